@@ -22,6 +22,7 @@ import { describeIssue, findSchemaIssues, type SchemaIssue } from './kernel/sche
 import { closed, oneOf } from './kernel/schema-builders.ts'
 import { ALL_PARAMETERS } from './language/parameters.ts'
 import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/public-terms.data.ts'
+import { SERVICE_TIERS } from './language/routing.ts'
 
 const Text = (description: string) => Type.String({ minLength: 1, description })
 const Hosts = (description: string) => Type.Array(Type.String({ minLength: 1 }), { description })
@@ -112,6 +113,13 @@ const EndpointConfig = Type.Object(
     quantization: Type.Optional(
       Type.Union([...oneOf(...QUANTIZATIONS).anyOf], {
         description: 'How its weights are rounded',
+      }),
+    ),
+    service_tier: Type.Optional(
+      Type.Union([...oneOf(...SERVICE_TIERS).anyOf], {
+        description:
+          'The tier that it asks its provider for, at prices of its own: a second endpoint beside ' +
+          'the usual one, for calls that want it',
       }),
     ),
   },

@@ -155,6 +155,8 @@ export const buildEndpoint = (more: Partial<Endpoint> = {}): Endpoint => ({
   data_policy: { training: true, retention_days: null },
   region: null,
   quantization: 'unknown',
+  service_tier: null,
+  tier_prices: null,
   distillable: false,
   is_byok: false,
   ...more,

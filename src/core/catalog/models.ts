@@ -3,7 +3,7 @@ import type { Config, ModelConfig } from '../config.ts'
 import { notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { toPage } from '../kernel/pages.ts'
-import type { Router } from '../language/routing.ts'
+import type { Router, ServiceTier } from '../language/routing.ts'
 import { findRouter } from '../language/routing.ts'
 import type { DecryptedKey } from './byok/decrypted-keys.ts'
 import { listUsableByokKeys } from './byok.ts'
@@ -59,6 +59,13 @@ export interface Endpoint {
   data_policy: { training: boolean; retention_days: number | null }
   region: string | null
   quantization: string
+  /** The tier that its provider is asked for; null for the usual one. */
+  service_tier: ServiceTier | null
+  /**
+   * The prices of its provider's tiers, by the names under which answers report them; null where the
+   * model lists no tier of it.
+   */
+  tier_prices: Record<string, Prices | null> | null
   /** Whether the model's author is known to allow training other models on its texts. */
   distillable: boolean
   /** Whether it uses a caller's own credential instead of the gateway's. */

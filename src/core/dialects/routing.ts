@@ -225,17 +225,19 @@ function readSort(
 }
 
 /**
- * Resolves provider names to slugs. A region or quantization after a name is kept after each of the
- * slugs that the name stands for.
+ * Resolves provider names to slugs. A region, quantization or service tier after a name is kept
+ * after each of the slugs that the name stands for.
  */
 const resolveProviderSlugs = (world: DialectWorld, names: string[]): string[] =>
   names.flatMap(name => resolveProviderName(world, name))
 
 function resolveProviderName({ catalog }: DialectWorld, name: string): string[] {
-  const slugs = findProviderSlugs(catalog.providers.values(), name)
-  const slash = name.lastIndexOf('/')
-  if (slugs.length > 0 || slash === -1) return slugs
-  return findProviderSlugs(catalog.providers.values(), name.slice(0, slash)).map(
-    slug => slug + name.slice(slash),
-  )
+  // A name has two suffixes at most: `vertex/europe/priority`.
+  for (let end = name.length, left = 3; end !== -1 && left > 0; left--) {
+    const suffix = name.slice(end)
+    const slugs = findProviderSlugs(catalog.providers.values(), name.slice(0, end))
+    if (slugs.length > 0) return slugs.map(slug => slug + suffix)
+    end = name.lastIndexOf('/', end - 1)
+  }
+  return []
 }

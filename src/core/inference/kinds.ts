@@ -3,6 +3,7 @@ import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Block } from '../language/message.ts'
+import type { ServiceTier } from '../language/routing.ts'
 import type { TextRewrite } from '../language/text-segment.ts'
 import type { Units } from '../language/units.ts'
 import type { Usage } from '../language/usage.ts'
@@ -65,9 +66,11 @@ export interface Understanding<K extends Kind> {
   checkEndpoint(call: Call<K>, endpoint: Endpoint): string | true
   /** Tells whether the endpoint supports what would be a pity to ignore (K.1): such go first. */
   supportsPreferred(call: Call<K>, endpoint: Endpoint): boolean
+  /** Returns the service tier that the call asks for, if endpoints may have it. */
+  getServiceTier(call: Call<K>): ServiceTier | undefined
   /** Returns the names of the parameters that `fitToEndpoint` leaves out. */
   listIgnored(call: Call<K>, endpoint: Endpoint): string[]
-  /** Returns the call without what the endpoint does not support. */
+  /** Returns the call without what the endpoint does not support, and with its service tier. */
   fitToEndpoint(call: Call<K>, endpoint: Endpoint): Call<K>
   /** Returns the call for a protocol that has no field for names. */
   removeNames(call: Call<K>): Call<K>

@@ -11,6 +11,7 @@ import {
   deferEndpoints,
   findPoorToolCallers,
   moveNamedFirst,
+  moveTierFirst,
   NO_ENDPOINTS,
   shuffleByWeight,
   sortByNumber,
@@ -141,10 +142,10 @@ export function findCandidates<K extends Kind>(
 function findDrop<K extends Kind>(
   endpoint: Endpoint,
   kind: K,
-  { model, effectiveCall }: ResolvedModel<K>,
+  { model, effectiveCall, sort }: ResolvedModel<K>,
   rules: Rule[],
 ): DroppedEndpoint | undefined {
-  const excludedBy = findViolatedConstraint(endpoint, model, kind, effectiveCall)
+  const excludedBy = findViolatedConstraint(endpoint, model, kind, effectiveCall, sort)
   if (excludedBy !== undefined) return { endpoint, excludedBy }
   const rule = rules.find(candidate => candidate.excludes(endpoint))
   return rule && { endpoint, excludedBy: rule.excludedBy, rule }
@@ -202,11 +203,14 @@ function orderTier<K extends Kind>(
   const { order } = call.routing
   if (order) return moveNamedFirst(tier, order)
   const sortKey = getSortKey(call.routing, group)
-  if (sortKey) return sortEndpoints(world, tier, sortKey, call.stream)
-  return listTieBreakers(world, kind, call, group, tier).reduceRight(
-    sortByNumber,
-    shuffleByWeight(world, tier),
-  )
+  const ordered = sortKey
+    ? sortEndpoints(world, tier, sortKey, call.stream)
+    : listTieBreakers(world, kind, call, group, tier).reduceRight(
+        sortByNumber,
+        shuffleByWeight(world, tier),
+      )
+  const requested = kinds[kind].understanding.getServiceTier(call)
+  return moveTierFirst(world, ordered, requested, call.stream)
 }
 
 /**

@@ -1,6 +1,8 @@
 import type { Endpoint } from '../catalog/models.ts'
+import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
 import { renderTime, toDayNumber } from '../kernel/clock.ts'
+import { getOwn } from '../kernel/json.ts'
 import {
   countInputTokens,
   countOutputTokens,
@@ -127,7 +129,7 @@ async function settleSentRequest<K extends Kind>(
   if (!meter.delivered) read(received)
   const counted = readCount(world, step, endpoint, meter)
   return outcome === 'ended' && counted
-    ? buildReceipt(counted, 'exact', endpoint)
+    ? buildReceipt(counted, 'exact', endpoint, meter)
     : estimateReceipt(world, endpoint, meter, counted)
 }
 
@@ -209,7 +211,7 @@ function computeReceipt(
   if (counted && !brokenOff)
     return isInsured(counted, meter, error)
       ? createFreeReceipt(counted, is_byok)
-      : buildReceipt(counted, 'exact', endpoint)
+      : buildReceipt(counted, 'exact', endpoint, meter)
   if (!meter.delivered && !isDeparture(error))
     return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
   return estimateReceipt(world, endpoint, meter, counted)
@@ -224,7 +226,7 @@ async function estimateReceipt(
   const family = getTokenizerFamily(endpoint)
   const estimated = await meter.estimate(texts => tokenizers.count(family, texts))
   const usage = counted ? takeLargerOutput(counted, estimated) : estimated
-  return buildReceipt(usage, 'estimated', endpoint)
+  return buildReceipt(usage, 'estimated', endpoint, meter)
 }
 
 // The insurance is against failing providers, not against one's own departure.
@@ -268,10 +270,18 @@ const isEmptyCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
 function buildReceipt(
   usage: Usage,
   usageSource: Receipt['usageSource'],
-  { prices, is_byok }: Endpoint,
+  endpoint: Endpoint,
+  { start: { service_tier } }: Pick<Meter<never>, 'start'>,
 ): Receipt {
-  const { cost, cost_details } = computeCost(usage, prices)
+  const { is_byok } = endpoint
+  const { cost, cost_details } = computeCost(usage, getTierPrices(endpoint, service_tier))
   return { usage, usageSource, cost: is_byok ? 0n : cost, cost_details, is_byok }
+}
+
+// A provider may serve at another tier than it was asked for, and charges for that one.
+function getTierPrices({ prices, tier_prices }: Endpoint, served: string | null): Prices | null {
+  if (tier_prices === null || served === null) return prices
+  return getOwn(tier_prices, served === 'standard' ? 'default' : served) ?? prices
 }
 
 /**

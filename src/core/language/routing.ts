@@ -1,10 +1,15 @@
 /** Where a call shall be sent. */
 
+/** A way to be served other than the usual one, at another price (wire reference K.5). */
+export const SERVICE_TIERS = ['priority', 'flex'] as const
+
+export type ServiceTier = (typeof SERVICE_TIERS)[number]
+
 /** The caller's preferences among providers and endpoints (wire reference C.3). */
 export interface RoutingPreferences {
   /**
    * In `order`, `only` and `ignore` each name is a provider's slug, optionally followed by the
-   * region or quantization of some of its endpoints: `vertex/europe`.
+   * region, quantization or service tier of some of its endpoints: `vertex/europe`.
    */
   order?: string[]
   only?: string[]

@@ -363,6 +363,7 @@ describe('the config is in the chat API’s terms', () => {
       config: {
         model: 'acme/small',
         models: ['acme/large'],
+        service_tier: 'priority',
         stop: ['END'],
         reasoning: { enabled: true, max_tokens: 2048 },
         response_format: {

@@ -50,7 +50,7 @@ export function openModel(
       openBuiltInEndpoint({ ...model, distillable }, one, getProvider(one, context), context),
     ),
   ]
-  return { ...model, endpoints: distinguishIds(endpoints) }
+  return { ...model, endpoints: addTierPrices(distinguishIds(endpoints)) }
 }
 
 // The operator knows all inputs. The data's sources tell of texts and pictures for sure, so a model
@@ -71,13 +71,17 @@ const readReleaseTime = ({ created }: ModelRow) =>
 function buildEndpointId(
   model: string,
   { slug, edition }: Provider,
-  { model: upstreamModel, region, quantization }: EndpointConfig | EndpointRow,
+  { model: upstreamModel, region, quantization, service_tier }: Placed,
 ): string {
   const provider = edition === 1 ? slug : `${slug} ${edition}`
-  return [`${model} ${provider}`, upstreamModel, region, quantization]
+  return [`${model} ${provider}`, upstreamModel, region, quantization, service_tier]
     .filter(part => part !== undefined)
     .join('/')
 }
+
+/** What tells an endpoint from others of its model and provider. */
+type Placed = Pick<EndpointConfig, 'model' | 'region' | 'service_tier'> &
+  Pick<EndpointRow, 'quantization'>
 
 /** Numbers endpoints that are listed twice, so that each has measurements of its own. */
 function distinguishIds(endpoints: Endpoint[]): Endpoint[] {
@@ -89,6 +93,22 @@ function distinguishIds(endpoints: Endpoint[]): Endpoint[] {
     return id === endpoint.id ? endpoint : { ...endpoint, id }
   })
 }
+
+/** Adds to endpoints with a service tier, and to those beside them, the prices of all the tiers. */
+function addTierPrices(endpoints: Endpoint[]): Endpoint[] {
+  if (endpoints.every(({ service_tier }) => service_tier === null)) return endpoints
+  return endpoints.map(endpoint => {
+    const same = endpoints.filter(one => isSameBesideTier(one, endpoint))
+    if (same.every(({ service_tier }) => service_tier === null)) return endpoint
+    const prices = same.map(one => [one.service_tier ?? 'default', one.prices])
+    return { ...endpoint, tier_prices: Object.fromEntries(prices) }
+  })
+}
+
+const isSameBesideTier = (one: Endpoint, other: Endpoint): boolean =>
+  one.provider === other.provider &&
+  one.upstreamModel === other.upstreamModel &&
+  one.region === other.region
 
 // A model cannot be called where its provider serves it in a protocol that this version does not
 // support.
@@ -128,6 +148,8 @@ function openConfiguredEndpoint(
     },
     region: config.region ?? null,
     quantization: config.quantization ?? 'unknown',
+    service_tier: config.service_tier ?? null,
+    tier_prices: null,
     distillable: model.distillable,
     is_byok: false,
   }
@@ -162,6 +184,8 @@ function openBuiltInEndpoint(
     data_policy: getDataPolicy(row.provider),
     region: row.region ?? null,
     quantization: row.quantization ?? 'unknown',
+    service_tier: null,
+    tier_prices: null,
     distillable: model.distillable,
     is_byok: false,
   }

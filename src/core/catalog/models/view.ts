@@ -1,6 +1,6 @@
 import { renderUsdPerToken } from '../../kernel/money.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
-import type { Percentiles } from '../../language/routing.ts'
+import type { Percentiles, ServiceTier } from '../../language/routing.ts'
 import { UNIT_ROWS } from '../../language/units.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { FREE, type Prices, type PriceTier } from '../prices.ts'
@@ -100,10 +100,15 @@ export function toPublicEndpoint(model: Model, endpoint: Endpoint, stats: Endpoi
 }
 
 // A name that `provider.only` and `provider.order` take for this endpoint alone.
-function buildTag({ provider: { slug }, region, quantization }: Endpoint): string {
+function buildTag({ provider: { slug }, region, quantization, service_tier }: Endpoint): string {
+  if (service_tier !== null) return buildTierName(slug, region, service_tier)
   const suffix = region ?? (quantization === 'unknown' ? null : quantization)
   return suffix === null ? slug : `${slug}/${suffix}`
 }
+
+/** Returns the only name of an endpoint of a service tier: `openai/priority`. */
+export const buildTierName = (slug: string, region: string | null, tier: ServiceTier): string =>
+  [slug, ...(region === null ? [] : [region]), tier].join('/')
 
 function toPublicToolChoice({ supported_parameters }: Endpoint) {
   const chooses = supported_parameters === null || supported_parameters.has('tool_choice')

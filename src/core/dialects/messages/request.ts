@@ -281,6 +281,7 @@ export function toParams(body: MessagesRequest): Params {
   if (body.stop_sequences && body.stop_sequences.length > 0) params.stop = body.stop_sequences
   if (body.service_tier != null)
     params.service_tier = TIER_NAMES.get(body.service_tier) ?? body.service_tier
+  if (body.speed === 'fast') params.service_tier = 'priority'
   if (body.cache_control) params.cache_control = body.cache_control
   return { ...params, ...readToolChoice(body), ...readFormat(body), ...readEffort(body) }
 }

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Amounts, Bound } from '../../ledger/ledger.ts'
 import { kinds } from '../kinds.ts'
-import { BYOK_ONLY, WRONG_ENDPOINT } from '../plan/constraints.ts'
+import { BYOK_ONLY, SERVICE_TIER, WRONG_ENDPOINT } from '../plan/constraints.ts'
 import { INPUT_MODALITIES } from '../plan/modalities.ts'
 import { type DroppedEndpoint, SENTENCES } from '../plan/refusal.ts'
 import { isPayable } from '../reserve.ts'
@@ -40,6 +40,7 @@ const REASONS: Record<string, string> = {
     'provider.enforce_distillable_text is true, and its author is not known to allow training on ' +
     'its texts',
   quantization: 'provider.quantizations does not name its own',
+  [SERVICE_TIER]: 'service_tier asks for another, and provider.only and order do not name its own',
   max_price: 'provider.max_price is below its price',
   require_parameters:
     'provider.require_parameters is true, and it does not support all parameters of the call',

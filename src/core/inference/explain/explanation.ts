@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { PERIODS } from '../../kernel/clock.ts'
 import { nullable, oneOf, open } from '../../kernel/schema-builders.ts'
 import { REGIONS } from '../../language/region.ts'
+import { SERVICE_TIERS } from '../../language/routing.ts'
 
 /**
  * The JSON of a dry run. Money in USD, prices in USD per token as decimal strings, times in ISO
@@ -72,6 +73,7 @@ const Endpoint = Type.Object({
   upstream_model: Type.String({ description: 'The provider’s own name for the model' }),
   region: nullable(Type.String()),
   quantization: Type.String(),
+  service_tier: nullable(oneOf(...SERVICE_TIERS)),
   is_byok: Type.Boolean(),
   pricing: Type.Record(Type.String(), Type.Unknown(), { description: 'As GET /models shows it' }),
   estimated_cost: nullable(Cost),

@@ -32,7 +32,8 @@ export function explainEndpoint<K extends Kind>(
   route: RouteExplanation<K>,
   endpoint: Endpoint,
 ): ExplainedEndpoint {
-  const { provider, model, upstreamModel, region, quantization, is_byok, prices } = endpoint
+  const { provider, model, upstreamModel, region, quantization, service_tier } = endpoint
+  const { is_byok, prices } = endpoint
   return {
     provider: provider.slug,
     provider_name: provider.name,
@@ -40,6 +41,7 @@ export function explainEndpoint<K extends Kind>(
     upstream_model: upstreamModel,
     region,
     quantization,
+    service_tier,
     is_byok,
     pricing: toPublicPrices(prices),
     ...(prices

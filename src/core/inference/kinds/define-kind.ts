@@ -74,6 +74,7 @@ function buildUnderstanding<K extends Kind>(definition: KindDefinition<K>): Unde
     applyVariant: call => call,
     checkEndpoint: () => true,
     supportsPreferred: () => true,
+    getServiceTier: () => undefined,
     listIgnored: () => [],
     fitToEndpoint: call => call,
     removeNames: call => call,

@@ -1,7 +1,9 @@
+import { buildTierName } from '../../catalog/models/view.ts'
 import type { Endpoint, Model } from '../../catalog/models.ts'
 import type { Prices } from '../../catalog/prices.ts'
 import { pickLarger, toAttosPerToken, toAttosPerUnit } from '../../kernel/money.ts'
 import type { CallBase } from '../../language/call.ts'
+import type { RoutingPreferences, ServiceTier, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { LARGEST_IMAGE } from '../../tokenizers/prompt.ts'
@@ -29,15 +31,19 @@ export const WRONG_ENDPOINT = 'wrong_endpoint'
 
 /**
  * Finds the constraint of the call that the endpoint violates: the word of `excluded_by` (wire
- * reference L.3).
+ * reference L.3). `sort` is the sort key of the model's variant.
  */
 export function findViolatedConstraint<K extends Kind>(
   endpoint: Endpoint,
   model: Model,
   kind: K,
   call: Work[K]['call'],
+  sort?: SortKey,
 ): string | undefined {
   if (!protocols[kind][endpoint.protocol]) return WRONG_ENDPOINT
+  const requested = kinds[kind].understanding.getServiceTier(call)
+  if (isTierExcluded(endpoint, model, { requested, sort, routing: call.routing }))
+    return SERVICE_TIER
   for (const checkConstraint of CONSTRAINTS) {
     const verdict = checkConstraint(endpoint, call, model)
     if (verdict !== true) return verdict
@@ -64,7 +70,7 @@ function checkProviderPreferences(
   const isListed = (names: string[]) => names.some(name => matchesProviderName(endpoint, name))
   const isExcluded =
     (only && !isListed(only)) ||
-    (ignore && isListed(ignore)) ||
+    (ignore && (isListed(ignore) || ignore.includes(endpoint.provider.slug))) ||
     (allow_fallbacks === false && order && !isListed(order))
   return isExcluded ? 'allowed_providers' : true
 }
@@ -114,14 +120,51 @@ function checkMaxPrice(
 const computePicturePrice = ({ image, prompt, per_input_image }: Prices): bigint =>
   pickLarger(BigInt(LARGEST_IMAGE) * (image ?? prompt), per_input_image)
 
+/** Ours, not in the public list: an endpoint of a service tier that the call does not use. */
+export const SERVICE_TIER = 'service_tier'
+
+/** What decides whether a call uses an endpoint of a service tier. */
+interface TierRequest {
+  /** The tier that the call asks for. */
+  requested: ServiceTier | undefined
+  sort: SortKey | undefined
+  routing: RoutingPreferences
+}
+
+/**
+ * Tells whether the service tier of an endpoint keeps a call away (wire reference K.5). Endpoints of
+ * a tier serve calls that ask for it, name the endpoint, or sort by what the tier is for. A call
+ * that asks for `flex` is served by nothing else where the model has it.
+ */
+function isTierExcluded(
+  endpoint: Endpoint,
+  { endpoints }: Model,
+  { requested, sort, routing: { only = [], order = [] } }: TierRequest,
+): boolean {
+  const { service_tier } = endpoint
+  if (service_tier === null) return requested === 'flex' && endpoints.some(isUsableFlex)
+  if (service_tier === requested || (sort && SORTED_TIERS[sort] === service_tier)) return false
+  return ![...only, ...order].some(name => matchesProviderName(endpoint, name))
+}
+
+const isUsableFlex = ({ service_tier, provider }: Endpoint) =>
+  service_tier === 'flex' && provider.configured
+
+/** The tiers that `:nitro` and `:floor` use too (wire reference K.4). */
+const SORTED_TIERS: Partial<Record<SortKey, ServiceTier>> = {
+  throughput: 'priority',
+  price: 'flex',
+}
+
 /**
  * Tells whether the name matches the endpoint: the slug of its provider, alone or with its region
- * or quantization (wire reference C.3).
+ * or quantization (wire reference C.3). An endpoint of a service tier has one name only.
  */
 export function matchesProviderName(
-  { provider: { slug }, region, quantization }: Endpoint,
+  { provider: { slug }, region, quantization, service_tier }: Endpoint,
   name: string,
 ): boolean {
+  if (service_tier !== null) return name === buildTierName(slug, region, service_tier)
   if (!name.startsWith(slug)) return false
   const suffix = name.slice(slug.length)
   return suffix === '' || suffix === `/${region}` || suffix === `/${quantization}`

@@ -4,6 +4,7 @@ import {
   type Cutoffs,
   PERCENTILES,
   type RoutingPreferences,
+  type ServiceTier,
   type SortKey,
 } from '../../language/routing.ts'
 import type { Health } from '../health.ts'
@@ -23,6 +24,23 @@ export function moveNamedFirst(endpoints: Endpoint[], names: string[]): Endpoint
   return [...named, ...ranked.filter(({ position }) => position === -1)].map(
     ({ endpoint }) => endpoint,
   )
+}
+
+/**
+ * Moves the endpoints of the requested service tier to the front (wire reference K.5): those of
+ * `priority` by throughput, those of `flex` by price.
+ */
+export function moveTierFirst(
+  world: InferenceWorld,
+  endpoints: Endpoint[],
+  requested: ServiceTier | undefined,
+  streamed: boolean,
+): Endpoint[] {
+  const isRequested = ({ service_tier }: Endpoint) => service_tier === requested
+  if (requested === undefined || !endpoints.some(isRequested)) return endpoints
+  const sort = requested === 'priority' ? 'throughput' : 'price'
+  const first = sortEndpoints(world, endpoints.filter(isRequested), sort, streamed)
+  return [...first, ...endpoints.filter(endpoint => !isRequested(endpoint))]
 }
 
 /**

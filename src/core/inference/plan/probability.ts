@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Kind, Work } from '../../language/work.ts'
+import { kinds } from '../kinds.ts'
 import { type CandidateGroup, getSortKey, listTieBreakers } from '../plan.ts'
 import type { InferenceWorld } from '../world.ts'
 import { createPriceLookup, missesPreference } from './order.ts'
@@ -64,6 +65,7 @@ function listContenders<K extends Kind>(
     config,
   } = world
   const isSorted = call.routing.order !== undefined || getSortKey(call.routing, group) !== undefined
+  const requested = kinds[kind].understanding.getServiceTier(call)
   const getPrice = createPriceLookup(tier)
   const tieBreakers = listTieBreakers(world, kind, call, group, tier)
   return tier.map((endpoint): Contender => {
@@ -71,11 +73,15 @@ function listContenders<K extends Kind>(
       health.getCooldownEnd(endpoint),
       Number(missesPreference(health, endpoint, call.routing)),
       ...position,
+      Number(requested !== undefined && endpoint.service_tier !== requested),
     ]
     const tieBreakerValues = tieBreakers.map(tieBreaker => tieBreaker(endpoint))
     return {
       endpoint,
-      isShuffled: !isSorted && config.routing.choice !== 'listed',
+      isShuffled:
+        !isSorted &&
+        config.routing.choice !== 'listed' &&
+        (requested === undefined || endpoint.service_tier !== requested),
       rank: isSorted ? shared : [...shared, ...tieBreakerValues],
       price: getPrice(endpoint),
     }

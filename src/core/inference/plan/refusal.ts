@@ -18,7 +18,7 @@ import { SPEECH_PARAMETERS } from '../kinds/speech.ts'
 import { getLeastPrompt } from '../kinds/text/understanding.ts'
 import { TRANSCRIPTION_PARAMETERS } from '../kinds/transcription.ts'
 import { kinds } from '../kinds.ts'
-import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './constraints.ts'
+import { BYOK_ONLY, NOT_CONFIGURED, SERVICE_TIER, WRONG_ENDPOINT } from './constraints.ts'
 import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
 
 /** An endpoint that a plan leaves out. */
@@ -93,6 +93,8 @@ export const SENTENCES: Record<string, string> = {
   distillable_text:
     'provider.enforce_distillable_text asks for a model whose author allows training on its texts',
   quantization: 'provider.quantizations names none that is served',
+  [SERVICE_TIER]:
+    'service_tier is none of those that serve it, and provider.only and order name none of them',
   max_price: 'provider.max_price is below every price',
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
   reasoning: ':thinking asks for a provider that can be told to reason',

@@ -9,6 +9,7 @@ import type { KindDefinition } from '../define-kind.ts'
 import { checkCounts } from './counts.ts'
 import { replaceCustomTools } from './custom-tools.ts'
 import { replaceNativeItems } from './native-items.ts'
+import { fitServiceTier, getServiceTier } from './service-tier.ts'
 import { replaceWebSearch } from './web-search.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
@@ -24,6 +25,7 @@ export const understanding: KindDefinition<'text'>['understanding'] = {
   supportsPreferred: (call, endpoint) =>
     !listUnsupported(endpoint, call).some(name => MISSED.includes(name)) &&
     hasTools(call, endpoint),
+  getServiceTier,
   listIgnored: (call, endpoint) => listUnsupported(endpoint, call),
   fitToEndpoint,
   removeNames: call =>
@@ -130,7 +132,8 @@ const MISSED = ['tools', 'response_format', 'verbosity']
  */
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const hasOwnTools = protocols.text[endpoint.protocol]?.acceptsResponsesTools ?? false
-  const call = hasOwnTools ? given : replaceOwnForms(given, endpoint)
+  const tiered = fitServiceTier(given, endpoint)
+  const call = hasOwnTools ? tiered : replaceOwnForms(tiered, endpoint)
   const unsupported = listUnsupported(endpoint, call)
   if (unsupported.length === 0) return call
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
