@@ -214,7 +214,14 @@ const buildCall = (id: string): TextCall => ({
   trace: null,
   preset_id: null,
   echoUpstreamBody: false,
-  origin: { request_id: 'r', http_referer: null, title: null, user_agent: null, region: 'global' },
+  origin: {
+    request_id: 'r',
+    http_referer: null,
+    title: null,
+    user_agent: null,
+    region: 'global',
+    traceContext: null,
+  },
 })
 
 function print(line: string): void {

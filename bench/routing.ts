@@ -154,6 +154,7 @@ function createCall(model: string, routing: RoutingPreferences): TextCall {
       title: null,
       user_agent: null,
       region: 'global',
+      traceContext: null,
     },
   }
 }

@@ -196,8 +196,21 @@ describe('what runs beside the gateway', () => {
     },
   )
 
-  // A counter without a value yet shows only its head.
-  const isDeclared = (name: string) => metrics.includes(`# TYPE ${name} counter\n`)
+  // A metric without a value yet shows only its head.
+  const isDeclared = (name: string) =>
+    new RegExp(`^# TYPE ${name.replace(/_bucket$/, '')} `, 'm').test(metrics)
+
+  test('the dashboard asks for metrics that there are', () => {
+    const { panels } = JSON.parse(read('deploy/grafana-dashboard.json')) as {
+      panels: { title: string; targets?: { expr: string }[] }[]
+    }
+    const asked = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
+    expect(asked.length).toBeGreaterThan(25)
+    const names = asked.flatMap(expr =>
+      [...expr.matchAll(/\b(?:gateway|process|gen_ai)_[a-z_]+/g)].map(([name]) => name),
+    )
+    expect(names.filter(name => !isDeclared(name))).toEqual([])
+  })
 
   test('alerts name labels that there are', () => {
     const labels = rules.flatMap(({ expr }) =>

@@ -3,6 +3,7 @@ import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
+import { OtlpConfig } from './config/telemetry.ts'
 import {
   FusionConfig,
   ImageGenerationConfig,
@@ -505,6 +506,12 @@ export const Config = Type.Object(
           minimum: 1,
           maximum: 100_000_000,
           description: 'The same, in calls; a call that waits for two destinations counts twice',
+        }),
+        otlp: Type.Optional(OtlpConfig),
+        propagate_traces: Type.Boolean({
+          default: false,
+          description:
+            'Whether providers are sent `traceparent` (W3C), so that their spans are in our traces',
         }),
       },
       { ...closed, default: {} },

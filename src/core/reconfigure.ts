@@ -56,6 +56,8 @@ export async function reconfigure(
     const freeSoFar = await countFreeToday(world, config)
     await probeSandbox({ ...world, config })
     applyConfig(world, config, catalog, freeSoFar)
+    if (changed.some(name => name.startsWith('telemetry.otlp')))
+      world.events.publish('destinations.changed', {})
   }
   world.instance.configStatus = { applied: world.clock.now(), rejected: false }
   world.events.publish('config.applied', { changed, needsRestart })

@@ -1,6 +1,7 @@
 import { invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { toPrintable } from '../core/kernel/printable.ts'
+import { parseTraceparent } from '../core/kernel/traceparent.ts'
 import type { Origin } from '../core/language/call.ts'
 import { type FindPeer, resolveRegion } from '../core/language/region.ts'
 
@@ -29,6 +30,7 @@ export function readOrigin(
     title: readTitle(headers, config.service_name),
     user_agent: readPrintable(headers, 'user-agent'),
     region: resolveRegion(config, headers.get('host'), findPeer),
+    traceContext: parseTraceparent(headers.get('traceparent')),
   }
 }
 

@@ -320,6 +320,12 @@ async function countWaitingOfThree({ gateway }: House, bytes = 10): Promise<numb
   return (await store.deliveries.drop('d', 10)).count
 }
 
+/** Makes a call, and counts what waits for the operator's collector. */
+async function countWaitingForOperator({ gateway, ask }: House): Promise<number> {
+  await statusOf(ask())
+  return (await gateway.store.deliveries.drop('telemetry.otlp', 10)).count
+}
+
 /** Leaves a call in the middle of its stream, and returns how its usage is known. */
 async function leaveCall({ gateway, ask }: House): Promise<string | undefined> {
   const gate = Bun.randomUUIDv7()
@@ -932,6 +938,23 @@ const ROWS: Row[] = [
     'telemetry.queue_mib',
     { telemetry: { queue_mib: 1 } },
     { seen: house => countWaitingOfThree(house, 600_000), was: 3, is: 1 },
+  ),
+  row(
+    'telemetry.otlp',
+    { telemetry: { otlp: { endpoint: 'http://127.0.0.1:9' } } },
+    { seen: countWaitingForOperator, was: 0, is: 1 },
+  ),
+  row(
+    'telemetry.propagate_traces',
+    { telemetry: { propagate_traces: true } },
+    {
+      seen: async ({ ask }) => {
+        await statusOf(ask())
+        return typeof first.hits.at(-1)?.headers.traceparent
+      },
+      was: 'undefined',
+      is: 'string',
+    },
   ),
   row(
     'limits.presets',

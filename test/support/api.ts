@@ -9,13 +9,18 @@ export interface ApiRequest {
   body?: unknown
   /** Null sends no key. */
   key?: string | null
+  headers?: Record<string, string>
 }
 
 /** Creates a function that calls the API of a gateway in this process, by default with this key. */
 export function createApi(gateway: Gateway, usual: string) {
   const app = createApp(gateway)
-  return async (method: string, path: string, { body, key = usual }: ApiRequest = {}) => {
-    const headers: Record<string, string> = { 'content-type': 'application/json' }
+  return async (
+    method: string,
+    path: string,
+    { body, key = usual, headers: more }: ApiRequest = {},
+  ) => {
+    const headers: Record<string, string> = { 'content-type': 'application/json', ...more }
     if (key !== null) headers.authorization = `Bearer ${key}`
     const init = {
       method,

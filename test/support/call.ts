@@ -34,6 +34,7 @@ export const buildTextCall = (more: Partial<TextCall> = {}): TextCall => ({
     title: null,
     user_agent: null,
     region: 'global',
+    traceContext: null,
   },
   ...more,
 })
@@ -59,6 +60,7 @@ export const buildEmbeddingCall = (more: Partial<EmbeddingCall> = {}): Embedding
     title: null,
     user_agent: null,
     region: 'global',
+    traceContext: null,
   },
   ...more,
 })

@@ -70,7 +70,14 @@ async function explain(file: string, options: ExplainOptions): Promise<void> {
 }
 
 const buildContext = ({ region, session }: ExplainOptions): CallContext => ({
-  origin: { request_id: '', http_referer: null, title: null, user_agent: null, region },
+  origin: {
+    request_id: '',
+    http_referer: null,
+    title: null,
+    user_agent: null,
+    region,
+    traceContext: null,
+  },
   id: '',
   session_id: session ?? null,
   betas: [],

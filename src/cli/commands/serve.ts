@@ -126,8 +126,11 @@ async function runServer(serving: Serving): Promise<void> {
   serving.gateway.rollups.start()
   const stopTimers = await startTimers(serving, watch)
   await serving.gateway.deliveries.start()
+  const { MetricsExport } = await import('../../core/destinations/metrics-export.ts')
+  const metricsExport = new MetricsExport(serving.gateway)
   await stopped
   await drain(serving, listeners)
+  await metricsExport.stop()
   await serving.gateway.deliveries.stop()
   silence()
   stopTimers()

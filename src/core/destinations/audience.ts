@@ -1,6 +1,7 @@
 import type { Actor } from '../identity/actor.ts'
 import type { Region } from '../language/region.ts'
 import type { OpenedDestination } from './opened.ts'
+import { getOperatorDestination, isOperators } from './operator.ts'
 import type { Destination } from './store.ts'
 import type { DestinationWorld } from './world.ts'
 
@@ -18,16 +19,28 @@ export interface CallIdentity {
  * lookup where the workspace has none.
  */
 export function listAudience(
-  { memory }: Pick<DestinationWorld, 'memory'>,
+  world: Pick<DestinationWorld, 'memory' | 'config'>,
   { workspace_id, key_hash }: Pick<Actor, 'workspace_id' | 'key_hash'>,
   call: { id: string; session_id: string | null; origin: { region: Region } },
 ): OpenedDestination[] {
-  const all = memory.destinations.listByWorkspace(workspace_id)
-  if (all.length === 0) return all
-  const isOn = memory.workspaces.get(workspace_id)?.is_observability_broadcast_enabled ?? false
+  const operators = getOperatorDestination(world)
+  const own = listOwn(world, workspace_id)
+  if (own.length === 0 && operators === null) return NONE
   const { id, session_id, origin } = call
   const identity = { id, session_id, workspace_id, key_hash, region: origin.region }
-  return isOn ? all.filter(opened => isActive(opened) && isAddressed(opened, identity)) : NONE
+  const all = operators === null ? own : [...own, operators]
+  return all.filter(opened => isActive(opened) && isAddressed(opened, identity))
+}
+
+/** Lists the destinations of a workspace that broadcasts its calls. */
+function listOwn(
+  { memory }: Pick<DestinationWorld, 'memory'>,
+  workspace_id: string,
+): OpenedDestination[] {
+  const own = memory.destinations.listByWorkspace(workspace_id)
+  if (own.length === 0) return own
+  const isOn = memory.workspaces.get(workspace_id)?.is_observability_broadcast_enabled ?? false
+  return isOn ? own : NONE
 }
 
 const NONE: OpenedDestination[] = []
@@ -37,11 +50,16 @@ export const isActive = ({ destination, kind, config }: OpenedDestination): bool
   destination.enabled && kind !== null && config !== null
 
 /** Whether the destination is told of this call: by its region, its key and its sample. */
-export const isAddressed = ({ destination }: OpenedDestination, call: CallIdentity): boolean =>
-  destination.regions.includes(call.region) &&
-  (destination.api_key_hashes === null ||
-    (call.key_hash !== null && destination.api_key_hashes.includes(call.key_hash))) &&
-  isSampled(destination, call.session_id ?? call.id)
+export const isAddressed = (opened: OpenedDestination, call: CallIdentity): boolean =>
+  (isOperators(opened) || isChosen(opened, call)) &&
+  isSampled(opened.destination, call.session_id ?? call.id)
+
+const isChosen = (
+  { destination: { regions, api_key_hashes } }: OpenedDestination,
+  { region, key_hash }: CallIdentity,
+): boolean =>
+  regions.includes(region) &&
+  (api_key_hashes === null || (key_hash !== null && api_key_hashes.includes(key_hash)))
 
 /** 2 to the power of 32. */
 const RANGE = 0x1_0000_0000

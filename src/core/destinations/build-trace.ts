@@ -41,7 +41,8 @@ const GENERATION_NAME = 'generation'
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/
 const SPAN_ID = /^(?!0{16})[0-9a-f]{16}$/
 
-interface TraceIds {
+/** The ids of a trace, of its root span, and of the client's span around it. */
+export interface TraceIds {
   traceId: string
   rootId: string
   parentSpanId: string | null
@@ -51,7 +52,7 @@ interface TraceIds {
  * Chooses the ids of a trace. They depend on the call alone, so a trace that is sent again has the
  * same. The client's ids are used as they are if they are those of W3C, and hashed otherwise.
  */
-function chooseIds({ id, trace }: ToldCall): TraceIds {
+export function chooseIds({ id, trace }: Pick<ToldCall, 'id' | 'trace'>): TraceIds {
   const own = hash(id)
   const { trace_id, parent_span_id } = trace ?? {}
   const parentSpanId = isText(parent_span_id)

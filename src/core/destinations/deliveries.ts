@@ -4,6 +4,7 @@ import { Lane, type Lanes, MOST_FAILED } from './deliveries/lane.ts'
 import { DELIVERY_PACE, type DeliveryPace } from './deliveries/retry.ts'
 import type { DeliveryCounts, TakenDeliveries } from './deliveries/store.ts'
 import { NO_COUNTS } from './failures.ts'
+import { getOperatorDestination, OPERATOR_ID } from './operator.ts'
 import type { DestinationWorld } from './world.ts'
 
 declare module '../events.ts' {
@@ -150,11 +151,17 @@ class DeliveryQueue implements Deliveries {
   #rescan(): void {
     const { destinations } = this.#world.memory
     for (const id of [...this.#lanes.keys(), ...this.#counts.keys()])
-      if (!destinations.has(id)) {
+      if (!destinations.has(id) && id !== OPERATOR_ID) {
         this.#lanes.delete(id)
         this.#counts.delete(id)
       }
-    for (const id of destinations.keys()) this.#getLane(id)?.rescan()
+    for (const id of [...destinations.keys(), ...this.#listOperators()]) this.#getLane(id)?.rescan()
+  }
+
+  // What waits for one that is not in the config any more is dropped.
+  #listOperators(): string[] {
+    const isKnown = getOperatorDestination(this.#world) !== null || this.#counts.has(OPERATOR_ID)
+    return isKnown ? [OPERATOR_ID] : []
   }
 
   async #recount(): Promise<void> {

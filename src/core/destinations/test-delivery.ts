@@ -30,7 +30,10 @@ export async function testDestination(
   if (!kind || !config)
     throw invalid('config: expected again, since it was sealed with another secret', 'config')
   const request = renderTestRequest(world, kind, config)
-  const { answer, failure } = await sendDelivery(world, request, DELIVERY_PACE.timeout, new Set())
+  const { answer, failure } = await sendDelivery(world, request, {
+    timeout: DELIVERY_PACE.timeout,
+    requests: new Set(),
+  })
   if (!answer) return { data: { passed: false, status: null, reason: failure } }
   const { status } = answer
   const passed = passesTest(kind, answer)

@@ -33,7 +33,10 @@ export function buildPresetDraft(
 }
 
 const EMPTY_CONTEXT: CallContext = {
-  origin: { request_id: '', http_referer: null, title: null, user_agent: null, region: 'global' },
+  origin: {
+    ...{ request_id: '', http_referer: null, title: null, user_agent: null, region: 'global' },
+    traceContext: null,
+  },
   id: '',
   session_id: null,
   betas: [],

@@ -29,6 +29,7 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
+import { buildTraceparent } from './telling/trace-context.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -367,6 +368,8 @@ async function awaitAnswer<K extends Kind>(
   const { endpoint, cancellation } = attempt
   const authorized = authorize(world, endpoint.provider, prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
+  if (world.config.telemetry.propagate_traces)
+    outgoing.headers.traceparent = buildTraceparent(step.run.call)
   const sentAt = world.clock.ticks()
   attempt.sentAt = sentAt
   attempt.onSent?.()

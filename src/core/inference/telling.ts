@@ -1,5 +1,6 @@
 import { isActive, listAudience } from '../destinations/audience.ts'
 import type { OpenedDestination } from '../destinations/opened.ts'
+import { findDestination } from '../destinations/operator.ts'
 import type { FilterRules } from '../destinations/schema.ts'
 import type { ToldCall } from '../destinations/told-call.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
@@ -66,7 +67,7 @@ export function buildMessages<K extends Kind>(
   const telling = run.telling ?? startTelling(world, run as unknown as Run)
   if (!telling) return undefined
   const receivers = telling.audience.flatMap(({ destination: { id } }) => {
-    const now = world.memory.destinations.get(id)
+    const now = findDestination(world, id)
     return now && isActive(now) ? [id] : []
   })
   if (receivers.length === 0) return undefined

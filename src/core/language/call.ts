@@ -1,5 +1,6 @@
 /** A request in the gateway's own terms, independent of client dialects and provider protocols. */
 
+import type { TraceContext } from '../kernel/traceparent.ts'
 import type { TextDialect } from './dialect.ts'
 import type { Message } from './message.ts'
 import type { Params } from './params.ts'
@@ -48,6 +49,8 @@ export interface Origin {
   user_agent: string | null
   /** The region of the hostname that the request was sent to. */
   region: Region
+  /** The trace that the request is part of, by its header; null if it names none. */
+  traceContext: TraceContext | null
 }
 
 export interface TextCall extends CallBase {

@@ -56,6 +56,20 @@ test('the version and each model that is known have labels, within a bound', asy
     'gateway_model_tokens_total{provider="Local",model="sandbox/echo",direction="input"} 20',
     'gateway_model_tokens_total{provider="Local",model="sandbox/echo",direction="output"} 10',
   ])
+  expect(linesOf('gen_ai_client_operation_duration_seconds_count')).toEqual([
+    'gen_ai_client_operation_duration_seconds_count{gen_ai_operation_name="chat",gen_ai_provider_name="Local",gen_ai_request_model="sandbox/echo",error_type=""} 1',
+    'gen_ai_client_operation_duration_seconds_count{gen_ai_operation_name="chat",gen_ai_provider_name="Local",gen_ai_request_model="sandbox/echo",error_type="timeout"} 1',
+    'gen_ai_client_operation_duration_seconds_count{gen_ai_operation_name="chat",gen_ai_provider_name="other",gen_ai_request_model="other",error_type=""} 1',
+  ])
+  const buckets = linesOf('gen_ai_client_token_usage_bucket').filter(
+    line => line.includes('"Local"') && line.includes('"output"'),
+  )
+  // Two calls of 5 tokens each.
+  expect(buckets.map(line => Number(line.split(' ').at(-1)))).toEqual([
+    0,
+    0,
+    ...Array.from({ length: 13 }, () => 2),
+  ])
   for (let i = 0; i < 1_000; i++) finish('sandbox/echo', { provider_name: `P${i}` })
   expect(linesOf('gateway_model_cost_usd_total').length).toBe(501)
 })

@@ -74,6 +74,12 @@ function logDestinations(log: Log, { events }: Gateway): void {
       consequence: 'it is paused until gateway destinations resume',
     }),
   )
+  let isExporting = true
+  events.on('metrics.exported', ({ reason }) => {
+    if (reason !== null && isExporting) log('warn', 'metrics.failing', { reason })
+    if (reason === null && !isExporting) log('info', 'metrics.recovered', {})
+    isExporting = reason === null
+  })
   events.on('delivery.ended', ({ destination_id: id, verdict, count, status, reason }) => {
     if (verdict === 'refused') log('warn', 'delivery.refused', { id, calls: count, status, reason })
   })

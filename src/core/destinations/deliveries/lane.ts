@@ -6,11 +6,12 @@ import { isActive } from '../audience.ts'
 import { judgeAnswer } from '../judge.ts'
 import type { Verdict } from '../kind.ts'
 import type { OpenedDestination } from '../opened.ts'
+import { findDestination, isOperators, OPERATOR_ID } from '../operator.ts'
 import { createRenderWorld } from '../settings.ts'
 import type { DestinationWorld } from '../world.ts'
 import { type Batch, createBatch, sortMessages, splitBatch } from './batch.ts'
 import { computePause, type DeliveryPace, LONGEST_RETRY } from './retry.ts'
-import { type Sent, sendDelivery } from './send.ts'
+import { describeReason, type Sent, sendDelivery } from './send.ts'
 import type { DeliveryRefusal, TakenDeliveries } from './store.ts'
 
 /** How many requests to one destination run at once. */
@@ -123,8 +124,9 @@ export class Lane {
 
   async #fill(): Promise<void> {
     while (!this.#lanes.isStopped) {
-      const opened = this.#world.memory.destinations.get(this.#id)
-      if (!opened) return
+      const opened = findDestination(this.#world, this.#id)
+      // What waits for a destination that was deleted is deleted with it.
+      if (!opened) return this.#id === OPERATOR_ID ? this.#drop() : undefined
       if (!this.#isTold(opened)) return this.#drop()
       if (opened.destination.paused_at !== null || this.#isBlocked()) return
       if (this.#running.size >= (this.#failures > 0 ? 1 : CONCURRENCY)) return
@@ -136,6 +138,7 @@ export class Lane {
 
   // A config that cannot be decrypted may be again, once the secret is back.
   #isTold(opened: OpenedDestination): boolean {
+    if (isOperators(opened)) return true
     const { workspace_id, enabled } = opened.destination
     const workspace = this.#world.memory.workspaces.get(workspace_id)
     return enabled && workspace?.is_observability_broadcast_enabled === true
@@ -188,7 +191,7 @@ export class Lane {
     const reason = describeReason(sent)
     const status = sent.answer?.status ?? null
     const pause = await this.#settle(batch, sent, verdict, reason)
-    if (status === GONE) await this.#pauseGone(opened)
+    if (status === GONE && !isOperators(opened)) await this.#pauseGone(opened)
     const { length: count } = batch.items
     const end = { destination_id: this.#id, verdict, count, status, reason, pause }
     this.#world.events.publish('delivery.ended', end)
@@ -203,7 +206,12 @@ export class Lane {
     try {
       const request = kind.render(createRenderWorld(this.#world), config as never, traces)
       const { pace, requests } = this.#lanes
-      const sent = await sendDelivery(this.#world, request, pace.timeout, requests)
+      const timeout = pace.timeout
+      const sent = await sendDelivery(this.#world, request, {
+        timeout,
+        requests,
+        isOperators: this.#id === OPERATOR_ID,
+      })
       if (!sent.answer) return { sent, verdict: 'retry' }
       return { sent, verdict: refine(judgeAnswer(kind, sent.answer), sent.answer.status) }
     } catch {
@@ -341,7 +349,7 @@ export class Lane {
     name: 'destination.failing' | 'destination.recovered' | 'destination.gone',
     reason = '',
   ): void {
-    const type = this.#world.memory.destinations.get(this.#id)?.destination.type ?? ''
+    const type = findDestination(this.#world, this.#id)?.destination.type ?? ''
     this.#world.events.publish(name, { id: this.#id, type, reason })
   }
 }
@@ -356,9 +364,5 @@ const refine = (verdict: Verdict, status: number): Verdict =>
 const UNREADABLE = 'It was sealed with another secret'
 const NO_CONFIG: Sent = { answer: null, retryAfter: null, failure: 'It has no config' }
 const UNRENDERED: Sent = { answer: null, retryAfter: null, failure: 'It cannot be rendered' }
-
-/** Describes why a request failed; never with the words of the receiver. */
-const describeReason = ({ answer, failure }: Sent): string | null =>
-  failure ?? (answer.status >= 200 && answer.status < 300 ? null : `It answered ${answer.status}`)
 
 const listSequences = ({ items }: Batch): number[] => items.map(({ sequence }) => sequence)

@@ -13,22 +13,31 @@ export type Sent =
   | { answer: DeliveryAnswer; retryAfter: string | null; failure: null }
   | { answer: null; retryAfter: null; failure: string }
 
+/** How a request is sent. */
+export interface Sending {
+  /** In milliseconds. */
+  timeout: number
+  /** The requests that run: as long as this one does it can be cancelled among them. */
+  requests: Set<Cancellation>
+  /** Whether the operator named its URL, which may be one of a private network. */
+  isOperators?: boolean
+}
+
 /**
  * Sends a request to a URL that a caller named: only a public host is called, at the address that
  * was checked, and redirects are not followed. Never throws: an address that may not be called and a
- * connection that fails have no answer. As long as it runs it can be cancelled among `running`.
+ * connection that fails have no answer.
  */
 export async function sendDelivery(
   world: DestinationWorld,
   request: DeliveryRequest,
-  timeoutMilliseconds: number,
-  running: Set<Cancellation>,
+  { timeout, requests: running, isOperators = false }: Sending,
 ): Promise<Sent> {
   const limit = new Cancellation()
-  const timer = setTimeout(() => limit.cancel(TOO_SLOW), timeoutMilliseconds)
+  const timer = setTimeout(() => limit.cancel(TOO_SLOW), timeout)
   running.add(limit)
   try {
-    return await exchange(world, request, limit)
+    return await exchange(world, request, limit, isOperators)
   } catch (thrown) {
     return { answer: null, retryAfter: null, failure: describeFailure(limit.reason ?? thrown) }
   } finally {
@@ -42,8 +51,11 @@ async function exchange(
   world: DestinationWorld,
   { method, url, headers, body }: DeliveryRequest,
   limit: Cancellation,
+  isOperators: boolean,
 ): Promise<Sent> {
-  const checked = await limit.awaitUnlessCancelled(checkUntrustedUrl(world, url))
+  const checked = isOperators
+    ? { url }
+    : await limit.awaitUnlessCancelled(checkUntrustedUrl(world, url))
   const outgoing = {
     ...(method === 'PUT' ? { method } : {}),
     ...checked,
@@ -74,6 +86,10 @@ async function readBeginning(incoming: IncomingResponse): Promise<string> {
   }
   return Buffer.concat(pieces).subarray(0, LONGEST_ANSWER).toString('utf8')
 }
+
+/** Describes why a request failed; null if it did not. Never with the words of the receiver. */
+export const describeReason = ({ answer, failure }: Sent): string | null =>
+  failure ?? (answer.status >= 200 && answer.status < 300 ? null : `It answered ${answer.status}`)
 
 const TOO_SLOW = new GatewayError('timeout', 'It did not answer in time')
 const OVER = new GatewayError('unmapped', 'The request is over')

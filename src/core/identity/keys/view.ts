@@ -34,16 +34,34 @@ export function showKey(world: IdentityWorld, key: Key) {
   }
 }
 
-function computeLimitRemaining(
-  { ledger }: IdentityWorld,
+function computeLimitRemaining(world: IdentityWorld, key: Key): number | null {
+  const left = computeLeft(world, key)
+  return left === null ? null : toUsd(left)
+}
+
+/** Computes what a key may still spend, in nano-dollars; null without a limit. */
+function computeLeft(
+  { ledger }: Pick<IdentityWorld, 'ledger'>,
   { hash, limit, limit_reset, include_byok_in_limit: byok }: Key,
-): number | null {
+): bigint | null {
   if (limit === null) return null
   const spent =
     ledger.getSpent(`key ${hash}`, limit_reset, false) +
     (byok ? ledger.getSpent(`key ${hash}`, limit_reset, true) : 0n)
   const left = limit - spent - ledger.getHeld(`key ${hash}`, byok)
-  return toUsd(left > 0n ? left : 0n)
+  return left > 0n ? left : 0n
+}
+
+/** Counts the enabled keys that have spent nine tenths of their limit, and those that have it all. */
+export function countSpentKeys(world: Pick<IdentityWorld, 'ledger' | 'memory'>) {
+  const counts = { near: 0, spent: 0 }
+  for (const key of world.memory.keys.values()) {
+    const left = key.disabled ? null : computeLeft(world, key)
+    if (left === null || left * 10n > (key.limit ?? 0n)) continue
+    if (left === 0n) counts.spent += 1
+    else counts.near += 1
+  }
+  return counts
 }
 
 /** Creates the audit entry of a change of a key. */

@@ -18,6 +18,7 @@ import type { Telling } from '../telling.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { GatheredAnswer } from './gathered-answer.ts'
 import { renderInput } from './messages.ts'
+import { resolveTrace } from './trace-context.ts'
 
 /** The most characters of these, as the public service has them (wire reference G.4). */
 const [LONGEST_USER, LONGEST_SESSION] = [128, 256]
@@ -42,7 +43,7 @@ export function buildToldCall(
     facts: buildFacts(run, generation, receipt, key?.name ?? null),
     input: answer && renderInput(run.kind, call),
     output: answer && buildOutput(run, answer),
-    trace: call.trace,
+    trace: resolveTrace(call),
     attempts: listToldAttempts(run, steps),
     steps: steps.map(({ step: _, ...told }) => told),
     groups: buildGroups(world, run, generation, audience),

@@ -19,7 +19,14 @@ afterAll(() => gateway.close())
 
 const CONTEXT = {
   id: 'gen-1',
-  origin: { request_id: '', http_referer: null, title: null, user_agent: null, region: 'global' },
+  origin: {
+    request_id: '',
+    http_referer: null,
+    title: null,
+    user_agent: null,
+    region: 'global',
+    traceContext: null,
+  },
   session_id: null,
   betas: [],
 } as const

@@ -18,7 +18,14 @@ beforeAll(async () => {
 
 const CONTEXT: CallContext = {
   id: 'gen-1',
-  origin: { request_id: '', http_referer: null, title: null, user_agent: null, region: 'global' },
+  origin: {
+    request_id: '',
+    http_referer: null,
+    title: null,
+    user_agent: null,
+    region: 'global',
+    traceContext: null,
+  },
   session_id: null,
   betas: [],
 }
