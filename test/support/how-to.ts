@@ -126,9 +126,9 @@ export function checkTypes(copy: string, files: string[]): Promise<string> {
 export const checkStyle = (copy: string, files: string[]): Promise<string> =>
   findFailure(copy, ['biome', 'ci', '--colors=off', '--error-on-warnings', ...files])
 
-/** Runs tests in a copy. Returns what failed. */
+/** Runs tests in a copy, with the time that `npm test` gives each. Returns what failed. */
 export const runTests = (copy: string, words: string[]): Promise<string> =>
-  findFailure(copy, ['bun', 'test', '--only-failures', ...words])
+  findFailure(copy, ['bun', 'test', '--only-failures', '--timeout', '60000', ...words])
 
 /** Runs a program in a copy. Returns an empty text if it succeeds, else what it printed. */
 async function findFailure(copy: string, [program = '', ...words]: string[]): Promise<string> {
