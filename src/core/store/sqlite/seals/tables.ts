@@ -110,8 +110,9 @@ export function* readRows(db: Database, noun: string): Generator<SealedRow> {
   for (const row of rows) yield { noun, ...row }
 }
 
+// A statement that `query` keeps ends with the database; another would hold it open after that.
 const isEmpty = (db: Database, table: string): boolean =>
-  db.prepare(`select 1 from main.${table} limit 1`).get() === null
+  db.query(`select 1 from main.${table} limit 1`).get() === null
 
 /** A row as a trigger noted it, before or after a change. */
 interface NotedRow {
@@ -134,7 +135,6 @@ export function watchTables(db: Database): { take(): RowChange[] } {
     `create temp table noted (noun text, isOld integer, ${places.join(', ')});`,
     ...[...tables].map(([table, columns]) => writeTriggers(table, columns)),
   ]
-  // Not in one transaction: beside a server that writes, its snapshot would be too old to go on.
   db.run(statements.join(''))
   const nouns = db.query<{ noun: string }, []>('select distinct noun from temp.noted')
   const clear = db.query('delete from temp.noted')
