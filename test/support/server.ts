@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Subprocess } from 'bun'
@@ -155,7 +155,7 @@ export async function startServer({
   program = PROGRAM,
 }: ServerOptions = {}): Promise<Server> {
   const directory = data ?? mkdtempSync(join(tmpdir(), 'gateway-test-'))
-  const keys = await createFirstKeys(directory, env)
+  const keys = await createFirstKeys(directory, env.GATEWAY_SECRET)
   writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
   const command = [
     ...program,
@@ -205,8 +205,8 @@ export class LocalServer extends Listener {
  */
 export async function startLocalServer(config: Record<string, unknown>): Promise<LocalServer> {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  const keys = await createFirstKeys(data)
   const gateway = await openGateway({ data, config: parseConfig(JSON.stringify(config), {}) })
-  const keys = (await createKeys(gateway)) ?? NO_KEYS
   return new LocalServer(data, keys, gateway, listen(gateway, '127.0.0.1', 0))
 }
 
@@ -216,12 +216,27 @@ const NO_KEYS: FirstKeys = { management_key: '', inference_key: '' }
  * Creates the first keys of a new data directory, as `gateway init` does; a server shows them on a
  * terminal only. They are empty where the directory has its keys already.
  */
-async function createFirstKeys(
-  data: string,
-  { GATEWAY_SECRET }: Record<string, string>,
-): Promise<FirstKeys> {
+async function createFirstKeys(data: string, secret = ''): Promise<FirstKeys> {
   if (existsSync(join(data, 'gateway.db'))) return NO_KEYS
-  const gateway = await openGateway({ data, ...(GATEWAY_SECRET ? { secret: GATEWAY_SECRET } : {}) })
+  if (readdirSync(data).length > 0) return openFirstKeys(data, secret)
+  const made = prepared.get(secret) ?? prepareData(secret)
+  prepared.set(secret, made)
+  const { path, keys } = await made
+  cpSync(path, data, { recursive: true, filter: file => !file.endsWith('.sock') })
+  return keys
+}
+
+/** Data directories with their first keys, by their secret: made once, and copied for each server. */
+const prepared = new Map<string, Promise<{ path: string; keys: FirstKeys }>>()
+
+async function prepareData(secret: string): Promise<{ path: string; keys: FirstKeys }> {
+  const path = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  process.once('exit', () => rmSync(path, { recursive: true, force: true }))
+  return { path, keys: await openFirstKeys(path, secret) }
+}
+
+async function openFirstKeys(data: string, secret: string): Promise<FirstKeys> {
+  const gateway = await openGateway({ data, ...(secret ? { secret } : {}) })
   try {
     return (await createKeys(gateway)) ?? NO_KEYS
   } finally {

@@ -74,8 +74,10 @@ interface RowExpressions {
  * Reads how a table's rows are rendered from the table itself, so that no column is left out. A
  * column that is null leaves no trace, so a later migration may add one.
  */
-export function describeRows(db: Database, table: string): RowExpressions {
-  const columns = listColumns(db, table)
+export const describeRows = (db: Database, table: string): RowExpressions =>
+  renderRows(listColumns(db, table))
+
+function renderRows(columns: Column[]): RowExpressions {
   const keys = columns.filter(({ pk }) => pk > 0)
   return {
     id: row => keys.map(({ name }) => `cast(${row}."${name}" as text)`).join(" || ' ' || "),
@@ -96,8 +98,10 @@ function renderColumn(value: string, name: string, type: string): string {
 
 /** Reads every row of a table in one pass: none of one that a later migration creates. */
 export function* readRows(db: Database, noun: string): Generator<SealedRow> {
-  if (listColumns(db, noun).length === 0) return
-  const { id, text } = describeRows(db, noun)
+  const columns = listColumns(db, noun)
+  // Most tables of a new database are empty, and to render their rows takes longer than to ask.
+  if (columns.length === 0 || isEmpty(db, noun)) return
+  const { id, text } = renderRows(columns)
   const rows = db
     .query<Omit<SealedRow, 'noun'>, []>(
       `select ${id('t')} as id, ${text('t')} as text from ${noun} t`,
@@ -105,6 +109,10 @@ export function* readRows(db: Database, noun: string): Generator<SealedRow> {
     .iterate()
   for (const row of rows) yield { noun, ...row }
 }
+
+// A statement that `query` keeps ends with the database; another would hold it open after that.
+const isEmpty = (db: Database, table: string): boolean =>
+  db.query(`select 1 from main.${table} limit 1`).get() === null
 
 /** A row as a trigger noted it, before or after a change. */
 interface NotedRow {
@@ -120,15 +128,19 @@ interface NotedRow {
  * their order.
  */
 export function watchTables(db: Database): { take(): RowChange[] } {
-  const width = Math.max(...SEALED_TABLES.map(table => listColumns(db, table).length))
+  const tables = new Map(SEALED_TABLES.map(table => [table, listColumns(db, table)]))
+  const width = Math.max(...[...tables.values()].map(columns => columns.length))
   const places = Array.from({ length: width }, (_, place) => `c${place}`)
-  db.run(`create temp table noted (noun text, isOld integer, ${places.join(', ')})`)
-  for (const table of SEALED_TABLES) watchTable(db, table)
+  const statements = [
+    `create temp table noted (noun text, isOld integer, ${places.join(', ')});`,
+    ...[...tables].map(([table, columns]) => writeTriggers(table, columns)),
+  ]
+  db.run(statements.join(''))
   const nouns = db.query<{ noun: string }, []>('select distinct noun from temp.noted')
   const clear = db.query('delete from temp.noted')
   return {
     take() {
-      const noted = nouns.all().flatMap(({ noun }) => readNoted(db, noun))
+      const noted = nouns.all().flatMap(({ noun }) => readNoted(db, noun, tables.get(noun) ?? []))
       if (noted.length > 0) clear.run()
       return noted.sort((a, b) => a.seq - b.seq).map(({ change }) => change)
     },
@@ -136,13 +148,17 @@ export function watchTables(db: Database): { take(): RowChange[] } {
 }
 
 /** Reads the noted rows of one table, rendered as `readRows` renders those of the table itself. */
-function readNoted(db: Database, noun: string): { seq: number; change: RowChange }[] {
-  const columns = listColumns(db, noun).map(({ name }, place) => `c${place} as "${name}"`)
-  const { id, text } = describeRows(db, noun)
+function readNoted(
+  db: Database,
+  noun: string,
+  columns: Column[],
+): { seq: number; change: RowChange }[] {
+  const named = columns.map(({ name }, place) => `c${place} as "${name}"`)
+  const { id, text } = renderRows(columns)
   return db
     .query<NotedRow, [string]>(
       `select "#seq" as seq, "#isOld" as isOld, ${id('t')} as id, ${text('t')} as text from ` +
-        `(select rowid as "#seq", isOld as "#isOld", ${columns.join(', ')} ` +
+        `(select rowid as "#seq", isOld as "#isOld", ${named.join(', ')} ` +
         'from temp.noted where noun = ?) t',
     )
     .all(noun)
@@ -154,19 +170,19 @@ function readNoted(db: Database, noun: string): { seq: number; change: RowChange
     }))
 }
 
-function watchTable(db: Database, table: string): void {
-  const columns = listColumns(db, table)
+/** Writes the statements that create a table's triggers. */
+function writeTriggers(table: string, columns: Column[]): string {
   const places = columns.map((_, place) => `c${place}`).join(', ')
   const note = (row: 'old' | 'new') =>
     `insert into noted (noun, isOld, ${places}) values ('${table}', ${row === 'old' ? 1 : 0}, ` +
     `${columns.map(({ name }) => `${row}."${name}"`).join(', ')});`
   const watch = (event: string, ...notes: string[]) =>
-    db.run(
-      `create temp trigger notice_${event}_${table} after ${event} on main.${table} ` +
-        `begin ${notes.join(' ')} end`,
-    )
-  watch('insert', note('new'))
-  watch('delete', note('old'))
-  // As a removal and an addition, because an update may change the id.
-  watch('update', note('old'), note('new'))
+    `create temp trigger notice_${event}_${table} after ${event} on main.${table} ` +
+    `begin ${notes.join(' ')} end;`
+  return (
+    watch('insert', note('new')) +
+    watch('delete', note('old')) +
+    // As a removal and an addition, because an update may change the id.
+    watch('update', note('old'), note('new'))
+  )
 }
