@@ -1,4 +1,4 @@
-import { runAtOnce, runInTurns, type Work } from '../../kernel/turns.ts'
+import { handleEach, ITEMS_AT_ONCE, runAtOnce, runInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import { searchText, TextSearch } from '../patterns/search.ts'
 import { MatchIndex } from './match-index.ts'
@@ -45,10 +45,9 @@ export class FilterSet {
     const found: Match[] = []
     for (const rule of this.rules) {
       if (rule.find)
-        for (const { start, end } of yield* rule.find(text)) {
-          found.push({ rule, start, end })
-          yield
-        }
+        yield* handleEach(yield* rule.find(text), ({ start, end }) =>
+          found.push({ rule, start, end }),
+        )
       yield* this.#scanDetectors(rule, text, found)
     }
     yield* this.#addNormalMatches(text, found)
@@ -67,10 +66,9 @@ export class FilterSet {
     yield* search.read(text)
     this.steps += search.steps
     const known = yield* MatchIndex.create(found)
-    for (const match of search.found) {
+    yield* handleEach(search.found, match => {
       if (!known.includes(match.rule, match)) found.push(match)
-      yield
-    }
+    })
   }
 }
 
@@ -88,12 +86,13 @@ function* scanWith(
   const candidates: Span[] = []
   const onMatch = (start: number, end: number) => candidates.push({ start, end })
   const steps = yield* searchText(program, text, onMatch, anchor)
+  let count = 0
   for (const { start, end } of candidates) {
     for (const span of findSpans(text.slice(start, end))) {
       if (span) found.push({ rule, start: start + span.start, end: start + span.end })
-      yield
+      if (++count % ITEMS_AT_ONCE === 0) yield
     }
-    yield
+    if (++count % ITEMS_AT_ONCE === 0) yield
   }
   return steps
 }
