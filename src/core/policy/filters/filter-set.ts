@@ -3,7 +3,7 @@ import type { Span } from '../patterns/machine.ts'
 import { searchText, TextSearch } from '../patterns/search.ts'
 import { MatchIndex } from './match-index.ts'
 import { NormalForm } from './normal-form.ts'
-import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
+import { type CompiledDetector, type CompiledRule, listSpans, type Match } from './rule.ts'
 import { LONGEST_HELD, StreamScanner } from './stream-scanner.ts'
 import { filterUnread, type GateResult } from './unread.ts'
 
@@ -75,12 +75,14 @@ export class FilterSet {
 /** Adds the matches of one detector. Returns how many instructions ran. */
 function* scanWith(
   rule: CompiledRule,
-  { program, findSpans, anchor }: CompiledDetector,
+  { program, accepts, findSpans, anchor }: CompiledDetector,
   text: string,
   found: Match[],
 ): Work<number> {
   if (!findSpans) {
-    const onMatch = (start: number, end: number) => found.push({ rule, start, end })
+    const onMatch = (start: number, end: number) => {
+      if (!accepts || accepts(text.slice(start, end))) found.push({ rule, start, end })
+    }
     return yield* searchText(program, text, onMatch, anchor)
   }
   const candidates: Span[] = []
@@ -160,7 +162,7 @@ class NormalSearch {
     this.#form.forget(base)
   }
 
-  #createSearch(rule: CompiledRule, { program, findSpans, anchor }: CompiledDetector) {
+  #createSearch(rule: CompiledRule, detector: CompiledDetector) {
     let spans: Span[] = []
     const add = (start: number, end: number) => spans.push({ start, end })
     const takeSpans = () => {
@@ -168,18 +170,21 @@ class NormalSearch {
       spans = []
       return taken
     }
-    const search = new TextSearch(program, add, anchor)
-    return { search, emit: () => this.#emit(rule, findSpans, takeSpans()) }
+    const search = new TextSearch(detector.program, add, detector.anchor)
+    return { search, emit: () => this.#emit(rule, detector, takeSpans()) }
   }
 
-  *#emit(rule: CompiledRule, findSpans: CompiledDetector['findSpans'], spans: Span[]): Work<void> {
+  *#emit(rule: CompiledRule, detector: CompiledDetector, spans: Span[]): Work<void> {
+    const needsText = detector.accepts !== undefined || detector.findSpans !== undefined
+    let count = 0
     for (const { start, end } of spans) {
       const from = Math.max(start, this.#base)
-      const text = findSpans ? this.#window.slice(from - this.#base, end - this.#base) : ''
-      for (const span of findSpans?.(text) ?? [{ start: 0, end: end - from }]) {
+      const text = needsText ? this.#window.slice(from - this.#base, end - this.#base) : ''
+      for (const span of listSpans(detector, text, end - from)) {
         if (span) this.#add(rule, { start: from + span.start, end: from + span.end })
-        yield
+        if (++count % ITEMS_AT_ONCE === 0) yield
       }
+      if (++count % ITEMS_AT_ONCE === 0) yield
     }
   }
 
