@@ -26,25 +26,8 @@ const AT_ONCE = 64
 
 /** Finds the cards among groups of digits: each begins and ends with a group. */
 function* findCards(text: string): Iterable<Span | null> {
-  const digits = new DigitQueue(text)
-  for (let first = 0, count = 1; digits.has(first); count++) {
-    const last = findLastDigit(digits, first)
-    if (last !== null) yield { start: digits.getOffset(first), end: digits.getOffset(last) + 1 }
-    else if (count % AT_ONCE === 0) yield null
-    for (first = (last ?? first) + 1; digits.has(first) && !digits.beginsGroup(first); first++)
-      if (first % AT_ONCE === 0) yield null
-  }
-}
-
-/** Finds the last digit of the card that begins with this one; null if none does. */
-function findLastDigit(digits: DigitQueue, first: number): number | null {
-  for (let last = first; last < first + LONGEST; last++) {
-    if (!digits.has(last)) return null
-    const isWhole = last - first + 1 >= SHORTEST && digits.endsGroup(last)
-    if (isWhole && digits.hasCheckDigit(first, last) && NETWORKS.test(digits.read(first, last)))
-      return last
-  }
-  return null
+  const search = new CardSearch(text)
+  while (!search.isOver) yield search.findNext()
 }
 
 /**
@@ -54,79 +37,113 @@ function findLastDigit(digits: DigitQueue, first: number): number | null {
 const NETWORKS =
   /^3[47]\d{13}$|^3(?:0[0-5]|[68]\d)\d{11}$|^6(?:011|5\d\d)\d{12,15}$|^(?:2131|1800|35\d{3})\d{11}$|^5[1-5]\d{2}|(?:222[1-9]|22[3-9]\d|2[3-6]\d{2}|27[01]\d|2720)\d{12}$|^6[27]\d{14}$|^81\d{14,17}$|^4\d{12}(?:\d{3,6})?$/
 
-/** So many of the digits that were read last are known. */
+/** So many of the digits that were read last are known: each at its index modulo this. */
 const KNOWN = 64
+const LAST_KNOWN = KNOWN - 1
+const ZERO = 0x30
 
-/** The digits of a text one after the other, of which only the last are in memory. */
-class DigitQueue {
+/** Reads the digits of a text one after the other, of which only the last are in memory. */
+class CardSearch {
+  isOver = false
   readonly #text: string
   readonly #codes = Buffer.alloc(2 * KNOWN)
   readonly #offsets = new Int32Array(KNOWN)
+  readonly #begins = new Uint8Array(KNOWN)
+  readonly #ends = new Uint8Array(KNOWN)
   /** The sums of the digits up to each, with every other one doubled (Luhn): two ways to do so. */
-  readonly #sums = [new Int32Array(KNOWN), new Int32Array(KNOWN)] as const
+  readonly #evenSums = new Int32Array(KNOWN)
+  readonly #oddSums = new Int32Array(KNOWN)
   #count = 0
   #position = 0
+  /** The digit with which the next card may begin. */
+  #first = 0
 
   constructor(text: string) {
     this.#text = text
   }
 
-  /** Tells whether there are so many digits and one more. */
-  has(index: number): boolean {
-    while (this.#count <= index) {
-      while (this.#position < this.#text.length && !this.#isDigitAt(this.#position))
-        this.#position += 1
-      if (this.#position >= this.#text.length) return false
-      this.#add(this.#position)
-      this.#position += 1
+  /** Finds the next card; null if it has none among the next groups. */
+  findNext(): Span | null {
+    for (let count = 0; count < AT_ONCE; count++) {
+      const first = this.#first
+      if (!this.#has(first)) {
+        this.isOver = true
+        return null
+      }
+      const last = this.#begins[first & LAST_KNOWN] === 1 ? this.#findLast(first) : null
+      this.#first = (last ?? first) + 1
+      if (last !== null)
+        return {
+          start: this.#offsets[first & LAST_KNOWN] as number,
+          end: (this.#offsets[last & LAST_KNOWN] as number) + 1,
+        }
     }
+    return null
+  }
+
+  /** Finds the last digit of the card that begins with this one; null if none does. */
+  #findLast(first: number): number | null {
+    for (let last = first + SHORTEST - 1; last < first + LONGEST; last++) {
+      if (!this.#has(last)) return null
+      const isWhole = this.#ends[last & LAST_KNOWN] === 1 && this.#hasCheckDigit(first, last)
+      if (isWhole && this.#isOfNetwork(first, last)) return last
+    }
+    return null
+  }
+
+  /** Tells whether there are so many digits and one more. */
+  #has(index: number): boolean {
+    while (this.#count <= index) if (!this.#readDigit()) return false
     return true
   }
 
-  getOffset(index: number): number {
-    return this.#offsets[index % KNOWN] as number
+  #readDigit(): boolean {
+    const text = this.#text
+    while (this.#position < text.length) {
+      const at = this.#position++
+      const code = text.charCodeAt(at)
+      if (!isDigit(code)) continue
+      const place = this.#count++ & LAST_KNOWN
+      // Each is kept twice, so that a number can be read in one piece.
+      this.#codes[place] = code
+      this.#codes[place + KNOWN] = code
+      this.#offsets[place] = at
+      this.#begins[place] = Number(!isDigit(text.charCodeAt(at - 1)))
+      this.#ends[place] = Number(!isDigit(text.charCodeAt(at + 1)))
+      this.#addToSums(place, code - ZERO)
+      return true
+    }
+    return false
   }
 
-  beginsGroup(index: number): boolean {
-    return !this.#isDigitAt(this.getOffset(index) - 1)
-  }
-
-  endsGroup(index: number): boolean {
-    return !this.#isDigitAt(this.getOffset(index) + 1)
+  #addToSums(place: number, digit: number): void {
+    const doubled = digit > 4 ? 2 * digit - 9 : 2 * digit
+    const before = (place - 1) & LAST_KNOWN
+    const isEven = (place & 1) === 0
+    this.#evenSums[place] = (this.#evenSums[before] as number) + (isEven ? digit : doubled)
+    this.#oddSums[place] = (this.#oddSums[before] as number) + (isEven ? doubled : digit)
   }
 
   /** Tells whether the last digit is the right one (Luhn): of ten numbers nine have another. */
-  hasCheckDigit(first: number, last: number): boolean {
-    const sums = this.#sums[last % 2] as Int32Array
-    const before = sums[(first + KNOWN - 1) % KNOWN] as number
-    return ((sums[last % KNOWN] as number) - before) % 10 === 0
+  #hasCheckDigit(first: number, last: number): boolean {
+    const sums = (last & 1) === 0 ? this.#evenSums : this.#oddSums
+    const sum = (sums[last & LAST_KNOWN] as number) - (sums[(first - 1) & LAST_KNOWN] as number)
+    return sum % 10 === 0
   }
 
-  read(first: number, last: number): string {
-    const from = first % KNOWN
-    return this.#codes.toString('latin1', from, from + last - first + 1)
-  }
-
-  #add(offset: number): void {
-    const index = this.#count++
-    const place = index % KNOWN
-    const code = this.#text.charCodeAt(offset)
-    // Each is kept twice, so that a number can be read in one piece.
-    this.#codes[place] = code
-    this.#codes[place + KNOWN] = code
-    this.#offsets[place] = offset
-    const digit = code - ZERO
-    const doubled = digit > 4 ? 2 * digit - 9 : 2 * digit
-    const [even, odd] = this.#sums
-    const before = (index + KNOWN - 1) % KNOWN
-    const isEven = index % 2 === 0
-    even[place] = (even[before] as number) + (isEven ? digit : doubled)
-    odd[place] = (odd[before] as number) + (isEven ? doubled : digit)
-  }
-
-  #isDigitAt(offset: number): boolean {
-    return isDigit(this.#text.charCodeAt(offset))
+  /** Tells whether a network has such numbers. Most are none of a network by their first digits. */
+  #isOfNetwork(first: number, last: number): boolean {
+    const from = first & LAST_KNOWN
+    const length = last - first + 1
+    const one = (this.#codes[from] as number) - ZERO
+    const isUsual = one === 4 || one === 5 || one === 6 || one === 8
+    if (!isUsual && length <= LONGEST_USUAL) {
+      const isJcb = one === 1 && this.#codes[from + 1] === ZERO + 8
+      if (one !== 2 && one !== 3 && !isJcb) return false
+    } else if (!isUsual && this.#codes[from + length - LONGEST_USUAL] !== ZERO + 2) return false
+    return NETWORKS.test(this.#codes.toString('latin1', from, from + length))
   }
 }
 
-const ZERO = 0x30
+/** Longer numbers begin with 4, 5, 6 or 8, or end with sixteen digits of which the first is 2. */
+const LONGEST_USUAL = 16

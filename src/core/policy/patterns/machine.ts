@@ -244,6 +244,7 @@ export class Machine {
   }
 
   #readRune(rune: number, width: number): void {
+    if (this.#state !== null && this.#known.isFull) this.#leaveFull()
     if (this.#state === null) this.#step(rune)
     else this.#learn(this.#state, rune)
     this.#position += width
@@ -253,7 +254,6 @@ export class Machine {
 
   /** Reads a character of which it may not be known what it does. */
   #learn(state: number, rune: number): void {
-    if (this.#known.isFull) return this.#leaveFull(rune)
     const stepsBefore = this.#known.steps
     const next = this.#known.learn(state, rune)
     const cost = this.#known.steps - stepsBefore
@@ -270,11 +270,9 @@ export class Machine {
   }
 
   /** Goes on with other known states, where there is room for more. */
-  #leaveFull(rune: number): void {
+  #leaveFull(): void {
     this.#runThreads(0)
     this.#runKnown()
-    if (this.#state === null) this.#step(rune)
-    else this.#learn(this.#state, rune)
   }
 
   /** Runs threads from now on, for so many characters. */
