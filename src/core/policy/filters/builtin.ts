@@ -5,7 +5,7 @@ import type { Alphabet } from '../patterns/program.ts'
 /** A pattern in RE2's syntax that finds one kind of thing. */
 export interface Detector {
   pattern: string
-  /** Tells whether a match of the pattern is the thing, in time that is short for any match. */
+  /** Tells whether a match may be the thing, or have it as a part; takes a short time for any. */
   accepts?: (text: string) => boolean
   /**
    * Returns the parts of the pattern's match that are the thing; none for a false match, and null

@@ -79,18 +79,16 @@ function* scanWith(
   text: string,
   found: Match[],
 ): Work<number> {
-  if (!findSpans) {
-    const onMatch = (start: number, end: number) => {
-      if (!accepts || accepts(text.slice(start, end))) found.push({ rule, start, end })
-    }
-    return yield* searchText(program, text, onMatch, anchor)
-  }
   const candidates: Span[] = []
-  const onMatch = (start: number, end: number) => candidates.push({ start, end })
+  const onMatch = (start: number, end: number) => {
+    if (accepts && !accepts(text.slice(start, end))) return
+    if (findSpans) candidates.push({ start, end })
+    else found.push({ rule, start, end })
+  }
   const steps = yield* searchText(program, text, onMatch, anchor)
   let count = 0
   for (const { start, end } of candidates) {
-    for (const span of findSpans(text.slice(start, end))) {
+    for (const span of findSpans?.(text.slice(start, end)) ?? []) {
       if (span) found.push({ rule, start: start + span.start, end: start + span.end })
       if (++count % ITEMS_AT_ONCE === 0) yield
     }

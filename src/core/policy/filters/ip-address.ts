@@ -20,6 +20,8 @@ export const ipAddress: Builtin = {
     },
     {
       pattern: '[\\w.]*:[\\w.]*:[\\w:.]*',
+      accepts: text =>
+        text.length <= LONGEST_LABEL + LONGEST_IPV6 + 1 && hasDigit(text, 0, text.length),
       findSpans: findIpv6,
       anchor: /:[\da-fA-F]{0,4}:/g,
     },
@@ -50,7 +52,6 @@ export function isIpv4(text: string, start: number, end: number): boolean {
 // RFC 4291, 2.2, allows 45 characters at most. A digit is required: `A::B` is an address too, but
 // rarely meant as one.
 function findIpv6(text: string): Span[] {
-  if (text.length > LONGEST_LABEL + LONGEST_IPV6 + 1) return NOTHING
   const start = findLabelEnd(text)
   const end = text.length - (hasStop(text) ? 1 : 0)
   const isAddress =

@@ -54,6 +54,6 @@ export const listSpans = (
   text: string,
   length = text.length,
 ): Iterable<Span | null> => {
-  if (findSpans) return findSpans(text)
-  return !accepts || accepts(text) ? [{ start: 0, end: length }] : []
+  if (accepts && !accepts(text)) return []
+  return findSpans?.(text) ?? [{ start: 0, end: length }]
 }

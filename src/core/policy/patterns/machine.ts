@@ -306,8 +306,8 @@ export class Machine {
   // Drops less preferred matches from the same start, and those that begin inside.
   #addCandidate(start: number): void {
     const candidates = this.#candidates
-    let last = candidates.at(-1)
-    for (; last && last.start > start; last = candidates.at(-1)) candidates.pop()
+    let last = candidates[candidates.length - 1]
+    for (; last && last.start > start; last = candidates[candidates.length - 1]) candidates.pop()
     if (last?.start === start) last.end = this.#position
     else candidates.push({ start, end: this.#position })
   }
@@ -315,16 +315,16 @@ export class Machine {
   #reportSettled(): void {
     const earliest = this.#earliestStart ?? Number.POSITIVE_INFINITY
     const late = this.#position - this.#patience
+    const candidates = this.#candidates
     let settled = 0
-    for (const { start, end } of this.#candidates) {
+    for (; settled < candidates.length; settled++) {
+      const { start, end } = candidates[settled] as Span
       if (start >= earliest && start >= late) break
-      settled += 1
       this.#onMatch(start, end)
     }
-    if (settled === 0) return
     this.#steps += MATCH_STEPS * settled
-    if (settled === this.#candidates.length) this.#candidates = []
-    else this.#candidates = this.#candidates.slice(settled)
+    if (settled === candidates.length) candidates.length = 0
+    else if (settled > 0) this.#candidates = candidates.slice(settled)
   }
 }
 
