@@ -9,21 +9,39 @@ import { type FilterRule, openFilters } from '../src/core/policy/filters.ts'
  */
 
 const MEGABYTE = 1_000_000
-const ROUNDS = 5
+const ROUNDS = 15
 
 const document = await Bun.file(join(import.meta.dir, '../ARCHITECTURE.md')).text()
-const fill = (unit: string) => unit.repeat(Math.ceil(MEGABYTE / unit.length)).slice(0, MEGABYTE)
+/** Fills a text. Each `#` is another digit, and each `@@` another word, in every place. */
+function fill(unit: string): string {
+  let state = 7
+  const draw = (below: number) => {
+    state = (state * 48_271) % 2_147_483_647
+    return state % below
+  }
+  const units: string[] = []
+  for (let length = 0; length < MEGABYTE; length += units.at(-1)?.length ?? 0)
+    units.push(
+      unit.replace(/#/g, () => String(draw(10))).replace(/@@/g, () => draw(1e8).toString(36)),
+    )
+  return units.join('').slice(0, MEGABYTE)
+}
 
 /** Text that is full of what filters look for, or of what nearly is. */
 const DENSE: string[] = [
   'bob@example.com ',
   'a@b ',
+  '@@@example.com ',
   '4111-1111-1111-1111 ',
+  '4###-####-####-#### ',
   '1234 5678 ',
   '914-309-4996 ',
   '+49 30 901820 ',
+  '+49 3# ###### ',
+  '+1 2## 555 #### ',
   '123-45-6789 ',
   '10.0.0.1 ',
+  '10.#.#.## ',
   '2001:db8::ff00:42:8329 ',
   'a:b:c ',
   'Mr John Smith ',

@@ -193,6 +193,19 @@ describe('hostile documents', () => {
     expect(await documents.read(sheet, 'a')).toMatchObject({ type: 'xlsx', isCut: true })
   })
 
+  test('every text of a workbook is found by its number, and nothing by another', async () => {
+    const numbers = [0, 1, 1_023, 1_024, 2_047, 2_048, 2_499]
+    const others = [2_500, 4_096, -1, 1.5, 'x']
+    const cells = [...numbers, ...others].map(number => `<c t="s"><v>${number}</v></c>`)
+    const sheet = buildZip({
+      'xl/workbook.xml': '<workbook/>',
+      'xl/sharedStrings.xml': `<sst>${Array.from({ length: 2_500 }, (_, i) => `<si><t>text ${i}</t></si>`).join('')}</sst>`,
+      'xl/worksheets/sheet1.xml': `<sheetData><row>${cells.join('')}</row></sheetData>`,
+    })
+    const found = (await documents.read(sheet, 'a'))?.text.split('\n').at(-1)?.split('\t')
+    expect(found?.filter(text => text !== '')).toEqual(numbers.map(number => `text ${number}`))
+  })
+
   test('a program in a PDF is not run', async () => {
     const catalog = '/OpenAction << /S /JavaScript /JS (app.alert\\(1\\)) >>'
     const pdf = buildPdf(buildPageContent('Plain'), catalog)

@@ -19,14 +19,21 @@ export function readXlsx(bytes: Uint8Array, sink: TextSink): void {
   const parts = readZip(bytes, name => SHEET.test(name) || OTHERS.includes(name))
   const book = readBook(parts)
   const cells: CellReader = {
-    strings: readStrings(parts.get(STRINGS)),
+    strings: readStrings(takePart(parts, STRINGS)),
     dateStyles: readDateStyles(parts.get(STYLES)),
     toDate: createDateReader(book.isFrom1904),
   }
   for (const { name, path } of book.sheets) {
-    const part = parts.get(path)
+    const part = takePart(parts, path)
     if (part && !(sink.add(`\n## ${name}\n`) && addSheet(part, cells, sink))) return
   }
+}
+
+/** Returns a file of the archive that is read but once, so that its bytes can go. */
+function takePart(parts: Map<string, Uint8Array>, path: string): Uint8Array | undefined {
+  const part = parts.get(path)
+  parts.delete(path)
+  return part
 }
 
 interface Book {
@@ -53,8 +60,8 @@ function readBook(parts: Map<string, Uint8Array>): Book {
 }
 
 /** Reads the texts that cells refer to by number. Phonetic readings are left out. */
-function readStrings(part: Uint8Array | undefined): string[] {
-  const strings: string[] = []
+function readStrings(part: Uint8Array | undefined): StringTable {
+  const strings = new StringTable()
   let current = ''
   let isText = false
   let isPhonetic = false
@@ -66,15 +73,51 @@ function readStrings(part: Uint8Array | undefined): string[] {
     isText = event.type === 'open' && event.name === 't' && !event.isEmpty
     if (event.name === 'rPh') isPhonetic = event.type === 'open'
     if (event.name !== 'si') continue
-    if (event.type === 'close' || event.isEmpty) strings.push(current)
+    if (event.type === 'close' || event.isEmpty) strings.add(current)
     current = ''
   }
   return strings
 }
 
+/** So many texts are kept as one: each by itself takes more memory than its characters. */
+const TEXTS_AT_ONCE = 1_024
+
+/** A list of texts, however many. */
+class StringTable {
+  readonly #texts: string[] = []
+  readonly #ends: Uint32Array[] = []
+  #open: string[] = []
+
+  add(text: string): void {
+    if (this.#open.push(text) === TEXTS_AT_ONCE) this.#close()
+  }
+
+  /** Returns a text by its number; empty if there is none. */
+  get(index: number): string {
+    if (!Number.isInteger(index)) return ''
+    const block = Math.floor(index / TEXTS_AT_ONCE)
+    const place = index % TEXTS_AT_ONCE
+    const ends = this.#ends[block]
+    if (!ends) return (block === this.#texts.length && this.#open[place]) || ''
+    return this.#texts[block]?.slice(place === 0 ? 0 : ends[place - 1], ends[place]) ?? ''
+  }
+
+  #close(): void {
+    const ends = new Uint32Array(this.#open.length)
+    let end = 0
+    for (const [i, text] of this.#open.entries()) {
+      end += text.length
+      ends[i] = end
+    }
+    this.#texts.push(this.#open.join(''))
+    this.#ends.push(ends)
+    this.#open = []
+  }
+}
+
 /** What is needed to read the cells of a workbook. */
 interface CellReader {
-  strings: string[]
+  strings: StringTable
   /** The styles that show a number as a date. */
   dateStyles: Set<number>
   toDate(days: number): string
@@ -134,7 +177,7 @@ function readColumn(reference: string | undefined): number | undefined {
 const BOOLEANS: Record<string, string> = { 0: 'FALSE', 1: 'TRUE' }
 
 function renderCell({ type, style, value }: Cell, reader: CellReader): string {
-  if (type === 's') return toOneLine(reader.strings[Number(value)] ?? '')
+  if (type === 's') return toOneLine(reader.strings.get(Number(value)))
   if (type === 'b') return BOOLEANS[value] ?? value
   if (type === 'n' && reader.dateStyles.has(style) && value !== '')
     return reader.toDate(Number(value))

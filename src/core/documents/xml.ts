@@ -7,6 +7,9 @@ export type XmlEvent =
 /** The XML cannot be read, or declares what office programs never write. */
 export class XmlError extends Error {}
 
+/** Of so many characters all pieces become garbage, and the collector waits for much more. */
+const COLLECT_AFTER = 2 * 1024 * 1024
+
 /**
  * Reads the pieces of an XML document in linear time. It is no validator: it takes what office
  * programs write. Throws `XmlError` for a document type, so that no entity is ever declared, and
@@ -15,7 +18,12 @@ export class XmlError extends Error {}
 export function* readXml(bytes: Uint8Array): Generator<XmlEvent> {
   const xml = decodeXml(bytes)
   let at = 0
+  let collectAt = COLLECT_AFTER
   while (at < xml.length) {
+    if (at > collectAt) {
+      Bun.gc(true)
+      collectAt = at + COLLECT_AFTER
+    }
     const tag = xml.indexOf('<', at)
     const end = tag === -1 ? xml.length : tag
     if (end > at) yield { type: 'text', text: decodeEntities(xml.slice(at, end)) }

@@ -5,9 +5,11 @@ import type { Alphabet } from '../patterns/program.ts'
 /** A pattern in RE2's syntax that finds one kind of thing. */
 export interface Detector {
   pattern: string
+  /** Tells whether a match may be the thing, or have it as a part; takes a short time for any. */
+  accepts?: (text: string) => boolean
   /**
    * Returns the parts of the pattern's match that are the thing; none for a false match, and null
-   * where a long search may be interrupted. Without it the whole match counts.
+   * where a long search may be interrupted. Without it the whole match counts, if it is accepted.
    */
   findSpans?: (text: string) => Iterable<Span | null>
   /**
@@ -41,6 +43,5 @@ export const toAlphabet = (characters: RegExp, beyondAscii: boolean): Alphabet =
   beyondAscii,
 })
 
-/** Returns a span of the whole text if it is a match, else nothing. */
-export const matchWhole = (text: string, isMatch: boolean): Span[] =>
-  isMatch ? [{ start: 0, end: text.length }] : []
+/** Tells whether this is the code of a digit. */
+export const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39

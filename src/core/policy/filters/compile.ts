@@ -80,10 +80,11 @@ function compileBuiltin(
 function compileDetectors(builtin: Builtin): CompiledDetector[] {
   const cached = detectorCache.get(builtin)
   if (cached) return cached
-  const detectors = builtin.detectors.map(({ pattern, findSpans, anchor, before }) => {
+  const detectors = builtin.detectors.map(({ pattern, accepts, findSpans, anchor, before }) => {
     const program = compileProgram(pattern)
     return {
       program,
+      ...(accepts ? { accepts } : {}),
       ...(findSpans ? { findSpans } : {}),
       ...(anchor ? { anchor: { regExp: anchor, before: before ?? program.listAlphabet() } } : {}),
     }

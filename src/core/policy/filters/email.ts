@@ -1,4 +1,4 @@
-import { type Builtin, matchWhole } from './builtin.ts'
+import { type Builtin, isDigit } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
 // Letters with accents count as letters. Letters of other scripts do not, or words before an
@@ -12,7 +12,7 @@ export const email: Builtin = {
   detectors: [
     {
       pattern: `[${LETTER}.%+'-]+@(?:[${LETTER}-]+\\.)+[${LETTER}-]*[A-Za-z\\x{C0}-\\x{24F}]\\b`,
-      findSpans: text => matchWhole(text, isAddress(text)),
+      accepts: isAddress,
       anchor: /@/g,
     },
   ],
@@ -23,21 +23,26 @@ export const email: Builtin = {
 function isAddress(text: string): boolean {
   if (text.length > LONGEST_LOCAL + LONGEST_DOMAIN) return false
   const at = text.indexOf('@')
-  const labels = text.slice(at + 1).split('.')
-  return (
-    at > 0 &&
-    at <= LONGEST_LOCAL &&
-    text.length - at <= LONGEST_DOMAIN &&
-    !text.startsWith('.') &&
-    labels.every(isLabel) &&
-    isTopLevel(labels.at(-1) ?? '')
-  )
+  if (at <= 0 || at > LONGEST_LOCAL || text.length - at > LONGEST_DOMAIN) return false
+  if (text.charCodeAt(0) === DOT) return false
+  let label = at + 1
+  for (let i = label; i < text.length; i++) {
+    if (text.charCodeAt(i) !== DOT) continue
+    if (!isLabel(text, label, i)) return false
+    label = i + 1
+  }
+  return isLabel(text, label, text.length) && isTopLevel(text, label)
 }
 
+const [DOT, DASH, UNDERSCORE] = [0x2e, 0x2d, 0x5f]
 const LONGEST_LOCAL = 64
 /** With the @. */
 const LONGEST_DOMAIN = 256
 
-const isLabel = (label: string) =>
-  label.length <= 63 && !label.startsWith('-') && !label.endsWith('-')
-const isTopLevel = (label: string) => label.length >= 2 && /^[^\d_-]/.test(label)
+const isLabel = (text: string, start: number, end: number): boolean =>
+  end - start <= 63 && text.charCodeAt(start) !== DASH && text.charCodeAt(end - 1) !== DASH
+
+function isTopLevel(text: string, start: number): boolean {
+  const first = text.charCodeAt(start)
+  return text.length - start >= 2 && !isDigit(first) && first !== UNDERSCORE && first !== DASH
+}

@@ -1,9 +1,9 @@
-import { runAtOnce, runInTurns, type Work } from '../../kernel/turns.ts'
+import { handleEach, ITEMS_AT_ONCE, runAtOnce, runInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import { searchText, TextSearch } from '../patterns/search.ts'
 import { MatchIndex } from './match-index.ts'
 import { NormalForm } from './normal-form.ts'
-import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
+import { type CompiledDetector, type CompiledRule, listSpans, type Match } from './rule.ts'
 import { LONGEST_HELD, StreamScanner } from './stream-scanner.ts'
 import { filterUnread, type GateResult } from './unread.ts'
 
@@ -45,10 +45,9 @@ export class FilterSet {
     const found: Match[] = []
     for (const rule of this.rules) {
       if (rule.find)
-        for (const { start, end } of yield* rule.find(text)) {
-          found.push({ rule, start, end })
-          yield
-        }
+        yield* handleEach(yield* rule.find(text), ({ start, end }) =>
+          found.push({ rule, start, end }),
+        )
       yield* this.#scanDetectors(rule, text, found)
     }
     yield* this.#addNormalMatches(text, found)
@@ -67,33 +66,33 @@ export class FilterSet {
     yield* search.read(text)
     this.steps += search.steps
     const known = yield* MatchIndex.create(found)
-    for (const match of search.found) {
+    yield* handleEach(search.found, match => {
       if (!known.includes(match.rule, match)) found.push(match)
-      yield
-    }
+    })
   }
 }
 
 /** Adds the matches of one detector. Returns how many instructions ran. */
 function* scanWith(
   rule: CompiledRule,
-  { program, findSpans, anchor }: CompiledDetector,
+  { program, accepts, findSpans, anchor }: CompiledDetector,
   text: string,
   found: Match[],
 ): Work<number> {
-  if (!findSpans) {
-    const onMatch = (start: number, end: number) => found.push({ rule, start, end })
-    return yield* searchText(program, text, onMatch, anchor)
-  }
   const candidates: Span[] = []
-  const onMatch = (start: number, end: number) => candidates.push({ start, end })
+  const onMatch = (start: number, end: number) => {
+    if (accepts && !accepts(text.slice(start, end))) return
+    if (findSpans) candidates.push({ start, end })
+    else found.push({ rule, start, end })
+  }
   const steps = yield* searchText(program, text, onMatch, anchor)
+  let count = 0
   for (const { start, end } of candidates) {
-    for (const span of findSpans(text.slice(start, end))) {
+    for (const span of findSpans?.(text.slice(start, end)) ?? []) {
       if (span) found.push({ rule, start: start + span.start, end: start + span.end })
-      yield
+      if (++count % ITEMS_AT_ONCE === 0) yield
     }
-    yield
+    if (++count % ITEMS_AT_ONCE === 0) yield
   }
   return steps
 }
@@ -161,7 +160,7 @@ class NormalSearch {
     this.#form.forget(base)
   }
 
-  #createSearch(rule: CompiledRule, { program, findSpans, anchor }: CompiledDetector) {
+  #createSearch(rule: CompiledRule, detector: CompiledDetector) {
     let spans: Span[] = []
     const add = (start: number, end: number) => spans.push({ start, end })
     const takeSpans = () => {
@@ -169,18 +168,21 @@ class NormalSearch {
       spans = []
       return taken
     }
-    const search = new TextSearch(program, add, anchor)
-    return { search, emit: () => this.#emit(rule, findSpans, takeSpans()) }
+    const search = new TextSearch(detector.program, add, detector.anchor)
+    return { search, emit: () => this.#emit(rule, detector, takeSpans()) }
   }
 
-  *#emit(rule: CompiledRule, findSpans: CompiledDetector['findSpans'], spans: Span[]): Work<void> {
+  *#emit(rule: CompiledRule, detector: CompiledDetector, spans: Span[]): Work<void> {
+    const needsText = detector.accepts !== undefined || detector.findSpans !== undefined
+    let count = 0
     for (const { start, end } of spans) {
       const from = Math.max(start, this.#base)
-      const text = findSpans ? this.#window.slice(from - this.#base, end - this.#base) : ''
-      for (const span of findSpans?.(text) ?? [{ start: 0, end: end - from }]) {
+      const text = needsText ? this.#window.slice(from - this.#base, end - this.#base) : ''
+      for (const span of listSpans(detector, text, end - from)) {
         if (span) this.#add(rule, { start: from + span.start, end: from + span.end })
-        yield
+        if (++count % ITEMS_AT_ONCE === 0) yield
       }
+      if (++count % ITEMS_AT_ONCE === 0) yield
     }
   }
 

@@ -36,18 +36,77 @@ export const personName: Builtin = {
   ],
 }
 
+/** A word, and what it may be within a name. */
 interface Word {
   text: string
   start: number
   end: number
+  kind: WordKind
 }
 
-const splitWords = (text: string): Word[] =>
-  [...text.matchAll(/\S+/g)].map(({ 0: text, index }) => ({
-    text,
-    start: index,
-    end: index + text.length,
-  }))
+interface WordKind {
+  isTitle: boolean
+  isGivenName: boolean
+  isFamilyName: boolean
+  isInitial: boolean
+  isParticle: boolean
+  /** Whether a full stop follows it. */
+  isLast: boolean
+}
+
+/** Splits what a pattern has matched: there is no other blank in it than a space. */
+function splitWords(text: string): Word[] {
+  const words: Word[] = []
+  for (let start = 0; start < text.length; ) {
+    const space = text.indexOf(' ', start)
+    const end = space === -1 ? text.length : space
+    const word = text.slice(start, end)
+    words.push({ text: word, start, end, kind: getKind(word) })
+    start = end + 1
+  }
+  return words
+}
+
+/** Words that came before. They are forgotten when there are too many. */
+const kinds = new Map<string, WordKind>()
+const MOST_KINDS = 4_096
+const LONGEST_KEPT = 32
+
+function getKind(word: string): WordKind {
+  const known = kinds.get(word)
+  if (known) return known
+  const kind = computeKind(word)
+  if (word.length > LONGEST_KEPT) return kind
+  if (kinds.size === MOST_KINDS) kinds.clear()
+  kinds.set(word, kind)
+  return kind
+}
+
+function computeKind(word: string): WordKind {
+  const isLast = word.endsWith('.')
+  const name = (isLast ? word.slice(0, -1) : word).toLowerCase()
+  const isTitle = TITLES.has(name)
+  const isParticle = /^\p{Ll}/u.test(word)
+  return {
+    isTitle,
+    isGivenName: !isLast && isGivenName(name),
+    isFamilyName: !isParticle && name.length > 1 && !isTitle && !NO_NAMES.has(name),
+    isInitial: word.length <= 3 && /^\p{Lu}\.?$/u.test(word),
+    isParticle,
+    isLast,
+  }
+}
+
+/** Tells whether a name in lower case is a given one, or several with hyphens between them. */
+function isGivenName(name: string): boolean {
+  const plain = IS_ASCII.test(name) ? name : removeAccents(name)
+  return plain.includes('-')
+    ? plain.split('-').every(part => GIVEN_NAMES.has(part))
+    : GIVEN_NAMES.has(plain)
+}
+
+const IS_ASCII = /^[\0-\x7f]*$/
+const removeAccents = (text: string) => text.normalize('NFD').replace(/\p{M}/gu, '')
 
 /**
  * Finds every name among these words: it begins with a title or a given name, and continues as long
@@ -58,7 +117,7 @@ function findNames(text: string): Span[] {
   const names: Span[] = []
   for (let i = 0; i < words.length; ) {
     const last = findNameEnd(words, i)
-    if (last !== undefined) names.push(toSpan(words, i + (isTitle(words[i]) ? 1 : 0), last))
+    if (last !== undefined) names.push(toSpan(words, i + (words[i]?.kind.isTitle ? 1 : 0), last))
     i = (last ?? i) + 1
   }
   return names
@@ -66,42 +125,19 @@ function findNames(text: string): Span[] {
 
 /** Finds the index of the last word of the name that begins at `first`. */
 function findNameEnd(words: Word[], first: number): number | undefined {
-  const hasTitle = isTitle(words[first])
-  if (!hasTitle && !isGivenName(words[first])) return undefined
+  const kind = words[first]?.kind
+  if (!kind?.isTitle && !kind?.isGivenName) return undefined
   let last = first
-  for (
-    let i = first + 1;
-    i < words.length && i <= first + MAX_WORDS && canContinueName(words, i);
-    i++
-  ) {
-    if (isFamilyName(words[i])) last = i
-    if (words[i]?.text.endsWith('.') && !isInitial(words[i])) break
+  for (let i = first + 1; i < words.length && i <= first + MAX_WORDS; i++) {
+    const { isFamilyName, isInitial, isParticle, isLast } = (words[i] as Word).kind
+    if (!isFamilyName && !isInitial && !(isParticle && i < words.length - 1)) break
+    if (isFamilyName) last = i
+    if (isLast && !isInitial) break
   }
   return last > first ? last : undefined
 }
 
 const MAX_WORDS = 5
-
-const canContinueName = (words: Word[], i: number): boolean =>
-  isFamilyName(words[i]) || isInitial(words[i]) || (isParticle(words[i]) && i < words.length - 1)
-
-const normalizeWord = (word: Word | undefined): string =>
-  (word?.text ?? '').replace(/\.$/, '').toLowerCase()
-const isTitle = (word: Word | undefined): boolean => TITLES.has(normalizeWord(word))
-const isGivenName = (word: Word | undefined): boolean =>
-  !word?.text.endsWith('.') &&
-  normalizeWord(word)
-    .split('-')
-    .every(part => GIVEN_NAMES.has(removeAccents(part)))
-const isInitial = (word: Word | undefined): boolean => /^\p{Lu}\.?$/u.test(word?.text ?? '')
-const isParticle = (word: Word | undefined): boolean => /^\p{Ll}/u.test(word?.text ?? '')
-const isFamilyName = (word: Word | undefined): boolean =>
-  !isParticle(word) &&
-  normalizeWord(word).length > 1 &&
-  !isTitle(word) &&
-  !NO_NAMES.has(normalizeWord(word))
-
-const removeAccents = (text: string) => text.normalize('NFD').replace(/\p{M}/gu, '')
 
 /** Returns the span of these words, without the full stop of a sentence. */
 function toSpan(words: Word[], first: number, last: number): Span {
@@ -117,9 +153,11 @@ function findIntroducedName(text: string): Span[] {
   const first = words.findIndex(
     (word, i) => i >= 2 && /^\p{Lu}/u.test(word.text) && !/^(?:Name|Nom)$/.test(word.text),
   )
-  if (first === -1 || NO_NAMES.has(normalizeWord(words[first]))) return []
+  if (first === -1 || isNoName(words[first]?.text ?? '')) return []
   const stop = words.findIndex(
     (word, i) => i >= first && word.text.endsWith('.') && word.text.length > 2,
   )
   return [toSpan(words, first, stop === -1 ? words.length - 1 : stop)]
 }
+
+const isNoName = (word: string): boolean => NO_NAMES.has(word.replace(/\.$/, '').toLowerCase())

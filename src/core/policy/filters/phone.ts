@@ -1,6 +1,6 @@
-import parsePhoneNumber from 'libphonenumber-js/min'
-import { type Builtin, matchWhole } from './builtin.ts'
+import type { Builtin } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
+import { isPossibleNumber } from './phone/possible.ts'
 
 // Documented forms: `914-309-4996`, with dots, spaces or nothing between. Area codes and exchanges
 // begin with 2 to 9 (NANP).
@@ -17,11 +17,7 @@ export const phone: Builtin = {
   label: LABELS.phone,
   name: 'Phone number',
   detectors: [
-    {
-      pattern: INTERNATIONAL,
-      findSpans: text => matchWhole(text, parsePhoneNumber(text)?.isPossible() ?? false),
-      anchor: /\+\d/g,
-    },
+    { pattern: INTERNATIONAL, accepts: isPossibleNumber, anchor: /\+\d/g },
     { pattern: `${AMERICAN}|${BRACKETED}`, anchor: /\d{3}[ .-]?\d{4}/g },
   ],
 }

@@ -144,21 +144,18 @@ function findWordEnd(text: string, start: number): number {
   return end
 }
 
-const findOriginalWord = (text: string, start: number, end: number): string | undefined =>
-  ENDS.has(nameEnds(text, start, end)) && SUMS.has(sumLetters(text, start, end))
-    ? unscramble(text.slice(start, end).toLowerCase())
-    : undefined
-
 /** Returns the word that this one is a scrambled form of; undefined for the word itself. */
-function unscramble(word: string): string | undefined {
-  const original = BY_LETTERS.get(sortLetters(word))
-  return original === word ? undefined : original
+function findOriginalWord(text: string, start: number, end: number): string | undefined {
+  const original = BY_ENDS.get(nameEnds(text, start, end))?.find(
+    word => sumLetters(text, start, end) === SUMS.get(word) && hasLetters(text, start, word),
+  )
+  return original === undefined || isWord(text, start, original) ? undefined : original
 }
 
 /** Names what a scrambled word keeps, in either case: its length, its first and last letter. */
 const nameEnds = (text: string, start: number, end: number): number =>
   ((end - start) << 16) | ((text.charCodeAt(start) | 0x20) << 8) | (text.charCodeAt(end - 1) | 0x20)
-const ENDS = new Set(SCRAMBLED.map(word => nameEnds(word, 0, word.length)))
+const BY_ENDS = Map.groupBy(SCRAMBLED, word => nameEnds(word, 0, word.length))
 
 /** Adds up the letters, in either case: that is the same in any order, and fast. */
 function sumLetters(text: string, start: number, end: number): number {
@@ -166,11 +163,34 @@ function sumLetters(text: string, start: number, end: number): number {
   for (let i = start; i < end; i++) sum += (text.charCodeAt(i) | 0x20) ** 2
   return sum
 }
-const SUMS = new Set(SCRAMBLED.map(word => sumLetters(word, 0, word.length)))
+const SUMS = new Map(SCRAMBLED.map(word => [word, sumLetters(word, 0, word.length)]))
 
-const sortLetters = (word: string): string =>
-  `${word[0]}${[...word.slice(1, -1)].toSorted().join('')}${word.at(-1)}`
-const BY_LETTERS = new Map(SCRAMBLED.map(word => [sortLetters(word), word]))
+/** How often each letter occurs in the word that is compared: all are zero between two of them. */
+const COUNTS = new Int8Array(0x80)
+
+const addTo = (code: number, count: number): void => {
+  COUNTS[code] = (COUNTS[code] as number) + count
+}
+
+/** Tells whether a text has the letters of a word from here on, in either case and any order. */
+function hasLetters(text: string, start: number, word: string): boolean {
+  for (let i = 0; i < word.length; i++) addTo(word.charCodeAt(i), 1)
+  for (let i = 0; i < word.length; i++) addTo(text.charCodeAt(start + i) | 0x20, -1)
+  let isSame = true
+  for (let i = 0; i < word.length; i++) {
+    isSame &&= COUNTS[word.charCodeAt(i)] === 0
+    COUNTS[word.charCodeAt(i)] = 0
+    COUNTS[text.charCodeAt(start + i) | 0x20] = 0
+  }
+  return isSame
+}
+
+/** Tells whether a text is a word from here on, in either case. */
+function isWord(text: string, start: number, word: string): boolean {
+  for (let i = 0; i < word.length; i++)
+    if ((text.charCodeAt(start + i) | 0x20) !== word.charCodeAt(i)) return false
+  return true
+}
 
 /**
  * Finds Base64 and hexadecimal digits, in one piece or in several, that encode one of the tell-tale
@@ -229,24 +249,69 @@ const MAY_BE_ENCODED = new RegExp(
   ),
 )
 
-// Every offset of the first whole group is tried: other digits may precede it.
-function findEncodedWords(text: string): Span[] {
-  const found: Span[] = []
-  for (const { code, digits, perGroup } of CODES)
-    for (const { 0: run, index } of text.matchAll(digits))
-      if (hasEncodedWord(run, code, perGroup)) found.push({ start: index, end: index + run.length })
-  return found
+/** Finds the runs of digits that encode a tell-tale word, by the code and then by their place. */
+const findEncodedWords = (text: string): Span[] =>
+  CODES.flatMap(code => findEncodedRuns(text, code))
+
+interface Code {
+  name: 'base64' | 'hex'
+  digits: RegExp
+  perGroup: number
 }
 
-const CODES = [
-  { code: 'base64' as const, digits: /[a-z0-9+/]{8,}/gi, perGroup: 4 },
-  { code: 'hex' as const, digits: /[0-9a-f]{12,}/gi, perGroup: 2 },
+const CODES: Code[] = [
+  { name: 'base64', digits: /[a-z0-9+/]{8,}/gi, perGroup: 4 },
+  { name: 'hex', digits: /[0-9a-f]{12,}/gi, perGroup: 2 },
 ]
 
-const TELL_TALE = new RegExp(ENCODED.join('|'), 'i')
+const TELL_TALE = new RegExp(ENCODED.join('|'), 'gi')
 
-function hasEncodedWord(run: string, code: 'base64' | 'hex', perGroup: number): boolean {
-  for (let offset = 0; offset < perGroup; offset++)
-    if (TELL_TALE.test(Buffer.from(run.slice(offset), code).toString('latin1'))) return true
-  return false
+// Every offset of the first whole group is tried: other digits may precede it.
+function findEncodedRuns(text: string, code: Code): Span[] {
+  const runs = [...text.matchAll(code.digits)].map(({ 0: run, index }) => ({ run, index }))
+  const isFound = new Uint8Array(runs.length)
+  for (let offset = 0; offset < code.perGroup; offset++) markRuns(runs, code, offset, isFound)
+  return runs
+    .filter((_, i) => isFound[i] === 1)
+    .map(({ run, index }) => ({ start: index, end: index + run.length }))
 }
+
+/** Decodes all runs that are not yet found at once, from an offset, and marks those with a word. */
+function markRuns(
+  runs: { run: string }[],
+  { name, perGroup }: Code,
+  offset: number,
+  isFound: Uint8Array,
+): void {
+  const open: number[] = []
+  const ends: number[] = []
+  let digits = ''
+  for (const [i, { run }] of runs.entries()) {
+    if (isFound[i] === 1) continue
+    const whole = completeGroups(run.slice(offset), perGroup)
+    digits += whole
+    open.push(i)
+    ends.push(digits.length)
+  }
+  const decoded = Buffer.from(digits, name).toString('latin1')
+  let at = 0
+  TELL_TALE.lastIndex = 0
+  for (let found = TELL_TALE.exec(decoded); found; found = TELL_TALE.exec(decoded)) {
+    const place = (found.index * digits.length) / decoded.length
+    while ((ends[at] as number) <= place) at += 1
+    isFound[open[at] as number] = 1
+  }
+}
+
+/**
+ * Returns digits in whole groups, with zeros at the end that are no letters. A single digit of a
+ * group encodes nothing.
+ */
+function completeGroups(digits: string, perGroup: number): string {
+  const rest = digits.length % perGroup
+  if (rest === 1) return digits.slice(0, -1) + SEPARATOR[perGroup]
+  return digits + (rest === 0 ? '' : 'A'.repeat(perGroup - rest)) + SEPARATOR[perGroup]
+}
+
+/** A group of zeros, so that no word begins in one run and ends in the next. */
+const SEPARATOR: Record<number, string> = { 4: 'AAAA', 2: '00' }

@@ -36,6 +36,8 @@ export interface CompiledRule {
 export interface CompiledDetector {
   program: Program
   anchor?: Anchor
+  /** Tells whether a match of the program counts. */
+  accepts?: (text: string) => boolean
   findSpans?: (text: string) => Iterable<Span | null>
 }
 
@@ -44,4 +46,14 @@ export interface Match extends Span {
   rule: CompiledRule
   /** The matched text, where it does not appear literally in the text that was searched. */
   matchedText?: string
+}
+
+/** Lists the parts of a match of a detector's program that count. */
+export const listSpans = (
+  { accepts, findSpans }: CompiledDetector,
+  text: string,
+  length = text.length,
+): Iterable<Span | null> => {
+  if (accepts && !accepts(text)) return []
+  return findSpans?.(text) ?? [{ start: 0, end: length }]
 }

@@ -1,4 +1,5 @@
-import { type Builtin, matchWhole } from './builtin.ts'
+import type { Span } from '../patterns/machine.ts'
+import type { Builtin } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
 // A run of digits and dashes is matched whole, so that no number is found inside a longer one. Nine
@@ -14,18 +15,17 @@ export const ssn: Builtin = {
   detectors: [
     {
       pattern: DASHED,
-      findSpans: text => matchWhole(text, /^\d{3}-\d{2}-\d{4}$/.test(text) && isIssued(text)),
+      accepts: isDashed,
       anchor: /\d{3}-\d{2}-\d{4}/g,
     },
     {
       pattern: SPACED,
-      findSpans: text => matchWhole(text, isIssued(text)),
+      accepts: text => isIssued(text, 0, 4, 7),
       anchor: /\d{3} \d{2} \d{4}/g,
     },
     {
       pattern: NAMED,
-      findSpans: text =>
-        isIssued(text.slice(-9)) ? [{ start: text.length - 9, end: text.length }] : [],
+      findSpans: findNamed,
       anchor: /\d{9}/g,
     },
   ],
@@ -33,7 +33,30 @@ export const ssn: Builtin = {
 
 // 20 CFR 422.103 and SSA's "Meaning of the Social Security Number": no area 000, 666 or 900 and
 // above, no group 00, no serial 0000.
-function isIssued(number: string): boolean {
-  const digits = number.replace(/[- ]/g, '')
-  return !/^(?:000|666|9)/.test(digits) && digits.slice(3, 5) !== '00' && digits.slice(5) !== '0000'
+function isIssued(text: string, area: number, group: number, serial: number): boolean {
+  return (
+    text.charCodeAt(area) !== NINE &&
+    !text.startsWith('000', area) &&
+    !text.startsWith('666', area) &&
+    !text.startsWith('00', group) &&
+    !text.startsWith('0000', serial)
+  )
+}
+
+const NINE = 0x39
+
+/** Tells whether digits and dashes are three groups of three, two and four digits. */
+function isDashed(text: string): boolean {
+  return (
+    text.length === 11 &&
+    text.indexOf('-') === 3 &&
+    text.indexOf('-', 4) === 6 &&
+    text.lastIndexOf('-') === 6 &&
+    isIssued(text, 0, 4, 7)
+  )
+}
+
+function findNamed(text: string): Span[] {
+  const start = text.length - 9
+  return isIssued(text, start, start + 3, start + 5) ? [{ start, end: text.length }] : []
 }

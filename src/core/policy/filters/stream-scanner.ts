@@ -3,7 +3,7 @@ import { Machine } from '../patterns/machine.ts'
 import type { Program } from '../patterns/program.ts'
 import { compareMatches, MatchIndex } from './match-index.ts'
 import { NormalForm } from './normal-form.ts'
-import type { CompiledDetector, CompiledRule, Match } from './rule.ts'
+import { type CompiledDetector, type CompiledRule, listSpans, type Match } from './rule.ts'
 
 /**
  * The most of a text that is held back while something in it may still become a match, in UTF-16
@@ -314,13 +314,12 @@ const COMPOSED = [
 /** Lists the matches within a text that a pattern has found at this offset. */
 function toMatches(
   rule: CompiledRule,
-  { findSpans }: CompiledDetector,
+  detector: CompiledDetector,
   offset: number,
   text: string,
 ): Match[] {
-  const spans = findSpans?.(text) ?? [{ start: 0, end: text.length }]
   const matches: Match[] = []
-  for (const span of spans)
+  for (const span of listSpans(detector, text))
     if (span) matches.push({ rule, start: offset + span.start, end: offset + span.end })
   return matches
 }

@@ -1,5 +1,13 @@
 import type { Work } from '../../kernel/turns.ts'
-import { ASCII, computeContext, isWord, LINE_FEED, NOTHING, OP } from './machine.ts'
+import {
+  ANY_KIND,
+  ASCII,
+  computeContext,
+  KINDS_BEFORE,
+  NOTHING,
+  OP,
+  toKind,
+} from './instructions.ts'
 import type { Program } from './program.ts'
 
 /** A set of instructions that wait for the next character, and what kind of character was last. */
@@ -26,8 +34,6 @@ interface AutomatonResult {
 }
 
 const [UNKNOWN, MATCHED] = [0, -1]
-/** One character of each kind that a program can tell apart before a position. */
-const KINDS_BEFORE = [NOTHING, LINE_FEED, 0x61, 0x20]
 const CLEAR_STATES = KINDS_BEFORE.length
 
 /**
@@ -66,16 +72,10 @@ export class Automaton {
   }
 
   /**
-   * Reads a text until it knows where a match may be, or until nothing is open at or after
-   * `stopAt`. Returns the last position that no match spans, and whether a machine must read on
-   * from there. Unless `isLast`, the text may go on.
+   * Reads a text until it knows where a match may be. Returns the last position that no match
+   * spans, and whether a machine must read on from there. Unless `isLast`, the text may go on.
    */
-  *search(
-    text: string,
-    from: number,
-    stopAt = Number.POSITIVE_INFINITY,
-    isLast = true,
-  ): Work<AutomatonResult> {
+  *search(text: string, from: number, isLast = true): Work<AutomatonResult> {
     this.#clearUntil = from
     let state = this.#enter([], from === 0 ? NOTHING : text.charCodeAt(from - 1))
     const mostCreated = this.#created + MOST_CREATED
@@ -83,9 +83,8 @@ export class Automaton {
       const workEnd = this.steps + MOST_WORK
       const sliceEnd = Math.min(i + SLICE, text.length)
       while (i < sliceEnd && this.steps < workEnd) {
-        i = this.#runKnown(text, i, sliceEnd, state, stopAt)
+        i = this.#runKnown(text, i, sliceEnd, state)
         state = this.#reached
-        if (i >= stopAt && state < CLEAR_STATES) return { clearUntil: i, isCandidate: false }
         if (i >= sliceEnd) break
         const rune = text.codePointAt(i) ?? 0
         if (this.#states.length >= MOST_STATES) state = this.#makeRoom(state)
@@ -111,15 +110,12 @@ export class Automaton {
    * Follows transitions that are known, which most are: this loop sees nearly every character.
    * Returns where it stopped; the state there is `#reached`.
    */
-  #runKnown(text: string, from: number, to: number, first: number, stopAt: number): number {
+  #runKnown(text: string, from: number, to: number, first: number): number {
     const next = this.#next
     const isAsciiFirst = this.#program.beginsWithFolded
     let [state, clearUntil, i] = [first, this.#clearUntil, from]
     for (; i < to; i++) {
-      if (state < CLEAR_STATES) {
-        clearUntil = i
-        if (i >= stopAt) break
-      }
+      if (state < CLEAR_STATES) clearUntil = i
       const code = text.charCodeAt(i)
       if (code < ASCII) {
         const known = next[state * ASCII + code] as number
@@ -236,12 +232,5 @@ const isLetter = (code: number): boolean => code === 0x17f || code === 0x212a
 
 const isSurrogate = (code: number): boolean => (code & 0xf800) === 0xd800
 
-const ANY_KIND = 0x20
-
 /** Finds the state without threads after this character. */
 const findClearState = (last: number): number => KINDS_BEFORE.indexOf(toKind(last))
-
-function toKind(rune: number): number {
-  if (rune === NOTHING || rune === LINE_FEED) return rune
-  return isWord(rune) ? 0x61 : ANY_KIND
-}

@@ -1,4 +1,7 @@
+import { ASCII, NOTHING } from './instructions.ts'
+import { CLEAR_STATES, type Edge, type KnownStates, UNKNOWN } from './known-states.ts'
 import type { Program } from './program.ts'
+import { NO_MATCH, Threads } from './threads.ts'
 
 /** A part of a text, from `start` to before `end`, in UTF-16 units. */
 export interface Span {
@@ -9,6 +12,16 @@ export interface Span {
 /** Is called for each match, in the order of their starts. */
 export type OnMatch = (start: number, end: number) => void
 
+/** A match costs others so much time that a slice ends after a thousand. */
+const MATCH_STEPS = 64
+/** So much is read before it is asked whether anything is open. */
+const CHUNK = 128
+
+/** A machine that learns more than this beyond what it reads stops to remember for a while. */
+const MOST_DEBT = 8_192
+const LEARNING = 32
+const WHILE = 16_384
+
 /**
  * Reads one text and reports every match of a pattern in it, however the text is cut. It finds what
  * a search that restarts after each match would find (leftmost first, as JavaScript prefers; no
@@ -17,21 +30,24 @@ export type OnMatch = (start: number, end: number) => void
  * All starts are followed at the same time, and of two that reach the same state only the earlier
  * goes on. So the work for a character never exceeds the size of the program. A search that
  * restarts takes quadratic time in the text where long matches almost succeed.
+ *
+ * What characters do is remembered with the program, so that most of a text takes one look-up for
+ * each character. Where a text brings something new again and again, threads are run instead.
  */
 export class Machine {
-  /** How many instructions ran: the cost of the text. */
-  steps = 0
   readonly #program: Program
   readonly #onMatch: OnMatch
   readonly #patience: number
-  /**
-   * Threads that may still match: their next instruction, and where they began. In order of
-   * preference, so earlier starts come first.
-   */
-  #threads: number[] = []
+  readonly #threads: Threads
+  #known: KnownStates
+  /** What it is in, of the known states; null while it runs threads. */
+  #state: number | null
+  /** Where the threads of the state began. */
   #starts: number[] = []
-  #nextThreads: number[] = []
-  #nextStarts: number[] = []
+  #spareStarts: number[] = []
+  /** How much has been learnt beyond what has been read; while threads run, how long they will. */
+  #debt = 0
+  #steps = 0
   /**
    * Matches that an earlier start may still include, or that a better one from the same start may
    * replace.
@@ -40,8 +56,6 @@ export class Machine {
   #position = 0
   #before = NOTHING
   #high = NOTHING
-  /** Starts before this position are inside a match. */
-  #cut = 0
 
   /**
    * Reports a match that began more than `patience` units ago although a longer one may still come.
@@ -50,6 +64,14 @@ export class Machine {
     this.#program = program
     this.#onMatch = onMatch
     this.#patience = patience
+    this.#threads = new Threads(program)
+    this.#known = program.knownStates
+    this.#state = this.#known.findClear(NOTHING)
+  }
+
+  /** How many instructions ran, and how many characters were looked up: the cost of the text. */
+  get steps(): number {
+    return this.#steps + this.#threads.steps
   }
 
   /**
@@ -57,43 +79,42 @@ export class Machine {
    * is none.
    */
   get earliestOpen(): number {
-    return Math.min(this.#starts[0] ?? this.#position, this.#candidates[0]?.start ?? this.#position)
+    return Math.min(
+      this.#earliestStart ?? this.#position,
+      this.#candidates[0]?.start ?? this.#position,
+    )
+  }
+
+  get #earliestStart(): number | undefined {
+    return this.#state === null ? this.#threads.starts[0] : this.#starts[0]
   }
 
   /** Returns a machine that has read the same and reports to another place. */
   fork(onMatch: OnMatch): Machine {
     const other = new Machine(this.#program, onMatch, this.#patience)
-    other.#threads = [...this.#threads]
+    other.#threads.pcs = [...this.#threads.pcs]
+    other.#threads.starts = [...this.#threads.starts]
+    other.#known = this.#known
+    other.#state = this.#state
     other.#starts = [...this.#starts]
-    other.#candidates = [...this.#candidates]
+    other.#debt = this.#debt
+    other.#candidates = this.#candidates.map(candidate => ({ ...candidate }))
     other.#position = this.#position
     other.#before = this.#before
     other.#high = this.#high
-    other.#cut = this.#cut
     return other
   }
 
   /** Reads more text. */
   feed(text: string): void {
-    const { canBegin, canBeginBeyondAscii } = this.#program
-    for (let i = 0; i < text.length; i++) {
-      const code = text.charCodeAt(i)
-      // Most of a text cannot begin a match and is skipped.
-      if (
-        this.#threads.length === 0 &&
-        this.#high === NOTHING &&
-        (code < ASCII ? canBegin[code] === 0 : !canBeginBeyondAscii)
-      ) {
-        this.#before = code
-        this.#position += 1
-      } else this.#readUnit(code)
-    }
+    for (let i = 0; i < text.length; ) i = this.#read(text, i, text.length)
   }
 
   /** Moves a machine that is idle to another position of its text, after this character. */
   jumpTo(position: number, before: number): void {
     this.#position = position
     this.#before = before
+    if (this.#state !== null) this.#state = this.#known.findClear(before)
   }
 
   /**
@@ -103,21 +124,112 @@ export class Machine {
   readUntilIdle(text: string, from: number, to: number, steps: number): number {
     const last = this.steps + steps
     let i = from
-    do this.#readUnit(text.charCodeAt(i++))
+    do i = this.#read(text, i, Math.min(to, i + CHUNK))
     while (i < to && this.steps < last && !this.isIdle)
     return i
   }
 
   /** Whether nothing that it has read may become part of a match. */
   get isIdle(): boolean {
-    return this.#threads.length === 0 && this.#high === NOTHING && this.#candidates.length === 0
+    return (
+      this.#high === NOTHING &&
+      this.#candidates.length === 0 &&
+      (this.#state === null ? this.#threads.pcs.length === 0 : this.#state < CLEAR_STATES)
+    )
   }
 
   /** Ends the text. */
   end(): void {
     if (this.#high !== NOTHING) this.#readRune(this.#high, 1)
     this.#high = NOTHING
+    this.#runThreads(0)
     this.#step(NOTHING)
+  }
+
+  /** Reads at least one unit, and as far as is known what it does. Returns how far. */
+  #read(text: string, from: number, to: number): number {
+    if (this.#state === null) return this.#skip(text, from, to)
+    if (this.#high !== NOTHING) {
+      this.#readUnit(text.charCodeAt(from))
+      return from + 1
+    }
+    const reached = this.#lookUp(text, from, this.#findSettling(from, to))
+    if (reached > from) return reached
+    this.#readUnit(text.charCodeAt(from))
+    return from + 1
+  }
+
+  /** Finds before which unit a match has to be reported that is open for too long. */
+  #findSettling(from: number, to: number): number {
+    const first = this.#candidates[0]
+    if (!first || this.#patience === Number.POSITIVE_INFINITY) return to
+    return Math.min(to, Math.max(from, from + first.start + this.#patience - this.#position))
+  }
+
+  /** Reads characters of ASCII as long as it is known what they do: nearly every character. */
+  #lookUp(text: string, from: number, until: number): number {
+    let to = until
+    const { next, edges } = this.#known
+    let [state, i, counted] = [this.#state as number, from, from]
+    for (; i < to; i++) {
+      const code = text.charCodeAt(i)
+      if (code >= ASCII) break
+      const known = next[state * ASCII + code] as number
+      if (known > UNKNOWN) state = known - 1
+      else {
+        if (known === UNKNOWN) break
+        this.#moveBy(text, i, i - counted)
+        counted = i
+        this.#cross(edges[~known] as Edge)
+        state = this.#state as number
+        // A match that is open now may have to be reported before its end.
+        if (this.#patience !== Number.POSITIVE_INFINITY) to = Math.min(to, i + 1)
+      }
+    }
+    this.#state = state
+    this.#moveBy(text, i, i - counted)
+    this.#debt = Math.max(0, this.#debt - (i - from))
+    return i
+  }
+
+  /** Counts units that were read, of which the last is the one before this offset. */
+  #moveBy(text: string, offset: number, count: number): void {
+    if (count === 0) return
+    this.#position += count
+    this.#steps += count
+    this.#before = text.charCodeAt(offset - 1)
+  }
+
+  /** Goes on in another state: with a match that ends here, and with other starts. */
+  #cross({ to, matched, starts }: Edge): void {
+    const before = this.#starts
+    if (matched !== NO_MATCH) this.#addCandidate(before[matched] as number)
+    const after = this.#spareStarts
+    after.length = 0
+    for (let i = 0; i < starts.length; i++)
+      after.push(before[starts[i] as number] ?? this.#position)
+    this.#starts = after
+    this.#spareStarts = before
+    this.#state = to
+    if (this.#candidates.length > 0) this.#reportSettled()
+  }
+
+  /** Skips what cannot begin a match while no thread runs: most of a text. */
+  #skip(text: string, from: number, to: number): number {
+    const { canBegin, canBeginBeyondAscii } = this.#program
+    let i = from
+    for (; i < to && this.#threads.pcs.length === 0 && this.#high === NOTHING; i++) {
+      const code = text.charCodeAt(i)
+      if (code < ASCII ? canBegin[code] !== 0 : canBeginBeyondAscii) break
+      if (this.#candidates.length > 0) break
+    }
+    if (i > from) {
+      this.#position += i - from
+      this.#before = text.charCodeAt(i - 1)
+      return i
+    }
+    this.#readUnit(text.charCodeAt(from))
+    return from + 1
   }
 
   // The two halves of a surrogate pair may come in two pieces.
@@ -132,132 +244,89 @@ export class Machine {
   }
 
   #readRune(rune: number, width: number): void {
-    this.#step(rune)
+    if (this.#state !== null && this.#known.isFull) this.#leaveFull()
+    if (this.#state === null) this.#step(rune)
+    else this.#learn(this.#state, rune)
     this.#position += width
     this.#before = rune
+    if (this.#state === null && --this.#debt <= 0) this.#runKnown()
+  }
+
+  /** Reads a character of which it may not be known what it does. */
+  #learn(state: number, rune: number): void {
+    const stepsBefore = this.#known.steps
+    const next = this.#known.learn(state, rune)
+    const cost = this.#known.steps - stepsBefore
+    this.#steps += 1 + cost
+    if (cost > 0) this.#debt += LEARNING
+    if (next === UNKNOWN || this.#debt > MOST_DEBT) {
+      this.#runThreads(WHILE)
+      this.#step(rune)
+    } else if (next < UNKNOWN) this.#cross(this.#known.edges[~next] as Edge)
+    else {
+      this.#state = next - 1
+      if (this.#candidates.length > 0) this.#reportSettled()
+    }
+  }
+
+  /** Goes on with other known states, where there is room for more. */
+  #leaveFull(): void {
+    this.#runThreads(0)
+    this.#runKnown()
+  }
+
+  /** Runs threads from now on, for so many characters. */
+  #runThreads(debt: number): void {
+    if (this.#state === null) return
+    const { pcs, ranks } = this.#known.getState(this.#state)
+    this.#threads.pcs = [...pcs]
+    this.#threads.starts = ranks.map(rank => this.#starts[rank] as number)
+    this.#state = null
+    this.#debt = debt
+  }
+
+  /** Goes on with known states, if the threads are not too many. */
+  #runKnown(): void {
+    this.#known = this.#program.knownStates
+    const { pcs, starts } = this.#threads
+    const entered = this.#known.enter(pcs, starts, this.#before)
+    this.#debt = entered ? MOST_DEBT / 2 : WHILE
+    if (!entered) return
+    this.#state = entered.state
+    this.#starts = entered.starts
   }
 
   /** Advances every thread over this character, which is the next one, or ends it. */
   #step(rune: number): void {
-    const program = this.#program
-    const threads = this.#threads
-    const starts = this.#starts
-    const context = program.needsContext ? computeContext(this.#before, rune) : 0
-    const visit = program.startVisit()
-    this.#cut = 0
-    for (let i = 0; i < threads.length; i++)
-      this.#follow(threads[i] ?? 0, starts[i] ?? 0, rune, context, visit)
-    if (rune >= 0 && rune < ASCII) this.#beginThreads(program.getFirstThreads(rune, context))
-    else this.#follow(program.start, this.#position, rune, context, visit)
-    this.#swapThreads()
+    const matched = this.#threads.step(rune, this.#before, this.#position)
+    if (matched !== NO_MATCH) this.#addCandidate(matched)
     if (this.#candidates.length > 0) this.#reportSettled()
-  }
-
-  // What a character may begin is cached. A thread that another one has overtaken is dropped in the
-  // next step.
-  #beginThreads(threads: number[]): void {
-    this.steps += 1 + threads.length
-    for (let i = 0; i < threads.length; i++) {
-      this.#nextThreads.push(threads[i] ?? 0)
-      this.#nextStarts.push(this.#position)
-    }
-  }
-
-  #swapThreads(): void {
-    const threads = this.#threads
-    const starts = this.#starts
-    this.#threads = this.#nextThreads
-    this.#starts = this.#nextStarts
-    threads.length = 0
-    starts.length = 0
-    this.#nextThreads = threads
-    this.#nextStarts = starts
-  }
-
-  #follow(at: number, start: number, rune: number, context: number, visit: number): void {
-    const { op, out, arg, visited } = this.#program
-    for (let pc = at; ; ) {
-      if (start < this.#cut || visited[pc] === visit) return
-      visited[pc] = visit
-      this.steps += 1
-      switch (op[pc]) {
-        case OP.either:
-          this.#follow(out[pc] ?? 0, start, rune, context, visit)
-          pc = arg[pc] ?? 0
-          continue
-        case OP.nothing:
-          pc = out[pc] ?? 0
-          continue
-        case OP.between:
-          if (((arg[pc] ?? 0) & ~context) !== 0) return
-          pc = out[pc] ?? 0
-          continue
-        case OP.match:
-          if (start < this.#position) this.#addCandidate(start)
-          return
-        case OP.rune:
-          if (rune !== NOTHING && this.#program.accepts(pc, rune)) {
-            this.#nextThreads.push(out[pc] ?? 0)
-            this.#nextStarts.push(start)
-          }
-          return
-        default:
-          return
-      }
-    }
   }
 
   // Drops less preferred matches from the same start, and those that begin inside.
   #addCandidate(start: number): void {
     const candidates = this.#candidates
-    for (let last = candidates.at(-1); last && last.start >= start; last = candidates.at(-1))
-      candidates.pop()
-    candidates.push({ start, end: this.#position })
-    this.#cut = this.#position
+    let last = candidates[candidates.length - 1]
+    for (; last && last.start > start; last = candidates[candidates.length - 1]) candidates.pop()
+    if (last?.start === start) last.end = this.#position
+    else candidates.push({ start, end: this.#position })
   }
 
   #reportSettled(): void {
-    const earliest = this.#starts[0] ?? Number.POSITIVE_INFINITY
+    const earliest = this.#earliestStart ?? Number.POSITIVE_INFINITY
     const late = this.#position - this.#patience
+    const candidates = this.#candidates
     let settled = 0
-    for (const { start, end } of this.#candidates) {
+    for (; settled < candidates.length; settled++) {
+      const { start, end } = candidates[settled] as Span
       if (start >= earliest && start >= late) break
-      settled += 1
       this.#onMatch(start, end)
     }
-    if (settled > 0) this.#candidates = this.#candidates.slice(settled)
+    this.#steps += MATCH_STEPS * settled
+    if (settled === candidates.length) candidates.length = 0
+    else if (settled > 0) this.#candidates = candidates.slice(settled)
   }
 }
 
-/** The operations of instructions. */
-export const OP = { fail: 0, either: 1, nothing: 2, between: 3, match: 4, rune: 5 } as const
-
-/** Stands for the character before the beginning and after the end of a text. */
-export const NOTHING = -1
-export const ASCII = 128
-
 const isHigh = (code: number) => code >= 0xd800 && code < 0xdc00
 const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
-
-/**
- * Computes what `^`, `$`, `\b` and the like test between two characters: the bits of RE2's
- * programs.
- */
-export function computeContext(before: number, after: number): number {
-  const edges = (before === NOTHING ? BEGIN_TEXT : 0) | (after === NOTHING ? END_TEXT : 0)
-  const lines =
-    (before === NOTHING || before === LINE_FEED ? BEGIN_LINE : 0) |
-    (after === NOTHING || after === LINE_FEED ? END_LINE : 0)
-  return edges | lines | (isWord(before) === isWord(after) ? NO_WORD_BOUNDARY : WORD_BOUNDARY)
-}
-
-const [BEGIN_LINE, END_LINE, BEGIN_TEXT, END_TEXT, WORD_BOUNDARY, NO_WORD_BOUNDARY] = [
-  1, 2, 4, 8, 16, 32,
-]
-export const LINE_FEED = 0x0a
-
-export const isWord = (code: number) =>
-  (code >= 0x61 && code <= 0x7a) ||
-  (code >= 0x41 && code <= 0x5a) ||
-  (code >= 0x30 && code <= 0x39) ||
-  code === 0x5f

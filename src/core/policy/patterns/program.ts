@@ -1,6 +1,7 @@
 import { RE2JS } from 're2js'
 import { Automaton } from './automaton.ts'
-import { ASCII, OP } from './machine.ts'
+import { ASCII, OP } from './instructions.ts'
+import { KnownStates } from './known-states.ts'
 
 /** One instruction as RE2 compiles it. */
 interface Instruction {
@@ -40,6 +41,7 @@ export class Program {
   #visit = 0
 
   #automaton: Automaton | undefined
+  #knownStates: KnownStates | undefined
 
   constructor(regex: RE2JS) {
     const { inst: instructions, start } = regex.re2().prog as { inst: Instruction[]; start: number }
@@ -66,6 +68,12 @@ export class Program {
   get automaton(): Automaton {
     this.#automaton ??= new Automaton(this)
     return this.#automaton
+  }
+
+  /** What its machines remember. Made on first use, and again when it is full. */
+  get knownStates(): KnownStates {
+    if (!this.#knownStates || this.#knownStates.isFull) this.#knownStates = new KnownStates(this)
+    return this.#knownStates
   }
 
   /** Finds out which characters its matches may consist of: those of ASCII, and whether others. */

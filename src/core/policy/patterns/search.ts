@@ -1,5 +1,6 @@
 import type { Work } from '../../kernel/turns.ts'
-import { ASCII, Machine, NOTHING, type OnMatch } from './machine.ts'
+import { ASCII, NOTHING } from './instructions.ts'
+import { Machine, type OnMatch } from './machine.ts'
 import type { Alphabet, Program } from './program.ts'
 
 /** After this many instructions others may have their turn: about a millisecond. */
@@ -16,8 +17,7 @@ export interface Anchor {
 
 /**
  * Finds every match of a program in a whole text: those that a machine finds, in the same order.
- * The machine reads only where the automaton says that a match may be, and the automaton only
- * around anchors. Returns how many instructions ran.
+ * The machine reads only around anchors, or where the automaton says that a match may be. Returns how many instructions ran.
  */
 export function* searchText(
   program: Program,
@@ -54,47 +54,47 @@ export class TextSearch {
   *read(window: string, base: number, isLast: boolean): Work<void> {
     const machine = this.#machine
     let offset = this.position - base
+    let yieldAt = machine.steps + MOST_STEPS
+    let until = offset
     while (offset < window.length) {
-      if (machine.isIdle) {
-        const candidate = yield* this.#findCandidate(window, offset, isLast)
-        if (candidate.from === null) {
-          this.position = base + candidate.clearUntil
+      if (machine.isIdle && offset >= until) {
+        const place =
+          this.#findAnchor(window, offset) ?? (yield* this.#findCandidate(window, offset, isLast))
+        if (place.from === null) {
+          this.position = base + place.until
           return
         }
-        offset = candidate.from
+        offset = place.from
+        until = place.until
         machine.jumpTo(base + offset, offset === 0 ? NOTHING : window.charCodeAt(offset - 1))
       }
-      offset = yield* readMatches(machine, window, offset, isLast)
+      offset = machine.readUntilIdle(window, offset, window.length, MOST_STEPS)
+      if (offset === window.length && isLast) machine.end()
+      if (machine.steps < yieldAt) continue
+      yield
+      yieldAt = machine.steps + MOST_STEPS
     }
     this.position = base + window.length
   }
 
-  /** Finds where a machine must read on, or how far it need not. */
+  /** Finds where a machine must read on if there is no anchor, or up to where it need not. */
   *#findCandidate(
     window: string,
     from: number,
     isLast: boolean,
-  ): Work<{ from: number | null; clearUntil: number }> {
+  ): Work<{ from: number | null; until: number }> {
+    if (this.#anchor && isLast) return { from: null, until: from }
     const { automaton } = this.#program
-    let clearUntil = from
-    while (clearUntil < window.length) {
-      const place = this.#findAnchor(window, clearUntil)
-      if (!place && isLast) break
-      const stepsBefore = automaton.steps
-      const found = yield* automaton.search(window, place?.from ?? clearUntil, place?.until, isLast)
-      this.#automatonSteps += automaton.steps - stepsBefore
-      clearUntil = found.clearUntil
-      if (found.isCandidate) return { from: clearUntil, clearUntil }
-      if (!place || clearUntil < place.until) break
-      yield
-    }
+    const stepsBefore = automaton.steps
+    const { clearUntil, isCandidate } = yield* automaton.search(window, from, isLast)
+    this.#automatonSteps += automaton.steps - stepsBefore
     const isOpenLong = !isLast && window.length - clearUntil > MOST_KEPT
-    return { from: isOpenLong ? clearUntil : null, clearUntil }
+    return { from: isCandidate || isOpenLong ? clearUntil : null, until: clearUntil }
   }
 
   /** Finds the next anchor, and where the earliest match that includes it may begin. */
   #findAnchor(window: string, from: number): { from: number; until: number } | null {
-    if (!this.#anchor) return { from, until: Number.POSITIVE_INFINITY }
+    if (!this.#anchor) return null
     const { regExp, before } = this.#anchor
     regExp.lastIndex = from
     const anchor = regExp.exec(window)
@@ -107,14 +107,3 @@ export class TextSearch {
 
 const includes = ({ ascii, beyondAscii }: Alphabet, code: number): boolean =>
   code < ASCII ? ascii[code] === 1 : beyondAscii
-
-/** Reads from an offset until nothing is open there, and returns how far. */
-function* readMatches(machine: Machine, text: string, from: number, isLast: boolean): Work<number> {
-  let offset = from
-  do {
-    offset = machine.readUntilIdle(text, offset, text.length, MOST_STEPS)
-    yield
-  } while (offset < text.length && !machine.isIdle)
-  if (offset === text.length && isLast) machine.end()
-  return offset
-}

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { runAtOnce } from '../../../../src/core/kernel/turns.ts'
 import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/builtins.ts'
-import type { CompiledDetector } from '../../../../src/core/policy/filters/rule.ts'
+import { type CompiledDetector, listSpans } from '../../../../src/core/policy/filters/rule.ts'
 import { SECRET_FORMS } from '../../../../src/core/policy/filters/secrets.data.ts'
 import { openFilters } from '../../../../src/core/policy/filters.ts'
 import { type Anchor, searchText, TextSearch } from '../../../../src/core/policy/patterns/search.ts'
@@ -38,13 +38,13 @@ const ANCHORED = SLUGS.filter(slug => detectors.get(slug)?.some(({ anchor }) => 
 function findSpans(detector: CompiledDetector, text: string, anchor?: Anchor) {
   const found: string[] = []
   const onMatch = (start: number, end: number) =>
-    found.push(...listSpans(detector, text, start, end))
+    found.push(...nameSpans(detector, text, start, end))
   runAtOnce(searchText(detector.program, text, onMatch, anchor))
   return found
 }
 
-function listSpans({ findSpans }: CompiledDetector, text: string, start: number, end: number) {
-  const spans = findSpans?.(text.slice(start, end)) ?? [{ start: 0, end: end - start }]
+function nameSpans(detector: CompiledDetector, text: string, start: number, end: number) {
+  const spans = listSpans(detector, text.slice(start, end))
   return [...spans].flatMap(span => (span ? `${start + span.start}-${start + span.end}` : []))
 }
 
@@ -195,7 +195,7 @@ function searchWindows(
   const found: string[] = []
   const search = new TextSearch(
     detector.program,
-    (start, end) => found.push(...listSpans(detector, text, start, end)),
+    (start, end) => found.push(...nameSpans(detector, text, start, end)),
     anchor,
   )
   const ends = [...places.map(place => place % (text.length + 1)), text.length]

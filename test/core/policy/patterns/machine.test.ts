@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { Machine } from '../../../../src/core/policy/patterns/machine.ts'
 import { compileProgram } from '../../../../src/core/policy/patterns/program.ts'
+import { createSeededIntegers } from '../../../support/random.ts'
 
 const found = (pattern: string, pieces: string[]) => {
   const spans: [number, number][] = []
@@ -88,6 +89,28 @@ describe('a machine', () => {
     })
     expect(medium).toBeLessThan(small * 1.5)
     expect(large).toBeLessThan(small * 1.5)
+  })
+
+  test.each([
+    ['(?:[a-z]{1,9} ){2,4}[a-z]+,', 'one two three four, '],
+    ['\\b\\d{1,3}(?:\\.\\d{1,3}){3}\\b|\\w+:\\w*:[\\w:]*', '10.0.0.1 a:b:c '],
+    ['\\p{Lu}\\p{L}*(?: \\p{Lu}\\p{L}*){1,4}', 'Anna Berg and Øle Ås '],
+  ])('%p costs a look-up for each character of a text that repeats itself', (pattern, unit) => {
+    const size = 30_000
+    const { steps, spans } = found(pattern, [unit.repeat(size / unit.length)])
+    expect(spans.length).toBeGreaterThan(size / 25)
+    // A match counts as sixty-four.
+    expect((steps - 64 * spans.length) / size).toBeLessThan(2)
+  })
+
+  test('a machine that learns all the time runs threads, and finds the same', () => {
+    const pattern = '(?:a.{1,9}b|c.{2,8}d)[ef]|g'
+    const draw = createSeededIntegers(367)
+    const text = Array.from({ length: 60_000 }, () => 'aabcdefg hé'[draw(11)]).join('')
+    const whole = found(pattern, [text])
+    const pieces = found(pattern, text.match(/.{1,700}/gs) ?? [])
+    expect(pieces.spans).toEqual(whole.spans)
+    expect(whole.spans).toEqual(asRe2(pattern, text))
   })
 
   test('a counted repetition costs at most its size for a character', () => {

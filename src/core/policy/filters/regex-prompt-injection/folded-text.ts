@@ -20,21 +20,66 @@ export interface SpacedLetters {
  * stays the same.
  */
 export function foldText(text: string): FoldedText | null {
+  const first = findFoldable(text, 0)
+  if (first === text.length) return null
   const shifts = new Shifts()
-  let folded = ''
-  let at = 0
-  for (let i = findFoldable(text, 0); i < text.length; i = findFoldable(text, at)) {
+  const units = new UnitBuffer(2 * text.length)
+  for (let i = 0; i < text.length; ) {
+    const code = text.charCodeAt(i)
+    const single = code < 0x80 ? code : findSingle(code)
+    if (single !== NOT_SINGLE) {
+      units.add(single)
+      i += 1
+      continue
+    }
     const character = String.fromCodePoint(text.codePointAt(i) ?? 0)
     const plain = foldCharacter(character)
-    folded += text.slice(at, i)
     if (plain.length !== character.length)
-      shifts.add(i, character.length, folded.length, plain.length)
-    folded += plain
-    at = i + character.length
+      shifts.add(i, character.length, units.length, plain.length)
+    for (let at = 0; at < plain.length; at++) units.add(plain.charCodeAt(at))
+    i += character.length
   }
-  if (at === 0) return null
-  return { text: folded + text.slice(at), toOriginal: span => shifts.toOriginal(span) }
+  return { text: units.toString(), toOriginal: span => shifts.toOriginal(span) }
 }
+
+/** UTF-16 units that become a text. */
+class UnitBuffer {
+  length = 0
+  #units: Uint16Array
+
+  constructor(size: number) {
+    this.#units = new Uint16Array(size)
+  }
+
+  add(unit: number): void {
+    if (this.length === this.#units.length) {
+      const larger = new Uint16Array(2 * this.length)
+      larger.set(this.#units)
+      this.#units = larger
+    }
+    this.#units[this.length++] = unit
+  }
+
+  toString(): string {
+    return Buffer.from(this.#units.buffer, 0, 2 * this.length).toString('utf16le')
+  }
+}
+
+/** What each UTF-16 unit becomes where that is one unit: its code plus one, or nothing yet. */
+const SINGLES = new Int32Array(0x10000)
+const NOT_SINGLE = -1
+
+function findSingle(code: number): number {
+  const known = SINGLES[code] as number
+  if (known !== 0) return known > 0 ? known - 1 : NOT_SINGLE
+  const isSame = readKind(code) === SAME
+  const plain = isSame || isSurrogate(code) ? '' : foldCharacter(String.fromCharCode(code))
+  const single = isSame ? code : plain.length === 1 ? plain.charCodeAt(0) : NOT_SINGLE
+  SINGLES[code] = single === NOT_SINGLE ? NOT_SINGLE : single + 1
+  return single
+}
+
+const isSurrogate = (code: number): boolean => (code & 0xf800) === 0xd800
 
 /** What is known of each UTF-16 unit: nothing yet, that it stays the same, or that it may not. */
 const [UNKNOWN, SAME, FOLDABLE] = [0, 1, 2]
@@ -52,7 +97,7 @@ function readKind(code: number): number {
   if (KINDS[code] === UNKNOWN) {
     const character = String.fromCharCode(code)
     const isSame =
-      code === ELLIPSIS || ((code & 0xf800) !== 0xd800 && foldCharacter(character) === character)
+      code === ELLIPSIS || (!isSurrogate(code) && foldCharacter(character) === character)
     KINDS[code] = isSame ? SAME : FOLDABLE
   }
   return KINDS[code] as number
@@ -77,8 +122,6 @@ const MOST_REMEMBERED = 4_096
 // Marks and formatting characters: zero-width blanks and joiners, soft hyphens, variation
 // selectors, tags.
 const UNSEEN = /[\p{M}\p{Cf}]/gu
-
-const SEPARATORS = ' .-_*|\u00a0'
 
 /** Joins every run of letters that stand alone into words: `i g n o r e`. */
 export function joinSpacedLetters(text: string): SpacedLetters[] {
@@ -118,11 +161,13 @@ export const isLetter = (code: number): boolean =>
 /** Returns whether two letters are separated by a few separators and nothing else. */
 function isBridge(text: string, from: number, to: number): boolean {
   if (to - from > WIDEST) return false
-  for (let i = from + 1; i < to; i++) if (!SEPARATORS.includes(text.charAt(i))) return false
+  for (let i = from + 1; i < to; i++) if (SEPARATORS[text.charCodeAt(i)] !== 1) return false
   return true
 }
 
 const WIDEST = 5
+const SEPARATORS = new Uint8Array(0x10000)
+for (const separator of ' .-_*|\u00a0') SEPARATORS[separator.charCodeAt(0)] = 1
 
 /** Lists the original offset of each unit that is left after blanks are removed. */
 export function listNonBlankOffsets(text: string): number[] {

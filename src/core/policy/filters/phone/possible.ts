@@ -1,0 +1,144 @@
+import { parsePhoneNumberFromString } from 'libphonenumber-js/min'
+import metadata from 'libphonenumber-js/min/metadata'
+import { isDigit } from '../builtin.ts'
+
+/**
+ * Tells whether a number with a plus sign has a length that numbers of its country have, as
+ * `libphonenumber-js` tells it, but without looking for the country: that takes twenty times as
+ * long. Signs between the digits mean nothing.
+ */
+export function isPossibleNumber(text: string): boolean {
+  const count = readDigits(text)
+  const codeLength = count > 0 && count <= MOST_DIGITS ? findCodeLength(count) : 0
+  if (codeLength === 0) return false
+  const plan = getPlan(readCode(codeLength)) as Plan
+  const length = count - codeLength
+  if (length < SHORTEST) return false
+  const verdict =
+    plan.prefix && mayBeginWith(plan.prefixDigits, codeLength)
+      ? judgeWithPrefix(plan, plan.prefix, DIGITS.toString('latin1', codeLength, count))
+      : judgeLength(plan, length)
+  return verdict ?? parsePhoneNumberFromString(text)?.isPossible() ?? false
+}
+
+/** What numbers with one calling code are like. */
+interface Plan {
+  /** Which lengths are possible in each of its countries, and in any of them: a bit for each. */
+  everywhere: number
+  anywhere: number
+  longest: number
+  /** What is dialled before a number within the country. */
+  prefix: RegExp | null
+  /** The same, if it is always these digits. */
+  prefixDigits: string
+  /** What becomes of the prefix and what it captures, if not nothing. */
+  transform: string | undefined
+  pattern: RegExp
+}
+
+const SHORTEST = 2
+const MOST_DIGITS = 32
+const LONGEST_CODE = 3
+
+const ZERO = 0x30
+const DIGITS = Buffer.alloc(MOST_DIGITS)
+
+/** Reads the digits of a text into `DIGITS`, and returns how many there are. */
+function readDigits(text: string): number {
+  let count = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (isDigit(code)) DIGITS[count++] = code
+  }
+  return count
+}
+
+/** Finds how many digits the calling code has; 0 if there is none. */
+function findCodeLength(count: number): number {
+  if (DIGITS[0] === ZERO) return 0
+  for (let length = 1; length <= LONGEST_CODE && length <= count; length++)
+    if (getPlan(readCode(length))) return length
+  return 0
+}
+
+function readCode(length: number): number {
+  let code = 0
+  for (let i = 0; i < length; i++) code = 10 * code + (DIGITS[i] as number) - ZERO
+  return code
+}
+
+/** Tells whether a length is possible; null if not in every country of the plan. */
+function judgeLength({ everywhere, anywhere }: Plan, length: number): boolean | null {
+  const bit = 1 << length
+  if ((everywhere & bit) !== 0) return true
+  return (anywhere & bit) === 0 ? false : null
+}
+
+/** Tells whether the number may begin with the prefix; of one that varies it is not known. */
+function mayBeginWith(digits: string, codeLength: number): boolean {
+  for (let i = 0; i < digits.length; i++)
+    if (DIGITS[codeLength + i] !== digits.charCodeAt(i)) return false
+  return true
+}
+
+/**
+ * Judges a number that may begin with a prefix. It is taken off unless only the whole number is one
+ * of the country, or what is left is too short.
+ */
+function judgeWithPrefix(plan: Plan, prefix: RegExp, number: string): boolean | null {
+  const judged = judgeLength(plan, number.length)
+  const match = prefix.exec(number)
+  const rest = match ? takePrefix(plan, prefix, number, match) : number
+  if (rest === number || judged === null) return judged
+  const ofRest = judgeLength(plan, rest.length)
+  if (ofRest === null) return null
+  if (judged === ofRest) return judged
+  if (!ofRest && rest.length <= plan.longest) return judged
+  return plan.pattern.test(number) && !plan.pattern.test(rest) ? judged : ofRest
+}
+
+function takePrefix(
+  { transform }: Plan,
+  prefix: RegExp,
+  number: string,
+  match: RegExpExecArray,
+): string {
+  return transform && match.length > 1 && match.at(-1)
+    ? number.replace(prefix, transform)
+    : number.slice(match[0].length)
+}
+
+/** The plans by calling code; null where there is none. */
+const plans: (Plan | null | undefined)[] = []
+
+function getPlan(code: number): Plan | null {
+  const known = plans[code]
+  if (known !== undefined) return known
+  const plan = buildPlan(String(code))
+  plans[code] = plan
+  return plan
+}
+
+/** The places of what is used here in a country's entry, as the library has them. */
+const [PATTERN, LENGTHS, PREFIX, PREFIX_FOR_PARSING, TRANSFORM] = [2, 3, 5, 7, 8]
+
+function buildPlan(code: string): Plan | null {
+  const countries = metadata.country_calling_codes[code as never] as string[] | undefined
+  const entries = countries
+    ? countries.map(country => metadata.countries[country as never] as unknown[])
+    : [metadata.nonGeographic[code as never] as unknown[]]
+  const [main] = entries
+  if (!main) return null
+  const lengths = entries.map(entry => entry[LENGTHS] as number[])
+  const bits = lengths.map(each => each.reduce((all, length) => all | (1 << length), 0))
+  const prefix = main[PREFIX_FOR_PARSING] || main[PREFIX]
+  return {
+    everywhere: bits.reduce((all, of) => all & of),
+    anywhere: bits.reduce((all, of) => all | of),
+    longest: Math.max(...(lengths[0] as number[])),
+    prefix: prefix ? new RegExp(`^(?:${prefix})`) : null,
+    prefixDigits: /^\d+$/.test(`${prefix}`) ? `${prefix}` : '',
+    transform: (main[TRANSFORM] as string) || undefined,
+    pattern: new RegExp(`^(?:${main[PATTERN]})$`),
+  }
+}
