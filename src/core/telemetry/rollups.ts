@@ -53,8 +53,8 @@ export interface SumRow {
  */
 export interface RollupStore {
   /**
-   * Adds the next calls, and returns how many there were; 0 when all are added. Of those that have
-   * to be read it adds `limit` at most.
+   * Adds the next calls, and returns how many there were: fewer than `limit` when all are added. Of
+   * those that have to be read it adds `limit` at most.
    */
   advance(limit: number): Promise<number>
   /**
@@ -96,7 +96,7 @@ export async function rollUp(
   { store: { rollups } }: RollupReader,
   check: () => void = () => undefined,
 ): Promise<void> {
-  while ((await rollups.advance(AT_ONCE)) > 0) {
+  while ((await rollups.advance(AT_ONCE)) >= AT_ONCE) {
     await yieldToEventLoop()
     check()
   }

@@ -24,7 +24,7 @@ const SUM_COLUMNS = [...COUNTS, ...AMOUNTS]
 
 /**
  * Creates the function that adds the next calls to the roll-ups and moves the cursor behind them,
- * in one transaction. Returns how many there were. Only what comes before the `fresh` calls is read.
+ * in one transaction. Returns how many there were. The `fresh` calls among them are not read.
  */
 export function createAdvance(
   db: Database,
@@ -32,33 +32,38 @@ export function createAdvance(
   fresh: FreshCalls,
 ): (limit: number) => number {
   const known = new KnownNames()
-  const advance = db.transaction((limit: number, names: Names): Slice => {
-    const { last_row: cursor } = findCursor.get() ?? { last_row: 0 }
-    const slice = findNext(cursor, limit)
-    if (slice.count === 0) return slice
-    writeSlice(db, slice, names)
-    moveCursor(db, slice.last)
-    return slice
-  })
   const findCursor = db.query<{ last_row: number }, []>('select last_row from rollup_cursor')
+  const advance = db.transaction((limit: number, names: Names): Slice[] => {
+    const { last_row: cursor } = findCursor.get() ?? { last_row: 0 }
+    const slices = listNext(cursor, limit).filter(({ count }) => count > 0)
+    for (const slice of slices) writeSlice(db, slice, names)
+    const last = slices.at(-1)
+    if (last) moveCursor(db, last.last)
+    return slices
+  })
 
-  function findNext(cursor: number, limit: number): Slice {
-    const { first } = fresh.slice
-    const isAhead = first > cursor
-    if (first === cursor + 1) return fresh.slice
-    const read = new Slice()
-    for (const call of readCalls(cursor, isAhead ? first - 1 : Number.MAX_SAFE_INTEGER, limit))
-      read.add(call)
-    return read.count === 0 && isAhead ? fresh.slice : read
+  /** Lists what comes after the cursor: the fresh calls as they are, and what has to be read. */
+  function listNext(cursor: number, limit: number): Slice[] {
+    const { slice } = fresh
+    if (slice.first <= cursor) return [read(cursor, Number.MAX_SAFE_INTEGER, limit)]
+    const before = read(cursor, slice.first - 1, limit)
+    if (before.count === limit) return [before]
+    return [before, slice, read(slice.last, Number.MAX_SAFE_INTEGER, limit)]
+  }
+
+  function read(after: number, last: number, limit: number): Slice {
+    const slice = new Slice()
+    for (const call of readCalls(after, last, limit)) slice.add(call)
+    return slice
   }
 
   return limit => {
     const names = new Names(db, known)
-    const { count, last } = advance.immediate(limit, names)
+    const slices = advance.immediate(limit, names)
     known.add(names)
     // Another process may have added some of them.
-    if (last >= fresh.slice.first) fresh.clear()
-    return count
+    if ((slices.at(-1)?.last ?? 0) >= fresh.slice.first) fresh.clear()
+    return slices.reduce((sum, { count }) => sum + count, 0)
   }
 }
 
