@@ -15,18 +15,19 @@ import {
 import { runClosedLoop } from './load.ts'
 import { createCpuReader } from './procfs.ts'
 import { computeSpread, shuffle } from './statistics.ts'
+import { openStreams } from './streams.ts'
+import type { Target } from './wire.ts'
 
-const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] PROGRAM...
+const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] [--warm-up N] [--stream] PROGRAM...
 
 Compares the CPU that a call costs in several programs: built gateways, or the source of one
 (src/cli/main.ts of any checkout). They take turns of less than a second, in a new order each
 round, so that other load on the machine affects all of them alike. Prints the microseconds of
 CPU per call, and the median over the rounds of each round's ratio to the first program and to
-the ten-line proxy.
+the ten-line proxy. With --stream, calls are streams of ten chunks.
 `
 
 const CONNECTIONS = 10
-const WARM_UP = 25_000
 
 /** The costs of one contender in each round, in microseconds of CPU per call. */
 interface ContenderCosts {
@@ -52,6 +53,8 @@ async function main(): Promise<void> {
     options: {
       rounds: { type: 'string', default: '25' },
       calls: { type: 'string', default: '2000' },
+      'warm-up': { type: 'string', default: '25000' },
+      stream: { type: 'boolean', default: false },
     },
   })
   const programs = positionals.map(path => resolve(path))
@@ -60,16 +63,17 @@ async function main(): Promise<void> {
   const all = (await startContenders(programs)).map(
     (contender): ContenderCosts => ({ contender, costs: [] }),
   )
-  for (const { contender } of all) await measureCost(contender, WARM_UP)
+  const send = values.stream ? sendStreams : sendCalls
+  for (const { contender } of all) await measureCost(contender, send, Number(values['warm-up']))
   for (let round = 0; round < Number(values.rounds); round++)
     for (const { contender, costs } of shuffle(all))
-      costs.push(await measureCost(contender, Number(values.calls)))
+      costs.push(await measureCost(contender, send, Number(values.calls)))
   process.stdout.write(renderCosts(all))
 }
 
 /** Starts the ten-line proxy, and the programs to compare with it. */
 async function startContenders(programs: string[]): Promise<Contender[]> {
-  const upstream = await startUpstream(home, {})
+  const upstream = await startUpstream(home, { CHUNKS: '10', INTERVAL_MS: '5' })
   const started = [await startFloor('floor', upstream, home)]
   for (const [at, path] of programs.entries()) {
     const directory = join(home, String(at))
@@ -91,12 +95,27 @@ async function startContenders(programs: string[]): Promise<Contender[]> {
 const getProgramName = (path: string) =>
   basename(path.replace(/\/(src\/cli\/main\.ts|dist\/gateway)$/, ''))
 
+/** Sends so many calls, and returns how many were answered well. */
+type Send = (target: Target, calls: number) => Promise<number>
+
+const sendCalls: Send = async (target, calls) => {
+  const limit = { connections: CONNECTIONS, calls, seconds: 120 }
+  const { calls: answered, errors } = await runClosedLoop(target, limit)
+  return answered - errors
+}
+
+const sendStreams: Send = async (target, streams) =>
+  (await openStreams(target, { streams, gapMs: 1, seconds: 120 })).finished
+
 /** Sends a number of calls, and returns the cost of one. Throws if one fails. */
-async function measureCost({ target, pid, name }: Contender, calls: number): Promise<number> {
+async function measureCost(
+  { target, pid, name }: Contender,
+  send: Send,
+  calls: number,
+): Promise<number> {
   const cpu = createCpuReader(pid)
-  const result = await runClosedLoop(target, { connections: CONNECTIONS, calls, seconds: 60 })
-  if (result.errors > 0 || result.calls !== calls)
-    throw new Error(`${name}: ${calls - result.calls + result.errors} calls failed`)
+  const answered = await send(target, calls)
+  if (answered !== calls) throw new Error(`${name}: ${calls - answered} calls failed`)
   return cpu() / calls
 }
 

@@ -299,7 +299,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       clock,
       readKeep: () => gateway.config.storage.refusals,
     }),
-    rollups: openRollupKeeper({ store, events, clock }),
+    rollups: openRollupKeeper({ store, events }),
     documents,
     healer,
     tokenizers,

@@ -14,6 +14,7 @@ import { readRequestId } from './headers.ts'
 import { findOriginal, withIdempotency } from './idempotency.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
+import { createDirectAnswer } from './routes/inference.ts'
 
 /** A server that is running. */
 export interface RunningServer {
@@ -34,12 +35,11 @@ declare module '../core/events.ts' {
 /** Serves the API. Throws when the port is taken. */
 export function listen(gateway: Gateway, host: string, port: number): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
-  const app = createApp(
-    gateway,
-    request => server.requestIP(findOriginal(request))?.address ?? null,
-  )
+  const findPeer = (request: Request) => server.requestIP(findOriginal(request))?.address ?? null
+  const app = createApp(gateway, findPeer)
+  const answerCall = createDirectAnswer(gateway, findPeer)
   // The routes are compiled now, and not while the first client waits.
-  const handle = withIdempotency(gateway, app.fetch)
+  const handle = withIdempotency(gateway, request => answerCall(request) ?? app.fetch(request))
   const descriptors = new Descriptors({
     onChange: isScarce =>
       gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),

@@ -81,8 +81,9 @@ export function openRecorder(
     timer ??= setInterval(checkWaiting, LONGEST_PAUSE)
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
-      // Everything that ends in this turn of the event loop is written together, and streams
-      // continue between two batches.
+      // Everything that ends in these turns of the event loop is written together, and streams
+      // continue between two batches. A transaction costs as much as several of its calls.
+      await yieldToEventLoop()
       await yieldToEventLoop()
       if (await writeBatch()) {
         pause = FIRST_PAUSE

@@ -1,5 +1,5 @@
 import type { Events } from '../events.ts'
-import { type Clock, yieldToEventLoop } from '../kernel/clock.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { App } from './rollups/apps.ts'
 import type { CallFacts, CallGroup, CallSums } from './rollups/calls.ts'
 import type { SessionCell } from './rollups/sessions.ts'
@@ -52,7 +52,10 @@ export interface SumRow {
  * on and adds what it passes in one transaction, so that a killed process counts nothing twice.
  */
 export interface RollupStore {
-  /** Adds the next calls, `limit` at most, and returns how many there were. */
+  /**
+   * Adds the next calls, and returns how many there were: fewer than `limit` when all are added. Of
+   * those that have to be read it adds `limit` at most.
+   */
   advance(limit: number): Promise<number>
   /**
    * Forgets all sums, so that `advance` begins with the first record. Ids and slugs of apps stay.
@@ -93,7 +96,7 @@ export async function rollUp(
   { store: { rollups } }: RollupReader,
   check: () => void = () => undefined,
 ): Promise<void> {
-  while ((await rollups.advance(AT_ONCE)) === AT_ONCE) {
+  while ((await rollups.advance(AT_ONCE)) >= AT_ONCE) {
     await yieldToEventLoop()
     check()
   }
@@ -114,24 +117,12 @@ export interface RollupKeeper {
   close(): Promise<void>
 }
 
-/** After so many calls there is a look whether to add them: a query adds what is left. */
-const LOOKED_AFTER = 1_000
+/** After so many calls they are added: a query adds what is left. */
+const ADDED_AFTER = 500
 
-/** How many calls may wait for a quieter moment. */
-const MOST_LEFT = 50_000
-
-/** Milliseconds: where so many calls end in less, none is made to share the processor. */
-const BUSY = 2_000
-
-/**
- * Rolls up in the background: after a thousand calls, or after 50,000 where they come so fast that
- * the work would slow them down. A call only counts.
- */
-export function openRollupKeeper(
-  world: RollupReader & { events: Events; clock: Pick<Clock, 'ticks'> },
-): RollupKeeper {
+/** Rolls up in the background, after every five hundred calls. A call only counts. */
+export function openRollupKeeper(world: RollupReader & { events: Events }): RollupKeeper {
   let left = 0
-  let lookedAt = world.clock.ticks()
   let isClosed = false
   let running: Promise<void> | undefined
   const check = () => {
@@ -148,10 +139,7 @@ export function openRollupKeeper(
   }
   world.events.on('generation.finished', () => {
     left += 1
-    if (left % LOOKED_AFTER !== 0) return
-    const isBusy = world.clock.ticks() - lookedAt < BUSY
-    lookedAt = world.clock.ticks()
-    if (!isBusy || left >= MOST_LEFT) start()
+    if (left >= ADDED_AFTER) start()
   })
   return {
     start,

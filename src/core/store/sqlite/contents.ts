@@ -1,6 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Kysely } from 'kysely'
 import type { RecordSecrets } from '../../ledger/seals.ts'
+import { FreshCalls } from '../../telemetry/rollups/slice.ts'
 import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
 import { createAuthCodeStore } from './auth-codes.ts'
@@ -67,7 +68,10 @@ interface OpenDatabase {
 }
 
 /** Opens the store of every noun over one database. */
-export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase) => ({
+export const openStores = (
+  { db, kysely, write, sealing, secrets }: OpenDatabase,
+  fresh = new FreshCalls(),
+) => ({
   keys: createKeyStore(kysely, write),
   byok: createByokStore(kysely, write),
   workspaces: createWorkspaceStore(kysely, write),
@@ -82,7 +86,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: createLedgerStore(kysely, db),
-  generations: createGenerationStore(kysely, db, secrets.mac),
+  generations: createGenerationStore(kysely, db, secrets.mac, fresh),
   transcripts: createTranscriptStore(kysely, db, write),
   authCodes: createAuthCodeStore(kysely, write),
   signIns: createSignInStore(kysely, write),
@@ -91,7 +95,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   evictions: createEvictionStore(kysely),
   outbox: createOutboxStore(kysely, write),
   refusals: createRefusalStore(kysely, db, write),
-  rollups: createRollupStore(db),
+  rollups: createRollupStore(db, fresh),
   destinations: createDestinationStore(kysely, write),
   deliveries: createDeliveryStore(kysely, write),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),

@@ -15,6 +15,7 @@ import type {
   ProviderResponse,
 } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
+import type { FreshCalls } from '../../telemetry/rollups/slice.ts'
 import { createEvictor } from './generations/evicted.ts'
 import { createLedgerWriter } from './ledger.ts'
 import { createOutboxWriter } from './outbox.ts'
@@ -82,18 +83,20 @@ const VALUES = Object.values(COLUMNS)
 /**
  * Creates the store of generations in SQL. Recording runs the hottest statements of the gateway, so
  * they are prepared by hand. A batch is one transaction, synchronous inside, so that no other
- * request's statements can run in between.
+ * request's statements can run in between. `fresh` notes what is on record.
  */
 export function createGenerationStore(
   kysely: Kysely<Tables>,
   db: Database,
   mac: Mac,
+  fresh: FreshCalls,
 ): GenerationStore {
   const record = createRecorder(db, mac)
   return {
     async record(batch) {
       try {
-        record.immediate(batch)
+        const recorded = record.immediate(batch)
+        for (const { generation, row } of recorded) fresh.note(generation, row)
       } catch (error) {
         throw isConstraint(error)
           ? new GatewayError('conflict', 'The call cannot be recorded', { cause: error })
@@ -153,8 +156,13 @@ function createRecorder(db: Database, mac: Mac) {
       if (!finished && charge && findGeneration.get(charge.id))
         throw new TypeError('The call has ended')
     const charges: (StepCharge & { continued: boolean })[] = []
+    const recorded: { generation: Generation; row: number }[] = []
     for (const entry of batch) {
-      if (entry.generation) insertGeneration.run(...toValues(entry.generation))
+      const { generation } = entry
+      if (generation) {
+        const { lastInsertRowid } = insertGeneration.run(...toValues(generation))
+        recorded.push({ generation, row: Number(lastInsertRowid) })
+      }
       if (entry.charge && needsRow(entry.charge, entry.generation))
         charges.push(toChargeRow(entry.charge, entry.generation === null))
       if (entry.outbox) writeOutbox(entry)
@@ -162,6 +170,7 @@ function createRecorder(db: Database, mac: Mac) {
     }
     if (charges.length > 0) ledgerWriter.append(charges)
     for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)
+    return recorded
   })
 }
 

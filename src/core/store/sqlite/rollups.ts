@@ -1,6 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { conflict } from '../../errors.ts'
 import type { App } from '../../telemetry/rollups/apps.ts'
+import type { FreshCalls } from '../../telemetry/rollups/slice.ts'
 import type { RollupStore } from '../../telemetry/rollups.ts'
 import { createAdvance } from './rollups/advance.ts'
 import { createCallReader } from './rollups/calls.ts'
@@ -19,10 +20,10 @@ const MADE_TABLES = [
   'rollup_cursor',
 ]
 
-/** Creates the store of roll-ups in SQL. Its statements are prepared when they are first used. */
-export function createRollupStore(db: Database): RollupStore {
+/** Creates the store of roll-ups in SQL over `fresh` calls, which the store of records notes. Its statements are prepared when they are first used. */
+export function createRollupStore(db: Database, fresh: FreshCalls): RollupStore {
   const calls = createCallReader(db)
-  const advance = createAdvance(db, calls)
+  const advance = createAdvance(db, calls, fresh)
   const sum = createSumReader(db)
   const listCells = createCellReader(db)
   const verify = createVerifier(db)

@@ -109,14 +109,37 @@ export function addSums(sums: CallSums, more: CallSums): void {
 
 /** Returns the facts of a record that is at this row. */
 export function readFacts(generation: Generation, row: number): CallFacts {
-  const { key_hash, provider_name, provider_responses, contentFilters } = generation
+  // Field by field: copying an object with a rest pattern costs more than adding the call.
   return {
-    ...generation,
     row,
-    key_hash: key_hash ?? '',
-    provider_name: provider_name ?? '',
-    endpoint_id: provider_responses.at(-1)?.endpoint_id ?? '',
-    isFiltered: contentFilters.length > 0,
+    id: generation.id,
+    settled_at: generation.settled_at,
+    workspace_id: generation.workspace_id,
+    key_hash: generation.key_hash ?? '',
+    user_id: generation.user_id,
+    api_type: generation.api_type,
+    model: generation.model,
+    provider_name: generation.provider_name ?? '',
+    endpoint_id: generation.provider_responses.at(-1)?.endpoint_id ?? '',
+    streamed: generation.streamed,
+    cancelled: generation.cancelled,
+    finish_reason: generation.finish_reason,
+    latency: generation.latency,
+    generation_time: generation.generation_time,
+    native_tokens_prompt: generation.native_tokens_prompt,
+    native_tokens_completion: generation.native_tokens_completion,
+    native_tokens_reasoning: generation.native_tokens_reasoning,
+    native_tokens_cached: generation.native_tokens_cached,
+    total_cost: generation.total_cost,
+    upstream_inference_cost: generation.upstream_inference_cost,
+    is_byok: generation.is_byok,
+    session_id: generation.session_id,
+    external_user: generation.external_user,
+    http_referer: generation.http_referer,
+    title: generation.title,
+    error_type: generation.error_type,
+    data_region: generation.data_region,
+    isFiltered: generation.contentFilters.length > 0,
   }
 }
 

@@ -2,114 +2,114 @@ import type { Database } from 'bun:sqlite'
 import { type AppSignature, identifyApp } from '../../../telemetry/rollups/apps.ts'
 import {
   AMOUNTS,
-  addCall,
+  addSums,
   type CallFacts,
   type CallGroup,
   type CallSums,
   COUNTS,
   createSums,
   toDay,
-  toHour,
-  toWeek,
 } from '../../../telemetry/rollups/calls.ts'
-import { addSessionCall, type SessionSums } from '../../../telemetry/rollups/sessions.ts'
+import { type FreshCalls, Slice } from '../../../telemetry/rollups/slice.ts'
 import type { CallReader } from './calls.ts'
 
-/** What the calls of one slice add, by what names each row. */
-class Slice {
-  readonly hours = new Map<string, TimedSums>()
-  readonly days = new Map<string, TimedSums>()
-  readonly endpointDays = new Map<string, TimedSums>()
-  readonly rows = new Map<number, { first: number; last: number }>()
-  readonly sessions = new Map<string, SessionRow>()
-}
-
+/** Sums of one hour or day and one group. */
 interface TimedSums {
   start: number
   group: number
   sums: CallSums
 }
 
-interface SessionRow extends SessionSums {
-  week: number
-  app_id: number
-  call: CallFacts
-}
-
 const SUM_COLUMNS = [...COUNTS, ...AMOUNTS]
 
 /**
  * Creates the function that adds the next calls to the roll-ups and moves the cursor behind them,
- * in one transaction. Returns how many there were.
+ * in one transaction. Returns how many there were. The `fresh` calls among them are not read.
  */
-export function createAdvance(db: Database, readCalls: CallReader): (limit: number) => number {
+export function createAdvance(
+  db: Database,
+  readCalls: CallReader,
+  fresh: FreshCalls,
+): (limit: number) => number {
   const known = new KnownNames()
-  const advance = db.transaction((limit: number, names: Names): number => {
-    const cursor = db.query<{ last_row: number }, []>('select last_row from rollup_cursor').get()
-    const calls = readCalls(cursor?.last_row ?? 0, Number.MAX_SAFE_INTEGER, limit)
-    const last = calls.at(-1)
-    if (!last) return 0
-    writeSlice(db, sumCalls(calls, names))
-    db.query(
-      'insert into rollup_cursor (id, last_row) values (1, ?) ' +
-        'on conflict (id) do update set last_row = excluded.last_row',
-    ).run(last.row)
-    return calls.length
+  const findCursor = db.query<{ last_row: number }, []>('select last_row from rollup_cursor')
+  const advance = db.transaction((limit: number, names: Names): Slice[] => {
+    const { last_row: cursor } = findCursor.get() ?? { last_row: 0 }
+    const slices = listNext(cursor, limit).filter(({ count }) => count > 0)
+    for (const slice of slices) writeSlice(db, slice, names)
+    const last = slices.at(-1)
+    if (last) moveCursor(db, last.last)
+    return slices
   })
+
+  /** Lists what comes after the cursor: the fresh calls as they are, and what has to be read. */
+  function listNext(cursor: number, limit: number): Slice[] {
+    const { slice } = fresh
+    if (slice.first <= cursor) return [read(cursor, Number.MAX_SAFE_INTEGER, limit)]
+    const before = read(cursor, slice.first - 1, limit)
+    if (before.count === limit) return [before]
+    return [before, slice, read(slice.last, Number.MAX_SAFE_INTEGER, limit)]
+  }
+
+  function read(after: number, last: number, limit: number): Slice {
+    const slice = new Slice()
+    for (const call of readCalls(after, last, limit)) slice.add(call)
+    return slice
+  }
+
   return limit => {
     const names = new Names(db, known)
-    const count = advance.immediate(limit, names)
+    const slices = advance.immediate(limit, names)
     known.add(names)
-    return count
+    // Another process may have added some of them.
+    if ((slices.at(-1)?.last ?? 0) >= fresh.slice.first) fresh.clear()
+    return slices.reduce((sum, { count }) => sum + count, 0)
   }
 }
 
-function sumCalls(calls: CallFacts[], names: Names): Slice {
-  const slice = new Slice()
-  for (const call of calls) {
-    const hour = toHour(Date.parse(call.settled_at))
-    const app_id = names.findApp(call)
-    const group = names.findGroup(call, app_id)
-    addTo(slice.hours, hour, group, call)
-    addTo(slice.days, toDay(hour), group, call)
-    addTo(slice.endpointDays, toDay(hour), names.findEndpointGroup(call), call)
-    addRow(slice, hour, call.row)
-    if (app_id !== 0 && call.session_id !== null) addSession(slice, toDay(hour), app_id, call)
+const moveCursor = (db: Database, row: number) =>
+  db
+    .query(
+      'insert into rollup_cursor (id, last_row) values (1, ?) ' +
+        'on conflict (id) do update set last_row = excluded.last_row',
+    )
+    .run(row)
+
+function writeSlice(db: Database, slice: Slice, names: Names): void {
+  const [hours, days, endpointDays] = [new Sums(), new Sums(), new Sums()]
+  for (const { hour, call, sums } of slice.hours.values()) {
+    const group = names.findGroup(call, names.findApp(call))
+    hours.add(hour, group, sums)
+    days.add(toDay(hour), group, sums)
+    endpointDays.add(toDay(hour), names.findEndpointGroup(call), sums)
   }
-  return slice
+  writeSums(db, 'usage_hours', hours)
+  writeSums(db, 'usage_days', days)
+  writeSums(db, 'usage_endpoint_days', endpointDays)
+  writeRows(db, slice)
+  writeSessions(db, slice, names)
 }
 
-function addTo(all: Map<string, TimedSums>, start: number, group: number, call: CallFacts): void {
-  const name = `${start} ${group}`
-  const found = all.get(name) ?? { start, group, sums: createSums() }
-  all.set(name, found)
-  addCall(found.sums, call)
+/** Sums by their time and group. */
+class Sums extends Map<string, TimedSums> {
+  add(start: number, group: number, more: CallSums): void {
+    const name = `${start} ${group}`
+    const found = this.get(name) ?? { start, group, sums: createSums() }
+    this.set(name, found)
+    addSums(found.sums, more)
+  }
 }
 
-function addRow({ rows }: Slice, hour: number, row: number): void {
-  const found = rows.get(hour)
-  if (!found) rows.set(hour, { first: row, last: row })
-  else found.last = row
-}
-
-function addSession({ sessions }: Slice, day: number, app_id: number, call: CallFacts): void {
-  const week = toWeek(day)
-  const name = JSON.stringify([week, app_id, call.model, call.key_hash, call.session_id])
-  const found = sessions.get(name) ?? { week, app_id, call, turns: 0, cost: 0n, unpriced_calls: 0 }
-  sessions.set(name, found)
-  addSessionCall(found, call)
-}
-
-function writeSlice(db: Database, slice: Slice): void {
-  writeSums(db, 'usage_hours', slice.hours)
-  writeSums(db, 'usage_days', slice.days)
-  writeSums(db, 'usage_endpoint_days', slice.endpointDays)
-  const addRows = db.query(
+function writeRows(db: Database, { rows }: Slice): void {
+  const add = db.query(
     'insert into usage_rows (start, first_row, last_row) values (?, ?, ?) ' +
       'on conflict (start) do update set last_row = excluded.last_row',
   )
-  for (const [hour, { first, last }] of slice.rows) addRows.run(hour, first, last)
-  const addSessionRow = db.query(
+  for (const [hour, { first, last }] of rows) add.run(hour, first, last)
+}
+
+function writeSessions(db: Database, { sessions }: Slice, names: Names): void {
+  const add = db.query(
     'insert into usage_sessions ' +
       '(week, app_id, model, key_hash, session_id, turns, cost, unpriced_calls) ' +
       'values (?, ?, ?, ?, ?, ?, ?, ?) ' +
@@ -117,13 +117,15 @@ function writeSlice(db: Database, slice: Slice): void {
       'turns = turns + excluded.turns, cost = cost + excluded.cost, ' +
       'unpriced_calls = unpriced_calls + excluded.unpriced_calls',
   )
-  for (const { week, app_id, call, turns, cost, unpriced_calls } of slice.sessions.values()) {
+  for (const { week, call, turns, cost, unpriced_calls } of sessions.values()) {
     const { model, key_hash, session_id } = call
-    addSessionRow.run(week, app_id, model, key_hash, session_id, turns, cost, unpriced_calls)
+    const app_id = names.findApp(call)
+    if (app_id !== 0)
+      add.run(week, app_id, model, key_hash, session_id, turns, cost, unpriced_calls)
   }
 }
 
-function writeSums(db: Database, table: string, rows: Map<string, TimedSums>): void {
+function writeSums(db: Database, table: string, rows: Sums): void {
   const add = db.query(
     `insert into ${table} (start, group_id, ${SUM_COLUMNS.join(', ')})
      values (?, ?, ${SUM_COLUMNS.map(() => '?').join(', ')})
