@@ -48,6 +48,8 @@ export interface Origin {
   user_agent: string | null
   /** The region of the hostname that the request was sent to. */
   region: Region
+  /** The batch that it is a line of; absent for a request of its own. */
+  batch_id?: string
 }
 
 export interface TextCall extends CallBase {

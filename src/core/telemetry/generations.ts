@@ -117,6 +117,8 @@ export interface Generation {
   router: string | null
   /** The call whose answer was given again; null for an answer of its own. */
   response_cache_source_id: string | null
+  /** The batch that it is a line of. */
+  batch_id: string | null
   /** What content filters found. */
   contentFilters: Finding[]
   /** What it did, in order; empty for a call of one turn. */

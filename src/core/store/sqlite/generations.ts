@@ -61,6 +61,7 @@ const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value }
   data_region: generation => generation.data_region,
   router: generation => generation.router,
   response_cache_source_id: generation => generation.response_cache_source_id,
+  batch_id: generation => generation.batch_id,
   contentFilters: generation =>
     generation.contentFilters.length === 0 ? '[]' : JSON.stringify(generation.contentFilters),
   steps: ({ steps }) => (steps.length === 0 ? '[]' : renderSteps(steps)),
