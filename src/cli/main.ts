@@ -3,6 +3,7 @@ import { toPrintable } from '../core/kernel/printable.ts'
 import { VERSION } from '../core/kernel/version.ts'
 import { createAuditCommand } from './commands/audit.ts'
 import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
+import { createBatchesCommand } from './commands/batches.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createConfigCommand } from './commands/config.ts'
@@ -58,6 +59,7 @@ export function createProgram(): Command {
     .addCommand(createWorkspacesCommand())
     .addCommand(createMembersCommand())
     .addCommand(createBudgetsCommand())
+    .addCommand(createBatchesCommand())
     .addCommand(createPresetsCommand())
     .addCommand(createByokCommand())
     .addCommand(createFilesCommand())

@@ -168,11 +168,12 @@ export async function storeFile(
   actor: Actor,
   input: NewUpload,
   pieces: AsyncIterable<Uint8Array>,
+  purpose: string | null = null,
 ): Promise<StoredFile> {
   const upload = await Upload.open(world, actor, input)
   try {
     for await (const bytes of pieces) await upload.write(bytes)
-    return await upload.finish()
+    return await upload.finish(purpose)
   } finally {
     await upload.discard()
   }

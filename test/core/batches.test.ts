@@ -105,7 +105,7 @@ describe('what is no batch', () => {
     const input = { endpoint: '/v1/chat/completions' as const, input_file_id: FILE }
     const manager = { ...house.actor, kind: 'management' as const }
     for (const actor of [manager, getOperator(house.gateway), house.actor])
-      expect(createBatch(house.gateway, actor, input)).rejects.toMatchObject({ status: 403 })
+      await expect(createBatch(house.gateway, actor, input)).rejects.toMatchObject({ status: 403 })
     await house.gateway.close()
   })
 })
@@ -232,20 +232,16 @@ describe('with a provider that is paid', () => {
   })
 
   test('at most so many lines run at once, of all batches together, in turn', async () => {
-    const gate = Promise.withResolvers<void>()
-    upstream.answer(() => [{ type: 'gate', name: 'go' } as never, ...(completion('x') as never[])])
-    void gate
-    upstream.answer(() => completion('Done'))
     const house = await open({ batches: { concurrency: 1 } })
-    await house.create(buildLines(2, { ...PAID, user: 'first' }))
-    await house.create(buildLines(2, { ...PAID, user: 'second' }))
+    const first = await house.create(buildLines(2, PAID))
+    const second = await house.create(buildLines(2, PAID))
     await house.run()
-    const order = house.gateway.store.generations.list({}, 9)
-    expect((await order).map(({ external_user }) => external_user)).toEqual([
-      'second',
-      'first',
-      'second',
-      'first',
+    const calls = await house.gateway.store.generations.list({}, 9)
+    expect(calls.map(({ batch_id }) => batch_id)).toEqual([
+      second.id,
+      first.id,
+      second.id,
+      first.id,
     ])
     await house.gateway.close()
   })
@@ -365,11 +361,11 @@ describe('the list', () => {
   test('a batch is deleted once it has ended, and cancelled only before', async () => {
     const { gateway, actor, create, run } = await openBatchHouse()
     const { id } = await create(buildLines(1))
-    expect(deleteBatch(gateway, actor, id)).rejects.toMatchObject({ status: 409 })
+    await expect(deleteBatch(gateway, actor, id)).rejects.toMatchObject({ status: 409 })
     await run()
-    expect(cancelBatch(gateway, actor, id)).rejects.toMatchObject({ status: 409 })
+    await expect(cancelBatch(gateway, actor, id)).rejects.toMatchObject({ status: 409 })
     expect(await deleteBatch(gateway, actor, id)).toEqual({ id, object: 'batch', deleted: true })
-    expect(cancelBatch(gateway, actor, id)).rejects.toBeInstanceOf(GatewayError)
+    await expect(cancelBatch(gateway, actor, id)).rejects.toBeInstanceOf(GatewayError)
     await gateway.close()
   })
 
@@ -379,7 +375,7 @@ describe('the list', () => {
     const make = () =>
       createBatch(gateway, actor, { endpoint: '/v1/chat/completions', input_file_id })
     for (let i = 0; i < 100; i++) await make()
-    expect(make()).rejects.toMatchObject({ status: 429 })
+    await expect(make()).rejects.toMatchObject({ status: 429 })
     await gateway.close()
   })
 })

@@ -4,7 +4,8 @@ import { createBatch } from '../../src/core/batches.ts'
 import { storeFile } from '../../src/core/files.ts'
 import type { Gateway, GatewayParts } from '../../src/core/gateway.ts'
 import { type Actor, authenticate, getOperator } from '../../src/core/identity/actor.ts'
-import { createKey, type NewKey } from '../../src/core/identity/keys.ts'
+import type { NewKey } from '../../src/core/identity/keys/schema.ts'
+import { createKey } from '../../src/core/identity/keys.ts'
 import { testGateway } from './gateway.ts'
 
 /** A line of a file of requests. */
