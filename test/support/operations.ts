@@ -78,8 +78,7 @@ export async function makeBatch(
     model: 'sandbox/echo',
     requests: [{ custom_id: 'a', body }],
   })
-  if (Object.keys(more).length > 0)
-    await gateway.store.batches.change(id, ['validating'], more)
+  if (Object.keys(more).length > 0) await gateway.store.batches.change(id, ['validating'], more)
   return id
 }
 
