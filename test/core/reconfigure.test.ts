@@ -875,7 +875,10 @@ const ROWS: Row[] = [
     { batches: { pause_at: 1 } },
     {
       seen: async ({ gateway }) => {
-        const remove = gateway.traffic.calls.add({ cancellation: new Cancellation(), progress: null })
+        const remove = gateway.traffic.calls.add({
+          cancellation: new Cancellation(),
+          progress: null,
+        })
         const { status } = await runBatch(gateway)
         remove()
         return status
