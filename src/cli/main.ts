@@ -19,6 +19,7 @@ import { createGenerationsCommand } from './commands/generations.ts'
 import { createGuardrailsCommand } from './commands/guardrails.ts'
 import { createInitCommand } from './commands/init.ts'
 import { createKeysCommand } from './commands/keys.ts'
+import { createLedgerCommand } from './commands/ledger.ts'
 import { createLogsCommand } from './commands/logs.ts'
 import { createMembersCommand } from './commands/members.ts'
 import { createModelsCommand } from './commands/models.ts'
@@ -67,6 +68,7 @@ export function createProgram(): Command {
     .addCommand(createContainersCommand())
     .addCommand(createCreditsCommand())
     .addCommand(createAuditCommand())
+    .addCommand(createLedgerCommand())
     .addCommand(createGuardrailsCommand())
     .addCommand(createScimCommand())
     .addCommand(createModelsCommand())

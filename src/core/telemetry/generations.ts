@@ -196,7 +196,10 @@ export async function listGenerations(
 }
 
 /** The public names of API types that the public API has no name for (wire reference B.4). */
-const PUBLIC_API_TYPES: Record<string, string> = { responses: 'completions' }
+const PUBLIC_API_TYPES: Record<string, string> = {
+  responses: 'completions',
+  correction: 'completions',
+}
 
 /**
  * Shows a call. The operator sees why each attempt failed in the provider's words, as they may be

@@ -128,6 +128,8 @@ export function createGenerationStore(
         .selectFrom('generations')
         .select(sql<number>`rowid`.as('row'))
         .where('settled_at', '<', since)
+        // A correction counts on an earlier day than the rows around it.
+        .where('api_type', '<>', 'correction')
       const last = await before.orderBy(sql`rowid`, 'desc').limit(1).executeTakeFirst()
       const { count } = await kysely
         .selectFrom('generations')
