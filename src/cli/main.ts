@@ -17,6 +17,7 @@ import { createExportCommand } from './commands/export.ts'
 import { createFilesCommand } from './commands/files.ts'
 import { createGenerationsCommand } from './commands/generations.ts'
 import { createGuardrailsCommand } from './commands/guardrails.ts'
+import { createImportCommand } from './commands/import.ts'
 import { createInitCommand } from './commands/init.ts'
 import { createKeysCommand } from './commands/keys.ts'
 import { createLedgerCommand } from './commands/ledger.ts'
@@ -84,6 +85,7 @@ export function createProgram(): Command {
     .addCommand(createUsageCommand())
     .addCommand(createDatasetsCommand())
     .addCommand(createExportCommand())
+    .addCommand(createImportCommand())
     .addCommand(createRollupsCommand())
     .addCommand(createStatusCommand())
     .addCommand(createWatchCommand())

@@ -46,7 +46,13 @@ export const createLedgerCommand = () =>
       const { calls, left, corrections, difference_usd, is_done } = total
       print(`${calls} calls, of which ${left} have costs beside their tokens and stay as they are`)
       if (corrections === 0) print('Nothing differs: nothing is to be done')
-      else if (is_done) print(`Corrected by ${difference_usd} USD, in ${corrections} ${corrections === 1 ? 'entry' : 'entries'}`)
-      else print(`--yes corrects it by ${difference_usd} USD, in ${corrections} ${corrections === 1 ? 'entry' : 'entries'}`)
+      else if (is_done)
+        print(
+          `Corrected by ${difference_usd} USD, in ${corrections} ${corrections === 1 ? 'entry' : 'entries'}`,
+        )
+      else
+        print(
+          `--yes corrects it by ${difference_usd} USD, in ${corrections} ${corrections === 1 ? 'entry' : 'entries'}`,
+        )
     }),
   ])
