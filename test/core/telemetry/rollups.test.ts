@@ -93,45 +93,49 @@ async function killAnother(path: string, integers: (below: number) => number): P
   expect(killed.signalCode).toBe('SIGKILL')
 }
 
-test('after random operations and crashes the roll-ups equal a recount of the records', async () => {
-  const integers = createSeededIntegers(SEED)
-  const makeCall = createRandomCalls(integers)
-  const path = newPath()
-  let store = await open(path)
-  const counted = openMemoryStore({ seed: SEED })
-  const recorded: ReturnType<typeof toEntries> = []
-  for (let i = 0; i < (LONG ? 10_000 : 300); i++) {
-    const what = integers(12)
-    if (what < 5) {
-      const calls = toEntries(Array.from({ length: 1 + integers(6) }, makeCall))
-      await store.generations.record(calls)
-      recorded.push(...calls)
-    } else if (what < 8) await store.rollups.advance(1 + integers(9))
-    else if (what === 8) {
-      await store.close()
-      store = await open(path)
-    } else if (what < 11) await advanceAndDie(store, 1 + integers(9))
-    // A process of its own takes a tenth of a second.
-    else if (LONG && integers(10) === 0) await killAnother(path, integers)
-    else if (integers(4) === 0) await store.rollups.reset()
-  }
-  await counted.generations.record(recorded)
-  await Promise.all([rollUp({ store }), rollUp({ store: counted })])
-  expect(await store.rollups.verify()).toEqual([])
-  for (let i = 0; i < 60; i++) {
-    const query = buildQuery(integers)
-    expect([query, await readSorted(store, query)]).toEqual([
-      query,
-      await readSorted(counted, query),
-    ])
-  }
-  for (let week = 2928; week < 2945; week++)
-    expect(await store.rollups.listSessionCells(week, 2)).toEqual(
-      await counted.rollups.listSessionCells(week, 2),
-    )
-  expect(await store.rollups.listApps()).toEqual(await counted.rollups.listApps())
-  await store.close()
-})
+test(
+  'after random operations and crashes the roll-ups equal a recount of the records',
+  async () => {
+    const integers = createSeededIntegers(SEED)
+    const makeCall = createRandomCalls(integers)
+    const path = newPath()
+    let store = await open(path)
+    const counted = openMemoryStore({ seed: SEED })
+    const recorded: ReturnType<typeof toEntries> = []
+    for (let i = 0; i < (LONG ? 10_000 : 300); i++) {
+      const what = integers(12)
+      if (what < 5) {
+        const calls = toEntries(Array.from({ length: 1 + integers(6) }, makeCall))
+        await store.generations.record(calls)
+        recorded.push(...calls)
+      } else if (what < 8) await store.rollups.advance(1 + integers(9))
+      else if (what === 8) {
+        await store.close()
+        store = await open(path)
+      } else if (what < 11) await advanceAndDie(store, 1 + integers(9))
+      // A process of its own takes a tenth of a second.
+      else if (LONG && integers(10) === 0) await killAnother(path, integers)
+      else if (integers(4) === 0) await store.rollups.reset()
+    }
+    await counted.generations.record(recorded)
+    await Promise.all([rollUp({ store }), rollUp({ store: counted })])
+    expect(await store.rollups.verify()).toEqual([])
+    for (let i = 0; i < 60; i++) {
+      const query = buildQuery(integers)
+      expect([query, await readSorted(store, query)]).toEqual([
+        query,
+        await readSorted(counted, query),
+      ])
+    }
+    for (let week = 2928; week < 2945; week++)
+      expect(await store.rollups.listSessionCells(week, 2)).toEqual(
+        await counted.rollups.listSessionCells(week, 2),
+      )
+    expect(await store.rollups.listApps()).toEqual(await counted.rollups.listApps())
+    await store.close()
+  },
+  LONG ? 1_200_000 : undefined,
+)
 
 test.each([
   ['0', 'within'],
