@@ -350,7 +350,11 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   if (route.operation.id === 'exchangeAuthCodeForAPIKey') return 403
   if (!route.credential) return good(route)
   if (who === null) return 401
-  if (route.operation.id === 'createBatch' && who.includes('management key')) return 403
+  if (route.operation.id === 'createBatch') {
+    if (who.includes('management key')) return 403
+    // The file of its body is in another workspace.
+    if (who === 'stranger’s inference key') return 404
+  }
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
 }
 

@@ -246,13 +246,12 @@ export const EXAMPLES: Record<string, Example> = {
     key: 'either',
     params: { file_id: (await makeFile(gateway, actor)).id },
   }),
-  createBatch: async () => ({
+  createBatch: async (gateway, actor) => ({
     action: 'batches.create',
     key: 'inference',
     body: {
       endpoint: '/v1/chat/completions',
-      model: 'sandbox/echo',
-      requests: [{ custom_id: 'a', body: { messages: [{ role: 'user', content: 'Hello' }] } }],
+      input_file_id: (await makeFile(gateway, actor)).id,
     },
   }),
   cancelBatch: async (gateway, actor) => ({

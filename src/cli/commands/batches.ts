@@ -32,7 +32,7 @@ const WORKSPACE = fillWorkspace('another workspace, by id or slug')
 
 const LIST: Fields[] = [
   fill('limit', '--limit <n>', 'how many at most (20)', { parse: parseNumber }),
-  fill('after', '--after <id>', 'those that are older than this one'),
+  fill('after', '--cursor <id>', 'those that are older than this one'),
   fill('status', '--status <status>', 'those that are in_progress, completed, …'),
   fill('created_after', '--created-after <time>', 'ISO 8601 in UTC with seconds'),
   fill('created_before', '--created-before <time>', 'the same'),
@@ -57,7 +57,7 @@ export const createBatchesCommand = () =>
         CREATED: batch => new Date(batch.created_at * 1000).toISOString(),
         ID: batch => batch.id,
       },
-      ({ has_more, last_id }) => (has_more ? [`There are more: --after ${last_id}`] : []),
+      ({ has_more, last_id }) => (has_more ? [`There are more: --cursor ${last_id}`] : []),
     ),
     verb('get <id>', 'show how far a batch is, and its files', [], core => core.getBatch).printAs(
       ({ errors, request_counts: { total, completed, failed }, ...batch }) => {
