@@ -81,6 +81,7 @@ const WINGS = [
     'tools',
     'plugins',
     'dialects',
+    'batches',
     'doctor',
     'store',
     'reconfigure',

@@ -3,6 +3,7 @@ import { toPrintable } from '../core/kernel/printable.ts'
 import { VERSION } from '../core/kernel/version.ts'
 import { createAuditCommand } from './commands/audit.ts'
 import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
+import { createBatchesCommand } from './commands/batches.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createConfigCommand } from './commands/config.ts'
@@ -16,8 +17,10 @@ import { createExportCommand } from './commands/export.ts'
 import { createFilesCommand } from './commands/files.ts'
 import { createGenerationsCommand } from './commands/generations.ts'
 import { createGuardrailsCommand } from './commands/guardrails.ts'
+import { createImportCommand } from './commands/import.ts'
 import { createInitCommand } from './commands/init.ts'
 import { createKeysCommand } from './commands/keys.ts'
+import { createLedgerCommand } from './commands/ledger.ts'
 import { createLogsCommand } from './commands/logs.ts'
 import { createMembersCommand } from './commands/members.ts'
 import { createModelsCommand } from './commands/models.ts'
@@ -58,6 +61,7 @@ export function createProgram(): Command {
     .addCommand(createWorkspacesCommand())
     .addCommand(createMembersCommand())
     .addCommand(createBudgetsCommand())
+    .addCommand(createBatchesCommand())
     .addCommand(createPresetsCommand())
     .addCommand(createByokCommand())
     .addCommand(createFilesCommand())
@@ -65,6 +69,7 @@ export function createProgram(): Command {
     .addCommand(createContainersCommand())
     .addCommand(createCreditsCommand())
     .addCommand(createAuditCommand())
+    .addCommand(createLedgerCommand())
     .addCommand(createGuardrailsCommand())
     .addCommand(createScimCommand())
     .addCommand(createModelsCommand())
@@ -80,6 +85,7 @@ export function createProgram(): Command {
     .addCommand(createUsageCommand())
     .addCommand(createDatasetsCommand())
     .addCommand(createExportCommand())
+    .addCommand(createImportCommand())
     .addCommand(createRollupsCommand())
     .addCommand(createStatusCommand())
     .addCommand(createWatchCommand())

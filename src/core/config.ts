@@ -469,6 +469,33 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    batches: Type.Object(
+      {
+        enabled: Type.Boolean({
+          default: true,
+          description: 'Whether files of requests are taken and worked on',
+        }),
+        concurrency: Type.Integer({
+          default: 4,
+          minimum: 1,
+          maximum: 1_000,
+          description: 'The lines of all batches that run at once',
+        }),
+        pause_at: Type.Integer({
+          default: 64,
+          minimum: 1,
+          maximum: 1_000_000,
+          description: 'No line begins while so many calls of clients run',
+        }),
+        max_requests: Type.Integer({
+          default: 100_000,
+          minimum: 1,
+          maximum: 1_000_000,
+          description: 'The most lines of one batch',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     datasets: Type.Object(
       {
         minimum_sessions: Type.Integer({

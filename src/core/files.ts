@@ -2,6 +2,7 @@ import { denied, invalid, requireFound, tooLarge, unavailable } from './errors.t
 import type { BlobDraft, BlobPlace } from './files/blobs.ts'
 import { checkFilename } from './files/names.ts'
 import { buildFileQuota, checkFileQuota, LARGEST_FILE } from './files/quota.ts'
+import { checkRequestFile } from './files/request-lines.ts'
 import { type FileListQuery, type FileScope, PURPOSES } from './files/schema.ts'
 import type { StoredFile } from './files/store.ts'
 import { TypeDetector } from './files/type.ts'
@@ -9,7 +10,7 @@ import { auditFile, type FileShape, showDeletedFile, showFile, showFileList } fr
 import type { FileWorld } from './files/world.ts'
 import type { Actor } from './identity/actor.ts'
 import { canManageAll, resolveWorkspaceId } from './identity/management.ts'
-import { getIsoTime } from './kernel/clock.ts'
+import { getIsoTime, yieldToEventLoop } from './kernel/clock.ts'
 
 /** What is known of a file before its first byte. */
 export interface NewUpload extends FileScope {
@@ -18,9 +19,17 @@ export interface NewUpload extends FileScope {
   downloadable?: boolean
   /** Whether a type that is not known is stored as binary, instead of refused. */
   takesAnything?: boolean
+  /** What the gateway itself has written it for; a caller says so at the end. */
+  purpose?: string
+  /** The id that was reserved for it. */
+  id?: string
 }
 
 const ID_START = 'or_file_'
+
+/** Creates the id of a file, before there is one. */
+export const createFileId = ({ ids }: Pick<FileWorld, 'ids'>): string =>
+  ID_START + ids.uuid().replaceAll('-', '')
 
 /**
  * A file that is arriving. Its bytes go to the blob store as they come, and are judged on the way.
@@ -34,15 +43,17 @@ export class Upload {
   readonly #detector = new TypeDetector()
   /** The type of what has none that is known; undefined if that is refused. */
   readonly #otherwise: string | undefined
+  readonly #purpose: string | undefined
 
   private constructor(
     world: FileWorld,
     actor: Actor,
     file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>,
     draft: BlobDraft,
-    otherwise: string | undefined,
+    { takesAnything = false, purpose }: Pick<NewUpload, 'takesAnything' | 'purpose'>,
   ) {
-    this.#otherwise = otherwise
+    this.#otherwise = takesAnything ? BINARY : undefined
+    this.#purpose = purpose
     this.#world = world
     this.#actor = actor
     this.#file = file
@@ -62,28 +73,34 @@ export class Upload {
       await world.store.files.computeUse(workspace_id),
       1,
     )
-    const name = world.ids.uuid().replaceAll('-', '')
-    const { downloadable = false, takesAnything = false } = input
-    const file = { id: ID_START + name, workspace_id, filename, downloadable }
-    const draft = await explainFullDisk(() => world.blobs.create({ workspace_id, name }))
-    return new Upload(world, actor, file, draft, takesAnything ? BINARY : undefined)
+    const { downloadable = false, id = createFileId(world) } = input
+    const file = { id, workspace_id, filename, downloadable }
+    const draft = await explainFullDisk(() => world.blobs.create(getBlobPlace(file)))
+    return new Upload(world, actor, file, draft, input)
   }
 
-  /** Takes the next bytes. Throws 413 for more than 104,857,600, and 503 where the disk is full. */
+  /**
+   * Takes the next bytes. Throws 413 for more than 104,857,600, unless the gateway itself writes the
+   * file for a purpose, and 503 where the disk is full.
+   */
   async write(bytes: Uint8Array): Promise<void> {
-    if (this.#draft.size + bytes.length > LARGEST_FILE) throw tooLarge(TOO_LARGE)
+    const isBound = this.#purpose === undefined
+    if (isBound && this.#draft.size + bytes.length > LARGEST_FILE) throw tooLarge(TOO_LARGE)
     this.#detector.push(bytes)
     await explainFullDisk(() => this.#draft.write(bytes))
   }
 
   /**
-   * Ends the file and records it. Throws 400 for an empty one, for a type that is not accepted and
-   * for a purpose that is unknown, and 403 where the workspace's files would exceed the quota.
+   * Ends the file and records it. Throws 400 for an empty one, for a type that is not accepted, for
+   * a purpose that is unknown and, naming the line, for `batch` with a line that is no request; and
+   * 403 where the workspace's files would exceed the quota.
    */
-  async finish(purpose: string | null = null): Promise<StoredFile> {
+  async finish(said: string | null = null): Promise<StoredFile> {
     const size_bytes = this.#draft.size
     if (size_bytes === 0) throw invalid('file: expected a file that is not empty', 'file')
-    checkPurpose(purpose)
+    checkPurpose(said)
+    const purpose = this.#purpose ?? said
+    if (said === REQUESTS) await checkRequestFile(this.#readBack())
     const detected = await this.#detector.finish(size_bytes, (position, length) =>
       this.#draft.readAt(position, length),
     )
@@ -100,8 +117,21 @@ export class Upload {
   /** Deletes what has arrived. After `finish` it does nothing. */
   discard = (): Promise<void> => this.#draft.discard()
 
+  /** Reads what has arrived. Others get their turn after each piece. */
+  async *#readBack(): AsyncGenerator<Uint8Array> {
+    for (let at = 0; at < this.#draft.size; at += READ_AT_ONCE) {
+      await yieldToEventLoop()
+      yield await this.#draft.readAt(at, READ_AT_ONCE)
+    }
+  }
+
   #stamp = () => ({ created_at: getIsoTime(this.#world) })
 }
+
+/** The purpose of files of requests. */
+const REQUESTS = 'batch'
+
+const READ_AT_ONCE = 64 * 1024
 
 const BINARY = 'application/octet-stream'
 
@@ -138,11 +168,12 @@ export async function storeFile(
   actor: Actor,
   input: NewUpload,
   pieces: AsyncIterable<Uint8Array>,
+  purpose: string | null = null,
 ): Promise<StoredFile> {
   const upload = await Upload.open(world, actor, input)
   try {
     for await (const bytes of pieces) await upload.write(bytes)
-    return await upload.finish()
+    return await upload.finish(purpose)
   } finally {
     await upload.discard()
   }
@@ -228,7 +259,8 @@ export async function readFile(world: FileWorld, actor: Actor, id: string, scope
   return { file, bytes: await world.blobs.read(getBlobPlace(file)) }
 }
 
-async function requireFile(world: FileWorld, actor: Actor, id: string, scope: FileScope) {
+/** Finds the record of a file. Throws as `getFile` does. */
+export async function requireFile(world: FileWorld, actor: Actor, id: string, scope: FileScope) {
   const isAnywhere = actor.kind === 'operator' && scope.workspace_id === undefined
   const workspace_id = resolveScope(world, actor, scope)
   const file = await world.store.files.find(id)
@@ -255,7 +287,10 @@ export function resolveScope(
 }
 
 /** Returns where the bytes of a file are. */
-export const getBlobPlace = ({ id, workspace_id }: StoredFile): BlobPlace => ({
+export const getBlobPlace = ({
+  id,
+  workspace_id,
+}: Pick<StoredFile, 'id' | 'workspace_id'>): BlobPlace => ({
   workspace_id,
   name: id.slice(ID_START.length),
 })

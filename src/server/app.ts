@@ -11,6 +11,7 @@ import { createActivityRoutes } from './routes/activity.ts'
 import { createAnalyticsRoutes } from './routes/analytics.ts'
 import { createAuditRoutes } from './routes/audit.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
+import { createBatchRoutes } from './routes/batches.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
 import { createContainerRoutes } from './routes/containers.ts'
@@ -75,6 +76,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createActivityRoutes(gateway))
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
+        .use(createBatchRoutes(gateway, findPeer))
         .use(createDestinationRoutes(gateway))
         .use(createContainerRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))

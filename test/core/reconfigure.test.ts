@@ -7,10 +7,11 @@ import { Config, parseConfig } from '../../src/core/config.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
+import { authenticate, getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
+import { Cancellation } from '../../src/core/kernel/cancellation.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { queryAnalytics } from '../../src/core/telemetry/analytics.ts'
 import { getBenchmarks } from '../../src/core/telemetry/benchmarks.ts'
@@ -24,6 +25,7 @@ import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
 import { withIdempotency } from '../../src/server/idempotency.ts'
+import { buildLine, createBatchTools } from '../support/batches.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
@@ -104,6 +106,24 @@ function over(config: Json, change: Json): Json {
 }
 const isMap = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/**
+ * Runs a batch of two lines. Returns whether it was made, how it is then, and how many of its lines
+ * ran at once.
+ */
+async function runBatch(gateway: Gateway) {
+  const created = await createKey(gateway, getOperator(gateway), { name: 'batch' })
+  const actor = authenticate(gateway, `Bearer ${created.key}`)
+  const { create, read, run } = createBatchTools(gateway, actor)
+  let most = 0
+  const stop = gateway.events.on('step.planned', () => {
+    most = Math.max(most, gateway.traffic.calls.size)
+  })
+  const made = await create([buildLine('a'), buildLine('b')]).catch(() => null)
+  await run()
+  stop()
+  return { made: made !== null, status: made && (await read(made.id)).status, most }
+}
 
 /** Reads a dataset two times, and returns the last status. */
 async function readTwice({ gateway }: House): Promise<number> {
@@ -835,6 +855,42 @@ const ROWS: Row[] = [
       seen: uploadTestFile,
       was: 200,
       is: 403,
+    },
+  ),
+  row(
+    'batches.enabled',
+    { batches: { enabled: false } },
+    { seen: async ({ gateway }) => (await runBatch(gateway)).made, was: true, is: false },
+  ),
+  row(
+    'batches.max_requests',
+    { batches: { max_requests: 1 } },
+    {
+      seen: async ({ gateway }) => (await runBatch(gateway)).status,
+      was: 'completed',
+      is: 'failed',
+    },
+  ),
+  row(
+    'batches.concurrency',
+    { batches: { concurrency: 1 } },
+    { seen: async ({ gateway }) => (await runBatch(gateway)).most, was: 2, is: 1 },
+  ),
+  row(
+    'batches.pause_at',
+    { batches: { pause_at: 1 } },
+    {
+      seen: async ({ gateway }) => {
+        const remove = gateway.traffic.calls.add({
+          cancellation: new Cancellation(),
+          progress: null,
+        })
+        const { status } = await runBatch(gateway)
+        remove()
+        return status
+      },
+      was: 'completed',
+      is: 'validating',
     },
   ),
   row(

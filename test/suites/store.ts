@@ -12,6 +12,7 @@ import type { GenerationListQuery } from '../../src/core/telemetry/generations/f
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
+import { testBatches } from './store/batches.ts'
 import { testBudgets } from './store/budgets.ts'
 import { testConnections } from './store/connections.ts'
 import { testContainers } from './store/containers.ts'
@@ -818,6 +819,7 @@ export function testStore(
     testFiles(opened)
     testTranscripts(opened)
     testContainers(opened)
+    testBatches(opened)
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)

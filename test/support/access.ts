@@ -272,7 +272,10 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
   [/^\/api\/v1\/generation\/feedback$/, 'management'],
   [/^\/api\/v1\/(generation|key|presets|rerank|images|audio)(\/|$)/, 'key'],
-  [/^\/api\/v1\/(messages(\/count_tokens)?$|(files|containers)(\/|$))/, 'key-in-either-header'],
+  [
+    /^\/api\/v1\/(messages(\/count_tokens)?$|(files|containers|batches)(\/|$))/,
+    'key-in-either-header',
+  ],
   [/^\/api\/v1\/(datasets|classifications|benchmarks)(\/|$)/, 'key'],
   [/^\/api\/v1\/(activity|analytics)(\/|$)/, 'management'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
@@ -347,12 +350,17 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   if (route.operation.id === 'exchangeAuthCodeForAPIKey') return 403
   if (!route.credential) return good(route)
   if (who === null) return 401
+  if (route.operation.id === 'createBatch') {
+    if (who.includes('management key')) return 403
+    // The file of its body is in another workspace.
+    if (who === 'stranger’s inference key') return 404
+  }
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
 }
 
-/** Tells whether a route is about files or containers, which belong to every key of a workspace. */
+/** Tells whether a route is about files, containers or batches, which belong to every key of a workspace. */
 export const isAboutFiles = ({ path }: Pick<DescribedRoute, 'path'>): boolean =>
-  /^\/api\/v1\/(files|containers)(\/|$)/.test(path)
+  /^\/api\/v1\/(files|containers|batches)(\/|$)/.test(path)
 
 const FILE_RULES: Record<Live, Rule> = {
   'inference key': good,

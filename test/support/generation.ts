@@ -53,6 +53,7 @@ export const buildGeneration = (more: Partial<Generation> = {}): Generation => (
   data_region: 'europe',
   router: 'gateway/auto',
   response_cache_source_id: null,
+  batch_id: null,
   contentFilters: [],
   steps: [],
   ...more,

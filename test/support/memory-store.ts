@@ -3,6 +3,7 @@ import type { Store } from '../../src/core/store/store.ts'
 import { createMemoryAssignmentStore } from './memory-store/assignments.ts'
 import { createMemoryAuditStore } from './memory-store/audit.ts'
 import { createMemoryAuthCodeStore } from './memory-store/auth-codes.ts'
+import { createMemoryBatchStore } from './memory-store/batches.ts'
 import { createMemoryBudgetStore } from './memory-store/budgets.ts'
 import { createMemoryByokStore } from './memory-store/byok.ts'
 import { createMemoryContainerStore } from './memory-store/containers.ts'
@@ -63,6 +64,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     audit: createMemoryAuditStore(connection),
     credits: createMemoryCreditStore(connection),
     files: createMemoryFileStore(connection),
+    batches: createMemoryBatchStore(connection),
     containers: createMemoryContainerStore(connection),
     guardrails: createMemoryGuardrailStore(connection),
     assignments: createMemoryAssignmentStore(connection),

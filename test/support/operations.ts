@@ -1,3 +1,5 @@
+import type { Batch } from '../../src/core/batches/store.ts'
+import { createBatch } from '../../src/core/batches.ts'
 import { createByokKey } from '../../src/core/catalog/byok.ts'
 import { createDestination } from '../../src/core/destinations.ts'
 import { storeFile } from '../../src/core/files.ts'
@@ -61,6 +63,24 @@ export const makeDestination = async (gateway: Gateway, actor: Actor) =>
 /** Stores a file that can be downloaded, in the actor's workspace. */
 export const makeFile = (gateway: Gateway, actor: Actor) =>
   storeFile(gateway, actor, { filename: 'notes.txt', downloadable: true }, streamText('Hello'))
+
+/** Makes a batch in the actor's workspace, and returns its id. */
+export async function makeBatch(
+  gateway: Gateway,
+  actor: Actor,
+  more: Partial<Batch> = {},
+): Promise<string> {
+  const { hash } = await makeKey(gateway, getOperator(gateway))
+  const payer = { ...actor, kind: 'inference' as const, key_hash: hash }
+  const body = { messages: [{ role: 'user', content: 'Hello' }] }
+  const { id } = await createBatch(gateway, payer, {
+    endpoint: '/v1/chat/completions',
+    model: 'sandbox/echo',
+    requests: [{ custom_id: 'a', body }],
+  })
+  if (Object.keys(more).length > 0) await gateway.store.batches.change(id, ['validating'], more)
+  return id
+}
 
 async function* streamText(text: string) {
   yield Buffer.from(text)
@@ -225,6 +245,24 @@ export const EXAMPLES: Record<string, Example> = {
     action: 'files.delete',
     key: 'either',
     params: { file_id: (await makeFile(gateway, actor)).id },
+  }),
+  createBatch: async (gateway, actor) => ({
+    action: 'batches.create',
+    key: 'inference',
+    body: {
+      endpoint: '/v1/chat/completions',
+      input_file_id: (await makeFile(gateway, actor)).id,
+    },
+  }),
+  cancelBatch: async (gateway, actor) => ({
+    action: 'batches.cancel',
+    key: 'either',
+    params: { id: await makeBatch(gateway, actor) },
+  }),
+  deleteBatch: async (gateway, actor) => ({
+    action: 'batches.delete',
+    key: 'either',
+    params: { id: await makeBatch(gateway, actor, { ended_at: '2026-03-04T05:06:08.000Z' }) },
   }),
   promoteContainerFile: async (gateway, { workspace_id }) => ({
     action: 'files.create',

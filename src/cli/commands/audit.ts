@@ -1,7 +1,9 @@
 import { Option } from 'commander'
-import { type Fields, fill, fillNamed, findIds, PAGE } from '../fields.ts'
+import { type Fields, fill, fillNamed, findIds, NUMBER, PAGE } from '../fields.ts'
+import { readPieces } from '../input.ts'
 import { KEYS, MEMBERS, RESOURCES, WORKSPACES } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
+import { print } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/identity/audit.ts'))
 
@@ -33,9 +35,18 @@ const CHANGES = [
   fill('until', '--until <time>', 'before this time'),
 ]
 
-/** `gateway audit`: changes, and who made them. */
+const reconcile = defineVerbs(() => import('../../core/telemetry/reconciliation.ts'), {
+  args: { invoice: 'the bill as CSV, or - for standard input' },
+})
+
+const BILL = [
+  fill('provider', '--provider <slug>', 'whose bill it is, where its columns do not tell'),
+  fill('tolerance', '--tolerance <usd>', 'how much a model may differ on a day (0)', NUMBER),
+]
+
+/** `gateway audit`: changes, and who made them; and what providers bill. */
 export const createAuditCommand = () =>
-  defineNoun('audit', 'changes, and who made them', [
+  defineNoun('audit', 'changes, and who made them; bills of providers', [
     verb('list', 'list the changes, newest first', CHANGES, core =>
       withInput(core.AuditQuery, core.listAudit),
     ).printAs({
@@ -45,5 +56,26 @@ export const createAuditCommand = () =>
       CHANGED: change => change.changed.join(' '),
       BY: change => change.user_id,
       'WITH KEY': change => change.key_hash ?? change.actor,
+    }),
+    reconcile(
+      'reconcile <invoice>',
+      'compare a provider’s bill with what was charged, by day and model; 1 if they differ',
+      BILL,
+      core =>
+        withInput(core.Reconciliation, async (gateway, _, path: string, input) => {
+          const answer = await core.reconcileInvoice(gateway, readPieces(path), input)
+          if (answer.data.length > 0) process.exitCode = 1
+          return answer
+        }),
+    ).printAs(({ data, total }, { printList }) => {
+      const rows = data.map(row => [
+        ...[row.day, row.model, row.state.replace('_', ' ')],
+        ...[row.billed_usd ?? row.billed_tokens, row.charged_usd ?? row.charged_tokens],
+        row.difference_usd,
+      ])
+      if (rows.length > 0)
+        printList(['DAY', 'MODEL', 'STATE', 'BILLED', 'CHARGED', 'DIFFERENCE'], rows)
+      const sums = `billed ${total.billed_usd ?? 'no amounts'}, charged ${total.charged_usd ?? '-'}`
+      print(`${total.compared} compared, ${total.differing} differ (${total.format}: ${sums})`)
     }),
   ])

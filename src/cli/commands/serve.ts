@@ -128,8 +128,10 @@ async function runServer(serving: Serving): Promise<void> {
   await serving.gateway.deliveries.start()
   const { MetricsExport } = await import('../../core/destinations/metrics-export.ts')
   const metricsExport = new MetricsExport(serving.gateway)
+  const stopBatches = await startBatches(serving)
   await stopped
-  await drain(serving, listeners)
+  // Lines that run end with the calls of clients.
+  await Promise.all([stopBatches(), drain(serving, listeners)])
   await metricsExport.stop()
   await serving.gateway.deliveries.stop()
   silence()
@@ -202,6 +204,20 @@ async function tellStatus(
     log('warn', 'status.unavailable', { cause: getCause(thrown), consequence })
     return () => undefined
   }
+}
+
+/** Starts the work on batches, and returns the function that ends it. */
+async function startBatches({ gateway, log }: Serving): Promise<() => Promise<void>> {
+  const { createBatchRunner } = await import('../../core/batches/runner.ts')
+  const runner = createBatchRunner(gateway)
+  gateway.events.on('batch.ended', ({ id, status, completed, failed }) =>
+    log('info', 'batch.ended', { id, status, completed, failed }),
+  )
+  gateway.events.on('batch.failing', ({ id, error }) =>
+    log('warn', 'batch.failing', { id, cause: getCause(error), consequence: 'it is tried again' }),
+  )
+  await runner.start()
+  return () => runner.stop()
 }
 
 /** Starts what a server does at intervals, and returns the function that stops it. */

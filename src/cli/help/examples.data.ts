@@ -48,6 +48,11 @@ export const EXAMPLES: Record<string, string[]> = {
   'files get': ['files get or_file_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],
   'files delete': ['files delete or_file_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],
   'files download': ['files download or_file_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c --output report.pdf'],
+  'batches create': ['batches create requests.jsonl --key nightly'],
+  'batches list': ['batches list', 'batches list --status in_progress'],
+  'batches get': ['batches get batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],
+  'batches cancel': ['batches cancel batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],
+  'batches delete': ['batches delete batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],
   'destinations create': [
     'destinations create --type webhook --name hook --set url=https://hooks.example.com/traces',
     'destinations create --type langfuse --name team --set publicKey=pk --set-env secretKey=LANGFUSE_KEY',
@@ -74,6 +79,14 @@ export const EXAMPLES: Record<string, string[]> = {
   'credits show': ['credits show'],
   'credits list': ['credits list'],
   'audit list': ['audit list --since 2026-11-01T00:00:00Z', 'audit list --resource laptop'],
+  'audit reconcile': [
+    'audit reconcile november.csv',
+    'audit reconcile bill.csv --provider together --tolerance 0.01',
+  ],
+  'ledger reprice': [
+    'ledger reprice --model acme/small --provider local --from 2026-11-01 --to 2026-11-20',
+  ],
+  import: ['import litellm.json', 'import openrouter.json --workspace team --yes'],
   'guardrails create': ['guardrails create --name cheap --limit 5 --reset daily'],
   'guardrails list': ['guardrails list'],
   'guardrails get': ['guardrails get cheap'],

@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, Uuid } from '../kernel/schema-builders.ts'
 import { LARGEST_FILE } from './quota.ts'
 
-const FileId = Type.String({ pattern: '^or_file_[0-9a-f]{32}$', maxLength: 40 })
+export const FileId = Type.String({ pattern: '^or_file_[0-9a-f]{32}$', maxLength: 40 })
 
 const SCOPE = {
   workspace_id: Type.Optional(Uuid),

@@ -1,4 +1,4 @@
-import { invalid, requireFound } from '../errors.ts'
+import { conflict, invalid, requireFound } from '../errors.ts'
 import { getIsoTime } from '../kernel/clock.ts'
 import { omitUndefined, pickDefined } from '../kernel/json.ts'
 import { overlay } from '../kernel/mirror.ts'
@@ -26,37 +26,60 @@ export async function createKey(
   input: NewKey,
   kind: Key['kind'] = 'inference',
 ) {
+  const plaintext = createPlaintext(world)
+  const secret = { hash: hashSecret(plaintext), label: maskSecret(plaintext), disabled: false }
+  const key = await insertKey(world, actor, input, { ...secret, kind })
+  return { data: showKey(world, key), key: plaintext }
+}
+
+/** What is known of the secret of a key that another service made, and whether it is disabled. */
+type KnownSecret = Pick<Key, 'hash' | 'label' | 'disabled'>
+
+/**
+ * Adds a key for inference whose secret another service made, of which only the hash is known: its
+ * holders go on using it. Throws as `createKey` does, and 409 where the hash is known already.
+ */
+export async function importKey(
+  world: IdentityWorld,
+  actor: Actor,
+  input: NewKey,
+  secret: KnownSecret,
+) {
+  const { keys } = world.memory
+  if (keys.get(secret.hash) ?? keys.findBySecret(secret.hash, world.clock.now()))
+    throw conflict('There is a key with this hash')
+  const key = await insertKey(world, actor, input, { ...secret, kind: 'inference' })
+  return { data: showKey(world, key) }
+}
+
+async function insertKey(
+  world: IdentityWorld,
+  actor: Actor,
+  input: NewKey,
+  { kind, ...secret }: KnownSecret & Pick<Key, 'kind'>,
+): Promise<Key> {
   const now = world.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now)
     throw invalid('expires_at: expected a time in the future', 'expires_at')
   const workspace_id = resolveKeyWorkspace(world, actor, input.workspace_id, kind)
   const creator_user_id = input.creator_user_id ?? actor.user_id
   await assertCreatorAllowed(world, actor, workspace_id, creator_user_id)
-  const plaintext = createPlaintext(world)
   const isUnscoped = input.workspace_id === undefined && canManageAll(world, actor)
-  const key: Key = {
-    ...buildKeyFields(plaintext, input, now),
-    kind,
-    workspace_id,
-    isUnscoped,
-    creator_user_id,
-  }
+  const owner = { kind, workspace_id, isUnscoped, creator_user_id }
+  const key: Key = { ...buildKeyFields(input, now), ...secret, ...owner }
   await world.store.keys.insert(key, auditKey(world, actor, null, key))
   world.memory.keys.set(key)
-  return { data: showKey(world, key), key: plaintext }
+  return key
 }
 
-/** Builds the fields of a new key that do not depend on its owner. */
-const buildKeyFields = (plaintext: string, input: NewKey, now: Date) => ({
-  hash: hashSecret(plaintext),
+/** Builds the fields of a new key that depend on neither its owner nor its secret. */
+const buildKeyFields = (input: NewKey, now: Date) => ({
   secret_hash: null,
   previous_secret_hash: null,
   previous_secret_until: null,
   name: input.name,
-  label: maskSecret(plaintext),
   external_user: input.external?.user ?? null,
   external_api_key_hash: input.external?.api_key ? hashSecret(input.external.api_key) : null,
-  disabled: false,
   limit: input.limit == null ? null : toNanos(input.limit),
   limit_reset: input.limit_reset ?? null,
   include_byok_in_limit: input.include_byok_in_limit ?? false,

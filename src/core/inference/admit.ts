@@ -30,7 +30,10 @@ export function admitRun(world: InferenceWorld, run: Run): void {
   for (const check of CHECKS) check(world, run)
   const { rateLimits } = world.traffic
   if (run.isDry) rateLimits.check(run.actor, run.call)
-  else run.releasePermit = rateLimits.acquire(run.actor, run.call)
+  else {
+    const isInBatch = run.call.origin.batch_id !== undefined
+    run.releasePermit = rateLimits.acquire(run.actor, run.call, isInBatch)
+  }
 }
 
 /**

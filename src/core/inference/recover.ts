@@ -71,6 +71,7 @@ const toDeadGeneration = (
   settledAt: Date,
 ): Generation => ({
   ...call,
+  batch_id: call.batch_id ?? null,
   is_byok: byok,
   total_cost: sumCharges(charges.filter(charge => !charge.byok)),
   upstream_inference_cost: sumCharges(charges),
@@ -131,8 +132,20 @@ export function keepUnrecorded({ recorder, journal: { holds } }: InferenceWorld)
 function toHeldCall({ generation, charge }: RecorderEntry): HeldCall[] {
   if (!generation || !charge) return []
   const { key_hash, user_id, workspace_id, id, step, byok, nanos } = charge
-  const { request_id, created_at, api_type, model, streamed } = generation
-  const call = { id, request_id, created_at, api_type, model, streamed, step, byok, nanos }
+  const { request_id, created_at, api_type, model, streamed, batch_id } = generation
+  const batch = batch_id === null ? {} : { batch_id }
+  const call = {
+    id,
+    ...batch,
+    request_id,
+    created_at,
+    api_type,
+    model,
+    streamed,
+    step,
+    byok,
+    nanos,
+  }
   return [{ key_hash, user_id, workspace_id, ...call, spent: NOT_WRITTEN }]
 }
 

@@ -116,6 +116,7 @@ export function buildHeldCall<K extends Kind>(
     user_id: payer.user_id,
     workspace_id: payer.workspace_id,
     id: call.id,
+    ...(call.origin.batch_id === undefined ? {} : { batch_id: call.origin.batch_id }),
     request_id: call.origin.request_id,
     created_at: run.createdAt,
     api_type: kinds[run.kind].readApiType(call),

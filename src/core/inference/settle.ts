@@ -422,6 +422,7 @@ function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generati
     data_region: call.origin.region,
     router: findDecidingRouter(run.plan.models, endpoint)?.slug ?? null,
     response_cache_source_id: replayed?.source_id ?? null,
+    batch_id: call.origin.batch_id ?? null,
     contentFilters: run.filtering?.findings ?? [],
     steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
   }

@@ -87,6 +87,8 @@ export type DaySpend = Charge
 export interface HeldCall extends Payer {
   /** The generation that the call becomes. */
   id: string
+  /** The batch that it is a line of; absent for almost all. */
+  batch_id?: string
   request_id: string
   created_at: string
   api_type: string

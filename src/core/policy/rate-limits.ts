@@ -14,9 +14,13 @@ export interface RateLimits {
   /**
    * Counts a call against every limit that applies to it, or against none. Returns the function
    * that releases the call's permit when it ends. Throws 429 where a limit is reached, with the
-   * time at which to try again.
+   * time at which to try again. A line of a batch gets half of each limit, and never less than 1.
    */
-  acquire(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): () => void
+  acquire(
+    actor: Pick<Actor, 'key_hash'>,
+    call: Pick<CallBase, 'models'>,
+    isInBatch?: boolean,
+  ): () => void
   /**
    * Counts a reading of a public dataset: by key for the minute, and by all keys together for the
    * day. Throws 429 where a limit is reached, and counts nothing then.
@@ -105,8 +109,10 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     }
   }
 
-  const admitCall = (key: string, call: Pick<CallBase, 'models'>): Limit[] =>
-    admit(listLimits(key, call))
+  const admitCall = (key: string, call: Pick<CallBase, 'models'>, isInBatch = false): Limit[] => {
+    const applicable = listLimits(key, call)
+    return admit(isInBatch ? applicable.map(halve) : applicable)
+  }
 
   const listReadingLimits = (key: string): Limit[] => [
     readingMinute.buildLimit('datasets-per-min', key, datasets.requests_per_minute),
@@ -120,9 +126,9 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
   }
 
   return {
-    acquire({ key_hash }, call) {
+    acquire({ key_hash }, call, isInBatch) {
       const key = key_hash ?? ''
-      for (const limit of admitCall(key, call)) limit.count()
+      for (const limit of admitCall(key, call, isInBatch)) limit.count()
       return limits.concurrent_requests === undefined ? RELEASE_NOTHING : createRelease(key)
     },
     countReading({ key_hash }) {
@@ -141,6 +147,12 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     },
   }
 }
+
+// The other half stays for clients who wait.
+const halve = (limit: Limit): Limit => ({
+  ...limit,
+  maximum: Math.max(Math.min(limit.maximum, 1), Math.floor(limit.maximum / 2)),
+})
 
 const RELEASE_NOTHING = () => undefined
 

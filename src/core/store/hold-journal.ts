@@ -108,6 +108,7 @@ const renderLine = (call: HeldCall): string => {
     user_id: call.user_id,
     workspace_id: call.workspace_id,
     id: call.id,
+    batch_id: call.batch_id,
     request_id: call.request_id,
     created_at: call.created_at,
     api_type: call.api_type,

@@ -117,6 +117,8 @@ export interface Generation {
   router: string | null
   /** The call whose answer was given again; null for an answer of its own. */
   response_cache_source_id: string | null
+  /** The batch that it is a line of. */
+  batch_id: string | null
   /** What content filters found. */
   contentFilters: Finding[]
   /** What it did, in order; empty for a call of one turn. */
@@ -194,7 +196,10 @@ export async function listGenerations(
 }
 
 /** The public names of API types that the public API has no name for (wire reference B.4). */
-const PUBLIC_API_TYPES: Record<string, string> = { responses: 'completions' }
+const PUBLIC_API_TYPES: Record<string, string> = {
+  responses: 'completions',
+  correction: 'completions',
+}
 
 /**
  * Shows a call. The operator sees why each attempt failed in the provider's words, as they may be

@@ -78,11 +78,59 @@ const OPENAI_MODEL = {
   allOf: [refer('Model'), object({ object: { ...text, enum: ['model'] }, owned_by: text })],
 }
 
+const PROBLEM = object({
+  code: text,
+  message: text,
+  param: optionalText,
+  line: optionalInteger,
+})
+
+const BATCH = object({
+  id: text,
+  object: { ...text, enum: ['batch'] },
+  endpoint: text,
+  errors: {
+    anyOf: [
+      object({ object: { ...text, enum: ['list'] }, data: array(PROBLEM) }),
+      { type: 'null' },
+    ],
+  },
+  input_file_id: text,
+  completion_window: text,
+  status: {
+    ...text,
+    enum: [
+      'validating',
+      'in_progress',
+      'finalizing',
+      'cancelling',
+      'completed',
+      'failed',
+      'expired',
+      'cancelled',
+    ],
+  },
+  output_file_id: optionalText,
+  error_file_id: optionalText,
+  created_at: integer,
+  in_progress_at: optionalInteger,
+  expires_at: optionalInteger,
+  finalizing_at: optionalInteger,
+  completed_at: optionalInteger,
+  failed_at: optionalInteger,
+  expired_at: optionalInteger,
+  cancelled_at: optionalInteger,
+  cancelling_at: optionalInteger,
+  request_counts: object({ total: integer, completed: integer, failed: integer }),
+  metadata: { type: ['object', 'null'], additionalProperties: text },
+})
+
 const META = object({ resourceType: text, location: text }, ['location'])
 const SCIM_SCHEMAS = array(text)
 const REFERENCES = array(object({ value: text, display: text }, ['display']))
 
 const OWN_SCHEMAS: Answers['schemas'] = {
+  Batch: BATCH,
   ScimUser: object(
     { schemas: SCIM_SCHEMAS, id: text, userName: text, active: { type: 'boolean' }, meta: META },
     ['userName', 'active', 'meta'],
@@ -107,6 +155,21 @@ const OWN_SCHEMAS: Answers['schemas'] = {
 const OWN: Answers['operations'] = {
   sendCompletionRequest: { ...json(COMPLETION), 'text/event-stream': text },
   getModels: { ...json(refer('ModelsListResponse')), 'application/rss+xml': text },
+  createBatch: json(refer('Batch')),
+  getBatch: json(refer('Batch')),
+  cancelBatch: json(refer('Batch')),
+  deleteBatch: json(
+    object({ id: text, object: { ...text, enum: ['batch'] }, deleted: { type: 'boolean' } }),
+  ),
+  listBatches: json(
+    object({
+      object: { ...text, enum: ['list'] },
+      data: array(refer('Batch')),
+      first_id: optionalText,
+      last_id: optionalText,
+      has_more: { type: 'boolean' },
+    }),
+  ),
   countMessageTokens: json(object({ input_tokens: integer })),
   retrieveModel: json(OPENAI_MODEL),
   retrieveModelById: json(OPENAI_MODEL),

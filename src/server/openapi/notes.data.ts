@@ -16,6 +16,7 @@ const CONTAINER_FILE = {
   container_id: 'sess_report',
   file_id: 'cfile_b3V0L3JlcG9ydC5jc3Y',
 }
+const BATCH_ID = 'batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'
 const FILE_ID = 'or_file_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'
 const USER_ID = 'user_2dHFtVWx2n56w6HkM0000000000'
 const KEYS = { key_hashes: [HASH] }
@@ -255,6 +256,34 @@ export const NOTES: Record<string, OperationNote> = {
   downloadFileContent: {
     description: 'Downloads a file that the gateway has written. Uploads are not handed out again.',
     examples: { file_id: FILE_ID },
+  },
+  createBatch: {
+    description:
+      'Makes a batch: its lines are made as calls of this key within a day, when few clients wait. ' +
+      'A file is checked line by line first. Results are files.',
+    body: {
+      endpoint: '/v1/chat/completions',
+      model: 'sandbox/echo',
+      requests: [
+        { custom_id: 'first', body: { messages: [{ role: 'user', content: 'Say hello' }] } },
+      ],
+    },
+  },
+  listBatches: {
+    description: 'Lists a workspace’s batches, newest first. `status` may stand more than once.',
+    examples: { limit: 20, status: 'in_progress' },
+  },
+  getBatch: {
+    description: 'Shows how far a batch is, and the files of its results once it has ended.',
+    examples: { id: BATCH_ID },
+  },
+  cancelBatch: {
+    description: 'Cancels a batch: no line begins any more, and what was done is written.',
+    examples: { id: BATCH_ID },
+  },
+  deleteBatch: {
+    description: 'Deletes a batch that has ended. The files of its results stay.',
+    examples: { id: BATCH_ID },
   },
   listContainerFiles: {
     description:
@@ -535,6 +564,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'STT', description: 'Recordings that models write down' },
   { name: 'Rerank', description: 'Documents by their relevance' },
   { name: 'Files', description: 'Files of a workspace' },
+  { name: 'Batches', description: 'Files of requests that are made later' },
   { name: 'Containers', description: 'Files that commands of models have made' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },

@@ -143,6 +143,7 @@ describe('SQLite in a file', () => {
       router: ____,
       steps: _____,
       response_cache_source_id: ______,
+      batch_id: _______,
       provider_responses,
       ...known
     } = buildGeneration({ id: 'a' })

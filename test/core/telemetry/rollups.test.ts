@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -67,42 +68,73 @@ const readSorted = async ({ rollups }: Store, query: SumQuery) =>
     )
     .sort()
 
-test('after random operations and restarts the roll-ups equal a recount of the records', async () => {
-  const integers = createSeededIntegers(SEED)
-  const makeCall = createRandomCalls(integers)
-  const path = newPath()
-  let store = await open(path)
-  const counted = openMemoryStore({ seed: SEED })
-  const recorded: ReturnType<typeof toEntries> = []
-  for (let i = 0; i < (LONG ? 1_500 : 150); i++) {
-    const what = integers(10)
-    if (what < 5) {
-      const calls = toEntries(Array.from({ length: 1 + integers(6) }, makeCall))
-      await store.generations.record(calls)
-      recorded.push(...calls)
-    } else if (what < 8) await store.rollups.advance(1 + integers(9))
-    else if (what === 8) {
-      await store.close()
-      store = await open(path)
-    } else if (integers(5) === 0) await store.rollups.reset()
-  }
-  await counted.generations.record(recorded)
-  await Promise.all([rollUp({ store }), rollUp({ store: counted })])
-  expect(await store.rollups.verify()).toEqual([])
-  for (let i = 0; i < 60; i++) {
-    const query = buildQuery(integers)
-    expect([query, await readSorted(store, query)]).toEqual([
-      query,
-      await readSorted(counted, query),
-    ])
-  }
-  for (let week = 2928; week < 2945; week++)
-    expect(await store.rollups.listSessionCells(week, 2)).toEqual(
-      await counted.rollups.listSessionCells(week, 2),
-    )
-  expect(await store.rollups.listApps()).toEqual(await counted.rollups.listApps())
-  await store.close()
-})
+const KILLED = join(import.meta.dir, '../../support/killed-rollup.ts')
+
+/** Begins a slice and undoes it before its end, as a database does for a process that is killed. */
+async function advanceAndDie({ rollups }: Store, limit: number): Promise<void> {
+  const { prototype } = Database
+  const { query } = prototype
+  prototype.query = function (this: Database, sql: string) {
+    if (sql.startsWith('insert into rollup_cursor')) throw new Error('killed')
+    return query.call(this, sql)
+  } as typeof query
+  const advancing = rollups.advance(limit)
+  prototype.query = query
+  await advancing.catch(error => expect(error.message).toBe('killed'))
+}
+
+/** Has another process roll up and be killed in the middle. */
+async function killAnother(path: string, integers: (below: number) => number): Promise<void> {
+  const when = integers(2) === 0 ? 'within' : 'after'
+  const command = [process.execPath, KILLED, path, String(integers(3)), when]
+  const killed = Bun.spawn(command)
+  await killed.exited
+  expect(killed.signalCode).toBe('SIGKILL')
+}
+
+test(
+  'after random operations and crashes the roll-ups equal a recount of the records',
+  async () => {
+    const integers = createSeededIntegers(SEED)
+    const makeCall = createRandomCalls(integers)
+    const path = newPath()
+    let store = await open(path)
+    const counted = openMemoryStore({ seed: SEED })
+    const recorded: ReturnType<typeof toEntries> = []
+    for (let i = 0; i < (LONG ? 10_000 : 300); i++) {
+      const what = integers(12)
+      if (what < 5) {
+        const calls = toEntries(Array.from({ length: 1 + integers(6) }, makeCall))
+        await store.generations.record(calls)
+        recorded.push(...calls)
+      } else if (what < 8) await store.rollups.advance(1 + integers(9))
+      else if (what === 8) {
+        await store.close()
+        store = await open(path)
+      } else if (what < 11) await advanceAndDie(store, 1 + integers(9))
+      // A process of its own takes a tenth of a second.
+      else if (LONG && integers(10) === 0) await killAnother(path, integers)
+      else if (integers(4) === 0) await store.rollups.reset()
+    }
+    await counted.generations.record(recorded)
+    await Promise.all([rollUp({ store }), rollUp({ store: counted })])
+    expect(await store.rollups.verify()).toEqual([])
+    for (let i = 0; i < 60; i++) {
+      const query = buildQuery(integers)
+      expect([query, await readSorted(store, query)]).toEqual([
+        query,
+        await readSorted(counted, query),
+      ])
+    }
+    for (let week = 2928; week < 2945; week++)
+      expect(await store.rollups.listSessionCells(week, 2)).toEqual(
+        await counted.rollups.listSessionCells(week, 2),
+      )
+    expect(await store.rollups.listApps()).toEqual(await counted.rollups.listApps())
+    await store.close()
+  },
+  LONG ? 1_200_000 : undefined,
+)
 
 test.each([
   ['0', 'within'],
@@ -116,8 +148,7 @@ test.each([
     const before = await open(path)
     await before.generations.record(toEntries(Array.from({ length: 30 }, makeCall)))
     await before.close()
-    const script = join(import.meta.dir, '../../support/killed-rollup.ts')
-    const killed = Bun.spawn([process.execPath, script, path, slices, when])
+    const killed = Bun.spawn([process.execPath, KILLED, path, slices, when])
     await killed.exited
     expect(killed.signalCode).toBe('SIGKILL')
     const store = await open(path)
@@ -176,7 +207,6 @@ test('a difference is found, and gone once the roll-ups are computed again', asy
   const store = await open(path)
   await store.generations.record(toEntries([buildGeneration()]))
   await rollUp({ store })
-  const { Database } = await import('bun:sqlite')
   const db = new Database(path)
   db.run('update usage_hours set cost = cost + 1')
   expect((await store.rollups.verify()).length).toBeGreaterThan(0)

@@ -1,3 +1,4 @@
+import type { Batch, BatchResult } from '../../../src/core/batches/store.ts'
 import type { ByokKey } from '../../../src/core/catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../../src/core/catalog/presets/store.ts'
 import type { Container, ContainerFile } from '../../../src/core/containers/store.ts'
@@ -48,6 +49,9 @@ export class Memory {
   readonly workspaceMembers = new Table<WorkspaceMember>()
   readonly budgets = new Table<Budget>()
   readonly files = new Table<StoredFile>()
+  readonly batches = new Table<Batch>()
+  /** By batch and line. */
+  readonly batchResults = new Table<BatchResult>()
   readonly containers = new Table<Container>()
   readonly containerFiles = new Table<ContainerFile>()
   readonly presets = new Table<Preset>()

@@ -2,6 +2,7 @@ import { conflict, invalid } from '../../../src/core/errors.ts'
 import type { Key, KeyDisabling } from '../../../src/core/identity/keys/store.ts'
 import type { Workspace, WorkspaceStore } from '../../../src/core/identity/workspaces/store.ts'
 import { addAudit } from './audit.ts'
+import { removeBatch } from './batches.ts'
 import { mustBeThere } from './checks.ts'
 import { removeContainers } from './containers.ts'
 import { removeDestinations } from './destinations.ts'
@@ -95,6 +96,7 @@ function removeBelongings(memory: Memory, workspace_id: string, deleted_at: stri
   for (const { generation_id } of memory.transcripts.all(isInside))
     memory.transcripts.remove(generation_id)
   for (const { id } of memory.files.all(isInside)) memory.files.remove(id)
+  for (const { id } of memory.batches.all(isInside)) removeBatch(memory, id)
   removeContainers(memory, workspace_id)
   for (const { id } of memory.scimMappings.all(isInside)) memory.scimMappings.remove(id)
   for (const { id } of memory.workspaceMembers.all(isInside)) memory.workspaceMembers.remove(id)

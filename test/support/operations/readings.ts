@@ -10,6 +10,7 @@ import { sealTranscript } from '../../../src/core/telemetry/transcripts.ts'
 import { makeContainerFile } from '../containers.ts'
 import { buildGeneration } from '../generation.ts'
 import {
+  makeBatch,
   makeByokKey,
   makeDestination,
   makeFile,
@@ -137,6 +138,8 @@ export const READINGS: Record<string, RequestBuilder> = {
   listFiles: requestNothing,
   getFileMetadata: requestFile,
   downloadFileContent: requestFile,
+  listBatches: requestNothing,
+  getBatch: async (gateway, actor) => ({ params: { id: await makeBatch(gateway, actor) } }),
   listContainerFiles: async (gateway, { workspace_id }) => ({
     params: { container_id: (await makeContainerFile(gateway, workspace_id)).container_id },
   }),

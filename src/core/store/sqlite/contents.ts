@@ -5,6 +5,7 @@ import { FreshCalls } from '../../telemetry/rollups/slice.ts'
 import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
 import { createAuthCodeStore } from './auth-codes.ts'
+import { createBatchStore } from './batches.ts'
 import { createBudgetStore } from './budgets.ts'
 import { createByokStore } from './byok.ts'
 import { createContainerStore } from './containers.ts'
@@ -46,6 +47,7 @@ import responseCache from './migrations/023-response-cache.sql' with { type: 'te
 import idempotency from './migrations/024-idempotency.sql' with { type: 'text' }
 import destinations from './migrations/025-destinations.sql' with { type: 'text' }
 import containers from './migrations/026-containers.sql' with { type: 'text' }
+import batches from './migrations/027-batches.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -82,6 +84,7 @@ export const openStores = (
   audit: createAuditStore(kysely, write),
   credits: createCreditStore(kysely, write),
   files: createFileStore(kysely, write),
+  batches: createBatchStore(kysely, write),
   containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
@@ -132,4 +135,5 @@ export const MIGRATIONS: string[] = [
   idempotency,
   destinations,
   containers,
+  batches,
 ]

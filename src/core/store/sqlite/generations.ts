@@ -62,6 +62,7 @@ const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value }
   data_region: generation => generation.data_region,
   router: generation => generation.router,
   response_cache_source_id: generation => generation.response_cache_source_id,
+  batch_id: generation => generation.batch_id,
   contentFilters: generation =>
     generation.contentFilters.length === 0 ? '[]' : JSON.stringify(generation.contentFilters),
   steps: ({ steps }) => (steps.length === 0 ? '[]' : renderSteps(steps)),
@@ -130,6 +131,8 @@ export function createGenerationStore(
         .selectFrom('generations')
         .select(sql<number>`rowid`.as('row'))
         .where('settled_at', '<', since)
+        // A correction counts on an earlier day than the rows around it.
+        .where('api_type', '<>', 'correction')
       const last = await before.orderBy(sql`rowid`, 'desc').limit(1).executeTakeFirst()
       const { count } = await kysely
         .selectFrom('generations')

@@ -41,7 +41,7 @@ export function createRollupStore(db: Database, fresh: FreshCalls): RollupStore 
     listApps: async () =>
       db.query<App, []>('select id, identity, name, slug from apps order by id').all(),
     listSessionCells: async (week, minimum) => listCells(week, minimum),
-    verify: async () => verify(),
+    verify,
   }
 }
 

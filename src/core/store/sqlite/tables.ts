@@ -1,4 +1,5 @@
 import type { ColumnType, Generated } from 'kysely'
+import type { Batch, BatchResult } from '../../batches/store.ts'
 import type { ByokKey } from '../../catalog/byok/store.ts'
 import type { Preset, PresetVersion } from '../../catalog/presets/store.ts'
 import type { Container, ContainerFile } from '../../containers/store.ts'
@@ -61,6 +62,11 @@ export interface Tables {
   }
   credits: Columns<Credit> & { sequence: Generated<number> }
   files: Columns<StoredFile>
+  batches: Omit<Columns<Batch>, 'metadata' | 'errors'> & {
+    metadata: string | null
+    errors: string | null
+  }
+  batch_results: Columns<BatchResult>
   containers: Columns<Container>
   container_files: Columns<ContainerFile>
   guardrails: Columns<Guardrail>

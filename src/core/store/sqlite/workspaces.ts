@@ -146,6 +146,8 @@ function buildContentsDelete(
     kysely.deleteFrom('guardrails').where('workspace_id', '=', id),
     kysely.deleteFrom('budgets').where('workspace_id', '=', id),
     kysely.deleteFrom('files').where('workspace_id', '=', id),
+    // The foreign key deletes their results too.
+    kysely.deleteFrom('batches').where('workspace_id', '=', id),
     kysely.deleteFrom('auth_codes').where('workspace_id', '=', id),
     kysely.deleteFrom('transcripts').where('workspace_id', '=', id),
     ...buildDestinationsDelete(kysely, deleted_at, 'workspace_id', id),

@@ -1,4 +1,5 @@
 import type { Database } from 'bun:sqlite'
+import { yieldToEventLoop } from '../../../kernel/clock.ts'
 import { AMOUNTS, COUNTS, renderDay } from '../../../telemetry/rollups/calls.ts'
 
 const HOURS = 24
@@ -8,7 +9,7 @@ const SUMS = [...COUNTS, ...AMOUNTS]
 const SUMMED = SUMS.map(name => `sum(${name}) as ${name}`).join(', ')
 
 /** Sums of a day's records, as the roll-ups should have them. Calls of all apps are together. */
-const RECOUNTED = `select cast(strftime('%s', substr(settled_at, 1, 19)) as integer) / 3600 as start,
+const RECOUNTED = `select $from + cast(substr(settled_at, 12, 2) as integer) as start,
   workspace_id, coalesce(key_hash, '') as key_hash, user_id, model,
   coalesce(provider_name, '') as provider_name,
   coalesce(json_extract(provider_responses, '$[#-1].endpoint_id'), '') as endpoint_id, is_byok,
@@ -64,17 +65,21 @@ const TOTALS = `select (select coalesce(sum(calls), 0) from usage_hours) as made
 /** The most differences that are described. */
 const MOST = 30
 
-interface Row {
-  model: string
-}
-
 /**
- * Creates the comparison of the sums with the records, at one moment. It compares day after day, so
- * that it takes no more memory than a day does.
+ * Creates the comparison of the sums with the records. Each day is compared at one moment, in a turn
+ * of its own: it takes no more memory than a day does, and others may read and write between two.
  */
-export function createVerifier(db: Database): () => string[] {
-  const verify = db.transaction(() => [...checkTotals(db), ...checkDays(db)])
-  return () => verify.deferred()
+export function createVerifier(db: Database): () => Promise<string[]> {
+  const atOnce = <Result>(check: () => Result): Result => db.transaction(check).deferred()
+  return async () => {
+    const problems = atOnce(() => checkTotals(db))
+    for (const { day } of db.query<{ day: number }, []>(DAYS).all()) {
+      await yieldToEventLoop()
+      problems.push(...atOnce(() => checkDay(db, day)))
+      if (problems.length >= MOST) break
+    }
+    return problems
+  }
 }
 
 function checkTotals(db: Database): string[] {
@@ -83,21 +88,18 @@ function checkTotals(db: Database): string[] {
   return [`they have ${totals.made} calls, and the records ${totals.expected}`]
 }
 
-function checkDays(db: Database): string[] {
-  const problems: string[] = []
-  const evicted = db.query<{ day: string }, []>('select day from evicted_days').all()
-  const incomplete = new Set(evicted.map(({ day }) => day))
-  for (const { day } of db.query<{ day: number }, []>(DAYS).all()) {
-    const compared = incomplete.has(renderDay(day)) ? COMPARED : [BY_RECORDS, ...COMPARED]
-    for (const { what, made, expected } of compared)
-      for (const model of listDifferent(db, day, made, expected))
-        problems.push(`${renderDay(day)} ${what}: the sums of ${model || 'no model'} differ`)
-    if (problems.length >= MOST) break
-  }
-  return problems
+function checkDay(db: Database, day: number): string[] {
+  const name = renderDay(day)
+  const isIncomplete = db.query('select 1 from evicted_days where day = ?').get(name) !== null
+  const compared = isIncomplete ? COMPARED : [BY_RECORDS, ...COMPARED]
+  return compared.flatMap(({ what, made, expected }) =>
+    listDifferent(db, day, made, expected).map(
+      model => `${name} ${what}: the sums of ${model || 'no model'} differ`,
+    ),
+  )
 }
 
-/** Lists the models whose sums are in one of the two and not in the other. */
+/** Lists the models whose sums are in one of the two and not in the other. Each is read once. */
 function listDifferent(db: Database, day: number, made: string, expected: string): string[] {
   const values = {
     from: day * HOURS,
@@ -105,11 +107,10 @@ function listDifferent(db: Database, day: number, made: string, expected: string
     day: renderDay(day),
     next: renderDay(day + 1),
   }
-  const list = (one: string, other: string) => {
-    const sql = `select distinct model from (${one} except ${other}) limit ${MOST}`
-    const used = Object.entries(values).filter(([name]) => sql.includes(`$${name}`))
-    return db.query<Row, [Record<string, string | number>]>(sql).all(Object.fromEntries(used))
-  }
-  const found = [...list(made, expected), ...list(expected, made)]
-  return [...new Set(found.map(({ model }) => model))]
+  const sql = `with made as materialized (${made}), expected as materialized (${expected})
+    select model from (select * from made except select * from expected)
+    union select model from (select * from expected except select * from made) limit ${MOST}`
+  const used = Object.entries(values).filter(([name]) => sql.includes(`$${name}`))
+  const query = db.query<{ model: string }, [Record<string, string | number>]>(sql)
+  return query.all(Object.fromEntries(used)).map(({ model }) => model)
 }

@@ -1,0 +1,153 @@
+import { type Kysely, type Selectable, sql } from 'kysely'
+import { checkUnfinished } from '../../batches/quota.ts'
+import type { Batch, BatchRange, BatchStatus, BatchStore } from '../../batches/store.ts'
+import { notFound } from '../../errors.ts'
+import { buildAuditInsert } from './audit.ts'
+import { toColumns } from './columns.ts'
+import type { Tables } from './tables.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
+import { check, follow, type Write } from './write.ts'
+
+/** How many results one transaction removes. */
+const REMOVED_AT_ONCE = 1_000
+
+/** Creates the store of batches in SQL. */
+export const createBatchStore = (kysely: Kysely<Tables>, write: Write): BatchStore => ({
+  insert: (batch, entry) =>
+    write(
+      checkWorkspaceReference(kysely, batch.workspace_id),
+      check(countUnfinished(kysely, batch.workspace_id), ([row]) =>
+        checkUnfinished(row?.count ?? 0),
+      ),
+      kysely.insertInto('batches').values(toRow(batch)),
+      buildAuditInsert(kysely, entry),
+    ),
+  async find(id) {
+    const row = await selectBatches(kysely).where('id', '=', id).executeTakeFirst()
+    return row && toBatch(row)
+  },
+  list: async range => (await selectRange(kysely, range).execute()).map(toBatch),
+  async listUnfinished() {
+    const query = selectBatches(kysely).where('ended_at', 'is', null).orderBy('id')
+    return (await query.execute()).map(toBatch)
+  },
+  async change(id, from, change, entry) {
+    let isChanged = false
+    await write(
+      follow(selectStatus(kysely, id, from), ([row]) => {
+        isChanged = row !== undefined
+        const update = kysely.updateTable('batches').set(toRow(change)).where('id', '=', id)
+        return isChanged ? [update, ...(entry ? [buildAuditInsert(kysely, entry)] : [])] : []
+      }),
+    )
+    return isChanged
+  },
+  remove: (id, entry) =>
+    write(
+      check(kysely.selectFrom('batches').select('id').where('id', '=', id), ([row]) => {
+        if (!row) throw notFound('Batch not found')
+      }),
+      kysely.deleteFrom('batches').where('id', '=', id),
+      buildAuditInsert(kysely, entry),
+    ),
+  addResult({ batch_id, line, is_error, sealed }) {
+    const known = sql<number>`exists (select 1 from batch_results
+      where batch_id = ${batch_id} and line = ${line})`.as('is_known')
+    const query = kysely.selectFrom('batches').select(known).where('id', '=', batch_id)
+    const name = is_error ? 'failed' : 'completed'
+    return write(
+      follow(query, ([row]) =>
+        !row || row.is_known
+          ? []
+          : [
+              kysely
+                .insertInto('batch_results')
+                .values({ batch_id, line, is_error: Number(is_error), sealed }),
+              kysely
+                .updateTable('batches')
+                .set(({ eb }) => ({ [name]: eb(name, '+', 1) }))
+                .where('id', '=', batch_id),
+            ],
+      ),
+    )
+  },
+  async listResults(batch_id, after, limit) {
+    const query = kysely
+      .selectFrom('batch_results')
+      .selectAll()
+      .where('batch_id', '=', batch_id)
+      .where('line', '>', after)
+      .orderBy('line')
+      .limit(limit)
+    return (await query.execute()).map(row => ({ ...row, is_error: row.is_error === 1 }))
+  },
+  async listDoneLines(batch_id) {
+    const query = kysely.selectFrom('batch_results').select('line')
+    return (await query.where('batch_id', '=', batch_id).execute()).map(({ line }) => line)
+  },
+  async sweepResults() {
+    let count = 0
+    const ended = kysely
+      .selectFrom('batch_results')
+      .innerJoin('batches', 'batches.id', 'batch_results.batch_id')
+      .select(['batch_id', 'line'])
+      .where('ended_at', 'is not', null)
+      .limit(REMOVED_AT_ONCE)
+    await write(
+      follow(ended, rows => {
+        count = rows.length
+        const [first] = rows
+        if (!first) return []
+        const lines = rows.filter(({ batch_id }) => batch_id === first.batch_id)
+        count = lines.length
+        return [
+          kysely
+            .deleteFrom('batch_results')
+            .where('batch_id', '=', first.batch_id)
+            .where('line', '<=', Math.max(...lines.map(({ line }) => line))),
+        ]
+      }),
+    )
+    return count
+  },
+})
+
+const selectBatches = (kysely: Kysely<Tables>) => kysely.selectFrom('batches').selectAll()
+
+const selectStatus = (kysely: Kysely<Tables>, id: string, from: readonly BatchStatus[]) =>
+  kysely
+    .selectFrom('batches')
+    .select('id')
+    .where('id', '=', id)
+    .where('status', 'in', [...from])
+
+const countUnfinished = (kysely: Kysely<Tables>, workspace_id: string) =>
+  kysely
+    .selectFrom('batches')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('workspace_id', '=', workspace_id)
+    .where('ended_at', 'is', null)
+
+function selectRange(kysely: Kysely<Tables>, range: BatchRange) {
+  const { workspace_id, after, statuses, created_after, created_before, limit } = range
+  let found = selectBatches(kysely).where('workspace_id', '=', workspace_id)
+  if (after !== undefined) found = found.where('id', '<', after)
+  if (statuses !== undefined) found = found.where('status', 'in', statuses)
+  if (created_after !== undefined) found = found.where('created_at', '>', created_after)
+  if (created_before !== undefined) found = found.where('created_at', '<', created_before)
+  return found.orderBy('id', 'desc').limit(limit)
+}
+
+type Row = Selectable<Tables['batches']>
+
+const toRow = ({ metadata, ...rest }: Partial<Batch>): Row =>
+  toColumns<Row>({
+    ...rest,
+    ...(metadata === undefined ? {} : { metadata: metadata && JSON.stringify(metadata) }),
+  })
+
+const toBatch = (row: Row): Batch => ({
+  ...row,
+  metadata: row.metadata === null ? null : JSON.parse(row.metadata),
+  errors: row.errors === null ? [] : JSON.parse(row.errors),
+})

@@ -1,0 +1,62 @@
+import { expect, test } from 'bun:test'
+import type { Batch } from '../../../src/core/batches/store.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
+import { type GetStore, WORKSPACE } from './rows.ts'
+
+const TIME = '2026-03-04T05:06:07.000Z'
+const buildId = (number: number) => `batch_${String(number).padStart(32, '0')}`
+
+const buildBatch = (number: number, more: Partial<Batch> = {}): Batch => ({
+  id: buildId(number),
+  workspace_id: WORKSPACE,
+  key_hash: 'k',
+  user_id: 'user_1',
+  endpoint: '/v1/chat/completions',
+  input_file_id: 'or_file_1',
+  metadata: { job: 'night' },
+  ...{ status: 'in_progress', ends_as: null, errors: [], total: 3, completed: 0, failed: 0 },
+  ...{ output_file_id: null, error_file_id: null, created_at: TIME, expires_at: TIME },
+  ...{ in_progress_at: null, finalizing_at: null, cancelling_at: null, ended_at: null },
+  ...more,
+})
+
+/** Tests what every store promises about batches. */
+export function testBatches(store: GetStore): void {
+  test('a batch is found as it was inserted, and listed until it has ended', async () => {
+    const { batches } = store()
+    const problem = { code: 'a', message: 'b', param: null, line: 2 }
+    const first = buildBatch(1, { errors: [problem], metadata: null })
+    await batches.insert(first, buildAuditEntry())
+    await batches.insert(buildBatch(2), buildAuditEntry({ id: 'audit-2' }))
+    expect(await batches.find(buildId(1))).toEqual(first)
+    expect((await batches.listUnfinished()).map(({ id }) => id)).toEqual([buildId(1), buildId(2)])
+    const end = { status: 'completed', ended_at: TIME } as const
+    expect(await batches.change(buildId(1), ['in_progress'], end)).toBe(true)
+    expect(await batches.change(buildId(1), ['in_progress'], end)).toBe(false)
+    expect((await batches.listUnfinished()).map(({ id }) => id)).toEqual([buildId(2)])
+    const range = { workspace_id: WORKSPACE, limit: 9 }
+    expect((await batches.list(range)).map(({ id }) => id)).toEqual([buildId(2), buildId(1)])
+    expect(await batches.list({ ...range, statuses: ['completed'] })).toMatchObject([end])
+    expect(await batches.list({ ...range, after: buildId(1) })).toEqual([])
+    expect(await batches.list({ ...range, workspace_id: 'none' })).toEqual([])
+    await batches.remove(buildId(1), buildAuditEntry({ id: 'audit-3' }))
+    const again = batches.remove(buildId(1), buildAuditEntry({ id: 'audit-4' }))
+    await expect(again).rejects.toMatchObject({ status: 404 })
+  })
+
+  test('a result counts once, and is swept when its batch has ended', async () => {
+    const { batches } = store()
+    await batches.insert(buildBatch(1), buildAuditEntry())
+    const result = { batch_id: buildId(1), line: 2, is_error: false, sealed: 'x' }
+    for (const one of [result, result, { ...result, line: 1, is_error: true }])
+      await batches.addResult(one)
+    await batches.addResult({ ...result, batch_id: buildId(9) })
+    expect(await batches.find(buildId(1))).toMatchObject({ completed: 1, failed: 1 })
+    expect((await batches.listDoneLines(buildId(1))).sort()).toEqual([1, 2])
+    expect(await batches.listResults(buildId(1), 1, 9)).toEqual([result])
+    expect(await batches.sweepResults()).toBe(0)
+    await batches.change(buildId(1), ['in_progress'], { status: 'failed', ended_at: TIME })
+    expect(await batches.sweepResults()).toBe(2)
+    expect(await batches.listResults(buildId(1), 0, 9)).toEqual([])
+  })
+}

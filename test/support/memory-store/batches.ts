@@ -1,0 +1,86 @@
+import { checkUnfinished } from '../../../src/core/batches/quota.ts'
+import type { BatchResult, BatchStore } from '../../../src/core/batches/store.ts'
+import { notFound } from '../../../src/core/errors.ts'
+import { compareTexts } from '../../../src/core/kernel/sorting.ts'
+import { addAudit } from './audit.ts'
+import { mustBeLive } from './checks.ts'
+import type { Connection, Memory } from './memory.ts'
+
+/** Batches in memory. */
+export const createMemoryBatchStore = (connection: Connection): BatchStore => ({
+  insert: (batch, entry) =>
+    connection.write(memory => {
+      const { workspace_id } = batch
+      mustBeLive(memory, workspace_id)
+      const isOpen = (one: { workspace_id: string; ended_at: string | null }) =>
+        one.workspace_id === workspace_id && one.ended_at === null
+      checkUnfinished(memory.batches.all(isOpen).length)
+      memory.batches.insert(batch.id, batch)
+      addAudit(memory, entry)
+    }),
+  find: id => connection.read(({ batches }) => batches.get(id)),
+  list: ({ workspace_id, after, statuses, created_after, created_before, limit }) =>
+    connection.read(({ batches }) =>
+      batches
+        .all(one => one.workspace_id === workspace_id)
+        .filter(({ id }) => after === undefined || compareTexts(id, after) < 0)
+        .filter(({ status }) => statuses === undefined || statuses.includes(status))
+        .filter(one => created_after === undefined || one.created_at > created_after)
+        .filter(one => created_before === undefined || one.created_at < created_before)
+        .sort((a, b) => compareTexts(b.id, a.id))
+        .slice(0, limit),
+    ),
+  listUnfinished: () =>
+    connection.read(({ batches }) =>
+      batches.all(one => one.ended_at === null).sort((a, b) => compareTexts(a.id, b.id)),
+    ),
+  change: (id, from, change, entry) =>
+    connection.write(memory => {
+      const batch = memory.batches.get(id)
+      if (!batch || !from.includes(batch.status)) return false
+      memory.batches.update(id, change)
+      if (entry) addAudit(memory, entry)
+      return true
+    }),
+  remove: (id, entry) =>
+    connection.write(memory => {
+      if (!memory.batches.has(id)) throw notFound('Batch not found')
+      removeBatch(memory, id)
+      addAudit(memory, entry)
+    }),
+  addResult: result =>
+    connection.write(memory => {
+      const batch = memory.batches.get(result.batch_id)
+      if (!batch || memory.batchResults.has(nameResult(result))) return
+      memory.batchResults.insert(nameResult(result), result)
+      const name = result.is_error ? 'failed' : 'completed'
+      memory.batches.update(batch.id, { [name]: batch[name] + 1 })
+    }),
+  listResults: (batch_id, after, limit) =>
+    connection.read(memory =>
+      listOf(memory, batch_id)
+        .filter(({ line }) => line > after)
+        .slice(0, limit),
+    ),
+  listDoneLines: batch_id =>
+    connection.read(memory => listOf(memory, batch_id).map(({ line }) => line)),
+  sweepResults: () =>
+    connection.write(memory => {
+      const ended = memory.batches.all(({ ended_at }) => ended_at !== null)
+      const results = ended.flatMap(({ id }) => listOf(memory, id)).slice(0, 1_000)
+      for (const result of results) memory.batchResults.remove(nameResult(result))
+      return results.length
+    }),
+})
+
+const nameResult = ({ batch_id, line }: Pick<BatchResult, 'batch_id' | 'line'>) =>
+  `${batch_id} ${line}`
+
+const listOf = ({ batchResults }: Memory, batch_id: string): BatchResult[] =>
+  batchResults.all(one => one.batch_id === batch_id).sort((a, b) => a.line - b.line)
+
+/** Removes a batch with its results. */
+export function removeBatch(memory: Memory, id: string): void {
+  for (const result of listOf(memory, id)) memory.batchResults.remove(nameResult(result))
+  memory.batches.remove(id)
+}
