@@ -91,6 +91,7 @@ const SAID: Record<Kind, { batches: AnswerPart<Kind>[][]; text: string }> = {
     batches: [[start], [{ type: 'transcript', choice: 0, text: 'Hello' }]],
     text: 'Hello',
   },
+  video: { batches: [[start], [{ type: 'job', upstream_id: 'video-1' }]], text: 'pending' },
 }
 
 const CONTEXT: CallContext = {

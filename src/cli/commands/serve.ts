@@ -126,9 +126,11 @@ async function runServer(serving: Serving): Promise<void> {
   serving.gateway.rollups.start()
   const stopTimers = await startTimers(serving, watch)
   await serving.gateway.deliveries.start()
+  await serving.gateway.videos.start()
   await stopped
   await drain(serving, listeners)
   await serving.gateway.deliveries.stop()
+  await serving.gateway.videos.stop()
   silence()
   stopTimers()
   await finish(serving)
@@ -264,6 +266,7 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
       consequence: 'running calls of theirs may not be charged; a copy is kept (holds.log.garbled)',
     })
   const recovered = await recoverCalls(gateway)
+  await gateway.videos.load()
   if (recovered > 0)
     log('warn', 'calls.recovered', {
       calls: recovered,

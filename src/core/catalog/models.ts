@@ -479,6 +479,10 @@ export const listEmbeddingsModels = (world: CatalogWorld, query: EmbeddingsQuery
 export const listDrawingModels = (world: CatalogWorld): Model[] =>
   filterListed(world, { output_modalities: 'image' }).filter(({ router }) => !router)
 
+/** Lists the models that make videos. */
+export const listVideoMakers = (world: CatalogWorld): Model[] =>
+  filterListed(world, { output_modalities: 'video' }).filter(({ router }) => !router)
+
 /** Counts the models that match the query, as `GET /models/count` shows it. */
 export function countModels(world: CatalogWorld, query: CountQuery = {}) {
   return {

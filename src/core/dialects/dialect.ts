@@ -36,13 +36,20 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
    * fields contradict each other, and 404 for a preset that cannot be used.
    */
   toCall(world: DialectWorld, actor: Actor, body: Body, context: CallContext): Work[K]['call']
+  /** The status of its answers, where it is not 200. */
+  status?: 202
   /** The media types of its answers, where they are not JSON. */
   produces?: string[]
   /**
    * Collects the parts of an answer into one JSON value, or opens a `RawBody`. Throws the error of a
-   * failed answer.
+   * failed answer. URLs of the gateway itself begin with `siteUrl`.
    */
-  collectResponse(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
+  collectResponse(
+    answer: Answer<K>,
+    call: Work[K]['call'],
+    body: Body,
+    siteUrl?: string,
+  ): Promise<unknown>
   /**
    * Whether a call that failed for this reason is answered all the same, with an answer that says
    * so. Absent if failures are always errors.

@@ -43,9 +43,10 @@ import type { InferenceWorld } from './world.ts'
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
 export function settleLastStep<K extends Kind>(
   world: InferenceWorld,
-  { step, ending }: Run<K>,
+  run: Run<K>,
 ): void | Promise<void> {
-  if (step && ending && !step.receipt) return settleStep(world, step, ending)
+  const { step, ending } = run
+  if (step && ending && !step.receipt && !run.isHandedOver) return settleStep(world, step, ending)
 }
 
 /**
@@ -263,12 +264,14 @@ function readCount<K extends Kind>(
 const isEmptyCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
   delivered && finish?.reason !== 'content_filter' && hasNoWork(usage)
 
-// With their own credential callers pay their provider directly, and the gateway charges nothing
-// for it.
-function buildReceipt(
+/**
+ * Builds the receipt of a usage at an endpoint's prices. With their own credential callers pay their
+ * provider directly, and the gateway charges nothing for it.
+ */
+export function buildReceipt(
   usage: Usage,
   usageSource: Receipt['usageSource'],
-  { prices, is_byok }: Endpoint,
+  { prices, is_byok }: Pick<Endpoint, 'prices' | 'is_byok'>,
 ): Receipt {
   const { cost, cost_details } = computeCost(usage, prices)
   return { usage, usageSource, cost: is_byok ? 0n : cost, cost_details, is_byok }
@@ -276,9 +279,11 @@ function buildReceipt(
 
 /**
  * Charges the last step and records the call, once. Resolves when both are on disk; listeners are
- * notified then. Throws 503 if they could not be written in time.
+ * notified then. Nothing of a run that was handed over: its job is. Throws 503 if they could not be
+ * written in time.
  */
 export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
+  if (run.isHandedOver) return
   const settled = getSettlementTime(world)
   const charge = run.step ? chargeStep(world, run.step, settled) : null
   run.release()
@@ -320,7 +325,8 @@ interface Chargeable {
 /** The time of a charge, and its day. */
 type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
-function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
+/** Returns the time of a charge that is made now. */
+export function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
   const now = clock.now()
   return { day: toDayNumber(now), settled_at: renderTime(now) }
 }
@@ -355,14 +361,15 @@ function chargeStep(
 }
 
 /** Computes what the provider charges. Null if unknown. */
-const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
+export const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && sumCosts(cost_details)
 
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
   steps.findLast(({ answer }) => answer !== null)
 
-function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generation {
+/** Builds the record of a run. */
+export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generation {
   const { call, actor, ending, firstPartAt, replayed } = run
   const { error = null, endedAt = run.startedAt, cancelled = false } = ending ?? {}
   const step = findAnsweredStep(run)

@@ -246,4 +246,62 @@ export const SAMPLES: { [K in Kind]: Record<string, ProtocolSample<K>> } = {
       },
     },
   },
+  video: {
+    'openai-chat': {
+      upstreamModel: 'sora-2',
+      answer: { id: 'video-1', object: 'video', status: 'queued' },
+      polls: 'GET /videos/video-1',
+      running: { id: 'video-1', status: 'in_progress', progress: 40 },
+      failed: { id: 'video-1', status: 'failed', error: { code: 'x', message: 'Too dark' } },
+      completed: { id: 'video-1', status: 'completed', seconds: '4' },
+      outputs: ['/videos/video-1/content'],
+    },
+    gemini: {
+      upstreamModel: 'veo-3.1-generate-preview',
+      answer: { name: 'models/veo-3.1-generate-preview/operations/video-1' },
+      polls: 'GET /models/veo-3.1-generate-preview/operations/video-1',
+      running: { name: 'models/veo-3.1-generate-preview/operations/video-1' },
+      failed: { done: true, error: { code: 3, message: 'Too dark' } },
+      completed: {
+        done: true,
+        response: {
+          generateVideoResponse: {
+            generatedSamples: [{ video: { uri: 'https://example.com/v1beta/files/a:download' } }],
+          },
+        },
+      },
+      outputs: ['https://example.com/v1beta/files/a:download'],
+    },
+    fal: {
+      upstreamModel: 'fal-ai/kling-video/v2/master/text-to-video',
+      answer: { request_id: 'video-1', status: 'IN_QUEUE' },
+      polls: 'GET /fal-ai/kling-video/requests/video-1/status',
+      running: { status: 'IN_PROGRESS', request_id: 'video-1' },
+      failed: { status: 'COMPLETED', error: 'Too dark' },
+      completed: { video: { url: 'https://v3.fal.media/a.mp4', content_type: 'video/mp4' } },
+      outputs: ['https://v3.fal.media/a.mp4'],
+    },
+    runway: {
+      upstreamModel: 'gen4_turbo',
+      answer: { id: 'video-1' },
+      polls: 'GET /tasks/video-1',
+      running: { id: 'video-1', status: 'RUNNING', progress: 0.4 },
+      failed: { id: 'video-1', status: 'FAILED', failure: 'Too dark', failureCode: 'X' },
+      completed: { id: 'video-1', status: 'SUCCEEDED', output: ['https://example.com/a.mp4'] },
+      outputs: ['https://example.com/a.mp4'],
+    },
+    luma: {
+      upstreamModel: 'ray-2',
+      answer: { id: 'video-1', state: 'queued' },
+      polls: 'GET /generations/video-1',
+      running: { id: 'video-1', state: 'dreaming' },
+      failed: { id: 'video-1', state: 'failed', failure_reason: 'Too dark' },
+      completed: {
+        id: 'video-1',
+        state: 'completed',
+        assets: { video: 'https://example.com/a.mp4' },
+      },
+      outputs: ['https://example.com/a.mp4'],
+    },
+  },
 }

@@ -45,6 +45,7 @@ import responseCache from './migrations/023-response-cache.sql' with { type: 'te
 import idempotency from './migrations/024-idempotency.sql' with { type: 'text' }
 import destinations from './migrations/025-destinations.sql' with { type: 'text' }
 import containers from './migrations/026-containers.sql' with { type: 'text' }
+import videos from './migrations/028-videos.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -54,6 +55,7 @@ import { createSealStore, type Sealing } from './seals.ts'
 import { createSignInStore } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
 import { createTranscriptStore } from './transcripts.ts'
+import { createVideoStore } from './videos.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
@@ -94,6 +96,7 @@ export const openStores = ({ db, kysely, write, sealing, secrets }: OpenDatabase
   rollups: createRollupStore(db),
   destinations: createDestinationStore(kysely, write),
   deliveries: createDeliveryStore(kysely, write),
+  videos: createVideoStore(kysely, write),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 
@@ -128,4 +131,5 @@ export const MIGRATIONS: string[] = [
   idempotency,
   destinations,
   containers,
+  videos,
 ]
