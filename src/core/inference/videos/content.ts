@@ -38,8 +38,9 @@ export async function openVideoContent(
     const source = await openOutput(world, job, output, deadline)
     return await admitVideo(source, deadline)
   } catch (thrown) {
+    const failure = toFailure(deadline.attempt.reason ?? thrown)
     deadline.abort()
-    throw toFailure(deadline.attempt.reason ?? thrown)
+    throw failure
   }
 }
 
