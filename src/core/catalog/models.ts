@@ -166,6 +166,18 @@ const SANDBOX: ModelConfig[] = [
     ],
   },
   {
+    id: 'sandbox/video',
+    name: 'Sandbox: Video',
+    description:
+      'A sandbox, not a model: it films a pattern that the words decide, needs no network and ' +
+      'costs nothing.',
+    context_length: 1_000_000,
+    output_modalities: ['video'],
+    endpoints: [
+      { provider: 'sandbox', model: 'video', data_policy: { training: false, retention_days: 0 } },
+    ],
+  },
+  {
     id: 'sandbox/transcribe',
     name: 'Sandbox: Transcribe',
     description:

@@ -1,4 +1,4 @@
-import { conflict, denied, requireFound } from '../errors.ts'
+import { conflict, requireFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { resolveWorkspaceId } from '../identity/management.ts'
 import { getIsoTime } from '../kernel/clock.ts'
@@ -14,8 +14,7 @@ export interface VideoWorld extends InferenceWorld {
 }
 
 /**
- * Returns how a job is doing. Throws 403 for a management key, and 404 for a job that does not exist
- * in the actor's workspace.
+ * Returns how a job is doing. Throws 404 for a job that does not exist in the actor's workspace.
  */
 export async function getVideo(world: VideoWorld, actor: Actor, id: string) {
   return showVideo(await requireVideo(world, actor, id), world.instance.siteUrl)
@@ -35,7 +34,6 @@ export async function getVideoContent(
 }
 
 async function requireVideo(world: VideoWorld, actor: Actor, id: string): Promise<VideoJob> {
-  if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
   const job = await world.store.videos.find(id)
   return requireFound(job && isOwnJob(actor, job) ? job : undefined, 'Video')
 }

@@ -97,6 +97,7 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     fal: falVideos,
     runway: runwayVideos,
     luma: lumaVideos,
+    sandbox: openaiVideos,
   },
 }
 

@@ -256,6 +256,15 @@ export const SAMPLES: { [K in Kind]: Record<string, ProtocolSample<K>> } = {
       completed: { id: 'video-1', status: 'completed', seconds: '4' },
       outputs: ['/videos/video-1/content'],
     },
+    sandbox: {
+      upstreamModel: 'video',
+      answer: { id: 'sandbox-4-1', object: 'video', status: 'queued' },
+      polls: 'GET /videos/sandbox-4-1',
+      running: { id: 'sandbox-4-1', status: 'queued' },
+      failed: { id: 'sandbox-4-1', status: 'failed', error: { message: 'Too dark' } },
+      completed: { id: 'sandbox-4-1', status: 'completed', seconds: '4' },
+      outputs: ['/videos/sandbox-4-1/content'],
+    },
     gemini: {
       upstreamModel: 'veo-3.1-generate-preview',
       answer: { name: 'models/veo-3.1-generate-preview/operations/video-1' },

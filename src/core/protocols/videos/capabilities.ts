@@ -139,7 +139,23 @@ const LUMA: VideoCapabilities = {
   passthrough: ['loop', 'concepts'],
 }
 
-const BY_PROTOCOL: Record<string, VideoCapabilities> = { fal: FAL, runway: RUNWAY, luma: LUMA }
+/** The sandbox films patterns. */
+const SANDBOX: VideoCapabilities = {
+  ...COMPATIBLE,
+  usual: 4,
+  resolutions: ['480p'],
+  ratios: ['16:9'],
+  sizes: [],
+  frames: [],
+  passthrough: [],
+}
+
+const BY_PROTOCOL: Record<string, VideoCapabilities> = {
+  fal: FAL,
+  runway: RUNWAY,
+  luma: LUMA,
+  sandbox: SANDBOX,
+}
 
 /** Returns what the endpoint can be asked for. */
 export function getVideoCapabilities(endpoint: Endpoint): VideoCapabilities {
