@@ -179,7 +179,7 @@ describe('a job', () => {
     const job = (await response.json()) as Job
     expect([response.status, job.status]).toEqual([202, 'pending'])
     expect(job.id).toMatch(/^job-[0-9a-f]{32}$/)
-    expect(job.polling_url).toBe(`${server.gateway.instance.siteUrl}/api/v1/videos/${job.id}`)
+    expect(job.polling_url).toBe(`/api/v1/videos/${job.id}`)
     expect(response.headers.get('x-generation-id')).toBe(job.generation_id)
     expect(hits('POST')[0]?.json).toEqual({ model: 'film-1', prompt: 'A cat', seconds: '4' })
     expect(await look(job.id, { key })).toMatchObject({ code: 200, status: 'pending' })
@@ -187,7 +187,8 @@ describe('a job', () => {
 
     const done = await finish(job)
     expect(done).toMatchObject({ status: 'completed', usage: { cost: COST, is_byok: false } })
-    expect(done.unsigned_urls).toEqual([`${job.polling_url}/content?index=0`])
+    const { siteUrl } = server.gateway.instance
+    expect(done.unsigned_urls).toEqual([`${siteUrl}${job.polling_url}/content?index=0`])
     expect(await fetchKeyState(server, key)).toMatchObject({ usage: COST, limit_remaining: 0.96 })
     const record = await fetchGeneration(server, job.generation_id, key)
     expect(record).toMatchObject({ api_type: 'video', total_cost: COST, finish_reason: 'stop' })

@@ -144,14 +144,14 @@ export const PROVIDERS = {
     base_url: 'https://api.dev.runwayml.com/v1',
     variables: {
       api_key: ['RUNWAYML_API_SECRET', 'RUNWAY_API_KEY'],
-      base_url: ['RUNWAYML_BASE_URL'],
+      base_url: ['RUNWAYML_BASE_URL', 'RUNWAY_BASE_URL'],
     },
   },
   luma: {
     name: 'Luma',
     protocol: 'luma',
     base_url: 'https://api.lumalabs.ai/dream-machine/v1',
-    variables: { api_key: ['LUMAAI_API_KEY', 'LUMA_API_KEY'], base_url: ['LUMAAI_BASE_URL'] },
+    variables: named('LUMA', 'LUMAAI'),
   },
   deepgram: {
     name: 'Deepgram',

@@ -42,14 +42,9 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
   produces?: string[]
   /**
    * Collects the parts of an answer into one JSON value, or opens a `RawBody`. Throws the error of a
-   * failed answer. URLs of the gateway itself begin with `siteUrl`.
+   * failed answer.
    */
-  collectResponse(
-    answer: Answer<K>,
-    call: Work[K]['call'],
-    body: Body,
-    siteUrl?: string,
-  ): Promise<unknown>
+  collectResponse(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
   /**
    * Whether a call that failed for this reason is answered all the same, with an answer that says
    * so. Absent if failures are always errors.

@@ -152,7 +152,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       const pending = { call, body, answer, connection, noteFailure }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
-    const whole = await dialect.collectResponse(await answer, call, body, gateway.instance.siteUrl)
+    const whole = await dialect.collectResponse(await answer, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
     return Response.json(whole, { headers, status: dialect.status ?? 200 })
   } catch (thrown) {

@@ -1,4 +1,4 @@
-import { buildVideoUrl } from '../../inference/videos/view.ts'
+import { buildVideoPath } from '../../inference/videos/view.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { VideoCall } from '../../language/video.ts'
 
@@ -9,9 +9,7 @@ import type { VideoCall } from '../../language/video.ts'
 export async function collectVideoResponse(
   { id: generation_id, parts }: Answer<'video'>,
   { job_id: id }: Pick<VideoCall, 'job_id'>,
-  _: unknown,
-  siteUrl = '',
 ) {
   for (const part of (await parts.collect()).flat()) if (part.type === 'error') throw part.error
-  return { id, generation_id, polling_url: buildVideoUrl(siteUrl, id), status: 'pending' as const }
+  return { id, generation_id, polling_url: buildVideoPath(id), status: 'pending' as const }
 }

@@ -1,13 +1,12 @@
 import { toUsd } from '../../kernel/money.ts'
 import { hasEnded, type VideoJob } from './store.ts'
 
-/** Returns the URL at which a job is asked about. */
-export const buildVideoUrl = (siteUrl: string, id: string): string =>
-  `${siteUrl}/api/v1/videos/${id}`
+/** Returns the path at which a job is asked about, as the public API has it. */
+export const buildVideoPath = (id: string): string => `/api/v1/videos/${id}`
 
 /** Shows a job (wire reference B.3, VideoGenerationResponse). */
 export function showVideo(job: VideoJob, siteUrl: string) {
-  const polling_url = buildVideoUrl(siteUrl, job.id)
+  const polling_url = buildVideoPath(job.id)
   const count = parseOutputs(job).length
   return {
     id: job.id,
@@ -19,7 +18,7 @@ export function showVideo(job: VideoJob, siteUrl: string) {
       ? {
           unsigned_urls: Array.from(
             { length: count },
-            (_, index) => `${polling_url}/content?index=${index}`,
+            (_, index) => `${siteUrl}${polling_url}/content?index=${index}`,
           ),
         }
       : {}),

@@ -172,7 +172,8 @@ export function getVideoCapabilities(endpoint: Endpoint): VideoCapabilities {
 function getVeo(endpoint: Endpoint): VideoCapabilities {
   const { upstreamModel } = endpoint
   if (/^veo-2/.test(upstreamModel)) return VEO_2
-  const veo = /^veo-3\.[1-9]/.test(upstreamModel) ? VEO_4K : { ...VEO, references: 0 }
+  const isLarge = /^veo-3\.[1-9](?!-lite)/.test(upstreamModel)
+  const veo = isLarge ? VEO_4K : { ...VEO, references: 0 }
   return isVertex(endpoint) ? { ...veo, audio: 'choice' } : veo
 }
 
