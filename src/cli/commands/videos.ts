@@ -1,6 +1,5 @@
-import { fill, fillWorkspace } from '../fields.ts'
+import { CUT, fill, fillWorkspace } from '../fields.ts'
 import { defineNoun, defineVerbs, printData, withInput } from '../noun.ts'
-import { parseNumber } from '../options.ts'
 import { print } from '../output.ts'
 
 const verb = defineVerbs(
@@ -20,7 +19,7 @@ export const createVideosCommand = () =>
       [
         fillWorkspace('those of one workspace, by id or slug'),
         fill('status', '--status <status>', 'pending, in_progress, completed, failed, …'),
-        fill('limit', '--limit <n>', 'how many at most (50)', { parse: parseNumber }),
+        CUT,
       ],
       core => withInput(core.VideoQuery, core.listVideos),
     ).printAs({

@@ -38,18 +38,18 @@ async function requireVideo(world: VideoWorld, actor: Actor, id: string): Promis
   return requireFound(job && isOwnJob(actor, job) ? job : undefined, 'Video')
 }
 
-/** How many jobs are listed by default. */
-const PAGE = 50
+/** The most jobs of one list: the newest. */
+const MOST_LISTED = 10_000
 
 /** Lists the newest jobs, of one workspace or of all. Throws 400 for a workspace without a name. */
 export async function listVideos(
   world: VideoWorld,
   actor: Actor,
-  { workspace_id, status, limit = PAGE }: VideoQuery = {},
+  { workspace_id, status }: VideoQuery = {},
 ) {
   const workspace =
     workspace_id === undefined ? null : resolveWorkspaceId(world, actor, workspace_id)
-  const range = { workspace_id: workspace, status: status ?? null, limit }
+  const range = { workspace_id: workspace, status: status ?? null, limit: MOST_LISTED }
   const jobs = await world.store.videos.list(range)
   return { data: jobs.map(job => showVideoToOperator(job, world.instance.siteUrl)) }
 }

@@ -14,7 +14,6 @@ export const VideoQuery = Type.Object(
   {
     workspace_id: Type.Optional(Id),
     status: Type.Optional(oneOf(...VIDEO_STATUSES)),
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
   },
   closed,
 )
