@@ -44,8 +44,21 @@ const createTranscriptionRow = ({
   output: ['transcription'],
 })
 
+/** A second of a video costs so many dollars, by its resolution where that matters. */
+const createVideoRow = ({
+  second,
+  ...row
+}: Omit<OverlayRow, 'prices' | 'output'> & {
+  second: Pick<UsdPerMillionTokens, 'per_second' | 'per_second_1080p' | 'per_second_4k'>
+}): OverlayRow => ({
+  ...row,
+  prices: { prompt: 0, completion: 0, ...second },
+  output: ['video'],
+})
+
 /**
- * Embeddings were read on 2026-11-21, ranking and sound on 2026-11-22. A model that a package has
+ * Embeddings were read on 2026-11-21, ranking, sound and videos on 2026-11-22: these at
+ * https://ai.google.dev/gemini-api/docs/pricing and https://docs.dev.runwayml.com/guides/pricing. A model that a package has
  * without a price gets that of its row.
  */
 export const OVERLAY: OverlayRow[] = [
@@ -146,6 +159,41 @@ export const OVERLAY: OverlayRow[] = [
     model: 'nova-3',
     usdPerHour: 0.258,
   }),
+  createVideoRow({
+    id: 'google/veo-3.1',
+    name: 'Google: Veo 3.1',
+    provider: 'google',
+    model: 'veo-3.1-generate-preview',
+    second: { per_second: 0.4, per_second_4k: 0.6 },
+  }),
+  createVideoRow({
+    id: 'google/veo-3.1-fast',
+    name: 'Google: Veo 3.1 Fast',
+    provider: 'google',
+    model: 'veo-3.1-fast-generate-preview',
+    second: { per_second: 0.1, per_second_1080p: 0.12, per_second_4k: 0.3 },
+  }),
+  createVideoRow({
+    id: 'google/veo-3.1-lite',
+    name: 'Google: Veo 3.1 Lite',
+    provider: 'google',
+    model: 'veo-3.1-lite-generate-preview',
+    second: { per_second: 0.05, per_second_1080p: 0.08 },
+  }),
+  createVideoRow({
+    id: 'runway/gen-4-turbo',
+    name: 'Runway: Gen-4 Turbo',
+    provider: 'runway',
+    model: 'gen4_turbo',
+    second: { per_second: 0.05 },
+  }),
+  createVideoRow({
+    id: 'runway/gen-4.5',
+    name: 'Runway: Gen-4.5',
+    provider: 'runway',
+    model: 'gen4.5',
+    second: { per_second: 0.12 },
+  }),
 ]
 
 /** Context lengths of embedding models, which no package has, by slug. */
@@ -198,6 +246,7 @@ export const AUTHORS: Record<string, string> = {
   pfnet: 'Preferred Networks',
   poolside: 'Poolside',
   'prime-intellect': 'Prime Intellect',
+  runway: 'Runway',
   sao10k: 'Sao10K',
   'tokyotech-llm': 'TokyoTech LLM',
   voyage: 'Voyage AI',

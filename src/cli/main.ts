@@ -34,6 +34,7 @@ import { createToolsCommand } from './commands/tools.ts'
 import { createTuiCommand } from './commands/tui.ts'
 import { createUsageCommand } from './commands/usage.ts'
 import { createVersionCommand } from './commands/version.ts'
+import { createVideosCommand } from './commands/videos.ts'
 import { createWatchCommand } from './commands/watch.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
 import { addExamples, createHelpCommand, HELP_LAYOUT } from './help.ts'
@@ -67,6 +68,7 @@ export function createProgram(): Command {
     .addCommand(createFilesCommand())
     .addCommand(createDestinationsCommand())
     .addCommand(createContainersCommand())
+    .addCommand(createVideosCommand())
     .addCommand(createCreditsCommand())
     .addCommand(createAuditCommand())
     .addCommand(createLedgerCommand())

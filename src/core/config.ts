@@ -450,6 +450,10 @@ export const Config = Type.Object(
             'How long an answer is read on after its client has left, from providers with ' +
             'on_abort: drain; 0: never. What is not read is charged as estimated',
         }),
+        video_seconds: Seconds(
+          3_600,
+          'The longest time for one video: a job that takes longer is given up and costs nothing',
+        ),
         query_seconds: Seconds(10, 'The longest time for a query of analytics'),
         reader_seconds: ConnectionSeconds(
           60,

@@ -34,6 +34,7 @@ import { RetryBudget } from './inference/traffic/retry-budget.ts'
 import { createRunningCalls } from './inference/traffic/running-calls.ts'
 import { Sessions } from './inference/traffic/sessions.ts'
 import type { Traffic } from './inference/traffic.ts'
+import { createVideoJobs, type PollPace, type VideoJobs } from './inference/videos/poller.ts'
 import type { Journal } from './inference/world.ts'
 import { type Clock, systemClock, toMidnight, yieldToEventLoop } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
@@ -94,6 +95,8 @@ export interface Gateway {
   warm: WarmContainers
   memory: Memory
   traffic: Traffic
+  /** Follows the jobs of videos, once a server starts it. */
+  videos: VideoJobs
   ledger: Ledger
   journal: Journal
   recorder: Recorder
@@ -220,6 +223,7 @@ export interface GatewayParts {
   tools: ServerTool[]
   destinationKinds: DestinationKind[]
   deliveryPace: Partial<DeliveryPace>
+  pollPace: Partial<PollPace>
   sandboxes: Sandbox[]
 }
 
@@ -278,6 +282,9 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     get deliveries() {
       return deliveries()
     },
+    get videos() {
+      return videos()
+    },
     config,
     instance: {
       configStatus: { applied: clock.now(), rejected: false },
@@ -331,6 +338,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
       await gateway.deliveries.stop()
+      await gateway.videos.stop()
       await gateway.warm.close()
       activity?.close()
       documents.close()
@@ -346,6 +354,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await store.close()
     },
   }
+  const videos = memoize(() => createVideoJobs(gateway, overrides.pollPace))
   const deliveries = memoize(() => createDeliveries(gateway, overrides.deliveryPace))
   endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()

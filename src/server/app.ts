@@ -32,6 +32,7 @@ import { createProviderRoutes } from './routes/providers.ts'
 import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
 import { createScimRoutes } from './routes/scim.ts'
 import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
+import { createVideoRoutes } from './routes/videos.ts'
 import { createWorkspaceRoutes } from './routes/workspaces.ts'
 
 // By default, Elysia takes the first slash after eleven characters of the URL for the start of the
@@ -86,6 +87,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createAnalyticsRoutes(gateway))
         .use(createDatasetRoutes(gateway))
         .use(createFeedbackRoutes(gateway))
+        .use(createVideoRoutes(gateway))
         .use(createModelRoutes(gateway))
         .use(createProviderRoutes(gateway)),
     )

@@ -55,6 +55,18 @@ import {
   usage,
   usageChunk,
 } from '../support/upstream.ts'
+import { buildLostVideo } from '../support/video-job.ts'
+
+/** Follows a job of a minute ago that its provider does not know, for one question. */
+async function followLostVideo({ ids, clock, store, videos }: Gateway): Promise<string> {
+  const begun = new Date(clock.now().getTime() - 60_000)
+  const job = buildLostVideo(`job-${ids.secret().slice(-32)}`, ids.generation(begun), begun)
+  await store.videos.insert(job)
+  await videos.start()
+  await videos.rest()
+  await videos.stop()
+  return (await store.videos.find(job.id))?.status ?? ''
+}
 
 let first: Upstream
 let second: Upstream
@@ -1235,6 +1247,11 @@ const ROWS: Row[] = [
       was: 2,
       is: 1,
     },
+  ),
+  row(
+    'timeouts.video_seconds',
+    { timeouts: { video_seconds: 1 } },
+    { seen: ({ gateway }) => followLostVideo(gateway), was: 'pending', is: 'expired' },
   ),
   row(
     'timeouts.query_seconds',

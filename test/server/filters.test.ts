@@ -60,6 +60,7 @@ class Sayer {
     if (request.url.endsWith('/embeddings')) return Response.json(answerVectors(body))
     if (request.url.endsWith('/images/generations')) return Response.json(PICTURE)
     if (request.url.endsWith('/audio/transcriptions')) return Response.json(this.heard)
+    if (request.url.endsWith('/videos')) return Response.json({ id: 'video-1' })
     if (request.url.endsWith('/audio/speech'))
       return new Response(new Uint8Array(64), { headers: { 'content-type': 'audio/pcm' } })
     if (!body.stream)
@@ -171,6 +172,7 @@ beforeAll(async () => {
         model('acme/claude', 'claudy'),
         model('acme/embed', 'chatty', { output_modalities: ['embeddings'] }),
         model('acme/draw', 'chatty', { output_modalities: ['image'] }),
+        model('acme/film', 'chatty', { output_modalities: ['video'] }),
         model('acme/speak', 'chatty', { output_modalities: ['speech'] }),
         model('acme/listen', 'chatty', { output_modalities: ['transcription'] }),
       ],
@@ -336,13 +338,14 @@ describe('a call', () => {
     ['/rerank', { model: 'acme/embed', query: EMAIL, documents: ['Hi'] }],
     ['/rerank', { model: 'acme/embed', query: 'Hi', documents: ['Hi', { text: EMAIL }] }],
     ['/images', { model: 'acme/draw', prompt: EMAIL }],
+    ['/videos', { model: 'acme/film', prompt: EMAIL }],
     ['/audio/speech', { model: 'acme/speak', input: EMAIL }],
     ['/audio/transcriptions', { model: 'acme/listen', input_audio: INPUT_AUDIO, prompt: EMAIL }],
   ])('is redacted before it is sent, by %s: %j', async (path, body) => {
     guard({ slug: 'email' })
     const { status } = await ask(path, body)
     const sent = askedText().replaceAll(Buffer.from('[EMAIL]').toString('base64'), '[EMAIL]')
-    expect(status).toBe(200)
+    expect(status).toBe(path === '/videos' ? 202 : 200)
     expect(sent).toContain('[EMAIL]')
     expect(sent).not.toContain('bob')
     expect(sent).not.toContain(Buffer.from(EMAIL).toString('base64'))
@@ -354,6 +357,7 @@ describe('a call', () => {
     ['/embeddings', { model: 'acme/embed', input: EMAIL }],
     ['/rerank', { model: 'acme/embed', query: 'Hi', documents: [EMAIL] }],
     ['/images', { model: 'acme/draw', prompt: EMAIL }],
+    ['/videos', { model: 'acme/film', prompt: EMAIL }],
     ['/audio/speech', { model: 'acme/speak', input: EMAIL }],
     ['/audio/transcriptions', { model: 'acme/listen', input_audio: INPUT_AUDIO, prompt: EMAIL }],
   ])('is blocked before it is sent, costs nothing and is recorded: %s', async (path, body) => {

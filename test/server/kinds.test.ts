@@ -29,6 +29,8 @@ interface Work {
   answer: Script
   /** The same, broken off in the middle of the content. */
   cut: Script
+  /** The status of an answer, where it is not 200: the call goes on as a job. */
+  status?: 202
 }
 
 const PNG =
@@ -109,6 +111,17 @@ const WORK: Record<Kind, Work> = {
     answer: json({ text: 'Hi', duration: 0.1 }),
     cut: cutJson('{"text":"H'),
   },
+  video: {
+    path: '/videos',
+    body: { prompt: 'A cat', duration: 1 },
+    output: 'video',
+    prices: { prompt: 0, completion: 0, per_second: 0.01 },
+    api_type: 'video',
+    // The answer to the call, and to the first question about its job.
+    answer: json({ id: 'video-1', status: 'completed' }),
+    cut: cutJson('{"id":"vid'),
+    status: 202,
+  },
 }
 
 const COST = 0.01
@@ -123,7 +136,7 @@ let guardrail: string
 beforeAll(async () => {
   ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
   const provider = (base_url: string) => ({ protocol: 'openai-chat', base_url, api_key: 'mock' })
-  server = await startLocalServer({
+  const config = {
     routing: { choice: 'listed', failures: 0 },
     server: { trusted_proxies: ['127.0.0.0/8'] },
     regions: { europe: ['eu.example.com'] },
@@ -137,7 +150,9 @@ beforeAll(async () => {
         usd_per_million_tokens: WORK[name].prices,
       })),
     })),
-  })
+  }
+  server = await startLocalServer(config, { pollPace: { firstPause: 1, longestPause: 1 } })
+  await server.gateway.videos.start()
   held = await createHeldKey()
 })
 
@@ -170,10 +185,19 @@ const NO_RULES = { ignored_models: null, ignored_providers: null, allowed_data_r
 const rule = (change: object) =>
   manage('PATCH', `/guardrails/${guardrail}`, { ...NO_RULES, ...change })
 
+/** Resolves when the job of a call is on record. */
+async function finishJob(id: string): Promise<void> {
+  const { store, events } = server.gateway
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const unlisten = events.on('generation.finished', one => one.id === id && resolve())
+  if (!(await store.generations.byId(id))) await promise
+  unlisten()
+}
+
 const hits = () => [first.hits.length, second.hits.length]
 
 describe.each(names)('%s', name => {
-  const { path, body, answer, cut, api_type } = WORK[name]
+  const { path, body, answer, cut, api_type, status: good = 200 } = WORK[name]
 
   const ask = (more: object = {}, init: object = {}) =>
     server.fetch(path, { json: { model: `acme/${name}`, ...body, ...more }, ...init })
@@ -182,6 +206,7 @@ describe.each(names)('%s', name => {
     const response = await pending
     const text = Buffer.from(await response.arrayBuffer()).toString('latin1')
     const id = response.headers.get('x-generation-id') ?? ''
+    if (response.status === 202) await finishJob(id)
     return { status: response.status, text, id }
   }
 
@@ -195,11 +220,11 @@ describe.each(names)('%s', name => {
   test('is answered, charged and recorded', async () => {
     const key = await createLimitedKey(server, 10 * COST)
     const { status: code, text, id } = await listen(ask({}, { key }))
-    expect([code, text]).toEqual([200, expect.anything()])
+    expect([code, text]).toEqual([good, expect.anything()])
     expect(await fetchGeneration(server, id)).toMatchObject({ api_type, total_cost: COST })
     const state = (await (await server.fetch('/key', { key })).json()) as { data: object }
     expect(state.data).toMatchObject({ usage: COST, limit_remaining: 0.09 })
-    expect(hits()).toEqual([1, 0])
+    expect(hits()).toEqual([good === 202 ? 2 : 1, 0])
   })
 
   test.each<[string, () => Script]>([
@@ -212,7 +237,7 @@ describe.each(names)('%s', name => {
   ])('goes to the next provider after %s, and is charged once', async (_, failure) => {
     first.plan(failure())
     const { status: code, id } = await listen(ask())
-    expect([code, ...hits()]).toEqual([200, 1, 1])
+    expect([code, ...hits()]).toEqual([good, 1, good === 202 ? 2 : 1])
     const record = await fetchGeneration(server, id)
     expect(record.total_cost).toBe(COST)
     expect(record.provider_responses).toHaveLength(2)
@@ -241,8 +266,8 @@ describe.each(names)('%s', name => {
 
   test('goes past a provider that a guardrail ignores', async () => {
     await rule({ ignored_providers: ['first'] })
-    expect((await listen(ask({}, { key: held.key }))).status).toBe(200)
-    expect(hits()).toEqual([0, 1])
+    expect((await listen(ask({}, { key: held.key }))).status).toBe(good)
+    expect(hits()).toEqual([0, good === 202 ? 2 : 1])
   })
 
   test('is refused outside of the regions of a guardrail', async () => {
@@ -251,7 +276,8 @@ describe.each(names)('%s', name => {
     expect(hits()).toEqual([0, 0])
   })
 
-  test('ends at the provider when its client leaves', async () => {
+  // A job may have begun by then: it goes on.
+  test.skipIf(good === 202)('ends at the provider when its client leaves', async () => {
     await rule({})
     first.plan({ wait: 'never' })
     const controller = new AbortController()
@@ -272,7 +298,7 @@ describe.each(names)('%s', name => {
   })
 
   test('goes where the call says', async () => {
-    expect((await listen(ask({ provider: { only: ['second'] } }))).status).toBe(200)
-    expect(hits()).toEqual([0, 1])
+    expect((await listen(ask({ provider: { only: ['second'] } }))).status).toBe(good)
+    expect(hits()).toEqual([0, good === 202 ? 2 : 1])
   })
 })

@@ -67,6 +67,7 @@ const CALLS: Record<string, { models: string[]; base: Json }> = {
     base: { input_audio: INPUT_AUDIO },
   },
   createAudioSpeech: { models: ['sandbox/speech'], base: { input: 'Hi' } },
+  createVideos: { models: ['sandbox/video'], base: { prompt: 'Hi' } },
   createImages: { models: ['sandbox/image'], base: { prompt: 'Hi' } },
   createEmbeddings: { models: [...EMBEDDING_MODELS, 'sandbox/embed'], base: { input: 'Hi' } },
 }

@@ -97,6 +97,12 @@ const BODIES: Record<string, object> = {
     messages: undefined,
     max_tokens: undefined,
   },
+  '/videos': {
+    model: 'sandbox/video',
+    prompt: 'Hello',
+    messages: undefined,
+    max_tokens: undefined,
+  },
   '/images': {
     model: 'sandbox/image',
     prompt: 'Hello',
@@ -111,6 +117,7 @@ describe.each([
   '/embeddings',
   '/rerank',
   '/images',
+  '/videos',
   '/audio/speech',
   '/audio/transcriptions',
 ])('%s', path => {
@@ -128,12 +135,12 @@ describe.each([
 
   test('a cache is refused where answers are not kept', async () => {
     const { status } = await send(path, body, { 'X-OpenRouter-Cache': 'true' })
-    expect(status).toBe(/rerank|images|audio/.test(path) ? 400 : 200)
+    expect(status).toBe(/rerank|images|audio|videos/.test(path) ? 400 : 200)
   })
 
   test('a cache may be switched off', async () => {
     const headers = { 'X-OpenRouter-Cache': 'False', 'X-OpenRouter-Cache-TTL': '60' }
-    expect((await send(path, body, headers)).status).toBe(200)
+    expect((await send(path, body, headers)).status).toBe(path === '/videos' ? 202 : 200)
   })
 })
 

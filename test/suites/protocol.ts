@@ -13,6 +13,7 @@ import {
   testHostileTranscripts,
   testHostileVectors,
 } from './protocol/hostile.ts'
+import { testJobs } from './protocol/jobs.ts'
 import { testAnyRequest, testTextRequests } from './protocol/requests.ts'
 
 /** What the suite must be told of a protocol: how its providers answer. */
@@ -64,6 +65,20 @@ export interface ProtocolSamples {
     /** That model's answer: the words "Hello there." */
     answer: Json
   }
+  video: {
+    /** The provider's name of a model with which the protocol makes videos. */
+    upstreamModel: string
+    /** That model's answer: the job `video-1`, or what it is called there. */
+    answer: Json
+    /** What is asked of a job, as method and path. */
+    polls: string
+    /** Answers to that: that it goes on, and that it has failed for the reason `Too dark`. */
+    running: Json
+    failed: Json
+    /** The answer to the last request when there is a video, and where it is. */
+    completed: Json
+    outputs: string[]
+  }
 }
 
 export type ProtocolSample<K extends Kind> = ProtocolSamples[K]
@@ -85,6 +100,7 @@ export function testProtocol<K extends Kind>(
     testSounds(name, protocol as Protocol<'speech'>, sample as SpeechSample)
   else if (kind === 'transcription')
     testTranscripts(name, protocol as Protocol<'transcription'>, sample as TranscriptionSample)
+  else if (kind === 'video') testVideos(name, protocol as Protocol<'video'>, sample as VideoSample)
   else testRankings(name, protocol as Protocol<'rerank'>, sample as RerankSample)
 }
 
@@ -93,6 +109,7 @@ type EmbeddingSample = ProtocolSample<'embedding'>
 type RerankSample = ProtocolSample<'rerank'>
 type ImageSample = ProtocolSample<'image'>
 type TranscriptionSample = ProtocolSample<'transcription'>
+type VideoSample = ProtocolSample<'video'>
 type SpeechSample = ProtocolSample<'speech'>
 
 function testText(name: string, protocol: Protocol<'text'>, sample: TextSample): void {
@@ -159,4 +176,11 @@ function testTranscripts(
   const endpoint = buildEndpoint({ upstreamModel, ...modalities })
   testAnyRequest('transcription', `${name}: transcription`, protocol, endpoint)
   testHostileTranscripts(`${name}: transcription`, protocol, endpoint, answer)
+}
+
+function testVideos(name: string, protocol: Protocol<'video'>, sample: VideoSample): void {
+  const { upstreamModel } = sample
+  const endpoint = buildEndpoint({ upstreamModel, output_modalities: ['video'], protocol: name })
+  testAnyRequest('video', `${name}: videos`, protocol, endpoint)
+  testJobs(`${name}: videos`, protocol, endpoint, sample)
 }

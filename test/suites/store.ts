@@ -25,6 +25,7 @@ import { testRollups } from './store/rollups.ts'
 import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
 import { testTranscripts } from './store/transcripts.ts'
+import { testVideos } from './store/videos.ts'
 import { testWorkspaces } from './store/workspaces.ts'
 
 /** Builds a preset of this id and slug at a version. The version's id combines both. */
@@ -820,6 +821,7 @@ export function testStore(
     testTranscripts(opened)
     testContainers(opened)
     testBatches(opened)
+    testVideos(opened)
     testScim(opened)
     testLedger(opened)
     testOutbox(opened)

@@ -266,12 +266,12 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],
   [
-    /^\/api\/v1\/(models|model|embeddings\/models|images\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
+    /^\/api\/v1\/(models|model|embeddings\/models|images\/models|videos\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
     undefined,
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
   [/^\/api\/v1\/generation\/feedback$/, 'management'],
-  [/^\/api\/v1\/(generation|key|presets|rerank|images|audio)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(generation|key|presets|rerank|images|videos|audio)(\/|$)/, 'key'],
   [
     /^\/api\/v1\/(messages(\/count_tokens)?$|(files|containers|batches)(\/|$))/,
     'key-in-either-header',

@@ -9,6 +9,7 @@ import type { ImageCall } from '../../src/core/language/image.ts'
 import type { RerankCall } from '../../src/core/language/rerank.ts'
 import type { SpeechCall } from '../../src/core/language/speech.ts'
 import type { TranscriptionCall } from '../../src/core/language/transcription.ts'
+import type { VideoCall } from '../../src/core/language/video.ts'
 
 /** Builds a call that says "Hi" to `acme/small`, with `more` applied. */
 export const buildTextCall = (more: Partial<TextCall> = {}): TextCall => ({
@@ -85,6 +86,22 @@ export function buildImageCall(more: Partial<ImageCall> = {}): ImageCall {
     ...base,
     kind: 'image',
     prompt: 'A cat',
+    references: [],
+    params: {},
+    options: {},
+    ...more,
+  }
+}
+
+/** Builds a call that has `acme/film` make a video of a cat, with `more` applied. */
+export function buildVideoCall(more: Partial<VideoCall> = {}): VideoCall {
+  const { inputs: _, extra: __, ...base } = buildEmbeddingCall({ models: ['acme/film'] })
+  return {
+    ...base,
+    kind: 'video',
+    job_id: 'job-00000000000000000000000000000001',
+    prompt: 'A cat',
+    frames: [],
     references: [],
     params: {},
     options: {},

@@ -28,6 +28,7 @@ import { createMemoryRollupStore } from './memory-store/rollups.ts'
 import { createMemoryScimStore } from './memory-store/scim.ts'
 import { createMemorySignInStore } from './memory-store/sign-ins.ts'
 import { createMemoryTranscriptStore } from './memory-store/transcripts.ts'
+import { createMemoryVideoStore } from './memory-store/videos.ts'
 import { createMemoryWorkspaceStore } from './memory-store/workspaces.ts'
 
 export { Memory }
@@ -79,6 +80,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     outbox: createMemoryOutboxStore(connection),
     destinations: createMemoryDestinationStore(connection),
     deliveries: createMemoryDeliveryStore(connection),
+    videos: createMemoryVideoStore(connection),
     refusals: createMemoryRefusalStore(connection),
     rollups: createMemoryRollupStore(connection),
     seals: UNSEALED,

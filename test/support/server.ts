@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Subprocess } from 'bun'
 import { parseConfig } from '../../src/core/config.ts'
-import { type Gateway, openGateway } from '../../src/core/gateway.ts'
+import { type Gateway, type GatewayParts, openGateway } from '../../src/core/gateway.ts'
 import { createFirstKeys as createKeys } from '../../src/core/identity/workspaces.ts'
 import { listen, type RunningServer } from '../../src/server/listen.ts'
 
@@ -182,19 +182,19 @@ export async function startServer({
 /** A gateway in the process of the tests. */
 export class LocalServer extends Listener {
   readonly data: string
-  readonly #gateway: Gateway
+  readonly gateway: Gateway
   readonly #running: RunningServer
 
   constructor(data: string, keys: FirstKeys, gateway: Gateway, running: RunningServer) {
     super(running.url, keys)
     this.data = data
-    this.#gateway = gateway
+    this.gateway = gateway
     this.#running = running
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#running.stop(0)
-    await this.#gateway.close()
+    await this.gateway.close()
     rmSync(this.data, { recursive: true, force: true })
   }
 }
@@ -203,10 +203,17 @@ export class LocalServer extends Listener {
  * Starts a server on a free port of this process: for tests of answers that need many servers, and
  * nothing of a process. Disposing of it (`await using`) closes it.
  */
-export async function startLocalServer(config: Record<string, unknown>): Promise<LocalServer> {
+export async function startLocalServer(
+  config: Record<string, unknown>,
+  parts: Partial<Omit<GatewayParts, 'config' | 'data'>> = {},
+): Promise<LocalServer> {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   const keys = await createFirstKeys(data)
-  const gateway = await openGateway({ data, config: parseConfig(JSON.stringify(config), {}) })
+  const gateway = await openGateway({
+    ...parts,
+    data,
+    config: parseConfig(JSON.stringify(config), {}),
+  })
   return new LocalServer(data, keys, gateway, listen(gateway, '127.0.0.1', 0))
 }
 

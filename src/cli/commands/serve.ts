@@ -126,6 +126,7 @@ async function runServer(serving: Serving): Promise<void> {
   serving.gateway.rollups.start()
   const stopTimers = await startTimers(serving, watch)
   await serving.gateway.deliveries.start()
+  await serving.gateway.videos.start()
   const { MetricsExport } = await import('../../core/destinations/metrics-export.ts')
   const metricsExport = new MetricsExport(serving.gateway)
   const stopBatches = await startBatches(serving)
@@ -134,6 +135,7 @@ async function runServer(serving: Serving): Promise<void> {
   await Promise.all([stopBatches(), drain(serving, listeners)])
   await metricsExport.stop()
   await serving.gateway.deliveries.stop()
+  await serving.gateway.videos.stop()
   silence()
   stopTimers()
   await finish(serving)
@@ -283,6 +285,7 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
       consequence: 'running calls of theirs may not be charged; a copy is kept (holds.log.garbled)',
     })
   const recovered = await recoverCalls(gateway)
+  await gateway.videos.load()
   if (recovered > 0)
     log('warn', 'calls.recovered', {
       calls: recovered,

@@ -173,6 +173,18 @@ const SANDBOX: ModelConfig[] = [
     ],
   },
   {
+    id: 'sandbox/video',
+    name: 'Sandbox: Video',
+    description:
+      'A sandbox, not a model: it films a pattern that the words decide, needs no network and ' +
+      'costs nothing.',
+    context_length: 1_000_000,
+    output_modalities: ['video'],
+    endpoints: [
+      { provider: 'sandbox', model: 'video', data_policy: { training: false, retention_days: 0 } },
+    ],
+  },
+  {
     id: 'sandbox/transcribe',
     name: 'Sandbox: Transcribe',
     description:
@@ -515,6 +527,10 @@ export const listEmbeddingsModels = (world: CatalogWorld, query: EmbeddingsQuery
 /** Lists the models that output pictures, of those that can be called here or of all. */
 export const listDrawingModels = (world: CatalogWorld): Model[] =>
   filterListed(world, { output_modalities: 'image' }).filter(({ router }) => !router)
+
+/** Lists the models that make videos. */
+export const listVideoMakers = (world: CatalogWorld): Model[] =>
+  filterListed(world, { output_modalities: 'video' }).filter(({ router }) => !router)
 
 /** Counts the models that match the query, as `GET /models/count` shows it. */
 export function countModels(world: CatalogWorld, query: CountQuery = {}) {

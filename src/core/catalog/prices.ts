@@ -94,7 +94,7 @@ function mergeHighestPrices({ tiers: _, ...one }: Prices, { tiers: __, ...other 
 
 /**
  * Returns the sum of what one token read, one token written and one of each unit cost, in
- * atto-dollars. Endpoints are compared by it. Units that come beside others are left out. Every
+ * atto-dollars. Endpoints are compared by it. Units that come beside others, and variants of units, are left out. Every
  * plan needs it, so it is computed once for each price list.
  */
 export function sumPrices(prices: Prices): bigint {
@@ -108,7 +108,9 @@ export function sumPrices(prices: Prices): bigint {
 
 const SUMS = new WeakMap<Prices, bigint>()
 
-const COMPARED = UNIT_ROWS.filter(row => !row.isSupplementary).map(row => row.price)
+const COMPARED = UNIT_ROWS.filter(row => !row.isSupplementary && row.otherwise === undefined).map(
+  row => row.price,
+)
 
 /** Returns whether every price is zero. */
 export const isFree = ({ tiers = NO_TIERS, ...rates }: Prices): boolean =>

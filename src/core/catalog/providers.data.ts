@@ -132,6 +132,27 @@ export const PROVIDERS = {
     base_url: 'https://api.elevenlabs.io/v1',
     variables: named('ELEVENLABS', 'ELEVEN'),
   },
+  fal: {
+    name: 'fal',
+    protocol: 'fal',
+    base_url: 'https://queue.fal.run',
+    variables: { api_key: ['FAL_KEY', 'FAL_API_KEY'], base_url: ['FAL_BASE_URL'] },
+  },
+  runway: {
+    name: 'Runway',
+    protocol: 'runway',
+    base_url: 'https://api.dev.runwayml.com/v1',
+    variables: {
+      api_key: ['RUNWAYML_API_SECRET', 'RUNWAY_API_KEY'],
+      base_url: ['RUNWAYML_BASE_URL', 'RUNWAY_BASE_URL'],
+    },
+  },
+  luma: {
+    name: 'Luma',
+    protocol: 'luma',
+    base_url: 'https://api.lumalabs.ai/dream-machine/v1',
+    variables: named('LUMA', 'LUMAAI'),
+  },
   deepgram: {
     name: 'Deepgram',
     protocol: 'deepgram',
@@ -385,7 +406,12 @@ export const PROVIDERS = {
     name: 'OpenRouter',
     protocol: 'openai-chat',
     base_url: 'https://openrouter.ai/api/v1',
-    quirks: { reasoning: 'object', images: 'openrouter', speech: 'openrouter' },
+    quirks: {
+      reasoning: 'object',
+      images: 'openrouter',
+      speech: 'openrouter',
+      videos: 'openrouter',
+    },
     variables: named('OPENROUTER'),
   },
   nvidia: {

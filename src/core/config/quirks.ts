@@ -65,6 +65,10 @@ export const Quirks = Type.Object(
       'How speech and transcripts are asked for: as OpenAI’s servers are, speech in events that ' +
         'count tokens, samples as WAV files, by voice_id, as JSON with base64',
     ),
+    videos: choice(
+      ['compatible', 'openrouter'],
+      'How videos are asked for: as OpenAI’s servers are, or in the gateway’s own form',
+    ),
     web_search: Type.Boolean({ description: 'Searches the web itself, by web_search_options' }),
     renamed: Type.Record(Type.String(), Type.String(), {
       description: 'Parameters under other names',
@@ -95,6 +99,7 @@ export const NO_QUIRKS: Quirks = {
   most_stops: null,
   images: 'compatible',
   speech: 'compatible',
+  videos: 'compatible',
   web_search: false,
   renamed: {},
   dropped: [],

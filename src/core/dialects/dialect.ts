@@ -36,6 +36,8 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
    * fields contradict each other, and 404 for a preset that cannot be used.
    */
   toCall(world: DialectWorld, actor: Actor, body: Body, context: CallContext): Work[K]['call']
+  /** The status of its answers, where it is not 200. */
+  status?: 202
   /** The media types of its answers, where they are not JSON. */
   produces?: string[]
   /**

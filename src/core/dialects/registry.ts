@@ -9,6 +9,7 @@ import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
 import { speech } from './speech.ts'
 import { transcriptions } from './transcriptions.ts'
+import { videos } from './videos.ts'
 
 /** Every dialect. The server adds their routes in this order. */
 export const dialects: readonly Dialect[] = [
@@ -21,6 +22,7 @@ export const dialects: readonly Dialect[] = [
   images,
   speech,
   transcriptions,
+  videos,
 ]
 
 /** Every form of request that presets can be made from. */

@@ -38,7 +38,7 @@ export async function infer<K extends Kind>(
   const run = startRun(world, actor, kind, call)
   try {
     // Before the stages: one of them may fetch what the call refers to.
-    run.follow(signal)
+    if (!kinds[kind].beginsJob) run.follow(signal)
     if (run.policy.contentShare) startTranscript(world, run)
     const opening = runStages(world, world.stages.open, run)
     if (opening) await opening
@@ -150,6 +150,7 @@ export function startMetering<K extends Kind>(step: Step<K>) {
   const meter = kinds[run.kind].metering.startMeter(call)
   const { prices } = answer.endpoint
   step.meter = meter
+  if (kinds[run.kind].beginsJob) return answer
   // The estimated prompt with the price of a request, and what was delivered by a rule of thumb.
   step.spentSoFar = () =>
     estimatePromptNanos(run.kind, call, answer.endpoint) +

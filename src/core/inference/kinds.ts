@@ -18,6 +18,7 @@ import { rerank } from './kinds/rerank.ts'
 import { speech } from './kinds/speech.ts'
 import { text } from './kinds/text.ts'
 import { transcription } from './kinds/transcription.ts'
+import { video } from './kinds/video.ts'
 import type { MediaReference } from './media.ts'
 
 type Call<K extends Kind> = Work[K]['call']
@@ -35,6 +36,11 @@ export interface KindOfWork<K extends Kind> {
   matchesModalities(outputModalities: string[]): boolean
   /** Tells whether a caller can use the part. After the first one no other endpoint is tried. */
   isMeaningful(part: Part<K>): boolean
+  /**
+   * Whether an answer only begins the work, as a job at the provider: it outlives the call, and is
+   * charged when it is done. Nothing stops a call that may have begun one.
+   */
+  beginsJob: boolean
   /**
    * Checks what a provider sent before any of it is part of the answer, and fetches what it only
    * refers to. Throws `provider_unavailable` for what is none. Absent if protocols check all of it.
@@ -184,4 +190,5 @@ export const kinds: { [K in Kind]: KindOfWork<K> } = {
   image,
   speech,
   transcription,
+  video,
 }

@@ -21,15 +21,19 @@ export async function recoverCalls(world: InferenceWorld): Promise<number> {
 /** A call of a dead process: the steps that ran, of which the last is one of the call itself. */
 export type DeadCall = [...inner: HeldCall[], last: HeldCall]
 
-/** Lists the calls that are in the journal but not on record. */
+/**
+ * Lists the calls that are in the journal but not on record. Those whose jobs go on are not among
+ * them.
+ */
 export async function listDeadCalls({
   journal: { holds },
   store,
 }: InferenceWorld): Promise<DeadCall[]> {
   const byId = Map.groupBy(holds.listCalls(), ({ id }) => id)
+  const open = new Set((await store.videos.listOpen()).map(job => job.generation_id))
   const unrecorded = await Promise.all(
     [...byId].map(async ([id, steps]) =>
-      (await store.generations.byId(id)) ? [] : [sortSteps(steps)],
+      open.has(id) || (await store.generations.byId(id)) ? [] : [sortSteps(steps)],
     ),
   )
   return unrecorded.flat()

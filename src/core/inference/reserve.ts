@@ -99,7 +99,10 @@ function toHeldCall<K extends Kind>(
   const nanos = amounts.own ?? amounts.byok ?? 0n
   const first = plan?.endpoints[0]
   if (!first || (nanos === 0n && !amounts.byok)) return null
-  const spent = estimatePromptNanos(run.kind, getEffectiveCall(plan.models, call, first), first)
+  // What has only begun costs nothing if its end is never known.
+  const spent = kinds[run.kind].beginsJob
+    ? 0n
+    : estimatePromptNanos(run.kind, getEffectiveCall(plan.models, call, first), first)
   return buildHeldCall(run, payer, { step: number, byok: first.is_byok, nanos, spent }, first.model)
 }
 

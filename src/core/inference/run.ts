@@ -122,6 +122,8 @@ export class Run<K extends Kind = Kind> {
    * pending.
    */
   pendingStep: Promise<void> | null = null
+  /** Whether a job goes on with its work, and with the money that is set aside for it. */
+  isHandedOver = false
   /** Null until the run has ended. */
   ending: RunEnding | null = null
   /** Releases its rate limit permit. */

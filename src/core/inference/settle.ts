@@ -1,5 +1,4 @@
 import type { Endpoint } from '../catalog/models.ts'
-import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
 import { renderTime, toDayNumber } from '../kernel/clock.ts'
 import { getOwn } from '../kernel/json.ts'
@@ -45,9 +44,10 @@ import type { InferenceWorld } from './world.ts'
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
 export function settleLastStep<K extends Kind>(
   world: InferenceWorld,
-  { step, ending }: Run<K>,
+  run: Run<K>,
 ): void | Promise<void> {
-  if (step && ending && !step.receipt) return settleStep(world, step, ending)
+  const { step, ending } = run
+  if (step && ending && !step.receipt && !run.isHandedOver) return settleStep(world, step, ending)
 }
 
 /**
@@ -129,7 +129,7 @@ async function settleSentRequest<K extends Kind>(
   if (!meter.delivered) read(received)
   const counted = readCount(world, step, endpoint, meter)
   return outcome === 'ended' && counted
-    ? buildReceipt(counted, 'exact', endpoint, meter)
+    ? buildReceipt(counted, 'exact', getServedPrices(endpoint, meter))
     : estimateReceipt(world, endpoint, meter, counted)
 }
 
@@ -211,7 +211,7 @@ function computeReceipt(
   if (counted && !brokenOff)
     return isInsured(counted, meter, error)
       ? createFreeReceipt(counted, is_byok)
-      : buildReceipt(counted, 'exact', endpoint, meter)
+      : buildReceipt(counted, 'exact', getServedPrices(endpoint, meter))
   if (!meter.delivered && !isDeparture(error))
     return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
   return estimateReceipt(world, endpoint, meter, counted)
@@ -226,7 +226,7 @@ async function estimateReceipt(
   const family = getTokenizerFamily(endpoint)
   const estimated = await meter.estimate(texts => tokenizers.count(family, texts))
   const usage = counted ? takeLargerOutput(counted, estimated) : estimated
-  return buildReceipt(usage, 'estimated', endpoint, meter)
+  return buildReceipt(usage, 'estimated', getServedPrices(endpoint, meter))
 }
 
 // The insurance is against failing providers, not against one's own departure.
@@ -265,30 +265,36 @@ function readCount<K extends Kind>(
 const isEmptyCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
   delivered && finish?.reason !== 'content_filter' && hasNoWork(usage)
 
-// With their own credential callers pay their provider directly, and the gateway charges nothing
-// for it.
-function buildReceipt(
+/**
+ * Builds the receipt of a usage at an endpoint's prices. With their own credential callers pay their
+ * provider directly, and the gateway charges nothing for it.
+ */
+export function buildReceipt(
   usage: Usage,
   usageSource: Receipt['usageSource'],
-  endpoint: Endpoint,
-  { start: { service_tier } }: Pick<Meter<never>, 'start'>,
+  { prices, is_byok }: Pick<Endpoint, 'prices' | 'is_byok'>,
 ): Receipt {
-  const { is_byok } = endpoint
-  const { cost, cost_details } = computeCost(usage, getTierPrices(endpoint, service_tier))
+  const { cost, cost_details } = computeCost(usage, prices)
   return { usage, usageSource, cost: is_byok ? 0n : cost, cost_details, is_byok }
 }
 
 // A provider may serve at another tier than it was asked for, and charges for that one.
-function getTierPrices({ prices, tier_prices }: Endpoint, served: string | null): Prices | null {
-  if (tier_prices === null || served === null) return prices
-  return getOwn(tier_prices, served === 'standard' ? 'default' : served) ?? prices
+function getServedPrices(
+  { prices, tier_prices, is_byok }: Endpoint,
+  { start: { service_tier: served } }: Pick<Meter<never>, 'start'>,
+): Pick<Endpoint, 'prices' | 'is_byok'> {
+  if (tier_prices === null || served === null) return { prices, is_byok }
+  const name = served === 'standard' ? 'default' : served
+  return { prices: getOwn(tier_prices, name) ?? prices, is_byok }
 }
 
 /**
  * Charges the last step and records the call, once. Resolves when both are on disk; listeners are
- * notified then. Throws 503 if they could not be written in time.
+ * notified then. Nothing of a run that was handed over: its job is. Throws 503 if they could not be
+ * written in time.
  */
 export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
+  if (run.isHandedOver) return
   const settled = getSettlementTime(world)
   const charge = run.step ? chargeStep(world, run.step, settled) : null
   run.release()
@@ -330,7 +336,8 @@ interface Chargeable {
 /** The time of a charge, and its day. */
 type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
-function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
+/** Returns the time of a charge that is made now. */
+export function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
   const now = clock.now()
   return { day: toDayNumber(now), settled_at: renderTime(now) }
 }
@@ -365,14 +372,15 @@ function chargeStep(
 }
 
 /** Computes what the provider charges. Null if unknown. */
-const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
+export const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && sumCosts(cost_details)
 
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
   steps.findLast(({ answer }) => answer !== null)
 
-function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generation {
+/** Builds the record of a run. */
+export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generation {
   const { call, actor, ending, firstPartAt, replayed } = run
   const { error = null, endedAt = run.startedAt, cancelled = false } = ending ?? {}
   const step = findAnsweredStep(run)

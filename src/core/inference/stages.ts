@@ -10,6 +10,7 @@ import type { Run, Step } from './run.ts'
 import { runApproved } from './server-tool/approved.ts'
 import { offerTools } from './server-tool/offer.ts'
 import { recordRun, settleLastStep } from './settle.ts'
+import { handOver } from './videos/start.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** One stage of the life of a call, or of one of its steps. */
@@ -69,6 +70,8 @@ export const STAGES: Stages = {
     { name: 'attempt', run: attemptStep, sends: true },
   ],
   close: [
+    // The job that it has begun is stored and followed: 503.
+    { name: 'hand over', run: handOver },
     // What the last step cost.
     { name: 'settle', run: settleLastStep },
     // Charged and on record: always, and once.

@@ -18,6 +18,8 @@ import type { Plugin } from './plugin.ts'
 import type { ServerTool } from './server-tool.ts'
 import type { Stages } from './stages.ts'
 import type { Traffic } from './traffic.ts'
+import type { VideoJobs } from './videos/poller.ts'
+import type { VideoStore } from './videos/store.ts'
 
 /** What survives the process in addition to the store. */
 export interface Journal {
@@ -44,11 +46,14 @@ export interface InferenceWorld
       generations: GenerationStore
       ledger: LedgerStore
       seals: SealStore
+      videos: VideoStore
     }
   memory: PolicyWorld['memory'] & DestinationWorld['memory']
   secrets: PolicyWorld['secrets'] &
     DestinationWorld['secrets'] & { mac: Mac; contentSeal: () => Seal }
   traffic: Traffic
+  /** Follows the jobs of videos. */
+  videos: VideoJobs
   journal: Journal
   recorder: Recorder
   /** The bytes of files. */

@@ -9,6 +9,7 @@ export const DIALECTS = [
   'images',
   'speech',
   'transcriptions',
+  'videos',
 ] as const
 
 export type DialectName = (typeof DIALECTS)[number]

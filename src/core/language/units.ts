@@ -11,6 +11,8 @@ export interface UnitRow {
   side: 'input' | 'output'
   /** Counts per unit: 1000 if providers measure fractions, because only integers are counted. */
   partsPerUnit: 1 | 1000
+  /** The price that applies where it has none of its own: it is a variant of another unit. */
+  otherwise?: string
   /** The highest price in USD. A higher one is a mistake: a price per thousand or per million. */
   maxPrice: number
   /** Whether it only accompanies tokens or another unit and is never the work by itself. */
@@ -69,6 +71,21 @@ export const UNITS = {
     price: 'per_second',
     description: 'second of output audio or video',
   },
+  second_1080p: {
+    ...OUTPUT,
+    ...MEASURED,
+    price: 'per_second_1080p',
+    otherwise: 'per_second',
+    description: 'second of video of more than 800 lines; same as per_second when absent',
+  },
+  second_4k: {
+    ...OUTPUT,
+    ...MEASURED,
+    price: 'per_second_4k',
+    otherwise: 'per_second',
+    description: 'second of video of more than 1,200 lines; same as per_second when absent',
+  },
+  video: { ...OUTPUT, price: 'per_video', maxPrice: 100, description: 'video' },
 } as const satisfies Record<string, UnitRow>
 
 export type Unit = keyof typeof UNITS

@@ -1,6 +1,6 @@
 import { type Prices, pickPrices } from '../catalog/prices.ts'
 import { multiplyPrice, roundToNanos } from '../kernel/money.ts'
-import { UNITS, type Unit, type UnitRow, type Units } from '../language/units.ts'
+import { UNITS, type Unit, type UnitPrice, type UnitRow, type Units } from '../language/units.ts'
 import { countInputTokens, type Receipt, type Usage } from '../language/usage.ts'
 
 export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
@@ -10,7 +10,8 @@ export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
  * the endpoint has no price: an unknown cost is not a cost of zero.
  *
  * A class without a price of its own costs what its parent does: cached and audio input like the
- * prompt; reasoning, audio and images like the completion. A unit without a price costs nothing.
+ * prompt; reasoning, audio and images like the completion. A unit without a price costs what its
+ * parent does, or nothing.
  * The price of a request and units of input are part of the prompt's cost, units of output of the
  * completion's. Where the provider charges for other token counts than it reports, the charged
  * counts apply.
@@ -52,9 +53,14 @@ export function priceUnits(units: Units = NO_UNITS, prices: Prices, side?: UnitS
     const unit = name as Unit
     const row = UNITS[unit]
     if (side && side !== row.side) continue
-    sum += multiplyPrice(units[unit] ?? 0, prices[row.price] ?? 0n)
+    sum += multiplyPrice(units[unit] ?? 0, getUnitPrice(row, prices))
   }
   return sum
+}
+
+function getUnitPrice({ price, otherwise }: UnitRow, prices: Prices): bigint {
+  const own = prices[price as UnitPrice]
+  return own ?? (otherwise === undefined ? 0n : (prices[otherwise as UnitPrice] ?? 0n))
 }
 
 const NO_UNITS: Units = {}

@@ -11,6 +11,8 @@ import type { Kind, Work } from '../language/work.ts'
  */
 export interface UpstreamRequest {
   path: string
+  /** POST by default. Others have no body. */
+  method?: 'GET' | 'DELETE'
   headers?: Record<string, string>
   body: Record<string, unknown>
   /**
@@ -66,6 +68,43 @@ export type Media = 'image' | 'audio' | 'video' | 'file'
  */
 export type Framing = 'sse' | 'aws-event-stream'
 
+/** A job at a provider, as later requests name it. */
+export interface UpstreamJob {
+  /** The provider's own id of it. */
+  upstream_id: string
+  upstreamModel: string
+}
+
+/** How a job is doing. */
+export interface JobState {
+  status: 'pending' | 'in_progress' | 'completed' | 'failed' | 'cancelled'
+  /** Why it failed, in the provider's words; null if it did not, or if they are not known. */
+  error: string | null
+  /**
+   * Where its results are, in order: paths at the provider, URLs elsewhere, or `inline:` and a
+   * number for one that is in the answer itself.
+   */
+  outputs: string[]
+  /** The seconds that were made, if the provider tells. */
+  seconds: number | null
+}
+
+/** How the jobs of a protocol are asked about. */
+export interface JobProtocol {
+  /** Returns the request that asks how a job is doing. */
+  buildPoll(job: UpstreamJob): UpstreamRequest
+  /** Returns how it is doing. Throws `provider_unavailable` for what is no answer to that. */
+  readState(body: unknown, job: UpstreamJob): JobState
+  /** Returns the request for the results of a completed job, where `readState` has none. */
+  buildResult?(job: UpstreamJob): UpstreamRequest
+  /** Returns the state of a completed job by the answer to that request. */
+  readResult?(status: number, body: unknown): JobState
+  /** Returns the request that ends a job; absent if none does. */
+  buildCancel?(job: UpstreamJob): UpstreamRequest
+  /** Returns a result that is in the answer itself, in base64; undefined if it is not there. */
+  readInline?(body: unknown, index: number): string | undefined
+}
+
 /** The wire format of one provider family. It only translates: no clock, no network, no secrets. */
 export interface Protocol<K extends Kind> {
   framing: Framing
@@ -101,6 +140,8 @@ export interface Protocol<K extends Kind> {
    * gets a frame for each read. Absent if no answer is one.
    */
   createByteReader?(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
+  /** How the job is followed that an answer only begins. Absent for work that is done at once. */
+  job?: JobProtocol
   /**
    * Returns the error that our caller gets for an upstream failure. `header` reads one response
    * header by its lower-case name.

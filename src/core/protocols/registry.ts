@@ -28,6 +28,11 @@ import { deepgramTranscription } from './transcription/deepgram.ts'
 import { elevenlabsTranscription } from './transcription/elevenlabs.ts'
 import { geminiTranscription } from './transcription/gemini.ts'
 import { openaiTranscription } from './transcription/openai.ts'
+import { falVideos } from './videos/fal.ts'
+import { geminiVideos } from './videos/gemini.ts'
+import { lumaVideos } from './videos/luma.ts'
+import { openaiVideos } from './videos/openai.ts'
+import { runwayVideos } from './videos/runway.ts'
 
 /** Every protocol, by the kind of work it does. */
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
@@ -85,6 +90,14 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     elevenlabs: elevenlabsTranscription,
     deepgram: deepgramTranscription,
     sandbox: openaiTranscription,
+  },
+  video: {
+    'openai-chat': openaiVideos,
+    gemini: geminiVideos,
+    fal: falVideos,
+    runway: runwayVideos,
+    luma: lumaVideos,
+    sandbox: openaiVideos,
   },
 }
 

@@ -17,6 +17,19 @@ declare module '../events.ts' {
   }
 }
 
+/** How the job of a call has ended. */
+export interface EndedJob {
+  id: string
+  status: 'completed' | 'failed' | 'cancelled' | 'expired'
+  /** Why there is no result; null if there is one. */
+  error: string | null
+  /** Where its results are; a JSON list. */
+  outputs: string
+  /** Nano-dollars. */
+  cost: bigint | null
+  ended_at: string
+}
+
 /** What is written of a call in one transaction. */
 export interface RecorderEntry {
   /** The call, if it is finished; null for a step of one that goes on. */
@@ -27,6 +40,8 @@ export interface RecorderEntry {
   outbox?: OutboxMessage[]
   /** What was asked and answered, where that is kept. It requires a generation. */
   transcript?: StoredTranscript
+  /** The job that the call has begun and that has ended with it. It requires a generation. */
+  job?: EndedJob
 }
 
 /** Writes finished calls, and settled steps of running ones, in batches. */

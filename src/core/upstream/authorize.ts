@@ -32,6 +32,7 @@ export function authorize(
     return { ...buildRequest(provider, request, ''), value: body, attached: attachment.source }
   if (attachment) return add(writeAttached(request, attachment))
   if (request.files && !isSandbox) return add(writeForm(request, request.files))
+  if (request.method) return add('')
   if (!isLargeJson(body)) return add(JSON.stringify(body))
   // The sandbox reads the value itself: written and read again it would be there three times.
   if (isSandbox) return { ...buildRequest(provider, request, ''), value: body }
@@ -73,6 +74,8 @@ function addCredential(
       return api_key ? addHeader(outgoing, auth, api_key.reveal()) : outgoing
     case 'token':
       return api_key ? addHeader(outgoing, 'authorization', `Token ${api_key.reveal()}`) : outgoing
+    case 'key':
+      return api_key ? addHeader(outgoing, 'authorization', `Key ${api_key.reveal()}`) : outgoing
     case 'sigv4':
       return aws ? signRequest(outgoing, aws, world.clock.now()) : outgoing
     case 'google-service-account':
@@ -98,7 +101,8 @@ function buildRequest(
   }
   if (request.headers) Object.assign(headers, request.headers)
   for (const name in provider.headers) headers[name] = provider.headers[name] ?? ''
-  return { url: provider.base_url + request.path, headers, body }
+  const { method } = request
+  return { ...(method ? { method } : {}), url: provider.base_url + request.path, headers, body }
 }
 
 function addHeader(outgoing: OutgoingRequest, name: string, value: string): OutgoingRequest {

@@ -7,6 +7,7 @@ import { answerEmbeddings, findEmbeddingsRefusal } from './sandbox/embeddings.ts
 import { answerPictures, findPictureRefusal } from './sandbox/images.ts'
 import { answerSpeech } from './sandbox/speech.ts'
 import { answerTranscription } from './sandbox/transcription.ts'
+import { answerVideos, isAboutVideos } from './sandbox/videos.ts'
 
 /** The parameter `sandbox` of a request: how the sandbox is to behave. */
 interface SandboxOptions {
@@ -23,7 +24,7 @@ interface SandboxOptions {
  * message. It streams word by word, calls a tool when `tool_choice` or the message names one, fills
  * a given schema, and fails on request: `{"sandbox": {"fail": 503}}`. The same request always gets
  * the same answer. At `/embeddings` it returns vectors, and at `/images/generations` it draws, and at
- * `/audio/speech` it hums. What costs nothing must not take much either: a reply has at most `LONGEST_REPLY` characters, and
+ * `/audio/speech` it hums. At `/videos` it films. What costs nothing must not take much either: a reply has at most `LONGEST_REPLY` characters, and
  * vectors and pictures have bounds too.
  */
 export async function askSandbox(
@@ -42,6 +43,7 @@ export async function askSandbox(
     )
   if (path === '/embeddings') return answerWithVectors(body)
   if (path === '/images/generations') return answerWithPictures(body)
+  if (isAboutVideos(path)) return answerVideos(path, body)
   if (path === '/audio/speech') return answerSpeech(body)
   if (path === '/audio/transcriptions' && attached) return answerTranscription(body, attached)
   const reply = composeReply(body)

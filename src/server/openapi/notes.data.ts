@@ -17,6 +17,7 @@ const CONTAINER_FILE = {
   file_id: 'cfile_b3V0L3JlcG9ydC5jc3Y',
 }
 const BATCH_ID = 'batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'
+const JOB_ID = 'job-0123456789abcdef0123456789abcdef'
 const FILE_ID = 'or_file_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'
 const USER_ID = 'user_2dHFtVWx2n56w6HkM0000000000'
 const KEYS = { key_hashes: [HASH] }
@@ -99,6 +100,25 @@ export const NOTES: Record<string, OperationNote> = {
       'that its bytes have. With `stream`, providers that draw step by step send previews as ' +
       'events; the others answer with one JSON value all the same.',
     body: { model: 'sandbox/image', prompt: 'A red bicycle' },
+  },
+  createVideos: {
+    description:
+      'Begins to make a video from a prompt or pictures. The answer is a job: ask about it at ' +
+      '`polling_url` until it is `completed`. It is charged then, and only then.',
+    body: { model: 'sandbox/video', prompt: 'A red bicycle in the rain', duration: 4 },
+  },
+  getVideos: {
+    description: 'Tells how a job is coming along, and where its videos are once it is done.',
+    examples: { jobId: JOB_ID },
+  },
+  listVideosContent: {
+    description:
+      'Downloads a video of a job that is done, as its provider sends it. `index` counts from 0. ' +
+      'Providers keep videos for hours or days; after that it is gone (410).',
+    examples: { jobId: JOB_ID, index: 0 },
+  },
+  listVideosModels: {
+    description: 'Lists the models that make videos, with what each of them can be asked for.',
   },
   getModels: {
     description: 'Lists models with their prices, limits and abilities. Every filter narrows it.',
@@ -560,6 +580,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Responses', description: 'Conversations in the format of OpenAI’s Responses API' },
   { name: 'Embeddings', description: 'Vectors of texts' },
   { name: 'Images', description: 'Pictures that models draw' },
+  { name: 'Videos', description: 'Jobs that make videos' },
   { name: 'TTS', description: 'Texts that models read aloud' },
   { name: 'STT', description: 'Recordings that models write down' },
   { name: 'Rerank', description: 'Documents by their relevance' },

@@ -107,7 +107,8 @@ const METADATA_HEADER = { 'X-Gateway-Metadata': ['disabled', 'enabled'] }
 const describeDialect = ({ operation, body, errorFormat, ...dialect }: Dialect): Operation => ({
   ...operation,
   body,
-  statuses: STATUSES,
+  // A dry run is answered with 200, whatever the dialect.
+  statuses: dialect.status ? [dialect.status, ...STATUSES] : STATUSES,
   other: {
     name: 'Explanation',
     schema: Explanation,
@@ -171,7 +172,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     }
     const whole = await dialect.collectResponse(await answer, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
-    return Response.json(whole, { headers })
+    return Response.json(whole, { headers, status: dialect.status ?? 200 })
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))

@@ -11,7 +11,7 @@ const endpoints = models.flatMap(model =>
   model.endpoints.map(endpoint => ({ id: model.id, ...endpoint })),
 )
 
-const KINDS = ['text', 'image', 'audio', 'embeddings', 'rerank', 'speech', 'transcription']
+const KINDS = ['text', 'image', 'audio', 'embeddings', 'rerank', 'speech', 'transcription', 'video']
 const INPUTS = ['text', 'image', 'file', 'audio', 'video']
 const QUANTIZATIONS = [
   'int4',

@@ -453,11 +453,12 @@ describe('listing models', () => {
   test('that can be called returns those of configured providers, at their prices', () => {
     const { data } = listCallableModels(gateway, { output_modalities: 'all' })
     const names = data.map(model => model.id)
-    expect(names.slice(0, 9)).toEqual([
+    expect(names.slice(0, 10)).toEqual([
       'sandbox/echo',
       'sandbox/embed',
       'sandbox/image',
       'sandbox/speech',
+      'sandbox/video',
       'sandbox/transcribe',
       'acme/cheap',
       'acme/free',

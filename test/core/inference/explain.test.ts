@@ -394,6 +394,7 @@ describe('the asker', () => {
       '/audio/transcriptions': { model: 'sandbox/transcribe', input_audio: INPUT_AUDIO },
       '/audio/speech': { model: 'sandbox/speech', input: 'Hi' },
       '/images': { model: 'sandbox/image', prompt: 'Hi' },
+      '/videos': { model: 'sandbox/video', prompt: 'Hi' },
     }
     for (const [path, body] of Object.entries(bodies)) {
       const { status, json } = await ask('POST', path, { body: { ...body, debug } })

@@ -7,6 +7,7 @@ import { sample as rerank } from '../../suites/kind/rerank.ts'
 import { sample as speech } from '../../suites/kind/speech.ts'
 import { sample as text } from '../../suites/kind/text.ts'
 import { sample as transcription } from '../../suites/kind/transcription.ts'
+import { sample as video } from '../../suites/kind/video.ts'
 import { type KindSample, testKind } from '../../suites/kind.ts'
 
 const SAMPLES: { [K in Kind]: KindSample<K> } = {
@@ -16,6 +17,7 @@ const SAMPLES: { [K in Kind]: KindSample<K> } = {
   image,
   speech,
   transcription,
+  video,
 }
 
 const names = Object.keys(kinds) as Kind[]
@@ -30,7 +32,7 @@ test('every kind has its own word on the record and for people', () => {
 })
 
 test('a model does the work of its output, and of no other kind', () => {
-  const modalities = ['text', 'embeddings', 'rerank', 'image', 'speech', 'transcription']
+  const modalities = ['text', 'embeddings', 'rerank', 'image', 'speech', 'transcription', 'video']
   const does = modalities.map(modality =>
     names.filter(name => kinds[name].matchesModalities([modality])),
   )
@@ -42,5 +44,6 @@ test('a model does the work of its output, and of no other kind', () => {
     ['text', 'image'],
     ['speech'],
     ['transcription'],
+    ['video'],
   ])
 })

@@ -21,6 +21,9 @@ for (const [name, protocol] of Object.entries(protocols.speech))
 for (const [name, protocol] of Object.entries(protocols.transcription))
   testProtocol('transcription', name, protocol, SAMPLES.transcription[name])
 
+for (const [name, protocol] of Object.entries(protocols.video))
+  testProtocol('video', name, protocol, SAMPLES.video[name])
+
 test('every kind of work has protocols, and each is named once', () => {
   const names = Object.values(protocols).map(byName => Object.keys(byName))
   expect(names.every(list => list.length > 0)).toBe(true)

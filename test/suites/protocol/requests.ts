@@ -14,6 +14,7 @@ import {
   buildSpeechCall,
   buildTextCall,
   buildTranscriptionCall,
+  buildVideoCall,
 } from '../../support/call.ts'
 import { freezeDeep } from '../../support/freeze.ts'
 
@@ -55,11 +56,12 @@ const FULL_CALLS: { [K in Kind]: (more?: Partial<CallBase & Extra>) => Work[K]['
   image: ({ extra: _, ...more } = { extra: {} }) => buildImageCall(more),
   speech: ({ extra: _, ...more } = { extra: {} }) => buildSpeechCall(more),
   transcription: ({ extra: _, ...more } = { extra: {} }) => buildTranscriptionCall(more),
+  video: ({ extra: _, ...more } = { extra: {} }) => buildVideoCall(more),
 }
 
 type Extra = Pick<TextCall, 'extra'>
 
-const REFUSES_UNKNOWN = new Set<Kind>(['image', 'speech', 'transcription'])
+const REFUSES_UNKNOWN = new Set<Kind>(['image', 'speech', 'transcription', 'video'])
 
 const PARAMS: Params = {
   temperature: 2,

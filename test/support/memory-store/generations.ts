@@ -57,6 +57,8 @@ function evict(memory: Memory, call: Generation): void {
   memory.evicted.insert(call.id, call)
   memory.generations.remove(call.id)
   memory.transcripts.remove(call.id)
+  for (const { id } of memory.videos.all(job => job.generation_id === call.id))
+    memory.videos.remove(id)
   for (const one of memory.feedback.all(({ generation_id }) => generation_id === call.id))
     memory.feedback.remove(nameFeedback(one))
 }
@@ -69,6 +71,7 @@ function record(memory: Memory, entry: RecorderEntry): void {
   if (charge && (charge.nanos !== 0n || generation === null)) addRow(memory, charge)
   if (charge && charge.nanos !== 0n) addSpend(memory, charge)
   addMessages(memory, entry)
+  if (entry.job) memory.videos.update(entry.job.id, { ...entry.job, details: '' })
   if (entry.transcript) memory.transcripts.insert(entry.transcript.generation_id, entry.transcript)
 }
 

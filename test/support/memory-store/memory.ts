@@ -20,6 +20,7 @@ import type { ScimToken } from '../../../src/core/identity/scim/tokens.ts'
 import type { ScimUser } from '../../../src/core/identity/scim/users/store.ts'
 import type { SignIn } from '../../../src/core/identity/sign-ins.ts'
 import type { Workspace } from '../../../src/core/identity/workspaces/store.ts'
+import type { VideoJob } from '../../../src/core/inference/videos/store.ts'
 import { yieldToEventLoop } from '../../../src/core/kernel/clock.ts'
 import type { LedgerRow } from '../../../src/core/ledger/chain.ts'
 import type { Credit } from '../../../src/core/ledger/credits.ts'
@@ -85,6 +86,7 @@ export class Memory {
   readonly refusals = new Table<StoredRefusal>()
   /** By their identity. */
   readonly apps = new Table<App>()
+  readonly videos = new Table<VideoJob>()
   readonly counters = new Table<{ value: number }>()
 
   /** The number of transactions that have changed anything. */

@@ -21,5 +21,6 @@ export const CALLS: Record<string, RequestBuilder> = {
     input_audio: INPUT_AUDIO,
   }),
   createAudioSpeech: buildCall({ model: 'sandbox/speech', input: 'Hi' }),
+  createVideos: buildCall({ model: 'sandbox/video', prompt: 'Hi' }),
   createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
 }

@@ -20,6 +20,7 @@ import {
   makeWorkspace,
   type RequestBuilder,
 } from '../operations.ts'
+import { buildVideoJob } from '../video-job.ts'
 
 const GENERATION = 'gen-1772600767-00000000000000000077'
 
@@ -54,6 +55,21 @@ export async function makePreset(gateway: Gateway, actor: Actor, slug = 'brief')
 const requestFile: RequestBuilder = async (gateway, actor) => ({
   params: { file_id: (await makeFile(gateway, actor)).id },
 })
+
+/** Creates a job of the sandbox that is done. */
+const requestVideo: RequestBuilder = async (gateway, { workspace_id, user_id }) => {
+  const job = buildVideoJob({
+    id: `job-${gateway.ids.secret().slice(-32)}`,
+    generation_id: gateway.ids.generation(gateway.clock.now()),
+    workspace_id,
+    user_id,
+    status: 'completed',
+    ended_at: gateway.clock.now().toISOString(),
+    outputs: '["/videos/sandbox-4-1/content"]',
+  })
+  await gateway.store.videos.insert(job)
+  return { params: { jobId: job.id } }
+}
 
 const requestContainerFile: RequestBuilder = async (gateway, { workspace_id }) => ({
   params: await makeContainerFile(gateway, workspace_id),
@@ -105,6 +121,9 @@ export const READINGS: Record<string, RequestBuilder> = {
   listModelsCount: requestNothing,
   listEmbeddingsModels: requestNothing,
   listImageModels: requestNothing,
+  listVideosModels: requestNothing,
+  getVideos: requestVideo,
+  listVideosContent: requestVideo,
   listImageModelEndpoints: async () => ({ params: { author: 'sandbox', slug: 'image' } }),
   listEndpointsZdr: requestNothing,
   getModel: requestModel,

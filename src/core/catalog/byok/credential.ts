@@ -56,6 +56,7 @@ const HEADER_AUTHS: Auth[] = [
   'x-goog-api-key',
   'xi-api-key',
   'token',
+  'key',
 ]
 
 const isHeaderAuth = (auth: Auth | undefined): auth is Auth =>

@@ -28,6 +28,7 @@ export interface KindDefinition<K extends Kind> {
   readApiType?: KindOfWork<K>['readApiType']
   matchesModalities?: KindOfWork<K>['matchesModalities']
   isMeaningful?: IsMeaningful<K>
+  beginsJob?: boolean
   admitParts?: NonNullable<KindOfWork<K>['admitParts']>
   costing?: Partial<Costing<K>>
   metering?: Partial<Metering<K>>
@@ -53,6 +54,7 @@ export function defineKind<K extends Kind>(definition: KindDefinition<K>): KindO
     outputName,
     matchesModalities,
     isMeaningful,
+    beginsJob: definition.beginsJob ?? false,
     ...(definition.admitParts ? { admitParts: definition.admitParts } : {}),
     understanding: buildUnderstanding(definition),
     costing: buildCosting(definition),

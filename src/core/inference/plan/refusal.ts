@@ -13,10 +13,12 @@ import type { Rule } from '../../policy/rules.ts'
 import { listUnsupportedParameters } from '../../protocols/images/capabilities.ts'
 import { listUnsupportedSpeech } from '../../protocols/speech/capabilities.ts'
 import { listUnsupportedTranscription } from '../../protocols/transcription/capabilities.ts'
+import { listUnsupportedVideo } from '../../protocols/videos/capabilities.ts'
 import { IMAGE_PARAMETERS } from '../kinds/image.ts'
 import { SPEECH_PARAMETERS } from '../kinds/speech.ts'
 import { getLeastPrompt } from '../kinds/text/understanding.ts'
 import { TRANSCRIPTION_PARAMETERS } from '../kinds/transcription.ts'
+import { VIDEO_PARAMETERS } from '../kinds/video.ts'
 import { kinds } from '../kinds.ts'
 import { BYOK_ONLY, NOT_CONFIGURED, SERVICE_TIER, WRONG_ENDPOINT } from './constraints.ts'
 import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
@@ -105,6 +107,7 @@ export const SENTENCES: Record<string, string> = {
   [IMAGE_PARAMETERS]: 'no provider of it draws with what is asked for',
   [SPEECH_PARAMETERS]: 'no provider of it speaks with what is asked for',
   [TRANSCRIPTION_PARAMETERS]: 'no provider of it transcribes as is asked for',
+  [VIDEO_PARAMETERS]: 'no provider of it makes a video with what is asked for',
   [INPUT_MODALITIES]: 'what the prompt contains is not accepted as input',
 }
 
@@ -156,7 +159,12 @@ function renderDetail<K extends Kind>(
   return ` (${[...new Set(refused)].join(', ')})`
 }
 
-const PARAMETER_WORDS = [IMAGE_PARAMETERS, SPEECH_PARAMETERS, TRANSCRIPTION_PARAMETERS]
+const PARAMETER_WORDS = [
+  IMAGE_PARAMETERS,
+  SPEECH_PARAMETERS,
+  TRANSCRIPTION_PARAMETERS,
+  VIDEO_PARAMETERS,
+]
 
 function renderParameters(call: Work[Kind]['call'], dropped: DroppedEndpoint[]): string {
   const names = dropped.flatMap(({ endpoint }) => listUnsupported(call, endpoint))
@@ -166,6 +174,7 @@ function renderParameters(call: Work[Kind]['call'], dropped: DroppedEndpoint[]):
 function listUnsupported(call: Work[Kind]['call'], endpoint: Endpoint): string[] {
   if (call.kind === 'image') return listUnsupportedParameters(call, endpoint)
   if (call.kind === 'speech') return listUnsupportedSpeech(call, endpoint)
+  if (call.kind === 'video') return listUnsupportedVideo(call, endpoint)
   return call.kind === 'transcription' ? listUnsupportedTranscription(call, endpoint) : []
 }
 

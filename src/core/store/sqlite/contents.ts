@@ -48,6 +48,7 @@ import idempotency from './migrations/024-idempotency.sql' with { type: 'text' }
 import destinations from './migrations/025-destinations.sql' with { type: 'text' }
 import containers from './migrations/026-containers.sql' with { type: 'text' }
 import batches from './migrations/027-batches.sql' with { type: 'text' }
+import videos from './migrations/028-videos.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -57,6 +58,7 @@ import { createSealStore, type Sealing } from './seals.ts'
 import { createSignInStore } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
 import { createTranscriptStore } from './transcripts.ts'
+import { createVideoStore } from './videos.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
 
@@ -101,6 +103,7 @@ export const openStores = (
   rollups: createRollupStore(db, fresh),
   destinations: createDestinationStore(kysely, write),
   deliveries: createDeliveryStore(kysely, write),
+  videos: createVideoStore(kysely, write),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 
@@ -136,4 +139,5 @@ export const MIGRATIONS: string[] = [
   destinations,
   containers,
   batches,
+  videos,
 ]

@@ -21,6 +21,7 @@ import { createLedgerWriter } from './ledger.ts'
 import { createOutboxWriter } from './outbox.ts'
 import type { Tables } from './tables.ts'
 import { createTranscriptWriter } from './transcripts.ts'
+import { createVideoWriter } from './videos.ts'
 
 /** The value of every column. Booleans, lists and objects are converted, as SQL lacks them. */
 const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value } = {
@@ -153,6 +154,7 @@ function createRecorder(db: Database, mac: Mac) {
   const ledgerWriter = createLedgerWriter(db, mac)
   const writeOutbox = createOutboxWriter(db)
   const writeTranscript = createTranscriptWriter(db)
+  const endVideo = createVideoWriter(db)
   const findGeneration = db.query('select 1 from generations where id = ?')
   return db.transaction((batch: RecorderEntry[]) => {
     for (const { generation: finished, charge } of batch)
@@ -170,6 +172,7 @@ function createRecorder(db: Database, mac: Mac) {
         charges.push(toChargeRow(entry.charge, entry.generation === null))
       if (entry.outbox) writeOutbox(entry)
       if (entry.transcript) writeTranscript(entry.transcript)
+      if (entry.job) endVideo(entry.job)
     }
     if (charges.length > 0) ledgerWriter.append(charges)
     for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)

@@ -18,6 +18,7 @@ import type { ScimToken } from '../../identity/scim/tokens.ts'
 import type { ScimUser } from '../../identity/scim/users/store.ts'
 import type { SignIn } from '../../identity/sign-ins.ts'
 import type { Workspace } from '../../identity/workspaces/store.ts'
+import type { VideoJob } from '../../inference/videos/store.ts'
 import type { LedgerRow } from '../../ledger/chain.ts'
 import type { Credit } from '../../ledger/credits.ts'
 import type { DaySpend } from '../../ledger/ledger.ts'
@@ -88,6 +89,7 @@ export interface Tables {
   feedback: Columns<Feedback>
   evicted_days: { day: string; calls: number; charged: string }
   evictions: Columns<EvictionCount>
+  videos: Columns<VideoJob>
   outbox: Columns<OutboxRow> & { sequence: Generated<number> }
   destinations: DestinationTable
   deliveries: { destination_id: string; sequence: number; bytes: number }

@@ -57,7 +57,7 @@ function readSize(size: unknown): Size {
 const FIELD = 32
 
 /** Draws fields in two colours as a PNG (RFC 2083): one bit a pixel, with a palette. */
-function drawPattern({ width, height }: Size, hash: number): Buffer {
+export function drawPattern({ width, height }: Size, hash: number): Buffer {
   const row = Math.ceil(width / 8)
   const pixels = Buffer.alloc((row + 1) * height)
   for (let y = 0; y < height; y++)

@@ -19,6 +19,7 @@ export function createEvictor(db: Database) {
   const removals = [
     'transcripts where generation_id',
     'feedback where generation_id',
+    'videos where generation_id',
     'generations where id',
   ].map(target => db.query(`delete from ${target} in (select value from json_each(?))`))
   const count = createEvictionCounter(db)

@@ -1,0 +1,69 @@
+import { type Static, Type } from '@sinclair/typebox'
+import {
+  closed,
+  list,
+  oneOf,
+  open,
+  optional,
+  SomeContent,
+  SomeName,
+} from '../../kernel/schema-builders.ts'
+import { FRAME_TYPES, VIDEO_RATIOS, type VideoResolution } from '../../language/video.ts'
+import { routingFields } from '../routing.ts'
+import { dryRunFields } from '../schema.ts'
+
+/**
+ * The video request (wire reference B.3). Fields that are not named here are refused: one that a
+ * provider reads may change what is charged.
+ */
+
+const RESOLUTIONS = [
+  ...['480p', '720p', '768p', '1080p', '1K', '2K', '4K'],
+] as const satisfies VideoResolution[]
+
+const Url = Type.Object({ url: SomeContent }, open)
+
+const Frame = Type.Object(
+  { type: Type.Literal('image_url'), image_url: Url, frame_type: oneOf(...FRAME_TYPES) },
+  open,
+)
+
+const Reference = Type.Union([
+  Type.Object({ type: Type.Literal('image_url'), image_url: Url }, open),
+  Type.Object({ type: Type.Literal('audio_url'), audio_url: Url }, open),
+  Type.Object({ type: Type.Literal('video_url'), video_url: Url }, open),
+])
+const MAX_REFERENCES = 16
+
+/** The longest video in seconds, the longest prompt in characters. */
+const LONGEST = 600
+const LONGEST_PROMPT = 100_000
+
+const { user, session_id, trace, provider } = routingFields
+
+/** The body of `POST /videos`. */
+export const VideosRequest = Type.Object(
+  {
+    model: SomeName,
+    prompt: optional(Type.String({ maxLength: LONGEST_PROMPT })),
+    aspect_ratio: optional(oneOf(...VIDEO_RATIOS)),
+    creativity: optional(Type.Integer({ minimum: -100, maximum: 100 })),
+    duration: optional(Type.Integer({ minimum: 1, maximum: LONGEST })),
+    frame_images: optional(list(Frame, { maxItems: FRAME_TYPES.length })),
+    generate_audio: optional(Type.Boolean()),
+    input_references: optional(list(Reference, { maxItems: MAX_REFERENCES })),
+    resolution: optional(oneOf(...RESOLUTIONS)),
+    seed: optional(
+      Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+    ),
+    size: optional(Type.String({ pattern: '^[1-9]\\d{1,4}x[1-9]\\d{1,4}$', maxLength: 11 })),
+    upscale_factor: optional(Type.Number({ exclusiveMinimum: 0, maximum: 16 })),
+    provider,
+    user,
+    session_id,
+    trace,
+    debug: optional(Type.Object(dryRunFields, open)),
+  },
+  closed,
+)
+export type VideosRequest = Static<typeof VideosRequest>

@@ -1,0 +1,119 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { unavailable } from '../../errors.ts'
+import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
+import type { VideoCall } from '../../language/video.ts'
+import type { Kind } from '../../language/work.ts'
+import { pickSeconds } from '../../protocols/videos.ts'
+import type { Run, Step } from '../run.ts'
+import { forgetEntries } from '../settle/entries.ts'
+import { renderTranscript } from '../settle/transcript.ts'
+import { getSettlementTime, recordRun, toGeneration } from '../settle.ts'
+import { buildMessages } from '../telling.ts'
+import type { InferenceWorld } from '../world.ts'
+import { renderDetails } from './details.ts'
+import type { VideoJob } from './store.ts'
+
+/** A run whose answer has begun a job: it is charged when that is done. */
+interface JobRun {
+  run: Run<'video'>
+  step: Step<'video'>
+  endpoint: Endpoint
+  upstream_id: string
+}
+
+/**
+ * Hands a run over to the job that its answer has begun: the job is stored, keeps the money that is
+ * set aside, and is followed until it ends. Does nothing to other runs. If it cannot be stored, the
+ * call is recorded as failed and costs nothing. Throws 503 then.
+ */
+export function handOver<K extends Kind>(world: InferenceWorld, run: Run<K>): void | Promise<void> {
+  const begun = findJob(run as unknown as Run)
+  if (begun) return keepJob(world, begun)
+}
+
+async function keepJob(world: InferenceWorld, begun: JobRun): Promise<void> {
+  const { run, step, endpoint } = begun
+  const job = buildJob(world, begun)
+  try {
+    await world.store.videos.insert(job)
+  } catch (cause) {
+    const error = unavailable('The job could not be stored', undefined, cause)
+    step.receipt = createFreeReceipt(createTextUsage(0, 0), endpoint.is_byok)
+    if (run.ending) run.ending.error = error
+    await recordRun(world, run)
+    throw error
+  }
+  run.isHandedOver = true
+  run.release()
+  forgetEntries(run as unknown as Run)
+  world.traffic.health.recordEnd(endpoint, step.answer?.sentAt ?? 0, null)
+  world.videos.add(job, step.hold)
+}
+
+function findJob(run: Run): JobRun | null {
+  const { call, step, ending } = run
+  if (call.kind !== 'video' || !step?.answer || !ending || ending.error) return null
+  const { endpoint, first } = (step as unknown as Step<'video'>).answer ?? {}
+  const part = first?.find(one => one.type === 'job')
+  if (part?.type !== 'job' || !endpoint) return null
+  return {
+    run: run as unknown as Run<'video'>,
+    step: step as unknown as Step<'video'>,
+    endpoint,
+    upstream_id: part.upstream_id,
+  }
+}
+
+function buildJob(world: InferenceWorld, { run, step, endpoint, upstream_id }: JobRun): VideoJob {
+  const { call, actor } = run
+  const { amounts = null } = step.hold ?? {}
+  return {
+    id: call.job_id,
+    generation_id: call.id,
+    workspace_id: actor.workspace_id,
+    key_hash: actor.key_hash,
+    user_id: actor.user_id,
+    created_at: run.createdAt,
+    model: endpoint.model,
+    provider: endpoint.provider.slug,
+    byok_id: findByokId(world, endpoint),
+    protocol: endpoint.protocol,
+    upstream_model: endpoint.upstreamModel,
+    upstream_id,
+    status: 'pending',
+    error: null,
+    outputs: '[]',
+    own: amounts?.own ?? null,
+    byok: amounts?.byok ?? null,
+    cost: null,
+    is_byok: endpoint.is_byok,
+    cancel_requested_at: null,
+    ended_at: null,
+    details: buildDetails(world, run, call, endpoint),
+  }
+}
+
+function findByokId({ memory }: InferenceWorld, { is_byok, provider }: Endpoint): string | null {
+  if (!is_byok) return null
+  const isOf = ({ providers }: { providers: Map<string, unknown> }) =>
+    providers.get(provider.slug) === provider
+  return memory.byok.filter(isOf)[0]?.key.id ?? null
+}
+
+function buildDetails(
+  world: InferenceWorld,
+  run: Run<'video'>,
+  call: VideoCall,
+  endpoint: Endpoint,
+): string {
+  const generation = toGeneration(run, getSettlementTime(world).settled_at)
+  const anyRun = run as unknown as Run
+  return renderDetails({
+    params: call.params,
+    seconds: pickSeconds(call, endpoint),
+    prices: endpoint.prices,
+    generation,
+    transcript: renderTranscript(world, anyRun, generation),
+    outbox: buildMessages(world, run, generation) ?? [],
+  })
+}
