@@ -6,7 +6,7 @@ import { SEED } from './random.ts'
  * test must neither call a provider with the machine's keys nor depend on them. Properties are
  * checked with the cases of one seed.
  */
-const PROVIDER_VARIABLE = /^AWS_|_(API_KEY|API_TOKEN|BASE_URL|ENDPOINT)$|^HF_TOKEN$/
+const PROVIDER_VARIABLE = /^AWS_|_(API_KEY|API_TOKEN|BASE_URL|ENDPOINT)$|^(HF_TOKEN|FAL_KEY)$/
 
 /** Whether a variable may configure a provider. */
 export const isProviderVariable = (name: string): boolean => PROVIDER_VARIABLE.test(name)

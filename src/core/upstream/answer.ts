@@ -8,7 +8,7 @@ import { parseExact } from '../kernel/json.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { buildReason, findMessage } from '../protocols/failure.ts'
-import type { Protocol } from '../protocols/protocol.ts'
+import type { FollowUp, Protocol } from '../protocols/protocol.ts'
 import { cleanReason } from './clean-reason.ts'
 import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { ConnectionFailed, NO_DESCRIPTOR } from './http/client.ts'
@@ -59,8 +59,10 @@ export async function openAnswer<K extends Kind>(
     const body = incoming.text(largest, size => deadline.touch(size))
     const text = typeof body === 'string' ? body : await body
     const isLong = text.length > LONG_ANSWER
-    const answer = isLong ? await parseLongAnswer(text) : parseAnswer(text)
+    const sent = isLong ? await parseLongAnswer(text) : parseAnswer(text)
     if (isLong) await yieldToEventLoop()
+    const next = protocol.readPending?.(sent, endpoint, null)
+    const answer = next ? await awaitResult(world, { protocol, endpoint, next }, deadline) : sent
     const first = protocol.parseAnswer(answer, call, endpoint)
     if (isLong) await yieldToEventLoop()
     deadline.close()
@@ -70,6 +72,35 @@ export async function openAnswer<K extends Kind>(
     deadline.abort()
     throw error
   }
+}
+
+/** A protocol whose work goes on, and what to ask for it. */
+interface Pending {
+  protocol: Protocol<Kind>
+  endpoint: Endpoint
+  next: FollowUp
+}
+
+/** Waits for work that goes on after its answer, and returns the answer that ends it. */
+async function awaitResult(
+  world: UpstreamWorld,
+  { protocol, endpoint, next }: Pending,
+  deadline: Deadline,
+): Promise<unknown> {
+  // Loaded on first use: few providers work in their own time.
+  const { pollResult } = await import('./poll.ts')
+  const largest = world.config.limits.answer_mib * 1024 * 1024
+  return pollResult(world, {
+    provider: endpoint.provider,
+    next,
+    readNext: (answer, asked) => protocol.readPending?.(answer, endpoint, asked) ?? null,
+    cancellation: deadline.attempt,
+    async ask(outgoing) {
+      const incoming = await world.egress.send(outgoing, deadline.attempt)
+      if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
+      return parseLongAnswer(await incoming.text(largest, size => deadline.touch(size)))
+    },
+  })
 }
 
 /** What is known of a response before its body. */

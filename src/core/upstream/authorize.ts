@@ -2,6 +2,7 @@ import type { AwsCredentials } from '../catalog/providers/credential.ts'
 import type { Provider } from '../catalog/providers.ts'
 import { toBase64Source } from '../kernel/byte-source.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import type { Json } from '../kernel/json.ts'
 import { isLargeJson, writeJsonBytes } from '../kernel/json-bytes.ts'
 import type { Secret } from '../kernel/secret.ts'
 import { runInTurns } from '../kernel/turns.ts'
@@ -38,6 +39,29 @@ export function authorize(
   return runInTurns(writeJsonBytes(body)).then(add)
 }
 
+/** A request that continues another one: to a whole URL, at an address that was checked. */
+interface Continuation {
+  url: string
+  address?: string
+  /** A GET without one. */
+  body?: Json | undefined
+}
+
+/**
+ * Builds a request that continues another one, with the operator's headers and the credential.
+ * Returns and rejects as `authorize` does.
+ */
+export function authorizeUrl(
+  world: UpstreamWorld,
+  provider: Provider,
+  { body, ...where }: Continuation,
+  cancellation: Cancellation,
+): OutgoingRequest | Promise<OutgoingRequest> {
+  const built = buildRequest(provider, { path: '', body: {} }, body ? JSON.stringify(body) : '')
+  const method = body ? 'POST' : 'GET'
+  return addCredential(world, provider, { ...built, ...where, method }, cancellation)
+}
+
 /** Writes a body with its attachment, which is read while it is sent. */
 function writeAttached(request: UpstreamRequest, { as, source }: Attachment): BodyPiece[] {
   if (as === 'body') return [source]
@@ -70,9 +94,12 @@ function addCredential(
     case 'api-key':
     case 'x-goog-api-key':
     case 'xi-api-key':
+    case 'x-key':
       return api_key ? addHeader(outgoing, auth, api_key.reveal()) : outgoing
     case 'token':
       return api_key ? addHeader(outgoing, 'authorization', `Token ${api_key.reveal()}`) : outgoing
+    case 'key':
+      return api_key ? addHeader(outgoing, 'authorization', `Key ${api_key.reveal()}`) : outgoing
     case 'sigv4':
       return aws ? signRequest(outgoing, aws, world.clock.now()) : outgoing
     case 'google-service-account':

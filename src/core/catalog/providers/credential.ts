@@ -58,6 +58,8 @@ const PROTOCOL_AUTH: Record<string, Auth> = {
   gemini: 'x-goog-api-key',
   elevenlabs: 'xi-api-key',
   deepgram: 'token',
+  bfl: 'x-key',
+  fal: 'key',
 }
 
 // The config decides, then the kind of credential that it has, then the provider.

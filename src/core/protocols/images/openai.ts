@@ -14,13 +14,18 @@ import {
   type ImageCall,
   type ImagePart,
   type PixelSize,
-  RESOLUTIONS,
-  readRatio,
 } from '../../language/image.ts'
 import { createTextUsage, type Usage } from '../../language/usage.ts'
 import { refuseImpossibleCounts } from '../counts.ts'
 import { unreadableAnswer } from '../failure.ts'
-import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
+import {
+  imageDefaults,
+  pickPixels,
+  pickRatio,
+  readOptions,
+  readPicture,
+  toImageParts,
+} from '../images.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
 import { openaiChat } from '../openai-chat.ts'
@@ -28,6 +33,7 @@ import type { Frame, Protocol, Reader, UpstreamRequest } from '../protocol.ts'
 import { UnreadableEvents } from '../reader.ts'
 import { drawsByChat, isGptImage, needsCompression } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
+import { fireworksImages } from './fireworks.ts'
 
 /**
  * OpenAI's pictures and those of compatible servers: `POST {base_url}/images/generations`, and
@@ -43,13 +49,21 @@ const drawn: Protocol<'image'> = {
 
 const byChat = drawByChat(openaiChat)
 
-/** Servers of OpenAI's family: models that talk too draw in a conversation, others by themselves. */
+/**
+ * Servers of OpenAI's family: models that talk too draw in a conversation, others by themselves,
+ * and those of Fireworks in a form of their own.
+ */
 export const openaiImages: Protocol<'image'> = {
   ...drawn,
-  buildRequest: (call, endpoint) =>
-    (drawsByChat(endpoint) ? byChat : drawn).buildRequest(call, endpoint),
-  parseAnswer: (body, call, endpoint) =>
-    (drawsByChat(endpoint) ? byChat : drawn).parseAnswer(body, call, endpoint),
+  buildRequest: (call, endpoint) => pickForm(endpoint).buildRequest(call, endpoint),
+  parseAnswer: (body, call, endpoint) => pickForm(endpoint).parseAnswer(body, call, endpoint),
+  readPending: (body, endpoint, asked) =>
+    pickForm(endpoint).readPending?.(body, endpoint, asked) ?? null,
+}
+
+function pickForm(endpoint: Endpoint): Protocol<'image'> {
+  if (drawsByChat(endpoint)) return byChat
+  return endpoint.provider.quirks.images === 'fireworks' ? fireworksImages : drawn
 }
 
 /** The sandbox, which draws by itself. */
@@ -100,11 +114,13 @@ function addReferences(
   return { path, body: { ...body, 'image[]': references }, files: ['image[]'] }
 }
 
-type Style = 'openai' | Endpoint['provider']['quirks']['images']
+type Style = 'openai' | Exclude<ImageQuirk, 'fireworks'>
+type ImageQuirk = Endpoint['provider']['quirks']['images']
 
 // Servers of their own form have it for every model.
 function pickStyle(endpoint: Endpoint): Style {
   const { images } = endpoint.provider.quirks
+  if (images === 'fireworks') return 'compatible'
   return images === 'compatible' && isGptImage(endpoint) ? 'openai' : images
 }
 
@@ -118,7 +134,7 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
   }),
   compatible: call => ({
     ...renderLooks(call),
-    size: renderSize(pickSize(call)),
+    size: renderSize(pickPixels(call)),
     seed: call.params.seed,
     response_format: 'b64_json',
   }),
@@ -134,8 +150,12 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
     aspect_ratio: call.params.aspect_ratio,
     seed: call.params.seed,
   }),
+  recraft: (call, endpoint) => ({
+    size: renderSize(call.params.size) ?? pickRatio(call, endpoint),
+    response_format: 'b64_json',
+  }),
   together: call => ({
-    ...pickSize(call),
+    ...pickPixels(call),
     output_format: call.params.output_format,
     seed: call.params.seed,
     response_format: 'base64',
@@ -163,19 +183,6 @@ function renderLooks(call: ImageCall): Json {
 
 const renderSize = (size: PixelSize | undefined): string | undefined =>
   size && `${size.width}x${size.height}`
-
-/** Sides that every model draws are multiples of this. */
-const GRID = 16
-
-/** Returns the pixels of a tier and a ratio; undefined if the call names neither. */
-function pickSize({ params }: ImageCall): PixelSize | undefined {
-  const { size, resolution, aspect_ratio } = params
-  if (size || (resolution === undefined && aspect_ratio === undefined)) return size
-  const side = RESOLUTIONS[resolution ?? '1K']
-  const stretch = Math.sqrt(readRatio(aspect_ratio ?? '1:1'))
-  const toGrid = (length: number) => Math.max(Math.round(length / GRID), 1) * GRID
-  return { width: toGrid(side * stretch), height: toGrid(side / stretch) }
-}
 
 function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
