@@ -333,6 +333,30 @@ describe('POST /images', () => {
     })
   })
 
+  test('converts what a model draws in another format, and charges the same', async () => {
+    const parts = [{ inlineData: { mimeType: 'image/png', data: PNG } }]
+    const counts = { promptTokenCount: 10, candidatesTokenCount: 1_290 }
+    const content = { role: 'model', parts }
+    first.plan(
+      json({ candidates: [{ content, finishReason: 'STOP' }], usageMetadata: { ...counts } }),
+    )
+    const { data } = await picture({
+      model: 'acme/nano',
+      output_format: 'webp',
+      output_compression: 50,
+    })
+    expect(data).toEqual([{ b64_json: expect.any(String), media_type: 'image/webp' }])
+    const bytes = Buffer.from(data[0]?.b64_json ?? '', 'base64')
+    expect(await new Bun.Image(bytes).metadata()).toEqual({ width: 1, height: 1, format: 'webp' })
+  })
+
+  test('asks the next provider if the other format cannot be made', async () => {
+    const cut = Buffer.from(PNG, 'base64').subarray(0, 40).toString('base64')
+    first.plan(draw({ b64_json: cut }))
+    const { data, usage } = await picture({ output_format: 'jpeg' })
+    expect([data[0]?.media_type, usage.cost, second.hits.length]).toEqual(['image/jpeg', 0.04, 1])
+  })
+
   test('draws with Imagen', async () => {
     first.plan(json({ predictions: [{ bytesBase64Encoded: PNG, mimeType: 'image/png' }] }))
     const drawn = await picture({ model: 'acme/imagen', n: 4, aspect_ratio: '3:2' })
@@ -381,6 +405,17 @@ describe('POST /images', () => {
       'input_references.0.image_url.url',
       { input_references: [{ type: 'image_url', image_url: { url: 'file:///etc/passwd' } }] },
     ],
+    ...[
+      'data:image/svg+xml;base64,PHN2Zy8+',
+      'data:text/html;base64,PGh0bWw+',
+      'data:application/zip;base64,UEsDBBQAAAAI',
+      'data:image/png;base64,UEsDBBQAAAAI',
+      'data:image/png;base64,',
+      'data:,',
+    ].map((url): [string, object] => [
+      'input_references.0.image_url.url',
+      { input_references: [{ type: 'image_url', image_url: { url } }] },
+    ]),
     ['provider.options.local.n', { provider: { options: { local: { n: 9 } } } }],
     ['num_images', { num_images: 9 }],
     ['user', { user: 'x'.repeat(257) }],
@@ -404,7 +439,7 @@ describe('POST /images', () => {
     ['acme/talks', { n: 2 }, 'n'],
     ['acme/imagen', { n: 5 }, 'n'],
     ['acme/imagen', { input_references: [reference] }, 'input_references'],
-    ['acme/nano', { output_format: 'webp' }, 'output_format'],
+    ['acme/nano', { output_format: 'svg' }, 'output_format'],
     ['openai/gpt-image-9', { resolution: '4K' }, 'resolution'],
     ['acme/grok', { quality: 'high' }, 'quality'],
   ])('refuses what %s cannot draw, and names it', async (model, body, name) => {

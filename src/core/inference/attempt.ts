@@ -16,7 +16,7 @@ import { Leftover } from './attempt/leftover.ts'
 import { filterReason } from './attempt/reason.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { filterRequest } from './filters.ts'
-import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
+import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
@@ -417,7 +417,8 @@ async function openParts<K extends Kind>(
   const cancellation = leftover?.connection ?? attempt.cancellation
   const expected = { protocol, endpoint, call, cancellation }
   const opened = await openAnswer(world, outgoing, expected, createObserver(attempt, leftover))
-  const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, cancellation) : opened
+  const asked = { call, endpoint, cancellation }
+  const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, asked) : opened
   sent.received = admitted.first
   return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
 }
@@ -427,11 +428,11 @@ async function admitAnswer<K extends Kind>(
   world: InferenceWorld,
   kind: KindOfWork<K>,
   { first, rest }: PeekedSequence<Work[K]['part'][]>,
-  cancellation: Cancellation,
+  asked: Asked<K>,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
-  const admit = async (parts: Work[K]['part'][], ending: Cancellation | null) =>
-    (await kind.admitParts?.(world, parts, ending)) ?? parts
-  if (!rest) return { first: await admit(first, cancellation), rest: null }
+  const admit = async (parts: Work[K]['part'][], cancellation: Cancellation | null) =>
+    (await kind.admitParts?.(world, parts, { ...asked, cancellation })) ?? parts
+  if (!rest) return { first: await admit(first, asked.cancellation), rest: null }
   return { first, rest: new AdmittedParts(rest, parts => admit(parts, null)) }
 }
 

@@ -4,7 +4,7 @@ import type { Prices } from '../catalog/prices.ts'
 import type { CatalogWorld } from '../catalog/world.ts'
 import { notFound } from '../errors.ts'
 import { renderUsdPerToken } from '../kernel/money.ts'
-import { getImageCapabilities } from '../protocols/images/capabilities.ts'
+import { getImageCapabilities, listFormats } from '../protocols/images/capabilities.ts'
 import { protocols } from '../protocols/registry.ts'
 import { kinds } from './kinds.ts'
 
@@ -67,12 +67,13 @@ function toPublicImageEndpoint(endpoint: Endpoint) {
 
 function listParameters(endpoint: Endpoint): Record<string, Capability> {
   const can = getImageCapabilities(endpoint)
+  const formats = listFormats(can)
   const words: [string, readonly string[]][] = [
     ['aspect_ratio', can.aspect_ratios],
     ['resolution', can.resolutions],
     ['quality', can.qualities],
     ['background', can.backgrounds],
-    ['output_format', can.output_formats],
+    ['output_format', formats],
   ]
   return {
     n: { type: 'range', min: 1, max: can.n },
@@ -84,7 +85,7 @@ function listParameters(endpoint: Endpoint): Record<string, Capability> {
         values.length === 0 ? [] : [[name, { type: 'enum', values: [...values] }]],
       ),
     ),
-    ...(can.output_compression
+    ...(formats.includes('jpeg')
       ? { output_compression: { type: 'range', min: 0, max: 100 } as const }
       : {}),
     ...(can.size ? { size: { type: 'boolean' } as const } : {}),

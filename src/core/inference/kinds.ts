@@ -38,15 +38,19 @@ export interface KindOfWork<K extends Kind> {
    * Checks what a provider sent before any of it is part of the answer, and fetches what it only
    * refers to. Throws `provider_unavailable` for what is none. Absent if protocols check all of it.
    */
-  admitParts?(
-    world: UpstreamWorld,
-    parts: Part<K>[],
-    cancellation: Cancellation | null,
-  ): Promise<Part<K>[]>
+  admitParts?(world: UpstreamWorld, parts: Part<K>[], asked: Asked<K>): Promise<Part<K>[]>
   understanding: Understanding<K>
   costing: Costing<K>
   metering: Metering<K>
   filtering: ContentFiltering<K>
+}
+
+/** What an endpoint was asked for. */
+export interface Asked<K extends Kind> {
+  call: Call<K>
+  endpoint: Endpoint
+  /** Ends what is fetched; null for a part of a stream, where nothing is. */
+  cancellation: Cancellation | null
 }
 
 /** What a call asks for, and how much of it an endpoint supports. */

@@ -13,7 +13,7 @@ import {
   toImageParts,
 } from '../images.ts'
 import type { FollowUp, Protocol, UpstreamRequest } from '../protocol.ts'
-import { getImageCapabilities } from './capabilities.ts'
+import { getImageCapabilities, pickFormat } from './capabilities.ts'
 
 /**
  * Black Forest Labs: `POST {base_url}/{model}` takes the work, and the address in its answer tells
@@ -35,13 +35,13 @@ const GRID = 32
 
 /** Builds the body with which FLUX is asked. */
 export function buildTask(call: ImageCall, endpoint: Endpoint): UpstreamRequest['body'] {
-  const { seed, output_format } = call.params
+  const output_format = pickFormat(call, endpoint)
   const shape = getImageCapabilities(endpoint).size
     ? pickPixels(call, GRID)
     : { aspect_ratio: pickRatio(call, endpoint) }
   return {
     ...readOptions(call, endpoint),
-    ...omitUndefined({ prompt: call.prompt, ...shape, seed, output_format }),
+    ...omitUndefined({ prompt: call.prompt, ...shape, seed: call.params.seed, output_format }),
     ...renderReferences(call, endpoint),
   }
 }

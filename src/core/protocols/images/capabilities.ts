@@ -1,5 +1,10 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { countPictures, type ImageCall, type Resolution } from '../../language/image.ts'
+import {
+  countPictures,
+  type ImageCall,
+  type ImageParams,
+  type Resolution,
+} from '../../language/image.ts'
 import {
   CHAT,
   COMPATIBLE,
@@ -81,8 +86,14 @@ export function listUnsupportedParameters(call: ImageCall, endpoint: Endpoint): 
     ['resolution', isMissing(params.resolution, can.resolutions)],
     ['quality', isMissing(params.quality, can.qualities)],
     ['background', isMissing(params.background, can.backgrounds)],
-    ['output_format', isMissing(params.output_format, can.output_formats)],
-    ['output_compression', needsCompression(call) && !can.output_compression],
+    [
+      'output_format',
+      isMissing(params.output_format, can.output_formats) && !isConverted(call, can),
+    ],
+    [
+      'output_compression',
+      needsCompression(call) && !can.output_compression && !isConverted(call, can),
+    ],
   ]
   return checks.flatMap(([name, isUnsupported]) => (isUnsupported ? [name] : []))
 }
@@ -92,3 +103,41 @@ export const needsCompression = ({
   params: { output_compression, output_format },
 }: ImageCall): boolean =>
   output_compression !== undefined && (output_format === 'jpeg' || output_format === 'webp')
+
+/** Whether the gateway makes the format out of another: of pixels, and not of lines. */
+const isConverted = ({ params: { output_format } }: ImageCall, can: ImageCapabilities): boolean =>
+  output_format !== undefined && listConverted(can).includes(output_format)
+
+/** Lists the formats that the gateway can make of what an endpoint draws. */
+const listConverted = ({ output_formats }: ImageCapabilities): readonly string[] =>
+  output_formats.length === 1 && output_formats[0] === 'svg' ? [] : CONVERTED
+
+const CONVERTED = ['png', 'jpeg', 'webp']
+
+/** Lists the formats in which pictures of an endpoint can be had. */
+export const listFormats = (can: ImageCapabilities): string[] => [
+  ...new Set([...can.output_formats, ...listConverted(can)]),
+]
+
+/**
+ * Returns the format to ask the endpoint for: the call's, or the one that loses nothing where the
+ * gateway converts it. Undefined for any.
+ */
+export function pickFormat(call: ImageCall, endpoint: Endpoint): ImageParams['output_format'] {
+  const { output_format } = call.params
+  if (output_format === undefined) return undefined
+  const can = getImageCapabilities(endpoint)
+  const isDrawn = can.output_formats.includes(output_format)
+  if (isDrawn && (can.output_compression || !needsCompression(call))) return output_format
+  return can.output_formats.includes('png') ? 'png' : undefined
+}
+
+/** Whether the endpoint is asked for another format than the call asks for. */
+export const asksOtherFormat = (call: ImageCall, endpoint: Endpoint): boolean =>
+  pickFormat(call, endpoint) !== call.params.output_format
+
+/** Returns the compression to ask the endpoint for; undefined where it has none to choose. */
+export const pickCompression = (call: ImageCall, endpoint: Endpoint): number | undefined =>
+  needsCompression(call) && getImageCapabilities(endpoint).output_compression
+    ? call.params.output_compression
+    : undefined

@@ -19,6 +19,7 @@ import {
   toImageParts,
 } from '../images.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import { pickFormat } from './capabilities.ts'
 import { type FalFamily, findFamily } from './fal/families.data.ts'
 
 /**
@@ -40,7 +41,7 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
     num_images: countPictures(call),
     ...renderShape(call, endpoint, family),
     seed: call.params.seed,
-    output_format: call.params.output_format,
+    output_format: pickFormat(call, endpoint),
   })
   const body = { ...readOptions(call, endpoint), ...known, ...renderReferences(call, family) }
   return { path: buildPath(upstreamModel, call.references.length > 0, family), body }

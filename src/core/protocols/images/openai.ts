@@ -31,7 +31,7 @@ import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
 import { openaiChat } from '../openai-chat.ts'
 import type { Frame, Protocol, Reader, UpstreamRequest } from '../protocol.ts'
 import { UnreadableEvents } from '../reader.ts'
-import { drawsByChat, isGptImage, needsCompression } from './capabilities.ts'
+import { drawsByChat, isGptImage, pickCompression, pickFormat } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
 import { fireworksImages } from './fireworks.ts'
 
@@ -127,13 +127,13 @@ function pickStyle(endpoint: Endpoint): Style {
 /** How the servers differ in their parameters. */
 const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
   openai: (call, endpoint) => ({
-    ...renderLooks(call),
+    ...renderLooks(call, endpoint),
     size: renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''],
     // With previews, it draws one picture.
     ...(call.stream && countPictures(call) === 1 ? { stream: true, partial_images: PREVIEWS } : {}),
   }),
-  compatible: call => ({
-    ...renderLooks(call),
+  compatible: (call, endpoint) => ({
+    ...renderLooks(call, endpoint),
     size: renderSize(pickPixels(call)),
     seed: call.params.seed,
     response_format: 'b64_json',
@@ -143,8 +143,8 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
     resolution: call.params.resolution?.toLowerCase(),
     response_format: 'b64_json',
   }),
-  openrouter: call => ({
-    ...renderLooks(call),
+  openrouter: (call, endpoint) => ({
+    ...renderLooks(call, endpoint),
     size: renderSize(call.params.size),
     resolution: call.params.resolution,
     aspect_ratio: call.params.aspect_ratio,
@@ -154,9 +154,9 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
     size: renderSize(call.params.size) ?? pickRatio(call, endpoint),
     response_format: 'b64_json',
   }),
-  together: call => ({
+  together: (call, endpoint) => ({
     ...pickPixels(call),
-    output_format: call.params.output_format,
+    output_format: pickFormat(call, endpoint),
     seed: call.params.seed,
     response_format: 'base64',
   }),
@@ -171,13 +171,13 @@ const GPT_SIZES: Record<string, string> = {
   '2:3': '1024x1536',
 }
 
-function renderLooks(call: ImageCall): Json {
-  const { quality, background, output_format, output_compression } = call.params
+function renderLooks(call: ImageCall, endpoint: Endpoint): Json {
+  const { quality, background } = call.params
   return {
     quality,
     background,
-    output_format,
-    output_compression: needsCompression(call) ? output_compression : undefined,
+    output_format: pickFormat(call, endpoint),
+    output_compression: pickCompression(call, endpoint),
   }
 }
 

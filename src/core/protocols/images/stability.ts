@@ -5,6 +5,7 @@ import type { ImageCall, ImagePart } from '../../language/image.ts'
 import { findMessage, refusedPicture, translateFailure, unreadableAnswer } from '../failure.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import { pickFormat } from './capabilities.ts'
 
 /**
  * Stability: a form to `POST {base_url}/stable-image/generate/{service}`, which answers with JSON if
@@ -30,7 +31,7 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
     // The picture has a shape of its own.
     aspect_ratio: hasReference ? undefined : pickRatio(call, endpoint),
     seed: params.seed,
-    output_format: params.output_format,
+    output_format: pickFormat(call, endpoint),
     mode: hasReference && service === 'sd3' ? 'image-to-image' : undefined,
     image: hasReference ? references : undefined,
   })
