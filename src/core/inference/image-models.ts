@@ -115,12 +115,26 @@ function uniteCapabilities(one: Capability | undefined, other: Capability): Capa
   return other
 }
 
-/** Lists what is charged, by what it is charged for. */
+/** Lists what is charged, by what it is charged for, and by variant where that matters. */
 function listPrices(prices: Prices | null) {
   if (!prices) return []
-  const { prompt, completion, image_output, per_image, per_megapixel, per_input_image } = prices
+  const { variants = [] } = prices
+  const base = listRows(prices)
+  const rows = variants.flatMap(({ quality, resolution, prices: rates }) => {
+    const variant = [quality, resolution].filter(Boolean).join(' ')
+    return listRows(rates)
+      .filter(row => !base.some(one => Bun.deepEquals(one, row)))
+      .map(row => ({ ...row, variant }))
+  })
+  return [...base, ...rows]
+}
+
+function listRows(prices: Prices) {
+  const { prompt, completion, image, image_output, per_image, per_megapixel, per_input_image } =
+    prices
   const rows = [
     ['input_text', 'token', prompt],
+    ['input_image', 'token', image],
     ['output_image', 'token', image_output ?? completion],
     ['output_image', 'image', per_image],
     // Counted in thousandths.

@@ -191,15 +191,21 @@ function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   return toImageParts(call, pictures, readUsage(body.usage), readString(body.id))
 }
 
-/** Reads OpenAI's usage of pictures: tokens in and out, with those of pictures among the latter. */
+/** Reads OpenAI's usage of pictures: tokens in and out, with those of pictures among them. */
 const readUsage = refuseImpossibleCounts((usage: Json): Usage | undefined => {
   const input = parseCount(usage.input_tokens ?? usage.prompt_tokens)
   const output = parseCount(usage.output_tokens ?? usage.completion_tokens)
   if (input === undefined || output === undefined) return undefined
   const details = readObject(usage, 'output_tokens_details')
   const text = Math.min(parseCount(details.text_tokens) ?? 0, output)
-  const counted = createTextUsage(input, text)
-  return { ...counted, output: { ...counted.output, image: output - text } }
+  const given = readObject(usage, 'input_tokens_details')
+  const image = Math.min(parseCount(given.image_tokens) ?? 0, input)
+  const counted = createTextUsage(input - image, text)
+  return {
+    ...counted,
+    input: { ...counted.input, ...(image > 0 ? { image } : {}) },
+    output: { ...counted.output, image: output - text },
+  }
 })
 
 /** Reads the events of a stream: previews, then the picture with its usage. */
