@@ -4,9 +4,9 @@ export const EXAMPLES: Record<string, string[]> = {
   init: ['init', 'init --provider openai'],
   tui: ['tui', 'tui --data /var/lib/gateway', 'tui --url https://gateway.example.com'],
   try: [
-    'try openai/gpt-4o-mini "Name three rivers"',
-    'try openai/gpt-image-1 "A cat" --image cat.png',
-    'try openai/tts-1 "Hello there" --speech hello.mp3',
+    'try openai/gpt-4o-mini Hello',
+    'try openai/gpt-image-1 cat --image cat.png',
+    'try openai/tts-1 Hello --speech hello.mp3',
   ],
   watch: ['watch', 'watch --status 5xx', 'watch --key laptop --json'],
   'providers rest': ['providers rest openai/gpt-4o-mini openai/gpt-4o-mini --for 30m'],
