@@ -29,6 +29,7 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
+import { enterLargeAnswers } from './traffic/large-answers.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -377,7 +378,8 @@ async function awaitAnswer<K extends Kind>(
     if (leftover) leftover.isSent = true
   }
   try {
-    const opening = openParts(world, attempt, prepared, { outgoing, sent })
+    const enter = () => enterRoom(world, step.run)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent, enter })
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
@@ -406,21 +408,36 @@ function createLeftover<K extends Kind>(
   })
 }
 
+/** A request as it goes out, and what its answer waits for if it is large. */
+interface OpeningRequest<K extends Kind> {
+  outgoing: OutgoingRequest
+  sent: SentRequest<K>
+  enter(): Promise<void>
+}
+
 /** Sends the request, and resolves when a first part has come that a caller can use. */
 async function openParts<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  { outgoing, sent }: { outgoing: OutgoingRequest; sent: SentRequest<K> },
+  { outgoing, sent, enter }: OpeningRequest<K>,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
   const cancellation = leftover?.connection ?? attempt.cancellation
   const expected = { protocol, endpoint, call, cancellation }
-  const opened = await openAnswer(world, outgoing, expected, createObserver(attempt, leftover))
-  const asked = { call, endpoint, cancellation }
+  const observer = createObserver(attempt, leftover)
+  if (kind.admitParts) observer.onLarge = enter
+  const opened = await openAnswer(world, outgoing, expected, observer)
+  const asked = { call, endpoint, cancellation, enterRoom: enter }
   const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, asked) : opened
   sent.received = admitted.first
   return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
+}
+
+/** Waits for a place among the answers that take much memory. The run has it until it is over. */
+async function enterRoom<K extends Kind>({ traffic }: InferenceWorld, run: Run<K>): Promise<void> {
+  run.room ??= enterLargeAnswers(traffic.largeAnswers)
+  await run.room
 }
 
 /** Returns the answer with every batch admitted by its kind. What is refused ends it. */

@@ -51,6 +51,8 @@ export interface Asked<K extends Kind> {
   endpoint: Endpoint
   /** Ends what is fetched; null for a part of a stream, where nothing is. */
   cancellation: Cancellation | null
+  /** Waits for a place among the answers that take much memory. */
+  enterRoom(): Promise<void>
 }
 
 /** What a call asks for, and how much of it an endpoint supports. */

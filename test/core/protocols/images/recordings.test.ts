@@ -24,6 +24,7 @@ describe.skipIf(!hasRecordings)('recorded pictures (recordings from GATEWAY_SHAR
       call,
       endpoint,
       cancellation: null,
+      enterRoom: async () => undefined,
     })
     expect(checked.filter(({ type }) => type === 'picture')).toEqual(
       recorded.data.map(({ b64_json }) => ({

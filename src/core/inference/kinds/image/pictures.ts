@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../errors.ts'
 import type { Cancellation } from '../../../kernel/cancellation.ts'
-import { parseDataUrl } from '../../../kernel/data-url.ts'
+import { normalizeBase64 } from '../../../kernel/data-url.ts'
 import type { ImagePart, Picture, PixelSize } from '../../../language/image.ts'
 import { fetchMedia } from '../../../upstream/media.ts'
 import type { UpstreamWorld } from '../../../upstream/world.ts'
@@ -27,6 +27,7 @@ export async function checkPictures(
 ): Promise<ImagePart[]> {
   const { cancellation } = asked
   try {
+    if (parts.some(isLinked)) await asked.enterRoom()
     const fetched = await fetchLinked(world, parts, cancellation)
     return await Promise.all(fetched.map(part => checkPart(part, asked)))
   } catch (thrown) {
@@ -84,7 +85,8 @@ const SAMPLE = 16 * 1024
 
 async function checkData(given: string): Promise<Omit<Picture, 'url'>> {
   if (given.length > (LARGEST / 3) * 4 + 4) throw new Error('The picture is too large')
-  const { data } = parseDataUrl(`data:image/png;base64,${given}`)
+  const data = normalizeBase64(given)
+  if (!data) throw new Error('The picture is no base64')
   const head = Buffer.from(data.slice(0, SAMPLE), 'base64')
   // Loaded on first use: few calls need it, and every start would pay for it.
   const { fileTypeFromBuffer } = await import('file-type')

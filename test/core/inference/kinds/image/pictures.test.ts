@@ -13,7 +13,7 @@ const world = {} as UpstreamWorld
 async function check(bytes: Uint8Array | string, params: ImageParams = {}): Promise<Picture> {
   const data = Buffer.from(bytes as string).toString('base64')
   const call = buildImageCall({ params })
-  const asked = { call, endpoint, cancellation: null }
+  const asked = { call, endpoint, cancellation: null, enterRoom: async () => undefined }
   const [part] = await checkPictures(world, [{ type: 'picture', data }], asked)
   return part?.type === 'picture' ? part : expect.unreachable()
 }
