@@ -220,6 +220,8 @@ class Gathering {
     if (known) {
       const unpriced = known.endpoints.find(one => one.provider === provider && !one.prices)
       if (unpriced) unpriced.prices = prices
+      if (!known.endpoints.some(one => one.provider === provider))
+        known.endpoints.unshift({ provider, model, prices })
       return
     }
     this.#rows.set(id, {

@@ -25,6 +25,18 @@ const createRerankRow = (row: Omit<OverlayRow, 'output'>): OverlayRow => ({
   output: ['rerank'],
 })
 
+/** A picture, and each megapixel of it, cost so much. */
+const createPictureRow = ({
+  prices,
+  ...row
+}: Omit<OverlayRow, 'prices' | 'output'> & {
+  prices: Partial<UsdPerMillionTokens>
+}): OverlayRow => ({
+  ...row,
+  prices: { prompt: 0, completion: 0, ...prices },
+  output: ['image'],
+})
+
 /** A text of this many characters costs a dollar, as price lists have it per thousand or million. */
 const createSpeechRow = ({
   usdPerMillion,
@@ -57,9 +69,9 @@ const createVideoRow = ({
 })
 
 /**
- * Embeddings were read on 2026-11-21, ranking, sound and videos on 2026-11-22: these at
- * https://ai.google.dev/gemini-api/docs/pricing and https://docs.dev.runwayml.com/guides/pricing. A model that a package has
- * without a price gets that of its row.
+ * Embeddings were read on 2026-11-21, ranking, pictures, sound and videos on 2026-11-22: videos at
+ * https://ai.google.dev/gemini-api/docs/pricing and https://docs.dev.runwayml.com/guides/pricing. A
+ * model that a package has without a price gets that of its row.
  */
 export const OVERLAY: OverlayRow[] = [
   createEmbeddingRow({
@@ -109,6 +121,55 @@ export const OVERLAY: OverlayRow[] = [
     model: 'rerank-2.5-lite',
     context_length: 32_000,
     prices: { prompt: 0.02, completion: 0 },
+  }),
+  createPictureRow({
+    id: 'black-forest-labs/flux.2-pro',
+    name: 'Black Forest Labs: FLUX.2 Pro',
+    provider: 'black-forest-labs',
+    model: 'flux-2-pro',
+    prices: { per_image: 0.015, per_megapixel: 0.015, per_input_image: 0.015 },
+  }),
+  createPictureRow({
+    id: 'black-forest-labs/flux.2-max',
+    name: 'Black Forest Labs: FLUX.2 Max',
+    provider: 'black-forest-labs',
+    model: 'flux-2-max',
+    prices: { per_image: 0.04, per_megapixel: 0.03, per_input_image: 0.03 },
+  }),
+  createPictureRow({
+    id: 'black-forest-labs/flux.2-flex',
+    name: 'Black Forest Labs: FLUX.2 Flex',
+    provider: 'black-forest-labs',
+    model: 'flux-2-flex',
+    prices: { per_megapixel: 0.05, per_input_image: 0.05 },
+  }),
+  createPictureRow({
+    id: 'black-forest-labs/flux.2-klein-4b',
+    name: 'Black Forest Labs: FLUX.2 Klein 4B',
+    provider: 'black-forest-labs',
+    model: 'flux-2-klein-4b',
+    prices: { per_image: 0.013, per_megapixel: 0.001, per_input_image: 0.001 },
+  }),
+  createPictureRow({
+    id: 'black-forest-labs/flux-1.1-pro',
+    name: 'Black Forest Labs: FLUX 1.1 Pro',
+    provider: 'black-forest-labs',
+    model: 'flux-pro-1.1',
+    prices: { per_image: 0.04 },
+  }),
+  createPictureRow({
+    id: 'stabilityai/stable-image-core',
+    name: 'Stability AI: Stable Image Core',
+    provider: 'stability',
+    model: 'stable-image-core',
+    prices: { per_image: 0.03 },
+  }),
+  createPictureRow({
+    id: 'stabilityai/stable-image-ultra',
+    name: 'Stability AI: Stable Image Ultra',
+    provider: 'stability',
+    model: 'stable-image-ultra',
+    prices: { per_image: 0.08 },
   }),
   createSpeechRow({
     id: 'openai/tts-1',

@@ -27,7 +27,7 @@ const readPiRates = ({ input, output, cacheRead, cacheWrite }: PiModel['cost']) 
  * genai-prices' names of the prices that we know. Hours, pages and store searches are left out,
  * since no usage here reports them.
  */
-const TOKENS: Record<string, Exclude<keyof Rates, 'tiers'>> = {
+const TOKENS: Record<string, Exclude<keyof Rates, 'tiers' | 'variants'>> = {
   input_mtok: 'prompt',
   output_mtok: 'completion',
   cache_read_mtok: 'cache_read',

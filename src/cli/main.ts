@@ -31,6 +31,7 @@ import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
 import { createStatusCommand } from './commands/status.ts'
 import { createToolsCommand } from './commands/tools.ts'
+import { createTryCommand } from './commands/try.ts'
 import { createTuiCommand } from './commands/tui.ts'
 import { createUsageCommand } from './commands/usage.ts'
 import { createVersionCommand } from './commands/version.ts'
@@ -79,6 +80,7 @@ export function createProgram(): Command {
     .addCommand(createToolsCommand())
     .addCommand(createGenerationsCommand())
     .addCommand(createLogsCommand())
+    .addCommand(createTryCommand())
     .addCommand(createExplainCommand())
     .addCommand(createConfigCommand())
     .addCommand(createDoctorCommand())

@@ -1,3 +1,4 @@
+import type { Cancellation } from '../core/kernel/cancellation.ts'
 import type { IncomingResponse, Send } from '../core/upstream/egress.ts'
 
 /** A gateway elsewhere, as its API shows it to one key. */
@@ -5,6 +6,8 @@ export interface Remote {
   url: string
   /** Sends a request and returns the JSON of the answer. Throws what the gateway refuses it with. */
   ask(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<unknown>
+  /** Sends a call and opens its answer, however long that takes. Throws as `ask`. */
+  post(path: string, body: object, cancellation: Cancellation): Promise<IncomingResponse>
   /** Reads the events of a stream until it ends, or is closed. Throws as `ask`. */
   stream(path: string): Promise<{ events: AsyncGenerator<string, void>; close(): void }>
 }
@@ -29,6 +32,8 @@ export async function openRemote(address: string, key: string): Promise<Remote> 
   return {
     url,
     ask: (method, path, body) => ask(send, { method, url: url + path, headers }, body),
+    post: (path, body, cancellation) =>
+      post(send, { method: 'POST', url: url + path, headers }, body, cancellation),
     stream: path => stream(send, { method: 'GET', url: url + path, headers }),
   }
 }
@@ -62,6 +67,20 @@ async function ask(send: Send, request: Request, body?: object): Promise<unknown
   } finally {
     clearTimeout(timer)
   }
+}
+
+async function post(
+  send: Send,
+  request: Request,
+  body: object,
+  cancellation: Cancellation,
+): Promise<IncomingResponse> {
+  // A command ends with its answer, and a connection that is kept would hold it back.
+  const headers = { ...request.headers, connection: 'close' }
+  const outgoing = { ...request, headers, body: JSON.stringify(body) }
+  const incoming = await send(outgoing, cancellation).catch(describeFailure(request.url))
+  if (incoming.status === 200) return incoming
+  throw await readRefusal(incoming.status, await incoming.text(LARGEST_ANSWER, () => undefined))
 }
 
 async function stream(send: Send, request: Request) {

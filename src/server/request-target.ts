@@ -16,7 +16,8 @@ type Handler = (request: Request, server: Bun.Server<undefined>) => Response | P
  * Bun compares its table with the request line as it was sent. `request.url` has been parsed: `..`
  * and backslashes have changed its path, so `/docs/../metrics` would pass a proxy that denies
  * `/metrics`, and be answered. So every other way to write a path stands in the table too: the API
- * answers at `/v1` as well, and with a doubled slash before or after either base.
+ * answers at `/v1` as well, and with a doubled slash before or after either base; and ranking where
+ * Cohere's client asks for it.
  */
 export function buildTargetTable(
   app: AnyElysia,
@@ -45,9 +46,14 @@ const BASE = '/api/v1'
 // Clients add `/v1` to the host themselves, and paths to a base that ends in a slash.
 const OTHER_BASES = [...['//api/v1', '/api/v1/', '//api/v1/'], ...['/v1', '//v1', '/v1/', '//v1/']]
 
+/** Cohere’s client adds `/v2` to the base that it is given: the host, or that of the API. */
+const COHERE_BASES = ['/v2', '/api/v2', '/v1/v2', '/api/v1/v2']
+const COHERE_PATHS = ['/api/v1/rerank']
+
 function buildAliases(pattern: string, handler: Handler): [pattern: string, handler: Handler][] {
   if (!pattern.startsWith(`${BASE}/`)) return []
-  return OTHER_BASES.map(base => [
+  const bases = COHERE_PATHS.includes(pattern) ? [...OTHER_BASES, ...COHERE_BASES] : OTHER_BASES
+  return bases.map(base => [
     base + pattern.slice(BASE.length),
     (request, server) => handler(moveToBase(request, base), server),
   ])

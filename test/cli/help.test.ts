@@ -82,6 +82,7 @@ describe('of the commands', () => {
     serve: ['--json'],
     backup: ['--config'],
     restore: ['--config'],
+    try: ['--json'],
     status: ['--config'],
     watch: ['--config'],
     tui: ['--json'],

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createCohere } from '@ai-sdk/cohere'
 import { OpenRouter } from '@openrouter/sdk'
 import { rerank } from 'ai'
+import { CohereClient } from 'cohere-ai'
 import { type Server, startServer } from '../support/server.ts'
 import { type Hit, json, startUpstream, type Upstream } from '../support/upstream.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
@@ -86,6 +87,38 @@ test('the AI SDK ranks with its model for Cohere', async () => {
     { originalIndex: 1, score: 0.18, document: 'the longest of all' },
     { originalIndex: 2, score: 0.12, document: 'not so short' },
   ])
+})
+
+test.each(['', '/api', '/v1', '/api/v1'])('cohere-ai ranks at the base %p', async path => {
+  const client = new CohereClient({
+    token: server.inference_key,
+    environment: `${server.url}${path}`,
+    maxRetries: 0,
+  })
+  const answer = await client.v2.rerank({
+    model: 'acme/rank',
+    query: 'Which?',
+    documents: DOCUMENTS,
+    topN: 2,
+  })
+  expect(answer.results).toMatchObject([
+    { index: 1, relevanceScore: 0.18 },
+    { index: 2, relevanceScore: 0.12 },
+  ])
+  expect(answer.id).toStartWith('gen-')
+})
+
+test.each([
+  ['acme/none', 400],
+  ['acme/rank', 401],
+])('cohere-ai reads the refusal of %s as its own', async (model, statusCode) => {
+  const token = statusCode === 401 ? 'none' : server.inference_key
+  const client = new CohereClient({ token, environment: server.url, maxRetries: 0 })
+  const refused = await client.v2.rerank({ model, query: 'Which?', documents: DOCUMENTS }).then(
+    () => null,
+    error => error,
+  )
+  expect(refused).toMatchObject({ statusCode })
 })
 
 test.skipIf(!hasWirecheck)('every answer matches the public schema', async () => {

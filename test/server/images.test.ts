@@ -19,6 +19,16 @@ let second: Upstream
 
 const TOKEN_PRICES = { prompt: 5, completion: 0, image_output: 40 }
 const IMAGE_PRICES = { prompt: 0, completion: 0, per_image: 0.04 }
+const EDIT_PRICES = { prompt: 5, completion: 0, image: 10, image_output: 40 }
+const VARIANT_PRICES = {
+  prompt: 0,
+  completion: 0,
+  per_image: 0.04,
+  variants: [
+    { quality: 'high', per_image: 0.1 },
+    { resolution: '2K', per_image: 0.06 },
+  ],
+}
 const MEGAPIXEL_PRICES = { prompt: 0, completion: 0, per_megapixel: 0.5 }
 
 beforeAll(async () => {
@@ -55,6 +65,8 @@ beforeAll(async () => {
         model('acme/priced', ['local', 'spare'], IMAGE_PRICES),
         model('acme/pixels', ['local'], MEGAPIXEL_PRICES),
         model('openai/gpt-image-9', ['local', 'spare'], TOKEN_PRICES),
+        model('openai/gpt-image-8', ['local'], EDIT_PRICES),
+        model('acme/variants', ['local'], VARIANT_PRICES),
         model('acme/grok', ['grok'], IMAGE_PRICES),
         model('acme/tog', ['tog'], IMAGE_PRICES),
         model('acme/routed', ['router'], IMAGE_PRICES),
@@ -157,6 +169,35 @@ describe('POST /images', () => {
       completion_tokens_details: { image_tokens: 1_000 },
       cost: 0.0405,
     })
+  })
+
+  test('prices the pictures of an edit as pictures, and not as text', async () => {
+    const input_tokens_details = { text_tokens: 20, image_tokens: 300 }
+    const usage = { input_tokens: 320, input_tokens_details, output_tokens: 1_000 }
+    first.plan(json({ created: 1, data: [{ b64_json: PNG }], usage }))
+    const drawn = await picture({ model: 'openai/gpt-image-8', input_references: [reference] })
+    expect(drawn.usage.prompt_tokens).toBe(320)
+    expect(drawn.usage.cost).toBeCloseTo((20 * 5 + 300 * 10 + 1_000 * 40) / 1e6, 9)
+  })
+
+  test.each<[object, number]>([
+    [{}, 0.04],
+    [{ quality: 'low', resolution: '1K' }, 0.04],
+    [{ quality: 'high', resolution: '1K' }, 0.1],
+    [{ quality: 'high', size: '2048x2048' }, 0.06],
+    [{ resolution: '2K', n: 2 }, 0.12],
+  ])('prices %j as its variant', async (params, cost) => {
+    first.plan(draw({ b64_json: PNG }, { b64_json: PNG }))
+    expect((await picture({ model: 'acme/variants', ...params })).usage.cost).toBe(cost)
+  })
+
+  test('sets aside the dearest variant that a call leaves open', async () => {
+    const key = await createLimitedKey(server, 0.05)
+    const model = 'acme/variants'
+    expect((await ask({ model }, { key })).status).toBe(402)
+    expect(first.hits).toEqual([])
+    const cheap = { model, quality: 'low', resolution: '1K' }
+    expect((await ask(cheap, { key })).status).toBe(200)
   })
 
   test('prices megapixels by the pixels that were drawn', async () => {
@@ -333,6 +374,30 @@ describe('POST /images', () => {
     })
   })
 
+  test('converts what a model draws in another format, and charges the same', async () => {
+    const parts = [{ inlineData: { mimeType: 'image/png', data: PNG } }]
+    const counts = { promptTokenCount: 10, candidatesTokenCount: 1_290 }
+    const content = { role: 'model', parts }
+    first.plan(
+      json({ candidates: [{ content, finishReason: 'STOP' }], usageMetadata: { ...counts } }),
+    )
+    const { data } = await picture({
+      model: 'acme/nano',
+      output_format: 'webp',
+      output_compression: 50,
+    })
+    expect(data).toEqual([{ b64_json: expect.any(String), media_type: 'image/webp' }])
+    const bytes = Buffer.from(data[0]?.b64_json ?? '', 'base64')
+    expect(await new Bun.Image(bytes).metadata()).toEqual({ width: 1, height: 1, format: 'webp' })
+  })
+
+  test('asks the next provider if the other format cannot be made', async () => {
+    const cut = Buffer.from(PNG, 'base64').subarray(0, 40).toString('base64')
+    first.plan(draw({ b64_json: cut }))
+    const { data, usage } = await picture({ output_format: 'jpeg' })
+    expect([data[0]?.media_type, usage.cost, second.hits.length]).toEqual(['image/jpeg', 0.04, 1])
+  })
+
   test('draws with Imagen', async () => {
     first.plan(json({ predictions: [{ bytesBase64Encoded: PNG, mimeType: 'image/png' }] }))
     const drawn = await picture({ model: 'acme/imagen', n: 4, aspect_ratio: '3:2' })
@@ -381,6 +446,17 @@ describe('POST /images', () => {
       'input_references.0.image_url.url',
       { input_references: [{ type: 'image_url', image_url: { url: 'file:///etc/passwd' } }] },
     ],
+    ...[
+      'data:image/svg+xml;base64,PHN2Zy8+',
+      'data:text/html;base64,PGh0bWw+',
+      'data:application/zip;base64,UEsDBBQAAAAI',
+      'data:image/png;base64,UEsDBBQAAAAI',
+      'data:image/png;base64,',
+      'data:,',
+    ].map((url): [string, object] => [
+      'input_references.0.image_url.url',
+      { input_references: [{ type: 'image_url', image_url: { url } }] },
+    ]),
     ['provider.options.local.n', { provider: { options: { local: { n: 9 } } } }],
     ['num_images', { num_images: 9 }],
     ['user', { user: 'x'.repeat(257) }],
@@ -404,7 +480,7 @@ describe('POST /images', () => {
     ['acme/talks', { n: 2 }, 'n'],
     ['acme/imagen', { n: 5 }, 'n'],
     ['acme/imagen', { input_references: [reference] }, 'input_references'],
-    ['acme/nano', { output_format: 'webp' }, 'output_format'],
+    ['acme/nano', { output_format: 'svg' }, 'output_format'],
     ['openai/gpt-image-9', { resolution: '4K' }, 'resolution'],
     ['acme/grok', { quality: 'high' }, 'quality'],
   ])('refuses what %s cannot draw, and names it', async (model, body, name) => {
@@ -521,6 +597,17 @@ describe('GET /images/models', () => {
         },
       ],
     })
+  })
+
+  test('lists the prices of variants beside those that they change', async () => {
+    const response = await server.fetch('/images/models/acme/variants/endpoints')
+    const { endpoints } = (await response.json()) as { endpoints: { pricing: object[] }[] }
+    const price = { billable: 'output_image', unit: 'image' }
+    expect(endpoints[0]?.pricing).toEqual([
+      { ...price, cost_usd: 0.04 },
+      { ...price, cost_usd: 0.1, variant: 'high' },
+      { ...price, cost_usd: 0.06, variant: '2K' },
+    ])
   })
 
   test.each(['acme/text', 'acme/nothing'])('is a 404 for %s', async id => {

@@ -44,6 +44,7 @@ beforeAll(async () => {
     providers: {
       local: provider(first.url),
       spare: provider(second.url),
+      quick: provider(first.url, { quirks: { speech: 'groq' } }),
       vox: provider(first.url, { quirks: { speech: 'mistral' } }),
       router: provider(first.url, { quirks: { speech: 'openrouter' } }),
       goog: provider(first.url, { protocol: 'gemini' }),
@@ -53,6 +54,7 @@ beforeAll(async () => {
     models: [
       model('acme/listen', ['local', 'spare'], PER_SECOND),
       model('acme/gpt', ['local'], PER_TOKEN, 'gpt-4o-transcribe'),
+      model('acme/quick', ['quick'], PER_SECOND, 'whisper-large-v3'),
       model('acme/vox', ['vox'], PER_SECOND, 'voxtral-mini-latest'),
       model('acme/routed', ['router'], PER_SECOND, 'x/y'),
       model('acme/gemini', ['goog'], PER_TOKEN, 'gemini-2.5-flash'),
@@ -147,6 +149,15 @@ async function sentFields(upstream = first) {
 }
 
 describe('POST /audio/transcriptions', () => {
+  test('charges the fewest seconds of the provider, and sets them aside', async () => {
+    const poor = await createLimitedKey(server, 0.05)
+    expect((await ask({ model: 'acme/quick' }, { key: poor })).status).toBe(402)
+    expect((await hear(ask({ model: 'acme/quick' }))).usage.cost).toBe(0.1)
+    first.plan(json({ ...HEARD, duration: 12.5 }))
+    const long = { data: buildWav(12.5).toString('base64'), format: 'wav' }
+    expect((await hear(ask({ model: 'acme/quick', input_audio: long }))).usage.cost).toBe(0.125)
+  })
+
   test('transcribes, prices each second and records', async () => {
     const before = (await fetchKeyState(server)).usage
     const { id, ...heard } = await hear(ask({ user: 'ann', session_id: 's-1', language: 'en' }))

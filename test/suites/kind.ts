@@ -136,7 +136,7 @@ function testCosting<K extends Kind>(kind: KindOfWork<K>, calls: Calls<K>): void
       const [input, largest] = [costing.estimateInput(call), costing.boundInput(call)]
       for (const modality of ['text', 'audio', 'video'] as const)
         expect(largest[modality]).toBeGreaterThanOrEqual(input[modality])
-      const [units, most] = [costing.estimateUnits(call), costing.boundUnits(call)]
+      const [units, most] = [costing.estimateUnits(call), costing.boundUnits(call, buildEndpoint())]
       for (const unit of listUnits(units))
         expect(most[unit] ?? 0).toBeGreaterThanOrEqual(units[unit] ?? 0)
     })

@@ -3,6 +3,11 @@ export const EXAMPLES: Record<string, string[]> = {
   serve: ['serve', 'serve --host 0.0.0.0 --port 8080 --log json'],
   init: ['init', 'init --provider openai'],
   tui: ['tui', 'tui --data /var/lib/gateway', 'tui --url https://gateway.example.com'],
+  try: [
+    'try openai/gpt-4o-mini Hello',
+    'try openai/gpt-image-1 cat --image cat.png',
+    'try openai/tts-1 Hello --speech hello.mp3',
+  ],
   watch: ['watch', 'watch --status 5xx', 'watch --key laptop --json'],
   'providers rest': ['providers rest openai/gpt-4o-mini openai/gpt-4o-mini --for 30m'],
   'providers wake': ['providers wake openai/gpt-4o-mini openai/gpt-4o-mini'],

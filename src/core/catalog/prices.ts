@@ -1,9 +1,10 @@
 import type { UsdPerMillionTokens } from '../config/prices.ts'
 import { toAttosPerThousandth, toAttosPerToken, toAttosPerUnit } from '../kernel/money.ts'
 import { UNIT_ROWS } from '../language/units.ts'
+import type { Drawn } from '../language/usage.ts'
 
 /** The name of a price. */
-type PriceName = Exclude<keyof UsdPerMillionTokens, 'tiers'>
+type PriceName = Exclude<keyof UsdPerMillionTokens, 'tiers' | 'variants'>
 
 /**
  * Prices as the ledger counts them, in atto-dollars: per token, per call (`request`), and per unit.
@@ -15,6 +16,12 @@ interface BasePrices {
   prompt: bigint
   completion: bigint
   tiers?: PriceTier[]
+  variants?: PriceVariant[]
+}
+
+/** All prices for pictures of a quality, a resolution, or both. */
+export interface PriceVariant extends Drawn {
+  prices: Prices
 }
 
 /** All prices for an input of more than `above` tokens. */
@@ -25,13 +32,30 @@ export interface PriceTier {
 
 /**
  * Converts a price list to exact prices. Each tier is complete: it takes what it leaves out from
- * the tier below.
+ * the tier below, and each variant from the list itself.
  */
-export function toExactPrices({ tiers = [], ...rates }: UsdPerMillionTokens): Prices {
+export function toExactPrices({
+  tiers = [],
+  variants = [],
+  ...rates
+}: UsdPerMillionTokens): Prices {
   const base = toExactRates(rates) as Prices
-  if (tiers.length === 0) return base
-  return { ...base, tiers: buildPriceTiers(base, tiers) }
+  return {
+    ...base,
+    ...(tiers.length > 0 ? { tiers: buildPriceTiers(base, tiers) } : {}),
+    ...(variants.length > 0 ? { variants: buildPriceVariants(base, variants) } : {}),
+  }
 }
+
+const buildPriceVariants = (
+  base: Prices,
+  variants: NonNullable<UsdPerMillionTokens['variants']>,
+): PriceVariant[] =>
+  variants.map(({ quality, resolution, ...rates }) => ({
+    ...(quality === undefined ? {} : { quality }),
+    ...(resolution === undefined ? {} : { resolution }),
+    prices: { ...base, ...toExactRates(rates) },
+  }))
 
 function buildPriceTiers(
   base: Prices,
@@ -65,26 +89,48 @@ const RATE_CONVERTERS = new Map<PriceName, (usd: number) => bigint>([
 
 /**
  * Picks the prices of a call by its whole input, cached or not: the tier is chosen before anything
- * is priced.
+ * is priced. Of pictures the last variant counts whose words are theirs.
  */
-export function pickPrices(prices: Prices, inputTokens: number): Prices {
+export function pickPrices(prices: Prices, inputTokens: number, drawn?: Drawn): Prices {
+  const variant = drawn && prices.variants?.findLast(one => matches(one, drawn))
+  if (variant) return variant.prices
   return prices.tiers?.findLast(tier => inputTokens > tier.above)?.prices ?? prices
 }
 
+const matches = ({ quality, resolution }: PriceVariant, drawn: Drawn): boolean =>
+  (quality === undefined || quality === drawn.quality) &&
+  (resolution === undefined || resolution === drawn.resolution)
+
+/** Whether pictures of which only this is known may turn out to be of the variant. */
+const mayMatch = ({ quality, resolution }: PriceVariant, drawn: Drawn): boolean =>
+  (quality === undefined || (drawn.quality ?? quality) === quality) &&
+  (resolution === undefined || (drawn.resolution ?? resolution) === resolution)
+
 /**
- * Returns the highest of each price that may apply to an input of at most so many tokens: a smaller
- * input may be in another tier.
+ * Returns the highest of each price that may apply to an input of at most so many tokens, and to
+ * pictures of which this is known: a smaller input may be in another tier.
  */
-export function computeHighestPrices(prices: Prices, mostInputTokens: number): Prices {
+export function computeHighestPrices(
+  prices: Prices,
+  mostInputTokens: number,
+  drawn: Drawn = UNKNOWN,
+): Prices {
   let highest = prices
+  for (const variant of prices.variants ?? NO_VARIANTS)
+    if (mayMatch(variant, drawn)) highest = mergeHighestPrices(highest, variant.prices)
   for (const tier of prices.tiers ?? NO_TIERS)
     if (mostInputTokens > tier.above) highest = mergeHighestPrices(highest, tier.prices)
   return highest
 }
 
 const NO_TIERS: PriceTier[] = []
+const NO_VARIANTS: PriceVariant[] = []
+const UNKNOWN: Drawn = {}
 
-function mergeHighestPrices({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): Prices {
+function mergeHighestPrices(
+  { tiers: _, variants: __, ...one }: Prices,
+  { tiers: ___, variants: ____, ...other }: Prices,
+): Prices {
   const highest: Prices = { ...one }
   for (const [name, price] of Object.entries(other) as [PriceName, bigint][]) {
     if (price > (highest[name] ?? 0n)) highest[name] = price
@@ -113,8 +159,9 @@ const COMPARED = UNIT_ROWS.filter(row => !row.isSupplementary && row.otherwise =
 )
 
 /** Returns whether every price is zero. */
-export const isFree = ({ tiers = NO_TIERS, ...rates }: Prices): boolean =>
-  Object.values(rates).every(rate => rate === 0n) && tiers.every(({ prices }) => isFree(prices))
+export const isFree = ({ tiers = NO_TIERS, variants = NO_VARIANTS, ...rates }: Prices): boolean =>
+  Object.values(rates).every(rate => rate === 0n) &&
+  [...tiers, ...variants].every(({ prices }) => isFree(prices))
 
 /** The prices of a free endpoint. */
 export const FREE: Prices = { prompt: 0n, completion: 0n }

@@ -132,12 +132,6 @@ export const PROVIDERS = {
     base_url: 'https://api.elevenlabs.io/v1',
     variables: named('ELEVENLABS', 'ELEVEN'),
   },
-  fal: {
-    name: 'fal',
-    protocol: 'fal',
-    base_url: 'https://queue.fal.run',
-    variables: { api_key: ['FAL_KEY', 'FAL_API_KEY'], base_url: ['FAL_BASE_URL'] },
-  },
   runway: {
     name: 'Runway',
     protocol: 'runway',
@@ -158,6 +152,36 @@ export const PROVIDERS = {
     protocol: 'deepgram',
     base_url: 'https://api.deepgram.com/v1',
     variables: named('DEEPGRAM'),
+  },
+  'black-forest-labs': {
+    name: 'Black Forest Labs',
+    protocol: 'bfl',
+    on_abort: 'drain',
+    base_url: 'https://api.bfl.ai/v1',
+    variables: named('BFL'),
+  },
+  fal: {
+    name: 'fal',
+    protocol: 'fal',
+    on_abort: 'drain',
+    base_url: 'https://fal.run',
+    variables: { api_key: ['FAL_KEY', 'FAL_API_KEY'], base_url: ['FAL_BASE_URL'] },
+  },
+  recraft: {
+    name: 'Recraft',
+    protocol: 'openai-chat',
+    base_url: 'https://external.api.recraft.ai/v1',
+    quirks: { images: 'recraft' },
+    variables: {
+      api_key: ['RECRAFT_API_TOKEN', 'RECRAFT_API_KEY'],
+      base_url: ['RECRAFT_BASE_URL'],
+    },
+  },
+  stability: {
+    name: 'Stability AI',
+    protocol: 'stability',
+    base_url: 'https://api.stability.ai/v2beta',
+    variables: named('STABILITY'),
   },
   mistral: {
     name: 'Mistral',
@@ -280,7 +304,7 @@ export const PROVIDERS = {
     name: 'Fireworks',
     protocol: 'openai-chat',
     base_url: 'https://api.fireworks.ai/inference/v1',
-    quirks: { ...OPEN_MODELS, reasoning_back: 'reasoning_content' },
+    quirks: { ...OPEN_MODELS, reasoning_back: 'reasoning_content', images: 'fireworks' },
     variables: named('FIREWORKS'),
   },
   cerebras: {

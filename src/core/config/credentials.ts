@@ -17,6 +17,7 @@ export const Auth = Type.Union(
     Type.Literal('xi-api-key'),
     Type.Literal('token'),
     Type.Literal('key'),
+    Type.Literal('x-key'),
     Type.Literal('sigv4'),
     Type.Literal('google-service-account'),
     Type.Literal('none'),

@@ -1,5 +1,5 @@
 import { type Static, type TNumber, type TOptional, Type } from '@sinclair/typebox'
-import { closed } from '../kernel/schema-builders.ts'
+import { closed, oneOf } from '../kernel/schema-builders.ts'
 import { UNIT_ROWS, type UnitPrice } from '../language/units.ts'
 
 // No model costs ten thousand dollars per million tokens: such a price was entered per token or in
@@ -14,6 +14,10 @@ function Each(unit: string, maximum = 1) {
 const PER_UNIT = {} as Record<UnitPrice, TOptional<TNumber>>
 for (const { price, description: unit, maxPrice } of UNIT_ROWS)
   PER_UNIT[price] = Each(unit, maxPrice)
+
+/** The words for a picture that may have a price of its own (wire reference E.1). */
+const QUALITIES = ['low', 'medium', 'high', 'xhigh', 'max'] as const
+const TIERS = ['512', '1K', '2K', '4K'] as const
 
 const RATES = {
   cache_read: Rate('Input read from the cache; same as prompt when absent'),
@@ -39,6 +43,22 @@ const PriceTier = Type.Object(
   closed,
 )
 
+const PriceVariant = Type.Object(
+  {
+    quality: Type.Optional(
+      Type.Union(oneOf(...QUALITIES).anyOf, { description: 'Of this quality' }),
+    ),
+    resolution: Type.Optional(
+      Type.Union(oneOf(...TIERS).anyOf, { description: 'Of this tier of size, or nearest to it' }),
+    ),
+    prompt: Rate('Input'),
+    completion: Rate('Output'),
+    ...RATES,
+    ...PER_UNIT,
+  },
+  closed,
+)
+
 /** Prices in the config file: USD per million tokens, and USD for one request or unit. */
 export const UsdPerMillionTokens = Type.Object(
   {
@@ -50,6 +70,12 @@ export const UsdPerMillionTokens = Type.Object(
     tiers: Type.Optional(
       Type.Array(PriceTier, {
         description: 'Other prices for long inputs; a tier keeps the prices that it leaves out',
+      }),
+    ),
+    variants: Type.Optional(
+      Type.Array(PriceVariant, {
+        maxItems: 64,
+        description: 'Other prices for pictures; the last variant counts that is like the picture',
       }),
     ),
   },

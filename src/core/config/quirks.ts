@@ -56,9 +56,9 @@ export const Quirks = Type.Object(
       description: 'How many stop sequences it accepts; null: any number',
     }),
     images: choice(
-      ['compatible', 'openrouter', 'xai', 'together'],
+      ['compatible', 'openrouter', 'xai', 'together', 'recraft', 'fireworks'],
       'How pictures are asked for: as OpenAI’s servers are, at /images, by aspect_ratio and ' +
-        'resolution, by width and height',
+        'resolution, by width and height, by a size that may be a ratio, by workflows',
     ),
     speech: choice(
       ['compatible', 'openai', 'groq', 'mistral', 'openrouter'],

@@ -16,7 +16,7 @@ import { Leftover } from './attempt/leftover.ts'
 import { filterReason } from './attempt/reason.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { filterRequest } from './filters.ts'
-import { type KindOfWork, kinds, type Understanding } from './kinds.ts'
+import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { inlineMedia } from './media.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
@@ -30,6 +30,7 @@ import {
   type Step,
 } from './run.ts'
 import { buildTraceparent } from './telling/trace-context.ts'
+import { enterLargeAnswers } from './traffic/large-answers.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -380,7 +381,8 @@ async function awaitAnswer<K extends Kind>(
     if (leftover) leftover.isSent = true
   }
   try {
-    const opening = openParts(world, attempt, prepared, { outgoing, sent })
+    const enter = () => enterRoom(world, step.run)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent, enter })
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
@@ -409,20 +411,36 @@ function createLeftover<K extends Kind>(
   })
 }
 
+/** A request as it goes out, and what its answer waits for if it is large. */
+interface OpeningRequest<K extends Kind> {
+  outgoing: OutgoingRequest
+  sent: SentRequest<K>
+  enter(): Promise<void>
+}
+
 /** Sends the request, and resolves when a first part has come that a caller can use. */
 async function openParts<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  { outgoing, sent }: { outgoing: OutgoingRequest; sent: SentRequest<K> },
+  { outgoing, sent, enter }: OpeningRequest<K>,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
   const cancellation = leftover?.connection ?? attempt.cancellation
   const expected = { protocol, endpoint, call, cancellation }
-  const opened = await openAnswer(world, outgoing, expected, createObserver(attempt, leftover))
-  const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, cancellation) : opened
+  const observer = createObserver(attempt, leftover)
+  if (kind.admitParts) observer.onLarge = enter
+  const opened = await openAnswer(world, outgoing, expected, observer)
+  const asked = { call, endpoint, cancellation, enterRoom: enter }
+  const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, asked) : opened
   sent.received = admitted.first
   return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
+}
+
+/** Waits for a place among the answers that take much memory. The run has it until it is over. */
+async function enterRoom<K extends Kind>({ traffic }: InferenceWorld, run: Run<K>): Promise<void> {
+  run.room ??= enterLargeAnswers(traffic.largeAnswers)
+  await run.room
 }
 
 /** Returns the answer with every batch admitted by its kind. What is refused ends it. */
@@ -430,11 +448,11 @@ async function admitAnswer<K extends Kind>(
   world: InferenceWorld,
   kind: KindOfWork<K>,
   { first, rest }: PeekedSequence<Work[K]['part'][]>,
-  cancellation: Cancellation,
+  asked: Asked<K>,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
-  const admit = async (parts: Work[K]['part'][], ending: Cancellation | null) =>
-    (await kind.admitParts?.(world, parts, ending)) ?? parts
-  if (!rest) return { first: await admit(first, cancellation), rest: null }
+  const admit = async (parts: Work[K]['part'][], cancellation: Cancellation | null) =>
+    (await kind.admitParts?.(world, parts, { ...asked, cancellation })) ?? parts
+  if (!rest) return { first: await admit(first, asked.cancellation), rest: null }
   return { first, rest: new AdmittedParts(rest, parts => admit(parts, null)) }
 }
 

@@ -4,7 +4,7 @@ import type { Prices } from '../catalog/prices.ts'
 import type { CatalogWorld } from '../catalog/world.ts'
 import { notFound } from '../errors.ts'
 import { renderUsdPerToken } from '../kernel/money.ts'
-import { getImageCapabilities } from '../protocols/images/capabilities.ts'
+import { getImageCapabilities, listFormats } from '../protocols/images/capabilities.ts'
 import { protocols } from '../protocols/registry.ts'
 import { kinds } from './kinds.ts'
 
@@ -67,12 +67,13 @@ function toPublicImageEndpoint(endpoint: Endpoint) {
 
 function listParameters(endpoint: Endpoint): Record<string, Capability> {
   const can = getImageCapabilities(endpoint)
+  const formats = listFormats(can)
   const words: [string, readonly string[]][] = [
     ['aspect_ratio', can.aspect_ratios],
     ['resolution', can.resolutions],
     ['quality', can.qualities],
     ['background', can.backgrounds],
-    ['output_format', can.output_formats],
+    ['output_format', formats],
   ]
   return {
     n: { type: 'range', min: 1, max: can.n },
@@ -84,7 +85,7 @@ function listParameters(endpoint: Endpoint): Record<string, Capability> {
         values.length === 0 ? [] : [[name, { type: 'enum', values: [...values] }]],
       ),
     ),
-    ...(can.output_compression
+    ...(formats.includes('jpeg')
       ? { output_compression: { type: 'range', min: 0, max: 100 } as const }
       : {}),
     ...(can.size ? { size: { type: 'boolean' } as const } : {}),
@@ -114,12 +115,26 @@ function uniteCapabilities(one: Capability | undefined, other: Capability): Capa
   return other
 }
 
-/** Lists what is charged, by what it is charged for. */
+/** Lists what is charged, by what it is charged for, and by variant where that matters. */
 function listPrices(prices: Prices | null) {
   if (!prices) return []
-  const { prompt, completion, image_output, per_image, per_megapixel, per_input_image } = prices
+  const { variants = [] } = prices
+  const base = listRows(prices)
+  const rows = variants.flatMap(({ quality, resolution, prices: rates }) => {
+    const variant = [quality, resolution].filter(Boolean).join(' ')
+    return listRows(rates)
+      .filter(row => !base.some(one => Bun.deepEquals(one, row)))
+      .map(row => ({ ...row, variant }))
+  })
+  return [...base, ...rows]
+}
+
+function listRows(prices: Prices) {
+  const { prompt, completion, image, image_output, per_image, per_megapixel, per_input_image } =
+    prices
   const rows = [
     ['input_text', 'token', prompt],
+    ['input_image', 'token', image],
     ['output_image', 'token', image_output ?? completion],
     ['output_image', 'image', per_image],
     // Counted in thousandths.

@@ -6,7 +6,7 @@ import type { Block } from '../language/message.ts'
 import type { ServiceTier } from '../language/routing.ts'
 import type { TextRewrite } from '../language/text-segment.ts'
 import type { Units } from '../language/units.ts'
-import type { Usage } from '../language/usage.ts'
+import type { Drawn, Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { FilterSet } from '../policy/filters/filter-set.ts'
 import type { CountTokens, ExpectedInput } from '../tokenizers/prompt.ts'
@@ -45,15 +45,21 @@ export interface KindOfWork<K extends Kind> {
    * Checks what a provider sent before any of it is part of the answer, and fetches what it only
    * refers to. Throws `provider_unavailable` for what is none. Absent if protocols check all of it.
    */
-  admitParts?(
-    world: UpstreamWorld,
-    parts: Part<K>[],
-    cancellation: Cancellation | null,
-  ): Promise<Part<K>[]>
+  admitParts?(world: UpstreamWorld, parts: Part<K>[], asked: Asked<K>): Promise<Part<K>[]>
   understanding: Understanding<K>
   costing: Costing<K>
   metering: Metering<K>
   filtering: ContentFiltering<K>
+}
+
+/** What an endpoint was asked for. */
+export interface Asked<K extends Kind> {
+  call: Call<K>
+  endpoint: Endpoint
+  /** Ends what is fetched; null for a part of a stream, where nothing is. */
+  cancellation: Cancellation | null
+  /** Waits for a place among the answers that take much memory. */
+  enterRoom(): Promise<void>
 }
 
 /** What a call asks for, and how much of it an endpoint supports. */
@@ -102,8 +108,8 @@ export interface Costing<K extends Kind> {
   countPrompts(call: Call<K>): number
   /** Returns the units that are expected to be charged. */
   estimateUnits(call: Call<K>): Units
-  /** Returns the most units that may be charged: what is set aside for it. */
-  boundUnits(call: Call<K>): Units
+  /** Returns the most units that the endpoint may charge: what is set aside for it. */
+  boundUnits(call: Call<K>, endpoint: Endpoint): Units
   /** Returns the most tokens that the endpoint answers with. Null if nothing bounds it. */
   boundOutput(call: Call<K>, endpoint: Endpoint): number | null
   /** Returns the fewest tokens that make the call worthwhile: infinite if it takes no bound. */
@@ -116,6 +122,8 @@ export interface Costing<K extends Kind> {
   limitOutput(call: Call<K>, tokens: number): Call<K>
   /** Returns what a token of the bound may cost, whatever it is used for. Atto-dollars. */
   priceOutputToken(call: Call<K>, prices: Prices): bigint
+  /** Returns what a call says of its pictures, if their price may depend on it. */
+  describeDrawn(call: Call<K>): Drawn | undefined
   /** Returns what may be charged on top of prompt, output and units. Atto-dollars. */
   priceSurcharge(call: Call<K>, prices: Prices): bigint
 }
@@ -130,6 +138,8 @@ export interface Metering<K extends Kind> {
   countShares(call: Call<K>): number
   /** Returns the units of the call and of what was delivered, if a provider leaves them out. */
   countUnits(call: Call<K>, delivered: Part<K>[]): Units
+  /** Returns how the pictures were drawn that were delivered. Absent if an answer has none. */
+  describeDrawn?(call: Call<K>, delivered: Part<K>[]): Drawn | undefined
   /** Estimates the tokens of the media that were delivered if the provider counts none. */
   countOutput(call: Call<K>, delivered: Part<K>[]): number
   /** Estimates the other tokens of what was delivered. Absent if an answer has none. */

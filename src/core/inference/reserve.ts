@@ -196,7 +196,8 @@ export function estimateUsage<K extends Kind>(
   const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
   const usage = createTextUsage(0, completion)
   const input = { ...usage.input, ...estimateInput(call) }
-  return { ...usage, input, ...sumUnits(estimateUnits(call)) }
+  const drawn = kinds[kind].costing.describeDrawn(call as never)
+  return { ...usage, input, ...sumUnits(estimateUnits(call)), ...(drawn ? { drawn } : {}) }
 }
 
 /** Estimates what the prompt and its units cost, without the output. Nano-dollars. */
@@ -277,11 +278,12 @@ function quoteCall<K extends Kind>(
   if (!endpoint.prices) return FREE
   const costing: Costing<K> = kinds[kind].costing
   const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
-  const rates = computeHighestPrices(endpoint.prices, bounded.text + bounded.audio + bounded.video)
+  const tokens = bounded.text + bounded.audio + bounded.video
+  const rates = computeHighestPrices(endpoint.prices, tokens, costing.describeDrawn(call))
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
   const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
   const surcharges =
-    priceUnits(costing.boundUnits(call), rates) + costing.priceSurcharge(call, rates)
+    priceUnits(costing.boundUnits(call, endpoint), rates) + costing.priceSurcharge(call, rates)
   const perToken = costing.priceOutputToken(call, rates)
   return { prompt: computePromptCost(bounded, rates) + surcharges, perToken, most, least }
 }
@@ -299,13 +301,11 @@ function limitToContext(
 }
 
 // It is not known in advance whether the prompt is read from a cache or written to one, nor whether
-// audio is counted separately.
+// audio and pictures are counted separately.
 function computePromptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
-  const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, request } = rates
-  const dearest = pickLarger(
-    pickLarger(pickLarger(prompt, cache_read), cache_write),
-    cache_write_1h,
-  )
+  const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, image, request } = rates
+  const written = pickLarger(pickLarger(prompt, cache_write), cache_write_1h)
+  const dearest = pickLarger(pickLarger(written, cache_read), image)
   return (
     multiplyPrice(text + video, dearest) +
     multiplyPrice(audio, pickLarger(dearest, sound)) +

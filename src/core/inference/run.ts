@@ -128,6 +128,8 @@ export class Run<K extends Kind = Kind> {
   ending: RunEnding | null = null
   /** Releases its rate limit permit. */
   releasePermit: () => void = doNothing
+  /** Its place among large answers, once it has asked for one: what gives it back. */
+  room: Promise<() => void> | null = null
   /** Removes it from the list of running calls. */
   unlist: () => void = doNothing
   #createdAt: string | undefined
@@ -224,6 +226,7 @@ export class Run<K extends Kind = Kind> {
   release(): void {
     this.unlist()
     this.releasePermit()
+    this.room?.then(leave => leave())
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Room } from '../kernel/room.ts'
 import type { RateLimits } from '../policy/rate-limits.ts'
 import type { Health } from './health.ts'
 import type { Approvals } from './traffic/approvals.ts'
@@ -14,6 +15,8 @@ export interface Traffic {
   readOns: ReadOns
   /** Limits how many of them may be retried at once. */
   retryBudget: RetryBudget
+  /** Where answers are read that take much memory. */
+  largeAnswers: Room
   /** The health of endpoints. */
   health: Health
   /** The endpoints of sessions. */

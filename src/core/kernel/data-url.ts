@@ -141,7 +141,7 @@ const unreadable = (field?: string) =>
  * Returns the same bytes in the standard alphabet, padded and without spaces. Null when the text is
  * not base64.
  */
-function normalizeBase64(body: string): string | null {
+export function normalizeBase64(body: string): string | null {
   const text = body.includes('%') ? decodePercent(body).toString('latin1') : body
   const bytes = decodeBase64(text)
   if (!bytes) return null

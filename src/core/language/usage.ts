@@ -15,15 +15,25 @@ export interface Usage {
     cache_write_1h: number
     audio: number
     video: number
+    /** Of pictures, where the provider counts them by themselves; else they are among the text. */
+    image?: number
   }
   output: { text: number; reasoning: number; audio: number; image: number }
   prediction: { accepted: number; rejected: number } | null
   /** Absent if only tokens were counted. */
   units?: Units
+  /** How pictures were drawn: their price may depend on it. */
+  drawn?: Drawn
   /** The tokens that the provider charges, if they differ from those that it counts. */
   billed?: Pick<Usage, 'input' | 'output'>
   /** Set if the provider reported counts that no answer can have. The others are zero then. */
   isImpossible?: true
+}
+
+/** How pictures are drawn, as far as it is known. */
+export interface Drawn {
+  quality?: string
+  resolution?: string
 }
 
 /** What one call used and cost. Money in nano-dollars; null if the endpoint has no price. */
@@ -56,7 +66,8 @@ export const countInputTokens = ({ input }: Usage): number =>
   input.cache_write +
   input.cache_write_1h +
   input.audio +
-  input.video
+  input.video +
+  (input.image ?? 0)
 
 export const countOutputTokens = ({ output }: Usage): number =>
   output.text + output.reasoning + output.audio + output.image

@@ -9,8 +9,8 @@ export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
  * Returns what the usage costs at these prices, in nano-dollars, rounded once. Returns null where
  * the endpoint has no price: an unknown cost is not a cost of zero.
  *
- * A class without a price of its own costs what its parent does: cached and audio input like the
- * prompt; reasoning, audio and images like the completion. A unit without a price costs what its
+ * A class without a price of its own costs what its parent does: cached, audio and image input like
+ * the prompt; reasoning, audio and images like the completion. A unit without a price costs what its
  * parent does, or nothing.
  * The price of a request and units of input are part of the prompt's cost, units of output of the
  * completion's. Where the provider charges for other token counts than it reports, the charged
@@ -18,7 +18,7 @@ export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
  */
 export function computeCost(usage: Usage, prices: Prices | null): Cost {
   if (!prices) return { cost: null, cost_details: null }
-  const rates = pickPrices(prices, countInputTokens(usage))
+  const rates = pickPrices(prices, countInputTokens(usage), usage.drawn)
   const { input, output } = usage.billed ?? usage
   const { units } = usage
   const prompt =
@@ -72,7 +72,8 @@ function priceInput(input: Usage['input'], prices: Prices): bigint {
     multiplyPrice(input.cache_read, prices.cache_read ?? prices.prompt) +
     multiplyPrice(input.cache_write, cacheWrite) +
     multiplyPrice(input.cache_write_1h, prices.cache_write_1h ?? cacheWrite) +
-    multiplyPrice(input.audio, prices.audio ?? prices.prompt)
+    multiplyPrice(input.audio, prices.audio ?? prices.prompt) +
+    multiplyPrice(input.image ?? 0, prices.image ?? prices.prompt)
   )
 }
 

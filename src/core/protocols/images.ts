@@ -6,7 +6,9 @@ import {
   type ImageCall,
   type ImagePart,
   type Picture,
+  type PixelSize,
   pickNearestRatio,
+  RESOLUTIONS,
   readRatio,
 } from '../language/image.ts'
 import type { Usage } from '../language/usage.ts'
@@ -30,6 +32,25 @@ export function pickRatio({ params }: ImageCall, endpoint: Endpoint): string | u
   const { aspect_ratio } = params
   if (aspect_ratio === undefined) return undefined
   return pickNearestRatio(readRatio(aspect_ratio), getImageCapabilities(endpoint).aspect_ratios)
+}
+
+/** Sides that most models draw are multiples of this. */
+const GRID = 16
+
+/**
+ * Returns the pixels of a tier and a ratio, on a grid; undefined if the call names neither. Pixels
+ * that it names itself are returned as they are.
+ */
+export function pickPixels(
+  { params }: Pick<ImageCall, 'params'>,
+  grid = GRID,
+): PixelSize | undefined {
+  const { size, resolution, aspect_ratio } = params
+  if (size || (resolution === undefined && aspect_ratio === undefined)) return size
+  const side = RESOLUTIONS[resolution ?? '1K']
+  const stretch = Math.sqrt(readRatio(aspect_ratio ?? '1:1'))
+  const toGrid = (length: number) => Math.max(Math.round(length / grid), 1) * grid
+  return { width: toGrid(side * stretch), height: toGrid(side / stretch) }
 }
 
 /**

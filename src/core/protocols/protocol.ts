@@ -1,7 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
 import type { ByteSource } from '../kernel/byte-source.ts'
-import { isObject } from '../kernel/json.ts'
+import { isObject, type Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Kind, Work } from '../language/work.ts'
 
@@ -11,6 +11,8 @@ import type { Kind, Work } from '../language/work.ts'
  */
 export interface UpstreamRequest {
   path: string
+  /** The hosts that serve it in the place of those of the base URL. */
+  hosts?: Record<string, string>
   /** POST by default. Others have no body. */
   method?: 'GET' | 'DELETE'
   headers?: Record<string, string>
@@ -22,6 +24,16 @@ export interface UpstreamRequest {
   files?: string[]
   /** A file that goes with the body, and is read while it is sent. */
   attachment?: Attachment
+}
+
+/** What to ask for work that a provider does in its own time. */
+export interface FollowUp {
+  /** The address that the provider names. It is only asked if it is the provider's own. */
+  url?: string
+  /** Behind the provider's base URL: asked if no address is named, or one of somebody else. */
+  path?: string
+  /** Sent as JSON; without one it is a GET. */
+  body?: Json
 }
 
 /** A file that goes with a request. */
@@ -133,6 +145,12 @@ export interface Protocol<K extends Kind> {
    * Returns the parts of a whole answer. Throws `provider_unavailable` if the body is no answer.
    */
   parseAnswer(body: unknown, call: Work[K]['call'], endpoint: Endpoint): Work[K]['part'][]
+  /**
+   * Returns what to ask next if the answer only says that the work goes on; null for a whole one.
+   * `asked` is what brought the answer; null for the request itself. Absent if every answer is
+   * whole.
+   */
+  readPending?(body: unknown, endpoint: Endpoint, asked: FollowUp | null): FollowUp | null
   /** Creates a reader for one streamed answer. */
   createReader(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
   /**

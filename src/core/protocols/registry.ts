@@ -7,9 +7,12 @@ import { cohereEmbeddings } from './embeddings/cohere.ts'
 import { geminiEmbeddings } from './embeddings/gemini.ts'
 import { jinaEmbeddings, openaiEmbeddings, voyageEmbeddings } from './embeddings/openai.ts'
 import { gemini } from './gemini.ts'
+import { bflImages } from './images/bfl.ts'
 import { drawByChat } from './images/chat.ts'
+import { falImages } from './images/fal.ts'
 import { geminiImages } from './images/gemini.ts'
 import { openaiImages, sandboxImages } from './images/openai.ts'
+import { stabilityImages } from './images/stability.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
 import type { Protocol } from './protocol.ts'
@@ -75,6 +78,9 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     'openai-chat': openaiImages,
     gemini: geminiImages,
     'openai-responses': drawByChat(openaiResponses),
+    bfl: bflImages,
+    fal: falImages,
+    stability: stabilityImages,
     sandbox: sandboxImages,
   },
   speech: {

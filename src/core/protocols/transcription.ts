@@ -8,7 +8,7 @@ import {
   type TranscriptSegment,
   type TranscriptWord,
 } from '../language/transcription.ts'
-import { readUnits } from '../language/units.ts'
+import { readUnits, UNITS } from '../language/units.ts'
 import { createTextUsage, type Usage } from '../language/usage.ts'
 import { unreadableAnswer } from './failure.ts'
 import { readPassthrough } from './passthrough.ts'
@@ -103,7 +103,8 @@ export function toTranscriptParts(
   endpoint: Endpoint,
   upstream_id: string | null = null,
 ): TranscriptionPart[] {
-  const usage = counted ?? countSeconds(transcript.duration, endpoint)
+  const measured = counted ?? countSeconds(transcript.duration, endpoint)
+  const usage = measured && raiseSeconds(measured, endpoint)
   return [
     { type: 'start', upstream_id, system_fingerprint: null, service_tier: null },
     { type: 'transcript', choice: 0, ...transcript },
@@ -115,6 +116,15 @@ function countSeconds(seconds: number | undefined, { prices }: Endpoint): Usage 
   const chargesTokens = (prices?.prompt ?? 0n) > 0n || (prices?.completion ?? 0n) > 0n
   if (seconds === undefined || chargesTokens) return undefined
   return { ...createTextUsage(0, 0), ...readUnits({ input_second: seconds }) }
+}
+
+/** Returns the usage with the fewest seconds that the provider charges. */
+function raiseSeconds(usage: Usage, endpoint: Endpoint): Usage {
+  const seconds = usage.units?.input_second
+  const least =
+    getTranscriptionCapabilities(endpoint).leastSeconds * UNITS.input_second.partsPerUnit
+  if (seconds === undefined || seconds >= least) return usage
+  return { ...usage, units: { ...usage.units, input_second: least } }
 }
 
 /** Returns the object of an answer. Throws `provider_unavailable` for what is none. */

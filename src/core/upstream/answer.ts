@@ -8,10 +8,11 @@ import { parseExact } from '../kernel/json.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { buildReason, findMessage } from '../protocols/failure.ts'
-import type { Protocol } from '../protocols/protocol.ts'
+import type { FollowUp, Protocol } from '../protocols/protocol.ts'
 import { cleanReason } from './clean-reason.ts'
 import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { ConnectionFailed, NO_DESCRIPTOR } from './http/client.ts'
+import { readBodyText } from './http/exchange.ts'
 import { PartStream } from './part-stream.ts'
 import { readUpstreamRequestId } from './request-id.ts'
 import type { UpstreamWorld } from './world.ts'
@@ -26,6 +27,8 @@ export interface AnswerObserver {
   onHead(head: ResponseHead): void
   /** Called for each read that brings bytes, with their number. */
   onBytes?(size: number): void
+  /** Called once an answer turns out to be large. It is read on when this resolves. */
+  onLarge?(): Promise<void>
 }
 
 /** Whose answer a request expects, and what ends the wait for it. */
@@ -45,7 +48,7 @@ export async function openAnswer<K extends Kind>(
   world: UpstreamWorld,
   outgoing: OutgoingRequest,
   { protocol, endpoint, call, cancellation }: ExpectedAnswer<K>,
-  { onHead, onBytes }: AnswerObserver,
+  { onHead, onBytes, onLarge }: AnswerObserver,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
   const limits = readLimits(world, call.stream)
   const deadline = new Deadline(cancellation, limits, { provider: endpoint.provider, onBytes })
@@ -56,11 +59,14 @@ export async function openAnswer<K extends Kind>(
     const stream = openStream(incoming, { protocol, endpoint, call }, deadline)
     if (stream) return { first: [], rest: stream }
     const largest = world.config.limits.answer_mib * 1024 * 1024
-    const body = incoming.text(largest, size => deadline.touch(size))
+    const read = onLarge ? waitWhereLarge(incoming, onLarge, deadline) : incoming
+    const body = read.text(largest, size => deadline.touch(size))
     const text = typeof body === 'string' ? body : await body
     const isLong = text.length > LONG_ANSWER
-    const answer = isLong ? await parseLongAnswer(text) : parseAnswer(text)
+    const sent = isLong ? await parseLongAnswer(text) : parseAnswer(text)
     if (isLong) await yieldToEventLoop()
+    const next = protocol.readPending?.(sent, endpoint, null)
+    const answer = next ? await awaitResult(world, { protocol, endpoint, next }, deadline) : sent
     const first = protocol.parseAnswer(answer, call, endpoint)
     if (isLong) await yieldToEventLoop()
     deadline.close()
@@ -70,6 +76,59 @@ export async function openAnswer<K extends Kind>(
     deadline.abort()
     throw error
   }
+}
+
+/** An answer of more bytes takes much memory until it has been passed on. */
+const LARGE = 256 * 1024
+
+/** Returns the body of a response, which waits once it has brought so much. */
+function waitWhereLarge(
+  incoming: IncomingResponse,
+  onLarge: () => Promise<void>,
+  deadline: Deadline,
+): Pick<IncomingResponse, 'text'> {
+  let size = 0
+  const read = async () => {
+    const bytes = await incoming.read()
+    const before = size
+    size += bytes?.length ?? 0
+    if (before > LARGE || size <= LARGE) return bytes
+    // What is read is only good until the next read; the upstream waits meanwhile.
+    deadline.pause()
+    await onLarge()
+    deadline.resume()
+    return bytes
+  }
+  return { text: (maxBytes, onBytes) => readBodyText({ read }, maxBytes, onBytes) }
+}
+
+/** A protocol whose work goes on, and what to ask for it. */
+interface Pending {
+  protocol: Protocol<Kind>
+  endpoint: Endpoint
+  next: FollowUp
+}
+
+/** Waits for work that goes on after its answer, and returns the answer that ends it. */
+async function awaitResult(
+  world: UpstreamWorld,
+  { protocol, endpoint, next }: Pending,
+  deadline: Deadline,
+): Promise<unknown> {
+  // Loaded on first use: few providers work in their own time.
+  const { pollResult } = await import('./poll.ts')
+  const largest = world.config.limits.answer_mib * 1024 * 1024
+  return pollResult(world, {
+    provider: endpoint.provider,
+    next,
+    readNext: (answer, asked) => protocol.readPending?.(answer, endpoint, asked) ?? null,
+    cancellation: deadline.attempt,
+    async ask(outgoing) {
+      const incoming = await world.egress.send(outgoing, deadline.attempt)
+      if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
+      return parseLongAnswer(await incoming.text(largest, size => deadline.touch(size)))
+    },
+  })
 }
 
 /** What is known of a response before its body. */

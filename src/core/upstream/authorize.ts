@@ -2,6 +2,7 @@ import type { AwsCredentials } from '../catalog/providers/credential.ts'
 import type { Provider } from '../catalog/providers.ts'
 import { toBase64Source } from '../kernel/byte-source.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { getOwn, type Json } from '../kernel/json.ts'
 import { isLargeJson, writeJsonBytes } from '../kernel/json-bytes.ts'
 import type { Secret } from '../kernel/secret.ts'
 import { runInTurns } from '../kernel/turns.ts'
@@ -39,6 +40,29 @@ export function authorize(
   return runInTurns(writeJsonBytes(body)).then(add)
 }
 
+/** A request that continues another one: to a whole URL, at an address that was checked. */
+interface Continuation {
+  url: string
+  address?: string
+  /** A GET without one. */
+  body?: Json | undefined
+}
+
+/**
+ * Builds a request that continues another one, with the operator's headers and the credential.
+ * Returns and rejects as `authorize` does.
+ */
+export function authorizeUrl(
+  world: UpstreamWorld,
+  provider: Provider,
+  { body, ...where }: Continuation,
+  cancellation: Cancellation,
+): OutgoingRequest | Promise<OutgoingRequest> {
+  const built = buildRequest(provider, { path: '', body: {} }, body ? JSON.stringify(body) : '')
+  const method = body ? 'POST' : 'GET'
+  return addCredential(world, provider, { ...built, ...where, method }, cancellation)
+}
+
 /** Writes a body with its attachment, which is read while it is sent. */
 function writeAttached(request: UpstreamRequest, { as, source }: Attachment): BodyPiece[] {
   if (as === 'body') return [source]
@@ -71,6 +95,7 @@ function addCredential(
     case 'api-key':
     case 'x-goog-api-key':
     case 'xi-api-key':
+    case 'x-key':
       return api_key ? addHeader(outgoing, auth, api_key.reveal()) : outgoing
     case 'token':
       return api_key ? addHeader(outgoing, 'authorization', `Token ${api_key.reveal()}`) : outgoing
@@ -102,7 +127,14 @@ function buildRequest(
   if (request.headers) Object.assign(headers, request.headers)
   for (const name in provider.headers) headers[name] = provider.headers[name] ?? ''
   const { method } = request
-  return { ...(method ? { method } : {}), url: provider.base_url + request.path, headers, body }
+  return { ...(method ? { method } : {}), url: buildUrl(provider, request), headers, body }
+}
+
+function buildUrl({ base_url }: Provider, { path, hosts }: UpstreamRequest): string {
+  if (!hosts) return base_url + path
+  const url = new URL(base_url)
+  const host = getOwn(hosts, url.host)
+  return host === undefined ? base_url + path : base_url.replace(url.host, host) + path
 }
 
 function addHeader(outgoing: OutgoingRequest, name: string, value: string): OutgoingRequest {

@@ -31,7 +31,7 @@ const QUANTIZATIONS = [
 function wrongPrice({ id, provider, prices }: EndpointRow & { id: string }): string[] {
   if (!prices) return []
   const wrong = findSchemaIssue(UsdPerMillionTokens, prices)
-  const { tiers: _, ...rates } = prices
+  const { tiers: _, variants: __, ...rates } = prices
   const tooDear = Object.entries(rates).filter(([, rate]) => rate > 1_000)
   return wrong || tooDear.length > 0 ? [`${id} at ${provider}: ${wrong?.path ?? tooDear}`] : []
 }

@@ -1,8 +1,14 @@
 import { describe, expect, test } from 'bun:test'
-import { pickPrices, sumPrices, toExactPrices } from '../../../src/core/catalog/prices.ts'
+import {
+  computeHighestPrices,
+  pickPrices,
+  sumPrices,
+  toExactPrices,
+} from '../../../src/core/catalog/prices.ts'
 import { parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { UNIT_ROWS } from '../../../src/core/language/units.ts'
+import type { Drawn } from '../../../src/core/language/usage.ts'
 
 const config = (prices: object) =>
   parseConfig(
@@ -68,6 +74,30 @@ describe('prices', () => {
       prompt: 3_000_000_000_000n,
       completion: 2_000_000_000_000n,
     })
+  })
+
+  test('of pictures are those of the last variant that is like them', () => {
+    const prices = toExactPrices({
+      prompt: 0,
+      completion: 0,
+      per_image: 0.04,
+      variants: [
+        { resolution: '2K', per_image: 0.06 },
+        { quality: 'high', per_image: 0.1 },
+        { quality: 'high', resolution: '2K', per_image: 0.2 },
+      ],
+    })
+    const cents = (rates: { per_image?: bigint }) => Number((rates.per_image ?? 0n) / 10n ** 16n)
+    const pick = (drawn: Drawn) => cents(pickPrices(prices, 0, drawn))
+    expect(pick({})).toBe(4)
+    expect(pick({ resolution: '1K', quality: 'low' })).toBe(4)
+    expect(pick({ resolution: '2K', quality: 'low' })).toBe(6)
+    expect(pick({ resolution: '4K', quality: 'high' })).toBe(10)
+    expect(pick({ resolution: '2K', quality: 'high' })).toBe(20)
+    // What is not known yet may be the dearest.
+    const bound = (drawn?: Drawn) => cents(computeHighestPrices(prices, 0, drawn))
+    expect([bound(), bound({ quality: 'low' }), bound({ resolution: '1K' })]).toEqual([20, 6, 10])
+    expect(bound({ quality: 'low', resolution: '1K' })).toBe(4)
   })
 })
 

@@ -156,3 +156,18 @@ describe('authorize with a service account', () => {
     ).toBe(reason)
   })
 })
+
+describe('a provider that serves a part of its API at another host', () => {
+  const hosts = { 'fal.run': 'queue.fal.run' }
+  const urlOf = async (base_url: string) =>
+    (await authorized({ base_url }, { path: '/a/requests/1', method: 'GET', hosts, body: {} })).url
+
+  test('is asked there', async () => {
+    expect(await urlOf('https://fal.run')).toBe('https://queue.fal.run/a/requests/1')
+  })
+
+  test.each(['https://proxy.example/fal.run', 'http://127.0.0.1:9', 'https://queue.fal.run'])(
+    'is asked at %s where the config says so',
+    async base_url => expect(await urlOf(base_url)).toBe(`${base_url}/a/requests/1`),
+  )
+})

@@ -175,6 +175,16 @@ export const SAMPLES: { [K in Kind]: Record<string, ProtocolSample<K>> } = {
       },
       { output_modalities: ['image', 'text'], isCounted: true },
     ),
+    bfl: createPictures({
+      id: 'task-1',
+      status: 'Ready',
+      result: { sample: 'data:image/png;base64,aGk=' },
+    }),
+    fal: createPictures({
+      images: [{ url: 'data:image/png;base64,aGk=', content_type: 'image/png' }],
+      has_nsfw_concepts: [false],
+    }),
+    stability: createPictures({ image: 'aGk=', finish_reason: 'SUCCESS', seed: 1 }),
     sandbox: createPictures({ created: 0, data: [{ b64_json: 'aGk=' }] }),
   },
   speech: {

@@ -13,6 +13,7 @@ const ACCOUNT_HEADERS = [
   'api-key',
   'x-goog-api-key',
   'xi-api-key',
+  'x-key',
   'openai-organization',
   'openai-project',
 ]

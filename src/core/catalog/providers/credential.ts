@@ -58,6 +58,7 @@ const PROTOCOL_AUTH: Record<string, Auth> = {
   gemini: 'x-goog-api-key',
   elevenlabs: 'xi-api-key',
   deepgram: 'token',
+  bfl: 'x-key',
   fal: 'key',
 }
 

@@ -1,7 +1,7 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
 import { readImageParams } from '../../inference/kinds/image/params.ts'
-import { isDataUrl } from '../../kernel/data-url.ts'
+import { detectImageType, isDataUrl } from '../../kernel/data-url.ts'
 import { omitUndefined } from '../../kernel/json.ts'
 import type { ImageCall } from '../../language/image.ts'
 import type { CallContext } from '../dialect.ts'
@@ -38,9 +38,32 @@ export function toImageCall(
 }
 
 function readReference({ image_url: { url } }: Reference, index: number): string {
-  if (isDataUrl(url) || /^https?:\/\//i.test(url)) return url
   const field = `input_references.${index}.image_url.url`
+  if (isDataUrl(url)) return checkPicture(url, field)
+  if (/^https?:\/\//i.test(url)) return url
   throw invalid(`${field}: expected a data URL or an http(s) URL`, field)
 }
+
+/** The longest beginning of a data URL: its type, and the bytes by which a picture is known. */
+const HEAD = 256
+
+/**
+ * Returns the data URL. Throws 400 unless it says that it is a picture of pixels and its first
+ * bytes are none of another kind: no provider draws after lines, which may have scripts.
+ */
+function checkPicture(url: string, field: string): string {
+  const head = /^data:image\/([\w.+-]+)((?:;[^,;]*)*),(.*)$/is.exec(url.slice(0, HEAD))
+  const [, type = 'svg', parameters = '', data = ''] = head ?? []
+  const bytes = data.replaceAll('-', '+').replaceAll('_', '/')
+  const isOther =
+    /;\s*base64$/i.test(parameters) &&
+    KNOWN_HEADS.has(type.toLowerCase()) &&
+    !detectImageType(bytes)
+  if (!/svg/i.test(type) && !isOther) return url
+  throw invalid(`${field}: expected a picture in PNG, JPEG, WebP or GIF`, field)
+}
+
+/** Types whose first bytes are known. */
+const KNOWN_HEADS = new Set(['png', 'jpeg', 'jpg', 'gif', 'webp'])
 
 type Reference = NonNullable<ImagesRequest['input_references']>[number]

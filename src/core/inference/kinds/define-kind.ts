@@ -109,6 +109,7 @@ function buildCosting<K extends Kind>(definition: KindDefinition<K>): Costing<K>
     needsOutputLimit: () => false,
     limitUnits: call => call,
     limitOutput: call => call,
+    describeDrawn: () => undefined,
     priceOutputToken: () => 0n,
     priceSurcharge: () => 0n,
     ...definition.costing,
@@ -198,6 +199,8 @@ class WholeMeter<K extends Kind> implements Meter<Part<K>> {
   // A unit that the provider counts takes precedence.
   #addUnits(usage: Usage): Usage {
     const units = { ...this.#metering.countUnits(this.#call, this.#delivered), ...usage.units }
-    return listUnits(units).length === 0 ? usage : { ...usage, units }
+    const drawn = this.#metering.describeDrawn?.(this.#call, this.#delivered)
+    const described = drawn ? { ...usage, drawn } : usage
+    return listUnits(units).length === 0 ? described : { ...described, units }
   }
 }

@@ -3,6 +3,7 @@ import type { Prices } from '../../catalog/prices.ts'
 import { pickLarger } from '../../kernel/money.ts'
 import {
   countPictures,
+  findResolution,
   type ImageCall,
   type ImagePart,
   type PixelSize,
@@ -10,6 +11,7 @@ import {
 } from '../../language/image.ts'
 import type { Block } from '../../language/message.ts'
 import type { Units } from '../../language/units.ts'
+import type { Drawn } from '../../language/usage.ts'
 import { canRefuseSeed, listUnsupportedParameters } from '../../protocols/images/capabilities.ts'
 import { defineKind } from './define-kind.ts'
 import { checkPictures } from './image/pictures.ts'
@@ -37,9 +39,10 @@ export const image = defineKind<'image'>({
     boundOutput: (call, endpoint) => countPictures(call) * boundTokens(call, endpoint),
     // No provider takes a bound of the tokens of a picture.
     computeLeastOutput: () => Number.POSITIVE_INFINITY,
+    describeDrawn: call => describeDrawn(call, []),
     priceOutputToken,
   },
-  metering: { countUnits: countDelivered, countOutput },
+  metering: { countUnits: countDelivered, describeDrawn, countOutput },
 })
 
 function readContents({ prompt, references }: ImageCall): Block[][] {
@@ -91,6 +94,23 @@ function countUnits({ references }: ImageCall, pictures: number, parts: number):
     image: pictures,
     megapixel: pictures * parts,
     ...(references.length > 0 ? { input_image: references.length } : {}),
+  }
+}
+
+/**
+ * Returns how pictures are drawn: as the call says, or as large as they are. What it leaves to the
+ * provider is not known before.
+ */
+function describeDrawn({ params }: ImageCall, delivered: ImagePart[]): Drawn {
+  const { quality, size, resolution } = params
+  const pixels = delivered
+    .flatMap(part => (part.type === 'picture' ? (part.pixels ?? []) : []))
+    .at(0)
+  const exact = size ?? pixels
+  const tier = resolution ?? (exact && findResolution(exact))
+  return {
+    ...(quality === undefined || quality === 'auto' ? {} : { quality }),
+    ...(tier === undefined ? {} : { resolution: tier }),
   }
 }
 

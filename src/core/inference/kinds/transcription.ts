@@ -31,7 +31,8 @@ export const transcription = defineKind<'transcription'>({
     estimateInput: call => countInput(call, estimateSeconds(call)),
     boundInput,
     estimateUnits: call => countUnits(estimateSeconds(call)),
-    boundUnits: call => countUnits(boundSeconds(call)),
+    boundUnits: (call, endpoint) =>
+      countUnits(Math.max(boundSeconds(call), getTranscriptionCapabilities(endpoint).leastSeconds)),
     boundOutput,
     // No provider takes a bound of what was said.
     computeLeastOutput: () => Number.POSITIVE_INFINITY,

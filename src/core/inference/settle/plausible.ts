@@ -24,16 +24,16 @@ export function isPlausible<K extends Kind>(
   usage: Usage,
   kind: K,
   call: Work[K]['call'],
-  { context_length }: Endpoint,
+  endpoint: Endpoint,
 ): boolean {
   if (usage.isImpossible) return false
   const { countShares }: Metering<K> = kinds[kind].metering
   const shares = Math.max(1, countShares(call))
-  const most = MOST_CONTEXTS * (context_length ?? LARGEST_CONTEXT) * shares
+  const most = MOST_CONTEXTS * (endpoint.context_length ?? LARGEST_CONTEXT) * shares
   return (
     countAllTokens(usage) <= most &&
     (!usage.billed || countAllTokens({ ...usage, ...usage.billed }) <= most) &&
-    hasPlausibleUnits(usage, kind, call)
+    hasPlausibleUnits(usage, kind, call, endpoint)
   )
 }
 
@@ -43,8 +43,9 @@ function hasPlausibleUnits<K extends Kind>(
   { units = {} }: Usage,
   kind: K,
   call: Work[K]['call'],
+  endpoint: Endpoint,
 ): boolean {
-  const bounds = kinds[kind].costing.boundUnits(call)
+  const bounds = kinds[kind].costing.boundUnits(call, endpoint)
   const countMost = (unit: Unit) =>
     MOST_CONTEXTS * Math.max(bounds[unit] ?? 0, UNASKED_UNITS * UNITS[unit].partsPerUnit)
   return listUnits(units).every(unit => (units[unit] ?? 0) <= countMost(unit))

@@ -1,129 +1,26 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import {
-  ASPECT_RATIOS,
   countPictures,
   type ImageCall,
-  RESOLUTIONS,
+  type ImageParams,
   type Resolution,
 } from '../../language/image.ts'
-
-/** What an endpoint can be asked for when it draws. */
-export interface ImageCapabilities {
-  /** The most pictures of one request. */
-  n: number
-  /** The most pictures that it takes beside the prompt. */
-  references: number
-  /** The ratios that it draws. Others become the nearest of them. */
-  aspect_ratios: readonly string[]
-  resolutions: readonly Resolution[]
-  /** Whether exact pixels may be named. */
-  size: boolean
-  qualities: readonly string[]
-  backgrounds: readonly string[]
-  output_formats: readonly string[]
-  output_compression: boolean
-  seed: boolean
-  /** Whether previews stream. */
-  streams: boolean
-  /** The fields of `provider.options` that go to the provider. */
-  passthrough: readonly string[]
-}
-
-/** A model that answers with pictures in a conversation, whatever its protocol. */
-const CHAT: ImageCapabilities = {
-  n: 1,
-  references: 16,
-  aspect_ratios: ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'],
-  resolutions: ['1K', '2K', '4K'],
-  size: false,
-  qualities: [],
-  backgrounds: [],
-  output_formats: [],
-  output_compression: false,
-  seed: true,
-  streams: false,
-  passthrough: [],
-}
-
-/** https://ai.google.dev/gemini-api/docs/imagen */
-const IMAGEN: ImageCapabilities = {
-  ...CHAT,
-  n: 4,
-  references: 0,
-  aspect_ratios: ['1:1', '3:4', '4:3', '9:16', '16:9'],
-  resolutions: ['1K', '2K'],
-  output_formats: ['png', 'jpeg'],
-  output_compression: true,
-  seed: false,
-  passthrough: ['personGeneration'],
-}
-
-/** https://platform.openai.com/docs/api-reference/images */
-const GPT_IMAGE: ImageCapabilities = {
-  n: 10,
-  references: 16,
-  aspect_ratios: ['1:1', '3:2', '2:3'],
-  resolutions: ['1K'],
-  size: true,
-  qualities: ['auto', 'low', 'medium', 'high'],
-  backgrounds: ['auto', 'transparent', 'opaque'],
-  output_formats: ['png', 'jpeg', 'webp'],
-  output_compression: true,
-  seed: false,
-  streams: true,
-  passthrough: ['moderation', 'input_fidelity'],
-}
-
-/** A server with OpenAI's form of which nothing more is known. */
-const COMPATIBLE: ImageCapabilities = {
-  ...GPT_IMAGE,
-  aspect_ratios: ASPECT_RATIOS,
-  resolutions: Object.keys(RESOLUTIONS) as Resolution[],
-  qualities: ['auto', 'low', 'medium', 'high', 'xhigh', 'max'],
-  output_formats: ['png', 'jpeg', 'webp', 'svg'],
-  seed: true,
-  streams: false,
-  passthrough: ['negative_prompt', 'guidance_scale', 'steps', 'style', 'moderation'],
-}
-
-/** https://docs.x.ai/docs/guides/image-generations */
-const XAI: ImageCapabilities = {
-  ...CHAT,
-  n: 10,
-  references: 1,
-  aspect_ratios: [
-    ...['1:1', '3:4', '4:3', '9:16', '16:9', '2:3', '3:2', '1:2', '2:1'],
-    ...['9:19.5', '19.5:9', '9:20', '20:9'],
-  ],
-  resolutions: ['1K', '2K'],
-  seed: false,
-}
-
-/** https://docs.together.ai/reference/post-images-generations */
-const TOGETHER: ImageCapabilities = {
-  ...COMPATIBLE,
-  n: 4,
-  references: 1,
-  qualities: [],
-  backgrounds: [],
-  output_formats: ['png', 'jpeg'],
-  output_compression: false,
-  passthrough: ['negative_prompt', 'guidance_scale', 'steps', 'disable_safety_checker'],
-}
-
-/** OpenRouter, and servers with its API: they choose who draws. */
-const OPENROUTER: ImageCapabilities = { ...COMPATIBLE, passthrough: [] }
-
-/** The sandbox draws squares and rectangles. */
-const SANDBOX: ImageCapabilities = {
-  ...COMPATIBLE,
-  resolutions: ['512', '1K'],
-  qualities: [],
-  backgrounds: [],
-  output_formats: ['png'],
-  output_compression: false,
-  passthrough: [],
-}
+import {
+  CHAT,
+  COMPATIBLE,
+  GPT_IMAGE,
+  getFireworksCapabilities,
+  getFluxCapabilities,
+  getRecraftCapabilities,
+  getStabilityCapabilities,
+  IMAGEN,
+  type ImageCapabilities,
+  OPENROUTER,
+  SANDBOX,
+  TOGETHER,
+  XAI,
+} from './capabilities.data.ts'
+import { getFalCapabilities } from './fal/families.data.ts'
 
 /** Tells whether the endpoint draws in the course of a conversation. */
 export const drawsByChat = ({ output_modalities }: Endpoint): boolean =>
@@ -136,11 +33,22 @@ export const isImagen = ({ upstreamModel }: Endpoint): boolean => /^imagen/.test
 export const isGptImage = ({ upstreamModel, model }: Endpoint): boolean =>
   /^(chat)?gpt-image/.test(upstreamModel) || /^openai\/(chat)?gpt-image/.test(model)
 
-const BY_QUIRK = {
-  compatible: COMPATIBLE,
-  xai: XAI,
-  together: TOGETHER,
-  openrouter: OPENROUTER,
+type Capable = (model: string) => ImageCapabilities
+
+const BY_QUIRK: Record<Endpoint['provider']['quirks']['images'], Capable> = {
+  compatible: () => COMPATIBLE,
+  xai: () => XAI,
+  together: () => TOGETHER,
+  openrouter: () => OPENROUTER,
+  recraft: getRecraftCapabilities,
+  fireworks: getFireworksCapabilities,
+}
+
+/** Protocols whose servers do nothing but draw. */
+const BY_PROTOCOL: Record<string, Capable> = {
+  bfl: getFluxCapabilities,
+  fal: getFalCapabilities,
+  stability: getStabilityCapabilities,
 }
 
 /** Returns what the endpoint can be asked for. */
@@ -149,9 +57,13 @@ export function getImageCapabilities(endpoint: Endpoint): ImageCapabilities {
   if (protocol === 'gemini')
     return isImagen(endpoint) ? IMAGEN : { ...CHAT, resolutions: getGeminiTiers(upstreamModel) }
   if (protocol === 'sandbox') return SANDBOX
+  const ofProtocol = BY_PROTOCOL[protocol]
+  if (ofProtocol) return ofProtocol(upstreamModel)
   if (drawsByChat(endpoint) || protocol !== 'openai-chat') return CHAT
   const { images } = provider.quirks
-  return images === 'compatible' && isGptImage(endpoint) ? GPT_IMAGE : BY_QUIRK[images]
+  return images === 'compatible' && isGptImage(endpoint)
+    ? GPT_IMAGE
+    : BY_QUIRK[images](upstreamModel)
 }
 
 // The older family draws about a megapixel, and refuses a size.
@@ -174,8 +86,14 @@ export function listUnsupportedParameters(call: ImageCall, endpoint: Endpoint): 
     ['resolution', isMissing(params.resolution, can.resolutions)],
     ['quality', isMissing(params.quality, can.qualities)],
     ['background', isMissing(params.background, can.backgrounds)],
-    ['output_format', isMissing(params.output_format, can.output_formats)],
-    ['output_compression', needsCompression(call) && !can.output_compression],
+    [
+      'output_format',
+      isMissing(params.output_format, can.output_formats) && !isConverted(call, can),
+    ],
+    [
+      'output_compression',
+      needsCompression(call) && !can.output_compression && !isConverted(call, can),
+    ],
   ]
   return checks.flatMap(([name, isUnsupported]) => (isUnsupported ? [name] : []))
 }
@@ -185,3 +103,41 @@ export const needsCompression = ({
   params: { output_compression, output_format },
 }: ImageCall): boolean =>
   output_compression !== undefined && (output_format === 'jpeg' || output_format === 'webp')
+
+/** Whether the gateway makes the format out of another: of pixels, and not of lines. */
+const isConverted = ({ params: { output_format } }: ImageCall, can: ImageCapabilities): boolean =>
+  output_format !== undefined && listConverted(can).includes(output_format)
+
+/** Lists the formats that the gateway can make of what an endpoint draws. */
+const listConverted = ({ output_formats }: ImageCapabilities): readonly string[] =>
+  output_formats.length === 1 && output_formats[0] === 'svg' ? [] : CONVERTED
+
+const CONVERTED = ['png', 'jpeg', 'webp']
+
+/** Lists the formats in which pictures of an endpoint can be had. */
+export const listFormats = (can: ImageCapabilities): string[] => [
+  ...new Set([...can.output_formats, ...listConverted(can)]),
+]
+
+/**
+ * Returns the format to ask the endpoint for: the call's, or the one that loses nothing where the
+ * gateway converts it. Undefined for any.
+ */
+export function pickFormat(call: ImageCall, endpoint: Endpoint): ImageParams['output_format'] {
+  const { output_format } = call.params
+  if (output_format === undefined) return undefined
+  const can = getImageCapabilities(endpoint)
+  const isDrawn = can.output_formats.includes(output_format)
+  if (isDrawn && (can.output_compression || !needsCompression(call))) return output_format
+  return can.output_formats.includes('png') ? 'png' : undefined
+}
+
+/** Whether the endpoint is asked for another format than the call asks for. */
+export const asksOtherFormat = (call: ImageCall, endpoint: Endpoint): boolean =>
+  pickFormat(call, endpoint) !== call.params.output_format
+
+/** Returns the compression to ask the endpoint for; undefined where it has none to choose. */
+export const pickCompression = (call: ImageCall, endpoint: Endpoint): number | undefined =>
+  needsCompression(call) && getImageCapabilities(endpoint).output_compression
+    ? call.params.output_compression
+    : undefined

@@ -1,9 +1,9 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { GatewayError } from '../../errors.ts'
 import { omitUndefined } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ImageCall, ImagePart } from '../../language/image.ts'
 import type { TextPart } from '../../language/part.ts'
+import { refusedPicture } from '../failure.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
 import type { Protocol } from '../protocol.ts'
 
@@ -62,8 +62,7 @@ function toPictures(call: ImageCall, parts: TextPart[]): ImagePart[] {
   const pictures = parts.flatMap(part => (part.type === 'image' ? readPicture('', part.url) : []))
   const usage = parts.flatMap(part => (part.type === 'usage' ? [part.usage] : [])).at(-1)
   const start = parts.find(part => part.type === 'start')
-  if (pictures.length === 0 && parts.some(isRefusal))
-    throw new GatewayError('content_policy_violation', 'The provider refused to draw this')
+  if (pictures.length === 0 && parts.some(isRefusal)) throw refusedPicture()
   return toImageParts(call, pictures, usage, start?.upstream_id ?? null)
 }
 

@@ -7,7 +7,7 @@ import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import { gemini } from '../gemini.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { isImagen, needsCompression } from './capabilities.ts'
+import { isImagen, pickCompression, pickFormat } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
 
 /** Imagen's `:predict` (https://ai.google.dev/gemini-api/docs/imagen). */
@@ -25,9 +25,10 @@ export const geminiImages: Protocol<'image'> = {
 }
 
 function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
-  const { resolution, output_format, output_compression } = call.params
-  const mimeType = output_format === undefined ? undefined : `image/${output_format}`
-  const compressionQuality = needsCompression(call) ? output_compression : undefined
+  const { resolution } = call.params
+  const format = pickFormat(call, endpoint)
+  const mimeType = format === undefined ? undefined : `image/${format}`
+  const compressionQuality = pickCompression(call, endpoint)
   const outputOptions = omitUndefined({ mimeType, compressionQuality })
   const parameters = {
     ...readOptions(call, endpoint),

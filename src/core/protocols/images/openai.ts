@@ -14,20 +14,26 @@ import {
   type ImageCall,
   type ImagePart,
   type PixelSize,
-  RESOLUTIONS,
-  readRatio,
 } from '../../language/image.ts'
 import { createTextUsage, type Usage } from '../../language/usage.ts'
 import { refuseImpossibleCounts } from '../counts.ts'
 import { unreadableAnswer } from '../failure.ts'
-import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
+import {
+  imageDefaults,
+  pickPixels,
+  pickRatio,
+  readOptions,
+  readPicture,
+  toImageParts,
+} from '../images.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
 import { openaiChat } from '../openai-chat.ts'
 import type { Frame, Protocol, Reader, UpstreamRequest } from '../protocol.ts'
 import { UnreadableEvents } from '../reader.ts'
-import { drawsByChat, isGptImage, needsCompression } from './capabilities.ts'
+import { drawsByChat, isGptImage, pickCompression, pickFormat } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
+import { fireworksImages } from './fireworks.ts'
 
 /**
  * OpenAI's pictures and those of compatible servers: `POST {base_url}/images/generations`, and
@@ -43,13 +49,21 @@ const drawn: Protocol<'image'> = {
 
 const byChat = drawByChat(openaiChat)
 
-/** Servers of OpenAI's family: models that talk too draw in a conversation, others by themselves. */
+/**
+ * Servers of OpenAI's family: models that talk too draw in a conversation, others by themselves,
+ * and those of Fireworks in a form of their own.
+ */
 export const openaiImages: Protocol<'image'> = {
   ...drawn,
-  buildRequest: (call, endpoint) =>
-    (drawsByChat(endpoint) ? byChat : drawn).buildRequest(call, endpoint),
-  parseAnswer: (body, call, endpoint) =>
-    (drawsByChat(endpoint) ? byChat : drawn).parseAnswer(body, call, endpoint),
+  buildRequest: (call, endpoint) => pickForm(endpoint).buildRequest(call, endpoint),
+  parseAnswer: (body, call, endpoint) => pickForm(endpoint).parseAnswer(body, call, endpoint),
+  readPending: (body, endpoint, asked) =>
+    pickForm(endpoint).readPending?.(body, endpoint, asked) ?? null,
+}
+
+function pickForm(endpoint: Endpoint): Protocol<'image'> {
+  if (drawsByChat(endpoint)) return byChat
+  return endpoint.provider.quirks.images === 'fireworks' ? fireworksImages : drawn
 }
 
 /** The sandbox, which draws by itself. */
@@ -100,25 +114,27 @@ function addReferences(
   return { path, body: { ...body, 'image[]': references }, files: ['image[]'] }
 }
 
-type Style = 'openai' | Endpoint['provider']['quirks']['images']
+type Style = 'openai' | Exclude<ImageQuirk, 'fireworks'>
+type ImageQuirk = Endpoint['provider']['quirks']['images']
 
 // Servers of their own form have it for every model.
 function pickStyle(endpoint: Endpoint): Style {
   const { images } = endpoint.provider.quirks
+  if (images === 'fireworks') return 'compatible'
   return images === 'compatible' && isGptImage(endpoint) ? 'openai' : images
 }
 
 /** How the servers differ in their parameters. */
 const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
   openai: (call, endpoint) => ({
-    ...renderLooks(call),
+    ...renderLooks(call, endpoint),
     size: renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''],
     // With previews, it draws one picture.
     ...(call.stream && countPictures(call) === 1 ? { stream: true, partial_images: PREVIEWS } : {}),
   }),
-  compatible: call => ({
-    ...renderLooks(call),
-    size: renderSize(pickSize(call)),
+  compatible: (call, endpoint) => ({
+    ...renderLooks(call, endpoint),
+    size: renderSize(pickPixels(call)),
     seed: call.params.seed,
     response_format: 'b64_json',
   }),
@@ -127,16 +143,20 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
     resolution: call.params.resolution?.toLowerCase(),
     response_format: 'b64_json',
   }),
-  openrouter: call => ({
-    ...renderLooks(call),
+  openrouter: (call, endpoint) => ({
+    ...renderLooks(call, endpoint),
     size: renderSize(call.params.size),
     resolution: call.params.resolution,
     aspect_ratio: call.params.aspect_ratio,
     seed: call.params.seed,
   }),
-  together: call => ({
-    ...pickSize(call),
-    output_format: call.params.output_format,
+  recraft: (call, endpoint) => ({
+    size: renderSize(call.params.size) ?? pickRatio(call, endpoint),
+    response_format: 'b64_json',
+  }),
+  together: (call, endpoint) => ({
+    ...pickPixels(call),
+    output_format: pickFormat(call, endpoint),
     seed: call.params.seed,
     response_format: 'base64',
   }),
@@ -151,31 +171,18 @@ const GPT_SIZES: Record<string, string> = {
   '2:3': '1024x1536',
 }
 
-function renderLooks(call: ImageCall): Json {
-  const { quality, background, output_format, output_compression } = call.params
+function renderLooks(call: ImageCall, endpoint: Endpoint): Json {
+  const { quality, background } = call.params
   return {
     quality,
     background,
-    output_format,
-    output_compression: needsCompression(call) ? output_compression : undefined,
+    output_format: pickFormat(call, endpoint),
+    output_compression: pickCompression(call, endpoint),
   }
 }
 
 const renderSize = (size: PixelSize | undefined): string | undefined =>
   size && `${size.width}x${size.height}`
-
-/** Sides that every model draws are multiples of this. */
-const GRID = 16
-
-/** Returns the pixels of a tier and a ratio; undefined if the call names neither. */
-function pickSize({ params }: ImageCall): PixelSize | undefined {
-  const { size, resolution, aspect_ratio } = params
-  if (size || (resolution === undefined && aspect_ratio === undefined)) return size
-  const side = RESOLUTIONS[resolution ?? '1K']
-  const stretch = Math.sqrt(readRatio(aspect_ratio ?? '1:1'))
-  const toGrid = (length: number) => Math.max(Math.round(length / GRID), 1) * GRID
-  return { width: toGrid(side * stretch), height: toGrid(side / stretch) }
-}
 
 function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
@@ -184,15 +191,21 @@ function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   return toImageParts(call, pictures, readUsage(body.usage), readString(body.id))
 }
 
-/** Reads OpenAI's usage of pictures: tokens in and out, with those of pictures among the latter. */
+/** Reads OpenAI's usage of pictures: tokens in and out, with those of pictures among them. */
 const readUsage = refuseImpossibleCounts((usage: Json): Usage | undefined => {
   const input = parseCount(usage.input_tokens ?? usage.prompt_tokens)
   const output = parseCount(usage.output_tokens ?? usage.completion_tokens)
   if (input === undefined || output === undefined) return undefined
   const details = readObject(usage, 'output_tokens_details')
   const text = Math.min(parseCount(details.text_tokens) ?? 0, output)
-  const counted = createTextUsage(input, text)
-  return { ...counted, output: { ...counted.output, image: output - text } }
+  const given = readObject(usage, 'input_tokens_details')
+  const image = Math.min(parseCount(given.image_tokens) ?? 0, input)
+  const counted = createTextUsage(input - image, text)
+  return {
+    ...counted,
+    input: { ...counted.input, ...(image > 0 ? { image } : {}) },
+    output: { ...counted.output, image: output - text },
+  }
 })
 
 /** Reads the events of a stream: previews, then the picture with its usage. */

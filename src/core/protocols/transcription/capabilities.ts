@@ -9,6 +9,8 @@ export interface TranscriptionCapabilities {
   /** Whether it takes words beside the recording. */
   prompt: boolean
   temperature: boolean
+  /** The seconds that are charged for a shorter recording. */
+  leastSeconds: number
   /** The fields of `provider.options` that go to the provider. */
   passthrough: readonly string[]
 }
@@ -19,6 +21,7 @@ const COMPATIBLE: TranscriptionCapabilities = {
   words: true,
   prompt: true,
   temperature: true,
+  leastSeconds: 0,
   passthrough: ['hotwords', 'vad_filter'],
 }
 
@@ -36,6 +39,9 @@ const MISTRAL: TranscriptionCapabilities = {
   prompt: false,
   passthrough: ['diarize', 'context_bias'],
 }
+
+/** https://console.groq.com/docs/speech-to-text: a request is billed for at least ten seconds. */
+const GROQ: TranscriptionCapabilities = { ...COMPATIBLE, leastSeconds: 10 }
 
 /** OpenRouter, and servers with its API: they choose who listens (wire reference B.3). */
 const OPENROUTER: TranscriptionCapabilities = { ...COMPATIBLE, prompt: false, passthrough: [] }
@@ -78,6 +84,7 @@ export function getTranscriptionCapabilities(endpoint: Endpoint): TranscriptionC
   if (known) return known
   const { speech } = endpoint.provider.quirks
   if (speech === 'mistral') return MISTRAL
+  if (speech === 'groq') return GROQ
   if (speech === 'openrouter') return OPENROUTER
   return isGptTranscriber(endpoint) ? GPT : COMPATIBLE
 }

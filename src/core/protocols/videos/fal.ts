@@ -17,10 +17,13 @@ import {
   videoDefaults,
 } from '../videos.ts'
 
+/** Pictures are asked for at another host than the queue. */
+const hosts = { 'fal.run': 'queue.fal.run' }
+
 const job: JobProtocol = {
-  buildPoll: one => ({ method: 'GET', path: `${buildJobPath(one)}/status`, body: {} }),
+  buildPoll: one => ({ method: 'GET', hosts, path: `${buildJobPath(one)}/status`, body: {} }),
   readState,
-  buildResult: one => ({ method: 'GET', path: buildJobPath(one), body: {} }),
+  buildResult: one => ({ method: 'GET', hosts, path: buildJobPath(one), body: {} }),
   readResult,
 }
 
@@ -59,7 +62,8 @@ function buildRequest(call: VideoCall, endpoint: Endpoint): UpstreamRequest {
       seed: params.seed,
     }),
   }
-  return { path: `/${endpoint.upstreamModel.split('/').map(encodeURIComponent).join('/')}`, body }
+  const path = `/${endpoint.upstreamModel.split('/').map(encodeURIComponent).join('/')}`
+  return { hosts, path, body }
 }
 
 const STATES: Record<string, JobState['status']> = {

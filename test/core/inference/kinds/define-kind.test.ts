@@ -75,7 +75,10 @@ describe('a kind with only the required fields', () => {
     const prices = { prompt: 1n, completion: 1n, per_image: 1n }
     expect(costing.estimateInput(call)).toEqual({ text: 1 + 765 + 2, audio: 0, video: 0 })
     expect(costing.boundInput(call)).toEqual({ text: 1 + 4_784 + 2, audio: 0, video: 0 })
-    expect([costing.estimateUnits(call), costing.boundUnits(call)]).toEqual([{}, {}])
+    expect([costing.estimateUnits(call), costing.boundUnits(call, buildEndpoint())]).toEqual([
+      {},
+      {},
+    ])
     expect(costing.boundOutput(call, buildEndpoint())).toBe(0)
     expect(costing.computeLeastOutput(call, buildEndpoint())).toBe(0)
     expect(costing.needsOutputLimit(call, buildEndpoint())).toBe(false)
@@ -132,6 +135,6 @@ describe('the meter of an answer that comes whole', () => {
     const { costing } = drawing
     const lazy = defineKind<'embedding'>({ ...NAMED, understanding: contents, costing })
     expect(meterOf(lazy, TOY, counted()).usage?.units).toEqual({ image: 4 })
-    expect(lazy.costing.boundUnits(call)).toEqual({ image: 4 })
+    expect(lazy.costing.boundUnits(call, buildEndpoint())).toEqual({ image: 4 })
   })
 })

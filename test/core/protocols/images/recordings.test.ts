@@ -20,7 +20,12 @@ describe.skipIf(!hasRecordings)('recorded pictures (recordings from GATEWAY_SHAR
     const call = buildImageCall({ params: { n: 2 } })
     const parts = openaiImages.parseAnswer(recorded, call, endpoint)
     // Nothing is fetched: the world is not looked at.
-    const checked = await checkPictures({} as UpstreamWorld, parts, null)
+    const checked = await checkPictures({} as UpstreamWorld, parts, {
+      call,
+      endpoint,
+      cancellation: null,
+      enterRoom: async () => undefined,
+    })
     expect(checked.filter(({ type }) => type === 'picture')).toEqual(
       recorded.data.map(({ b64_json }) => ({
         type: 'picture',

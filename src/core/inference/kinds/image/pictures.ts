@@ -1,9 +1,12 @@
 import { GatewayError } from '../../../errors.ts'
 import type { Cancellation } from '../../../kernel/cancellation.ts'
-import { parseDataUrl } from '../../../kernel/data-url.ts'
+import { normalizeBase64 } from '../../../kernel/data-url.ts'
 import type { ImagePart, Picture, PixelSize } from '../../../language/image.ts'
 import { fetchMedia } from '../../../upstream/media.ts'
 import type { UpstreamWorld } from '../../../upstream/world.ts'
+import type { Asked } from '../../kinds.ts'
+import { convertPicture, findConversion } from './conversion.ts'
+import { isActiveSvg, isSvg } from './svg.ts'
 
 type PicturePart = Extract<ImagePart, { type: 'picture' }>
 
@@ -14,18 +17,19 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
 /**
  * Returns the parts with their pictures checked: what is only referred to by URL is fetched, from
  * public hosts alone; the base64 decodes, and its bytes begin as a picture does, whatever the
- * provider says that they are. Throws `provider_unavailable` otherwise: what is no picture has not
- * been delivered. `cancellation` ends the downloads; it is null for a part of a stream, where no
- * provider sends URLs.
+ * provider says that they are. One in another format than the call asks for is converted.
+ * Throws `provider_unavailable` otherwise: what is no picture has not been delivered.
  */
 export async function checkPictures(
   world: UpstreamWorld,
   parts: ImagePart[],
-  cancellation: Cancellation | null,
+  asked: Asked<'image'>,
 ): Promise<ImagePart[]> {
+  const { cancellation } = asked
   try {
+    if (parts.some(isLinked)) await asked.enterRoom()
     const fetched = await fetchLinked(world, parts, cancellation)
-    return await Promise.all(fetched.map(checkPart))
+    return await Promise.all(fetched.map(part => checkPart(part, asked)))
   } catch (thrown) {
     throw cancellation?.reason ?? noPicture(thrown)
   }
@@ -66,11 +70,14 @@ const noPicture = (cause: unknown) =>
     reason: { code: null, message: 'The answer of the provider is no picture' },
   })
 
-async function checkPart(part: ImagePart): Promise<ImagePart> {
+async function checkPart(part: ImagePart, { call, endpoint }: Asked<'image'>): Promise<ImagePart> {
   if (part.type === 'preview') return { ...part, data: (await checkData(part.data)).data }
   if (part.type !== 'picture') return part
   const { url: _, ...picture } = part
-  return { ...picture, ...(await checkData(picture.data)) }
+  const checked = await checkData(picture.data)
+  const conversion = findConversion(call, endpoint, checked.media_type ?? '')
+  if (!conversion) return { ...picture, ...checked }
+  return { ...picture, ...checked, ...(await convertPicture(checked, conversion)) }
 }
 
 /** The base64 of the bytes by which a type is known. */
@@ -78,29 +85,54 @@ const SAMPLE = 16 * 1024
 
 async function checkData(given: string): Promise<Omit<Picture, 'url'>> {
   if (given.length > (LARGEST / 3) * 4 + 4) throw new Error('The picture is too large')
-  const { data } = parseDataUrl(`data:image/png;base64,${given}`)
+  const data = normalizeBase64(given)
+  if (!data) throw new Error('The picture is no base64')
   const head = Buffer.from(data.slice(0, SAMPLE), 'base64')
   // Loaded on first use: few calls need it, and every start would pay for it.
   const { fileTypeFromBuffer } = await import('file-type')
   const mime = (await fileTypeFromBuffer(head))?.mime
   const media_type = mime === 'image/apng' ? 'image/png' : mime
-  if (media_type?.startsWith('image/')) return { data, media_type, ...(await readPixels(head)) }
-  if (isSvg(head)) return { data, media_type: 'image/svg+xml' }
-  throw new Error('The bytes are no picture')
+  if (!media_type?.startsWith('image/')) return checkSvg(data, head)
+  const pixels = await readPixels(head, data)
+  return { data, media_type, ...(pixels ? { pixels: checkSides(pixels) } : {}) }
 }
 
-/** Whether a text is an SVG document: what comes before its root is a prolog and comments. */
-const isSvg = (head: Buffer): boolean =>
-  /^\ufeff?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--[^>]{0,2000}-->\s*)?(?:<!DOCTYPE svg[^>]{0,500}>\s*)?<svg[\s>]/i.test(
-    head.toString(),
-  )
+function checkSvg(data: string, head: Buffer): Omit<Picture, 'url'> {
+  if (!isSvg(head.toString())) throw new Error('The bytes are no picture')
+  if (isActiveSvg(Buffer.from(data, 'base64').toString())) throw new Error('The SVG has scripts')
+  return { data, media_type: 'image/svg+xml' }
+}
 
-/** Reads the width and height from the head of a picture; nothing for types without any. */
-async function readPixels(head: Buffer): Promise<{ pixels?: PixelSize }> {
+/** Larger pictures are none that a model draws, and their pixels would be charged. */
+const LONGEST_SIDE = 16_384
+const MOST_PIXELS = 100_000_000
+
+function checkSides(pixels: PixelSize): PixelSize {
+  const { width, height } = pixels
+  if (Math.max(width, height) > LONGEST_SIDE || width * height > MOST_PIXELS)
+    throw new Error('The picture has too many pixels')
+  return pixels
+}
+
+/**
+ * Reads the width and height from the head of a picture, without decoding it; undefined for types
+ * without any. In some files a profile of colours comes first.
+ */
+async function readPixels(head: Buffer, data: string): Promise<PixelSize | undefined> {
+  return (await readHeader(head)) ?? (await readHeader(Buffer.from(data.slice(0, LONG), 'base64')))
+}
+
+const LONG = 1024 * 1024
+
+async function readHeader(head: Buffer): Promise<PixelSize | undefined> {
   try {
     const { width, height } = await new Bun.Image(head).metadata()
-    return width > 0 && height > 0 ? { pixels: { width, height } } : {}
-  } catch {
-    return {}
+    return width > 0 && height > 0 ? { width, height } : undefined
+  } catch (thrown) {
+    if (isTooLarge(thrown)) throw thrown
+    return undefined
   }
 }
+
+const isTooLarge = (thrown: unknown): boolean =>
+  thrown instanceof Error && 'code' in thrown && thrown.code === 'ERR_IMAGE_TOO_MANY_PIXELS'

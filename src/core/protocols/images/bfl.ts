@@ -1,0 +1,93 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { GatewayError } from '../../errors.ts'
+import { parseDataUrl } from '../../kernel/data-url.ts'
+import { isObject, type Json, omitUndefined, readObject, readString } from '../../kernel/json.ts'
+import type { ImageCall, ImagePart } from '../../language/image.ts'
+import { findMessage, refusedPicture, translateFailure, unreadableAnswer } from '../failure.ts'
+import {
+  imageDefaults,
+  pickPixels,
+  pickRatio,
+  readOptions,
+  readPicture,
+  toImageParts,
+} from '../images.ts'
+import type { FollowUp, Protocol, UpstreamRequest } from '../protocol.ts'
+import { getImageCapabilities, pickFormat } from './capabilities.ts'
+
+/**
+ * Black Forest Labs: `POST {base_url}/{model}` takes the work, and the address in its answer tells
+ * when it is done and where the picture is (https://docs.bfl.ai/quick_start/generating_images).
+ */
+export const bflImages: Protocol<'image'> = {
+  ...imageDefaults,
+  buildRequest: (call, endpoint) => ({
+    path: `/${encodeURIComponent(endpoint.upstreamModel)}`,
+    body: buildTask(call, endpoint),
+  }),
+  readPending,
+  parseAnswer: parseTask,
+  readFailure,
+}
+
+/** Sides are multiples of this. */
+const GRID = 32
+
+/** Builds the body with which FLUX is asked. */
+export function buildTask(call: ImageCall, endpoint: Endpoint): UpstreamRequest['body'] {
+  const output_format = pickFormat(call, endpoint)
+  const shape = getImageCapabilities(endpoint).size
+    ? pickPixels(call, GRID)
+    : { aspect_ratio: pickRatio(call, endpoint) }
+  return {
+    ...readOptions(call, endpoint),
+    ...omitUndefined({ prompt: call.prompt, ...shape, seed: call.params.seed, output_format }),
+    ...renderReferences(call, endpoint),
+  }
+}
+
+/** The older models take one picture as a prompt, the others each under a name of its own. */
+function renderReferences({ references }: ImageCall, { upstreamModel }: Endpoint): Json {
+  const isPrompt = !/kontext|flux-[2-9]/.test(upstreamModel)
+  return Object.fromEntries(
+    references.map((url, i) => [
+      isPrompt ? 'image_prompt' : i === 0 ? 'input_image' : `input_image_${i + 1}`,
+      parseDataUrl(url).data,
+    ]),
+  )
+}
+
+/** The words for work that goes on. Any other that is not known ends the wait. */
+const GOES_ON = /^(pending|queued|processing|preparing|generating|in[ _]progress)$/i
+
+/** Tells whether an answer says that the work goes on. */
+export const isGoingOn = ({ status }: Json): boolean => GOES_ON.test(readString(status) ?? '')
+
+function readPending(body: unknown, _: Endpoint, asked: FollowUp | null): FollowUp | null {
+  if (!isObject(body)) return null
+  if (asked) return isGoingOn(body) ? asked : null
+  const id = readString(body.id)
+  const url = readString(body.polling_url)
+  if (id === null || body.result != null) return null
+  return {
+    ...(url === null ? {} : { url }),
+    path: `/get_result?id=${encodeURIComponent(id)}`,
+  }
+}
+
+/** Reads the answer that ends the work: the URL of the picture, or why there is none. */
+export function parseTask(body: unknown, call: ImageCall): ImagePart[] {
+  if (!isObject(body)) throw unreadableAnswer()
+  const status = readString(body.status) ?? ''
+  if (/moderated/i.test(status)) throw refusedPicture()
+  if (status !== 'Ready') throw readFailure(502, body)
+  const { sample } = readObject(body, 'result')
+  return toImageParts(call, readPicture(undefined, sample), undefined, readString(body.id))
+}
+
+function readFailure(status: number, body: unknown): GatewayError {
+  const { details, status: word } = isObject(body) ? body : {}
+  const message = findMessage(details ?? body) ?? word
+  // No credits (402) and too many tasks at once (429) are told by the status.
+  return translateFailure(status, { code: null, message })
+}
