@@ -659,6 +659,11 @@ const ROWS: Row[] = [
     { seen: async ({ gateway }) => hasFetchObstacle(gateway), was: false, is: true },
   ),
   row(
+    'web_fetch.engines',
+    { web_fetch: { engines: { exa: { api_key: 'k' } } } },
+    { seen: async ({ gateway }) => hasFetchObstacle(gateway, 'exa'), was: true, is: false },
+  ),
+  row(
     'web_fetch.robots',
     { web_fetch: { robots: false } },
     { seen: async ({ gateway }) => (await readPage(gateway)).isError, was: true, is: false },
