@@ -9,6 +9,7 @@ import {
   MCP_LABEL,
   McpConfig,
   McpServerConfig,
+  OcrConfig,
   WebFetchConfig,
   WebSearchConfig,
 } from './config/tools.ts'
@@ -307,6 +308,7 @@ export const Config = Type.Object(
             { ...closed, description: 'Who judges calls with the plugin moderation' },
           ),
         ),
+        mistral_ocr: Type.Optional(OcrConfig),
       },
       { ...closed, default: {} },
     ),

@@ -18,6 +18,7 @@ import { getSessionCost } from '../../src/core/telemetry/datasets/session-cost.t
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { evictRows } from '../../src/core/telemetry/retention.ts'
 import { getGenerationContent } from '../../src/core/telemetry/transcripts.ts'
+import { findOcrObstacle } from '../../src/core/tools/ocr-service.ts'
 import { TOOLS } from '../../src/core/tools/registry.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
@@ -657,6 +658,11 @@ const ROWS: Row[] = [
     'web_fetch.enabled',
     { web_fetch: { enabled: false } },
     { seen: async ({ gateway }) => hasFetchObstacle(gateway), was: false, is: true },
+  ),
+  row(
+    'plugins.mistral_ocr',
+    { plugins: { mistral_ocr: { api_key: 'k' } } },
+    { seen: async ({ gateway }) => findOcrObstacle(gateway.config) === null, was: false, is: true },
   ),
   row(
     'web_fetch.engines',

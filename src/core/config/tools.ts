@@ -139,6 +139,30 @@ export const WebFetchConfig = Type.Object(
   { ...closed, default: {} },
 )
 
+/** The settings of the service that reads scanned PDFs. */
+export const OcrConfig = Type.Object(
+  {
+    enabled: Type.Optional(Type.Boolean({ description: 'false: the service is not asked' })),
+    api_key: Type.Optional(Secret('The credential')),
+    base_url: Type.Optional(
+      Type.String({ format: 'url', description: 'Its address, if not the public one' }),
+    ),
+    model: Type.Optional(
+      Type.String({ minLength: 1, description: 'mistral-ocr-latest when omitted' }),
+    ),
+    usd_per_page: UsdEach('page'),
+    timeout_seconds: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        maximum: 600,
+        description: 'How long one PDF may take; 120 when omitted',
+      }),
+    ),
+  },
+  { ...closed, description: 'Who reads PDFs for the engine mistral-ocr of file-parser' },
+)
+export type OcrConfig = Static<typeof OcrConfig>
+
 /** The settings of the tool that calls MCP servers. */
 export const McpConfig = Type.Object(
   {

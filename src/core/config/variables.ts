@@ -67,13 +67,16 @@ function readSecret(file: string, { readSecretFile }: VariableSources): string |
  */
 export function removeMissingSecrets(settings: unknown, sources: VariableSources): unknown {
   if (!isMapping(settings)) return settings
-  const { providers, web_search, web_fetch, mcp_servers } = settings
+  const { providers, web_search, web_fetch, mcp_servers, plugins } = settings
   return {
     ...settings,
     ...replaceMembers('providers', providers, sources, removeSecrets),
     ...replaceMembers('mcp_servers', mcp_servers, sources, removeServerSecrets),
     ...replaceEngines('web_search', web_search, sources),
     ...replaceEngines('web_fetch', web_fetch, sources),
+    ...(isMapping(plugins) && isMapping(plugins.mistral_ocr)
+      ? { plugins: { ...plugins, mistral_ocr: keepValues(plugins.mistral_ocr, sources) } }
+      : {}),
   }
 }
 

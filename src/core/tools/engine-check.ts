@@ -3,6 +3,7 @@ import { GatewayError, invalid, notFound } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { ProviderCheck } from '../upstream/provider-check.ts'
 import type { UpstreamWorld } from '../upstream/world.ts'
+import { findOcrObstacle, OCR_SERVICE } from './ocr-service.ts'
 import { runLimited, type UseLimit } from './use-limit.ts'
 import { findFetchEngineObstacle } from './web-fetch/choose-engine.ts'
 import { FETCH_ENGINES } from './web-fetch/registry.ts'
@@ -27,7 +28,7 @@ interface Checked {
   obstacle: string | null
 }
 
-/** Engines are named after their tool among providers: some providers have the same name. */
+/** Engines are named after their tool or plugin among providers: some providers have the same name. */
 const TOOLS: Record<string, { kind: string; list(config: Config): Checked[] }> = {
   web_search: {
     kind: 'a search engine',
@@ -46,6 +47,16 @@ const TOOLS: Record<string, { kind: string; list(config: Config): Checked[] }> =
         settings: config.web_fetch.engines[engine.name] ?? {},
         obstacle: findFetchEngineObstacle(config, engine),
       })),
+  },
+  'file-parser': {
+    kind: 'a service that reads PDFs',
+    list: config => [
+      {
+        ...{ name: `file-parser/${OCR_SERVICE.name}`, engine: OCR_SERVICE },
+        settings: config.plugins.mistral_ocr ?? {},
+        obstacle: findOcrObstacle(config),
+      },
+    ],
   },
 }
 

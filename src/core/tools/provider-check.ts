@@ -5,7 +5,7 @@ import { checkEngines, isEngineName } from './engine-check.ts'
 
 /**
  * Checks every configured provider and engine, or the named ones, with requests that cost nothing.
- * An engine is named `web_search/exa` or `web_fetch/exa`. Throws as `checkProviders` and `checkEngines` do.
+ * An engine is named `web_search/exa`, `web_fetch/exa` or `file-parser/mistral-ocr`. Throws as `checkProviders` and `checkEngines` do.
  */
 export async function checkAll(
   world: CatalogWorld & UpstreamWorld,

@@ -113,6 +113,20 @@ describe.each(FETCH_ENGINES.map(engine => [engine.name, engine] as const))(
   },
 )
 
+test('the check of the service that reads PDFs asks for its models', async () => {
+  const check = async (api_key: string) => {
+    const world = configure({ plugins: { mistral_ocr: { api_key, base_url: upstream.url } } })
+    return (await checkAll(world, ['file-parser/mistral-ocr'], 5_000)).data
+  }
+  upstream.answer(({ method, path, headers }) =>
+    method === 'GET' && path.endsWith('/v1/models') && headers.authorization === 'Bearer k'
+      ? json({ object: 'list', data: [] })
+      : json({}, { status: 401 }),
+  )
+  expect(await check('k')).toMatchObject([{ provider: 'file-parser/mistral-ocr', ok: true }])
+  expect(await check('wrong')).toMatchObject([{ ok: false, error: 'the credential is refused' }])
+})
+
 test('a silent engine fails after its time', async () => {
   upstream.answer(() => ({ wait: 'never' }))
   const { data } = await checkAll(withEngine('exa'), [], 50)
