@@ -4,6 +4,7 @@ import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import {
+  DisabledToolsConfig,
   FusionConfig,
   ImageGenerationConfig,
   MCP_LABEL,
@@ -569,6 +570,7 @@ export const Config = Type.Object(
           maximum: 10_000_000,
           description: 'The most characters of a result; the model is told that the rest is cut',
         }),
+        disabled_tools: DisabledToolsConfig,
         fusion: FusionConfig,
         image_generation: ImageGenerationConfig,
       },

@@ -9,6 +9,7 @@ import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
+import { isDisabledTool } from '../../src/core/identity/workspaces/disabled-tools.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
@@ -1099,6 +1100,18 @@ const ROWS: Row[] = [
       },
       was: 'waits',
       is: 'ends',
+    },
+  ),
+  row(
+    'server_tools.disabled_tools',
+    { server_tools: { disabled_tools: { default: ['files'] } } },
+    {
+      seen: async ({ gateway }) => {
+        const [workspace] = gateway.memory.workspaces.values()
+        return isDisabledTool(gateway, workspace?.id ?? '', ['files'])
+      },
+      was: false,
+      is: true,
     },
   ),
   row(

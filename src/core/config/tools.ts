@@ -26,6 +26,25 @@ const UsdEach = (unit: string) =>
     }),
   )
 
+/** The names of all tools that the gateway runs itself. */
+export const SERVER_TOOL_NAMES = [
+  ...(['advisor', 'apply_patch', 'bash', 'datetime', 'files', 'fusion'] as const),
+  ...(['image_generation', 'mcp', 'search_models', 'shell', 'subagent'] as const),
+  ...(['tool_search', 'web_fetch', 'web_search'] as const),
+] as const
+
+/** The tools that workspaces may not use, by their slugs. */
+export const DisabledToolsConfig = Type.Record(
+  Type.String(),
+  Type.Array(oneOf(...SERVER_TOOL_NAMES)),
+  {
+    default: {},
+    description:
+      'By the slug of a workspace: tools that its calls may not use, beside its own ' +
+      'disabled_server_tools, which has no word for files and mcp',
+  },
+)
+
 /** The settings of one search engine. */
 export const EngineConfig = Type.Object(
   {

@@ -32,6 +32,8 @@ describe('the settings of tools', () => {
     [{ web_search: { engines: { searxng: { base_url: 'searxng' } } } }, 'base_url'],
     [{ web_search: { timeout_seconds: 0 } }, 'web_search.timeout_seconds'],
     [{ web_search: { max_uses: 1.5 } }, 'web_search.max_uses'],
+    [{ server_tools: { disabled_tools: { own: ['hologram'] } } }, 'disabled_tools.own'],
+    [{ server_tools: { disabled_tools: ['files'] } }, 'server_tools.disabled_tools'],
     [{ web_fetch: { max_mib: 1e9 } }, 'web_fetch.max_mib'],
     [{ web_fetch: { robots: 'sometimes' } }, 'web_fetch.robots'],
     [{ web_fetch: { engines: { brave: {} } } }, 'web_fetch.engines'],
