@@ -5,11 +5,13 @@ import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import { OtlpConfig } from './config/telemetry.ts'
 import {
+  DisabledToolsConfig,
   FusionConfig,
   ImageGenerationConfig,
   MCP_LABEL,
   McpConfig,
   McpServerConfig,
+  OcrConfig,
   WebFetchConfig,
   WebSearchConfig,
 } from './config/tools.ts'
@@ -316,6 +318,7 @@ export const Config = Type.Object(
             { ...closed, description: 'Who judges calls with the plugin moderation' },
           ),
         ),
+        mistral_ocr: Type.Optional(OcrConfig),
       },
       { ...closed, default: {} },
     ),
@@ -613,6 +616,7 @@ export const Config = Type.Object(
           maximum: 10_000_000,
           description: 'The most characters of a result; the model is told that the rest is cut',
         }),
+        disabled_tools: DisabledToolsConfig,
         fusion: FusionConfig,
         image_generation: ImageGenerationConfig,
       },

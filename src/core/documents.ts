@@ -12,6 +12,8 @@ export interface DocumentText {
   text: string
   /** Whether the text is longer and was cut. */
   isCut: boolean
+  /** How many pages it has; only of a PDF. */
+  pages?: number
 }
 
 /**

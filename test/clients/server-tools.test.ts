@@ -14,7 +14,10 @@ import {
   type Scenario,
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
+import { answerAsFetchPeer, FETCH_PEERS } from '../support/fetch-peers.ts'
+import { PEER_KEY } from '../support/search-peers.ts'
 import { type Server, startServer } from '../support/server.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
 /*
@@ -28,6 +31,7 @@ const OTHERS: Record<string, Record<string, unknown>> = {
   fusion: { prompt: 'Which apple?' },
   image_generation: { prompt: 'An apple' },
   files: { operation: 'write', filename: 'apple.txt', content: 'Red' },
+  web_fetch: { url: 'https://8.8.8.8/apples' },
 }
 const ANALYSIS = JSON.stringify({
   consensus: ['Red'],
@@ -65,12 +69,15 @@ const PROVIDERS = {
 const MODELS = Object.keys(PROVIDERS).map(name => `acme/${name}`)
 
 let upstream: FakeProviderServer
+let reader: Upstream
 let server: Server
 let wirecheck: Wirecheck | undefined
 let base: string
 
 beforeAll(async () => {
   upstream = startFakeProviders({ loop: scenario })
+  reader = await startUpstream()
+  reader.answer(hit => answerAsFetchPeer(FETCH_PEERS.exa, hit, { title: 'Apples', text: 'Red' }))
   const providers = Object.entries(PROVIDERS).map(([id, { name, protocol }]) => [
     id,
     { name, protocol, base_url: upstream.getBaseUrl(protocol), api_key: 'mock' },
@@ -78,6 +85,7 @@ beforeAll(async () => {
   server = await startServer({
     config: {
       providers: Object.fromEntries(providers),
+      web_fetch: { engines: { exa: { api_key: PEER_KEY, base_url: reader.url } } },
       models: Object.keys(PROVIDERS).map(provider => ({
         id: `acme/${provider}`,
         context_length: 100_000,
@@ -98,6 +106,7 @@ afterAll(async () => {
   await wirecheck?.close()
   await server?.[Symbol.asyncDispose]()
   await upstream?.close()
+  await reader?.close()
 })
 
 const TOOL = { type: 'openrouter:datetime', parameters: { timezone: 'Europe/Berlin' } }
@@ -112,6 +121,7 @@ describe.each([
   ['fusion', { analysis_models: ['acme/groq', 'acme/mistral'], tools: [] }],
   ['image_generation', { model: 'sandbox/image' }],
   ['files', {}],
+  ['web_fetch', { engine: 'exa' }],
 ])('%s', (tool, parameters) => {
   const tools = [{ type: `openrouter:${tool}`, parameters }]
   const messages = [{ role: 'user', content: 'Hi' }]

@@ -51,7 +51,10 @@ describe('documents of other programs', () => {
       '## Harvest\nSort\tWeight\tFresh\tPicked\nBoskoop & Söhne\t2100\tTRUE\t2026-09-01\n\t1234.5',
     ],
   ] as const)('%s is read', async (name, type, text) => {
-    expect(await documents.read(await readFile(name), name)).toEqual({ type, text, isCut: false })
+    expect(await documents.read(await readFile(name), name)).toEqual({
+      ...{ type, text, isCut: false },
+      ...(type === 'pdf' ? { pages: 2 } : {}),
+    })
   })
 
   test('a PDF that a browser has printed is read, umlauts and quotes included', async () => {

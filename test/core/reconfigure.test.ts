@@ -9,6 +9,7 @@ import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { authenticate, getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
+import { isDisabledTool } from '../../src/core/identity/workspaces/disabled-tools.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { Cancellation } from '../../src/core/kernel/cancellation.ts'
@@ -19,6 +20,7 @@ import { getSessionCost } from '../../src/core/telemetry/datasets/session-cost.t
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { evictRows } from '../../src/core/telemetry/retention.ts'
 import { getGenerationContent } from '../../src/core/telemetry/transcripts.ts'
+import { findOcrObstacle } from '../../src/core/tools/ocr-service.ts'
 import { TOOLS } from '../../src/core/tools/registry.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
@@ -697,6 +699,16 @@ const ROWS: Row[] = [
     { seen: async ({ gateway }) => hasFetchObstacle(gateway), was: false, is: true },
   ),
   row(
+    'plugins.mistral_ocr',
+    { plugins: { mistral_ocr: { api_key: 'k' } } },
+    { seen: async ({ gateway }) => findOcrObstacle(gateway.config) === null, was: false, is: true },
+  ),
+  row(
+    'web_fetch.engines',
+    { web_fetch: { engines: { exa: { api_key: 'k' } } } },
+    { seen: async ({ gateway }) => hasFetchObstacle(gateway, 'exa'), was: true, is: false },
+  ),
+  row(
     'web_fetch.robots',
     { web_fetch: { robots: false } },
     { seen: async ({ gateway }) => (await readPage(gateway)).isError, was: true, is: false },
@@ -1179,6 +1191,18 @@ const ROWS: Row[] = [
       },
       was: 'waits',
       is: 'ends',
+    },
+  ),
+  row(
+    'server_tools.disabled_tools',
+    { server_tools: { disabled_tools: { default: ['files'] } } },
+    {
+      seen: async ({ gateway }) => {
+        const [workspace] = gateway.memory.workspaces.values()
+        return isDisabledTool(gateway, workspace?.id ?? '', ['files'])
+      },
+      was: false,
+      is: true,
     },
   ),
   row(

@@ -4,21 +4,42 @@ import type { ServerTool, ToolResult } from '../../src/core/inference/server-too
 import type { Json } from '../../src/core/kernel/json.ts'
 import type { Generation, GenerationStep } from '../../src/core/telemetry/generations.ts'
 import { advisor } from '../../src/core/tools/advisor.ts'
+import { bash } from '../../src/core/tools/bash.ts'
 import { datetime } from '../../src/core/tools/datetime.ts'
+import { files } from '../../src/core/tools/files.ts'
+import { fusion } from '../../src/core/tools/fusion.ts'
+import { imageGeneration } from '../../src/core/tools/image-generation.ts'
+import { mcp } from '../../src/core/tools/mcp.ts'
+import { shell } from '../../src/core/tools/shell.ts'
 import { subagent } from '../../src/core/tools/subagent.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ReceivedRequest } from '../support/fake-providers/fake-provider.ts'
+import { startMcpServer, textResult } from '../support/mcp-server.ts'
 import { createSeededRandom } from '../support/random.ts'
-import { DOORS, LOOP_PROTOCOLS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
+import { FakeSandbox } from '../support/sandboxes/fake.ts'
+import {
+  DOORS,
+  type Door,
+  LOOP_PROTOCOLS,
+  type LoopStage,
+  openLoopStage,
+  TURN,
+} from '../support/tool-loop.ts'
+import { json, startUpstream, status } from '../support/upstream.ts'
 
 /*
- * Random loops: tools that cost, fail, throw, hang and ask other models, several at once, turns that fail, clients
- * that leave, conditions and limits of every kind, eight loops side by side on one key.
+ * Random loops: every kind of tool, tools that cost, fail, throw, hang and ask other models, several
+ * at once, turns that fail, clients that leave, conditions and limits of every kind, eight loops side
+ * by side on one key.
  */
 
-const LOOPS = process.env.GATEWAY_TEST_LONG ? 2_000 : 200
+/** A third of them meets the limit. */
+const LOOPS = process.env.GATEWAY_TEST_LONG ? 3_000 : 104
 const AT_ONCE = 8
 const PRICE = 3_000n
+/** What a call of the MCP server and a picture cost. */
+const REMOTE = 4_000n
+const PICTURE = 9_000n
 
 type Random = () => number
 const pick = <T>(random: Random, items: readonly T[]): T =>
@@ -27,6 +48,7 @@ const pick = <T>(random: Random, items: readonly T[]): T =>
 /** A loop as it was asked for, and what the provider saw of it. */
 interface Loop {
   random: Random
+  door: Door
   body: Json
   stops: Json[] | null
   maxSteps: number
@@ -59,14 +81,11 @@ const createTool = (name: string, price: bigint): ServerTool => ({
         return Promise.resolve({ text: 'no', isError: true })
       case 'throw':
         return Promise.reject(new TypeError('broken'))
-      case 'leave': {
-        const loop = findLoop(input.loop)
-        loop.left = true
+      case 'leave':
         return new Promise((_, reject) => {
           cancellation.listen(reject)
-          loop.client.abort()
+          leave(findLoop(input.loop))
         })
-      }
       default:
         return Promise.resolve(result)
     }
@@ -75,33 +94,111 @@ const createTool = (name: string, price: bigint): ServerTool => ({
 
 const TOOLS = [
   ...[createTool('free', 0n), createTool('priced', PRICE)],
-  ...([advisor, subagent] as ServerTool[]),
+  ...([advisor, subagent, fusion, imageGeneration, files, bash, shell, mcp] as ServerTool[]),
 ]
 
 const INNER: Json = { model: 'acme/gemini', max_completion_tokens: 100 }
+const OF_SUBAGENTS = ['free', 'priced', 'advisor', 'files', 'bash']
 const PARAMETERS: Record<string, Json> = {
   advisor: INNER,
   subagent: {
     ...INNER,
     max_tool_calls: 2,
-    tools: [{ type: 'gateway:free' }, { type: 'gateway:priced' }, { type: 'gateway:advisor' }],
+    tools: OF_SUBAGENTS.map(name => ({
+      type: `gateway:${name}`,
+      ...(name === 'bash' ? { parameters: { engine: 'openrouter' } } : {}),
+    })),
   },
+  fusion: {
+    ...{ analysis_models: ['acme/gemini', 'acme/cohere-chat'], model: 'acme/bedrock-converse' },
+    ...{ max_completion_tokens: 100, max_tool_calls: 1, tools: [{ type: 'gateway:priced' }] },
+  },
+  image_generation: { model: 'acme/painter' },
+  bash: { engine: 'openrouter' },
+  mcp: { server_label: 'remote', require_approval: 'never' },
 }
+
+/** What models call, of every tool and of none. */
+const FUNCTIONS = [
+  ...['free', 'free', 'priced', 'nobodys', 'advisor', 'subagent', 'fusion'],
+  ...['image_generation', 'files', 'bash', 'shell', 'remote__do'],
+]
+const DEEDS = ['run', 'run', 'run', 'run', 'fail', 'throw']
+
+const leave = (loop: Loop): void => {
+  loop.left = true
+  loop.client.abort()
+}
+
+/** The arguments of a use of any tool. */
+function buildInput(random: Random, number: string): Json {
+  const does = random() < 0.03 ? 'leave' : pick(random, DEEDS)
+  const ask = `inner loop ${number}`
+  const command = COMMANDS[does] ?? `write out/${does}.txt ${does}`
+  return {
+    ...{ prompt: ask, task_description: ask, does, loop: number },
+    ...{ command: `${command} ${number}`, commands: [`${command} ${number}`] },
+    ...{ operation: pick(random, ['write', 'read', 'list', 'edit']), filename: 'a.txt' },
+    ...{ content: 'One two', old_text: 'two', new_text: 'three' },
+  }
+}
+
+const COMMANDS: Record<string, string> = { leave: 'hang', fail: 'late', throw: 'read' }
+
+/** A sandbox whose client leaves while a command hangs. */
+function createSandbox(): FakeSandbox {
+  const sandbox = new FakeSandbox()
+  const open = sandbox.open.bind(sandbox)
+  sandbox.open = async limits => {
+    const box = await open(limits)
+    box.hung.promise.then(() => leave(findLoop(box.commands.at(-1)?.text)))
+    return box
+  }
+  return sandbox
+}
+
+/** Starts an MCP server with a tool that does what the model's arguments say. */
+const startRemote = () =>
+  startMcpServer({
+    isJson: true,
+    tools: [
+      {
+        name: 'do',
+        run({ does, loop }) {
+          if (does === 'throw') throw new TypeError('broken')
+          if (does !== 'leave') return textResult('ok', does === 'fail')
+          leave(findLoop(loop))
+          return new Promise(() => undefined)
+        },
+      },
+    ],
+  })
+
+/** Starts a model that draws, and fails now and then. */
+async function startPainter() {
+  const painter = await startUpstream()
+  painter.answer(({ json: body }) =>
+    findLoop((body as Json).prompt).random() < 0.1
+      ? status(500)
+      : json({ created: 1, data: [{ b64_json: PNG }] }),
+  )
+  return painter
+}
+
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
 
 /** What a model does that is asked within a call. */
 const answerInner = (loop: Loop, { choice, tools }: ReceivedRequest): ReturnType<Scenario> => {
   const { random } = loop
   if (random() < 0.05) return 'is overloaded'
-  if (random() < 0.02) {
-    loop.left = true
-    loop.client.abort()
-  }
-  if (choice === 'none' || !tools.includes('free') || random() < 0.4)
+  if (random() < 0.02) leave(loop)
+  if (choice === 'none' || tools.length === 0 || random() < 0.4)
     return { answer: { text: pick(random, ['So be it.', ' ']), finish: 'stop' } }
   const calls = Array.from({ length: 1 + Math.floor(random() * 2) }, (_, i) => ({
     id: `call_${i}`,
-    name: pick(random, ['free', 'priced', 'nobodys']),
-    input: JSON.stringify({ does: pick(random, ['run', 'run', 'fail', 'throw']) }),
+    name: pick(random, [...tools, 'nobodys']),
+    input: JSON.stringify(buildInput(random, String(loops.indexOf(loop)))),
   }))
   return { answer: { text: 'Hm. ', calls, finish: 'tool_calls' } }
 }
@@ -118,21 +215,8 @@ const scenario: Scenario = request => {
   if (choice === 'none' || random() < 0.15) return { answer: { text: 'Done.', finish: 'stop' } }
   const calls = Array.from({ length: 1 + Math.floor(random() * 3) }, (_, i) => ({
     id: `call_${loop.turns.length}_${i}`,
-    name: pick(random, ['free', 'free', 'priced', 'nobodys', 'advisor', 'subagent']),
-    input: JSON.stringify({
-      prompt: `inner ${String(number).slice('user: '.length)}`,
-      task_description: `inner ${String(number).slice('user: '.length)}`,
-      does: pick(random, [
-        'run',
-        'run',
-        'run',
-        'run',
-        'fail',
-        'throw',
-        random() < 0.2 ? 'leave' : 'run',
-      ]),
-      loop: String(number).slice('user: loop '.length),
-    }),
+    name: pick(random, FUNCTIONS),
+    input: JSON.stringify(buildInput(random, String(loops.indexOf(loop)))),
   }))
   return { answer: { text: 'Hm. ', calls, finish: 'tool_calls' } }
 }
@@ -142,7 +226,7 @@ const pickStop = (random: Random): Json =>
     { type: 'step_count_is', step_count: 1 + Math.floor(random() * 6) },
     {
       type: 'has_tool_call',
-      tool_name: pick(random, ['free', 'priced', 'gateway:priced', 'advisor']),
+      tool_name: pick(random, ['free', 'priced', 'gateway:priced', 'advisor', 'mcp', 'files']),
     },
     { type: 'max_tokens_used', max_tokens: 1 + Math.floor(random() * 90) },
     { type: 'max_cost', max_cost_in_dollars: (1 + Math.floor(random() * 120)) / 1e6 },
@@ -156,24 +240,28 @@ function createLoop(number: number): Loop {
       ? null
       : Array.from({ length: 1 + Math.floor(random() * 3) }, () => pickStop(random))
   const maxSteps = stops || random() < 0.5 ? 30 : 1 + Math.floor(random() * 8)
+  const door = pick(random, DOORS)
+  // Chat has no form for a shell.
+  const offered = TOOLS.filter(({ dialects }) => dialects?.includes(door) ?? true)
   const body = {
     text: `loop ${number}`,
     model: `acme/${pick(random, LOOP_PROTOCOLS)}`,
     stream: random() < 0.5,
-    tools: TOOLS.map(({ name }) => ({
+    tools: offered.map(({ name }) => ({
       type: `gateway:${name}`,
       parameters: PARAMETERS[name] ?? {},
     })),
     ...(stops ? { stop_server_tools_when: stops } : {}),
     ...(maxSteps === 30 ? {} : { max_tool_calls: maxSteps }),
   }
-  return { random, body, stops, maxSteps, client: new AbortController(), turns: [], left: false }
+  const client = new AbortController()
+  return { random, door, body, stops, maxSteps, client, turns: [], left: false }
 }
 
 /** Takes a loop to its end, as a client that may leave. */
 async function runLoop(stage: LoopStage, loop: Loop): Promise<void> {
-  const { random, body, client } = loop
-  const response = await stage.send(pick(random, DOORS), body, {
+  const { door, body, client } = loop
+  const response = await stage.send(door, body, {
     signal: client.signal,
     headers: { 'x-title': String(body.text) },
   })
@@ -236,6 +324,8 @@ function fires(stop: Json, { turn, tokens, cost, names }: Reached): boolean {
   }
 }
 
+const PRICES: Record<string, bigint> = { 'acme/painter': PICTURE }
+
 async function expectLoop({ gateway }: LoopStage, loop: Loop, generation: Generation) {
   const { steps, id, total_cost } = generation
   const charges = await gateway.store.ledger.listCharges(id)
@@ -245,8 +335,8 @@ async function expectLoop({ gateway }: LoopStage, loop: Loop, generation: Genera
   if (steps.length > 0)
     expect(steps.reduce((sum, { cost }) => sum + (cost ?? 0n), 0n)).toBe(total_cost ?? 0n)
   // What a client leaves within a call is charged as far as it is known.
-  for (const { cost, is_error, depth } of turns)
-    if (!(loop.left && depth)) expect(cost).toBe(is_error ? 0n : TURN)
+  for (const { name, cost, is_error, depth } of turns)
+    if (!(loop.left && depth)) expect(cost).toBe(is_error ? 0n : (PRICES[name] ?? TURN))
 
   const stop = findStop(loop, generation)
   const off = loop.turns.indexOf(true)
@@ -256,9 +346,40 @@ async function expectLoop({ gateway }: LoopStage, loop: Loop, generation: Genera
   if (loop.left) expect(generation).toMatchObject({ cancelled: true })
 }
 
+const addPainter = ({ providers, models }: Json, base_url: string): Json => ({
+  providers: {
+    ...(providers as Json),
+    painter: { protocol: 'openai-chat', base_url, api_key: 'mock' },
+  },
+  models: [
+    ...(models as Json[]),
+    {
+      id: 'acme/painter',
+      output_modalities: ['image'],
+      endpoints: [
+        {
+          ...{ provider: 'painter', model: 'draw-1' },
+          usd_per_million_tokens: { prompt: 0, completion: 0, per_image: Number(PICTURE) / 1e9 },
+        },
+      ],
+    },
+  ],
+})
+
+const isUseOf = (name: string) => (step: GenerationStep) =>
+  step.type === 'tool' && step.name === `gateway:${name}`
+
 test(`${LOOPS} random loops: money, turns and stops are right`, async () => {
-  const limit = 0.00004 * LOOPS
-  const stage = await openLoopStage(scenario, { tools: TOOLS, limit })
+  const limit = 0.00012 * LOOPS
+  const [painter, remote, sandbox] = [await startPainter(), startRemote(), createSandbox()]
+  const stage = await openLoopStage(scenario, {
+    ...{ tools: TOOLS, limit, parts: { sandboxes: [sandbox] } },
+    config: {
+      sandbox: { kind: 'just-bash' },
+      mcp_servers: { remote: { url: remote.url, usd_per_call: Number(REMOTE) / 1e9 } },
+    },
+    changeConfig: config => addPainter(config, painter.url),
+  })
   // A failing turn is what the model does here, and no sign of its provider's health.
   let refused = 0
   for (let from = 0; from < LOOPS; from += AT_ONCE) {
@@ -285,5 +406,41 @@ test(`${LOOPS} random loops: money, turns and stops are right`, async () => {
   for (const type of ['model', 'tool']) expect(inner.some(step => step.type === type)).toBe(true)
   expect((await examineGateway(stage.gateway)).data.filter(({ ok }) => !ok)).toEqual([])
   expect(stage.gateway.traffic.calls.size).toBe(0)
+  for (const { name } of TOOLS)
+    expect(stage.generations.some(({ steps }) => steps.some(isUseOf(name)))).toBe(true)
   await stage.close()
+  await painter.close()
+  await remote.close()
 }, 600_000)
+
+test('a provider that counts higher than it was asked for overshoots a limit by one turn', async () => {
+  for (let seed = 1; seed <= 4; seed++) {
+    const random = createSeededRandom(seed)
+    const output = 200 + Math.floor(random() * 2_000)
+    const turn = 10n * 1_000n + BigInt(output) * 2_000n
+    const limit = Number(turn) * (2 + random() * 6)
+    const stage = await openLoopStage(
+      () => ({
+        answer: {
+          calls: Array.from({ length: 1 + Math.floor(random() * 2) }, (_, i) => ({
+            ...{ id: `call_${i}`, name: pick(random, ['free', 'priced', 'fails']), input: '{}' },
+          })),
+          ...{ finish: 'tool_calls', usage: { input: 10, output } },
+        },
+      }),
+      { tools: TOOLS, limit: limit / 1e9 },
+    )
+    const tools = ['free', 'priced'].map(name => ({ type: `gateway:${name}` }))
+    for (let loop = 0; loop < 3; loop++)
+      await stage.ask(pick(random, DOORS), { tools, stream: random() < 0.5 })
+    await stage.gateway.recorder.flush()
+    const { spent, held } = stage.money
+    expect([held, Number(spent) <= limit + Number(turn)]).toEqual([0n, true])
+    // The limit did end a loop: what is left is not enough for a turn as it is held.
+    expect(stage.generations.some(one => one.error_type === 'payment_required')).toBe(true)
+    const sum = stage.generations.reduce((sum, one) => sum + (one.total_cost ?? 0n), 0n)
+    expect(spent).toBe(sum)
+    expect((await examineGateway(stage.gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    await stage.close()
+  }
+})

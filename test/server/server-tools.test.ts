@@ -543,6 +543,33 @@ describe('a body with', () => {
   })
 })
 
+describe('a tool that the config disables for a workspace', () => {
+  const config = { server_tools: { disabled_tools: { default: ['files', 'mcp'] } } }
+  test.each<[string, Json]>([
+    ['itself', { type: 'gateway:files' }],
+    ['by its other prefix', { type: 'openrouter:files' }],
+    ['without one', { type: 'mcp', server_label: 'own' }],
+    [
+      'within another',
+      { type: 'gateway:subagent', parameters: { tools: [{ type: 'gateway:files' }] } },
+    ],
+  ])('is a 403, named %s; others are not', async (_, tool) => {
+    const { ask, stage } = bind(await open(() => say('Hi'), { config }))
+    for (const door of DOORS) {
+      const { status, error } = await ask(door, { tools: [tool] })
+      expect([status, error?.message]).toEqual([403, expect.stringContaining('has disabled')])
+      expect((await ask(door, { tools: [{ type: 'gateway:datetime' }] })).status).toBe(200)
+    }
+    expect(stage.heard).toHaveLength(DOORS.length)
+  })
+
+  test('is allowed in all others', async () => {
+    const others = { server_tools: { disabled_tools: { research: ['files'], toString: ['mcp'] } } }
+    const { ask } = bind(await open(() => say('Hi'), { config: others }))
+    expect((await ask('chat', { tools: [{ type: 'gateway:files' }] })).status).toBe(200)
+  })
+})
+
 describe('a tool that', () => {
   const once: Scenario = heard => (heard.results.length > 0 ? say('I see.') : call('tool'))
   const use = async (run: Run, config: Json = {}) => {

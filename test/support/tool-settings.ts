@@ -47,7 +47,8 @@ export function search(gateway: Gateway, signal?: AbortSignal): Promise<ToolResu
 }
 
 /** Whether the tool that reads pages cannot be used. */
-export const hasFetchObstacle = (gateway: Gateway) => hasObstacle(webFetch, gateway, {})
+export const hasFetchObstacle = (gateway: Gateway, engine = 'auto') =>
+  hasObstacle(webFetch, gateway, { engine })
 
 /** Returns what reading a page costs. */
 export const priceFetch = (gateway: Gateway) =>

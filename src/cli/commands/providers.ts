@@ -85,7 +85,7 @@ export const createProvidersCommand = () =>
     ),
     checkVerb(
       'check [provider...]',
-      'check the configured providers and search engines with requests that cost nothing',
+      'check the configured providers and engines with requests that cost nothing',
       [TIMEOUT],
       (core, { timeout }: { timeout: number }) =>
         async (gateway, _, providers) => {

@@ -26,6 +26,25 @@ const UsdEach = (unit: string) =>
     }),
   )
 
+/** The names of all tools that the gateway runs itself. */
+export const SERVER_TOOL_NAMES = [
+  ...(['advisor', 'apply_patch', 'bash', 'datetime', 'files', 'fusion'] as const),
+  ...(['image_generation', 'mcp', 'search_models', 'shell', 'subagent'] as const),
+  ...(['tool_search', 'web_fetch', 'web_search'] as const),
+] as const
+
+/** The tools that workspaces may not use, by their slugs. */
+export const DisabledToolsConfig = Type.Record(
+  Type.String(),
+  Type.Array(oneOf(...SERVER_TOOL_NAMES)),
+  {
+    default: {},
+    description:
+      'By the slug of a workspace: tools that its calls may not use, beside its own ' +
+      'disabled_server_tools, which has no word for files and mcp',
+  },
+)
+
 /** The settings of one search engine. */
 export const EngineConfig = Type.Object(
   {
@@ -79,13 +98,52 @@ export const WebSearchConfig = Type.Object(
   { ...closed, default: {} },
 )
 
+/** The services that read pages for the gateway, in the order of their names. */
+export const FETCH_ENGINE_NAMES = ['exa', 'firecrawl', 'parallel'] as const
+export type FetchEngineName = (typeof FETCH_ENGINE_NAMES)[number]
+
+/** The settings of one service that reads pages. */
+export const FetchEngineConfig = Type.Object(
+  {
+    enabled: Type.Optional(Type.Boolean({ description: 'false: the service is not asked' })),
+    api_key: Type.Optional(Secret('The credential')),
+    base_url: Type.Optional(
+      Type.String({ format: 'url', description: 'Its address, if not the public one' }),
+    ),
+    usd_per_fetch: UsdEach('page'),
+    timeout_seconds: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        maximum: 600,
+        description: 'How long one page may take, if not web_fetch.timeout_seconds',
+      }),
+    ),
+  },
+  closed,
+)
+export type FetchEngineConfig = Static<typeof FetchEngineConfig>
+
 /** The settings of the tool that reads pages. */
 export const WebFetchConfig = Type.Object(
   {
     enabled: Enabled('Whether models may read pages through the gateway'),
+    engines: Type.Partial(
+      Type.Object({
+        exa: FetchEngineConfig,
+        firecrawl: FetchEngineConfig,
+        parallel: FetchEngineConfig,
+      } satisfies Record<FetchEngineName, typeof FetchEngineConfig>),
+      {
+        ...closed,
+        default: {},
+        description:
+          'The services that read pages for calls that name them; auto is the gateway itself',
+      },
+    ),
     robots: Type.Boolean({
       default: true,
-      description: 'Whether a site’s robots.txt decides which of its pages are read',
+      description:
+        'Whether a site’s robots.txt decides which of its pages the gateway itself reads',
     }),
     max_uses: Count(20, 1_000, 'The most pages of one call'),
     max_mib: Count(5, 100, 'The largest page or file, in MiB after decompression'),
@@ -99,6 +157,30 @@ export const WebFetchConfig = Type.Object(
   },
   { ...closed, default: {} },
 )
+
+/** The settings of the service that reads scanned PDFs. */
+export const OcrConfig = Type.Object(
+  {
+    enabled: Type.Optional(Type.Boolean({ description: 'false: the service is not asked' })),
+    api_key: Type.Optional(Secret('The credential')),
+    base_url: Type.Optional(
+      Type.String({ format: 'url', description: 'Its address, if not the public one' }),
+    ),
+    model: Type.Optional(
+      Type.String({ minLength: 1, description: 'mistral-ocr-latest when omitted' }),
+    ),
+    usd_per_page: UsdEach('page'),
+    timeout_seconds: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        maximum: 600,
+        description: 'How long one PDF may take; 120 when omitted',
+      }),
+    ),
+  },
+  { ...closed, description: 'Who reads PDFs for the engine mistral-ocr of file-parser' },
+)
+export type OcrConfig = Static<typeof OcrConfig>
 
 /** The settings of the tool that calls MCP servers. */
 export const McpConfig = Type.Object(

@@ -61,27 +61,34 @@ function readSecret(file: string, { readSecretFile }: VariableSources): string |
 }
 
 /**
- * Returns parsed settings whose providers, search engines and MCP servers need no secret: one whose
+ * Returns parsed settings whose providers, engines and MCP servers need no secret: one whose
  * variables have no values here keeps its other settings, and sends no credential. For commands
  * that call none of them.
  */
 export function removeMissingSecrets(settings: unknown, sources: VariableSources): unknown {
   if (!isMapping(settings)) return settings
-  const { providers, web_search, mcp_servers } = settings
+  const { providers, web_search, web_fetch, mcp_servers, plugins } = settings
   return {
     ...settings,
     ...replaceMembers('providers', providers, sources, removeSecrets),
     ...replaceMembers('mcp_servers', mcp_servers, sources, removeServerSecrets),
-    ...(isMapping(web_search)
-      ? {
-          web_search: {
-            ...web_search,
-            ...replaceMembers('engines', web_search.engines, sources, keepValues),
-          },
-        }
+    ...replaceEngines('web_search', web_search, sources),
+    ...replaceEngines('web_fetch', web_fetch, sources),
+    ...(isMapping(plugins) && isMapping(plugins.mistral_ocr)
+      ? { plugins: { ...plugins, mistral_ocr: keepValues(plugins.mistral_ocr, sources) } }
       : {}),
   }
 }
+
+const replaceEngines = (name: string, section: unknown, sources: VariableSources): Mapping =>
+  isMapping(section)
+    ? {
+        [name]: {
+          ...section,
+          ...replaceMembers('engines', section.engines, sources, keepValues),
+        },
+      }
+    : {}
 
 // Members whose variables all have values stay as they are.
 function replaceMembers(

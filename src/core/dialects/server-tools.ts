@@ -1,5 +1,6 @@
 import { denied, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
+import { isDisabledTool } from '../identity/workspaces/disabled-tools.ts'
 import type { ServerTool, ToolReading } from '../inference/server-tool.ts'
 import { isObject, type Json, readObject, readObjects, readString } from '../kernel/json.ts'
 import { toNanos } from '../kernel/money.ts'
@@ -181,8 +182,7 @@ const describeMissing = ({ tools }: DialectWorld, type: string): string => {
 }
 
 function checkEnabled(world: DialectWorld, actor: Actor, type: string, names: string[]): void {
-  const { disabled_server_tools: disabled } = world.memory.workspaces.get(actor.workspace_id) ?? {}
-  if (disabled?.some(one => names.includes(one.slice(one.indexOf(':') + 1))))
+  if (isDisabledTool(world, actor.workspace_id, names))
     throw denied(`The workspace has disabled the tool ${type.slice(0, 100)}`)
 }
 

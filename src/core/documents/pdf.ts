@@ -11,6 +11,7 @@ export async function readPdf(bytes: Uint8Array, sink: TextSink): Promise<void> 
   const loading = getDocument({ data: bytes, ...OPTIONS })
   try {
     const pdf = await loading.promise
+    sink.pages = pdf.numPages
     for (let number = 1; number <= Math.min(pdf.numPages, MOST_PAGES); number++) {
       const page = await pdf.getPage(number)
       const hasRoom = await addPage(page.streamTextContent(), sink)

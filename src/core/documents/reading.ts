@@ -23,7 +23,8 @@ export async function readDocument(bytes: Uint8Array): Promise<DocumentResult> {
     if (!type) return { problem: 'unknown' }
     const sink = new TextSink()
     await READERS[type](bytes, sink)
-    return { type, text: sink.toText(), isCut: sink.isCut }
+    const { isCut, pages } = sink
+    return { type, text: sink.toText(), isCut, ...(pages === null ? {} : { pages }) }
   } catch (thrown) {
     return { problem: findProblem(thrown) }
   }

@@ -15,6 +15,8 @@ export class TextSink {
   #length = 0
   /** Whether more came than there was room for. */
   isCut = false
+  /** How many pages the document has; null if it has none. */
+  pages: number | null = null
 
   constructor(limit = LONGEST_TEXT) {
     this.#limit = limit

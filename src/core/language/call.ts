@@ -84,4 +84,6 @@ export interface WebSearch {
   allowed_domains?: string[]
   excluded_domains?: string[]
   user_location?: Record<string, unknown>
+  /** What a search of X is limited to; absent if X is not searched. */
+  x_search?: Record<string, unknown>
 }

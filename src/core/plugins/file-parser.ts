@@ -8,21 +8,25 @@ import { closed, oneOf, optional } from '../kernel/schema-builders.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Block } from '../language/message.ts'
 import type { Work } from '../language/work.ts'
+import { findOcrObstacle } from '../tools/ocr-service.ts'
 import { AnnotationFilter, takeAnnotations } from './file-parser/annotations.ts'
+import { recognizeText } from './file-parser/ocr.ts'
 import { parseFiles } from './file-parser/parsing.ts'
 
 /** How files become text (wire reference C.4). */
 export interface FileParserOptions {
   /**
    * How PDFs are read: by models that can and as text by others if undefined, by models alone if
-   * `native`, and as text by all if `text`.
+   * `native`, as text by all if `text`, and as what a service sees in their pictures if `ocr`.
    */
-  pdf?: 'native' | 'text'
+  pdf?: 'native' | 'text' | 'ocr'
 }
 
 /** The public names of the engines. The oldest is another word for the second. */
-const ENGINES = { native: 'native', 'cloudflare-ai': 'text', 'pdf-text': 'text' } as const
-const OCR_ENGINES = ['mistral-ocr'] as const
+const ENGINES = {
+  ...({ native: 'native', 'cloudflare-ai': 'text', 'pdf-text': 'text' } as const),
+  ...({ 'mistral-ocr': 'ocr' } as const),
+}
 
 const FileParser = Type.Object(
   {
@@ -30,7 +34,7 @@ const FileParser = Type.Object(
     enabled: Type.Optional(Type.Boolean()),
     pdf: optional(
       Type.Object(
-        { engine: optional(oneOf('native', 'cloudflare-ai', 'pdf-text', ...OCR_ENGINES)) },
+        { engine: optional(oneOf('native', 'cloudflare-ai', 'pdf-text', 'mistral-ocr')) },
         closed,
       ),
     ),
@@ -45,13 +49,14 @@ const FileParser = Type.Object(
 export const fileParser: Plugin<FileParserOptions> = {
   id: 'file-parser',
   schema: FileParser,
-  readOptions(entry, at) {
+  readOptions(entry, at, config) {
     const { pdf } = entry as Static<typeof FileParser>
     const engine = pdf?.engine
     if (engine == null) return {}
-    if (engine === 'mistral-ocr')
+    const obstacle = engine === 'mistral-ocr' ? findOcrObstacle(config) : null
+    if (obstacle !== null)
       throw invalid(
-        `${at}.pdf.engine: expected ${Object.keys(ENGINES).join(', ')}; this gateway has no OCR`,
+        `${at}.pdf.engine: expected native or cloudflare-ai: mistral-ocr cannot be used: ${obstacle}`,
         `${at}.pdf.engine`,
       )
     return { pdf: ENGINES[engine] }
@@ -91,21 +96,26 @@ async function prepareFiles(
   const { call, known } = takeAnnotations(given)
   if (!hasFile(call)) return call
   const isReadSomewhere = listModels(world, call).some(model => !refusesFiles(model))
-  const { messages, stage } = await parseFiles(world, run, {
+  const { messages, stage, unrecognized } = await parseFiles(world, run, {
     messages: call.messages,
     known,
     leavesPdfs: options.pdf === 'native',
+    recognizesPdfs: options.pdf === 'ocr',
     // A PDF without words may still be read by a model that sees its pages.
     mayFail: options.pdf === undefined && isReadSomewhere,
   })
   if (stage) run.pluginStages.push(stage)
-  return { ...call, messages }
+  const parsed = { ...call, messages }
+  // A use of a tool is only paid if the call can be made beside it, with its files as text.
+  if (unrecognized.length > 0) run.call = parsed
+  for (const file of unrecognized) await recognizeText(world, run, file)
+  return parsed
 }
 
 /** Replaces files by their words, unless the model reads this type itself. */
 function fitFiles(call: TextCall, model: Model, { pdf }: FileParserOptions): FittedCall<'text'> {
   if (!call.messages.some(({ blocks }) => blocks.some(isParsed))) return { call }
-  const takesPdfs = pdf !== 'text' && !refusesFiles(model)
+  const takesPdfs = (pdf === undefined || pdf === 'native') && !refusesFiles(model)
   const messages = call.messages.map(message =>
     message.blocks.some(isParsed)
       ? { ...message, blocks: message.blocks.flatMap(block => fitBlock(block, takesPdfs)) }

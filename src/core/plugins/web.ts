@@ -47,8 +47,10 @@ function prepareSearch(
 /** Adds a search by the provider. The call's own `web_search_options` overrule the plugin's. */
 function addSearch(call: TextCall, options: WebOptions): TextCall {
   const { web_search_options: callOptions } = call.params
-  const { max_uses, allowed_domains, excluded_domains, user_location } = options
-  const search = omitUndefined({ max_uses, allowed_domains, excluded_domains, user_location })
+  const { max_uses, allowed_domains, excluded_domains, user_location, x_search } = options
+  const search = omitUndefined({
+    ...{ max_uses, allowed_domains, excluded_domains, user_location, x_search },
+  })
   return addRequiredCapability('web_search', {
     ...call,
     params: {

@@ -1,6 +1,7 @@
 import { readFailure } from './openai-responses/failure.ts'
 import { EventReader, parseAnswer } from './openai-responses/reader.ts'
 import { buildRequest } from './openai-responses/request.ts'
+import { hasXSearch } from './openai-responses/tools.ts'
 import { hasOnlySearchOptions, type Protocol } from './protocol.ts'
 
 /**
@@ -12,12 +13,11 @@ export const openaiResponses: Protocol<'text'> = {
   acceptsNames: false,
   acceptsResponsesTools: true,
   urlMedia: ['image', 'file'],
-  supportsWebSearch: call =>
+  // Only xAI searches X.
+  supportsWebSearch: (call, { provider: { slug } }) =>
     hasOnlySearchOptions(call, [
-      'search_context_size',
-      'user_location',
-      'filters',
-      'allowed_domains',
+      ...['search_context_size', 'user_location', 'filters', 'allowed_domains'],
+      ...(slug === 'xai' && hasXSearch(call) ? ['x_search'] : []),
     ]),
   buildRequest,
   parseAnswer,

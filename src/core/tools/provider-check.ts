@@ -1,11 +1,11 @@
 import type { CatalogWorld } from '../catalog/world.ts'
 import { checkProviders, type ProviderCheck } from '../upstream/provider-check.ts'
 import type { UpstreamWorld } from '../upstream/world.ts'
-import { checkEngines, isEngineName } from './web-search/engine-check.ts'
+import { checkEngines, isEngineName } from './engine-check.ts'
 
 /**
- * Checks every configured provider and search engine, or the named ones, with requests that cost
- * nothing. An engine is named `web_search/exa`. Throws as `checkProviders` and `checkEngines` do.
+ * Checks every configured provider and engine, or the named ones, with requests that cost nothing.
+ * An engine is named `web_search/exa`, `web_fetch/exa` or `file-parser/mistral-ocr`. Throws as `checkProviders` and `checkEngines` do.
  */
 export async function checkAll(
   world: CatalogWorld & UpstreamWorld,

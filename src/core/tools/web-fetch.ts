@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import type { Config } from '../config.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 import type { Json } from '../kernel/json.ts'
@@ -8,8 +9,16 @@ import { allowsUrl, type DomainLists, readDomainLists } from './domains.ts'
 import { requireMatch } from './parameters.ts'
 import { cleanText, cutBytes, cutText, markAsData } from './untrusted-text.ts'
 import { buildFailedResult, runUse, ToolFailure, type UseLimit } from './use-limit.ts'
+import { askFetchEngine } from './web-fetch/ask-engine.ts'
+import {
+  type ConfiguredFetchEngine,
+  chooseFetchEngine,
+  findFetchEngineObstacle,
+} from './web-fetch/choose-engine.ts'
 import { type FetchedPage, fetchPage } from './web-fetch/fetch-page.ts'
+import type { ReadablePage } from './web-fetch/html-to-text.ts'
 import { readFetchedPage } from './web-fetch/read-page.ts'
+import { FETCH_ENGINES } from './web-fetch/registry.ts'
 import { checkRobots } from './web-fetch/robots.ts'
 
 const Domains = list(Type.String({ maxLength: 300 }))
@@ -38,7 +47,7 @@ export interface WebFetchOptions {
 
 /**
  * The tool that reads a page or a document (wire reference D.6). The gateway fetches it itself, from
- * public hosts only.
+ * public hosts only, or has a service of the config do that.
  */
 export const webFetch: ServerTool<WebFetchOptions> = {
   name: 'web_fetch',
@@ -46,19 +55,30 @@ export const webFetch: ServerTool<WebFetchOptions> = {
   readOptions,
   findObstacle: ({ config }, { engine }) => {
     if (!config.web_fetch.enabled) return SWITCHED_OFF
-    return OWN_ENGINES.has(engine)
-      ? null
-      : `the engine ${engine} is not one of this gateway: expected auto, gateway or openrouter`
+    const chosen = chooseFetchEngine(config, engine)
+    return chosen && 'obstacle' in chosen ? chosen.obstacle : null
   },
-  priceUse: ({ config }) => toNanos(config.web_fetch.usd_per_fetch ?? 0),
+  listParts: ({ config }) => [
+    { name: 'gateway', obstacle: config.web_fetch.enabled ? null : SWITCHED_OFF },
+    ...FETCH_ENGINES.map(engine => ({
+      name: engine.name,
+      obstacle: findFetchEngineObstacle(config, engine),
+    })),
+  ],
+  priceUse: ({ config }, { engine }) => toNanos(findPrice(config, engine) ?? 0),
   listFunctions: () => [FUNCTION],
   describeUse: (_, { input }) => (typeof input.url === 'string' ? { url: input.url } : {}),
   run: runFetch,
 }
 
 const SWITCHED_OFF = 'web_fetch is switched off (web_fetch.enabled)'
-/** The names of the engine that the gateway itself is. */
-const OWN_ENGINES = new Set<string>(['auto', 'gateway', 'openrouter'])
+
+/** Returns what one page costs, in USD; undefined if it has no price. */
+function findPrice(config: Config, engine: string): number | undefined {
+  const chosen = chooseFetchEngine(config, engine)
+  if (chosen === null) return config.web_fetch.usd_per_fetch
+  return 'obstacle' in chosen ? undefined : chosen.settings.usd_per_fetch
+}
 
 const FUNCTION = {
   name: 'web_fetch',
@@ -95,12 +115,52 @@ async function runFetch(
   if (uses >= most) return buildFailedResult(`No more pages: this call may read ${most}`)
   const { url } = input
   if (typeof url !== 'string') return buildFailedResult('url: expected a URL')
-  const result = await runUse(invocation, settings.timeout_seconds * 1000, async limit => {
-    const page = await fetchAllowed(world, url, options, limit)
-    return renderPage(world, page, options)
-  })
+  const chosen = chooseFetchEngine(world.config, options.engine)
+  if (chosen && 'obstacle' in chosen) return buildFailedResult(chosen.obstacle)
+  const seconds = chosen?.settings.timeout_seconds ?? settings.timeout_seconds
+  const result = await runUse(invocation, seconds * 1000, limit =>
+    chosen
+      ? askAllowed(world, chosen, url, options, limit)
+      : readAllowed(world, url, options, limit),
+  )
   return toItem(result, url)
 }
+
+/** Reads a page itself. */
+async function readAllowed(
+  world: InferenceWorld,
+  url: string,
+  options: WebFetchOptions,
+  limit: UseLimit,
+): Promise<ToolResult> {
+  const page = await fetchAllowed(world, url, options, limit)
+  // One character more shows that the text was cut.
+  const read = await readFetchedPage(world, page, countBytes(world, options) + 1)
+  return renderPage(world, { ...page, ...read }, options)
+}
+
+/** Has a service read a page of the sites that the call allows. */
+async function askAllowed(
+  world: InferenceWorld,
+  chosen: ConfiguredFetchEngine,
+  url: string,
+  options: WebFetchOptions,
+  limit: UseLimit,
+): Promise<ToolResult> {
+  if (!allowsUrl(options.domains, url)) throw NOT_ALLOWED
+  const question = { url, maxCharacters: countBytes(world, options) + 1 }
+  const page = await askFetchEngine(world, chosen, question, limit)
+  const status = page.status ?? 200
+  if (status < 200 || status > 299) throw describeStatus(status)
+  const final = page.url !== null && URL.canParse(page.url) ? page.url : url
+  if (!allowsUrl(options.domains, final)) throw NOT_ALLOWED
+  return renderPage(world, { ...page, url: final, status, isCut: false }, options)
+}
+
+const NOT_ALLOWED = new ToolFailure('This site is not among those that may be read')
+
+const describeStatus = (status: number): ToolFailure =>
+  new ToolFailure(`The page answered with the status ${status}`, { httpStatus: status })
 
 /** Fetches a page of the sites that the call allows, and which allow it. */
 async function fetchAllowed(
@@ -116,17 +176,13 @@ async function fetchAllowed(
       url,
       maxBytes: max_mib * 1024 * 1024,
       async checkPage(each) {
-        if (!allowsUrl(domains, each))
-          throw new ToolFailure('This site is not among those that may be read')
+        if (!allowsUrl(domains, each)) throw NOT_ALLOWED
         if (robots) await checkRobots(world, each, limit)
       },
     },
     limit,
   )
-  if (page.status < 200 || page.status > 299)
-    throw new ToolFailure(`The page answered with the status ${page.status}`, {
-      httpStatus: page.status,
-    })
+  if (page.status < 200 || page.status > 299) throw describeStatus(page.status)
   return page
 }
 
@@ -134,22 +190,24 @@ async function fetchAllowed(
 const BYTES_PER_TOKEN = 4
 const LONGEST_TITLE = 300
 
-async function renderPage(
-  world: InferenceWorld,
-  page: FetchedPage,
-  options: WebFetchOptions,
-): Promise<ToolResult> {
-  const { max_content_tokens: mostTokens, usd_per_fetch } = world.config.web_fetch
-  const mostBytes = Math.min(options.max_content_tokens ?? mostTokens, mostTokens) * BYTES_PER_TOKEN
-  // One character more shows that the text was cut.
-  const read = await readFetchedPage(world, page, mostBytes + 1)
-  const whole = cleanText(read.text).trim()
-  const content = cutBytes(whole, mostBytes)
-  const title = read.title === null ? null : cutText(cleanText(read.title), LONGEST_TITLE)
+/** A page as it was read. */
+type PageText = Pick<FetchedPage, 'url' | 'status' | 'isCut'> & ReadablePage
+
+/** Returns how many bytes of a page a model is given at most. */
+function countBytes({ config }: InferenceWorld, { max_content_tokens }: WebFetchOptions): number {
+  const most = config.web_fetch.max_content_tokens
+  return Math.min(max_content_tokens ?? most, most) * BYTES_PER_TOKEN
+}
+
+function renderPage(world: InferenceWorld, page: PageText, options: WebFetchOptions): ToolResult {
+  const price = findPrice(world.config, options.engine)
+  const whole = cleanText(page.text).trim()
+  const content = cutBytes(whole, countBytes(world, options))
+  const title = page.title === null ? null : cutText(cleanText(page.title), LONGEST_TITLE)
   const isCut = page.isCut || content.length < whole.length
   const text = markAsData(page.url, [title, content].filter(Boolean).join('\n\n'))
   return {
-    ...(usd_per_fetch === undefined ? {} : { cost: toNanos(usd_per_fetch) }),
+    ...(price === undefined ? {} : { cost: toNanos(price) }),
     text: isCut ? `${text}\nThe page is longer: its rest was cut off.` : text,
     isError: false,
     sources: [{ url: page.url, title }],

@@ -32,8 +32,16 @@ describe('the settings of tools', () => {
     [{ web_search: { engines: { searxng: { base_url: 'searxng' } } } }, 'base_url'],
     [{ web_search: { timeout_seconds: 0 } }, 'web_search.timeout_seconds'],
     [{ web_search: { max_uses: 1.5 } }, 'web_search.max_uses'],
+    [{ server_tools: { disabled_tools: { own: ['hologram'] } } }, 'disabled_tools.own'],
+    [{ server_tools: { disabled_tools: ['files'] } }, 'server_tools.disabled_tools'],
     [{ web_fetch: { max_mib: 1e9 } }, 'web_fetch.max_mib'],
     [{ web_fetch: { robots: 'sometimes' } }, 'web_fetch.robots'],
+    [{ web_fetch: { engines: { brave: {} } } }, 'web_fetch.engines'],
+    [{ web_fetch: { engines: { exa: { usd_per_fetch: -1 } } } }, 'usd_per_fetch'],
+    [{ web_fetch: { engines: { exa: { usd_per_fetch: 11 } } } }, 'usd_per_fetch'],
+    [{ web_fetch: { engines: { exa: { timeout_seconds: 0 } } } }, 'timeout_seconds'],
+    [{ web_fetch: { engines: { exa: { base_url: 'exa' } } } }, 'base_url'],
+    [{ web_fetch: { engines: { exa: { api_key: 'a\nb' } } } }, 'web_fetch.engines.exa.api_key'],
     [{ mcp: { max_tools: 0 } }, 'mcp.max_tools'],
     [{ mcp: { list_seconds: -1 } }, 'mcp.list_seconds'],
     [{ mcp_servers: { 'a b': server } }, 'mcp_servers'],
@@ -51,6 +59,7 @@ describe('the settings of tools', () => {
       web_search: {
         engines: { exa: { api_key: buildVariable('EXA_KEY'), usd_per_search: 0.005 }, searxng: {} },
       },
+      web_fetch: { engines: { exa: { api_key: buildVariable('EXA_KEY'), enabled: true } } },
       mcp_servers: {
         own: {
           url: buildVariable('MCP_URL'),
@@ -60,7 +69,8 @@ describe('the settings of tools', () => {
       },
     }
     expect(() => parse(config)).toThrow('EXA_KEY')
-    const { web_search, mcp_servers } = parse(config, true)
+    const { web_search, web_fetch, mcp_servers } = parse(config, true)
+    expect(web_fetch.engines).toEqual({ exa: { enabled: true } })
     expect(web_search.engines).toEqual({ exa: { usd_per_search: 0.005 }, searxng: {} })
     expect(mcp_servers).toEqual({ own: { url: 'http://missing.invalid', allowed_tools: ['add'] } })
   })

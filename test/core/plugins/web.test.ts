@@ -87,7 +87,7 @@ describe('the web plugin', () => {
     [{ search_prompt: 'Look' }, 'search_prompt', 'this gateway has no search engine'],
     [{ search_prompt: ' ' }, 'search_prompt', 'expected a text of 1 to 10000 characters'],
     [{ search_prompt: 'x'.repeat(10_001) }, 'search_prompt', 'expected a text of 1 to 10000'],
-    [{ x_search: {} }, 'x_search', 'expected none'],
+    [{ x_search: 7 }, 'x_search', 'expected'],
     [{ max_uses: 0 }, 'max_uses', 'expected a whole number from 1'],
     [{ max_uses: 1.5 }, 'max_uses', 'expected a whole number from 1'],
     [{ max_uses: 1e308 }, 'max_uses', 'expected a whole number from 1'],

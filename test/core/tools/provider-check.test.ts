@@ -4,7 +4,9 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import type { Json } from '../../../src/core/kernel/json.ts'
 import { listTools } from '../../../src/core/tools/list.ts'
 import { checkAll } from '../../../src/core/tools/provider-check.ts'
+import { FETCH_ENGINES } from '../../../src/core/tools/web-fetch/registry.ts'
 import { ENGINES } from '../../../src/core/tools/web-search/registry.ts'
+import { answerAsFetchPeer, FETCH_PEERS } from '../../support/fetch-peers.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { answerAsPeer, PEER_KEY, SEARCH_PEERS } from '../../support/search-peers.ts'
 import {
@@ -87,6 +89,44 @@ describe.each(ENGINES.map(engine => [engine.name, engine] as const))(
   },
 )
 
+describe.each(FETCH_ENGINES.map(engine => [engine.name, engine] as const))(
+  'the check of %s that reads pages',
+  name => {
+    const check = async (api_key = PEER_KEY) => {
+      const pages: string[] = []
+      upstream.answer(hit => answerAsFetchPeer(FETCH_PEERS[name], hit, {}, pages))
+      const world = configure({
+        web_fetch: { engines: { [name]: { api_key, base_url: upstream.url } } },
+      })
+      const { data } = await checkAll(world, [`web_fetch/${name}`], 5_000)
+      expect(pages).toEqual([])
+      expect(await checkAll(world, [], 5_000)).toMatchObject({ data: [{ ok: data[0]?.ok }] })
+      return data
+    }
+
+    test('accepts a right key, without a page, and finds a wrong one', async () => {
+      expect(await check()).toMatchObject([{ provider: `web_fetch/${name}`, ok: true }])
+      expect(await check('wrong')).toMatchObject([
+        { ok: false, error: 'the credential is refused' },
+      ])
+    })
+  },
+)
+
+test('the check of the service that reads PDFs asks for its models', async () => {
+  const check = async (api_key: string) => {
+    const world = configure({ plugins: { mistral_ocr: { api_key, base_url: upstream.url } } })
+    return (await checkAll(world, ['file-parser/mistral-ocr'], 5_000)).data
+  }
+  upstream.answer(({ method, path, headers }) =>
+    method === 'GET' && path.endsWith('/v1/models') && headers.authorization === 'Bearer k'
+      ? json({ object: 'list', data: [] })
+      : json({}, { status: 401 }),
+  )
+  expect(await check('k')).toMatchObject([{ provider: 'file-parser/mistral-ocr', ok: true }])
+  expect(await check('wrong')).toMatchObject([{ ok: false, error: 'the credential is refused' }])
+})
+
 test('a silent engine fails after its time', async () => {
   upstream.answer(() => ({ wait: 'never' }))
   const { data } = await checkAll(withEngine('exa'), [], 50)
@@ -103,13 +143,20 @@ test('engines are named with their tool, and unknown ones are not found', async 
     400,
     'web_search/tavily cannot be checked: it is not configured (web_search.engines.tavily)',
   ])
+  expect(await check('web_fetch/google')).toEqual([
+    404,
+    '"google" is not a service that reads pages',
+  ])
+  expect(await check('web_fetch/exa')).toMatchObject([400, expect.stringContaining('configured')])
+  for (const name of ['toString/exa', 'web_search'])
+    expect(await check(name)).toMatchObject([404, expect.stringContaining('provider')])
   expect(await check('exa')).toMatchObject([404, expect.stringContaining('"exa"')])
 })
 
 test('the list of tools says what works and why the rest does not', async () => {
   const world = configure({
     web_search: { engines: { exa: {}, searxng: { base_url: upstream.url } } },
-    web_fetch: { enabled: false },
+    web_fetch: { enabled: false, engines: { exa: { api_key: 'k' }, parallel: {} } },
     mcp_servers: {
       docs: { url: 'https://docs.example/mcp' },
       off: { url: 'https://off.example/mcp', enabled: false },
@@ -127,6 +174,11 @@ test('the list of tools says what works and why the rest does not', async () => 
   expect(of('web_fetch')).toMatchObject({
     works: false,
     reason: 'web_fetch is switched off (web_fetch.enabled)',
+  })
+  expect(of('web_fetch/exa')).toMatchObject({ works: true, reason: null })
+  expect(of('web_fetch/parallel')).toMatchObject({
+    works: false,
+    reason: 'it has no key (web_fetch.engines.parallel.api_key)',
   })
   expect(of('mcp/docs')).toMatchObject({ works: true })
   expect(of('mcp/off')).toMatchObject({

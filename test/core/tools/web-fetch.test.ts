@@ -373,12 +373,22 @@ describe('uses and parameters', () => {
     expect((await use({}, 0, { a: 1 })).text).toContain('expected a URL')
   })
 
-  test('the tool can be switched off, and has one engine', () => {
+  test('the tool can be switched off, and needs a key for engines of others', () => {
     const obstacle = (parameters: Json, settings: Json = {}) =>
       webFetch.findObstacle(configure(settings), webFetch.readOptions(parameters, 'p'))
     expect(obstacle({})).toBeNull()
     expect(obstacle({ engine: 'openrouter' })).toBeNull()
-    expect(obstacle({ engine: 'exa' })).toContain('the engine exa is not one of this gateway')
+    expect(obstacle({ engine: 'native' })).toContain('the engine native is not one of this gateway')
+    for (const engine of ['exa', 'firecrawl', 'parallel']) {
+      expect(obstacle({ engine })).toBe(
+        `the engine ${engine} cannot be used: it is not configured (web_fetch.engines.${engine})`,
+      )
+      const withEngine = (settings: Json) =>
+        obstacle({ engine }, { engines: { [engine]: settings } })
+      expect(withEngine({})).toContain('it has no key')
+      expect(withEngine({ api_key: 'k', enabled: false })).toContain('it is switched off')
+      expect(withEngine({ api_key: 'k' })).toBeNull()
+    }
     expect(obstacle({}, { enabled: false })).toContain('switched off')
   })
 

@@ -49,7 +49,7 @@ describe('parameters', () => {
     expect(read({})).toEqual({
       engine: 'auto',
       ...{ max_results: null, max_characters: null, max_total_results: null, max_uses: null },
-      ...{ search_context_size: null, mode: null, user_location: null },
+      ...{ search_context_size: null, mode: null, user_location: null, x_search: null },
       domains: { allowed: [], excluded: [] },
     })
   })
@@ -60,11 +60,13 @@ describe('parameters', () => {
       read({
         ...{ engine: 'exa', max_results: 25, max_characters: 100_000, max_total_results: 50 },
         ...{ max_uses: 1, search_context_size: 'high', mode: 'deep', user_location: location },
+        x_search: { allowed_x_handles: ['acme'], from_date: '2026-01-01' },
         allowed_domains: ['Example.COM', '*.bücher.example', 'a.example/docs/'],
       }),
     ).toEqual({
       ...{ engine: 'exa', max_results: 25, max_characters: 100_000, max_total_results: 50 },
       ...{ max_uses: 1, search_context_size: 'high', mode: 'deep' },
+      x_search: { allowed_x_handles: ['acme'], from_date: '2026-01-01' },
       user_location: { city: 'Bonn', region: null, country: 'DE', timezone: null },
       domains: {
         allowed: ['example.com', 'xn--bcher-kva.example', 'a.example/docs'],
@@ -83,7 +85,7 @@ describe('parameters', () => {
     engine: ['google', 7],
     mode: ['sideways', 7],
     search_context_size: ['huge'],
-    x_search: [{}],
+    x_search: [7],
     hologram: [true],
     allowed_domains: [[], 'example.com', many],
     user_location: ['Bonn'],

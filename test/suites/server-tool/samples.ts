@@ -38,6 +38,7 @@ export const SAMPLES: Record<string, ServerToolSample> = {
       user_location: { type: 'approximate', country: 'DE' },
     },
     options: {
+      x_search: null,
       ...{ engine: 'searxng', max_results: 2, max_characters: 100, max_total_results: 10 },
       ...{ max_uses: 3, search_context_size: 'low', mode: null },
       domains: { allowed: ['example.com'], excluded: [] },

@@ -6,6 +6,8 @@ export interface ScriptedAnswer {
   /** The thinking, and the signature that the provider expects back with it. */
   thought?: ScriptedThought
   calls?: ScriptedToolCall[]
+  /** What it counts, in place of `TOKENS`: openai-chat alone. */
+  usage?: { input: number; output: number }
   finish: 'stop' | 'length' | 'tool_calls' | 'refusal'
 }
 

@@ -43,7 +43,7 @@ export const openaiChat: FakeProvider = {
         finish_reason: FINISH[answer.finish],
       },
     ],
-    usage: USAGE,
+    usage: renderUsage(answer),
   }),
   renderStream: answer =>
     Buffer.concat([
@@ -60,7 +60,7 @@ export const openaiChat: FakeProvider = {
           ),
         ]),
         renderChunk({}, FINISH[answer.finish]),
-        { ...HEAD, object: 'chat.completion.chunk', choices: [], usage: USAGE },
+        { ...HEAD, object: 'chat.completion.chunk', choices: [], usage: renderUsage(answer) },
       ]),
       Buffer.from('data: [DONE]\n\n'),
     ]),
@@ -89,11 +89,11 @@ const FINISH = {
   tool_calls: 'tool_calls',
   refusal: 'content_filter',
 }
-const USAGE = {
-  prompt_tokens: TOKENS.input,
-  completion_tokens: TOKENS.output,
-  total_tokens: TOKENS.input + TOKENS.output,
-}
+const renderUsage = ({ usage: { input, output } = TOKENS }: ScriptedAnswer) => ({
+  prompt_tokens: input,
+  completion_tokens: output,
+  total_tokens: input + output,
+})
 
 const renderChunk = (delta: object, finish_reason: string | null = null) => ({
   ...HEAD,

@@ -17,15 +17,28 @@ interface ParsingOptions {
   known: Map<string, ParsedFile>
   /** Whether PDFs are left to models that read them. */
   leavesPdfs: boolean
+  /** Whether the text of PDFs is for a service to recognize. */
+  recognizesPdfs: boolean
   /** Whether a PDF that cannot be parsed is left to models that read it. */
   mayFail: boolean
 }
 
+/** A PDF whose text is still to be recognized: `parsed` has none of it yet. */
+export interface UnrecognizedFile {
+  /** Its data URL. */
+  url: string
+  pages: number
+  parsed: ParsedFile
+  report: FileReport
+}
+
 /** A file that was looked at, as the caller may see it. */
-interface FileReport {
+export interface FileReport {
   name: string
   type?: string
   characters?: number
+  /** The service that has recognized its text. */
+  engine?: string
   is_cut?: boolean
   /** Whether its words came with the call. */
   reused?: boolean
@@ -43,12 +56,12 @@ export async function parseFiles(
   world: InferenceWorld,
   run: Run,
   options: ParsingOptions,
-): Promise<{ messages: Message[]; stage: PipelineStage | null }> {
+): Promise<{ messages: Message[]; stage: PipelineStage | null; unrecognized: UnrecognizedFile[] }> {
   const parser = new FileParser(world, run, options)
   await parser.fetchFiles()
   const messages: Message[] = []
   for (const message of options.messages) messages.push(await parser.parseMessage(message))
-  return { messages, stage: buildStage(parser.reports) }
+  return { messages, stage: buildStage(parser.reports), unrecognized: parser.unrecognized }
 }
 
 /** Computes what a file is known by in a conversation: the hash of what the client sent. */
@@ -61,6 +74,7 @@ class FileParser {
   readonly #options: ParsingOptions
   readonly #parsed = new Map<string, ParsedFile | null>()
   readonly reports: FileReport[] = []
+  readonly unrecognized: UnrecognizedFile[] = []
 
   constructor(world: InferenceWorld, run: Run, options: ParsingOptions) {
     this.#world = world
@@ -110,7 +124,7 @@ class FileParser {
     if (media_type === PDF && this.#options.leavesPdfs) return null
     await yieldToEventLoop()
     try {
-      return await this.#parseDocument(Uint8Array.fromBase64(data), name)
+      return await this.#parseDocument(data, name)
     } catch (thrown) {
       if (!this.#options.mayFail || media_type !== PDF) throw thrown
       this.reports.push({ name, type: 'pdf', skipped: GatewayError.from(thrown).message })
@@ -118,27 +132,40 @@ class FileParser {
     }
   }
 
-  async #parseDocument(bytes: Uint8Array<ArrayBuffer>, name: string): Promise<ParsedFile | null> {
+  async #parseDocument(data: string, name: string): Promise<ParsedFile | null> {
     const { cancellation } = this.#run
-    const reading = this.#world.documents.read(bytes, name)
+    const reading = this.#world.documents.read(Uint8Array.fromBase64(data), name)
     const document = await cancellation.awaitUnlessCancelled(reading)
     if (!document) throw invalid(`${name}: expected a PDF, DOCX, XLSX, PPTX or text file`)
     const { type, text, isCut } = document
     if (type === 'pdf' && this.#options.leavesPdfs) return null
+    if (type === 'pdf' && this.#options.recognizesPdfs)
+      return this.#leaveToService(data, name, document.pages ?? 1)
     if (text === '' && type === 'pdf' && this.#options.mayFail)
       throw invalid(`${name}: no text was found, as in a scan`)
     return this.#report(name, type, text, isCut)
   }
 
+  #leaveToService(data: string, name: string, pages: number): ParsedFile {
+    const report: FileReport = { name, type: 'pdf' }
+    const parsed: ParsedFile = { type: 'pdf', blocks: [] }
+    this.reports.push(report)
+    const url = `data:${PDF};base64,${data}`
+    if (!this.#run.isDry) this.unrecognized.push({ url, pages, parsed, report })
+    return parsed
+  }
+
   #report(name: string, type: string, text: string, isCut = false): ParsedFile {
     this.reports.push({ name, type, characters: text.length, ...(isCut ? { is_cut: true } : {}) })
-    const note = isCut ? '\n[The rest of the file is left out.]' : ''
-    const words = text === '' ? '[No text was found in this file.]' : text + note
-    return {
-      type,
-      blocks: [{ type: 'text', text: `<file name="${toSafeName(name)}">\n${words}\n</file>` }],
-    }
+    return { type, blocks: renderWords(name, text, isCut) }
   }
+}
+
+/** Renders the words of a file as a model is given them. */
+export function renderWords(name: string, text: string, isCut: boolean): Block[] {
+  const note = isCut ? '\n[The rest of the file is left out.]' : ''
+  const words = text === '' ? '[No text was found in this file.]' : text + note
+  return [{ type: 'text', text: `<file name="${toSafeName(name)}">\n${words}\n</file>` }]
 }
 
 const PDF = 'application/pdf'

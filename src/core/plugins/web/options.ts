@@ -8,6 +8,7 @@ import { readDomainLists } from '../../tools/domains.ts'
 import { findEngineObstacle, findOwnEngine } from '../../tools/web-search/choose-engine.ts'
 import type { WebSearchOptions } from '../../tools/web-search/options.ts'
 import { ENGINES } from '../../tools/web-search/registry.ts'
+import { NO_X_SEARCH, readXSearch } from '../../tools/web-search/x-search.ts'
 
 /** What an entry of the plugin says: what a provider's own search reads, and what engines read. */
 export interface WebOptions extends WebSearch {
@@ -39,8 +40,6 @@ const LONGEST_PROMPT = 10_000
 export function readWebOptions(entry: Json, at: string, config: Config): WebOptions {
   requireOptions(entry, at, SEARCH_OPTIONS)
   const { engine, max_results, max_uses, mode, search_prompt, user_location, x_search } = entry
-  if (x_search !== undefined)
-    throw invalidOption(`${at}.x_search`, 'none: no provider is asked to search X here')
   const domains = readDomainLists(
     [entry.include_domains, `${at}.include_domains`],
     [entry.exclude_domains, `${at}.exclude_domains`],
@@ -55,6 +54,7 @@ export function readWebOptions(entry: Json, at: string, config: Config): WebOpti
     excluded_domains: domains.excluded.length > 0 ? domains.excluded : undefined,
     user_location:
       user_location == null ? undefined : readLocation(user_location, `${at}.user_location`),
+    x_search: readXSearch(x_search, `${at}.x_search`) ?? undefined,
   })
   checkEngine(options, at, config)
   return options
@@ -77,6 +77,7 @@ export const toToolOptions = (options: WebOptions): WebSearchOptions => ({
   max_uses: options.max_uses ?? null,
   search_context_size: options.search_context_size ?? null,
   mode: options.mode ?? null,
+  x_search: options.x_search ?? null,
   domains: { allowed: options.allowed_domains ?? [], excluded: options.excluded_domains ?? [] },
   user_location: options.user_location ? toLocation(options.user_location) : null,
 })
@@ -90,6 +91,8 @@ const toLocation = ({ city, region, country, timezone }: Record<string, unknown>
 
 /** Throws 400 for an engine that cannot be asked, and for options that need one where none is. */
 function checkEngine(options: WebOptions, at: string, config: Config): void {
+  if (options.x_search && needsOwnEngine(options))
+    throw invalidOption(`${at}.x_search`, `none beside options of search engines: ${NO_X_SEARCH}`)
   const own = ENGINE_OPTIONS.find(name => options[name] !== undefined)
   if (options.engine === 'native' && own !== undefined)
     throw invalidOption(`${at}.${own}`, `none: ${NO_WORD}`)

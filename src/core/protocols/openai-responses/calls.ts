@@ -178,6 +178,15 @@ const RUN_BY_XAI = new Set([
   'code_execution',
 ])
 
+/** The names of those that search X. */
+const X_SEARCHES = new Set(['x_user_search', 'x_keyword_search', 'x_semantic_search'])
+
+/** Whether an item is a search by the provider: of the web, or of X. */
+export const isSearch = ({ type, name }: Json): boolean =>
+  type === 'web_search_call' ||
+  type === 'x_search_call' ||
+  (type === 'custom_tool_call' && X_SEARCHES.has(readString(name) ?? ''))
+
 // A custom tool takes text and arguments are JSON, so the text becomes a JSON string.
 function toCustomCall({ name, input }: Json, { provider }: Endpoint): ClientCall | null {
   const toolName = readString(name)

@@ -15,7 +15,7 @@ import { unreadableAnswer } from '../failure.ts'
 import { isNative } from '../native.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { toUrlCitation, UnreadableEvents } from '../reader.ts'
-import { readCallId, ToolCallReader, toClientCall } from './calls.ts'
+import { isSearch, readCallId, ToolCallReader, toClientCall } from './calls.ts'
 import { readStreamFailure } from './failure.ts'
 import { buildPieceKey, type ItemState, Items } from './items.ts'
 import { NATIVE } from './messages.ts'
@@ -275,7 +275,7 @@ export class EventReader implements Reader<TextPart> {
    */
   #readOtherItem(value: Json): TextPart[] {
     if (readString(value.type) === null) return []
-    if (value.type === 'web_search_call') this.#searchCount += 1
+    if (isSearch(value)) this.#searchCount += 1
     const otherPart: TextPart = { type: 'other', choice: 0, dialect: NATIVE, value }
     if (isNative(this.#call, NATIVE)) return [otherPart]
     const call = toClientCall(value, this.#endpoint)

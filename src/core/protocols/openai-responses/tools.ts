@@ -52,7 +52,10 @@ function renderOtherTool(tool: Extract<Tool, { type: 'other' }>, position: numbe
 function renderHostedTools({ params, tools }: TextCall): Json[] {
   const hosted: Json[] = []
   if (params.web_search_options !== undefined && !hasTool(tools, 'web_search'))
-    hosted.push(renderWebSearch(params.web_search_options))
+    hosted.push(
+      renderWebSearch(params.web_search_options),
+      ...renderXSearch(params.web_search_options),
+    )
   if (params.modalities?.includes('image') && !hasTool(tools, 'image_generation'))
     hosted.push({ type: 'image_generation' })
   return hosted
@@ -78,6 +81,14 @@ function renderWebSearch(options: unknown, type = 'web_search'): Json {
     ...(allowed == null ? {} : { filters: allowed }),
   }
 }
+
+/** Whether the call asks for a search of X, in a form that can be rendered. */
+export const hasXSearch = ({ params: { web_search_options: options } }: TextCall): boolean =>
+  isObject(options) && isObject(options.x_search)
+
+// A tool of its own (xAI, "X Search").
+const renderXSearch = (options: unknown): Json[] =>
+  isObject(options) && isObject(options.x_search) ? [{ type: 'x_search', ...options.x_search }] : []
 
 // The chat API has the location in an object of its own.
 function renderLocation({ approximate, ...rest }: Json): Json {

@@ -7,6 +7,7 @@ import { protocols } from '../../protocols/registry.ts'
 import type { SearchEngine } from './engine.ts'
 import type { WebSearchOptions } from './options.ts'
 import { ENGINES } from './registry.ts'
+import { NO_X_SEARCH } from './x-search.ts'
 
 /** Who searches for a call: the model's provider, an engine of the gateway, or none. */
 export type EngineChoice = { engine: 'native' | EngineName } | { obstacle: string }
@@ -68,6 +69,7 @@ export const buildNativeOptions = (options: WebSearchOptions): Json =>
     allowed_domains: options.domains.allowed.length > 0 ? options.domains.allowed : undefined,
     excluded_domains: options.domains.excluded.length > 0 ? options.domains.excluded : undefined,
     search_context_size: options.search_context_size ?? undefined,
+    x_search: options.x_search ?? undefined,
     user_location: options.user_location
       ? omitUndefined({
           type: 'approximate',
@@ -100,8 +102,9 @@ export interface ConfiguredEngine {
 /** Finds the engine of the gateway that searches with these options: the named, or the first. */
 export function findOwnEngine(
   config: Config,
-  options: Pick<WebSearchOptions, 'engine' | 'mode'>,
+  options: Pick<WebSearchOptions, 'engine' | 'mode'> & Partial<Pick<WebSearchOptions, 'x_search'>>,
 ): ConfiguredEngine | { obstacle: string } {
+  if (options.x_search) return { obstacle: NO_X_SEARCH }
   if (options.engine === 'auto' || options.engine === 'native')
     return findFirstEngine(config, options)
   const engine = ENGINES.find(({ name }) => name === options.engine)

@@ -60,12 +60,15 @@ export interface SearchEngine {
   buildProbe(settings: EngineConfig): EngineRequest
 }
 
+/** Settings that may have a key. */
+type WithKey = Pick<EngineConfig, 'api_key'>
+
 /** Builds the header of a key that is sent as a bearer token. */
-export const buildBearer = ({ api_key }: EngineConfig): Record<string, string> =>
+export const buildBearer = ({ api_key }: WithKey): Record<string, string> =>
   api_key === undefined ? {} : { authorization: `Bearer ${api_key}` }
 
 /** Builds a header that is named for the engine. */
-export const buildKeyHeader = (name: string, { api_key }: EngineConfig): Record<string, string> =>
+export const buildKeyHeader = (name: string, { api_key }: WithKey): Record<string, string> =>
   api_key === undefined ? {} : { [name]: api_key }
 
 /** Lists the hosts of domains, without their paths: for engines that know hosts only. */

@@ -1,12 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { ENGINE_NAMES } from '../../config/tools.ts'
-import { invalid } from '../../errors.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
 import { closed, list, oneOf, optional } from '../../kernel/schema-builders.ts'
 import { type DomainLists, readDomainLists } from '../domains.ts'
 import { requireMatch } from '../parameters.ts'
 import type { SearchLocation } from './engine.ts'
 import { ENGINES } from './registry.ts'
+import { readXSearch, XSearchOptions } from './x-search.ts'
 
 const Count = (maximum: number) => Type.Integer({ minimum: 1, maximum })
 const Domains = list(Type.String({ maxLength: 300 }))
@@ -27,7 +27,7 @@ export const WebSearchParameters = Type.Object(
     excluded_domains: optional(Domains),
     search_context_size: optional(oneOf('low', 'medium', 'high')),
     mode: optional(Type.Union(MODES.map(mode => Type.Literal(mode)))),
-    x_search: Type.Optional(Type.Unknown()),
+    x_search: optional(XSearchOptions),
     user_location: optional(
       Type.Object(
         {
@@ -56,16 +56,13 @@ export interface WebSearchOptions {
   search_context_size: 'low' | 'medium' | 'high' | null
   mode: string | null
   domains: DomainLists
+  /** What a search of X is limited to; null if X is not searched. */
+  x_search: XSearchOptions | null
   user_location: SearchLocation | null
 }
 
 /** Reads the parameters of the tool, which are at `path`. Throws 400 naming the field. */
 export function readWebSearchOptions(parameters: Json, path: string): WebSearchOptions {
-  if (parameters.x_search != null)
-    throw invalid(
-      `${path}.x_search: expected none: no engine of this gateway searches X`,
-      `${path}.x_search`,
-    )
   const read = requireMatch(WebSearchParameters, parameters, path)
   return {
     engine: read.engine ?? 'auto',
@@ -79,6 +76,7 @@ export function readWebSearchOptions(parameters: Json, path: string): WebSearchO
       [read.allowed_domains, `${path}.allowed_domains`],
       [read.excluded_domains, `${path}.excluded_domains`],
     ),
+    x_search: readXSearch(read.x_search, `${path}.x_search`),
     user_location: isObject(read.user_location) ? readLocation(read.user_location) : null,
   }
 }

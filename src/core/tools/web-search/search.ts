@@ -28,7 +28,10 @@ export async function askEngine(
       engine.buildRequest(search, settings),
       branch,
     )
-    if (incoming.status !== 200) throw new ToolFailure(describeStatus(engine, incoming.status))
+    if (incoming.status !== 200)
+      throw new ToolFailure(
+        describeStatus(`The search engine ${engine.name}`, 'searches', incoming.status),
+      )
     const pages = engine.readPages(await readJson(incoming))
     if (!pages) throw new ToolFailure(`The search engine ${engine.name} sent no results`)
     return pages
@@ -40,8 +43,8 @@ export async function askEngine(
 /** Sends a request to an engine at its configured address. */
 export function sendToEngine(
   world: UpstreamWorld,
-  { baseUrl }: SearchEngine,
-  { base_url }: EngineConfig,
+  { baseUrl }: Pick<SearchEngine, 'baseUrl'>,
+  { base_url }: Pick<EngineConfig, 'base_url'>,
   { path, headers, body }: EngineRequest,
   cancellation: ReturnType<UseLimit['open']>,
 ): Promise<IncomingResponse> {
@@ -58,7 +61,8 @@ export function sendToEngine(
 
 const JSON_BODY = { 'content-type': 'application/json' }
 
-async function readJson(incoming: IncomingResponse): Promise<unknown> {
+/** Reads the JSON of an answer; undefined for what is none, or is too large. */
+export async function readJson(incoming: IncomingResponse): Promise<unknown> {
   const text = await incoming.text(LARGEST_ANSWER, () => undefined)
   try {
     return parseExact(text)
@@ -67,11 +71,12 @@ async function readJson(incoming: IncomingResponse): Promise<unknown> {
   }
 }
 
-function describeStatus({ name }: SearchEngine, status: number): string {
-  if (status === 401 || status === 403) return `The search engine ${name} refuses its credential`
+/** Tells why an engine has not done its work, in our own words. */
+export function describeStatus(engine: string, unit: string, status: number): string {
+  if (status === 401 || status === 403) return `${engine} refuses its credential`
   if (status === 402 || status === 432 || status === 433)
-    return `The account at the search engine ${name} has no searches left`
-  if (status === 429) return `The search engine ${name} is busy: try again later`
-  if (status >= 500) return `The search engine ${name} is not available`
-  return `The search engine ${name} does not accept the search (${status})`
+    return `${engine.replace('The', 'The account at the')} has no ${unit} left`
+  if (status === 429) return `${engine} is busy: try again later`
+  if (status >= 500) return `${engine} is not available`
+  return `${engine} does not accept the request (${status})`
 }
