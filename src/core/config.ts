@@ -3,6 +3,7 @@ import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
+import { BucketConfig } from './config/storage.ts'
 import {
   FusionConfig,
   ImageGenerationConfig,
@@ -649,6 +650,13 @@ export const Config = Type.Object(
           maximum: 1_000_000,
           description: 'How many refused calls are kept for `gateway logs`; 0: none are noted',
         }),
+        files: Type.Union([Type.Literal('disk'), Type.Literal('s3')], {
+          default: 'disk',
+          description:
+            'Where the bytes of files and of containers’ homes are: disk: in the data directory; ' +
+            's3: in the bucket storage.s3',
+        }),
+        s3: Type.Optional(BucketConfig),
       },
       { ...closed, default: {} },
     ),
@@ -702,7 +710,7 @@ const isWithin = (names: string[], outer: string[]): boolean =>
 function listContradictions(config: Config): FoundIssue[] {
   const { keep_alive_seconds, reader_seconds } = config.timeouts
   const hosts = Object.values(config.regions).flat()
-  const found: FoundIssue[] = []
+  const found = listStorageContradictions(config)
   // A stream that writes nothing for so long looks like one whose reader takes nothing.
   if (keep_alive_seconds >= reader_seconds)
     found.push({
@@ -719,6 +727,25 @@ function listContradictions(config: Config): FoundIssue[] {
         'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
     })
   return found
+}
+
+/** The largest object that S3 takes in one request, in MiB. */
+const LARGEST_OBJECT_MIB = 5_120
+
+function listStorageContradictions({ storage, sandbox }: Config): FoundIssue[] {
+  const { files, s3 } = storage
+  const say = (names: string[], text: string) => ({ names, message: `${names.join('.')}: ${text}` })
+  if (files === 'disk')
+    return s3 ? [say(['storage', 'files'], 'expected s3, as there is storage.s3, found disk')] : []
+  if (!s3) return [say(['storage', 's3'], 'expected a bucket, as storage.files is s3')]
+  return sandbox.home_mib > LARGEST_OBJECT_MIB
+    ? [
+        say(
+          ['sandbox', 'home_mib'],
+          `expected at most ${LARGEST_OBJECT_MIB} with storage.files: s3, found ${sandbox.home_mib}`,
+        ),
+      ]
+    : []
 }
 
 function describeSetting(issue: SchemaIssue, config: unknown) {

@@ -9,7 +9,7 @@ import { conflict, notFound, requireFound, tooLarge } from './errors.ts'
 import { LARGEST_FILE } from './files/quota.ts'
 import type { StoredFile } from './files/store.ts'
 import { type FileShape, showFile } from './files/view.ts'
-import { resolveScope, storeFile, sweepFiles } from './files.ts'
+import { readSizes, resolveScope, storeFile, sweepFiles } from './files.ts'
 import type { Actor } from './identity/actor.ts'
 import { getIsoTime } from './kernel/clock.ts'
 
@@ -189,9 +189,14 @@ export async function checkHomes({ blobs, store: { containers } }: ContainerWorl
   let count = 0
   for (const container of await containers.listUsable()) {
     const range = { container_id: container.id, limit: Number.MAX_SAFE_INTEGER }
-    for (const file of await containers.listFiles(range)) {
-      count += 1
-      const size = await blobs.size(getHomeBlob(container, file))
+    const files = await containers.listFiles(range)
+    const sizes = await readSizes(
+      blobs,
+      files.map(file => getHomeBlob(container, file)),
+    )
+    count += files.length
+    for (const [i, file] of files.entries()) {
+      const size = sizes[i]
       if (size === file.size_bytes) continue
       // A command may have changed it meanwhile.
       if (await containers.hasBlob(container.workspace_id, file.blob))

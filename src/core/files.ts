@@ -1,5 +1,5 @@
 import { denied, invalid, requireFound, tooLarge, unavailable } from './errors.ts'
-import type { BlobDraft, BlobPlace } from './files/blobs.ts'
+import type { BlobDraft, BlobPlace, BlobStore } from './files/blobs.ts'
 import { checkFilename } from './files/names.ts'
 import { buildFileQuota, checkFileQuota, LARGEST_FILE } from './files/quota.ts'
 import { type FileListQuery, type FileScope, PURPOSES } from './files/schema.ts'
@@ -274,11 +274,22 @@ export async function sweepFiles(
       (await files.find(ID_START + place.name))?.workspace_id === place.workspace_id ||
       (await isOfOthers(place)),
   )
-  const kept = await blobs.listWorkspaces()
-  const deleted = kept.length === 0 ? [] : await files.listDeletedWorkspaces()
-  const gone = new Set(deleted)
-  for (const id of kept) if (gone.has(id)) await blobs.removeWorkspace(id)
+  for (const id of await files.listDeletedWorkspaces()) await blobs.removeWorkspace(id)
   return swept
+}
+
+/** How many sizes are asked for at once: a bucket is far away. */
+const AT_ONCE = 32
+
+/** Reads the sizes of blobs; undefined for each that is not there. */
+export async function readSizes(
+  blobs: BlobStore,
+  places: BlobPlace[],
+): Promise<(number | undefined)[]> {
+  const sizes: (number | undefined)[] = []
+  for (let i = 0; i < places.length; i += AT_ONCE)
+    sizes.push(...(await Promise.all(places.slice(i, i + AT_ONCE).map(at => blobs.size(at)))))
+  return sizes
 }
 
 /** Compares every record of a file with its bytes. Returns a sentence for each that differs. */
@@ -286,8 +297,9 @@ export async function checkFiles({ blobs, store }: FileWorld) {
   const problems: string[] = []
   // The bytes are there before the record, and after it.
   const files = await store.files.all()
-  for (const file of files) {
-    const size = await blobs.size(getBlobPlace(file))
+  const sizes = await readSizes(blobs, files.map(getBlobPlace))
+  for (const [i, file] of files.entries()) {
+    const size = sizes[i]
     if (size === file.size_bytes || !(await store.files.find(file.id))) continue
     const found = size === undefined ? 'its bytes are missing' : `it has ${size} bytes`
     problems.push(`${file.id}: ${found}, expected ${file.size_bytes}`)

@@ -60,6 +60,7 @@ import { SANDBOXES } from './sandboxes/registry.ts'
 import type { Sandbox } from './sandboxes/sandbox.ts'
 import { openDiskBlobs } from './store/blobs/disk.ts'
 import { createMemoryBlobs } from './store/blobs/memory.ts'
+import { openS3Blobs } from './store/blobs/s3.ts'
 import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { readEnds, writeEnds } from './store/ledger-head.ts'
@@ -73,6 +74,7 @@ import { openRollupKeeper, type RollupKeeper } from './telemetry/rollups.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
 import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
+import { type BucketWorld, openBucket } from './upstream/bucket.ts'
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
 import type { Egress } from './upstream/world.ts'
 
@@ -264,14 +266,19 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     key => events.publish('byok.unreadable', key),
   )
   let endLoops: () => void = () => undefined
-  const blobs = overrides.blobs ?? openBlobs(data)
   const destinations = new OpenedDestinations(
     () => readDestinations(gateway),
     () => events.publish('destinations.changed', {}),
   )
   const mirrors = { byok, destinations }
-  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
+  const blobs =
+    overrides.blobs ??
+    openBlobs(data, config.storage, {
+      ...{ send, clock },
+      readPatience: () => gateway.config.timeouts.idle_seconds * 1000,
+    })
+  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   let activity: Activity | undefined
   const gateway: Gateway = {
     get deliveries() {
@@ -485,8 +492,15 @@ function openStore(data: string | undefined, options: Omit<SqliteOptions, 'path'
   return openSqlite({ path: join(data, 'gateway.db'), ...options })
 }
 
-const openBlobs = (data: string | undefined): BlobStore =>
-  data === undefined ? createMemoryBlobs() : openDiskBlobs(join(data, 'files'))
+function openBlobs(
+  data: string | undefined,
+  { s3 }: Config['storage'],
+  world: BucketWorld,
+): BlobStore {
+  if (data === undefined) return createMemoryBlobs()
+  const directory = join(data, 'files')
+  return s3 ? openS3Blobs(openBucket(world, s3), s3.prefix, directory) : openDiskBlobs(directory)
+}
 
 /** Holds that are kept in memory end with the process. */
 const createMemoryJournal = (): HoldJournal => ({

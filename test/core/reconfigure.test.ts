@@ -1381,6 +1381,8 @@ function onConnection(gateway: Gateway, key: string, body: BodyInit) {
   return { limits, connection: findConnection(request), answer: createApp(gateway).handle(request) }
 }
 
+const BUCKET = { bucket: 'files', access_key_id: 'id', secret_access_key: 'secret' }
+
 const AT_START = [
   'server.host',
   'server.port',
@@ -1388,6 +1390,8 @@ const AT_START = [
   'server.metrics_address',
   'server.site_url',
   'storage.durability',
+  'storage.files',
+  'storage.s3',
 ]
 
 /** Decides what is read, with the file: see test/server/environment.test.ts. */
@@ -1437,7 +1441,7 @@ test('settings that are only read at the start are named and unchanged', async (
       site_url: 'https://example.com',
       idle_seconds: 9,
     },
-    storage: { durability: 'full' },
+    storage: { durability: 'full', files: 's3', s3: BUCKET },
     service_name: 'acme',
   })
   expect(await reconfigure(gateway, parsed(wanted))).toEqual({

@@ -61,13 +61,13 @@ function readSecret(file: string, { readSecretFile }: VariableSources): string |
 }
 
 /**
- * Returns parsed settings whose providers, search engines and MCP servers need no secret: one whose
- * variables have no values here keeps its other settings, and sends no credential. For commands
- * that call none of them.
+ * Returns parsed settings whose providers, search engines, MCP servers and bucket need no secret: one
+ * whose variables have no values here keeps its other settings, and sends no credential. For
+ * commands that call none of them.
  */
 export function removeMissingSecrets(settings: unknown, sources: VariableSources): unknown {
   if (!isMapping(settings)) return settings
-  const { providers, web_search, mcp_servers } = settings
+  const { providers, web_search, mcp_servers, storage } = settings
   return {
     ...settings,
     ...replaceMembers('providers', providers, sources, removeSecrets),
@@ -80,6 +80,7 @@ export function removeMissingSecrets(settings: unknown, sources: VariableSources
           },
         }
       : {}),
+    ...replaceMembers('storage', storage, sources, removeBucketSecrets),
   }
 }
 
@@ -105,6 +106,12 @@ const keepValues = (member: Mapping, sources: VariableSources): Mapping =>
 const removeServerSecrets = (server: Mapping, sources: VariableSources): Mapping => ({
   url: NOWHERE,
   ...keepValues(server, sources),
+})
+
+// What is asked of the bucket is refused there.
+const removeBucketSecrets = (bucket: Mapping, sources: VariableSources): Mapping => ({
+  ...{ bucket: 'missing', access_key_id: 'missing', secret_access_key: 'missing' },
+  ...keepValues(bucket, sources),
 })
 
 const CREDENTIALS = ['api_key', 'aws', 'service_account', 'auth']
