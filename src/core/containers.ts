@@ -9,7 +9,7 @@ import { conflict, notFound, requireFound, tooLarge } from './errors.ts'
 import { LARGEST_FILE } from './files/quota.ts'
 import type { StoredFile } from './files/store.ts'
 import { type FileShape, showFile } from './files/view.ts'
-import { readSizes, resolveScope, storeFile, sweepFiles } from './files.ts'
+import { type ChooseRange, readSizes, resolveScope, storeFile, sweepFiles } from './files.ts'
 import type { Actor } from './identity/actor.ts'
 import { getIsoTime } from './kernel/clock.ts'
 
@@ -50,9 +50,11 @@ export async function readContainerFile(
   actor: Actor,
   name: string,
   id: string,
+  choose: ChooseRange = () => undefined,
 ) {
   const { container, file } = await requireContainerFile(world, actor, name, id)
-  return { file, bytes: await world.blobs.read(getHomeBlob(container, file)) }
+  const range = choose(file.size_bytes)
+  return { file, range, bytes: await world.blobs.read(getHomeBlob(container, file), range) }
 }
 
 /**

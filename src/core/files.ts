@@ -9,6 +9,7 @@ import { auditFile, type FileShape, showDeletedFile, showFile, showFileList } fr
 import type { FileWorld } from './files/world.ts'
 import type { Actor } from './identity/actor.ts'
 import { canManageAll, resolveWorkspaceId } from './identity/management.ts'
+import type { ByteRange } from './kernel/byte-source.ts'
 import { getIsoTime } from './kernel/clock.ts'
 
 /** What is known of a file before its first byte. */
@@ -219,14 +220,25 @@ export async function deleteFile(
 
 /**
  * Opens a file's bytes. Throws as `getFile` does, 400 for a file that is not handed out, and 500
- * where the bytes are missing. The operator, who can read the disk, gets every file.
+ * where the bytes are missing. The operator, who can read the disk, gets every file. `choose` may
+ * choose some of its bytes, once their number is known.
  */
-export async function readFile(world: FileWorld, actor: Actor, id: string, scope: FileScope = {}) {
+export async function readFile(
+  world: FileWorld,
+  actor: Actor,
+  id: string,
+  scope: FileScope = {},
+  choose: ChooseRange = () => undefined,
+) {
   const file = await requireFile(world, actor, id, scope)
   if (!file.downloadable && actor.kind !== 'operator')
     throw invalid(`${id} was uploaded: only files that the gateway has written can be downloaded`)
-  return { file, bytes: await world.blobs.read(getBlobPlace(file)) }
+  const range = choose(file.size_bytes)
+  return { file, range, bytes: await world.blobs.read(getBlobPlace(file), range) }
 }
+
+/** Chooses bytes of a file of this size; undefined for all of them. */
+export type ChooseRange = (size: number) => ByteRange | undefined
 
 async function requireFile(world: FileWorld, actor: Actor, id: string, scope: FileScope) {
   const isAnywhere = actor.kind === 'operator' && scope.workspace_id === undefined

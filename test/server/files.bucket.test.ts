@@ -41,7 +41,7 @@ async function openHouse(more: object = {}, data = join(root, String(++houses)))
   const keys = await createTestKeys(gateway)
   const app = createApp(gateway, () => '127.0.0.1')
   const ask = async (path: string, init: RequestInit = {}) => {
-    const headers = { authorization: `Bearer ${keys.inference}` }
+    const headers = { ...init.headers, authorization: `Bearer ${keys.inference}` } as HeadersInit
     const url = `http://localhost/api/v1${path}`
     const answer = await app.handle(new Request(url, { ...init, headers }))
     return { status: answer.status, text: await answer.text() }
@@ -84,6 +84,8 @@ describe('files in a bucket', () => {
       })(),
     )
     expect(await ask(`/files/${own.id}/content`)).toEqual({ status: 200, text: 'written' })
+    const part = await ask(`/files/${own.id}/content`, { headers: { range: 'bytes=2-4' } })
+    expect(part).toEqual({ status: 206, text: 'itt' })
     expect(await examineFiles(gateway)).toMatchObject({
       ok: true,
       found: '2 files have their bytes',

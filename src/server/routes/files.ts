@@ -5,10 +5,12 @@ import { chooseShape, showFile } from '../../core/files/view.ts'
 import { deleteFile, getFile, listFiles, readFile } from '../../core/files.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
+import type { ByteRange } from '../../core/kernel/byte-source.ts'
 import { resolveRegion } from '../../core/language/region.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { readRange } from './files/range.ts'
 import { receiveFile } from './files/upload.ts'
 import type { FindRequestPeer } from './inference.ts'
 
@@ -76,7 +78,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
     .get(
       '/files/:file_id/content',
       serve(({ actor, request, params }) =>
-        createDownload(gateway, actor, params.file_id, readScope(request)),
+        createDownload(gateway, actor, params.file_id, request),
       ),
       describe({
         id: 'downloadFileContent',
@@ -109,21 +111,35 @@ export function refuseRegion(
     throw denied(`${noun} are not available at the hosts of a region`)
 }
 
-async function createDownload(gateway: Gateway, actor: Actor, id: string, scope: FileScope) {
-  const { file, bytes } = await readFile(gateway, actor, id, scope)
-  return buildDownload(file.filename, file.size_bytes, bytes)
+async function createDownload(gateway: Gateway, actor: Actor, id: string, request: Request) {
+  const scope = readQuery(request, FileScope)
+  const { file, ...bytes } = await readFile(gateway, actor, id, scope, chooseRange(request))
+  return buildDownload({ ...bytes, filename: file.filename, size: file.size_bytes })
+}
+
+/** Returns what chooses the bytes that a request asks for. */
+export const chooseRange = (request: Request) => (size: number) =>
+  readRange(request.headers.get('range'), size)
+
+/** A file that is downloaded, or bytes of it. */
+interface Download {
+  filename: string
+  size: number
+  range: ByteRange | undefined
+  bytes: ReadableStream<Uint8Array>
 }
 
 /** Builds the answer that has a file’s bytes: something to save, which no browser runs. */
-export const buildDownload = (
-  filename: string,
-  size: number,
-  bytes: ReadableStream<Uint8Array>,
-): Response =>
+export const buildDownload = ({ filename, size, range, bytes }: Download): Response =>
   new Response(bytes, {
+    status: range ? 206 : 200,
     headers: {
       'content-type': 'application/octet-stream',
-      'content-length': String(size),
+      'content-length': String(range?.length ?? size),
+      'accept-ranges': 'bytes',
+      ...(range
+        ? { 'content-range': `bytes ${range.start}-${range.start + range.length - 1}/${size}` }
+        : {}),
       'content-disposition': renderDisposition(filename),
       'content-security-policy': "default-src 'none'; sandbox",
       'x-content-type-options': 'nosniff',
