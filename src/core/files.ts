@@ -111,7 +111,8 @@ const TOO_LARGE = `file: expected at most ${LARGEST_FILE} bytes`
 const ACCEPTED =
   'PDF; PNG, JPEG, GIF or WebP; DOCX, XLSX or PPTX; MP3, WAV, FLAC or OGG; or text in UTF-8'
 
-function checkPurpose(purpose: string | null): void {
+/** Throws 400 for a purpose that OpenAI does not know. */
+export function checkPurpose(purpose: string | null): void {
   if (purpose !== null && !PURPOSES.includes(purpose))
     throw invalid(`purpose: expected one of ${PURPOSES.join(', ')}`, 'purpose')
 }
@@ -183,7 +184,11 @@ const STARTS = ['cursor', 'after', 'after_id', 'before_id', 'page'] as const
 /** What other services’ lists can be narrowed by, and this one cannot. */
 const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id', 'purpose']
 
-function findStart(query: FileListQuery): string | undefined {
+/**
+ * Returns the id that a list goes on after; undefined for its beginning and for `before_id`. Throws
+ * 400 for two ways of paging at once, and for what would narrow the list.
+ */
+export function findStart(query: { [Name in (typeof STARTS)[number]]?: string }) {
   const field = WITHOUT_EFFECT.find(name => name in query)
   if (field) throw invalid(`${field}: expected nothing, as all files are listed`, field)
   const [name, ...others] = STARTS.filter(start => query[start] !== undefined)
@@ -252,13 +257,7 @@ async function requireFile(world: FileWorld, actor: Actor, id: string, scope: Fi
  * Resolves whose files a request is about: those of the key's workspace, or of one that a manager
  * of all workspaces names. Throws 403 for another than the key's own (wire reference F.1).
  */
-export function resolveScope(
-  world: FileWorld,
-  actor: Actor,
-  { workspace_id, provider }: FileScope,
-) {
-  if (provider !== undefined)
-    throw invalid('provider: expected nothing, as files are kept here only so far', 'provider')
+export function resolveScope(world: FileWorld, actor: Actor, { workspace_id }: FileScope) {
   const managesAll = actor.kind !== 'inference' && canManageAll(world, actor)
   if (managesAll) return resolveWorkspaceId(world, actor, workspace_id)
   if (workspace_id !== undefined && workspace_id !== actor.workspace_id)

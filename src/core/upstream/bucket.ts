@@ -1,12 +1,12 @@
 import type { BucketConfig } from '../config/storage.ts'
 import { GatewayError, unavailable } from '../errors.ts'
 import type { ByteRange, ByteSource } from '../kernel/byte-source.ts'
-import { Cancellation } from '../kernel/cancellation.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { isObject, readString } from '../kernel/json.ts'
 import { Secret } from '../kernel/secret.ts'
 import { type BodyHash, signV4 } from './authorize/sigv4.ts'
 import type { IncomingResponse, Send } from './egress.ts'
+import { Patience } from './patience.ts'
 
 /** What a bucket needs from the gateway. */
 export interface BucketWorld {
@@ -87,7 +87,7 @@ async function askBucket(
   request: BucketRequest,
 ): Promise<string> {
   for (let attempt = 1; ; attempt++) {
-    const patience = new Patience(world.readPatience())
+    const patience = new Patience(world.readPatience(), SILENT)
     try {
       const answer = await send(world, config, request, patience)
       const text = await answer.text(LARGEST_ANSWER, () => patience.renew())
@@ -109,7 +109,7 @@ async function* readObject(
   range: ByteRange,
 ): AsyncIterable<Uint8Array> {
   if (range.length === 0) return
-  const patience = new Patience(world.readPatience())
+  const patience = new Patience(world.readPatience(), SILENT)
   try {
     const answer = await send(world, config, { key, range }, patience)
     if (answer.status === 404) throw new Error('There is no such object')
@@ -168,7 +168,7 @@ function send(
   return send(
     {
       ...{ method, url, headers: { ...headers, ...signature } },
-      body: source && source.size > 0 ? [watch(source, patience)] : '',
+      body: source && source.size > 0 ? [patience.watch(source)] : '',
     },
     patience.cancellation,
   )
@@ -177,44 +177,7 @@ function send(
 const findAddress = ({ endpoint, region, bucket }: BucketConfig): string =>
   `${(endpoint ?? `https://s3.${region}.amazonaws.com`).replace(/\/+$/, '')}/${bucket}`
 
-/** A source that renews the patience of its request with each piece that the connection takes. */
-const watch = (source: ByteSource, patience: Patience): ByteSource => ({
-  size: source.size,
-  read(position, length) {
-    patience.renew()
-    return source.read(position, length)
-  },
-})
-
-/** Cancels a request that has been silent for too long. */
-class Patience {
-  readonly cancellation = new Cancellation()
-  readonly #milliseconds: number
-  #timer: ReturnType<typeof setTimeout> | undefined
-
-  constructor(milliseconds: number) {
-    this.#milliseconds = milliseconds
-    this.renew()
-  }
-
-  renew(): void {
-    this.rest()
-    this.#timer = setTimeout(() => this.cancellation.cancel(SILENT), this.#milliseconds)
-  }
-
-  rest(): void {
-    clearTimeout(this.#timer)
-  }
-
-  /** Ends the request, if it is not over. */
-  end(): void {
-    this.rest()
-    this.cancellation.cancel(OVER)
-  }
-}
-
 const SILENT = unavailable('The storage of files does not answer')
-const OVER = new GatewayError('unmapped', 'The request is over')
 
 /** What the service has refused. */
 class BucketRefusal extends Error {
