@@ -26,6 +26,11 @@ import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/p
 
 const Text = (description: string) => Type.String({ minLength: 1, description })
 const Hosts = (description: string) => Type.Array(Type.String({ minLength: 1 }), { description })
+const AllowedHost = Type.String({
+  pattern: '^(\\*|(\\*\\.)?[a-z0-9_-]+(\\.[a-z0-9_-]+)+)$',
+  title: 'a host in small letters, *.host or *',
+  maxLength: 253,
+})
 const Tokens = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
 const Most = (description: string) =>
   Type.Integer({ minimum: 1, maximum: 1_000_000_000, description })
@@ -549,6 +554,13 @@ export const Config = Type.Object(
           minimum: 0.01,
           maximum: 300,
           description: 'The longest time of one command; a call that asks for more gets this',
+        }),
+        allowed_hosts: Type.Array(AllowedHost, {
+          default: ['*'],
+          maxItems: 1_000,
+          description:
+            'The hosts that callers may let commands ask (network_policy): names, *.name, or * for ' +
+            'every public one; []: none',
         }),
         idle_seconds: Type.Number({
           default: 900,

@@ -5,6 +5,7 @@ import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
+import type { ContainerNetwork } from './containers/network.ts'
 import { WarmContainers } from './containers/warm.ts'
 import type { DeliveryPace } from './destinations/deliveries/retry.ts'
 import { createDeliveries, type Deliveries } from './destinations/deliveries.ts'
@@ -76,7 +77,7 @@ import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
 import { type BucketWorld, openBucket } from './upstream/bucket.ts'
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
-import type { Egress } from './upstream/world.ts'
+import type { Egress, UpstreamWorld } from './upstream/world.ts'
 
 /**
  * The gateway: all parts of one process. A core function takes only the parts that it uses; each
@@ -92,6 +93,8 @@ export interface Gateway {
   blobs: BlobStore
   /** Every way to run commands. */
   sandboxes: Sandbox[]
+  /** The way out for commands of containers that may have one. */
+  network: ContainerNetwork
   /** The containers that run in this process. */
   warm: WarmContainers
   memory: Memory
@@ -293,6 +296,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     store,
     blobs,
     sandboxes: overrides.sandboxes ?? SANDBOXES,
+    network: openNetwork(() => gateway),
     warm: new WarmContainers(),
     memory,
     traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
@@ -500,6 +504,19 @@ function openBlobs(
   if (data === undefined) return createMemoryBlobs()
   const directory = join(data, 'files')
   return s3 ? openS3Blobs(openBucket(world, s3), s3.prefix, directory) : openDiskBlobs(directory)
+}
+
+/** Opens ways out of containers, which most gateways never need. */
+function openNetwork(world: () => UpstreamWorld): ContainerNetwork {
+  let opening: Promise<ContainerNetwork> | undefined
+  return {
+    async open(hosts) {
+      opening ??= import('./upstream/http/container-proxy.ts').then(({ openContainerNetwork }) =>
+        openContainerNetwork(world),
+      )
+      return (await opening).open(hosts)
+    },
+  }
 }
 
 /** Holds that are kept in memory end with the process. */

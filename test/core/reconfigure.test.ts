@@ -4,6 +4,7 @@ import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
 import { listModels } from '../../src/core/catalog/models.ts'
 import { createPreset } from '../../src/core/catalog/presets.ts'
 import { Config, parseConfig } from '../../src/core/config.ts'
+import { isReachable } from '../../src/core/containers/network.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -1018,6 +1019,16 @@ const ROWS: Row[] = [
       seen: readLimits,
       was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
       is: { homeBytes: 1 * MIB, memoryBytes: 65 * MIB, processes: 4 },
+    },
+  ),
+  row(
+    'sandbox.allowed_hosts',
+    { sandbox: { allowed_hosts: ['b.example'] } },
+    {
+      before: SANDBOX,
+      seen: async ({ gateway }) => isReachable(gateway.config, ['*'], 'a.example'),
+      was: true,
+      is: false,
     },
   ),
   row(
