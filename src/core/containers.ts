@@ -92,12 +92,10 @@ async function promote(
   const place = getHomeBlob(container, file)
   if ((await blobs.size(place)) === undefined) throw conflict('The file has just changed')
   const { workspace_id } = container
-  const upload = { filename: file.path, downloadable: true, takesAnything: true }
+  const upload = { filename: file.path, downloadable: true, takesAnything: true, source: file }
   const scope = actor.workspace_id === workspace_id ? {} : { workspace_id }
   const pieces = await blobs.read(place)
-  const stored = await storeFile(world, actor, { ...upload, ...scope }, pieces)
-  await store.containers.markPromoted(file, stored.id)
-  return stored
+  return storeFile(world, actor, { ...upload, ...scope }, pieces)
 }
 
 interface FoundFile {

@@ -3,7 +3,7 @@ import type { BlobDraft, BlobPlace, BlobStore } from './files/blobs.ts'
 import { checkFilename } from './files/names.ts'
 import { buildFileQuota, checkFileQuota, LARGEST_FILE } from './files/quota.ts'
 import { type FileListQuery, type FileScope, PURPOSES } from './files/schema.ts'
-import type { StoredFile } from './files/store.ts'
+import type { CopySource, StoredFile } from './files/store.ts'
 import { TypeDetector } from './files/type.ts'
 import { auditFile, type FileShape, showDeletedFile, showFile, showFileList } from './files/view.ts'
 import type { FileWorld } from './files/world.ts'
@@ -19,6 +19,8 @@ export interface NewUpload extends FileScope {
   downloadable?: boolean
   /** Whether a type that is not known is stored as binary, instead of refused. */
   takesAnything?: boolean
+  /** What it is a copy of. */
+  source?: CopySource
 }
 
 const ID_START = 'or_file_'
@@ -35,15 +37,17 @@ export class Upload {
   readonly #detector = new TypeDetector()
   /** The type of what has none that is known; undefined if that is refused. */
   readonly #otherwise: string | undefined
+  readonly #source: CopySource | undefined
 
   private constructor(
     world: FileWorld,
     actor: Actor,
     file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>,
     draft: BlobDraft,
-    otherwise: string | undefined,
+    { otherwise, source }: { otherwise: string | undefined; source: CopySource | undefined },
   ) {
     this.#otherwise = otherwise
+    this.#source = source
     this.#world = world
     this.#actor = actor
     this.#file = file
@@ -64,10 +68,11 @@ export class Upload {
       1,
     )
     const name = world.ids.uuid().replaceAll('-', '')
-    const { downloadable = false, takesAnything = false } = input
+    const { downloadable = false, takesAnything = false, source } = input
+    const otherwise = takesAnything ? BINARY : undefined
     const file = { id: ID_START + name, workspace_id, filename, downloadable }
     const draft = await explainFullDisk(() => world.blobs.create({ workspace_id, name }))
-    return new Upload(world, actor, file, draft, takesAnything ? BINARY : undefined)
+    return new Upload(world, actor, file, draft, { otherwise, source })
   }
 
   /** Takes the next bytes. Throws 413 for more than 104,857,600, and 503 where the disk is full. */
@@ -94,7 +99,9 @@ export class Upload {
     const file = { ...this.#file, mime_type, size_bytes, purpose, ...this.#stamp() }
     const quota = buildFileQuota(this.#world.config, file.workspace_id)
     const entry = auditFile(this.#world, this.#actor, null, file)
-    await explainFullDisk(() => this.#draft.keep(() => files.insert(file, quota, entry)))
+    await explainFullDisk(() =>
+      this.#draft.keep(() => files.insert(file, quota, entry, this.#source)),
+    )
     return file
   }
 
