@@ -25,7 +25,7 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
 const CONNECTIONS = new RegExp(
   [
     /(?<![.\w])fetch\((?![^()]*\) \{)/,
-    /\bBun\.(connect|udpSocket)\b/,
+    /\bBun\.(connect|udpSocket|S3Client|s3)\b/,
     /new WebSocket\(/,
     /'node:(net|tls|https?|http2|dgram|dns)['/]/,
   ]

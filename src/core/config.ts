@@ -3,6 +3,7 @@ import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
+import { BucketConfig } from './config/storage.ts'
 import { OtlpConfig } from './config/telemetry.ts'
 import {
   DisabledToolsConfig,
@@ -29,6 +30,11 @@ import { SERVICE_TIERS } from './language/routing.ts'
 
 const Text = (description: string) => Type.String({ minLength: 1, description })
 const Hosts = (description: string) => Type.Array(Type.String({ minLength: 1 }), { description })
+const AllowedHost = Type.String({
+  pattern: '^(\\*|(\\*\\.)?[a-z0-9_-]+(\\.[a-z0-9_-]+)+)$',
+  title: 'a host in small letters, *.host or *',
+  maxLength: 253,
+})
 const Tokens = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
 const Most = (description: string) =>
   Type.Integer({ minimum: 1, maximum: 1_000_000_000, description })
@@ -598,6 +604,13 @@ export const Config = Type.Object(
           maximum: 300,
           description: 'The longest time of one command; a call that asks for more gets this',
         }),
+        allowed_hosts: Type.Array(AllowedHost, {
+          default: ['*'],
+          maxItems: 1_000,
+          description:
+            'The hosts that callers may let commands ask (network_policy): names, *.name, or * for ' +
+            'every public one; []: none',
+        }),
         idle_seconds: Type.Number({
           default: 900,
           minimum: 0.01,
@@ -699,6 +712,13 @@ export const Config = Type.Object(
           maximum: 1_000_000,
           description: 'How many refused calls are kept for `gateway logs`; 0: none are noted',
         }),
+        files: Type.Union([Type.Literal('disk'), Type.Literal('s3')], {
+          default: 'disk',
+          description:
+            'Where the bytes of files and of containers’ homes are: disk: in the data directory; ' +
+            's3: in the bucket storage.s3',
+        }),
+        s3: Type.Optional(BucketConfig),
       },
       { ...closed, default: {} },
     ),
@@ -794,7 +814,7 @@ const listContradictions = (config: Config, wrong: string[][]): FoundIssue[] =>
 function findContradictions(config: Config): Contradiction[] {
   const { keep_alive_seconds, reader_seconds } = config.timeouts
   const hosts = Object.values(config.regions).flat()
-  const found: Contradiction[] = []
+  const found = listStorageContradictions(config)
   // A stream that writes nothing for so long looks like one whose reader takes nothing.
   if (keep_alive_seconds >= reader_seconds)
     found.push({
@@ -813,6 +833,29 @@ function findContradictions(config: Config): Contradiction[] {
         'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
     })
   return found
+}
+
+/** The largest object that S3 takes in one request, in MiB. */
+const LARGEST_OBJECT_MIB = 5_120
+
+function listStorageContradictions({ storage, sandbox }: Config): Contradiction[] {
+  const { files, s3 } = storage
+  const beside = ['storage']
+  const say = (names: string[], text: string) => ({
+    ...{ names, beside },
+    message: `${names.join('.')}: ${text}`,
+  })
+  if (files === 'disk')
+    return s3 ? [say(['storage', 'files'], 'expected s3, as there is storage.s3, found disk')] : []
+  if (!s3) return [say(['storage', 's3'], 'expected a bucket, as storage.files is s3')]
+  return sandbox.home_mib > LARGEST_OBJECT_MIB
+    ? [
+        say(
+          ['sandbox', 'home_mib'],
+          `expected at most ${LARGEST_OBJECT_MIB} with storage.files: s3, found ${sandbox.home_mib}`,
+        ),
+      ]
+    : []
 }
 
 function describeSetting(issue: SchemaIssue, config: unknown) {

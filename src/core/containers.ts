@@ -9,7 +9,7 @@ import { conflict, notFound, requireFound, tooLarge } from './errors.ts'
 import { LARGEST_FILE } from './files/quota.ts'
 import type { StoredFile } from './files/store.ts'
 import { type FileShape, showFile } from './files/view.ts'
-import { resolveScope, storeFile, sweepFiles } from './files.ts'
+import { type ChooseRange, readSizes, resolveScope, storeFile, sweepFiles } from './files.ts'
 import type { Actor } from './identity/actor.ts'
 import { getIsoTime } from './kernel/clock.ts'
 
@@ -50,9 +50,11 @@ export async function readContainerFile(
   actor: Actor,
   name: string,
   id: string,
+  choose: ChooseRange = () => undefined,
 ) {
   const { container, file } = await requireContainerFile(world, actor, name, id)
-  return { file, bytes: await world.blobs.read(getHomeBlob(container, file)) }
+  const range = choose(file.size_bytes)
+  return { file, range, bytes: await world.blobs.read(getHomeBlob(container, file), range) }
 }
 
 /**
@@ -90,12 +92,10 @@ async function promote(
   const place = getHomeBlob(container, file)
   if ((await blobs.size(place)) === undefined) throw conflict('The file has just changed')
   const { workspace_id } = container
-  const upload = { filename: file.path, downloadable: true, takesAnything: true }
+  const upload = { filename: file.path, downloadable: true, takesAnything: true, source: file }
   const scope = actor.workspace_id === workspace_id ? {} : { workspace_id }
   const pieces = await blobs.read(place)
-  const stored = await storeFile(world, actor, { ...upload, ...scope }, pieces)
-  await store.containers.markPromoted(file, stored.id)
-  return stored
+  return storeFile(world, actor, { ...upload, ...scope }, pieces)
 }
 
 interface FoundFile {
@@ -189,9 +189,14 @@ export async function checkHomes({ blobs, store: { containers } }: ContainerWorl
   let count = 0
   for (const container of await containers.listUsable()) {
     const range = { container_id: container.id, limit: Number.MAX_SAFE_INTEGER }
-    for (const file of await containers.listFiles(range)) {
-      count += 1
-      const size = await blobs.size(getHomeBlob(container, file))
+    const files = await containers.listFiles(range)
+    const sizes = await readSizes(
+      blobs,
+      files.map(file => getHomeBlob(container, file)),
+    )
+    count += files.length
+    for (const [i, file] of files.entries()) {
+      const size = sizes[i]
       if (size === file.size_bytes) continue
       // A command may have changed it meanwhile.
       if (await containers.hasBlob(container.workspace_id, file.blob))

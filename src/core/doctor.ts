@@ -1,6 +1,7 @@
 import { listUnreadableByokKeys } from './catalog/byok.ts'
 import { checkHomes } from './containers.ts'
 import { listUnreadableDestinations } from './destinations.ts'
+import { GatewayError } from './errors.ts'
 import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
 import { type DeadCall, listDeadCalls } from './inference/recover.ts'
@@ -41,17 +42,23 @@ export async function examineGateway(
 /**
  * Compares the record of every file with its bytes, which no backup holds. Also while a server runs.
  */
-export async function examineFiles(world: FileWorld): Promise<Finding> {
-  const { count, problems } = await checkFiles(world)
-  const found = count === 1 ? '1 file has its bytes' : `${count} files have their bytes`
-  return toFinding(toResult('files', problems, found))
-}
+export const examineFiles = (world: FileWorld): Promise<Finding> =>
+  examineBlobs('files', () => checkFiles(world))
 
 /** Compares the record of every container’s file with its bytes. Also while a server runs. */
-export async function examineHomes(world: InferenceWorld): Promise<Finding> {
-  const { count, problems } = await checkHomes(world)
-  const found = count === 1 ? '1 file has its bytes' : `${count} files have their bytes`
-  return toFinding(toResult('containers', problems, found))
+export const examineHomes = (world: InferenceWorld): Promise<Finding> =>
+  examineBlobs('containers', () => checkHomes(world))
+
+async function examineBlobs(
+  check: string,
+  count: () => Promise<{ count: number; problems: string[] }>,
+): Promise<Finding> {
+  const { count: files, problems } = await count().catch(thrown => {
+    if (!(thrown instanceof GatewayError)) throw thrown
+    return { count: 0, problems: [thrown.message] }
+  })
+  const found = files === 1 ? '1 file has its bytes' : `${files} files have their bytes`
+  return toFinding(toResult(check, problems, found))
 }
 
 /**

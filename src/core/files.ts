@@ -1,15 +1,16 @@
 import { denied, invalid, requireFound, tooLarge, unavailable } from './errors.ts'
-import type { BlobDraft, BlobPlace } from './files/blobs.ts'
+import type { BlobDraft, BlobPlace, BlobStore } from './files/blobs.ts'
 import { checkFilename } from './files/names.ts'
 import { buildFileQuota, checkFileQuota, LARGEST_FILE } from './files/quota.ts'
 import { checkRequestFile } from './files/request-lines.ts'
 import { type FileListQuery, type FileScope, PURPOSES } from './files/schema.ts'
-import type { StoredFile } from './files/store.ts'
+import type { CopySource, StoredFile } from './files/store.ts'
 import { TypeDetector } from './files/type.ts'
 import { auditFile, type FileShape, showDeletedFile, showFile, showFileList } from './files/view.ts'
 import type { FileWorld } from './files/world.ts'
 import type { Actor } from './identity/actor.ts'
 import { canManageAll, resolveWorkspaceId } from './identity/management.ts'
+import type { ByteRange } from './kernel/byte-source.ts'
 import { getIsoTime, yieldToEventLoop } from './kernel/clock.ts'
 
 /** What is known of a file before its first byte. */
@@ -23,6 +24,8 @@ export interface NewUpload extends FileScope {
   purpose?: string
   /** The id that was reserved for it. */
   id?: string
+  /** What it is a copy of. */
+  source?: CopySource
 }
 
 const ID_START = 'or_file_'
@@ -44,16 +47,22 @@ export class Upload {
   /** The type of what has none that is known; undefined if that is refused. */
   readonly #otherwise: string | undefined
   readonly #purpose: string | undefined
+  readonly #source: CopySource | undefined
 
   private constructor(
     world: FileWorld,
     actor: Actor,
     file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>,
     draft: BlobDraft,
-    { takesAnything = false, purpose }: Pick<NewUpload, 'takesAnything' | 'purpose'>,
+    {
+      takesAnything = false,
+      purpose,
+      source,
+    }: Pick<NewUpload, 'takesAnything' | 'purpose' | 'source'>,
   ) {
     this.#otherwise = takesAnything ? BINARY : undefined
     this.#purpose = purpose
+    this.#source = source
     this.#world = world
     this.#actor = actor
     this.#file = file
@@ -110,7 +119,9 @@ export class Upload {
     const file = { ...this.#file, mime_type, size_bytes, purpose, ...this.#stamp() }
     const quota = buildFileQuota(this.#world.config, file.workspace_id)
     const entry = auditFile(this.#world, this.#actor, null, file)
-    await explainFullDisk(() => this.#draft.keep(() => files.insert(file, quota, entry)))
+    await explainFullDisk(() =>
+      this.#draft.keep(() => files.insert(file, quota, entry, this.#source)),
+    )
     return file
   }
 
@@ -140,7 +151,8 @@ const TOO_LARGE = `file: expected at most ${LARGEST_FILE} bytes`
 const ACCEPTED =
   'PDF; PNG, JPEG, GIF or WebP; DOCX, XLSX or PPTX; MP3, WAV, FLAC or OGG; or text in UTF-8'
 
-function checkPurpose(purpose: string | null): void {
+/** Throws 400 for a purpose that OpenAI does not know. */
+export function checkPurpose(purpose: string | null): void {
   if (purpose !== null && !PURPOSES.includes(purpose))
     throw invalid(`purpose: expected one of ${PURPOSES.join(', ')}`, 'purpose')
 }
@@ -213,7 +225,11 @@ const STARTS = ['cursor', 'after', 'after_id', 'before_id', 'page'] as const
 /** What other services’ lists can be narrowed by, and this one cannot. */
 const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id', 'purpose']
 
-function findStart(query: FileListQuery): string | undefined {
+/**
+ * Returns the id that a list goes on after; undefined for its beginning and for `before_id`. Throws
+ * 400 for two ways of paging at once, and for what would narrow the list.
+ */
+export function findStart(query: { [Name in (typeof STARTS)[number]]?: string }) {
   const field = WITHOUT_EFFECT.find(name => name in query)
   if (field) throw invalid(`${field}: expected nothing, as all files are listed`, field)
   const [name, ...others] = STARTS.filter(start => query[start] !== undefined)
@@ -250,14 +266,25 @@ export async function deleteFile(
 
 /**
  * Opens a file's bytes. Throws as `getFile` does, 400 for a file that is not handed out, and 500
- * where the bytes are missing. The operator, who can read the disk, gets every file.
+ * where the bytes are missing. The operator, who can read the disk, gets every file. `choose` may
+ * choose some of its bytes, once their number is known.
  */
-export async function readFile(world: FileWorld, actor: Actor, id: string, scope: FileScope = {}) {
+export async function readFile(
+  world: FileWorld,
+  actor: Actor,
+  id: string,
+  scope: FileScope = {},
+  choose: ChooseRange = () => undefined,
+) {
   const file = await requireFile(world, actor, id, scope)
   if (!file.downloadable && actor.kind !== 'operator')
     throw invalid(`${id} was uploaded: only files that the gateway has written can be downloaded`)
-  return { file, bytes: await world.blobs.read(getBlobPlace(file)) }
+  const range = choose(file.size_bytes)
+  return { file, range, bytes: await world.blobs.read(getBlobPlace(file), range) }
 }
+
+/** Chooses bytes of a file of this size; undefined for all of them. */
+export type ChooseRange = (size: number) => ByteRange | undefined
 
 /** Finds the record of a file. Throws as `getFile` does. */
 export async function requireFile(world: FileWorld, actor: Actor, id: string, scope: FileScope) {
@@ -272,13 +299,7 @@ export async function requireFile(world: FileWorld, actor: Actor, id: string, sc
  * Resolves whose files a request is about: those of the key's workspace, or of one that a manager
  * of all workspaces names. Throws 403 for another than the key's own (wire reference F.1).
  */
-export function resolveScope(
-  world: FileWorld,
-  actor: Actor,
-  { workspace_id, provider }: FileScope,
-) {
-  if (provider !== undefined)
-    throw invalid('provider: expected nothing, as files are kept here only so far', 'provider')
+export function resolveScope(world: FileWorld, actor: Actor, { workspace_id }: FileScope) {
   const managesAll = actor.kind !== 'inference' && canManageAll(world, actor)
   if (managesAll) return resolveWorkspaceId(world, actor, workspace_id)
   if (workspace_id !== undefined && workspace_id !== actor.workspace_id)
@@ -309,11 +330,22 @@ export async function sweepFiles(
       (await files.find(ID_START + place.name))?.workspace_id === place.workspace_id ||
       (await isOfOthers(place)),
   )
-  const kept = await blobs.listWorkspaces()
-  const deleted = kept.length === 0 ? [] : await files.listDeletedWorkspaces()
-  const gone = new Set(deleted)
-  for (const id of kept) if (gone.has(id)) await blobs.removeWorkspace(id)
+  for (const id of await files.listDeletedWorkspaces()) await blobs.removeWorkspace(id)
   return swept
+}
+
+/** How many sizes are asked for at once: a bucket is far away. */
+const AT_ONCE = 32
+
+/** Reads the sizes of blobs; undefined for each that is not there. */
+export async function readSizes(
+  blobs: BlobStore,
+  places: BlobPlace[],
+): Promise<(number | undefined)[]> {
+  const sizes: (number | undefined)[] = []
+  for (let i = 0; i < places.length; i += AT_ONCE)
+    sizes.push(...(await Promise.all(places.slice(i, i + AT_ONCE).map(at => blobs.size(at)))))
+  return sizes
 }
 
 /** Compares every record of a file with its bytes. Returns a sentence for each that differs. */
@@ -321,8 +353,9 @@ export async function checkFiles({ blobs, store }: FileWorld) {
   const problems: string[] = []
   // The bytes are there before the record, and after it.
   const files = await store.files.all()
-  for (const file of files) {
-    const size = await blobs.size(getBlobPlace(file))
+  const sizes = await readSizes(blobs, files.map(getBlobPlace))
+  for (const [i, file] of files.entries()) {
+    const size = sizes[i]
     if (size === file.size_bytes || !(await store.files.find(file.id))) continue
     const found = size === undefined ? 'its bytes are missing' : `it has ${size} bytes`
     problems.push(`${file.id}: ${found}, expected ${file.size_bytes}`)

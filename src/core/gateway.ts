@@ -5,6 +5,7 @@ import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
+import type { ContainerNetwork } from './containers/network.ts'
 import { WarmContainers } from './containers/warm.ts'
 import type { DeliveryPace } from './destinations/deliveries/retry.ts'
 import { createDeliveries, type Deliveries } from './destinations/deliveries.ts'
@@ -62,6 +63,7 @@ import { SANDBOXES } from './sandboxes/registry.ts'
 import type { Sandbox } from './sandboxes/sandbox.ts'
 import { openDiskBlobs } from './store/blobs/disk.ts'
 import { createMemoryBlobs } from './store/blobs/memory.ts'
+import { openS3Blobs } from './store/blobs/s3.ts'
 import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { readEnds, writeEnds } from './store/ledger-head.ts'
@@ -75,8 +77,9 @@ import { openRollupKeeper, type RollupKeeper } from './telemetry/rollups.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
 import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
+import { type BucketWorld, openBucket } from './upstream/bucket.ts'
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
-import type { Egress } from './upstream/world.ts'
+import type { Egress, UpstreamWorld } from './upstream/world.ts'
 
 /**
  * The gateway: all parts of one process. A core function takes only the parts that it uses; each
@@ -92,6 +95,8 @@ export interface Gateway {
   blobs: BlobStore
   /** Every way to run commands. */
   sandboxes: Sandbox[]
+  /** The way out for commands of containers that may have one. */
+  network: ContainerNetwork
   /** The containers that run in this process. */
   warm: WarmContainers
   memory: Memory
@@ -270,14 +275,19 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     key => events.publish('byok.unreadable', key),
   )
   let endLoops: () => void = () => undefined
-  const blobs = overrides.blobs ?? openBlobs(data)
   const destinations = new OpenedDestinations(
     () => readDestinations(gateway),
     () => events.publish('destinations.changed', {}),
   )
   const mirrors = { byok, destinations }
-  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   const send = overrides.egress ?? openEgress(() => gateway.config)
+  const blobs =
+    overrides.blobs ??
+    openBlobs(data, config.storage, {
+      ...{ send, clock },
+      readPatience: () => gateway.config.timeouts.idle_seconds * 1000,
+    })
+  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   let activity: Activity | undefined
   const gateway: Gateway = {
     get deliveries() {
@@ -295,6 +305,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     store,
     blobs,
     sandboxes: overrides.sandboxes ?? SANDBOXES,
+    network: openNetwork(() => gateway),
     warm: new WarmContainers(),
     memory,
     traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
@@ -497,8 +508,28 @@ function openStore(data: string | undefined, options: Omit<SqliteOptions, 'path'
   return openSqlite({ path: join(data, 'gateway.db'), ...options })
 }
 
-const openBlobs = (data: string | undefined): BlobStore =>
-  data === undefined ? createMemoryBlobs() : openDiskBlobs(join(data, 'files'))
+function openBlobs(
+  data: string | undefined,
+  { s3 }: Config['storage'],
+  world: BucketWorld,
+): BlobStore {
+  if (data === undefined) return createMemoryBlobs()
+  const directory = join(data, 'files')
+  return s3 ? openS3Blobs(openBucket(world, s3), s3.prefix, directory) : openDiskBlobs(directory)
+}
+
+/** Opens ways out of containers, which most gateways never need. */
+function openNetwork(world: () => UpstreamWorld): ContainerNetwork {
+  let opening: Promise<ContainerNetwork> | undefined
+  return {
+    async open(hosts) {
+      opening ??= import('./upstream/http/container-proxy.ts').then(({ openContainerNetwork }) =>
+        openContainerNetwork(world),
+      )
+      return (await opening).open(hosts)
+    },
+  }
+}
 
 /** Holds that are kept in memory end with the process. */
 const createMemoryJournal = (): HoldJournal => ({

@@ -286,6 +286,32 @@ describe('an invalid setting is named with what was expected and found', () => {
       'storage: { durability: some }',
       'storage.durability: expected "normal" or "full", found a string',
     ],
+    ['storage: { files: s3 }', 'storage.s3: expected a bucket, as storage.files is s3'],
+    [
+      'storage: { s3: { bucket: abc, access_key_id: a, secret_access_key: b } }',
+      'storage.files: expected s3, as there is storage.s3, found disk',
+    ],
+    [
+      'storage: { files: s3, s3: { bucket: abc, access_key_id: a } }',
+      'storage.s3.secret_access_key: expected string in the form visible-ascii, found nothing',
+    ],
+    [
+      'storage: { files: s3, s3: { bucket: a/b, access_key_id: a, secret_access_key: b } }',
+      'storage.s3.bucket: expected string: the name of a bucket: letters, digits and . _ -, found a string',
+    ],
+    [
+      'storage: { files: s3, s3: { bucket: abc, prefix: ../x, access_key_id: a, secret_access_key: b } }',
+      'storage.s3.prefix: expected string of at most 255 characters: folders of letters, digits and . _ - without .., found a string',
+    ],
+    [
+      'storage: { files: s3, s3: { bucket: abc, endpoint: "ftp://x", access_key_id: a, secret_access_key: b } }',
+      'storage.s3.endpoint: expected string in the form url, found a string',
+    ],
+    [
+      'storage: { files: s3, s3: { bucket: abc, access_key_id: a, secret_access_key: b } }\n' +
+        'sandbox: { home_mib: 6000 }',
+      'sandbox.home_mib: expected at most 5120 with storage.files: s3, found 6000',
+    ],
   ])('%s', (text, message) => {
     const error = refusal(text)
     expect(error).toMatchObject({
@@ -461,4 +487,12 @@ describe('the catalogue of a config', () => {
     ).not.toContain('sk-secret')
     expect(provider?.api_key?.reveal()).toBe('sk-secret')
   })
+})
+
+test('a collector whose credential is missing is left out where nothing is told', () => {
+  const text = 'telemetry: { otlp: { endpoint: "http://a:1", headers: { a: "${NO_SUCH}" } } }'
+  expect(() => parseConfig(text, {})).toThrow('telemetry.otlp.headers.a: expected the environment')
+  const { telemetry } = parseConfig(text, {}, { withoutSecrets: true })
+  expect(telemetry.otlp).toBeUndefined()
+  expect(telemetry.queue_mib).toBe(256)
 })

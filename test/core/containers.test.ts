@@ -49,7 +49,12 @@ afterEach(() => gateway.close())
 const run = (name: string, commands: string[], more: object = {}) =>
   runCommands(gateway, {
     ...{ workspace_id: operator.workspace_id, name, file_ids: [], commands },
-    ...{ timeoutMs: 1_000, maxOutput: 100, cancellation: new Cancellation() },
+    ...{
+      hosts: [] as string[],
+      timeoutMs: 1_000,
+      maxOutput: 100,
+      cancellation: new Cancellation(),
+    },
     ...more,
   })
 
@@ -518,4 +523,63 @@ test('a store in plain Maps does the same', async () => {
   operator = getOperator(gateway)
   await run('mine', ['write a one', 'write a two'])
   expect([await listPaths('mine'), await readText('mine', 'a')]).toEqual([['a'], 'two'])
+})
+
+describe('a network', () => {
+  const opened: { hosts: string[]; isClosed: boolean }[] = []
+  beforeEach(() => {
+    opened.length = 0
+    gateway.network = {
+      async open(hosts) {
+        const door = { hosts, isClosed: false }
+        opened.push(door)
+        return {
+          socket: `/run/${opened.length}`,
+          close: async () => {
+            door.isClosed = true
+          },
+        }
+      },
+    }
+  })
+
+  test('is opened for the hosts of a container, once, and closed with it', async () => {
+    const hosts = ['a.example', '*.b.example']
+    await run('net', ['read a'], { hosts })
+    await run('net', ['read a'], { hosts })
+    expect(opened).toEqual([{ hosts, isClosed: false }])
+    expect(sandbox.boxes.map(({ network }) => network)).toMatchObject([{ socket: '/run/1' }])
+    await killContainer(gateway, operator, 'net')
+    await sandbox.boxes[0]?.ended
+    await Promise.resolve()
+    expect(opened).toMatchObject([{ isClosed: true }])
+  })
+
+  test('is that of a container as long as it runs: another is a 409', async () => {
+    await run('net', ['read a'], { hosts: ['a.example'] })
+    const message = expect.stringContaining('another network_policy')
+    for (const hosts of [[], ['b.example'], ['*'], ['a.example', 'b.example']])
+      expect(await failureOf(run('net', ['read a'], { hosts }))).toEqual([409, message])
+    await gateway.warm.end(gateway.warm.listIds()[0] ?? '')
+    await run('net', ['read a'], { hosts: ['b.example'] })
+    expect(opened.map(({ hosts }) => hosts)).toEqual([['a.example'], ['b.example']])
+  })
+
+  test('is refused by name where the sandbox has none, and is not there without hosts', async () => {
+    sandbox.networkObstacle = 'just-bash has no network'
+    expect(await failureOf(run('net', ['read a'], { hosts: ['*'] }))).toEqual([
+      409,
+      'network_policy: expected disabled: just-bash has no network',
+    ])
+    await run('net', ['read a'])
+    expect([opened, sandbox.boxes.at(-1)?.network]).toEqual([[], undefined])
+  })
+
+  test('is closed where the sandbox does not start', async () => {
+    sandbox.open = () => Promise.reject(new Error('no'))
+    expect(await failureOf(run('net', ['read a'], { hosts: ['*'] }))).toEqual([
+      ...[503, 'The sandbox could not be started'],
+    ])
+    expect(opened).toMatchObject([{ isClosed: true }])
+  })
 })

@@ -4,6 +4,7 @@ import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
 import { listModels } from '../../src/core/catalog/models.ts'
 import { createPreset } from '../../src/core/catalog/presets.ts'
 import { Config, parseConfig } from '../../src/core/config.ts'
+import { isReachable } from '../../src/core/containers/network.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -1124,6 +1125,16 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'sandbox.allowed_hosts',
+    { sandbox: { allowed_hosts: ['b.example'] } },
+    {
+      before: SANDBOX,
+      seen: async ({ gateway }) => isReachable(gateway.config, ['*'], 'a.example'),
+      was: true,
+      is: false,
+    },
+  ),
+  row(
     'sandbox.processes',
     { sandbox: { processes: 5 } },
     {
@@ -1501,6 +1512,8 @@ function onConnection(gateway: Gateway, key: string, body: BodyInit) {
   return { limits, connection: findConnection(request), answer: createApp(gateway).handle(request) }
 }
 
+const BUCKET = { bucket: 'files', access_key_id: 'id', secret_access_key: 'secret' }
+
 const AT_START = [
   'server.host',
   'server.port',
@@ -1508,6 +1521,8 @@ const AT_START = [
   'server.metrics_address',
   'server.site_url',
   'storage.durability',
+  'storage.files',
+  'storage.s3',
 ]
 
 /** Decides what is read, with the file: see test/server/environment.test.ts. */
@@ -1557,7 +1572,7 @@ test('settings that are only read at the start are named and unchanged', async (
       site_url: 'https://example.com',
       idle_seconds: 9,
     },
-    storage: { durability: 'full' },
+    storage: { durability: 'full', files: 's3', s3: BUCKET },
     service_name: 'acme',
   })
   expect(await reconfigure(gateway, parsed(wanted))).toEqual({

@@ -83,14 +83,32 @@ describe('a call with commands', () => {
   test.each([
     ['tools.0.parameters.environment', { environment: { type: 'local' } }],
     [
-      'tools.0.parameters.environment.network_policy.type',
+      'tools.0.parameters.environment',
       {
         environment: {
           type: 'container_auto',
-          network_policy: { type: 'allowlist', allowed_domains: ['example.com'] },
+          network_policy: { type: 'allowlist', allowed_domains: [] },
         },
       },
     ],
+    ...[
+      '10.0.0.1',
+      '[::1]',
+      'localhost',
+      'a b',
+      'a.example:80',
+      'http://a.example',
+      '*.*',
+      '**',
+    ].map(host => [
+      'tools.0.parameters.environment.network_policy.allowed_domains.0',
+      {
+        environment: {
+          type: 'container_auto',
+          network_policy: { type: 'allowlist', allowed_domains: [host] },
+        },
+      },
+    ]),
     ...['', 'a/b', '..', 'x'.repeat(41), 'ü'].map(container_id => [
       'tools.0.parameters.environment',
       { environment: { type: 'container_reference', container_id } },

@@ -178,3 +178,37 @@ test('contents beside an id, and a picture that is none, are a 400 that names th
     expect([status, error?.metadata]).toMatchObject([400, { field: 'input.0.content.0.file_id' }])
   }
 })
+
+describe('/messages/count_tokens', () => {
+  const count = async (content: Json, secret = key.inference) => {
+    const response = await createApp(gateway).handle(
+      new Request('http://localhost/api/v1/messages/count_tokens', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-api-key': secret },
+        body: JSON.stringify({ model: 'acme/eyes', messages: user(content), max_tokens: 10 }),
+      }),
+    )
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+  }
+  const document = (source: Json): Json => ({ type: 'document', source })
+
+  test('counts a stored file as one that is sent', async () => {
+    const text = 'The quick brown fox jumps over the lazy dog. '.repeat(100)
+    const id = await store(text, 'long.txt')
+    const stored = await count(document({ type: 'file', file_id: id }))
+    const data = Buffer.from(text).toString('base64')
+    const sent = await count(document({ type: 'base64', media_type: 'text/plain', data }))
+    expect(stored).toMatchObject({ status: 200 })
+    expect(stored.body).toEqual(sent.body)
+    const less = await count({ type: 'text', text: 'Hi' })
+    expect(Number(less.body.input_tokens)).toBeLessThan(Number(stored.body.input_tokens))
+  })
+
+  test.each(['0'.repeat(32), 'nope', '../../etc/passwd'])('refuses or_file_%s', async end => {
+    const { status, body } = await count(document({ type: 'file', file_id: `or_file_${end}` }))
+    expect([status, JSON.stringify(body)]).toEqual([
+      400,
+      expect.stringContaining('there is no file'),
+    ])
+  })
+})

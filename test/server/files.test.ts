@@ -241,7 +241,7 @@ describe('an upload', () => {
     expect((await house.upload()).status).toBe(200)
   })
 
-  test('for a provider is refused by name', async () => {
+  test('for a provider without a key is refused by name', async () => {
     await using house = await openHouse()
     for (const path of [
       '/files?provider=openai',

@@ -118,7 +118,7 @@ export function testBlobStore(name: string, open: () => BlobStore): void {
           .map(at => `${at.workspace_id}/${at.name}`)
           .sort(),
       )
-      expect((await store.listWorkspaces()).sort()).toEqual([WORKSPACE, OTHER].sort())
+      await store.removeWorkspace(WORKSPACE)
       await store.removeWorkspace(WORKSPACE)
       expect(await listNames(store)).toEqual([`${OTHER}/${place('1').name}`])
       expect(await readText(store, place('1', OTHER))).toBe('c')
@@ -150,6 +150,22 @@ export function testBlobStore(name: string, open: () => BlobStore): void {
       await write(store, place('1'), 'one')
       expect(await store.sweep(async () => true)).toBe(0)
       expect(await readText(store, place('1'))).toBe('one')
+    })
+
+    test.each([
+      [{ start: 0, length: 5 }, 'Hello'],
+      [{ start: 7, length: 5 }, 'world'],
+      [{ start: 4, length: 1 }, 'o'],
+      [{ start: 0, length: 12 }, 'Hello, world'],
+      [{ start: 3, length: 0 }, ''],
+    ])('reads %j of a blob', async (range, text) => {
+      await write(store, place('1'), 'Hello, world')
+      expect(await new Response(await store.read(place('1'), range)).text()).toBe(text)
+    })
+
+    test('keeps an empty blob', async () => {
+      await write(store, place('1'), '')
+      expect([await store.size(place('1')), await readText(store, place('1'))]).toEqual([0, ''])
     })
 
     test('hands a large blob on in pieces, and stops where its reader does', async () => {

@@ -68,12 +68,15 @@ interface Front {
   close: () => Promise<void>
 }
 
-/** Starts a gateway, its two providers and the checker if there is one. The caller closes it. */
-export async function openStage(): Promise<Stage> {
+/**
+ * Starts a gateway, its two providers and the checker if there is one. The caller closes it.
+ * `providers` are added to its config.
+ */
+export async function openStage(providers: Record<string, unknown> = {}): Promise<Stage> {
   const mock = new LLMock({ port: 0, strict: true })
   await mock.start()
   const scripted = await startUpstream()
-  const server = await startServer({ config: buildConfig(mock, scripted) })
+  const server = await startServer({ config: buildConfig(mock, scripted, providers) })
   return new Stage(mock, scripted, server, await openFront(server))
 }
 
@@ -89,7 +92,7 @@ async function openFront(server: Server): Promise<Front> {
   }
 }
 
-function buildConfig(mock: LLMock, scripted: Upstream) {
+function buildConfig(mock: LLMock, scripted: Upstream, providers: Record<string, unknown>) {
   const buildMockProvider = (more: Record<string, unknown>) => ({
     protocol: 'openai-chat',
     base_url: `${mock.url}/v1`,
@@ -126,6 +129,7 @@ function buildConfig(mock: LLMock, scripted: Upstream) {
       thinking: buildScriptedProvider({ name: 'Mistral' }),
       // A slug that is in the public list of provider keys but not in the built-in catalogue.
       modelrun: buildScriptedProvider({ name: 'Fireworks', quirks: { reasoning: 'object' } }),
+      ...providers,
     },
     models: [
       buildModel('small', 'local'),

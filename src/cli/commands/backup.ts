@@ -89,7 +89,7 @@ function printFiles({ files }: BackupSummary): void {
   if (files > 0)
     print(
       `It holds the records of ${files} uploaded ${files === 1 ? 'file' : 'files'}, not the bytes: ` +
-        'copy the directory files of the data directory too',
+        'copy the directory files of the data directory too, or the bucket of storage.s3',
     )
 }
 

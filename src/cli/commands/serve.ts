@@ -272,7 +272,12 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
   const { probeSandbox } = await import('../../core/sandboxes/registry.ts')
   await probeSandbox(gateway)
   const { sweepBlobs } = await import('../../core/containers.ts')
-  const swept = await sweepBlobs(gateway)
+  // Calls need no files: a bucket that is not there keeps no server from starting.
+  const swept = await sweepBlobs(gateway).catch(thrown => {
+    if (!(thrown instanceof GatewayError)) throw thrown
+    log('error', 'files.unreachable', { reason: thrown.message })
+    return 0
+  })
   if (swept > 0)
     log('warn', 'files.swept', {
       files: swept,

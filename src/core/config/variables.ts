@@ -61,13 +61,13 @@ function readSecret(file: string, { readSecretFile }: VariableSources): string |
 }
 
 /**
- * Returns parsed settings whose providers, engines and MCP servers need no secret: one whose
- * variables have no values here keeps its other settings, and sends no credential. For commands
- * that call none of them.
+ * Returns parsed settings whose providers, engines, MCP servers, bucket and collector need no secret:
+ * one whose variables have no values here keeps its other settings, and sends no credential. For
+ * commands that call none of them.
  */
 export function removeMissingSecrets(settings: unknown, sources: VariableSources): unknown {
   if (!isMapping(settings)) return settings
-  const { providers, web_search, web_fetch, mcp_servers, plugins } = settings
+  const { providers, web_search, web_fetch, mcp_servers, plugins, storage, telemetry } = settings
   return {
     ...settings,
     ...replaceMembers('providers', providers, sources, removeSecrets),
@@ -77,7 +77,16 @@ export function removeMissingSecrets(settings: unknown, sources: VariableSources
     ...(isMapping(plugins) && isMapping(plugins.mistral_ocr)
       ? { plugins: { ...plugins, mistral_ocr: keepValues(plugins.mistral_ocr, sources) } }
       : {}),
+    ...replaceMembers('storage', storage, sources, removeBucketSecrets),
+    ...removeCollector(telemetry, sources),
   }
+}
+
+// Nothing is told without its credential.
+function removeCollector(telemetry: unknown, sources: VariableSources): Mapping {
+  if (!isMapping(telemetry) || hasValue(telemetry.otlp, sources)) return {}
+  const { otlp: _, ...others } = telemetry
+  return { telemetry: others }
 }
 
 const replaceEngines = (name: string, section: unknown, sources: VariableSources): Mapping =>
@@ -112,6 +121,12 @@ const keepValues = (member: Mapping, sources: VariableSources): Mapping =>
 const removeServerSecrets = (server: Mapping, sources: VariableSources): Mapping => ({
   url: NOWHERE,
   ...keepValues(server, sources),
+})
+
+// What is asked of the bucket is refused there.
+const removeBucketSecrets = (bucket: Mapping, sources: VariableSources): Mapping => ({
+  ...{ bucket: 'missing', access_key_id: 'missing', secret_access_key: 'missing' },
+  ...keepValues(bucket, sources),
 })
 
 const CREDENTIALS = ['api_key', 'aws', 'service_account', 'auth']

@@ -6,6 +6,7 @@ import { getIsoTime } from '../kernel/clock.ts'
 import type { CommandResult, WrittenFile } from '../sandboxes/sandbox.ts'
 import { emptyHome, keepHome, type RunningHome } from './home.ts'
 import { isSessionContainer, RESTART } from './names.ts'
+import type { AllowedHosts } from './network.ts'
 import type { Container, ContainerFile } from './store.ts'
 import type { ContainerWorld } from './world.ts'
 
@@ -26,6 +27,8 @@ export interface CommandRequest {
   name: string
   /** Files of the workspace that are copied into the home first. */
   file_ids: string[]
+  /** The hosts that they may ask; none: no network. */
+  hosts: AllowedHosts
   commands: string[]
   timeoutMs: number
   /** The most characters of each stream. */
@@ -46,7 +49,7 @@ export interface CommandOutcome {
 /**
  * Runs commands in a container, one after the other, and puts its home on record after each. The
  * container is made if it does not exist. Throws 400 for a file that does not exist, 403 where the
- * quota is used up, 503 where no container can run, and the reason of the cancellation.
+ * quota is used up, 409 where the container runs with other hosts, 503 where none can run, and the reason of the cancellation.
  */
 export async function runCommands(
   world: ContainerWorld,
@@ -54,7 +57,8 @@ export async function runCommands(
 ): Promise<CommandOutcome> {
   const files = await requireFiles(world, request.workspace_id, request.file_ids)
   const container = await openContainer(world, request.workspace_id, request.name)
-  return world.warm.use(world, container, request.cancellation, async (home, copied) => {
+  const { hosts, cancellation } = request
+  return world.warm.use(world, { container, hosts, cancellation }, async (home, copied) => {
     try {
       await copyIn(world, home, copied, files)
       return await runEach(world, home, request)

@@ -68,8 +68,6 @@ export interface ContainerStore {
   changeFiles(change: HomeChange, quota: HomeQuota): Promise<void>
   listFiles(range: ContainerFileRange): Promise<ContainerFile[]>
   findFile(container_id: string, path: string): Promise<ContainerFile | undefined>
-  /** Notes which file of the workspace was made of this one, unless it has changed since. */
-  markPromoted(file: ContainerFile, promoted_id: string): Promise<void>
   /**
    * Ends a container and forgets its files. Without a time its name can be used again. Throws 404
    * if that was done before. The entry is null for what ends by itself.

@@ -1,13 +1,16 @@
 import { conflict, GatewayError, unavailable } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
-import type { Sandbox } from '../sandboxes/sandbox.ts'
+import type { Sandbox, SandboxBox, SandboxLimits } from '../sandboxes/sandbox.ts'
 import { fillHome, type RunningHome } from './home.ts'
+import type { AllowedHosts, ContainerDoor } from './network.ts'
 import type { Container } from './store.ts'
 import type { ContainerWorld } from './world.ts'
 
 /** A container that runs, or is about to. */
 interface WarmContainer {
   container: Container
+  /** The hosts that its commands may ask, as long as it runs. */
+  hosts: AllowedHosts
   home: RunningHome | null
   /** The files of the workspace that were copied in. */
   copied: Set<string>
@@ -17,6 +20,13 @@ interface WarmContainer {
   /** Orders containers by their last use. */
   lastUse: number
   idle: Timer | undefined
+}
+
+/** What a use of a container needs to begin. */
+export interface ContainerUse {
+  container: Container
+  hosts: AllowedHosts
+  cancellation: Cancellation
 }
 
 /**
@@ -41,17 +51,18 @@ export class WarmContainers {
 
   /**
    * Does something in a container, once everything before it is done. Opens its sandbox if it does
-   * not run. Throws 503 where no more may run, and the reason of the cancellation.
+   * not run. Throws 409 where it runs with other hosts, 503 where no more may run, and the reason of
+   * the cancellation.
    */
   async use<Result>(
     world: ContainerWorld,
-    container: Container,
-    cancellation: Cancellation,
+    { container, hosts, cancellation }: ContainerUse,
     work: (home: RunningHome, copied: Set<string>) => Promise<Result>,
   ): Promise<Result> {
     if (this.#isClosed) throw unavailable('The gateway is shutting down')
     // Nothing waits between these lines, so that no other container takes its place.
-    const warm = this.#warm.get(container.id) ?? this.#add(world, container)
+    const warm = this.#warm.get(container.id) ?? this.#add(world, container, hosts)
+    if (!Bun.deepEquals(warm.hosts, hosts)) throw conflict(OTHER_NETWORK)
     clearTimeout(warm.idle)
     warm.users += 1
     const before = warm.queue
@@ -59,7 +70,7 @@ export class WarmContainers {
     warm.queue = turn.promise
     try {
       await awaitTurn(before, cancellation)
-      warm.home ??= await openHome(world, container)
+      warm.home ??= await openHome(world, container, hosts)
       if (this.#isClosed) throw unavailable('The gateway is shutting down')
       return await work(warm.home, warm.copied)
     } finally {
@@ -92,10 +103,10 @@ export class WarmContainers {
     await Promise.all(this.listIds().map(id => this.end(id)))
   }
 
-  #add(world: ContainerWorld, container: Container): WarmContainer {
+  #add(world: ContainerWorld, container: Container, hosts: AllowedHosts): WarmContainer {
     const most = world.config.sandbox.running
     const warm: WarmContainer = {
-      ...{ container, home: null, copied: new Set<string>(), idle: undefined },
+      ...{ container, hosts, home: null, copied: new Set<string>(), idle: undefined },
       ...{ queue: Promise.resolve(), users: 0, lastUse: 0 },
     }
     const idle = this.#warm.size < most ? undefined : this.#findLongestIdle()
@@ -137,11 +148,20 @@ async function awaitTurn(before: Promise<unknown>, cancellation: Cancellation): 
   await cancellation.awaitUnlessCancelled(before)
 }
 
-async function openHome(world: ContainerWorld, container: Container): Promise<RunningHome> {
+const OTHER_NETWORK =
+  'The container runs with another network_policy, which stays until sandbox.idle_seconds after its ' +
+  'last command'
+
+async function openHome(
+  world: ContainerWorld,
+  container: Container,
+  hosts: AllowedHosts,
+): Promise<RunningHome> {
   const sandbox = requireSandbox(world)
   const { home_mib, memory_mib, processes } = world.config.sandbox
   const limits = { homeBytes: home_mib * MIB, memoryBytes: memory_mib * MIB, processes }
-  const box = await sandbox.open(limits).catch(thrown => {
+  const door = hosts.length > 0 ? await openDoor(world, sandbox, hosts) : undefined
+  const box = await openBox(sandbox, limits, door).catch(thrown => {
     throw new GatewayError('unavailable', 'The sandbox could not be started', { cause: thrown })
   })
   try {
@@ -150,6 +170,27 @@ async function openHome(world: ContainerWorld, container: Container): Promise<Ru
     await box.close()
     throw thrown
   }
+}
+
+async function openDoor(world: ContainerWorld, sandbox: Sandbox, hosts: AllowedHosts) {
+  const obstacle = sandbox.findNetworkObstacle()
+  if (obstacle !== null) throw conflict(`network_policy: expected disabled: ${obstacle}`)
+  return world.network.open(hosts)
+}
+
+/** Opens a sandbox, whose way out is closed when it ends. */
+async function openBox(
+  sandbox: Sandbox,
+  limits: SandboxLimits,
+  door: ContainerDoor | undefined,
+): Promise<SandboxBox> {
+  if (!door) return sandbox.open(limits)
+  const box = await sandbox.open(limits, door).catch(async thrown => {
+    await door.close()
+    throw thrown
+  })
+  void box.ended.then(() => door.close())
+  return box
 }
 
 const MIB = 1024 * 1024

@@ -1,6 +1,7 @@
 import type { Events } from '../events.ts'
 import type { FileWorld } from '../files/world.ts'
 import type { Sandbox } from '../sandboxes/sandbox.ts'
+import type { ContainerNetwork } from './network.ts'
 import type { ContainerStore } from './store.ts'
 import type { WarmContainers } from './warm.ts'
 
@@ -10,6 +11,8 @@ export interface ContainerWorld extends FileWorld {
   events: Events
   /** Every way to run commands. */
   sandboxes: Sandbox[]
+  /** The way out for commands that may have one. */
+  network: ContainerNetwork
   /** The containers that run in this process. */
   warm: WarmContainers
 }

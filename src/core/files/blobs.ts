@@ -1,3 +1,5 @@
+import type { ByteRange } from '../kernel/byte-source.ts'
+
 /** Where a blob is: a workspace and a name. Both are ids that the gateway has made itself. */
 export interface BlobPlace {
   workspace_id: string
@@ -13,18 +15,16 @@ export interface BlobPlace {
 export interface BlobStore {
   /** Begins a blob, which is unreadable until it is kept. */
   create(place: BlobPlace): Promise<BlobDraft>
-  /** Reads a blob piece by piece. Throws where there is none. */
-  read(place: BlobPlace): Promise<ReadableStream<Uint8Array>>
+  /** Reads a blob, or bytes that it has, piece by piece. Throws where there is none. */
+  read(place: BlobPlace, range?: ByteRange): Promise<ReadableStream<Uint8Array>>
   /** Returns the bytes of a blob; undefined where there is none. */
   size(place: BlobPlace): Promise<number | undefined>
   /** Deletes a blob after its record, which `removeRecord` removes. If that throws, it stays. */
   remove(place: BlobPlace, removeRecord: () => Promise<void>): Promise<void>
-  /** Deletes all blobs of a workspace. */
+  /** Deletes all blobs of a workspace, which gets no more. Again it costs next to nothing. */
   removeWorkspace(workspace_id: string): Promise<void>
   /** Lists every blob, for checks. */
   list(): AsyncIterable<BlobPlace>
-  /** Lists the workspaces that have blobs. */
-  listWorkspaces(): Promise<string[]>
   /**
    * Deletes what killed processes have left: half-written blobs, and those without a record.
    * Returns how many blobs it has deleted.

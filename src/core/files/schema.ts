@@ -29,6 +29,21 @@ export const FileListQuery = Type.Object({
 })
 export type FileListQuery = Static<typeof FileListQuery>
 
+const ProviderFileId = Type.String({ pattern: '^[\\w-]{1,128}$', maxLength: 128 })
+
+/** The query of a list of files at a provider: their ids are its own. */
+export const ProviderFileQuery = Type.Object({
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
+  ...SCOPE,
+  cursor: Type.Optional(ProviderFileId),
+  after: Type.Optional(ProviderFileId),
+  after_id: Type.Optional(ProviderFileId),
+  before_id: Type.Optional(ProviderFileId),
+  page: Type.Optional(ProviderFileId),
+  order: Type.Optional(oneOf('asc', 'desc')),
+})
+export type ProviderFileQuery = Static<typeof ProviderFileQuery>
+
 /** What `gateway files upload` takes beside the file: its workspace, and its name if another. */
 export const FileUpload = Type.Object({
   workspace_id: Type.Optional(Uuid),

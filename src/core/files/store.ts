@@ -27,13 +27,26 @@ export interface FileRange {
   limit: number
 }
 
+/** The file of a container that a file is a copy of, as it was. */
+export interface CopySource {
+  container_id: string
+  path: string
+  blob: string
+}
+
 /** Stores the records of files. A change and its audit entry are one transaction. */
 export interface FileStore {
   /**
-   * Inserts a file. Throws 400 where the workspace no longer exists, and 403 where its files would
-   * take more than the quota.
+   * Inserts a file, and notes it as the copy of its source, unless that has changed since. Throws
+   * 400 where the workspace no longer exists, and 403 where its files would take more than the
+   * quota.
    */
-  insert(file: StoredFile, quota: FileQuota, entry: AuditEntry): Promise<void>
+  insert(
+    file: StoredFile,
+    quota: FileQuota,
+    entry: AuditEntry,
+    source?: CopySource | undefined,
+  ): Promise<void>
   /** Returns a file; undefined if there is none. */
   find(id: string): Promise<StoredFile | undefined>
   listRange(range: FileRange): Promise<StoredFile[]>

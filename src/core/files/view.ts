@@ -17,7 +17,7 @@ export function chooseShape(headers: Headers): FileShape {
 }
 
 /** Shows a file in a shape (wire reference F.2). */
-export function showFile(file: StoredFile, shape: FileShape) {
+export function showFile(file: Omit<StoredFile, 'workspace_id'>, shape: FileShape) {
   const { id, filename, mime_type, size_bytes, downloadable, created_at } = file
   if (shape !== 'openai') {
     const type = 'file' as const
@@ -36,7 +36,11 @@ export function showFile(file: StoredFile, shape: FileShape) {
 }
 
 /** Shows one page of files in a shape. */
-export function showFileList(files: StoredFile[], has_more: boolean, shape: FileShape) {
+export function showFileList(
+  files: Omit<StoredFile, 'workspace_id'>[],
+  has_more: boolean,
+  shape: FileShape,
+) {
   const last_id = files.at(-1)?.id ?? null
   return {
     _shape: shape,

@@ -1,17 +1,20 @@
 import { findModel, type Model } from '../catalog/models.ts'
 import { denied } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
+import { Cancellation } from '../kernel/cancellation.ts'
 import type { TextCall } from '../language/call.ts'
 import { getTokenizerFamily } from '../tokenizers/families.ts'
 import { estimatePrompt } from '../tokenizers/prompt.ts'
 import { unknownModel } from './plan/refusal.ts'
 import { findRouterReference } from './plan/resolve-models.ts'
+import { readStoredFiles } from './stored-files.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
  * Counts the tokens of a prompt as the first model of the call would, without asking a provider.
- * What has no text is estimated. Takes a place among the calls of the key while it counts, and
- * counts as one of them. Throws 403 for a management key, 400 for an unknown model, and 429.
+ * Stored files count as if they were sent, and what has no text is estimated. Takes a place among the calls of the key while it counts, and
+ * counts as one of them. Throws 403 for a management key, 400 for an unknown model and a file
+ * that the key's workspace does not have, and 429.
  */
 export async function countTokens(
   world: InferenceWorld,
@@ -23,7 +26,8 @@ export async function countTokens(
   const release = world.traffic.rateLimits.acquire(actor, { models: [] })
   try {
     const count = (texts: string[]) => world.tokenizers.count(family, texts)
-    const { text, audio, video } = await estimatePrompt(call, count)
+    const whole = await readStoredFiles(world, actor, call, new Cancellation())
+    const { text, audio, video } = await estimatePrompt(whole ?? call, count)
     return text + audio + video
   } finally {
     release()

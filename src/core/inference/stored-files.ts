@@ -1,6 +1,8 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type { StoredFile } from '../files/store.ts'
 import { getBlobPlace } from '../files.ts'
+import type { Actor } from '../identity/actor.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
 import { isObject, readObject, readString } from '../kernel/json.ts'
 import { LARGEST_BODY } from '../kernel/schema-builders.ts'
 import type { TextCall } from '../language/call.ts'
@@ -18,10 +20,27 @@ const ID_START = 'or_file_'
  * cannot be, and for more bytes than a body may have.
  */
 export function resolveStoredFiles(world: InferenceWorld, run: Run): void | Promise<void> {
-  const { call } = run
-  if (call.kind === 'text' && call.messages.some(({ blocks }) => blocks.some(namesStoredFile)))
-    return resolve(world, run, call)
+  const { actor, call, cancellation } = run
+  if (call.kind !== 'text') return
+  const pending = readStoredFiles(world, actor, call, cancellation)
+  return pending?.then(read => {
+    run.call = read as Run['call']
+  })
 }
+
+/**
+ * Returns a call with the contents of stored files in place of their ids; undefined, synchronously,
+ * for one that names none. Throws as `resolveStoredFiles` does.
+ */
+export const readStoredFiles = (
+  world: InferenceWorld,
+  actor: Actor,
+  call: TextCall,
+  cancellation: Cancellation,
+): Promise<TextCall> | undefined =>
+  call.messages.some(({ blocks }) => blocks.some(namesStoredFile))
+    ? readFiles(world, actor, call, cancellation)
+    : undefined
 
 const namesStoredFile = (block: Block): boolean => findStoredId(block) !== null
 
@@ -43,29 +62,34 @@ interface Contents {
   url: string
 }
 
-async function resolve(world: InferenceWorld, run: Run, call: TextCall): Promise<void> {
+async function readFiles(
+  world: InferenceWorld,
+  actor: Actor,
+  call: TextCall,
+  cancellation: Cancellation,
+): Promise<TextCall> {
   const known = new Map<string, Contents>()
   let left = LARGEST_BODY
   for (const block of call.messages.flatMap(({ blocks }) => blocks)) {
     const id = findStoredId(block)
     if (id === null || known.has(id)) continue
-    const file = await findFile(world, run, id, block)
+    const file = await findFile(world, actor, id, block)
     left -= file.size_bytes
     if (left < 0) throw refuse(block, `expected at most ${LARGEST_BODY} bytes of stored files`)
     known.set(id, { file, url: await readUrl(world, file) })
-    if (run.cancellation.reason) throw run.cancellation.reason
+    if (cancellation.reason) throw cancellation.reason
   }
   const messages = call.messages.map(message =>
     message.blocks.some(namesStoredFile)
       ? { ...message, blocks: message.blocks.map(block => replaceBlock(block, known)) }
       : message,
   )
-  run.call = { ...call, messages } as Run['call']
+  return { ...call, messages }
 }
 
 async function findFile(
   { store }: InferenceWorld,
-  { actor }: Run,
+  actor: Actor,
   id: string,
   block: Block,
 ): Promise<StoredFile> {

@@ -5,6 +5,12 @@ export interface ByteSource {
   read(position: number, length: number): Promise<Uint8Array>
 }
 
+/** Which bytes: from a position, so many. */
+export interface ByteRange {
+  start: number
+  length: number
+}
+
 /** Returns bytes in memory as a source. */
 export const toByteSource = (bytes: Uint8Array): ByteSource => ({
   size: bytes.length,

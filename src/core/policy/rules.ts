@@ -1,6 +1,7 @@
 import type { Catalog, Endpoint, EndpointRule } from '../catalog/models.ts'
 import { sumPrices } from '../catalog/prices.ts'
 import { findProviderSlugs } from '../catalog/providers/names.ts'
+import type { Provider } from '../catalog/providers.ts'
 import type { Guardrail } from './guardrails/store.ts'
 import type { PolicyWorld } from './world.ts'
 import { isRetainedInGroup, ZDR_GROUPS } from './zdr.ts'
@@ -30,6 +31,15 @@ export function getRules(world: PolicyWorld, guardrail: Guardrail): Rule[] {
   rulesCache.set(guardrail, { catalog: world.catalog, rules })
   return rules
 }
+
+/** Returns whether rules leave a provider, whatever the model. */
+export const allowsProvider = (rules: Rule[], provider: Provider): boolean =>
+  rules.every(
+    ({ field, excludes }) => !OF_PROVIDERS.includes(field) || !excludes({ provider } as Endpoint),
+  )
+
+/** The fields whose rules look at an endpoint’s provider alone. */
+const OF_PROVIDERS: (keyof Guardrail)[] = ['allowed_providers', 'ignored_providers']
 
 const rulesCache = new WeakMap<Guardrail, { catalog: Catalog; rules: Rule[] }>()
 

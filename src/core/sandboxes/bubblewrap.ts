@@ -1,5 +1,6 @@
 import { closeSync } from 'node:fs'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { FORWARDER, PROXY_PORT, PROXY_SOCKET } from './bubblewrap/forwarder.ts'
 import { buildSeccompFilter } from './bubblewrap/seccomp.ts'
 import { toStream, writeTar } from './bubblewrap/tar.ts'
 import { OutputText } from './output.ts'
@@ -17,11 +18,14 @@ import {
   type SandboxCommand,
   SandboxGone,
   type SandboxLimits,
+  type SandboxNetwork,
   type WrittenFile,
 } from './sandbox.ts'
 
 /** The programs that it needs. All but the first are part of every Debian. */
 const PROGRAMS = ['bwrap', 'bash', 'cat', 'find', 'mount', 'nsenter', 'prlimit', 'tar', 'unshare']
+/** Only for commands with a network. It is part of every Debian. */
+const FORWARDS = 'perl'
 /** Only where the gateway is root, whose processes the kernel does not count. */
 const AS_ROOT = 'setpriv'
 /** The user that a root gateway’s commands are, outside their namespace: nobody. */
@@ -45,7 +49,9 @@ export const bubblewrap: Sandbox = {
     known = await probing
     return known
   },
-  open: limits => BubblewrapBox.open(limits),
+  findNetworkObstacle: () =>
+    Bun.which(FORWARDS, { PATH }) === null ? `${FORWARDS} must be installed for a network` : null,
+  open: (limits, network) => BubblewrapBox.open(limits, network),
 }
 
 let probing: Promise<string | null> | undefined
@@ -106,12 +112,34 @@ echo 'sandbox:x:1000:' > etc/group
 echo '127.0.0.1 localhost' > etc/hosts
 echo "$FILTER" | base64 -d > etc/filter
 echo "$RUN" > etc/run
+echo "$RUN_ONLINE" > etc/run-online
+echo "$FORWARDER" > etc/forwarder
 echo ready
 exec cat > /dev/null
 `
 
+/** The program that hands connections of commands on to the proxy. */
+const PROGRAM = '/run/forwarder'
+
 /** What starts one command. Its arguments are the limits of its processes and its words. */
-function buildRunScript({ memoryBytes, processes }: SandboxLimits, isFiltered: boolean): string {
+function buildRunScript(
+  { memoryBytes, processes }: SandboxLimits,
+  isFiltered: boolean,
+  network?: SandboxNetwork,
+): string {
+  const proxy = `http://127.0.0.1:${PROXY_PORT}`
+  const names = ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']
+  const way = network
+    ? [
+        ...[
+          `--bind ${network.socket} ${PROXY_SOCKET}`,
+          `--ro-bind ${BOX}/etc/forwarder ${PROGRAM}`,
+        ],
+        ...names.map(name => `--setenv ${name} ${proxy}`),
+        ...['no_proxy', 'NO_PROXY'].map(name => `--setenv ${name} localhost,127.0.0.1`),
+        ...['/etc/ssl', '/etc/ca-certificates'].map(path => `--ro-bind-try ${path} ${path}`),
+      ]
+    : []
   const options = [
     ...['--unshare-all', '--unshare-user', '--disable-userns', '--uid 1000', '--gid 1000'],
     ...['--hostname sandbox', '--die-with-parent', '--new-session', '--clearenv'],
@@ -122,7 +150,7 @@ function buildRunScript({ memoryBytes, processes }: SandboxLimits, isFiltered: b
     ...['--ro-bind-try /etc/ld.so.cache /etc/ld.so.cache'],
     ...['passwd', 'group', 'hosts'].map(name => `--ro-bind ${BOX}/etc/${name} /etc/${name}`),
     ...['--proc /proc', '--dev /dev', `--bind ${BOX}/shm /dev/shm`, '--remount-ro /dev'],
-    ...[`--bind ${BOX}/tmp /tmp`, `--bind ${BOX}/home ${HOME}`, '--remount-ro /'],
+    ...[`--bind ${BOX}/tmp /tmp`, `--bind ${BOX}/home ${HOME}`, ...way, '--remount-ro /'],
     ...[`--chdir ${HOME}`, `--setenv HOME ${HOME}`, '--setenv USER sandbox'],
     ...['--setenv PATH /usr/local/bin:/usr/bin:/bin', '--setenv LANG C.UTF-8'],
     ...['--setenv SHELL /bin/bash', '--setenv TERM dumb'],
@@ -135,7 +163,7 @@ function buildRunScript({ memoryBytes, processes }: SandboxLimits, isFiltered: b
   return [
     'seconds=$1; shift',
     // What may be left of the last command is not to be found by this one.
-    `exec nice -n 10 bwrap ${options.join(' ')} -- prlimit ${limits.join(' ')} -- "$@" 3<${BOX}/etc/filter`,
+    `exec nice -n 10 bwrap ${options.join(' ')} -- prlimit ${limits.join(' ')} -- ${network ? `${FORWARDS} ${PROGRAM}` : ''} "$@" 3<${BOX}/etc/filter`,
   ].join('\n')
 }
 
@@ -144,20 +172,25 @@ interface Started {
   command: string[]
   timeoutMs: number
   stdin?: ReadableStream<Uint8Array> | Uint8Array
+  /** Whether it may have the network of its box. What the gateway does itself needs none. */
+  isOnline?: boolean
   cancellation?: Cancellation
 }
 
 class BubblewrapBox implements SandboxBox {
   isGone = false
   readonly #holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>
+  readonly ended: Promise<void>
+  readonly #hasNetwork: boolean
   readonly #running = new Map<Bun.Subprocess, Promise<number | null>>()
 
-  private constructor(holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>) {
+  private constructor(holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>, hasNetwork: boolean) {
     this.#holder = holder
-    void holder.exited.then(() => this.#end())
+    this.#hasNetwork = hasNetwork
+    this.ended = holder.exited.then(() => this.#end())
   }
 
-  static async open(limits: SandboxLimits): Promise<BubblewrapBox> {
+  static async open(limits: SandboxLimits, network?: SandboxNetwork): Promise<BubblewrapBox> {
     const filter = buildSeccompFilter()
     const holder = Bun.spawn(
       asNobody([
@@ -169,17 +202,19 @@ class BubblewrapBox implements SandboxBox {
         env: {
           PATH,
           RUN: buildRunScript(limits, filter !== null),
+          RUN_ONLINE: network ? buildRunScript(limits, filter !== null, network) : '',
+          FORWARDER: network ? FORWARDER : '',
           FILTER: filter?.toString('base64') ?? '',
         },
       },
     )
     await awaitReady(holder)
-    return new BubblewrapBox(holder)
+    return new BubblewrapBox(holder, network !== undefined)
   }
 
   async run(command: SandboxCommand): Promise<CommandResult> {
     const { text, timeoutMs, maxOutput, cancellation } = command
-    const started = { command: ['bash', '-c', text], timeoutMs, cancellation }
+    const started = { command: ['bash', '-c', text], timeoutMs, cancellation, isOnline: true }
     return this.#runToEnd(started, maxOutput)
   }
 
@@ -226,13 +261,14 @@ class BubblewrapBox implements SandboxBox {
     for (const [one, init] of this.#running) void killWhole(one, init)
   }
 
-  #start({ command, timeoutMs, stdin }: Started) {
+  #start({ command, timeoutMs, stdin, isOnline = false }: Started) {
+    const script = isOnline && this.#hasNetwork ? 'run-online' : 'run'
     if (this.isGone) throw new SandboxGone()
     const seconds = String(Math.ceil(timeoutMs / 1000) + 1)
     const started = Bun.spawn(
       asNobody([
         ...['nsenter', `--target=${this.#holder.pid}`, '--user', '--mount'],
-        ...['--preserve-credentials', '--', 'bash', `${BOX}/etc/run`, seconds, ...command],
+        ...['--preserve-credentials', '--', 'bash', `${BOX}/etc/${script}`, seconds, ...command],
       ]),
       {
         stdio: [stdin ?? 'ignore', 'pipe', 'pipe', 'ignore', 'pipe'],

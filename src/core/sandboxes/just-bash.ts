@@ -23,6 +23,7 @@ export const justBash: Sandbox = {
   name: 'just-bash',
   obstacle: null,
   findObstacle: async () => null,
+  findNetworkObstacle: () => 'just-bash has no network',
   open: limits => JustBashBox.open(limits),
 }
 
@@ -33,6 +34,8 @@ const OWN_TIMEOUT = 60_000
 
 class JustBashBox implements SandboxBox {
   isGone = false
+  readonly #ending = Promise.withResolvers<void>()
+  readonly ended = this.#ending.promise
   readonly #worker = startWorker()
   #waiting: PromiseWithResolvers<ShellAnswer> | null = null
 
@@ -104,6 +107,7 @@ class JustBashBox implements SandboxBox {
 
   #end(why: Error = new SandboxGone()): void {
     this.isGone = true
+    this.#ending.resolve()
     this.#worker.terminate()
     this.#waiting?.reject(why)
   }

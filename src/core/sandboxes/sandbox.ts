@@ -33,14 +33,24 @@ export interface Sandbox {
   readonly obstacle: string | null
   /** Returns what it lacks on this host; null if it holds here. Tries it, once. */
   findObstacle(): Promise<string | null>
+  /** Returns why its commands can have no network here; null if they can. */
+  findNetworkObstacle(): string | null
   /** Starts one with an empty home. Throws what is missing. */
-  open(limits: SandboxLimits): Promise<SandboxBox>
+  open(limits: SandboxLimits, network?: SandboxNetwork): Promise<SandboxBox>
+}
+
+/** The only way out of a sandbox. */
+export interface SandboxNetwork {
+  /** The path of a socket on the host that speaks the protocol of an HTTP proxy. */
+  socket: string
 }
 
 /** One running sandbox with a home. Its methods must not run at the same time. */
 export interface SandboxBox {
   /** Whether it has ended: a command that could not be stopped otherwise may end it. */
   readonly isGone: boolean
+  /** Resolves when it has ended. */
+  readonly ended: Promise<void>
   /**
    * Runs a command to its end, and everything that it has started with it. Never throws for what
    * the command does. Throws the reason of the cancellation, and once the box is gone.

@@ -12,7 +12,7 @@ import type { Actor } from '../../core/identity/actor.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { describeOperation, type Operation } from '../operation.ts'
-import { buildDownload, refuseRegion } from './files.ts'
+import { buildDownload, chooseRange, refuseRegion } from './files.ts'
 import type { FindRequestPeer } from './inference.ts'
 
 /** What a route gets of a request. */
@@ -59,7 +59,7 @@ export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPee
     )
     .get(
       '/containers/:container_id/files/:file_id/content',
-      serve(({ actor, params }) => download(gateway, actor, params)),
+      serve(({ actor, request, params }) => download(gateway, actor, request, params)),
       describe({
         id: 'downloadContainerFileContent',
         summary: 'Download a container’s file',
@@ -97,8 +97,13 @@ const ONE = {
 const describe = (details: Omit<Operation, 'tag' | 'eitherHeader'>) =>
   describeOperation({ tag: 'Containers', eitherHeader: true, ...details })
 
-async function download(gateway: Gateway, actor: Actor, params: ContainerContext['params']) {
-  const { container_id, file_id } = params
-  const { file, bytes } = await readContainerFile(gateway, actor, container_id, file_id)
-  return buildDownload(file.path, file.size_bytes, bytes)
+async function download(
+  gateway: Gateway,
+  actor: Actor,
+  request: Request,
+  { container_id, file_id }: ContainerContext['params'],
+) {
+  const chosen = chooseRange(request)
+  const { file, ...bytes } = await readContainerFile(gateway, actor, container_id, file_id, chosen)
+  return buildDownload({ ...bytes, filename: file.path, size: file.size_bytes })
 }

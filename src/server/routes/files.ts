@@ -1,14 +1,23 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { denied } from '../../core/errors.ts'
-import { FileListQuery, FileScope, NewFile } from '../../core/files/schema.ts'
+import { FileListQuery, FileScope, NewFile, ProviderFileQuery } from '../../core/files/schema.ts'
 import { chooseShape, showFile } from '../../core/files/view.ts'
 import { deleteFile, getFile, listFiles, readFile } from '../../core/files.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
+import type { ByteRange } from '../../core/kernel/byte-source.ts'
 import { resolveRegion } from '../../core/language/region.ts'
+import {
+  deleteProviderFile,
+  getProviderFile,
+  isAtProvider,
+  listProviderFiles,
+  readProviderFile,
+} from '../../core/upstream/provider-files.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { readRange } from './files/range.ts'
 import { receiveFile } from './files/upload.ts'
 import type { FindRequestPeer } from './inference.ts'
 
@@ -33,8 +42,15 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
     .get(
       '/files',
       serve(({ actor, request }) => {
-        const query = readQuery(request, FileListQuery)
-        return listFiles(gateway, actor, query, chooseShape(request.headers))
+        const shape = chooseShape(request.headers)
+        const scope = readScope(request)
+        return isAtProvider(scope)
+          ? listProviderFiles(
+              ...([gateway, actor] as const),
+              { ...readQuery(request, ProviderFileQuery), ...scope },
+              shape,
+            )
+          : listFiles(gateway, actor, readQuery(request, FileListQuery), shape)
       }),
       describe({ id: 'listFiles', summary: 'List files', query: FileListQuery, statuses: LIST }),
     )
@@ -55,28 +71,28 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
     )
     .get(
       '/files/:file_id',
-      serve(({ actor, request, params }) =>
-        getFile(gateway, actor, params.file_id, readScope(request), chooseShape(request.headers)),
-      ),
+      serve(({ actor, request, params: { file_id } }) => {
+        const [scope, shape] = [readScope(request), chooseShape(request.headers)]
+        return isAtProvider(scope)
+          ? getProviderFile(gateway, actor, file_id, scope, shape)
+          : getFile(gateway, actor, file_id, scope, shape)
+      }),
       describe({ id: 'getFileMetadata', summary: 'Get a file’s record', ...ONE }),
     )
     .delete(
       '/files/:file_id',
-      serve(({ actor, request, params }) =>
-        deleteFile(
-          gateway,
-          actor,
-          params.file_id,
-          readScope(request),
-          chooseShape(request.headers),
-        ),
-      ),
+      serve(({ actor, request, params: { file_id } }) => {
+        const [scope, shape] = [readScope(request), chooseShape(request.headers)]
+        return isAtProvider(scope)
+          ? deleteProviderFile(gateway, actor, file_id, scope, shape)
+          : deleteFile(gateway, actor, file_id, scope, shape)
+      }),
       describe({ id: 'deleteFile', summary: 'Delete a file', ...ONE }),
     )
     .get(
       '/files/:file_id/content',
       serve(({ actor, request, params }) =>
-        createDownload(gateway, actor, params.file_id, readScope(request)),
+        createDownload(gateway, actor, params.file_id, request),
       ),
       describe({
         id: 'downloadFileContent',
@@ -87,11 +103,11 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
     )
 }
 
-const LIST = [200, 400, 401, 403, 500]
+const LIST = [200, 400, 401, 403, 429, 500, 502]
 const ONE = {
   params: { file_id: 'The file’s id' },
   query: FileScope,
-  statuses: [200, 400, 401, 403, 404, 500],
+  statuses: [200, 400, 401, 403, 404, 429, 500, 502, 503],
 }
 
 const describe = (details: Omit<Operation, 'tag' | 'eitherHeader'>) =>
@@ -109,21 +125,40 @@ export function refuseRegion(
     throw denied(`${noun} are not available at the hosts of a region`)
 }
 
-async function createDownload(gateway: Gateway, actor: Actor, id: string, scope: FileScope) {
-  const { file, bytes } = await readFile(gateway, actor, id, scope)
-  return buildDownload(file.filename, file.size_bytes, bytes)
+async function createDownload(gateway: Gateway, actor: Actor, id: string, request: Request) {
+  const scope = readQuery(request, FileScope)
+  if (isAtProvider(scope))
+    return buildDownload({
+      ...(await readProviderFile(gateway, actor, id, scope)),
+      range: undefined,
+    })
+  const { file, ...bytes } = await readFile(gateway, actor, id, scope, chooseRange(request))
+  return buildDownload({ ...bytes, filename: file.filename, size: file.size_bytes })
+}
+
+/** Returns what chooses the bytes that a request asks for. */
+export const chooseRange = (request: Request) => (size: number) =>
+  readRange(request.headers.get('range'), size)
+
+/** A file that is downloaded, or bytes of it. */
+interface Download {
+  filename: string
+  /** Undefined where only its end will tell. */
+  size: number | undefined
+  range: ByteRange | undefined
+  bytes: ReadableStream<Uint8Array>
 }
 
 /** Builds the answer that has a file’s bytes: something to save, which no browser runs. */
-export const buildDownload = (
-  filename: string,
-  size: number,
-  bytes: ReadableStream<Uint8Array>,
-): Response =>
+export const buildDownload = ({ filename, size, range, bytes }: Download): Response =>
   new Response(bytes, {
+    status: range ? 206 : 200,
     headers: {
       'content-type': 'application/octet-stream',
-      'content-length': String(size),
+      ...(size === undefined ? {} : { 'content-length': String(range?.length ?? size) }),
+      ...(range
+        ? { 'content-range': `bytes ${range.start}-${range.start + range.length - 1}/${size}` }
+        : {}),
       'content-disposition': renderDisposition(filename),
       'content-security-policy': "default-src 'none'; sandbox",
       'x-content-type-options': 'nosniff',

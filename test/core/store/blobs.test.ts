@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import {
   existsSync,
   mkdirSync,
@@ -10,9 +10,11 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import S3rver from 's3rver'
 import { openDiskBlobs } from '../../../src/core/store/blobs/disk.ts'
 import { createMemoryBlobs } from '../../../src/core/store/blobs/memory.ts'
 import { testBlobStore } from '../../suites/blob-store.ts'
+import { openBucketBlobs } from '../../support/bucket.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-blobs-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -20,6 +22,23 @@ const makeRoom = () => mkdtempSync(join(root, 'data-'))
 
 testBlobStore('blobs on disk', () => openDiskBlobs(join(makeRoom(), 'files')))
 testBlobStore('blobs in memory', createMemoryBlobs)
+
+let server: S3rver
+let endpoint: string
+beforeAll(async () => {
+  server = new S3rver({
+    ...{ address: '127.0.0.1', port: 0, silent: true, directory: makeRoom() },
+    configureBuckets: [{ name: 'files', configs: [] }],
+  })
+  endpoint = `http://127.0.0.1:${(await server.run()).port}`
+})
+afterAll(() => server.close())
+
+let prefixes = 0
+const openBucketRoom = (prefix = `p${++prefixes}/blobs/`) =>
+  openBucketBlobs({ endpoint, directory: join(makeRoom(), 'files'), prefix })
+testBlobStore('blobs on S3', () => openBucketRoom())
+testBlobStore('blobs on S3, elsewhere', () => openBucketRoom(`q${++prefixes}`))
 
 const WORKSPACE = '019aa000-0000-7000-8000-0000000000aa'
 const place = (name: string) => ({ workspace_id: WORKSPACE, name })
@@ -145,5 +164,65 @@ describe('the disk', () => {
       writeFileSync(join(notes, name), '')
     expect(await openDiskBlobs(directory).sweep(async () => false)).toBe(0)
     expect(existsSync(join(room, 'secret.key'))).toBe(true)
+  })
+})
+
+describe('a bucket', () => {
+  const readKeys = async (prefix: string) => {
+    const keys = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' }
+    const client = new Bun.S3Client({ ...keys, bucket: 'files', endpoint })
+    return ((await client.list({ prefix })).contents ?? []).map(({ key }) => key)
+  }
+
+  test('has the paths of a directory, and nothing of a draft', async () => {
+    const directory = join(makeRoom(), 'files')
+    const store = openBucketBlobs({ endpoint, directory, prefix: 'paths' })
+    const draft = await store.create(place('abcd'))
+    await draft.write(Buffer.from('x'))
+    for (const path of listFiles(directory)) expect(statSync(path).mode & 0o777).toBe(0o600)
+    expect(await readKeys('paths')).toEqual([])
+    await draft.keep(async () => undefined)
+    expect(await readKeys('paths')).toEqual([`paths/${WORKSPACE}/cd/abcd`])
+    expect(listFiles(directory)).toEqual([])
+  })
+
+  test('shows no objects of others, and removes none', async () => {
+    const keys = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER', bucket: 'files', endpoint }
+    const client = new Bun.S3Client(keys)
+    const others = ['mine/notes.txt', `mine/${WORKSPACE}/xx/abcd`, `mine2/${WORKSPACE}/cd/abcd`]
+    for (const key of others) await client.write(key, 'theirs')
+    const store = openBucketRoom('mine')
+    expect(await Array.fromAsync(store.list())).toEqual([])
+    await store.remove(place('abcd'), async () => undefined)
+    expect((await readKeys('mine')).sort()).toEqual(others.sort())
+  })
+
+  test.each([
+    ['created', false],
+    ['written', false],
+    ['sent', false],
+    ['renamed', false],
+    ['recorded', true],
+    ['kept', true],
+    ['noted', true],
+    ['unrecorded', false],
+    ['removed', false],
+  ])('of a process that is killed when it has %s has bytes: %p', async (step, stays) => {
+    const room = makeRoom()
+    const [directory, record] = [join(room, 'files'), join(room, 'record')]
+    const script = join(import.meta.dir, '../../support/killed-blobs.ts')
+    const child = Bun.spawn([process.execPath, script, step, directory, record, endpoint], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    await child.exited
+    expect(child.signalCode).toBe('SIGKILL')
+    const store = openBucketBlobs({ endpoint, directory, prefix: 'killed' })
+    await store.sweep(async () => existsSync(record))
+    expect([existsSync(record), await store.size(place('abcd'))]).toEqual([
+      stays,
+      stays ? 5 : undefined,
+    ])
+    expect(listFiles(directory)).toEqual([])
+    await store.removeWorkspace(WORKSPACE)
   })
 })

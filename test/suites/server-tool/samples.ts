@@ -202,7 +202,7 @@ export const SAMPLES: Record<string, ServerToolSample> = {
       },
     },
     options: {
-      ...{ container_id: 'suite', replayed: null, file_ids: [] },
+      ...{ container_id: 'suite', replayed: null, file_ids: [], hosts: [] },
       ...{ isPlain: false, path: 'tools.0.parameters' },
     },
     doors: ['responses', 'messages'],
@@ -228,7 +228,7 @@ export const SAMPLES: Record<string, ServerToolSample> = {
       },
     },
     options: {
-      ...{ container_id: 'suite', replayed: null, file_ids: [] },
+      ...{ container_id: 'suite', replayed: null, file_ids: [], hosts: [] },
       ...{ isOfClient: false, path: 'tools.0.parameters' },
     },
     name: 'bash',

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Container, ContainerFile } from '../../../src/core/containers/store.ts'
+import type { StoredFile } from '../../../src/core/files/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { CREATED, type GetStore, readErrorType, readRefusal, WORKSPACE } from './rows.ts'
 
@@ -25,6 +26,13 @@ const buildFile = (path: string, more: Partial<ContainerFile> = {}): ContainerFi
   created_at: CREATED,
   ...more,
 })
+
+const buildCopy = (number: number): StoredFile => ({
+  ...{ id: `or_file_${`${number}`.padStart(32, '0')}`, workspace_id: WORKSPACE, filename: 'a' },
+  ...{ mime_type: 'text/plain', size_bytes: 1, downloadable: true, purpose: null },
+  created_at: CREATED,
+})
+const FILE_QUOTA = { workspace_id: WORKSPACE, bytes: 1_000_000 }
 
 const LATER = '2026-03-05T00:00:00.000Z'
 
@@ -109,14 +117,14 @@ export function testContainers(store: GetStore): void {
     await put(file)
     expect(await containers.hasBlob(WORKSPACE, file.blob)).toBe(true)
     expect(await containers.hasBlob('none', file.blob)).toBe(false)
-    await containers.markPromoted(file, 'or_file_1')
+    await store().files.insert(buildCopy(1), FILE_QUOTA, buildAuditEntry(), file)
     expect(await containers.findFile(file.container_id, 'a')).toEqual({
       ...file,
-      promoted_id: 'or_file_1',
+      promoted_id: buildCopy(1).id,
     })
     const next = buildFile('a', { size_bytes: 1 })
     await put(next)
-    await containers.markPromoted(file, 'or_file_2')
+    await store().files.insert(buildCopy(2), FILE_QUOTA, buildAuditEntry(), file)
     expect(await containers.findFile(file.container_id, 'a')).toEqual(next)
     expect(await containers.hasBlob(WORKSPACE, file.blob)).toBe(false)
   })

@@ -55,11 +55,6 @@ export const createMemoryContainerStore = (connection: Connection): ContainerSto
     ),
   findFile: (container_id, path) =>
     connection.read(({ containerFiles }) => containerFiles.get(nameFile(container_id, path))),
-  markPromoted: ({ container_id, path, blob }, promoted_id) =>
-    connection.write(({ containerFiles }) => {
-      const name = nameFile(container_id, path)
-      if (containerFiles.get(name)?.blob === blob) containerFiles.update(name, { promoted_id })
-    }),
   end: (id, ended_at, entry) =>
     connection.write(memory => {
       mustBeUsable(memory, id)
@@ -85,7 +80,7 @@ function removeFiles({ containerFiles }: Memory, container_id: string): void {
     containerFiles.remove(nameFile(container_id, path))
 }
 
-const nameFile = (container_id: string, path: string) => `${container_id} ${path}`
+export const nameFile = (container_id: string, path: string) => `${container_id} ${path}`
 
 // As SQLite compares texts: by their bytes.
 const comparePaths = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b))

@@ -4,15 +4,19 @@ import type { FileStore } from '../../../src/core/files/store.ts'
 import { compareTexts } from '../../../src/core/kernel/sorting.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
+import { nameFile } from './containers.ts'
 import type { Connection, Memory } from './memory.ts'
 
 /** The records of files in memory. */
 export const createMemoryFileStore = (connection: Connection): FileStore => ({
-  insert: (file, quota, entry) =>
+  insert: (file, quota, entry, source) =>
     connection.write(memory => {
       mustBeLive(memory, file.workspace_id)
       checkFileQuota(quota, computeUse(memory, file.workspace_id), file.size_bytes)
       memory.files.insert(file.id, file)
+      const name = source ? nameFile(source.container_id, source.path) : ''
+      if (source && memory.containerFiles.get(name)?.blob === source.blob)
+        memory.containerFiles.update(name, { promoted_id: file.id })
       addAudit(memory, entry)
     }),
   find: id => connection.read(({ files }) => files.get(id)),

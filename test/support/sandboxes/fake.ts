@@ -6,6 +6,7 @@ import {
   type SandboxCommand,
   SandboxGone,
   type SandboxLimits,
+  type SandboxNetwork,
   type WrittenFile,
 } from '../../../src/core/sandboxes/sandbox.ts'
 
@@ -18,9 +19,11 @@ export class FakeSandbox implements Sandbox {
   shrinks = 0
 
   findObstacle = async () => this.obstacle
+  networkObstacle: string | null = null
+  findNetworkObstacle = () => this.networkObstacle
 
-  async open(limits: SandboxLimits): Promise<FakeBox> {
-    const box = new FakeBox(this, limits)
+  async open(limits: SandboxLimits, network?: SandboxNetwork): Promise<FakeBox> {
+    const box = new FakeBox(this, limits, network)
     this.boxes.push(box)
     return box
   }
@@ -44,9 +47,13 @@ export class FakeBox implements SandboxBox {
   readonly #end = Promise.withResolvers<never>()
   /** Resolves when it has ended. */
   readonly closed = Promise.withResolvers<void>()
+  readonly ended = this.closed.promise
 
-  constructor(sandbox: FakeSandbox, limits: SandboxLimits) {
+  readonly network: SandboxNetwork | undefined
+
+  constructor(sandbox: FakeSandbox, limits: SandboxLimits, network?: SandboxNetwork) {
     this.#sandbox = sandbox
+    this.network = network
     this.limits = limits
     this.#end.promise.catch(() => undefined)
   }

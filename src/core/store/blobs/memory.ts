@@ -18,10 +18,10 @@ export function createMemoryBlobs(): BlobStore {
         () => void blobs.delete(name),
       )
     },
-    async read(place) {
+    async read(place, { start, length } = { start: 0, length: Infinity }) {
       const found = blobs.get(nameOf(place))
       if (!found) throw new Error('There is no such blob')
-      return new Blob([Uint8Array.from(found.bytes)]).stream()
+      return new Blob([found.bytes.slice(start, start + length)]).stream()
     },
     size: async place => blobs.get(nameOf(place))?.bytes.length,
     async remove(place, removeRecord) {
@@ -33,9 +33,6 @@ export function createMemoryBlobs(): BlobStore {
     async *list() {
       yield* [...blobs.values()].map(({ place }) => place)
     },
-    listWorkspaces: async () => [
-      ...new Set(blobs.values().map(({ place: { workspace_id } }) => workspace_id)),
-    ],
     // No process outlives its memory.
     sweep: async () => 0,
     close: async () => undefined,

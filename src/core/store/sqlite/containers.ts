@@ -33,15 +33,6 @@ export const createContainerStore = (kysely: Kysely<Tables>, write: Write): Cont
   },
   findFile: (container_id, path) =>
     selectFiles(kysely, container_id).where('path', '=', path).executeTakeFirst(),
-  markPromoted: ({ container_id, path, blob }, promoted_id) =>
-    write(
-      kysely
-        .updateTable('container_files')
-        .set({ promoted_id })
-        .where('container_id', '=', container_id)
-        .where('path', '=', path)
-        .where('blob', '=', blob),
-    ),
   end: (id, ended_at, entry) =>
     write(
       checkUsable(kysely, id),

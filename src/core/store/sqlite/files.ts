@@ -1,7 +1,7 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { notFound } from '../../errors.ts'
 import { checkFileQuota } from '../../files/quota.ts'
-import type { FileStore, StoredFile } from '../../files/store.ts'
+import type { CopySource, FileStore, StoredFile } from '../../files/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
@@ -10,13 +10,14 @@ import { check, type Write } from './write.ts'
 
 /** Creates the store of the records of files in SQL. */
 export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore => ({
-  insert: (file, quota, entry) =>
+  insert: (file, quota, entry, source) =>
     write(
       checkWorkspaceReference(kysely, file.workspace_id),
       check(selectUse(kysely, file.workspace_id), ([row]) =>
         checkFileQuota(quota, row?.used ?? 0, file.size_bytes),
       ),
       kysely.insertInto('files').values(toColumns<Row>(file)),
+      ...(source ? [markCopied(kysely, source, file.id)] : []),
       buildAuditInsert(kysely, entry),
     ),
   async find(id) {
@@ -46,6 +47,18 @@ export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore
     return (await query.execute()).map(({ id }) => id)
   },
 })
+
+const markCopied = (
+  kysely: Kysely<Tables>,
+  { container_id, path, blob }: CopySource,
+  promoted_id: string,
+) =>
+  kysely
+    .updateTable('container_files')
+    .set({ promoted_id })
+    .where('container_id', '=', container_id)
+    .where('path', '=', path)
+    .where('blob', '=', blob)
 
 const selectUse = (kysely: Kysely<Tables>, workspace_id: string) =>
   kysely

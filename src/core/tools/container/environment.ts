@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { nameCallContainer, nameSessionContainer } from '../../containers/names.ts'
-import { invalid } from '../../errors.ts'
+import { type AllowedHosts, readAllowedHosts } from '../../containers/network.ts'
 import type { ToolContext, ToolReading } from '../../inference/server-tool.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
 import type { Json } from '../../kernel/json.ts'
@@ -59,23 +59,25 @@ export interface EnvironmentOptions {
   /** The container that the conversation used last; null if it has none. */
   replayed: string | null
   file_ids: string[]
+  /** The hosts that commands may ask; none: no network. */
+  hosts: AllowedHosts
 }
 
-/** Reads where commands run. Throws 400 for a network, which no sandbox has here. */
+/** Reads where commands run. Throws 400 for a host that is none. */
 export function readEnvironment(
   environment: Static<typeof Environment> | null | undefined,
   path: string,
   reading?: ToolReading,
 ): EnvironmentOptions {
-  if (environment?.network_policy?.type === 'allowlist')
-    throw invalid(
-      `${path}.network_policy.type: expected disabled, as commands have no network here`,
-      `${path}.network_policy.type`,
-    )
+  const policy = environment?.network_policy
   return {
     container_id: environment && 'container_id' in environment ? environment.container_id : null,
     replayed: reading?.findReplayed?.('container_id') ?? null,
     file_ids: [...new Set(environment?.file_ids ?? [])],
+    hosts:
+      policy?.type === 'allowlist'
+        ? readAllowedHosts(policy.allowed_domains, `${path}.network_policy.allowed_domains`)
+        : [],
   }
 }
 

@@ -79,6 +79,7 @@ export async function runInContainer(
       workspace_id: run.actor.workspace_id,
       name: nameContainer(invocation),
       file_ids: options.file_ids,
+      hosts: options.hosts,
       commands,
       timeoutMs: Math.min(timeout_ms ?? DEFAULT_TIMEOUT, longest),
       maxOutput: max_output_length ?? DEFAULT_OUTPUT,

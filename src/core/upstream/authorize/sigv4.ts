@@ -6,8 +6,13 @@ export interface SignableRequest {
   method: string
   url: string
   headers: Record<string, string>
-  /** Whole, or in pieces of a large one. */
-  body: string | Uint8Array[]
+  /** Whole, in pieces of a large one, or only its hash. */
+  body: string | Uint8Array[] | BodyHash
+}
+
+/** The hash of a body that is read while it is sent, in hexadecimal digits. */
+export interface BodyHash {
+  sha256: string
 }
 
 const ALGORITHM = 'AWS4-HMAC-SHA256'
@@ -119,8 +124,9 @@ const deriveSigningKey = (secret: string, scope: string) =>
 const computeHmac = (key: string | Buffer, text: string): Buffer =>
   new Bun.CryptoHasher('sha256', key).update(text).digest()
 
-function hashBody(body: string | Uint8Array[]): string {
+function hashBody(body: SignableRequest['body']): string {
   if (typeof body === 'string') return hashSha256(body)
+  if ('sha256' in body) return body.sha256
   const hasher = new Bun.CryptoHasher('sha256')
   for (const piece of body) hasher.update(piece)
   return hasher.digest('hex')

@@ -5,6 +5,7 @@ import type { StoredFile } from '../../../core/files/store.ts'
 import { Upload } from '../../../core/files.ts'
 import type { Gateway } from '../../../core/gateway.ts'
 import type { Actor } from '../../../core/identity/actor.ts'
+import { isAtProvider, ProviderUpload } from '../../../core/upstream/provider-files.ts'
 import {
   LARGEST_OVERHEAD,
   type MultipartEvent,
@@ -16,7 +17,7 @@ import { readPieces } from '../../body/pieces.ts'
 import { findConnection } from '../../connections.ts'
 
 /**
- * Receives the file of a form, straight to the storage. Throws 400 for a form without exactly one
+ * Receives the file of a form, straight to the storage, or to the provider that `scope` names. Throws 400 for a form without exactly one
  * file or with other fields than `purpose`, 503 where the process runs out of descriptors, and what
  * `readPieces` and `Upload` throw. If anything fails, nothing is left.
  */
@@ -25,8 +26,12 @@ export async function receiveFile(
   actor: Actor,
   request: Request,
   scope: FileScope,
-): Promise<StoredFile> {
-  const form = new FileForm(filename => Upload.open(gateway, actor, { ...scope, filename }))
+): Promise<ReceivedFile> {
+  const form = new FileForm(filename =>
+    isAtProvider(scope)
+      ? ProviderUpload.open(gateway, actor, { ...scope, filename })
+      : Upload.open(gateway, actor, { ...scope, filename }),
+  )
   const reader = new MultipartReader(readBoundary(request.headers.get('content-type')))
   const receive = () => readForm(request, reader, form)
   const connection = findConnection(request)
@@ -40,7 +45,7 @@ async function readForm(
   request: Request,
   reader: MultipartReader,
   form: FileForm,
-): Promise<StoredFile> {
+): Promise<ReceivedFile> {
   try {
     for await (const piece of readPieces(request, LARGEST_FILE + LARGEST_OVERHEAD))
       for (const event of reader.push(piece)) await form.take(event)
@@ -51,16 +56,20 @@ async function readForm(
   }
 }
 
+/** What has arrived: a file of our own, or one that a provider keeps. */
+type ReceivedFile = Omit<StoredFile, 'workspace_id'>
+type AnyUpload = Upload | ProviderUpload
+
 const LONGEST_PURPOSE = 64
 
 /** The form of an upload: one file, and at most what it is for. */
 class FileForm {
-  readonly #open: (filename: string) => Promise<Upload>
-  #upload: Upload | undefined
+  readonly #open: (filename: string) => Promise<AnyUpload>
+  #upload: AnyUpload | undefined
   #purpose: string | null = null
   #isFile = false
 
-  constructor(open: (filename: string) => Promise<Upload>) {
+  constructor(open: (filename: string) => Promise<AnyUpload>) {
     this.#open = open
   }
 
@@ -70,7 +79,7 @@ class FileForm {
   }
 
   /** Throws 400 if no file has come. */
-  finish(): Promise<StoredFile> {
+  finish(): Promise<ReceivedFile> {
     if (!this.#upload) throw invalid('file: expected a part of this name', 'file')
     return this.#upload.finish(this.#purpose)
   }

@@ -1,0 +1,100 @@
+import { constants } from 'node:fs'
+import { mkdir, open, readdir, rm, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type BlobPlace, checkPlace, isOwnName } from '../../files/blobs.ts'
+import { hasCode } from '../data-files.ts'
+
+const { O_CREAT, O_NOFOLLOW, O_RDWR } = constants
+
+/** Where processes keep notes of what they are writing, below a directory of their own. */
+export const NOTES = 'part'
+
+/** The places that one process is writing or deleting, as empty files in its own directory. */
+export class Notes {
+  readonly #root: string
+  readonly #own: string
+
+  constructor(directory: string) {
+    this.#root = directory
+    this.#own = join(directory, NOTES, String(process.pid))
+  }
+
+  async add(place: BlobPlace): Promise<void> {
+    checkPlace(place)
+    await makeDirectory(this.#root)
+    await makeDirectory(this.#own)
+    const note = await open(this.#getPath(place), O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
+    await note.close()
+  }
+
+  /** Returns where the bytes of a noted blob are written. */
+  getTempPath = (place: BlobPlace): string => `${this.#getPath(place)}.temp`
+
+  forget = (place: BlobPlace): Promise<void> => rm(this.#getPath(place), { force: true })
+
+  /** Removes the process's directory, unless something in it is still running. */
+  close = (): Promise<void> => rmdir(this.#own).catch(() => undefined)
+
+  #getPath(place: BlobPlace): string {
+    checkPlace(place)
+    return join(this.#own, `${place.workspace_id}.${place.name}`)
+  }
+}
+
+/** Makes a directory for its owner alone. Returns whether it was missing. */
+export const makeDirectory = async (path: string): Promise<boolean> =>
+  (await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined
+
+/** Lists the names in a directory; none where there is no such directory. */
+export const listNames = async (path: string): Promise<string[]> =>
+  (await ignoreMissing(readdir(path))) ?? []
+
+/** Returns what work gives; undefined where its file is missing. */
+export const ignoreMissing = <Result>(work: Promise<Result>): Promise<Result | undefined> =>
+  work.catch(error => {
+    if (hasCode(error, 'ENOENT') || hasCode(error, 'ENOTDIR')) return undefined
+    throw error
+  })
+
+/**
+ * Deletes what processes that no longer run were writing, or had deleted the record of. Returns how
+ * many blobs those were. What cannot be deleted stays noted, for the next time.
+ */
+export async function sweepNotes(
+  directory: string,
+  hasRecord: (place: BlobPlace) => Promise<boolean>,
+  removeBlob: (place: BlobPlace) => Promise<void>,
+): Promise<number> {
+  let swept = 0
+  const root = join(directory, NOTES)
+  for (const owner of await listNames(root)) {
+    if (isRunningElsewhere(Number(owner))) continue
+    for (const note of await listNames(join(root, owner)))
+      if (await sweepNote(note, hasRecord, removeBlob)) swept += 1
+    await rm(join(root, owner), { recursive: true, force: true })
+  }
+  return swept
+}
+
+async function sweepNote(
+  note: string,
+  hasRecord: (place: BlobPlace) => Promise<boolean>,
+  removeBlob: (place: BlobPlace) => Promise<void>,
+): Promise<boolean> {
+  const [workspace_id = '', name = '', ...rest] = note.split('.')
+  if (rest.length > 0 || !isOwnName(workspace_id) || !isOwnName(name)) return false
+  const place = { workspace_id, name }
+  if (await hasRecord(place)) return false
+  await removeBlob(place)
+  return true
+}
+
+// A restarted container has the number of the process that was killed in it.
+function isRunningElsewhere(pid: number): boolean {
+  if (!Number.isSafeInteger(pid) || pid <= 0 || pid === process.pid) return false
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return !hasCode(error, 'ESRCH')
+  }
+}

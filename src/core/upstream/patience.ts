@@ -1,0 +1,45 @@
+import { GatewayError } from '../errors.ts'
+import type { ByteSource } from '../kernel/byte-source.ts'
+import { Cancellation } from '../kernel/cancellation.ts'
+
+/** Cancels a request that has been silent for too long, either way. */
+export class Patience {
+  readonly cancellation = new Cancellation()
+  readonly #milliseconds: number
+  readonly #silence: GatewayError
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** Begins now. After so many milliseconds without `renew`, `silence` cancels the request. */
+  constructor(milliseconds: number, silence: GatewayError) {
+    this.#milliseconds = milliseconds
+    this.#silence = silence
+    this.renew()
+  }
+
+  renew(): void {
+    this.rest()
+    this.#timer = setTimeout(() => this.cancellation.cancel(this.#silence), this.#milliseconds)
+  }
+
+  /** Waits for nothing until it is renewed. */
+  rest(): void {
+    clearTimeout(this.#timer)
+  }
+
+  /** Ends the request, if it is not over. */
+  end(): void {
+    this.rest()
+    this.cancellation.cancel(OVER)
+  }
+
+  /** Returns the source with each piece that is read of it as a sign of life. */
+  watch = (source: ByteSource): ByteSource => ({
+    size: source.size,
+    read: (position, length) => {
+      this.renew()
+      return source.read(position, length)
+    },
+  })
+}
+
+const OVER = new GatewayError('unmapped', 'The request is over')
