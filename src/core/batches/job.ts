@@ -253,7 +253,7 @@ export class BatchJob {
     const status = batch.status === 'cancelling' ? 'cancelling' : 'finalizing'
     const change = { status, ends_as: as, errors: problems, ...files } as const
     await batches.change(batch.id, [batch.status], { ...change, finalizing_at: this.#getTime() })
-    // Somebody may have cancelled it at the same moment: then it ends as that, at the next turn.
+    // It may have been cancelled at the same moment: then it ends as that, at the next turn.
     const now = await batches.find(batch.id)
     this.#ending = null
     return now?.ends_as ? now : null

@@ -1,6 +1,6 @@
 /**
- * Lets few at a time do what takes much memory, in the order in which they came. Who has waited for
- * long goes in all the same: somebody slow inside keeps no one out for ever.
+ * Lets few at a time do what takes much memory, in the order in which they came. One that has waited
+ * for long goes in all the same: a slow one inside keeps no other out for ever.
  */
 export class Room {
   readonly #places: number

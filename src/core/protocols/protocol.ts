@@ -30,7 +30,7 @@ export interface UpstreamRequest {
 export interface FollowUp {
   /** The address that the provider names. It is only asked if it is the provider's own. */
   url?: string
-  /** Behind the provider's base URL: asked if no address is named, or one of somebody else. */
+  /** Behind the provider's base URL: asked if no address is named, or a foreign one. */
   path?: string
   /** Sent as JSON; without one it is a GET. */
   body?: Json

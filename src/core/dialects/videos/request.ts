@@ -39,7 +39,7 @@ export function toVideoCall(
   }
 }
 
-/** 128 bits: nobody guesses an id. */
+/** An id of 128 random bits cannot be guessed. */
 const ID_LENGTH = 32
 
 function readParams(body: VideosRequest): VideoCall['params'] {

@@ -6,8 +6,8 @@ import type { ConfiguredFetchEngine } from './choose-engine.ts'
 import type { PageQuestion, ReadPage } from './engine.ts'
 
 /**
- * Has a service read a page. Only URLs of public hosts are told to it, as those of others are
- * nobody's business. Throws `ToolFailure` with a sentence that has nothing of the service's own
+ * Has a service read a page. It is told URLs of public hosts only: it cannot read others, and they
+ * may be secret. Throws `ToolFailure` with a sentence that has nothing of the service's own
  * words, which might repeat the key, and `invalid_request` for a URL that may not be called.
  */
 export async function askFetchEngine(

@@ -176,7 +176,7 @@ function readTunnel(target: string): Wish {
   const [, host, port] = AUTHORITY.exec(target.toLowerCase()) ?? []
   const url = host === undefined ? null : URL.parse(`https://${host}:${port}/`)
   if (!url) throw new Refusal('400 Bad Request', 'Expected CONNECT host:port')
-  // In a tunnel to the port of plain HTTP, nobody would see which host is asked.
+  // In a tunnel to the port of plain HTTP, it would not be seen which host is asked.
   if (url.port === WEB_PORTS['http:'])
     throw new Refusal('403 Forbidden', 'Port 80 is for plain requests, without CONNECT')
   return { method: 'CONNECT', url, head: '', length: undefined }
