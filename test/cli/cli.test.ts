@@ -709,7 +709,7 @@ describe('config', () => {
     )
     expect(jsonOf(await runCommand(['config', 'check', file, '--json'], { cwd }))).toEqual({
       file,
-      models: 6,
+      models: 7,
       providers: 2,
       unpriced: ['a/b'],
     })

@@ -4,7 +4,7 @@ import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import { datetime } from '../../src/core/tools/datetime.ts'
-import { createApp } from '../../src/server/app.ts'
+import { getApp } from '../support/app.ts'
 import {
   listIds,
   listSpans,
@@ -109,7 +109,7 @@ describe('a call', () => {
   test('that streams is told with all that was streamed', async () => {
     const { addWebhook, gateway, keys } = await open()
     await addWebhook()
-    const response = await createApp(gateway).handle(
+    const response = await getApp(gateway).handle(
       new Request('http://localhost/api/v1/chat/completions', {
         method: 'POST',
         headers: { authorization: `Bearer ${keys.inference}` },
@@ -132,7 +132,7 @@ describe('a call', () => {
     const { addWebhook, gateway, keys } = await open()
     await addWebhook()
     const client = new AbortController()
-    const response = await createApp(gateway).handle(
+    const response = await getApp(gateway).handle(
       new Request('http://localhost/api/v1/chat/completions', {
         method: 'POST',
         signal: client.signal,

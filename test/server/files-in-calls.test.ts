@@ -6,7 +6,7 @@ import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
 import { assignKeys } from '../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
-import { createApp } from '../../src/server/app.ts'
+import { getApp } from '../support/app.ts'
 import { DOORS, type Door } from '../support/doors.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 import { PDF, PNG } from '../support/typed-files.ts'
@@ -91,7 +91,7 @@ const PICTURES: Record<Door, (file_id: string) => Json> = {
 }
 
 async function ask(door: Door, body: Json, secret = key.inference) {
-  const response = await createApp(gateway).handle(
+  const response = await getApp(gateway).handle(
     new Request(`http://localhost/api/v1${PATHS[door]}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${secret}` },
@@ -181,7 +181,7 @@ test('contents beside an id, and a picture that is none, are a 400 that names th
 
 describe('/messages/count_tokens', () => {
   const count = async (content: Json, secret = key.inference) => {
-    const response = await createApp(gateway).handle(
+    const response = await getApp(gateway).handle(
       new Request('http://localhost/api/v1/messages/count_tokens', {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'x-api-key': secret },

@@ -5,6 +5,7 @@ import { getPolicy } from '../../src/core/policy/effective.ts'
 import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
 import { listRefusals, type Refusal, type RefusalQuery } from '../../src/core/telemetry/refusals.ts'
 import { createApp } from '../../src/server/app.ts'
+import { getApp } from '../support/app.ts'
 import { createLimitedKey, sendChat, waitUntil } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
@@ -198,7 +199,7 @@ describe.each([
   test('is not noted at all where none are kept', async () => {
     const gateway = await testGateway({ ...openParts(), config: { storage: { refusals: 0 } } })
     const before = await gateway.store.refusals.list(1_000)
-    await createApp(gateway).handle(new Request('http://localhost/api/v1/nothing'))
+    await getApp(gateway).handle(new Request('http://localhost/api/v1/nothing'))
     await gateway.refusals.flush()
     expect(await gateway.store.refusals.list(1_000)).toEqual(before)
     await gateway.close()
@@ -215,7 +216,7 @@ test('a call is found too that is refused after its stream has begun to wait', a
   const rule = { guardrail_id: 'g', scope: 'key', action: 'flag', pattern: 'rare', label: 'R' }
   const filters = openFilters([rule as FilterRule])
   gateway.memory.policies.set(data.hash, { ...policy, filters })
-  const answer = await createApp(gateway).handle(
+  const answer = await getApp(gateway).handle(
     new Request('http://localhost/api/v1/chat/completions', {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RoutingMetadata } from '../../src/core/inference/routing-metadata.ts'
-import { createApp } from '../../src/server/app.ts'
+import { getApp } from '../support/app.ts'
 import {
   buildRoutesConfig,
   createLimitedKey,
@@ -551,7 +551,7 @@ describe('L.1 a 500 has no metadata', () => {
       authorization: `Bearer ${inference}`,
     }
     const said = JSON.stringify({ model: 'acme/small', max_tokens: 9, messages, ...body })
-    const response = await createApp(gateway).handle(
+    const response = await getApp(gateway).handle(
       new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: said }),
     )
     const text = await response.text()

@@ -15,6 +15,7 @@ import { assignKeys } from '../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { createApp } from '../../src/server/app.ts'
+import { getApp } from '../support/app.ts'
 import { countRows, readBooks } from '../support/books.ts'
 import { testGateway } from '../support/gateway.ts'
 import { buildLocalConfig } from '../support/server.ts'
@@ -575,7 +576,7 @@ test('a replaced stage is replaced for calls, dry runs and explanations alike', 
       authorization: `Bearer ${management.key}`,
     }
     const init = { method: 'POST', headers, body: JSON.stringify(dry) }
-    const response = await createApp(gateway).handle(
+    const response = await getApp(gateway).handle(
       new Request('http://localhost/api/v1/chat/completions', init),
     )
     const { endpoints } = (await response.json()) as { endpoints: { provider: string }[] }

@@ -6,7 +6,7 @@ import { examineGateway } from '../../src/core/doctor.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
-import { createApp } from '../../src/server/app.ts'
+import { getApp } from '../support/app.ts'
 import { TestClock, testGateway } from '../support/gateway.ts'
 import {
   delta,
@@ -76,7 +76,7 @@ function ask(key: string, path = '/chat/completions', json?: object): Promise<Re
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const init = json ? { method: 'POST', body: JSON.stringify(json) } : {}
   return Promise.resolve(
-    createApp(gateway).handle(new Request(`http://localhost/api/v1${path}`, { ...init, headers })),
+    getApp(gateway).handle(new Request(`http://localhost/api/v1${path}`, { ...init, headers })),
   )
 }
 

@@ -16,9 +16,9 @@ import type { Answer } from '../../src/core/language/answer.ts'
 import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
 import type { Frame } from '../../src/core/protocols/protocol.ts'
 import { SseScanner } from '../../src/core/upstream/sse.ts'
-import { createApp } from '../../src/server/app.ts'
 import { createErrorResponse } from '../../src/server/errors.ts'
 import { createAnswer, failed, finish, receipt, start, text } from '../support/answer.ts'
+import { getApp } from '../support/app.ts'
 import { buildTextCall } from '../support/call.ts'
 import { freezeDeep } from '../support/freeze.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
@@ -264,7 +264,7 @@ export function testDialect(dialect: Dialect, sample: Sample): void {
   describe(`${name}: its route`, () => {
     const ask = async (asked: Json, headers: Record<string, string>) => {
       const init = { method: 'POST', headers, body: JSON.stringify(asked) }
-      return createApp(gateway).handle(new Request(`http://localhost/api/v1${dialect.path}`, init))
+      return getApp(gateway).handle(new Request(`http://localhost/api/v1${dialect.path}`, init))
     }
 
     test('refuses an unknown key in the dialect’s error format', async () => {

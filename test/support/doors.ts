@@ -1,5 +1,5 @@
 import type { Gateway } from '../../src/core/gateway.ts'
-import { createApp } from '../../src/server/app.ts'
+import { getApp } from './app.ts'
 
 /** A call in no dialect, as a test makes it at every door. */
 export interface DoorCall {
@@ -94,7 +94,7 @@ export async function askDoor(
 ): Promise<DoorAnswer> {
   const { model, stream, plugins, more } = call
   const body = { model, stream, ...BODIES[door](call), ...(plugins ? { plugins } : {}), ...more }
-  const response = await createApp(gateway).handle(
+  const response = await getApp(gateway).handle(
     new Request(`http://localhost${PATHS[door]}`, {
       method: 'POST',
       headers: {

@@ -6,8 +6,8 @@ import { createKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
 import type { ActivityEntry } from '../../../src/core/inference/activity/entries.ts'
 import { Activity } from '../../../src/core/inference/activity.ts'
-import { createApp } from '../../../src/server/app.ts'
 import { readUntil } from '../../support/activity.ts'
+import { getApp } from '../../support/app.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 
 /** Opens the feed of a gateway, without its timer: tests say when a second is over. */
@@ -21,7 +21,7 @@ const pick = <Type extends ActivityEntry['type']>(entries: ActivityEntry[], type
 async function call(gateway: Gateway, more: object = {}, input: object = {}): Promise<number> {
   const { key } = await createKey(gateway, getOperator(gateway), { name: 'laptop', ...input })
   const body = { model: 'sandbox/echo', messages: [{ role: 'user', content: 'Hello' }], ...more }
-  const response = await createApp(gateway).handle(
+  const response = await getApp(gateway).handle(
     new Request('http://localhost/api/v1/chat/completions', {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },

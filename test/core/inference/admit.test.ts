@@ -5,7 +5,7 @@ import { hashSecret } from '../../../src/core/identity/keys/secret.ts'
 import { createKey, deleteKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { getPolicy } from '../../../src/core/policy/effective.ts'
 import type { Filters } from '../../../src/core/policy/filters.ts'
-import { createApp } from '../../../src/server/app.ts'
+import { getApp } from '../../support/app.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 
 let gateway: Gateway
@@ -42,7 +42,7 @@ async function askAfter(happening: () => unknown): Promise<number> {
     headers,
     body,
   })
-  return (await createApp(gateway).handle(request)).status
+  return (await getApp(gateway).handle(request)).status
 }
 
 test.each<[how: string, status: number, happening: () => unknown]>([

@@ -9,7 +9,7 @@ import {
   updateGroupMapping,
 } from '../../../src/core/identity/scim/group-mappings.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
-import { createApp } from '../../../src/server/app.ts'
+import { getApp } from '../../support/app.ts'
 import { testGateway } from '../../support/gateway.ts'
 import {
   ENTERPRISE,
@@ -57,7 +57,7 @@ async function opens(key: string): Promise<number> {
   const request = new Request('http://gateway.test/api/v1/key', {
     headers: { authorization: `Bearer ${key}` },
   })
-  return (await createApp(gateway).handle(request)).status
+  return (await getApp(gateway).handle(request)).status
 }
 
 test('Okta: a user is assigned, grouped, promoted, removed, deactivated, reactivated', async () => {
