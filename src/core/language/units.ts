@@ -15,6 +15,8 @@ export interface UnitRow {
   otherwise?: string
   /** The highest price in USD. A higher one is a mistake: a price per thousand or per million. */
   maxPrice: number
+  /** The highest count that an answer can have, where it is less than that of tokens. */
+  maxCount?: number
   /** Whether it only accompanies tokens or another unit and is never the work by itself. */
   isSupplementary: boolean
   /** What one unit is. */
@@ -85,7 +87,13 @@ export const UNITS = {
     otherwise: 'per_second',
     description: 'second of video of more than 1,200 lines; same as per_second when absent',
   },
-  video: { ...OUTPUT, price: 'per_video', maxPrice: 100, description: 'video' },
+  video: {
+    ...OUTPUT,
+    price: 'per_video',
+    maxPrice: 100,
+    maxCount: 1_000_000,
+    description: 'video',
+  },
 } as const satisfies Record<string, UnitRow>
 
 export type Unit = keyof typeof UNITS
@@ -109,15 +117,19 @@ export const listUnits = (units: Partial<Record<Unit, unknown>>): Unit[] =>
 export function readUnits(amounts: Partial<Record<Unit, unknown>>): { units?: Units } {
   const units: Units = {}
   for (const unit of listUnits(amounts)) {
-    const amount = readAmount(amounts[unit], UNITS[unit].partsPerUnit)
+    const amount = readAmount(amounts[unit], UNITS[unit])
     if (amount !== undefined) units[unit] = amount
   }
   return toUnitsField(units)
 }
 
-function readAmount(amount: unknown, partsPerUnit: number): number | undefined {
-  if (partsPerUnit === 1 || typeof amount !== 'number' || amount < 0) return parseCount(amount)
-  return parseCount(Math.round(amount * partsPerUnit))
+function readAmount(
+  amount: unknown,
+  { partsPerUnit, maxCount = Number.POSITIVE_INFINITY }: UnitRow,
+): number | undefined {
+  const isMeasured = partsPerUnit > 1 && typeof amount === 'number' && amount >= 0
+  const count = parseCount(isMeasured ? Math.round(amount * partsPerUnit) : amount)
+  return count === undefined || count > maxCount ? undefined : count
 }
 
 /** Adds up the counts of both, as a field to spread into a usage. */

@@ -181,9 +181,10 @@ x-vertex-ai-llm-shared-request-type x_keyword_search x_semantic_search x_thread_
 x_user_search xai xai-responses-v1 xhigh xls xlsx xml zdr
 1024x1024 1024x1536 1536x1024 16:9 19.5:9 1:1 1:2 1:4 1:8 1K 1k 2.35:1 20:9 21:9 2:1 2:3 2K 2k 3:2
 3:4 4:1 4:3 4:5 4K 4k 512 5:2 5:4 8:1 9:16 9:19.5 9:20 9:21 TEXT aspectRatio aspect_ratio b64_json
-compressionQuality height imageSize image[] image_size input_references opaque outputOptions
+compressionQuality height image-to-image imageSize image[]
+image_prompt image_size input_references num_images opaque outputOptions
 output_compression output_format partial_images quality resolution sampleCount sampleImageSize
-size svg transparent width
+size strength svg transparent width
 `
     .trim()
     .split(/\s+/),
