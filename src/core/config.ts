@@ -18,6 +18,7 @@ import {
   substituteVariables,
   type VariableSources,
 } from './config/variables.ts'
+import { IssuerConfig } from './config/workloads.ts'
 import { invalid } from './errors.ts'
 import { describeIssue, findSchemaIssues, type SchemaIssue } from './kernel/schema.ts'
 import { closed, oneOf } from './kernel/schema-builders.ts'
@@ -616,6 +617,13 @@ export const Config = Type.Object(
           default: true,
           description: 'Whether apps may get keys: by consent of a member at /auth, or by a key',
         }),
+        issuers: Type.Record(Type.String({ format: 'slug', maxLength: 100 }), IssuerConfig, {
+          ...closed,
+          default: {},
+          description:
+            'Whose workloads get short-lived tokens (CI systems, Kubernetes), by the ' +
+            'federation_policy_id that they send',
+        }),
       },
       { ...closed, default: {} },
     ),
@@ -777,6 +785,12 @@ function findContradictions(config: Config): Contradiction[] {
       message:
         'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
     })
+  for (const [name, { limit, limit_reset }] of Object.entries(config.oauth.issuers)) {
+    if (limit_reset === undefined || limit !== undefined) continue
+    const names = ['oauth', 'issuers', name, 'limit_reset']
+    const message = `${names.join('.')}: expected a limit beside it`
+    found.push({ names, beside: ['oauth', 'issuers', name, 'limit'], message })
+  }
   return found
 }
 

@@ -345,6 +345,8 @@ export const RULES: Record<NonNullable<DescribedRoute['credential']>, Record<Liv
 export function getExpectedStatus(route: DescribedRoute, who: Live | null): number {
   // A code works once, so that the requests here have none.
   if (route.operation.id === 'exchangeAuthCodeForAPIKey') return 403
+  // No issuer is configured, so that there is no policy by which to get a token.
+  if (route.operation.id === 'createOauthToken') return 400
   if (!route.credential) return good(route)
   if (who === null) return 401
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)

@@ -47,7 +47,7 @@ export async function createKey(
 }
 
 /** Builds the fields of a new key that do not depend on its owner. */
-const buildKeyFields = (plaintext: string, input: NewKey, now: Date) => ({
+export const buildKeyFields = (plaintext: string, input: NewKey, now: Date) => ({
   hash: hashSecret(plaintext),
   secret_hash: null,
   previous_secret_hash: null,
