@@ -615,7 +615,8 @@ export const Config = Type.Object(
       {
         enabled: Type.Boolean({
           default: true,
-          description: 'Whether apps may get keys: by consent of a member at /auth, or by a key',
+          description:
+            'Whether apps and workloads may get keys and tokens: by consent, by a key, by an issuer',
         }),
         issuers: Type.Record(Type.String({ format: 'slug', maxLength: 100 }), IssuerConfig, {
           ...closed,

@@ -1,5 +1,9 @@
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose'
-import type { TestClock } from './gateway.ts'
+
+/** What tells an issuer the time. */
+interface WallClock {
+  now(): Date
+}
 
 /** An issuer of tokens on loopback: a CI system, or a provider of sign-in. */
 export class TestIssuer {
@@ -7,11 +11,11 @@ export class TestIssuer {
   readonly answers = new Map<string, () => Response | Promise<Response>>()
   /** The paths that were asked, in order. */
   readonly asked: string[] = []
-  readonly #clock: TestClock
+  readonly #clock: WallClock
   readonly #server: ReturnType<typeof Bun.serve>
   readonly #keys: { kid: string; secret: CryptoKey; shown: JWK }[] = []
 
-  private constructor(clock: TestClock) {
+  private constructor(clock: WallClock) {
     this.#clock = clock
     this.#server = Bun.serve({
       port: 0,
@@ -20,7 +24,7 @@ export class TestIssuer {
     })
   }
 
-  static async start(clock: TestClock): Promise<TestIssuer> {
+  static async start(clock: WallClock): Promise<TestIssuer> {
     const issuer = new TestIssuer(clock)
     await issuer.rotate('first')
     return issuer

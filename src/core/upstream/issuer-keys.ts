@@ -69,13 +69,13 @@ class KeysOfIssuer {
   #getAge = () => this.#world.clock.ticks() - (this.#known?.at ?? Number.NEGATIVE_INFINITY)
 
   #ask(): Promise<void> {
-    this.#asking ??= this.#fetch().finally(() => {
+    this.#asking ??= this.#renew().finally(() => {
       this.#asking = null
     })
     return this.#asking
   }
 
-  async #fetch(): Promise<void> {
+  async #renew(): Promise<void> {
     const at = this.#world.clock.ticks()
     this.#askedAt = at
     try {
