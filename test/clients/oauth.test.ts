@@ -71,7 +71,7 @@ test('OpenRouter’s client reads content, and says what was wrong with it', asy
 test('OpenRouter’s client exchanges the token of a workload, and says why it may not', async () => {
   await using issuer = await TestIssuer.start({ now: () => new Date() })
   const config = { oauth: { issuers: { ci: issuer.buildPolicy() } } }
-  await using server = await startLocalServer({ config })
+  await using server = await startLocalServer(config)
   const clientOf = (apiKey: string) =>
     new OpenRouter({ apiKey, serverURL: `${server.url}/api/v1`, retryConfig: { strategy: 'none' } })
   const exchange = (subjectToken: string) =>
