@@ -3,6 +3,7 @@ import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
+import { SignInConfig } from './config/sign-in.ts'
 import { OtlpConfig } from './config/telemetry.ts'
 import {
   FusionConfig,
@@ -618,6 +619,7 @@ export const Config = Type.Object(
           description:
             'Whether apps and workloads may get keys and tokens: by consent, by a key, by an issuer',
         }),
+        sign_in: Type.Optional(SignInConfig),
         issuers: Type.Record(Type.String({ format: 'slug', maxLength: 100 }), IssuerConfig, {
           ...closed,
           default: {},

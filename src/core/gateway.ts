@@ -325,7 +325,9 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     workloads: {
       tokens: new AccessTokens(secrets.derive),
       used: new UsedTokens(clock.now()),
-      issuerKeys: { getKeys: (issuer, kid) => issuerKeys().getKeys(issuer, kid) },
+      get issuerKeys() {
+        return issuerKeys()
+      },
       making: new Map(),
     },
     events,

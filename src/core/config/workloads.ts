@@ -13,10 +13,33 @@ const buildUrl = (description: string) =>
     description,
   })
 
+/** The name of an issuer, which leads to its keys. */
+export const IssuerUrl = buildUrl('The URL of the issuer, exactly as its tokens have it in iss')
+
+/** What tokens must say. */
+export const ClaimRules = Type.Record(
+  Claim,
+  Type.Array(
+    Type.String({
+      pattern: '^([^*]+\\*?)$',
+      maxLength: 1_024,
+      title: 'a value, or the beginning of one with * behind it',
+    }),
+    { minItems: 1, maxItems: 100 },
+  ),
+  {
+    minProperties: 1,
+    maxProperties: 20,
+    description:
+      'What its tokens must say: each claim has one of these values; `main*` is every value that ' +
+      'begins so',
+  },
+)
+
 /** Whose workloads get short-lived tokens, for what, and what those may do. */
 export const IssuerConfig = Type.Object(
   {
-    issuer: buildUrl('The URL of the issuer, exactly as its tokens have it in iss'),
+    issuer: IssuerUrl,
     jwks_url: Type.Optional(
       buildUrl('Where its keys are, if its discovery document cannot be asked'),
     ),
@@ -25,24 +48,7 @@ export const IssuerConfig = Type.Object(
       maxItems: 20,
       description: 'What a token must be for: one of these stands in its aud',
     }),
-    claims: Type.Record(
-      Claim,
-      Type.Array(
-        Type.String({
-          pattern: '^([^*]+\\*?)$',
-          maxLength: 1_024,
-          title: 'a value, or the beginning of one with * behind it',
-        }),
-        { minItems: 1, maxItems: 100 },
-      ),
-      {
-        minProperties: 1,
-        maxProperties: 20,
-        description:
-          'What its tokens must say: each claim has one of these values; `main*` is every value that ' +
-          'begins so',
-      },
-    ),
+    claims: ClaimRules,
     subject: Type.Optional(
       Type.String({
         minLength: 1,

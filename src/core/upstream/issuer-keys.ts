@@ -1,7 +1,8 @@
 import type { JSONWebKeySet } from 'jose'
-import type { IssuerConfig } from '../config/workloads.ts'
+import type { SignInConfig } from '../config/sign-in.ts'
+import { denied } from '../errors.ts'
 import { postponeExchange } from '../identity/workloads/refusal.ts'
-import type { IssuerKeys } from '../identity/workloads/subject-token.ts'
+import type { IssuerKeys, IssuerName } from '../identity/workloads/subject-token.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import { isObject, type Json, parseObject } from '../kernel/json.ts'
 import { Deadline } from './answer.ts'
@@ -26,33 +27,41 @@ const MOST_KEYS = 100
  */
 export function openIssuerKeys(world: UpstreamWorld): IssuerKeys {
   const issuers = new Map<string, KeysOfIssuer>()
-  const isConfigured = (name: string) =>
-    Object.values(world.config.oauth.issuers).some(rule => nameIssuer(rule) === name)
+  const isConfigured = (name: string) => {
+    const { issuers: rules, sign_in } = world.config.oauth
+    return [...Object.values(rules), ...(sign_in ? [sign_in] : [])].some(
+      rule => nameIssuer(rule) === name,
+    )
+  }
+  const find = (rule: IssuerName): KeysOfIssuer => {
+    const name = nameIssuer(rule)
+    const known = issuers.get(name)
+    if (known) return known
+    for (const other of issuers.keys()) if (!isConfigured(other)) issuers.delete(other)
+    const keys = new KeysOfIssuer(world, rule)
+    issuers.set(name, keys)
+    return keys
+  }
   return {
-    getKeys(rule, kid) {
-      const name = nameIssuer(rule)
-      const known = issuers.get(name)
-      if (known) return known.getKeys(kid)
-      for (const other of issuers.keys()) if (!isConfigured(other)) issuers.delete(other)
-      const keys = new KeysOfIssuer(world, rule)
-      issuers.set(name, keys)
-      return keys.getKeys(kid)
-    },
+    getKeys: (rule, kid) => find(rule).getKeys(kid),
+    getEndpoints: async rule => readEndpoints(rule, await find(rule).getDocument()),
+    exchangeCode: async (provider, form) =>
+      exchangeCode(world, provider, await find(provider).getDocument(), form),
   }
 }
 
 // Policies with one issuer share its keys, and other changes of the config leave them.
-const nameIssuer = ({ issuer, jwks_url }: IssuerConfig): string =>
+const nameIssuer = ({ issuer, jwks_url }: IssuerName): string =>
   JSON.stringify([issuer, jwks_url ?? null])
 
 class KeysOfIssuer {
   readonly #world: UpstreamWorld
-  readonly #issuer: IssuerConfig
-  #known: { keys: JSONWebKeySet; at: number } | null = null
+  readonly #issuer: IssuerName
+  #known: (Discovered & { at: number }) | null = null
   #askedAt = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | null = null
 
-  constructor(world: UpstreamWorld, issuer: IssuerConfig) {
+  constructor(world: UpstreamWorld, issuer: IssuerName) {
     this.#world = world
     this.#issuer = issuer
   }
@@ -64,6 +73,12 @@ class KeysOfIssuer {
     if (this.#asking || this.#world.clock.ticks() - this.#askedAt >= PAUSE) await this.#ask()
     if (this.#known && this.#getAge() < STALE) return this.#known.keys
     throw postponeExchange('The issuer’s keys are not to be had', PAUSE / 1000)
+  }
+
+  /** Returns the discovery document. Throws 503 where there is none. */
+  async getDocument(): Promise<Json> {
+    await this.getKeys(undefined)
+    return this.#known?.document ?? {}
   }
 
   #getAge = () => this.#world.clock.ticks() - (this.#known?.at ?? Number.NEGATIVE_INFINITY)
@@ -79,7 +94,7 @@ class KeysOfIssuer {
     const at = this.#world.clock.ticks()
     this.#askedAt = at
     try {
-      this.#known = { keys: await fetchKeys(this.#world, this.#issuer), at }
+      this.#known = { ...(await discover(this.#world, this.#issuer)), at }
     } catch {
       // What was known stays; without it the caller is told.
     }
@@ -89,14 +104,27 @@ class KeysOfIssuer {
 const hasKey = ({ keys }: JSONWebKeySet, kid: string | undefined): boolean =>
   kid === undefined || keys.some(key => key.kid === kid)
 
-async function fetchKeys(
+/** What an issuer says of itself. */
+interface Discovered {
+  keys: JSONWebKeySet
+  document: Json
+}
+
+async function discover(
   world: UpstreamWorld,
-  { issuer, jwks_url }: IssuerConfig,
-): Promise<JSONWebKeySet> {
-  const { keys } =
-    jwks_url === undefined
-      ? await fetchObject(world, await findKeysUrl(world, issuer))
-      : await fetchObject(world, { url: jwks_url })
+  { issuer, jwks_url }: IssuerName,
+): Promise<Discovered> {
+  if (jwks_url !== undefined)
+    return { keys: await fetchKeys(world, { url: jwks_url }), document: {} }
+  const base = issuer.replace(/\/$/, '')
+  const document = await fetchObject(world, { url: `${base}/.well-known/openid-configuration` })
+  if (document.issuer !== issuer) throw new Error('A discovery document of another issuer')
+  const place = await checkPlace(world, issuer, document.jwks_uri)
+  return { keys: await fetchKeys(world, place), document }
+}
+
+async function fetchKeys(world: UpstreamWorld, place: Place): Promise<JSONWebKeySet> {
+  const { keys } = await fetchObject(world, place)
   if (!Array.isArray(keys) || keys.length > MOST_KEYS) throw new Error('An answer without keys')
   return { keys: keys.filter(isObject) as unknown as JSONWebKeySet['keys'] }
 }
@@ -108,30 +136,77 @@ interface Place {
 }
 
 /**
- * Finds where an issuer's keys are. The operator has named the issuer's host; any other one is held
- * to what holds for URLs of strangers.
+ * Checks an address that an issuer names. The operator has named the issuer's host; any other one is
+ * held to what holds for URLs of strangers.
  */
-async function findKeysUrl(world: UpstreamWorld, issuer: string): Promise<Place> {
-  const base = issuer.replace(/\/$/, '')
-  const document = await fetchObject(world, { url: `${base}/.well-known/openid-configuration` })
-  if (document.issuer !== issuer) throw new Error('A discovery document of another issuer')
-  const named = typeof document.jwks_uri === 'string' ? URL.parse(document.jwks_uri) : null
-  if (!named) throw new Error('A discovery document without jwks_uri')
-  if (named.origin === new URL(issuer).origin) return { url: named.href }
-  if (named.protocol !== 'https:') throw new Error('Keys that are not fetched over TLS')
-  return checkUntrustedUrl(world, named.href)
+async function checkPlace(world: UpstreamWorld, issuer: string, named: unknown): Promise<Place> {
+  const url = parseNamed(issuer, named)
+  return url.origin === new URL(issuer).origin
+    ? { url: url.href }
+    : checkUntrustedUrl(world, url.href)
+}
+
+function parseNamed(issuer: string, named: unknown): URL {
+  const url = typeof named === 'string' ? URL.parse(named) : null
+  if (!url) throw new Error('A discovery document without an address')
+  if (url.origin !== new URL(issuer).origin && url.protocol !== 'https:')
+    throw new Error('An address without TLS')
+  return url
+}
+
+function readEndpoints({ issuer }: IssuerName, document: Json) {
+  try {
+    return { authorization_endpoint: parseNamed(issuer, document.authorization_endpoint).href }
+  } catch (cause) {
+    throw postponeExchange('The provider does not say where it signs in', PAUSE / 1000, cause)
+  }
+}
+
+/** Exchanges a code for an ID token (OpenID Connect Core 1.0, 3.1.3). */
+async function exchangeCode(
+  world: UpstreamWorld,
+  { issuer, client_id, client_secret }: SignInConfig,
+  document: Json,
+  form: Record<string, string>,
+): Promise<string> {
+  // RFC 6749, 2.3.1: both are encoded before they are joined.
+  const [id, secret] = [client_id, client_secret].map(encodeURIComponent)
+  const answer = await checkPlace(world, issuer, document.token_endpoint)
+    .then(place =>
+      fetchObject(world, place, {
+        authorization: `Basic ${btoa(`${id}:${secret}`)}`,
+        body: new URLSearchParams({ grant_type: 'authorization_code', ...form }).toString(),
+      }),
+    )
+    .catch(() => ({ id_token: undefined }))
+  if (typeof answer.id_token !== 'string' || answer.id_token.length > LARGEST_ANSWER)
+    throw denied('The provider did not take the sign-in: begin again')
+  return answer.id_token
 }
 
 /** Fetches a JSON object. Throws for any status but 200: a redirect is not followed. */
-async function fetchObject(world: UpstreamWorld, { url, address }: Place): Promise<Json> {
+async function fetchObject(
+  world: UpstreamWorld,
+  { url, address }: Place,
+  form?: { authorization: string; body: string },
+): Promise<Json> {
   const deadline = new Deadline(new Cancellation(), LIMITS)
   try {
     const incoming = await world.egress.send(
       {
-        method: 'GET',
+        method: form ? 'POST' : 'GET',
         url,
-        headers: { accept: 'application/json', 'user-agent': 'gateway' },
-        body: '',
+        headers: {
+          accept: 'application/json',
+          'user-agent': 'gateway',
+          ...(form
+            ? {
+                authorization: form.authorization,
+                'content-type': 'application/x-www-form-urlencoded',
+              }
+            : {}),
+        },
+        body: form?.body ?? '',
         ...(address === undefined ? {} : { address }),
       },
       deadline.attempt,

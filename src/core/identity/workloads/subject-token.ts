@@ -1,4 +1,5 @@
 import type { JSONWebKeySet, JWTPayload } from 'jose'
+import type { SignInConfig } from '../../config/sign-in.ts'
 import type { IssuerConfig } from '../../config/workloads.ts'
 import { GatewayError } from '../../errors.ts'
 import { refuseExchange } from './refusal.ts'
@@ -14,19 +15,27 @@ export interface Subject {
   jti: string | null
 }
 
-/** Returns the keys of an issuer, and asks it again for an unknown key. */
+/** Which issuer is asked, and where its keys are if it does not say so. */
+export type IssuerName = Pick<IssuerConfig, 'issuer' | 'jwks_url'>
+
+/** Asks issuers, and remembers what they say. Throws 503 for what cannot be had. */
 export interface IssuerKeys {
-  getKeys(issuer: IssuerConfig, kid: string | undefined): Promise<JSONWebKeySet>
+  /** Returns the keys of an issuer, and asks it again for an unknown one. */
+  getKeys(issuer: IssuerName, kid: string | undefined): Promise<JSONWebKeySet>
+  /** Returns where a provider of sign-in is. */
+  getEndpoints(provider: IssuerName): Promise<{ authorization_endpoint: string }>
+  /** Exchanges a code for an ID token. Throws 403 for a code that the provider does not take. */
+  exchangeCode(provider: SignInConfig, form: Record<string, string>): Promise<string>
 }
 
 // Only signatures whose key has two halves: with HS256 the public one would sign, too.
-const ALGORITHMS = [
+export const ALGORITHMS = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ]
 
 /** In seconds: what the clocks of an issuer and of this host may differ by. */
-const TOLERANCE = 60
+export const TOLERANCE = 60
 /** In seconds: the longest life of a token that is exchanged. */
 const LONGEST_LIFE = 86_400
 const LONGEST_SUBJECT = 500
@@ -82,9 +91,9 @@ function readSubject(rule: IssuerConfig, payload: JWTPayload, now: number): Subj
   if (iat > now + TOLERANCE) throw refuseExchange('invalid_grant', 'subject_token: not yet valid')
   if (exp - iat > LONGEST_LIFE)
     throw refuseExchange('invalid_grant', 'subject_token: it lives longer than a day')
-  for (const [claim, values] of Object.entries(rule.claims))
-    if (!matchesAny(payload[claim], values))
-      throw refuseExchange('invalid_grant', `subject_token: not what the policy expects (${claim})`)
+  const broken = findBrokenRule(payload, rule.claims)
+  if (broken !== undefined)
+    throw refuseExchange('invalid_grant', `subject_token: not what the policy expects (${broken})`)
   const { subject = 'sub' } = rule
   return {
     name: readName(payload[subject], subject),
@@ -93,6 +102,13 @@ function readSubject(rule: IssuerConfig, payload: JWTPayload, now: number): Subj
     jti: typeof jti === 'string' && jti.length > 0 ? jti : null,
   }
 }
+
+/** Finds a claim that is not as its rule expects it; undefined if all are. */
+export const findBrokenRule = (
+  payload: JWTPayload,
+  claims: IssuerConfig['claims'],
+): string | undefined =>
+  Object.entries(claims).find(([claim, values]) => !matchesAny(payload[claim], values))?.[0]
 
 /** Whether a claim, or one of its values, is one of those that a rule has. */
 function matchesAny(claim: unknown, values: string[]): boolean {
