@@ -5,12 +5,19 @@ interface WallClock {
   now(): Date
 }
 
+/** What a code stands for. */
+interface Granted {
+  asked: Record<string, string>
+  claims: Record<string, unknown>
+}
+
 /** An issuer of tokens on loopback: a CI system, or a provider of sign-in. */
 export class TestIssuer {
   /** What it answers, by path, instead of its own answers. */
   readonly answers = new Map<string, () => Response | Promise<Response>>()
   /** The paths that were asked, in order. */
   readonly asked: string[] = []
+  readonly #codes = new Map<string, Granted | undefined>()
   readonly #clock: WallClock
   readonly #server: ReturnType<typeof Bun.serve>
   readonly #keys: { kid: string; secret: CryptoKey; shown: JWK }[] = []
@@ -20,7 +27,7 @@ export class TestIssuer {
     this.#server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
-      fetch: request => this.#answer(new URL(request.url).pathname),
+      fetch: request => this.#answer(new URL(request.url).pathname, request),
     })
   }
 
@@ -67,17 +74,50 @@ export class TestIssuer {
     await this.#server.stop(true)
   }
 
-  #answer(path: string): Response | Promise<Response> {
+  /** Lets a user sign in: returns the code that it answers with, for what was asked. */
+  authorize(location: string, claims: Record<string, unknown> = {}): string {
+    const asked = Object.fromEntries(new URL(location).searchParams)
+    const code = `code-${this.#codes.size}`
+    this.#codes.set(code, { asked, claims })
+    return code
+  }
+
+  /** Exchanges a code, once, as RFC 6749 and RFC 7636 say. */
+  async #exchange(request: Request): Promise<Response> {
+    const form = Object.fromEntries(new URLSearchParams(await request.text()))
+    const granted = this.#codes.get(form.code ?? '')
+    this.#codes.set(form.code ?? '', undefined)
+    const challenge = Bun.CryptoHasher.hash('sha256', form.code_verifier ?? '', 'base64url')
+    const isRight =
+      request.headers.get('authorization') === `Basic ${btoa(`gateway%20app:${SECRET}`)}` &&
+      form.grant_type === 'authorization_code' &&
+      challenge === granted?.asked.code_challenge &&
+      form.redirect_uri === granted.asked.redirect_uri
+    if (!granted || !isRight) return Response.json({ error: 'invalid_grant' }, { status: 400 })
+    const { client_id, nonce } = granted.asked
+    const usual = { email: 'ada@acme.example', email_verified: true }
+    const id_token = await this.sign({ aud: client_id, nonce, ...usual, ...granted.claims })
+    return Response.json({ id_token, access_token: 'none', token_type: 'Bearer' })
+  }
+
+  #answer(path: string, request: Request): Response | Promise<Response> {
     this.asked.push(path)
     const own = this.answers.get(path)
     if (own) return own()
     if (path === CONFIGURATION)
-      return Response.json({ issuer: this.url, jwks_uri: `${this.url}${JWKS}` })
+      return Response.json({
+        issuer: this.url,
+        jwks_uri: `${this.url}${JWKS}`,
+        authorization_endpoint: `${this.url}/authorize?tenant=1`,
+        token_endpoint: `${this.url}/token`,
+      })
+    if (path === '/token') return this.#exchange(request)
     if (path === JWKS) return Response.json({ keys: this.#keys.map(({ shown }) => shown) })
     return new Response('', { status: 404 })
   }
 }
 
+export const SECRET = 'shared-with-the-gateway'
 export const AUDIENCE = 'https://gateway.example'
 export const CONFIGURATION = '/.well-known/openid-configuration'
 export const JWKS = '/jwks'

@@ -162,9 +162,13 @@ const SignInQuery = Type.Object({
   error: Type.Optional(Type.String({ maxLength: 200 })),
 })
 
+function readSearch(request: Request): string {
+  const query = readSearchParams(request).toString()
+  return query === '' ? '' : `?${query}`
+}
+
 async function startSignIn(gateway: Gateway, request: Request): Promise<Response> {
-  const { search } = new URL(request.url)
-  const { location, cookie } = await beginSignIn(gateway, search)
+  const { location, cookie } = await beginSignIn(gateway, readSearch(request))
   return leadTo(location, [renderCookie(gateway, JOURNEY, cookie, JOURNEY_SECONDS)])
 }
 
@@ -212,7 +216,7 @@ async function showConsent(gateway: Gateway, request: Request): Promise<Response
     refuseUnknown(names)
     checkConsentQuery(gateway, readQuery(request, ConsentQuery))
   }
-  if (!member) return renderSignedOut(canStart(gateway) ? new URL(request.url).search : null)
+  if (!member) return renderSignedOut(canStart(gateway) ? readSearch(request) : null)
   if (names.length === 0) return renderSignedIn(member)
   const query = readQuery(request, ConsentQuery)
   const workspaces = await listOwnWorkspaces(gateway, member)
