@@ -897,6 +897,18 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'oauth.sign_in',
+    { oauth: { sign_in: { issuer: CI.issuer, client_id: 'gateway', client_secret: 'secret' } } },
+    {
+      seen: async ({ gateway }) => {
+        const answer = await createApp(gateway).handle(new Request('http://localhost/auth'))
+        return (await answer.text()).includes('/auth/start')
+      },
+      was: false,
+      is: true,
+    },
+  ),
+  row(
     'oauth.issuers',
     { oauth: { issuers: { ci: CI } } },
     {
