@@ -144,6 +144,27 @@ describe('an exchange', () => {
     expect(house.gateway.memory.keys.has(key?.hash ?? '')).toBe(true)
   })
 
+  test('gives a token that pays for no call beyond the limit of its subject', async () => {
+    await using house = await openHouse()
+    const usd_per_million_tokens = { prompt: 1, completion: 1 }
+    const paid = {
+      providers: {
+        acme: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9', api_key: 'k' },
+      },
+      models: [
+        {
+          id: 'acme/small',
+          endpoints: [{ provider: 'acme', model: 'small', usd_per_million_tokens }],
+        },
+      ],
+    }
+    await house.configure({ ...paid, ...house.buildConfig({ limit: 0.000001 }) })
+    expect(await house.call(await house.get(), 'acme/small')).toBe(402)
+    // Nothing listens there: without the limit the call goes out.
+    await house.configure({ ...paid, ...house.buildConfig({}) })
+    expect(await house.call(await house.get(), 'acme/small')).toBe(502)
+  })
+
   test('makes one key for simultaneous exchanges of a new subject', async () => {
     await using house = await openHouse()
     const token = await house.issuer.sign()
