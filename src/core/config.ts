@@ -3,6 +3,7 @@ import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { createConfigError, type FoundIssue } from './config/issues.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
+import { SignInConfig } from './config/sign-in.ts'
 import { BucketConfig } from './config/storage.ts'
 import { OtlpConfig } from './config/telemetry.ts'
 import {
@@ -21,6 +22,7 @@ import {
   substituteVariables,
   type VariableSources,
 } from './config/variables.ts'
+import { IssuerConfig } from './config/workloads.ts'
 import { invalid } from './errors.ts'
 import { describeIssue, findSchemaIssues, type SchemaIssue } from './kernel/schema.ts'
 import { closed, oneOf } from './kernel/schema-builders.ts'
@@ -662,7 +664,16 @@ export const Config = Type.Object(
       {
         enabled: Type.Boolean({
           default: true,
-          description: 'Whether apps may get keys: by consent of a member at /auth, or by a key',
+          description:
+            'Whether apps and workloads may get keys and tokens: by consent, by a key, by an issuer',
+        }),
+        sign_in: Type.Optional(SignInConfig),
+        issuers: Type.Record(Type.String({ format: 'slug', maxLength: 100 }), IssuerConfig, {
+          ...closed,
+          default: {},
+          description:
+            'Whose workloads get short-lived tokens (CI systems, Kubernetes), by the ' +
+            'federation_policy_id that they send',
         }),
       },
       { ...closed, default: {} },
@@ -832,6 +843,12 @@ function findContradictions(config: Config): Contradiction[] {
       message:
         'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
     })
+  for (const [name, { limit, limit_reset }] of Object.entries(config.oauth.issuers)) {
+    if (limit_reset === undefined || limit !== undefined) continue
+    const names = ['oauth', 'issuers', name, 'limit_reset']
+    const message = `${names.join('.')}: expected a limit beside it`
+    found.push({ names, beside: ['oauth', 'issuers', name, 'limit'], message })
+  }
   return found
 }
 

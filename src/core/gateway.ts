@@ -1,3 +1,4 @@
+import { hkdfSync } from 'node:crypto'
 import { join } from 'node:path'
 import { DecryptedKeys } from './catalog/byok/decrypted-keys.ts'
 import { readByokKeys } from './catalog/byok.ts'
@@ -18,6 +19,9 @@ import type { BlobStore } from './files/blobs.ts'
 import { type Healer, openHealer } from './healing.ts'
 import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
+import type { Workloads } from './identity/workloads/parts.ts'
+import { AccessTokens } from './identity/workloads/tokens.ts'
+import { UsedTokens } from './identity/workloads/used-tokens.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { buildDefaultWorkspace } from './identity/workspaces.ts'
 import { Activity } from './inference/activity.ts'
@@ -79,6 +83,7 @@ import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
 import { type BucketWorld, openBucket } from './upstream/bucket.ts'
 import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
+import { openIssuerKeys } from './upstream/issuer-keys.ts'
 import type { Egress, UpstreamWorld } from './upstream/world.ts'
 
 /**
@@ -128,6 +133,8 @@ export interface Gateway {
   deliveries: Deliveries
   egress: Egress
   secrets: Secrets
+  /** Short-lived tokens of workloads. */
+  workloads: Workloads
   /** Publishes what happens. */
   events: Events
   /** Tells listeners what happens, as it happens. */
@@ -193,6 +200,8 @@ export interface Secrets {
   contentSeal: () => Seal
   /** Returns the seal of what destinations are configured with and told. */
   destinationSeal: () => Seal
+  /** Derives bytes that depend on the secret and on nothing else but their purpose. */
+  derive: (purpose: string, size: number) => Uint8Array
   /** Computes a value that stands for a secret where the secret must not appear. */
   fingerprint: Fingerprint
   /** Seals records of money and of rules. */
@@ -332,6 +341,14 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       accessTokens: openAccessTokens(send, clock),
     },
     secrets,
+    workloads: {
+      tokens: new AccessTokens(secrets.derive),
+      used: new UsedTokens(clock.now()),
+      get issuerKeys() {
+        return issuerKeys()
+      },
+      making: new Map(),
+    },
     events,
     get activity() {
       activity ??= new Activity(gateway)
@@ -368,6 +385,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   }
   const videos = memoize(() => createVideoJobs(gateway, overrides.pollPace))
   const deliveries = memoize(() => createDeliveries(gateway, overrides.deliveryPace))
+  const issuerKeys = memoize(() => openIssuerKeys(gateway))
   endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()
   await destinations.reload()
@@ -479,6 +497,8 @@ function openSecrets(
   const mac = memoize(() => createMac(secret))
   return {
     ...openRecordSecrets(secret),
+    derive: (purpose, size) =>
+      new Uint8Array(hkdfSync('sha256', secret(), new Uint8Array(0), purpose, size)),
     mac: text => mac()(text),
     previous: () => {
       const previous = findPreviousSecret(data, previousSecret)

@@ -27,6 +27,7 @@ import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createKeyRoutes } from './routes/keys.ts'
 import { createMemberRoutes } from './routes/members.ts'
 import { createModelRoutes } from './routes/models.ts'
+import { createJwksRoutes, createTokenRoutes } from './routes/oauth.ts'
 import { createPresetRoutes } from './routes/presets.ts'
 import { createProviderRoutes } from './routes/providers.ts'
 import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
@@ -83,6 +84,8 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createGuardrailRoutes(gateway))
         .use(createAuthCodeRoutes(gateway))
         .use(createAuthKeyRoutes(gateway))
+        .use(createTokenRoutes(gateway))
+        .use(createJwksRoutes(gateway))
         .use(createGenerationRoutes(gateway))
         .use(createAnalyticsRoutes(gateway))
         .use(createDatasetRoutes(gateway))

@@ -65,14 +65,20 @@ const renderPolicy = (leadsTo: string | undefined) =>
     "frame-ancestors 'none'",
   ].join('; ')
 
-/** Renders the page for someone who is not signed in. */
-export const renderSignedOut = (): Response =>
+/**
+ * Renders the page for someone who is not signed in. `search` is the query to come back to; null
+ * where no other service signs members in.
+ */
+export const renderSignedOut = (search: string | null): Response =>
   renderPage({
     title: 'Sign in first',
-    body: `<p>The operator of this gateway signs members in with a link:</p>
+    body: `${search === null ? '' : renderStart(search)}<p>The operator of this gateway signs members in with a link:</p>
 <pre>gateway members link you@example.com</pre>
 <p>Open the link in this browser, then load this page again.</p>`,
   })
+
+const renderStart = (search: string): string =>
+  `<p><a href="${Bun.escapeHTML(`/auth/start${search}`)}">Sign in</a> with your organization’s account.</p>\n`
 
 /** Renders the question whether a link is to sign its member in. */
 export const renderLink = (token: string, { email }: Member): Response =>
@@ -90,7 +96,8 @@ export const renderSignedIn = ({ email }: Member, headers: Record<string, string
   renderPage({
     title: 'You are signed in',
     body: `<p>You are <strong>${Bun.escapeHTML(email)}</strong>. Go back to the app that sent you
-here, or load its page again.</p>`,
+here, or load its page again.</p>
+<form method="post" action="/auth/sign-out"><button>Sign out</button></form>`,
     headers,
   })
 

@@ -2,6 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { OpenRouter } from '@openrouter/sdk'
 import { waitUntil } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
+import { TestIssuer } from '../support/issuer.ts'
+import { startLocalServer } from '../support/server.ts'
 import { COUNTED, openStage, type Stage } from '../support/stage.ts'
 import { hasWirecheck } from '../support/wirecheck.ts'
 
@@ -64,6 +66,31 @@ test('OpenRouter’s client reads content, and says what was wrong with it', asy
     })
     return feedback.data.success
   })
+})
+
+test('OpenRouter’s client exchanges the token of a workload, and says why it may not', async () => {
+  await using issuer = await TestIssuer.start({ now: () => new Date() })
+  const config = { oauth: { issuers: { ci: issuer.buildPolicy() } } }
+  await using server = await startLocalServer(config)
+  const clientOf = (apiKey: string) =>
+    new OpenRouter({ apiKey, serverURL: `${server.url}/api/v1`, retryConfig: { strategy: 'none' } })
+  const exchange = (subjectToken: string) =>
+    clientOf('none').oAuth.createOauthToken({
+      tokenExchangeRequest: {
+        grantType: 'urn:ietf:params:oauth:grant-type:token-exchange',
+        subjectTokenType: 'urn:ietf:params:oauth:token-type:jwt',
+        federationPolicyId: 'ci',
+        subjectToken,
+      },
+    })
+  const { accessToken, expiresIn } = await exchange(await issuer.sign())
+  expect([expiresIn > 500, expiresIn <= 600]).toEqual([true, true])
+  const { data } = await clientOf(accessToken).apiKeys.getCurrentKeyMetadata()
+  expect(data.isManagementKey).toBe(false)
+  const { keys } = await clientOf('none').oAuth.listOauthJwks()
+  expect(keys).toHaveLength(3)
+  const refused = exchange('no.signed.token')
+  await expect(refused).rejects.toMatchObject({ statusCode: 400, error: 'invalid_grant' })
 })
 
 test.if(hasWirecheck)('every answer has the public form', async () => {

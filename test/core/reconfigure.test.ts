@@ -153,6 +153,26 @@ async function readTwice({ gateway }: House): Promise<number> {
   }
 }
 
+const CI = {
+  issuer: 'https://ci.example',
+  audiences: ['https://gateway.example'],
+  claims: { repository: ['acme/app'] },
+}
+
+const refuseWorkload = async (gateway: Gateway): Promise<unknown> => {
+  const form = new URLSearchParams({
+    grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+    subject_token: 'none',
+    subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+    federation_policy_id: 'ci',
+  })
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+  const init = { method: 'POST', headers, body: form.toString() }
+  const url = 'http://localhost/api/v1/oauth/token'
+  const answer = await createApp(gateway).handle(new Request(url, init))
+  return (await answer.json()).error_description
+}
+
 interface House {
   gateway: Gateway
   sandbox: FakeSandbox
@@ -955,6 +975,27 @@ const ROWS: Row[] = [
         statusOf(createApp(gateway).handle(new Request('http://localhost/auth?key_label=x'))),
       was: 400,
       is: 403,
+    },
+  ),
+  row(
+    'oauth.sign_in',
+    { oauth: { sign_in: { issuer: CI.issuer, client_id: 'gateway', client_secret: 'secret' } } },
+    {
+      seen: async ({ gateway }) => {
+        const answer = await createApp(gateway).handle(new Request('http://localhost/auth'))
+        return (await answer.text()).includes('/auth/start')
+      },
+      was: false,
+      is: true,
+    },
+  ),
+  row(
+    'oauth.issuers',
+    { oauth: { issuers: { ci: CI } } },
+    {
+      seen: ({ gateway }) => refuseWorkload(gateway),
+      was: 'federation_policy_id: no such policy',
+      is: 'subject_token: it is not a signed JWT',
     },
   ),
   row(

@@ -262,7 +262,7 @@ async function createDeadCredentials(
 /** The guard of each path: the first row that matches. Every path must match a row. */
 export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/(favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/, undefined],
-  [/^\/api\/v1\/auth\/keys$/, undefined],
+  [/^\/api\/v1\/(auth\/keys|oauth\/(token|jwks))$/, undefined],
   [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],
   [
@@ -348,6 +348,8 @@ export const RULES: Record<NonNullable<DescribedRoute['credential']>, Record<Liv
 export function getExpectedStatus(route: DescribedRoute, who: Live | null): number {
   // A code works once, so that the requests here have none.
   if (route.operation.id === 'exchangeAuthCodeForAPIKey') return 403
+  // No issuer is configured, so that there is no policy by which to get a token.
+  if (route.operation.id === 'createOauthToken') return 400
   if (!route.credential) return good(route)
   if (who === null) return 401
   if (route.operation.id === 'createBatch') {

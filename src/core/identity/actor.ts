@@ -2,6 +2,7 @@ import { unauthenticated } from '../errors.ts'
 import { hashSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
 import { isUsable } from './keys.ts'
+import { findTokenKey, verifyToken } from './workloads/grants.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
@@ -13,6 +14,8 @@ export interface Actor {
   user_id: string
   workspace_id: string
   key_hash: string | null
+  /** Came with a short-lived token that stands for the key. */
+  isToken?: true
 }
 
 const BEARER = /^bearer +(\S+) *$/i
@@ -37,8 +40,11 @@ export function authenticate(world: IdentityWorld, authorization: string | null)
 export function recognize(world: IdentityWorld, authorization: string | null): Actor | null {
   if (authorization === null || authorization === '') return null
   const now = world.clock.now()
-  const key = world.memory.keys.findBySecret(hashSecret(parseBearerToken(authorization)), now)
-  return key && isUsable(key, now) ? buildKeyActor(world, key) : null
+  const hash = hashSecret(parseBearerToken(authorization))
+  const key = world.memory.keys.findBySecret(hash, now)
+  if (key) return isUsable(key, now) ? buildKeyActor(world, key) : null
+  const tokenKey = findTokenKey(world, hash, now)
+  return tokenKey && { ...buildKeyActor(world, tokenKey), isToken: true }
 }
 
 /** Builds the actor that uses this key. */
@@ -50,14 +56,16 @@ export const buildKeyActor = ({ memory: { owner } }: IdentityWorld, key: Key): A
 })
 
 /**
- * Authenticates like `authenticate`, but also finds a key that another process has just created.
- * An unknown key makes it ask the store whether it has changed. Throws as `authenticate` does.
+ * Authenticates like `authenticate`, but also verifies a token that is not known yet, and finds a
+ * key that another process has just created. An unknown key makes it ask the store whether it has changed. Throws as `authenticate` does.
  */
 export async function identify(world: IdentityWorld, authorization: string | null): Promise<Actor> {
   try {
     return authenticate(world, authorization)
   } catch (unknown) {
-    if (authorization === null || !(await world.catchUp())) throw unknown
+    if (authorization === null) throw unknown
+    const isToken = await verifyToken(world, parseBearerToken(authorization))
+    if (!isToken && !(await world.catchUp())) throw unknown
     return authenticate(world, authorization)
   }
 }

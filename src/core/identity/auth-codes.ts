@@ -43,6 +43,7 @@ type CodeFields = Omit<AuthCode, 'hash' | 'created_at'>
  */
 export async function createAuthCode(world: AuthCodeWorld, actor: Actor, input: NewAuthCode) {
   requireEnabled(world)
+  refuseToken(actor)
   if (actor.kind !== 'inference') throw denied('Management keys create keys themselves')
   checkWithoutEffect(input)
   requireUnbound(world, actor.key_hash)
@@ -122,6 +123,11 @@ const findOldest = ({ clock }: AuthCodeWorld): string =>
 /** Computes the number of an app from where its codes go. */
 const computeAppId = (callback_url: string | null): number =>
   callback_url === null ? 0 : Bun.hash.crc32(new URL(callback_url).origin)
+
+// A token ends within minutes, and so must not make what does not.
+function refuseToken({ isToken }: Actor): void {
+  if (isToken) throw denied('A short-lived token cannot make codes')
+}
 
 function requireEnabled({ config }: AuthCodeWorld): void {
   if (!config.oauth.enabled) throw denied('oauth.enabled is false: apps get no keys here')

@@ -27,13 +27,19 @@ export async function createKey(
   kind: Key['kind'] = 'inference',
 ) {
   const plaintext = createPlaintext(world)
-  const secret = { hash: hashSecret(plaintext), label: maskSecret(plaintext), disabled: false }
-  const key = await insertKey(world, actor, input, { ...secret, kind })
+  const key = await insertKey(world, actor, input, { ...describeSecret(plaintext), kind })
   return { data: showKey(world, key), key: plaintext }
 }
 
 /** What is known of the secret of a key that another service made, and whether it is disabled. */
 type KnownSecret = Pick<Key, 'hash' | 'label' | 'disabled'>
+
+/** Returns what is kept of the secret of a new key. */
+export const describeSecret = (plaintext: string): KnownSecret => ({
+  hash: hashSecret(plaintext),
+  label: maskSecret(plaintext),
+  disabled: false,
+})
 
 /**
  * Adds a key for inference whose secret another service made, of which only the hash is known: its
@@ -73,7 +79,7 @@ async function insertKey(
 }
 
 /** Builds the fields of a new key that depend on neither its owner nor its secret. */
-const buildKeyFields = (input: NewKey, now: Date) => ({
+export const buildKeyFields = (input: NewKey, now: Date) => ({
   secret_hash: null,
   previous_secret_hash: null,
   previous_secret_until: null,

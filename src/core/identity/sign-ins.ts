@@ -1,5 +1,6 @@
 import { denied } from '../errors.ts'
 import { getIsoTime } from '../kernel/clock.ts'
+import type { Mac } from '../kernel/mac.ts'
 import type { Actor } from './actor.ts'
 import { defineAudit } from './audit/entry.ts'
 import type { AuditEntry } from './audit.ts'
@@ -34,6 +35,7 @@ export interface SignInStore {
 /** The parts of the gateway that signing in needs. */
 export interface SignInWorld extends IdentityWorld {
   store: IdentityWorld['store'] & { signIns: SignInStore }
+  secrets: IdentityWorld['secrets'] & { mac: Mac }
   instance: { siteUrl: string }
 }
 
@@ -91,9 +93,19 @@ export async function signIn(world: SignInWorld, token: string): Promise<string>
   const taken = await world.store.signIns.take(hashSecret(token))
   const member = await findActiveMember(world, taken, 'link')
   if (!member) throw denied('This link was used already, or is too old')
-  const { secret, signIn } = buildSignIn(world, 'session', member.id, SESSION_LIFETIME)
+  return beginSession(world, member.id)
+}
+
+/** Begins a session of a member, for twelve hours, and returns its secret. */
+export async function beginSession(world: SignInWorld, id: string): Promise<string> {
+  const { secret, signIn } = buildSignIn(world, 'session', id, SESSION_LIFETIME)
   await world.store.signIns.insert(signIn, signIn.created_at, null)
   return secret
+}
+
+/** Ends a session. Does nothing for one that is over. */
+export async function signOut({ store }: SignInWorld, session: string): Promise<void> {
+  await store.signIns.take(hashSecret(session))
 }
 
 /** Returns the member of a session; undefined if there is none, or no longer. */

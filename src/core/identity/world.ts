@@ -8,6 +8,7 @@ import type { KeyMirror } from './keys/mirror.ts'
 import type { KeyStore } from './keys/store.ts'
 import type { MemberStore } from './members/store.ts'
 import type { ScimStore } from './scim.ts'
+import type { Workloads } from './workloads/parts.ts'
 import type { Owner, Workspace, WorkspaceStore } from './workspaces/store.ts'
 
 /** The parts of the gateway that this wing uses. */
@@ -34,6 +35,9 @@ export interface IdentityWorld {
   }
   traffic: { rateLimits: { getFreeUsage(): { limit: number; used: number } | null | undefined } }
   secrets: { fingerprint: Fingerprint }
+  /** Short-lived tokens of workloads, and the issuers whose word they are given on. */
+  workloads: Workloads
+  instance: { siteUrl: string }
   clock: Clock
   ids: Ids
   catchUp(): Promise<boolean>

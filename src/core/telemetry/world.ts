@@ -8,7 +8,7 @@ type DestinationCount = 'waiting' | 'bytes' | 'failed' | 'delivered' | 'skipped'
 
 /** What telemetry needs from the gateway. */
 export interface TelemetryWorld extends IdentityWorld {
-  instance: { configStatus: { applied: Date; rejected: boolean } }
+  instance: IdentityWorld['instance'] & { configStatus: { applied: Date; rejected: boolean } }
   store: IdentityWorld['store'] & { generations: GenerationStore; rollups: RollupStore }
   traffic: IdentityWorld['traffic'] & { calls: { size: number } }
   /** The containers that run. */

@@ -64,6 +64,24 @@ const AUDIT_ENTRY = object({
   changed: array(text),
 })
 
+const JWK = object({
+  kty: { ...text, enum: ['EC'] },
+  crv: { ...text, enum: ['P-256'] },
+  alg: { ...text, enum: ['ES256'] },
+  use: { ...text, enum: ['sig'] },
+  kid: text,
+  x: text,
+  y: text,
+})
+
+const TOKEN = object({
+  access_token: text,
+  expires_in: integer,
+  issued_token_type: { ...text, enum: ['urn:ietf:params:oauth:token-type:access_token'] },
+  scope: text,
+  token_type: { ...text, enum: ['Bearer'] },
+})
+
 const COMPLETION = object({
   id: text,
   object: { ...text, enum: ['text_completion'] },
@@ -171,6 +189,8 @@ const OWN: Answers['operations'] = {
     }),
   ),
   countMessageTokens: json(object({ input_tokens: integer })),
+  listOauthJwks: json(object({ keys: array(JWK) })),
+  createOauthToken: json(TOKEN),
   retrieveModel: json(OPENAI_MODEL),
   retrieveModelById: json(OPENAI_MODEL),
   streamActivity: { 'text/event-stream': text },

@@ -193,6 +193,22 @@ export const NOTES: Record<string, OperationNote> = {
       code_challenge_method: 'S256',
     },
   },
+  listOauthJwks: {
+    description:
+      'Lists the keys that access tokens are signed with (RFC 7517): those of yesterday, today and ' +
+      'tomorrow, in UTC.',
+  },
+  createOauthToken: {
+    description:
+      'Exchanges the token of a workload, of an issuer in the config, for one that calls accept ' +
+      'like an inference key (RFC 8693). It lives at most fifteen minutes.',
+    body: {
+      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+      subject_token: 'eyJhbGciOiJSUzI1NiJ9.e30.c2ln',
+      subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+      federation_policy_id: 'github',
+    },
+  },
   listGenerationContent: {
     description:
       'Shows what was asked and answered in a call, as its client saw it, and why it failed. It is ' +

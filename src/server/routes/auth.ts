@@ -16,11 +16,13 @@ import {
 } from '../../core/identity/auth-codes.ts'
 import { hashSecret } from '../../core/identity/keys/secret.ts'
 import type { Member } from '../../core/identity/members/store.ts'
+import { beginSignIn, finishSignIn } from '../../core/identity/sign-ins/oidc.ts'
 import {
   findLinkMember,
   findSessionMember,
   listOwnWorkspaces,
   signIn,
+  signOut,
 } from '../../core/identity/sign-ins.ts'
 import { requireValid } from '../../core/kernel/body.ts'
 import { MAX_USD } from '../../core/kernel/money.ts'
@@ -123,6 +125,78 @@ export function createConsentRoutes(gateway: Gateway) {
         statuses: [200, 400, 403],
       }),
     )
+    .get(
+      '/auth/start',
+      ({ request }) => showPage(() => startSignIn(gateway, request)),
+      describePage({
+        id: 'startSignIn',
+        summary: 'Go to the service that signs members in',
+        query: ConsentQuery,
+        statuses: [303, 400, 403, 503],
+      }),
+    )
+    .get(
+      '/auth/callback',
+      ({ request }) => showPage(() => endSignIn(gateway, request)),
+      describePage({
+        id: 'endSignIn',
+        summary: 'Come back from the service that signs members in',
+        query: SignInQuery,
+        statuses: [303, 400, 403, 503],
+      }),
+    )
+    .post(
+      '/auth/sign-out',
+      ({ request }) => showPage(() => endSession(gateway, request)),
+      describePage({ id: 'signOut', summary: 'Sign out', statuses: [200, 403] }),
+    )
+}
+
+const canStart = ({ config }: Gateway): boolean => config.oauth.sign_in !== undefined
+
+/** What a provider adds to the address of its answer; others may stand beside it. */
+const SignInQuery = Type.Object({
+  code: Type.Optional(Type.String({ minLength: 1, maxLength: 4_096 })),
+  state: Type.Optional(Type.String({ maxLength: 200 })),
+  iss: Type.Optional(Type.String({ maxLength: 2_048 })),
+  error: Type.Optional(Type.String({ maxLength: 200 })),
+})
+
+function readSearch(request: Request): string {
+  const query = readSearchParams(request).toString()
+  return query === '' ? '' : `?${query}`
+}
+
+async function startSignIn(gateway: Gateway, request: Request): Promise<Response> {
+  const { location, cookie } = await beginSignIn(gateway, readSearch(request))
+  return leadTo(location, [renderCookie(gateway, JOURNEY, cookie, JOURNEY_SECONDS)])
+}
+
+async function endSignIn(gateway: Gateway, request: Request): Promise<Response> {
+  const query = readQuery(request, SignInQuery)
+  const { session, search } = await finishSignIn(gateway, query, readCookie(request, JOURNEY))
+  return leadTo(`/auth${search}`, [
+    renderCookie(gateway, COOKIE, session, SESSION_SECONDS),
+    renderCookie(gateway, JOURNEY, '', 0),
+  ])
+}
+
+async function endSession(gateway: Gateway, request: Request): Promise<Response> {
+  refuseOtherSites(gateway, request)
+  const session = readSession(request)
+  if (session !== undefined) await signOut(gateway, session)
+  const response = renderSignedOut(canStart(gateway) ? '' : null)
+  response.headers.append('set-cookie', renderCookie(gateway, COOKIE, '', 0))
+  return response
+}
+
+function leadTo(location: string, cookies: string[]): Response {
+  const response = new Response(null, {
+    status: 303,
+    headers: { location, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },
+  })
+  for (const cookie of cookies) response.headers.append('set-cookie', cookie)
+  return response
 }
 
 /** Shows what fails as a page. */
@@ -142,7 +216,7 @@ async function showConsent(gateway: Gateway, request: Request): Promise<Response
     refuseUnknown(names)
     checkConsentQuery(gateway, readQuery(request, ConsentQuery))
   }
-  if (!member) return renderSignedOut()
+  if (!member) return renderSignedOut(canStart(gateway) ? readSearch(request) : null)
   if (names.length === 0) return renderSignedIn(member)
   const query = readQuery(request, ConsentQuery)
   const workspaces = await listOwnWorkspaces(gateway, member)
@@ -162,7 +236,7 @@ async function decideConsent(gateway: Gateway, request: Request): Promise<Respon
   refuseOtherSites(gateway, request)
   const form = await readFormOf(request, ConsentForm)
   const member = await findSessionMember(gateway, readSession(request))
-  if (!member) return renderSignedOut()
+  if (!member) return renderSignedOut(canStart(gateway) ? '' : null)
   const { proof, workspace_id, limit, decision, ...query } = form
   checkConsentQuery(gateway, query)
   requireProof(gateway, request, query, proof)
@@ -225,7 +299,9 @@ async function useLink(gateway: Gateway, request: Request): Promise<Response> {
   const session = await signIn(gateway, token)
   const member = await findSessionMember(gateway, session)
   if (!member) throw denied('This member was deactivated')
-  return renderSignedIn(member, { 'set-cookie': renderCookie(gateway, session) })
+  return renderSignedIn(member, {
+    'set-cookie': renderCookie(gateway, COOKIE, session, SESSION_SECONDS),
+  })
 }
 
 async function readFormOf<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
@@ -234,17 +310,27 @@ async function readFormOf<T extends TSchema>(request: Request, schema: T): Promi
 
 const COOKIE = 'gateway_session'
 const SESSION_SECONDS = 43_200
+/** What is known of a sign-in while its user is at the other service. */
+const JOURNEY = 'gateway_sign_in'
+const JOURNEY_SECONDS = 600
 
 // Lax: an app's page leads here by a link. What changes something needs a proof besides.
-const renderCookie = ({ instance }: Gateway, session: string): string =>
+const renderCookie = (
+  { instance }: Gateway,
+  name: string,
+  value: string,
+  seconds: number,
+): string =>
   [
-    `${COOKIE}=${session}; Path=/auth; Max-Age=${SESSION_SECONDS}; HttpOnly; SameSite=Lax`,
+    `${name}=${value}; Path=/auth; Max-Age=${seconds}; HttpOnly; SameSite=Lax`,
     ...(instance.siteUrl.startsWith('https:') ? ['Secure'] : []),
   ].join('; ')
 
-function readSession(request: Request): string | undefined {
+const readSession = (request: Request): string | undefined => readCookie(request, COOKIE)
+
+function readCookie(request: Request, name: string): string | undefined {
   const cookies = (request.headers.get('cookie') ?? '').split(';').map(one => one.trim())
-  return cookies.find(one => one.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1)
+  return cookies.find(one => one.startsWith(`${name}=`))?.slice(name.length + 1)
 }
 
 /** Refuses a form that another site has sent, as browsers tell. */

@@ -42,6 +42,20 @@ export function testMembers(store: GetStore): void {
     ).toBe('conflict')
   })
 
+  test('an active member is found by address, in any case', async () => {
+    const { members } = store()
+    await members.insert(
+      buildMember('gone', { email: 'Ada@acme.example', active: false }),
+      buildAuditEntry(),
+    )
+    expect(await members.findActive('ada@acme.example')).toBeUndefined()
+    const ada = buildMember('ada', { email: 'Ada@acme.example' })
+    await members.insert(ada, buildAuditEntry())
+    expect(await members.findActive('ada@ACME.example')).toEqual(ada)
+    expect(await members.findActive('ada')).toBeUndefined()
+    expect(await members.findActive('%')).toBeUndefined()
+  })
+
   test('active members are listed and counted, the oldest first', async () => {
     const { members } = store()
     const ages = { d: CREATED, b: LATER, a: LATER, c: CREATED, gone: CREATED }

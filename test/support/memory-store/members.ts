@@ -33,6 +33,13 @@ export const createMemoryMemberStore = (connection: Connection): MemberStore => 
       members.all(({ active }) => !active).sort(compareByFields('created_at', 'id')),
     ),
   byIds: ids => connection.read(({ members }) => members.all(({ id }) => ids.includes(id))),
+  findActive: email =>
+    connection.read(
+      ({ members }) =>
+        members.all(
+          one => one.active && toAsciiLowerCase(one.email) === toAsciiLowerCase(email),
+        )[0],
+    ),
   insert: (member, entry) =>
     connection.write(memory => {
       mustHaveFreeAddress(memory, member)

@@ -117,6 +117,16 @@ export const READINGS: Record<string, RequestBuilder> = {
   docsPart: async () => ({ params: { part: 'page.css' } }),
   // A code works once, so that these requests have none.
   exchangeAuthCodeForAPIKey: async () => ({ body: { code: 'gw-code-v1-none' } }),
+  listOauthJwks: requestNothing,
+  // No issuer is configured.
+  createOauthToken: async () => ({
+    body: {
+      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+      subject_token: 'eyJhbGciOiJSUzI1NiJ9.e30.c2ln',
+      subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+      federation_policy_id: 'none',
+    },
+  }),
   getModels: requestNothing,
   listModelsCount: requestNothing,
   listEmbeddingsModels: requestNothing,

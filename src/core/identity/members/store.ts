@@ -40,6 +40,8 @@ export interface MemberStore {
   listInactive(): Promise<Member[]>
   /** Returns the members with these ids that exist, active or not. */
   byIds(ids: string[]): Promise<Member[]>
+  /** Finds the active member with an e-mail address, in any case. */
+  findActive(email: string): Promise<Member | undefined>
   /** Inserts a new member. Throws 409 when an active member has the e-mail address. */
   insert(member: Member, entry: AuditEntry): Promise<void>
   /**

@@ -43,6 +43,11 @@ export function createMemberStore(kysely: Kysely<Tables>, write: Write): MemberS
       (await kysely.selectFrom('members').selectAll().where('id', 'in', ids).execute()).map(
         toMember,
       ),
+    async findActive(email) {
+      const query = kysely.selectFrom('members').selectAll().where('active', '=', 1)
+      const row = await query.where(sql`lower(email)`, '=', sql`lower(${email})`).executeTakeFirst()
+      return row && toMember(row)
+    },
     insert: (member, entry) =>
       write(
         ...checkAddressFree(kysely, member.id, member),

@@ -1,0 +1,50 @@
+import { Elysia } from 'elysia'
+import type { Gateway } from '../../core/gateway.ts'
+import { renderOAuthError } from '../../core/identity/workloads/refusal.ts'
+import { TokenExchange } from '../../core/identity/workloads/schema.ts'
+import { requireValid } from '../../core/kernel/body.ts'
+import { exchangeToken, listSigningKeys } from '../../core/policy/workloads.ts'
+import { allowAnyone } from '../access.ts'
+import { readForm } from '../body.ts'
+import { describeOperation, type Refusal } from '../operation.ts'
+import { defineResource, defineRoute } from '../resource.ts'
+
+/** Creates the route with the keys that access tokens are signed with. */
+export const createJwksRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
+  defineRoute('GET /oauth/jwks', 'listOauthJwks', 'List the keys of access tokens', gateway =>
+    listSigningKeys(gateway),
+  ),
+])
+
+/** Refusals of RFC 6749, 5.2. */
+const OAUTH_REFUSAL: Refusal = {
+  name: 'OAuthError',
+  schema: {
+    type: 'object',
+    required: ['error', 'error_description'],
+    properties: { error: { type: 'string' }, error_description: { type: 'string' } },
+  },
+  renderError: renderOAuthError,
+}
+
+/** Creates the route by which workloads get tokens. */
+export function createTokenRoutes(gateway: Gateway) {
+  return new Elysia().use(allowAnyone()).post(
+    '/oauth/token',
+    async ({ request }) => {
+      const form = requireValid(TokenExchange, await readForm(request))
+      const answer = await exchangeToken(gateway, form)
+      return Response.json(answer, { headers: { 'cache-control': 'no-store' } })
+    },
+    describeOperation({
+      id: 'createOauthToken',
+      tag: 'OAuth',
+      summary: 'Exchange the token of a workload for a short-lived one',
+      open: true,
+      body: TokenExchange,
+      accepts: 'application/x-www-form-urlencoded',
+      refusal: OAUTH_REFUSAL,
+      statuses: [200, 400, 413, 500, 503],
+    }),
+  )
+}
