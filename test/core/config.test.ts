@@ -490,7 +490,7 @@ describe('the catalogue of a config', () => {
 })
 
 test('a collector whose credential is missing is left out where nothing is told', () => {
-  const text = 'telemetry: { otlp: { endpoint: "http://a:1", headers: { a: "${NO_SUCH}" } } }'
+  const text = `telemetry: { otlp: { endpoint: "http://a:1", headers: { a: "\${NO_SUCH}" } } }`
   expect(() => parseConfig(text, {})).toThrow('telemetry.otlp.headers.a: expected the environment')
   const { telemetry } = parseConfig(text, {}, { withoutSecrets: true })
   expect(telemetry.otlp).toBeUndefined()
