@@ -3,6 +3,7 @@ import { denied, GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { type Actor, identify, recognize } from '../core/identity/actor.ts'
 import { identifyScim } from '../core/identity/scim/tokens.ts'
+import { boundAnonymousBody } from './body.ts'
 
 type Guard = (context: { request: Request }) => Guarded | Promise<Guarded>
 type Guarded = { actor: Actor }
@@ -74,8 +75,12 @@ export const findActor = (gateway: Gateway, request: Request): Promise<Actor | n
     throw thrown
   })
 
-/** Requires nothing. Declares that a group of routes needs no key. */
-export const allowAnyone = () => new Elysia()
+/** Requires nothing. Declares that a group of routes needs no key, and bounds their bodies. */
+export const allowAnyone = () =>
+  new Elysia().derive({ as: 'scoped' }, ({ request }) => {
+    boundAnonymousBody(request)
+    return {}
+  })
 
 /** Returns the credential that the guard among a route's hooks requires; undefined without one. */
 export function findRequiredCredential(hooks: unknown): RequiredCredential | undefined {

@@ -36,20 +36,28 @@ export async function readWholeBody(request: Request): Promise<Uint8Array<ArrayB
   return new Uint8Array(bytes)
 }
 
-/** The most bytes of a form of a page. */
-const LARGEST_FORM = 64 * 1024
+/** The most bytes that are read of the body of a request that needs no key. */
+const LARGEST_ANONYMOUS = 64 * 1024
+
+const anonymousRequests = new WeakSet<Request>()
+
+/** Bounds the body of a request that needs no key: anyone may send one. */
+export const boundAnonymousBody = (request: Request): void => {
+  anonymousRequests.add(request)
+}
+
+const getLargestBody = (request: Request): number =>
+  anonymousRequests.has(request) ? LARGEST_ANONYMOUS : LARGEST_BODY
 
 /**
- * Reads the fields of a page's form. Throws 413 for more than 64 KiB, 400 for another type and for
- * a field that stands twice.
+ * Reads the fields of a form. Throws 413 for a large one, 400 for another type and for a field that
+ * stands twice.
  */
 export async function readForm(request: Request): Promise<Record<string, string>> {
   const [type] = (request.headers.get('content-type') ?? '').split(';')
   if (type?.trim().toLowerCase() !== 'application/x-www-form-urlencoded')
     throw invalid('Expected Content-Type: application/x-www-form-urlencoded')
-  if (Number(request.headers.get('content-length') ?? 0) > LARGEST_FORM) throw tooLarge()
   const bytes = await readBytes(request)
-  if (bytes.length > LARGEST_FORM) throw tooLarge()
   findConnection(request)?.finishBody()
   const fields = [...new URLSearchParams(decodeBody(bytes))]
   const form = Object.fromEntries(fields)
@@ -75,7 +83,7 @@ const NUMBERS: Record<string, RegExp> = {
 /** Reads the whole body. Throws 413 for a large one, and 408 for a slow one. */
 function readBytes(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
-  if (length > LARGEST_BODY) throw tooLarge()
+  if (length > getLargestBody(request)) throw tooLarge()
   const connection = findConnection(request)
   const pace = new Pace(connection?.bodySeconds ?? BODY_SECONDS)
   return connection && !connection.isWorking
@@ -96,10 +104,11 @@ const BODY_SECONDS = 30
 const FIRST_BUFFER = 1024 * 1024
 
 async function readLimitedBytes(request: Request, length: number, pace: Pace): Promise<Uint8Array> {
+  const largest = getLargestBody(request)
   let bytes = new Uint8Array(Math.min(length || SMALL_BODY, FIRST_BUFFER))
   for await (const piece of request.body ?? []) {
     const size = pace.size + piece.length
-    if (size > LARGEST_BODY) throw tooLarge()
+    if (size > largest) throw tooLarge()
     if (size > bytes.length) bytes = resize(bytes, Math.max(length || 2 * size, size))
     bytes.set(piece, pace.size)
     pace.size = size

@@ -52,7 +52,6 @@ export const BATCH_ENDPOINTS = [
   '/v1/messages',
   '/v1/embeddings',
 ] as const
-export type BatchEndpoint = (typeof BATCH_ENDPOINTS)[number]
 
 /** The fields of a line beside its body, as OpenAI’s files of requests have them. */
 export const LINE_FIELDS = {

@@ -209,10 +209,10 @@ async function askJson(world: ProviderFileWorld, door: Door, request: FilesReque
   try {
     const incoming = await send(world, door, request, patience)
     const answer = parseObject(await incoming.text(LARGEST_ANSWER, () => patience.renew()))
-    if (!answer) throw failOf(door)
+    if (!answer) throw createDoorFailure(door)
     return answer
   } catch (thrown) {
-    throw thrown instanceof GatewayError ? thrown : failOf(door, thrown)
+    throw thrown instanceof GatewayError ? thrown : createDoorFailure(door, thrown)
   } finally {
     patience.end()
   }
@@ -241,16 +241,16 @@ async function send(
     : { ...outgoing, method, headers: others, body: '' }
   if (attachment) sent.headers['content-type'] = type
   const incoming = await world.egress.send(sent, patience.cancellation).catch(thrown => {
-    throw thrown instanceof GatewayError ? thrown : failOf(door, thrown)
+    throw thrown instanceof GatewayError ? thrown : createDoorFailure(door, thrown)
   })
   if (incoming.status < 300) return incoming
   throw explainStatus(door, incoming, await readMessage(incoming))
 }
 
 const openPatience = ({ config }: ProviderFileWorld, door: Door) =>
-  new Patience(config.timeouts.idle_seconds * 1000, failOf(door))
+  new Patience(config.timeouts.idle_seconds * 1000, createDoorFailure(door))
 
-const failOf = ({ provider }: Door, cause?: unknown) =>
+const createDoorFailure = ({ provider }: Door, cause?: unknown) =>
   new GatewayError('provider_unavailable', `${provider.name} gave no usable answer`, { cause })
 
 async function readMessage(incoming: IncomingResponse): Promise<string | null> {
@@ -282,7 +282,7 @@ const findFile = async (world: ProviderFileWorld, door: Door, id: string): Promi
 
 function readFile(door: Door, value: Json): ProviderFile {
   const file = door.api.readFile(value)
-  if (!file) throw failOf(door)
+  if (!file) throw createDoorFailure(door)
   return file
 }
 

@@ -169,13 +169,13 @@ function readSearch(request: Request): string {
 
 async function startSignIn(gateway: Gateway, request: Request): Promise<Response> {
   const { location, cookie } = await beginSignIn(gateway, readSearch(request))
-  return leadTo(location, [renderCookie(gateway, JOURNEY, cookie, JOURNEY_SECONDS)])
+  return buildRedirect(location, [renderCookie(gateway, JOURNEY, cookie, JOURNEY_SECONDS)])
 }
 
 async function endSignIn(gateway: Gateway, request: Request): Promise<Response> {
   const query = readQuery(request, SignInQuery)
   const { session, search } = await finishSignIn(gateway, query, readCookie(request, JOURNEY))
-  return leadTo(`/auth${search}`, [
+  return buildRedirect(`/auth${search}`, [
     renderCookie(gateway, COOKIE, session, SESSION_SECONDS),
     renderCookie(gateway, JOURNEY, '', 0),
   ])
@@ -190,7 +190,7 @@ async function endSession(gateway: Gateway, request: Request): Promise<Response>
   return response
 }
 
-function leadTo(location: string, cookies: string[]): Response {
+function buildRedirect(location: string, cookies: string[]): Response {
   const response = new Response(null, {
     status: 303,
     headers: { location, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },

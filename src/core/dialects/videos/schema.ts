@@ -56,7 +56,13 @@ export const VideosRequest = Type.Object(
     seed: optional(
       Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
     ),
-    size: optional(Type.String({ pattern: '^[1-9]\\d{1,4}x[1-9]\\d{1,4}$', maxLength: 11 })),
+    size: optional(
+      Type.String({
+        pattern: '^[1-9]\\d{1,4}x[1-9]\\d{1,4}$',
+        maxLength: 11,
+        title: 'a width and a height in pixels: 1280x720',
+      }),
+    ),
     upscale_factor: optional(Type.Number({ exclusiveMinimum: 0, maximum: 16 })),
     provider,
     user,

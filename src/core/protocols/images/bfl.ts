@@ -61,11 +61,11 @@ function renderReferences({ references }: ImageCall, { upstreamModel }: Endpoint
 const GOES_ON = /^(pending|queued|processing|preparing|generating|in[ _]progress)$/i
 
 /** Tells whether an answer says that the work goes on. */
-export const isGoingOn = ({ status }: Json): boolean => GOES_ON.test(readString(status) ?? '')
+export const isUnfinished = ({ status }: Json): boolean => GOES_ON.test(readString(status) ?? '')
 
 function readPending(body: unknown, _: Endpoint, asked: FollowUp | null): FollowUp | null {
   if (!isObject(body)) return null
-  if (asked) return isGoingOn(body) ? asked : null
+  if (asked) return isUnfinished(body) ? asked : null
   const id = readString(body.id)
   const url = readString(body.polling_url)
   if (id === null || body.result != null) return null

@@ -17,7 +17,7 @@ const LARGEST_HEAD = 16 * 1024
 const LONGEST_SILENCE = 60_000
 const LARGEST_BODY = 1024 ** 3
 
-/** A root gateway’s commands are nobody outside of their namespace. */
+/** Outside of their namespace, commands of a gateway that runs as root are the user `nobody`. */
 const NOBODY = 65_534
 
 /** Every user may make directories here, and no sandbox hides it from what starts commands. */

@@ -71,12 +71,9 @@ interface RowExpressions {
 }
 
 /**
- * Reads how a table's rows are rendered from the table itself, so that no column is left out. A
- * column that is null leaves no trace, so a later migration may add one.
+ * Returns how a table's rows are rendered, from its own columns, so that none is left out. One that
+ * is null leaves no trace, so a later migration may add one.
  */
-export const describeRows = (db: Database, table: string): RowExpressions =>
-  renderRows(listColumns(db, table))
-
 function renderRows(columns: Column[]): RowExpressions {
   const keys = columns.filter(({ pk }) => pk > 0)
   return {
