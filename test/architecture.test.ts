@@ -221,6 +221,17 @@ describe('architecture', () => {
     expect(forbiddenIn(type)).toEqual([])
   })
 
+  test('tests open the database of a data directory by a helper that waits for its locks', async () => {
+    const paths = [...new Bun.Glob('test/**/*.{ts,tsx}').scanSync(ROOT)].toSorted()
+    const texts = await Promise.all(paths.map(path => Bun.file(join(ROOT, path)).text()))
+    const opens = /new Database\([^)]*gateway\.db'/
+    expect(opens.test(`new Database(join(data, 'gateway.db'))`)).toBe(true)
+    expect(paths.filter((_, index) => opens.test(texts[index] ?? ''))).toEqual([
+      'test/architecture.test.ts',
+      'test/support/database.ts',
+    ])
+  })
+
   test('a planted fetch, tee or console is found, unless it is only mentioned', () => {
     const planted = (text: string) => wordsIn({ path: 'src/core/inference/infer.ts', text })
     expect(planted('await fetch(url)')).toHaveLength(1)

@@ -17,6 +17,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runCommand as run } from '../support/commands.ts'
+import { openDatabase } from '../support/database.ts'
 import { buildLocalConfig, PROGRAM, type Server, startServer } from '../support/server.ts'
 import { completion, delta, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
 
@@ -49,7 +50,7 @@ async function call(): Promise<void> {
 
 /** Returns the sums of a data directory that must be equal, in nano-dollars. */
 function readSums(data: string): { ledger: bigint; counted: bigint; recorded: bigint } {
-  const db = new Database(join(data, 'gateway.db'), { safeIntegers: true })
+  const db = openDatabase(data, { safeIntegers: true })
   const sum = (sql: string) => (db.query(`select coalesce(sum(${sql}`).get() as { n: bigint }).n
   const sums = {
     ledger: sum('nanos), 0) as n from ledger'),
@@ -266,7 +267,7 @@ describe('the file', () => {
   test('is not written of a store that is not in order', async () => {
     const [data, file] = [newPath(), newPath('.backup')]
     cpSync(server.data, data, { recursive: true, filter: path => !path.endsWith('.sock') })
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     db.run("update keys set name = 'changed'")
     db.close()
     const { code, stderr } = await run(['backup', file, '--data', data])

@@ -1,7 +1,6 @@
-import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { runCommand } from '../support/commands.ts'
+import { openDatabase } from '../support/database.ts'
 import { GROUP_ID, PATCH_OP, USER_ID } from '../support/scim.ts'
 import { type Server, startServer } from '../support/server.ts'
 
@@ -68,7 +67,7 @@ describe('tokens', () => {
 describe('mappings', () => {
   /** Lists the members of a workspace as the data directory has them. */
   function roles(): string[] {
-    const db = new Database(join(server.data, 'gateway.db'), { readonly: true })
+    const db = openDatabase(server.data, { readonly: true })
     const rows = db.query('select role, source from workspace_members').all() as {
       role: string
       source: string

@@ -1,4 +1,4 @@
-import { Database } from 'bun:sqlite'
+import type { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,6 +10,7 @@ import { hashLedgerRow, type LedgerRow } from '../../src/core/ledger/chain.ts'
 import { MIGRATIONS } from '../../src/core/store/sqlite/contents.ts'
 import { SEALED_TABLES } from '../../src/core/store/sqlite/seals/tables.ts'
 import { runCommand as run } from '../support/commands.ts'
+import { openDatabase } from '../support/database.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry, buildStepCharge, PAYER } from '../support/generation.ts'
 import { createSeededRandom, LONG, SEED } from '../support/random.ts'
@@ -59,7 +60,7 @@ const opened = (data: string): Promise<Gateway> =>
 /** Returns the checks that fail after this change of the database behind the gateway's back. */
 async function wrongAfter(tampering: string): Promise<string[]> {
   const data = await charged()
-  const db = new Database(join(data, 'gateway.db'))
+  const db = openDatabase(data)
   db.run(tampering)
   db.close()
   const gateway = await opened(data)
@@ -153,7 +154,7 @@ describe('gateway doctor', () => {
     const fine = await run(['doctor', '--data', data, '--json'])
     expect(fine.code).toBe(0)
     expect((JSON.parse(fine.stdout).data as { ok: boolean }[]).every(({ ok }) => ok)).toBe(true)
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     db.run('update ledger set nanos = 7 where seq = 12')
     db.close()
     const wrong = await run(['doctor', '--data', data])
@@ -165,7 +166,7 @@ describe('gateway doctor', () => {
 describe('a ledger whose end is missing', () => {
   test('is not served', async () => {
     const data = await charged()
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     db.run('delete from ledger where seq > 20')
     db.close()
     const { code, stderr } = await run(['serve', '--data', data, '--port', '0'])
@@ -187,7 +188,7 @@ function copyData(data: string): string {
 
 /** Changes the database of a closed gateway, as someone with an SQLite shell would. */
 function tamper(data: string, sql: string): void {
-  const db = new Database(join(data, 'gateway.db'))
+  const db = openDatabase(data)
   runAll(db, sql)
   db.close()
 }
@@ -288,7 +289,7 @@ describe('a directory from before the seals', () => {
   async function openOld(): Promise<string> {
     const data = join(root, String(++directories))
     mkdirSync(data)
-    const db = new Database(join(data, 'gateway.db'), { create: true })
+    const db = openDatabase(data, { create: true })
     for (const migration of MIGRATIONS.slice(0, 12)) db.run(migration)
     db.run('pragma user_version = 12')
     db.run("insert into spend values ('k', 'u', 'w', 20516, 0, 5), ('k', 'u', 'w', 20517, 0, 7)")
@@ -320,7 +321,7 @@ describe('a directory from before the seals', () => {
     const [preset] = await gateway.store.presets.all()
     expect(preset?.designated_version.config).toEqual(JSON.parse(OLD_CONFIG))
     await gateway.close()
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     expect(JSON.stringify(db.query('select * from preset_versions').all())).not.toContain(
       'in clear',
     )
@@ -371,7 +372,7 @@ describe('what an attacker changes in the database', () => {
 
   async function wrongAfterChange(change: (db: Database, data: string) => void) {
     const data = copyData(original)
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     change(db, data)
     db.close()
     const gateway = await opened(data)
@@ -516,7 +517,7 @@ describe('what an attacker changes in the database', () => {
     const random = createSeededRandom(SEED)
     const data = copyData(original)
     const gateway = await opened(data)
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     db.run('pragma ignore_check_constraints = on')
     for (const trigger of listTriggers(db)) db.run(`drop trigger ${trigger}`)
     for (let i = 0; i < cases; i++) {

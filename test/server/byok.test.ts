@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,6 +12,7 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
+import { openDatabase } from '../support/database.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
@@ -42,7 +42,7 @@ beforeAll(async () => {
   server = await startServer({
     config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
   })
-  const db = new Database(join(server.data, 'gateway.db'))
+  const db = openDatabase(server.data)
   db.run(
     `insert into workspaces (id, name, slug, is_default, created_by, created_at)
        values (?, 'Other', 'other', 0, 'u', '2026-01-01T00:00:00Z')`,

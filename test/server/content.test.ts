@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,6 +18,7 @@ import { getGenerationContent } from '../../src/core/telemetry/transcripts.ts'
 import { summarizeUsage } from '../../src/core/telemetry/usage.ts'
 import { createApp } from '../../src/server/app.ts'
 import { runCommand } from '../support/commands.ts'
+import { openDatabase } from '../support/database.ts'
 import { createOtherWorkspace, createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildLocalConfig } from '../support/server.ts'
 import { completion, startUpstream, status } from '../support/upstream.ts'
@@ -99,7 +99,7 @@ describe('what was asked and answered', () => {
     expect((await house.read(id)).status).toBe(200)
     for (const file of ['gateway.db', 'gateway.db-wal'])
       expect(readFileSync(join(house.data, file), 'latin1')).not.toContain('CANARY')
-    const db = new Database(join(house.data, 'gateway.db'))
+    const db = openDatabase(house.data)
     db.run('update transcripts set generation_id = ? where generation_id = ?', ['gen-x', id])
     db.run(`insert into generations select * from generations where 0`)
     db.close()
@@ -271,7 +271,7 @@ describe('calls whose time is over', () => {
     expect([after.total.calls, after.total.cost]).toEqual([2, before.total.cost * 2])
     const listProblems = async () => (await examineGateway(gateway)).data.filter(({ ok }) => !ok)
     expect(await listProblems()).toEqual([])
-    const db = new Database(join(house.data, 'gateway.db'))
+    const db = openDatabase(house.data)
     db.run('update evicted_days set charged = charged - 1')
     db.close()
     expect(await listProblems()).toMatchObject([

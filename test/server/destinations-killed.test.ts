@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,6 +7,7 @@ import { openGateway } from '../../src/core/gateway.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
+import { openDatabase } from '../support/database.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { startServer } from '../support/server.ts'
 import { listIds } from '../support/telling.ts'
@@ -25,7 +25,7 @@ afterEach(async () => {
 
 /** Lists the calls that are on record. */
 function listRecorded(): string[] {
-  const db = new Database(join(data, 'gateway.db'), { readonly: true })
+  const db = openDatabase(data, { readonly: true })
   const rows = db.query('select id from generations').all() as { id: string }[]
   db.close()
   return rows.map(({ id }) => id)

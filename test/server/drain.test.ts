@@ -1,6 +1,4 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import {
   buildRoutesConfig,
   COST,
@@ -13,6 +11,7 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
+import { openDatabase } from '../support/database.ts'
 import { request } from '../support/raw-client.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
@@ -191,8 +190,7 @@ describe('O-07 --drain 1', () => {
 test('SIGTERM ends a server whose store takes no records, and the next one charges its calls', async () => {
   await start('--drain', '1')
   upstream.open('end')
-  const db = new Database(join(server.data, 'gateway.db'))
-  db.run('pragma busy_timeout = 5000')
+  const db = openDatabase(server.data)
   db.run('begin immediate')
   const outcome = sendChat(server).outcome()
   await upstream.hit()

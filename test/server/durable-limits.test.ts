@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,6 +11,7 @@ import {
   readUsage,
   sendChat,
 } from '../support/chat.ts'
+import { openDatabase } from '../support/database.ts'
 import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
@@ -152,7 +152,7 @@ async function expectSound(directory: string): Promise<void> {
 }
 
 function countIn(directory: string, rows: string): number {
-  const db = new Database(join(directory, 'gateway.db'), { readonly: true })
+  const db = openDatabase(directory, { readonly: true })
   const { count } = db.query(`select count(*) as count from ${rows}`).get() as { count: number }
   db.close()
   return count

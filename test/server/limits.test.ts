@@ -1,6 +1,4 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { getDefaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
 import {
   buildRoutesConfig,
@@ -12,6 +10,7 @@ import {
   waitUntil,
 } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
+import { openDatabase } from '../support/database.ts'
 import { createSeededIntegers, SEED } from '../support/random.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -389,8 +388,7 @@ describe('A-18 additional costs of a call', () => {
 describe('while another process locks the store', () => {
   /** Holds the lock as a writing terminal would. */
   function lock(): () => void {
-    const db = new Database(join(server.data, 'gateway.db'))
-    db.run('pragma busy_timeout = 5000')
+    const db = openDatabase(server.data)
     db.run('begin immediate')
     return () => {
       db.run('rollback')

@@ -1,8 +1,7 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { readGenerationId, readText, sendChat, waitUntil } from '../support/chat.ts'
 import { runCommand as terminal } from '../support/commands.ts'
+import { openDatabase } from '../support/database.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
@@ -186,7 +185,7 @@ describe('a workspace', () => {
     const outcome = await running.outcome()
     expect([outcome.status, outcome.complete, readText(outcome)]).toEqual([200, true, 'Hello'])
     await server.stop()
-    const db = new Database(join(server.data, 'gateway.db'), { readonly: true })
+    const db = openDatabase(server.data, { readonly: true })
     expect(
       db.query('select total_cost from generations where id = ?').get(readGenerationId(outcome)),
     ).toEqual({

@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -12,6 +11,7 @@ import { createScimToken, revokeScimToken } from '../../src/core/identity/scim/t
 import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import type { DescribedRoute } from '../../src/server/openapi.ts'
+import { openDatabase } from './database.ts'
 import { createCountedIds, TestClock, testGateway } from './gateway.ts'
 import { CALLS } from './operations/calls.ts'
 import { PROVISIONING } from './operations/provisioning.ts'
@@ -111,7 +111,7 @@ export class World {
    * Reads everything in the data directory: all tables with the audit trail, and the other files.
    */
   readStored(): Record<string, unknown> {
-    const db = new Database(join(this.#data, 'gateway.db'), { readonly: true })
+    const db = openDatabase(this.#data, { readonly: true })
     const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as {
       name: string
     }[]

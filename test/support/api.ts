@@ -1,8 +1,7 @@
-import { Database } from 'bun:sqlite'
-import { join } from 'node:path'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { createApp } from '../../src/server/app.ts'
+import { openDatabase } from './database.ts'
 
 export interface ApiRequest {
   /** Sent as JSON unless it is a string. */
@@ -43,7 +42,7 @@ export const readRefusalStatus = (promise: Promise<unknown>): Promise<number | u
 
 /** Reads the audit trail of a data directory, oldest first, as actions and resources. */
 export function readTrail(data: string): string[] {
-  const db = new Database(join(data, 'gateway.db'), { readonly: true })
+  const db = openDatabase(data, { readonly: true })
   const rows = db.query('select action, resource_id from audit order by rowid').all() as {
     action: string
     resource_id: string

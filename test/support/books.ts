@@ -1,9 +1,9 @@
-import { Database } from 'bun:sqlite'
-import { join } from 'node:path'
+import type { Database } from 'bun:sqlite'
 import { hashSecret } from '../../src/core/identity/keys/secret.ts'
 import type { HeldCall } from '../../src/core/ledger/ledger.ts'
 import { openHoldJournal } from '../../src/core/store/hold-journal.ts'
 import { runCommand } from './commands.ts'
+import { openDatabase } from './database.ts'
 import type { Server } from './server.ts'
 
 /**
@@ -53,7 +53,7 @@ export const countRows = (data: string, rows: string): number =>
   )
 
 function queryDatabase<T>(data: string, read: (db: Database) => T): T {
-  const db = new Database(join(data, 'gateway.db'), { readonly: true, strict: true })
+  const db = openDatabase(data, { readonly: true, strict: true })
   try {
     return read(db)
   } finally {
@@ -63,7 +63,7 @@ function queryDatabase<T>(data: string, read: (db: Database) => T): T {
 
 /** Locks the store as a writing process would. Returns a function that releases the lock. */
 export function lockStore({ data }: Pick<Server, 'data'>): () => void {
-  const db = new Database(join(data, 'gateway.db'))
+  const db = openDatabase(data)
   db.run('begin immediate')
   return () => {
     db.run('rollback')

@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,6 +13,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { getOperator } from '../../../src/core/identity/actor.ts'
 import { createApi } from '../../support/api.ts'
+import { openDatabase } from '../../support/database.ts'
 import {
   createOtherWorkspace,
   createTestKeys,
@@ -676,7 +676,7 @@ describe('credentials in a preset', () => {
     const first = await openGateway({ data, secret: 'one' })
     await createPreset(first, getOperator(first), 'p', { system_prompt, config })
     await first.close()
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     const { config: stored } = db.query('select config from preset_versions').get() as {
       config: string
     }

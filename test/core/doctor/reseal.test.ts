@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
@@ -7,6 +6,7 @@ import { openGateway } from '../../../src/core/gateway.ts'
 import type { AuditEntry } from '../../../src/core/identity/audit.ts'
 import { toDayNumber } from '../../../src/core/kernel/clock.ts'
 import { runCommand as run } from '../../support/commands.ts'
+import { openDatabase } from '../../support/database.ts'
 import { buildGeneration, buildStepCharge } from '../../support/generation.ts'
 import { type CommandResult, PROGRAM, startServer } from '../../support/server.ts'
 
@@ -57,7 +57,7 @@ async function charge(data: string, ...ids: string[]): Promise<void> {
 function copyChanged(sql: string[] = []): string {
   const data = join(root, String(++directories))
   cpSync(original, data, { recursive: true })
-  const db = new Database(join(data, 'gateway.db'))
+  const db = openDatabase(data)
   for (const statement of sql) db.run(statement)
   db.close()
   return data
@@ -103,7 +103,7 @@ describe('gateway doctor --reseal', () => {
     ]) {
       const copy = join(root, String(++directories))
       cpSync(data, copy, { recursive: true })
-      const db = new Database(join(copy, 'gateway.db'))
+      const db = openDatabase(copy)
       db.run(next)
       db.close()
       expect([next, await examine(copy)]).not.toEqual([next, []])
@@ -115,7 +115,7 @@ describe('gateway doctor --reseal', () => {
     await reseal(data)
     await charge(data, 'gen-3', 'gen-4')
     expect(await examine(data)).toEqual([])
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     db.run('delete from ledger')
     db.close()
     expect(await examine(data)).toContain('chain')
@@ -265,7 +265,7 @@ describe('another secret', () => {
     rotate(data)
     const gateway = await openGateway({ data })
     const readAll = () => {
-      const db = new Database(join(data, 'gateway.db'))
+      const db = openDatabase(data)
       const rows = ['byok', 'preset_versions', 'seals', 'seal_log', 'audit'].map(table =>
         db.query(`select * from ${table}`).all(),
       )

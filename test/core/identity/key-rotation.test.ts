@@ -9,6 +9,7 @@ import { listAudit } from '../../../src/core/identity/audit.ts'
 import { rotateKey } from '../../../src/core/identity/keys/rotation.ts'
 import { createKey, getKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { toDayNumber } from '../../../src/core/kernel/clock.ts'
+import { openDatabase } from '../../support/database.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 import { buildPayer } from '../../support/ledger.ts'
 
@@ -117,8 +118,7 @@ test('it is sealed, and outlives a restart', async () => {
   expect([find(created.key), find(rotated.key)]).toEqual([created.data.hash, created.data.hash])
   expect((await examineGateway(after)).data.filter(({ ok }) => !ok)).toEqual([])
   await after.close()
-  const { Database } = await import('bun:sqlite')
-  const db = new Database(join(data, 'gateway.db'))
+  const db = openDatabase(data)
   db.run("update keys set previous_secret_until = '2999-01-01T00:00:00.000Z' where name = 'kept'")
   db.close()
   const changed = await openGateway({ data, clock })

@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,6 +18,7 @@ import {
 } from '../../../src/core/identity/workspaces.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
 import { createApi, readRefusalStatus, readTrail } from '../../support/api.ts'
+import { openDatabase } from '../../support/database.ts'
 import { createCountedIds, createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
 import { setWorkspaceMember } from '../../support/workspace-members.ts'
 
@@ -363,7 +363,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     await remove(id)
     const next = await create()
     expect(next.id).not.toBe(id)
-    const db = new Database(join(data, 'gateway.db'), { readonly: true })
+    const db = openDatabase(data, { readonly: true })
     expect(db.query('select deleted_at from workspaces where id = ?').get(id)).toEqual({
       deleted_at: '2026-03-04T05:06:07.000Z',
     })
@@ -385,7 +385,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     const { sealed = '' } = gateway.memory.byok.get(made.id)?.key ?? {}
     expect(sealed).not.toBe('')
     await remove(id)
-    const db = new Database(join(data, 'gateway.db'), { readonly: true })
+    const db = openDatabase(data, { readonly: true })
     expect(db.query('select sealed from byok').all()).toEqual([{ sealed: null }])
     db.close()
     expect(

@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,6 +16,7 @@ import {
   updateGuardrail,
 } from '../../../src/core/policy/guardrails.ts'
 import { createApi } from '../../support/api.ts'
+import { openDatabase } from '../../support/database.ts'
 import {
   createOtherWorkspace,
   createTestKeys,
@@ -639,7 +639,7 @@ describe('authorization', () => {
 
 describe('the audit trail', () => {
   const told = async () => {
-    const db = new Database(join(data, 'gateway.db'))
+    const db = openDatabase(data)
     const rows = db
       .query('select action, resource_id, before, after from audit order by rowid')
       .all() as Record<string, string | null>[]
