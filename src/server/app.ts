@@ -52,11 +52,12 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
     // Without a site's URL, the description's clients use the address that they found it at.
     url: gateway.config.server.site_url ?? '/',
   }
+  const findRoutes = createRouteFinder(() => app)
   const app: AnyElysia = new Elysia(OPTIONS)
     .onError(({ error, request }) => {
       const id = readRequestId(request, gateway.ids.uuid())
       noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
-      return renderRefusal(app, error, request, id)
+      return renderRefusal(findRoutes, error, request, id)
     })
     .use(createSiteRoutes(gateway))
     .use(hasOwnMetricsAddress(gateway) ? new Elysia() : createMetricsRoutes(gateway))
@@ -102,8 +103,9 @@ const hasOwnMetricsAddress = ({ config }: Gateway) => config.server.metrics_addr
 
 /** Creates the app of the metrics' own address. */
 export function createMetricsApp(gateway: Gateway): AnyElysia {
+  const findRoutes = createRouteFinder(() => app)
   const app: AnyElysia = new Elysia(OPTIONS)
-    .onError(({ error, request }) => renderRefusal(app, error, request, gateway.ids.uuid()))
+    .onError(({ error, request }) => renderRefusal(findRoutes, error, request, gateway.ids.uuid()))
     .use(createMetricsRoutes(gateway))
   return app
 }
@@ -119,8 +121,13 @@ function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]):
 
 // A route may have its own form of refusals. It also applies to failures before the route runs,
 // such as an invalid key.
-function renderRefusal(app: AnyElysia, error: unknown, request: Request, id: string): Response {
-  const routes = findRoutes(app, trimPath(readPath(request)))
+function renderRefusal(
+  findRoutes: FindRoutes,
+  error: unknown,
+  request: Request,
+  id: string,
+): Response {
+  const routes = findRoutes(trimPath(readPath(request)))
   const refusal = routes.find(route => route.method === getMethod(request))?.operation.refusal
   const envelope = refusal && ((failure: GatewayError) => refusal.renderError(failure, null))
   const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
@@ -135,10 +142,21 @@ function renderRefusal(app: AnyElysia, error: unknown, request: Request, id: str
 // A HEAD is answered as the GET would be, without the body (RFC 9110, 9.3.2).
 const getMethod = ({ method }: Request) => (method === 'HEAD' ? 'GET' : method)
 
-const findRoutes = (app: AnyElysia, path: string) =>
-  listDescribedRoutes(app)
-    .filter(route => matchesPattern(route.path, path))
-    .map(route => ({ ...route, method: route.method.toUpperCase() }))
+/** Finds the described routes of a path, whatever their methods. */
+type FindRoutes = (path: string) => DescribedRoute[]
+
+// Anyone may be refused, so the routes of an app are listed and split once.
+function createRouteFinder(getApp: () => AnyElysia): FindRoutes {
+  let table: { route: DescribedRoute; parts: string[] }[] | undefined
+  return path => {
+    table ??= listDescribedRoutes(getApp()).map(route => ({
+      route: { ...route, method: route.method.toUpperCase() },
+      parts: route.path.split('/'),
+    }))
+    const actual = path.split('/')
+    return table.filter(({ parts }) => matchesParts(parts, actual)).map(({ route }) => route)
+  }
+}
 
 // A path that exists under another method is not missing: the method is wrong (RFC 9110, 15.5.6).
 function explainNotFound(routes: DescribedRoute[], error: unknown, request: Request): unknown {
@@ -163,9 +181,7 @@ const isMethodNamed = ({ operation }: DescribedRoute) => !operation.id.startsWit
 
 const trimPath = (path: string) => path.replace(/(?<=.)\/$/, '')
 
-function matchesPattern(pattern: string, path: string): boolean {
-  const expected = pattern.split('/')
-  const actual = path.split('/')
+function matchesParts(expected: string[], actual: string[]): boolean {
   return (
     expected.length === actual.length &&
     expected.every((part, i) => part.startsWith(':') || part === actual[i])

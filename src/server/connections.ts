@@ -1,5 +1,6 @@
 import type { Config } from '../core/config.ts'
 import { GatewayError } from '../core/errors.ts'
+import type { LiveSet } from '../core/kernel/live-set.ts'
 import type { Descriptors } from './descriptors.ts'
 import type { PaceLimits } from './event-stream/pace.ts'
 
@@ -7,6 +8,8 @@ import type { PaceLimits } from './event-stream/pace.ts'
 export interface ConnectionServer {
   /** Closes the request's connection after so many seconds without progress; 0: never. */
   timeout(request: Request, seconds: number): void
+  /** The address that a request was sent from. */
+  requestIP?(request: Request): { port: number } | null
 }
 
 /** The world of a connection: the config in effect, running calls, and descriptors for more. */
@@ -14,6 +17,8 @@ export interface ConnectionWorld {
   config: Config
   traffic: { calls: { size: number } }
   descriptors: Pick<Descriptors, 'isScarce' | 'admitCall' | 'startCall'>
+  /** The connections whose requests are being answered. */
+  busy: LiveSet<Connection>
 }
 
 const connections = new WeakMap<Request, Connection>()
@@ -51,6 +56,10 @@ export class Connection {
   #running = 0
   #hasReader = false
   #isBodyReceived = false
+  /** Whether its request has a response, which may still be on its way. */
+  #isAnswered = false
+  /** Takes it from the busy connections; undefined if it is none of them. */
+  #leaveBusy: (() => void) | undefined
   /** Whether a descriptor is kept for its call. */
   #isAwaited = false
 
@@ -58,6 +67,12 @@ export class Connection {
     this.#world = world
     this.#request = request
     this.#server = server
+    this.#updateBusy()
+  }
+
+  /** The port of the client; null if it has left. */
+  get peerPort(): number | null {
+    return this.#server.requestIP?.(this.#request)?.port ?? null
   }
 
   /** How many seconds a body may take, apart from what its size allows. */
@@ -140,6 +155,12 @@ export class Connection {
     this.#isBodyReceived = true
   }
 
+  /** The request has its response. The connection is busy until that is sent. */
+  finishRequest(): void {
+    this.#isAnswered = true
+    this.#updateBusy()
+  }
+
   /**
    * Decides whether the connection can serve another request after this one: not while the body of
    * this one is still on its way, since Bun would read all of it, nor if descriptors are scarce.
@@ -151,12 +172,22 @@ export class Connection {
   }
 
   #limitSilence(): void {
+    this.#updateBusy()
     const { timeouts, server } = this.#world.config
     const seconds = this.#hasReader ? timeouts.reader_seconds : server.idle_seconds
     const limit = this.#running > 0 ? 0 : toServerSeconds(seconds)
     if (limit === this.#limit) return
     this.#limit = limit
     this.#server.timeout(this.#request, limit)
+  }
+
+  #updateBusy(): void {
+    if (!this.#isAnswered || this.#running > 0 || this.#hasReader)
+      this.#leaveBusy ??= this.#world.busy.add(this)
+    else {
+      this.#leaveBusy?.()
+      this.#leaveBusy = undefined
+    }
   }
 }
 

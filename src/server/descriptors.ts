@@ -9,7 +9,8 @@ import { findLowestFree } from '../core/kernel/descriptors.ts'
 export class Descriptors {
   /** Whether only the reserve is left. */
   isScarce = false
-  readonly #limit: number
+  /** The first number that is no descriptor; infinite if the system does not tell. */
+  readonly limit: number
   readonly #reserve: number
   readonly #onChange: (isScarce: boolean) => void
   readonly #countUnconnected: () => number
@@ -24,10 +25,10 @@ export class Descriptors {
   #lowestFree = 0
 
   constructor(options: DescriptorsOptions = {}) {
-    this.#limit = options.limit ?? readLimit()
+    this.limit = options.limit ?? readLimit()
     this.#findLowestFree = options.findLowestFree ?? findLowestFree
     this.#countUnconnected = options.countUnconnected ?? (() => 0)
-    this.#reserve = Math.min(LARGEST_RESERVE, Math.floor(this.#limit / 4))
+    this.#reserve = Math.min(LARGEST_RESERVE, Math.floor(this.limit / 4))
     this.#onChange = options.onChange ?? (() => {})
   }
 
@@ -66,7 +67,7 @@ export class Descriptors {
 
   /** How many descriptors are left besides the reserve. */
   get #room(): number {
-    return this.#limit - this.#reserve - this.#lowestFree
+    return this.limit - this.#reserve - this.#lowestFree
   }
 }
 

@@ -1,5 +1,7 @@
 import { GatewayError, notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
+import { LiveSet } from '../core/kernel/live-set.ts'
+import { openSocketCalls } from '../core/kernel/socket-calls.ts'
 import { createApp } from './app.ts'
 import {
   bindConnection,
@@ -10,6 +12,7 @@ import {
 import { allowOrigin, answerPreflight } from './cors.ts'
 import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
+import { HalfHeads } from './half-heads.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, withIdempotency } from './idempotency.ts'
 import { noteRefusal } from './refusals.ts'
@@ -74,7 +77,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
-  const watch = setInterval(() => watchDescriptors(descriptors, server), LOOK_INTERVAL)
+  const watch = setInterval(createWatch(world, descriptors, server), LOOK_INTERVAL)
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
   return {
     url: address + server.port,
@@ -89,12 +92,13 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
 }
 
 // The config is replaced while the server runs.
-const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors): ConnectionWorld => ({
+const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors) => ({
   get config() {
     return gateway.config
   },
   traffic: gateway.traffic,
   descriptors,
+  busy: new LiveSet<Connection>(),
 })
 
 // Bun reads the rest of an unwanted body, however long it is, unless the connection ends.
@@ -105,6 +109,7 @@ function endRequest(
   response: Response,
 ): Response | Promise<Response> {
   allowOrigin(gateway, request, response)
+  connection.finishRequest()
   const isReusable = connection.isReusable()
   if (typeof isReusable === 'boolean') return closeUnless(isReusable, response)
   return isReusable.then(isReusable => closeUnless(isReusable, response))
@@ -118,13 +123,35 @@ function closeUnless(isReusable: boolean, response: Response): Response {
 /** In milliseconds, between two looks at the descriptors of this process. */
 const LOOK_INTERVAL = 100
 
-/** Closes connections that are not in use while descriptors are scarce. */
-function watchDescriptors(
+/**
+ * Returns what is done at each look: while descriptors are scarce, it closes connections that are
+ * not in use and those that do not send their head.
+ */
+function createWatch(
+  { busy }: ConnectionWorld,
   descriptors: Descriptors,
-  server: { closeIdleConnections(): void },
-): void {
-  descriptors.look()
-  if (descriptors.isScarce) server.closeIdleConnections()
+  server: Bun.Server<undefined>,
+): () => void {
+  let halfHeads: Promise<HalfHeads | null> | undefined
+  return () => {
+    // Opened at the first look: when descriptors are scarce, it may be too late.
+    halfHeads ??= openHalfHeads(busy, descriptors.limit, server.port)
+    descriptors.look()
+    if (!descriptors.isScarce) return
+    server.closeIdleConnections()
+    void halfHeads.then(opened => opened?.closeSome())
+  }
+}
+
+async function openHalfHeads(
+  busy: Iterable<Connection>,
+  limit: number,
+  port: number | undefined,
+): Promise<HalfHeads | null> {
+  const calls = await openSocketCalls().catch(() => null)
+  if (calls === null || port === undefined || !Number.isFinite(limit)) return null
+  const listBusyPorts = () => [...busy].flatMap(({ peerPort }) => peerPort ?? [])
+  return new HalfHeads({ calls, port, limit, listBusyPorts })
 }
 
 /** How many milliseconds the last bytes of answers get to leave the machine. */

@@ -14,6 +14,7 @@ import { isDisabledTool } from '../../src/core/identity/workspaces/disabled-tool
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { Cancellation } from '../../src/core/kernel/cancellation.ts'
+import { LiveSet } from '../../src/core/kernel/live-set.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { queryAnalytics } from '../../src/core/telemetry/analytics.ts'
 import { getBenchmarks } from '../../src/core/telemetry/benchmarks.ts'
@@ -1547,7 +1548,7 @@ function onConnection(gateway: Gateway, key: string, body: BodyInit) {
   })
   const descriptors = { isScarce: false, admitCall: () => true, startCall: () => undefined }
   const { config, traffic } = gateway
-  bindConnection({ config, traffic, descriptors }, request, {
+  bindConnection({ config, traffic, descriptors, busy: new LiveSet() }, request, {
     timeout: (_, seconds) => limits.push(seconds),
   })
   return { limits, connection: findConnection(request), answer: createApp(gateway).handle(request) }

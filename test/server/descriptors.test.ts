@@ -51,6 +51,13 @@ const callFor = (client: StubbornClient) =>
     })
     .send(body)
 
+/** Sends a line of a head every 0.3 s, as long as the connection is open. */
+function sendHeadSlowly(client: StubbornClient): void {
+  client.send('GET / HTTP/1.1\r\n')
+  const timer = setInterval(() => client.send('x: y\r\n'), 300)
+  void client.closes(60).finally(() => clearInterval(timer))
+}
+
 type Flood = [what: string, send: (client: StubbornClient) => unknown, seconds: number]
 
 const SILENT: Flood = ['send nothing', () => {}, 15]
@@ -58,8 +65,8 @@ const SILENT: Flood = ['send nothing', () => {}, 15]
 const FLOODS: Flood[] = [
   ['are kept open after an answer', client => client.sendHead('GET', '/health'), 3],
   ['wait for a stream', callFor, 3],
-  // Bun ends these after twelve seconds, and not earlier.
-  ['stop in the middle of a head', client => client.send('GET / HTT'), 15],
+  ['stop in the middle of a head', client => client.send('GET / HTT'), 3],
+  ['never end their head', sendHeadSlowly, 3],
   ...(LONG ? [SILENT] : []),
 ]
 
@@ -90,6 +97,19 @@ test.each(FLOODS)(
   },
   40_000,
 )
+
+test('a call whose provider is silent outlives the heads that are closed', async () => {
+  const before = upstream.hits.length
+  upstream.plan([{ wait: 'answered' }, sseHead(), delta('Hel'), { wait: 'never' }])
+  using client = callFor(new StubbornClient(server.url))
+  await upstream.hit(before + 1)
+  clients = Array.from({ length: CLIENTS }, () => new StubbornClient(server.url))
+  for (const half of clients) half.send('GET / HTT')
+  await Promise.race(clients.map(half => half.closes(60)))
+  expect(await fetchStatus('/health', 3)).toBe(200)
+  upstream.open('answered')
+  await client.sees('Hel')
+}, 40_000)
 
 test('connections that carry streams leave a descriptor for /health, and no call fails', async () => {
   for (let round = 0; round < CLIENTS / 20; round++) {

@@ -115,7 +115,7 @@ describe('an upload', () => {
     )
     async function* form() {
       yield start
-      for await (const piece of pieces(MOST + 1)) yield Uint8Array.from(piece)
+      for await (const piece of pieces(MOST + 1)) yield new Uint8Array(piece)
       yield Buffer.from('\r\n--X--\r\n')
     }
     const headers = { 'content-type': 'multipart/form-data; boundary=X' }
