@@ -978,6 +978,19 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'oauth.requests_per_minute',
+    { oauth: { requests_per_minute: 1 } },
+    {
+      seen: async ({ gateway }) => {
+        const app = createApp(gateway, () => '203.0.113.7')
+        const look = () => statusOf(app.handle(new Request('http://localhost/auth')))
+        return [await look(), await look()].at(-1)
+      },
+      was: 200,
+      is: 429,
+    },
+  ),
+  row(
     'oauth.sign_in',
     { oauth: { sign_in: { issuer: CI.issuer, client_id: 'gateway', client_secret: 'secret' } } },
     {
