@@ -715,6 +715,12 @@ export const Config = Type.Object(
           maximum: 36_500,
           description: 'Full days for which refused calls are kept; 0: `storage.refusals` decides',
         }),
+        batches_days: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 36_500,
+          description: 'Full days for which batches that have ended are kept; 0: for ever',
+        }),
       },
       { ...closed, default: {} },
     ),

@@ -28,6 +28,8 @@ import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
 import { withIdempotency } from '../../src/server/idempotency.ts'
+import { buildBatch } from '../suites/store/batches.ts'
+import { buildAuditEntry } from '../support/audit.ts'
 import { buildLine, createBatchTools } from '../support/batches.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
@@ -1062,6 +1064,22 @@ const ROWS: Row[] = [
       seen: async ({ gateway }) => (await evictRows(gateway)).map(({ kind }) => kind),
       was: [],
       is: ['refusals'],
+    },
+  ),
+  row(
+    'retention.batches_days',
+    { retention: { batches_days: 1 } },
+    {
+      prepare: async ({ gateway, clock }) => {
+        const ended_at = clock.now().toISOString()
+        const { workspace_id } = getOperator(gateway)
+        const batch = buildBatch(1, { workspace_id, ended_at })
+        await gateway.store.batches.insert(batch, buildAuditEntry())
+        clock.pass(TWO_DAYS)
+      },
+      seen: async ({ gateway }) => (await evictRows(gateway)).map(({ kind }) => kind),
+      was: [],
+      is: ['batches'],
     },
   ),
   row(
