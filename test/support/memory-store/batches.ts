@@ -16,12 +16,6 @@ export const createMemoryBatchStore = (connection: Connection): BatchStore => ({
       const isOpen = (one: { workspace_id: string; ended_at: string | null }) =>
         one.workspace_id === workspace_id && one.ended_at === null
       checkUnfinished(memory.batches.all(isOpen).length)
-      console.error(
-        'INS',
-        batch.id.slice(-2),
-        memory.batches.all().map(b => b.id.slice(-2)),
-        new Error().stack?.split('\n').length,
-      )
       memory.batches.insert(batch.id, batch)
       addAudit(memory, entry)
     }),
