@@ -5,7 +5,7 @@
  * queries take and how large the directory is.
  */
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
 import { getOperator } from '../src/core/identity/actor.ts'
@@ -36,6 +36,7 @@ const gateway = await openGateway({ data, clock })
 try {
   if (isNew) await report(`Recorded ${CALLS} calls`, () => recordCalls(gateway))
   await report('Rolled up what was not yet', () => rollUp(gateway))
+  print(`${availableParallelism()} cores; load of the last minute: ${loadavg()[0]?.toFixed(1)}`)
   await measureQueries(gateway)
 } finally {
   await gateway.close()
