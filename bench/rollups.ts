@@ -2,10 +2,10 @@
  * Measures queries over roll-ups: `bun run bench/rollups.ts [CALLS] [DIRECTORY]`, 200,000 calls of a
  * month without an argument. Generates a data directory with so many records (in a temporary place,
  * unless DIRECTORY says where; one that exists is used as it is), rolls them up, and prints how long
- * queries take and how large the directory is.
+ * queries take, of that on the processor, and how large the directory is.
  */
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
 import { getOperator } from '../src/core/identity/actor.ts'
@@ -36,6 +36,7 @@ const gateway = await openGateway({ data, clock })
 try {
   if (isNew) await report(`Recorded ${CALLS} calls`, () => recordCalls(gateway))
   await report('Rolled up what was not yet', () => rollUp(gateway))
+  print(`${availableParallelism()} cores; load of the last minute: ${loadavg()[0]?.toFixed(1)}`)
   await measureQueries(gateway)
 } finally {
   await gateway.close()
@@ -94,13 +95,17 @@ async function measureQueries(world: Gateway): Promise<void> {
   }
   for (const [name, query] of Object.entries(queries)) {
     const times: number[] = []
+    const worked: number[] = []
     for (let i = 0; i < 7; i++) {
-      const before = performance.now()
+      const [before, cpu] = [performance.now(), process.cpuUsage()]
       await queryAnalytics(world, getOperator(world), query)
+      const { user, system } = process.cpuUsage(cpu)
       times.push(performance.now() - before)
+      worked.push((user + system) / 1_000)
     }
-    times.sort((a, b) => a - b)
-    print(`${name}: median ${times[3]?.toFixed(1)} ms, slowest ${times[6]?.toFixed(1)} ms`)
+    for (const list of [times, worked]) list.sort((a, b) => a - b)
+    const slowest = `slowest ${times[6]?.toFixed(1)} ms`
+    print(`${name}: median ${times[3]?.toFixed(1)} ms, ${slowest}; CPU ${worked[3]?.toFixed(1)} ms`)
   }
 }
 

@@ -239,7 +239,8 @@ export const Config = Type.Object(
         trusted_proxies: Type.Array(Type.String({ format: 'address-range' }), {
           default: [],
           description:
-            'The proxies whose Host header decides the region: addresses, or ranges as 10.0.0.0/8',
+            'The proxies whose Host header decides the region, and whose X-Forwarded-For says who ' +
+            'asks: addresses, or ranges as 10.0.0.0/8',
         }),
       },
       { ...closed, default: {} },
@@ -667,6 +668,14 @@ export const Config = Type.Object(
           description:
             'Whether apps and workloads may get keys and tokens: by consent, by a key, by an issuer',
         }),
+        requests_per_minute: Type.Integer({
+          default: 600,
+          minimum: 1,
+          maximum: 1_000_000,
+          description:
+            'How often one address may exchange, sign in or look at pages of consent in a full ' +
+            'minute: an IPv4 address, or 64 bits of an IPv6 one. Beyond it: 429',
+        }),
         sign_in: Type.Optional(SignInConfig),
         issuers: Type.Record(Type.String({ format: 'slug', maxLength: 100 }), IssuerConfig, {
           ...closed,
@@ -705,6 +714,12 @@ export const Config = Type.Object(
           minimum: 0,
           maximum: 36_500,
           description: 'Full days for which refused calls are kept; 0: `storage.refusals` decides',
+        }),
+        batches_days: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 36_500,
+          description: 'Full days for which batches that have ended are kept; 0: for ever',
         }),
       },
       { ...closed, default: {} },

@@ -18,6 +18,7 @@ import {
 } from './ledger/chain.ts'
 import type { DaySpend, LedgerBooks } from './ledger/ledger.ts'
 import type { SealOpening, SealReport } from './ledger/seals.ts'
+import type { EvictionStore } from './telemetry/retention.ts'
 import type { RollupReader } from './telemetry/rollups.ts'
 
 /** The result of one check, with a sentence about what was found. */
@@ -59,6 +60,21 @@ async function examineBlobs(
   })
   const found = files === 1 ? '1 file has its bytes' : `${files} files have their bytes`
   return toFinding(toResult(check, problems, found))
+}
+
+/** Says what retention has removed so far. */
+export async function describeEvictions({ store }: EvictionReader): Promise<Finding> {
+  const evictions = await store.evictions.all()
+  const list = evictions.map(
+    ({ kind, reason, rows, last_at }) => `${rows} of ${kind} by ${reason}, last at ${last_at}`,
+  )
+  const found = list.length === 0 ? 'no row was removed' : `removed: ${list.join('; ')}`
+  return { check: 'retention', ok: true, found }
+}
+
+/** What has the counts of removed rows. */
+interface EvictionReader {
+  store: { evictions: EvictionStore }
 }
 
 /**

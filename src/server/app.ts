@@ -61,7 +61,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
     })
     .use(createSiteRoutes(gateway))
     .use(hasOwnMetricsAddress(gateway) ? new Elysia() : createMetricsRoutes(gateway))
-    .use(createConsentRoutes(gateway))
+    .use(createConsentRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .group('/api/v1', api =>
       api
@@ -84,8 +84,8 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
         .use(createContainerRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))
         .use(createAuthCodeRoutes(gateway))
-        .use(createAuthKeyRoutes(gateway))
-        .use(createTokenRoutes(gateway))
+        .use(createAuthKeyRoutes(gateway, findPeer))
+        .use(createTokenRoutes(gateway, findPeer))
         .use(createJwksRoutes(gateway))
         .use(createGenerationRoutes(gateway))
         .use(createAnalyticsRoutes(gateway))

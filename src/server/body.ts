@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { invalid, tooLarge } from '../core/errors.ts'
 import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../core/kernel/body.ts'
@@ -50,8 +51,8 @@ const getLargestBody = (request: Request): number =>
   anonymousRequests.has(request) ? LARGEST_ANONYMOUS : LARGEST_BODY
 
 /**
- * Reads the fields of a form. Throws 413 for a large one, 400 for another type and for a field that
- * stands twice.
+ * Reads the fields of a form; one that is empty has none. Throws 413 for a large one, 400 for another
+ * type, for bytes that are no UTF-8 and for a field that stands twice.
  */
 export async function readForm(request: Request): Promise<Record<string, string>> {
   const [type] = (request.headers.get('content-type') ?? '').split(';')
@@ -59,11 +60,14 @@ export async function readForm(request: Request): Promise<Record<string, string>
     throw invalid('Expected Content-Type: application/x-www-form-urlencoded')
   const bytes = await readBytes(request)
   findConnection(request)?.finishBody()
-  const fields = [...new URLSearchParams(decodeBody(bytes))]
+  if (!isUtf8(bytes)) throw invalid('body: expected a form in UTF-8')
+  const fields = [...new URLSearchParams(FORM_DECODER.decode(bytes))]
   const form = Object.fromEntries(fields)
   if (Object.keys(form).length < fields.length) throw invalid('Expected each field once')
   return form
 }
+
+const FORM_DECODER = new TextDecoder()
 
 /** Reads and checks a query, with its numbers as numbers. Throws 400 naming the parameter. */
 export function readQuery<T extends TSchema>(request: Request, schema: T): Static<T> {

@@ -51,6 +51,12 @@ test('a bill that differs ends with 1, and one that does not with 0', async () =
     data: [{ difference_usd: '0.00003' }],
     total: { differing: 1 },
   })
+  const own = await writeBill('Day,Product,Cost\n2026-03-01,up,0.00002\n')
+  const named = ['--day-column', 'Day', '--model-column', 'Product', '--amount-column', 'Cost']
+  const read = await run('audit', 'reconcile', own, '--provider', 'local', ...named)
+  expect(read).toMatchObject({ code: 0, stdout: expect.stringContaining('1 compared, 0 differ') })
+  const half = await run('audit', 'reconcile', own, '--provider', 'local', '--day-column', 'Day')
+  expect([half.code, half.stderr]).toEqual([2, expect.stringContaining('--amount-column')])
   const bad = await writeBill('date,model,amount_usd\n2026-03-01,up,much\n')
   expect(await run('audit', 'reconcile', bad, '--provider', 'local')).toMatchObject({
     code: 2,

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { OpenRouter } from '@openrouter/sdk'
+import { OAuthErrorResponse } from '@openrouter/sdk/models/errors'
 import { waitUntil } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
 import { TestIssuer } from '../support/issuer.ts'
@@ -91,6 +92,23 @@ test('OpenRouter’s client exchanges the token of a workload, and says why it m
   expect(keys).toHaveLength(3)
   const refused = exchange('no.signed.token')
   await expect(refused).rejects.toMatchObject({ statusCode: 400, error: 'invalid_grant' })
+})
+
+test('OpenRouter’s client is told in its own form that it exchanges too often', async () => {
+  await using server = await startLocalServer({ oauth: { requests_per_minute: 1 } })
+  const options = { apiKey: 'none', serverURL: `${server.url}/api/v1` }
+  const { oAuth } = new OpenRouter({ ...options, retryConfig: { strategy: 'none' } })
+  const tokenExchangeRequest = {
+    grantType: 'urn:ietf:params:oauth:grant-type:token-exchange' as const,
+    subjectTokenType: 'urn:ietf:params:oauth:token-type:jwt' as const,
+    ...{ federationPolicyId: 'none', subjectToken: 'none' },
+  }
+  const exchange = () => failureOf(oAuth.createOauthToken({ tokenExchangeRequest }))
+  let failure = await exchange()
+  // A new minute may begin between two of them.
+  while (failure.statusCode === 400) failure = await exchange()
+  expect(failure).toBeInstanceOf(OAuthErrorResponse)
+  expect(failure).toMatchObject({ statusCode: 429, error: 'temporarily_unavailable' })
 })
 
 test.if(hasWirecheck)('every answer has the public form', async () => {

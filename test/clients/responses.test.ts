@@ -356,6 +356,15 @@ describe.each(PROTOCOLS)('over %s, the client of OpenRouter', protocol => {
     expect(types.at(0)).toBe('response.created')
     expect(types.at(-1)).toBe('response.completed')
   })
+
+  test('asks under both names of the method, and in the loop of its agent', async () => {
+    const model = `${protocol}/hello`
+    const answer = await openrouter.responses.send({
+      responsesRequest: { model, input: 'Hi', stream: false },
+    })
+    expect(answer).toMatchObject({ status: 'completed' })
+    expect(await openrouter.callModel({ model, input: 'Hi' }).getText()).toContain('Hello')
+  })
 })
 
 test('a field that is wrong is named in `param`', async () => {

@@ -29,6 +29,8 @@ import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
 import { answerPreflight } from '../../src/server/cors.ts'
 import { withIdempotency } from '../../src/server/idempotency.ts'
+import { buildBatch } from '../suites/store/batches.ts'
+import { buildAuditEntry } from '../support/audit.ts'
 import { buildLine, createBatchTools } from '../support/batches.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
@@ -979,6 +981,19 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'oauth.requests_per_minute',
+    { oauth: { requests_per_minute: 1 } },
+    {
+      seen: async ({ gateway }) => {
+        const app = createApp(gateway, () => '203.0.113.7')
+        const look = () => statusOf(app.handle(new Request('http://localhost/auth')))
+        return [await look(), await look()].at(-1)
+      },
+      was: 200,
+      is: 429,
+    },
+  ),
+  row(
     'oauth.sign_in',
     { oauth: { sign_in: { issuer: CI.issuer, client_id: 'gateway', client_secret: 'secret' } } },
     {
@@ -1050,6 +1065,22 @@ const ROWS: Row[] = [
       seen: async ({ gateway }) => (await evictRows(gateway)).map(({ kind }) => kind),
       was: [],
       is: ['refusals'],
+    },
+  ),
+  row(
+    'retention.batches_days',
+    { retention: { batches_days: 1 } },
+    {
+      prepare: async ({ gateway, clock }) => {
+        const ended_at = clock.now().toISOString()
+        const { workspace_id } = getOperator(gateway)
+        const batch = buildBatch(1, { workspace_id, ended_at })
+        await gateway.store.batches.insert(batch, buildAuditEntry())
+        clock.pass(TWO_DAYS)
+      },
+      seen: async ({ gateway }) => (await evictRows(gateway)).map(({ kind }) => kind),
+      was: [],
+      is: ['batches'],
     },
   ),
   row(

@@ -1,17 +1,19 @@
-import { expect, test } from 'bun:test'
-import { hasBrowser, startBrowser } from '../support/browser.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { addMember } from '../../src/core/identity/members.ts'
+import { type Browser, hasBrowser, startBrowser } from '../support/browser.ts'
 import { runCommand } from '../support/commands.ts'
+import { SECRET, TestIssuer } from '../support/issuer.ts'
 import { startLocalServer } from '../support/server.ts'
 
 const found = await hasBrowser()
 const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk'
 const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'
 
-test.skipIf(!found)('a member gives an app a key in a browser (needs chromium)', async () => {
-  await using server = await startLocalServer({})
-  await using browser = await startBrowser()
+/** An app on loopback that a browser is led back to. */
+function startBackend() {
   const returned = Promise.withResolvers<URL>()
-  using app = Bun.serve({
+  const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     fetch(request) {
@@ -20,32 +22,83 @@ test.skipIf(!found)('a member gives an app a key in a browser (needs chromium)',
       return new Response('Back in the app')
     },
   })
-  const { page, errors } = await browser.open()
-  const command = ['members', 'link', 'owner@localhost', '--json', '--data', server.data]
-  const link = new URL(JSON.parse((await runCommand(command)).stdout).data.url)
-  await page.goto(server.url + link.pathname + link.search)
-  await page.getByRole('button', { name: 'Sign in' }).click()
-  await page.getByText('You are signed in').waitFor()
   const query = new URLSearchParams({
-    callback_url: `http://127.0.0.1:${app.port}/callback?state=s1`,
+    callback_url: `http://127.0.0.1:${server.port}/callback?state=s1`,
     code_challenge: CHALLENGE,
     code_challenge_method: 'S256',
     key_label: 'My app',
   })
-  await page.goto(`${server.url}/auth?${query}`)
-  await page.getByLabel('Limit in USD, or none').fill('2.50')
-  await page.getByRole('button', { name: 'Give a key' }).click()
-  const back = await returned.promise
-  await page.getByText('Back in the app').waitFor()
-  expect([back.searchParams.get('state'), errors]).toEqual(['s1', []])
-  const answer = await fetch(`${server.url}/api/v1/auth/keys`, {
+  return {
+    ...{ url: `http://127.0.0.1:${server.port}`, query, returned: returned.promise },
+    [Symbol.dispose]: () => void server.stop(true),
+  }
+}
+
+/** Exchanges the code that an app was given, and returns what its key may do. */
+async function readKey(gateway: string, back: URL) {
+  const answer = await fetch(`${gateway}/api/v1/auth/keys`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ code: back.searchParams.get('code'), code_verifier: VERIFIER }),
   })
   const { key } = (await answer.json()) as { key: string }
-  const shown = await fetch(`${server.url}/api/v1/key`, {
+  const shown = await fetch(`${gateway}/api/v1/key`, {
     headers: { authorization: `Bearer ${key}` },
   })
-  expect(await shown.json()).toMatchObject({ data: { limit: 2.5 } })
+  return (await shown.json()) as { data: { limit: number | null } }
+}
+
+describe.skipIf(!found)('in a browser (needs chromium)', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser[Symbol.asyncDispose]())
+
+  test('a member with a link gives an app a key', async () => {
+    await using server = await startLocalServer({})
+    using app = startBackend()
+    const { page, errors } = await browser.open()
+    const command = ['members', 'link', 'owner@localhost', '--json', '--data', server.data]
+    const link = new URL(JSON.parse((await runCommand(command)).stdout).data.url)
+    await page.goto(server.url + link.pathname + link.search)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('You are signed in').waitFor()
+    await page.goto(`${server.url}/auth?${app.query}`)
+    await page.getByLabel('Limit in USD, or none').fill('2.50')
+    await page.getByRole('button', { name: 'Give a key' }).click()
+    const back = await app.returned
+    await page.getByText('Back in the app').waitFor()
+    expect([back.searchParams.get('state'), errors]).toEqual(['s1', []])
+    expect(await readKey(server.url, back)).toMatchObject({ data: { limit: 2.5 } })
+  })
+
+  test('a member whom another service signs in gives an app a key, and signs out', async () => {
+    await using issuer = await TestIssuer.start({ now: () => new Date() })
+    const sign_in = { issuer: issuer.url, client_id: 'gateway app', client_secret: SECRET }
+    await using server = await startLocalServer({ oauth: { sign_in } })
+    const { gateway } = server
+    await addMember(gateway, getOperator(gateway), { email: 'ada@acme.example' })
+    using app = startBackend()
+    const { page, errors, requests } = await browser.open()
+    await page.goto(`${server.url}/auth?${app.query}`)
+    await page.getByRole('link', { name: 'Sign in' }).click()
+    await page.getByRole('link', { name: 'I am Ada' }).click()
+    await page.getByText('ada@acme.example').waitFor()
+    expect(new URL(page.url()).pathname).toBe('/auth')
+    await page.getByRole('button', { name: 'Give a key' }).click()
+    const back = await app.returned
+    await page.getByText('Back in the app').waitFor()
+    expect([back.searchParams.get('state'), errors]).toEqual(['s1', []])
+    expect(await readKey(server.url, back)).toMatchObject({ data: { limit: null } })
+
+    // The session is the browser's: scripts of pages do not see it, and signing out ends it.
+    await page.goto(`${server.url}/auth`)
+    expect(await page.evaluate('document.cookie')).toBe('')
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByText('Sign in first').waitFor()
+    // No code and no secret was told to another place than where it belongs.
+    const hosts = new Set(requests.map(url => new URL(url).origin))
+    expect([...hosts].sort()).toEqual([server.url, issuer.url, app.url].sort())
+  })
 })

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examineGateway } from '../../src/core/doctor.ts'
+import { describeEvictions, examineGateway } from '../../src/core/doctor.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey, deleteKey } from '../../src/core/identity/keys.ts'
 import {
@@ -261,9 +261,14 @@ describe('calls whose time is over', () => {
     const before = await summarizeUsage(gateway, { by: ['model'] })
     clock.pass(DAY)
     expect(await evictRows(gateway)).toEqual([])
+    expect((await describeEvictions(gateway)).found).toBe('no row was removed')
     clock.pass(DAY)
     const kept = await call()
     expect(await evictRows(gateway)).toMatchObject([{ kind: 'generations', rows: 1 }])
+    expect(await describeEvictions(gateway)).toMatchObject({
+      ok: true,
+      found: `removed: 1 of generations by age, last at ${clock.now().toISOString()}`,
+    })
     expect((await house.ask(`/generation?id=${id}`)).status).toBe(404)
     expect((await house.ask(`/generation?id=${kept}`)).status).toBe(200)
     const after = await summarizeUsage(gateway, { by: ['model'] })

@@ -48,6 +48,16 @@ describe.skipIf(!contract)('the public contract (from GATEWAY_SHARED)', () => {
     )
     .filter(([, { operationId }]) => operationId)
 
+  test('every operation has a door', () => {
+    const all = paths.flatMap(([path, methods]) =>
+      Object.entries(methods).flatMap(([method, { operationId }]) =>
+        operationId ? [[`${method} ${path}`, operationId]] : [],
+      ),
+    )
+    expect(all.length).toBeGreaterThan(100)
+    expect(all.filter(([at = '', id]) => described.get(at)?.id !== id)).toEqual([])
+  })
+
   test.each(operations)(
     '%s is described with the same name, tag and query',
     (at, { operationId, tags, parameters = [] }) => {

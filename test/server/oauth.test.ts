@@ -12,6 +12,7 @@ import { TestClock, testGateway } from '../support/gateway.ts'
 import { AUDIENCE, CONFIGURATION, JWKS, TestIssuer } from '../support/issuer.ts'
 
 const MINUTE = 60_000
+const FORM = 'application/x-www-form-urlencoded'
 const WORDS = {
   grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
   subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
@@ -288,6 +289,30 @@ describe('an exchange refuses', () => {
     expect(house.issuer.asked).toEqual([])
   })
 
+  test('an empty form, and one without values, by the name of what is missing', async () => {
+    await using house = await openHouse()
+    const token = await house.issuer.sign()
+    const missing = { error: 'invalid_request', error_description: expect.any(String) }
+    for (const form of [{}, { grant_type: '', scope: '' }]) {
+      const { status, json } = await house.post(form as Record<string, string>)
+      expect([status, json]).toEqual([400, missing])
+      expect(json.error_description).toStartWith('grant_type: expected')
+    }
+    const { json } = await house.post({ ...WORDS, subject_token: '' })
+    expect(json.error_description).toStartWith('subject_token: expected')
+    // What is not JSON has none of its limits, and what has no value is left out.
+    const odd = { scope: '', brackets: `"${'['.repeat(200)}` }
+    expect((await house.exchange(token, odd)).status).toBe(200)
+    const latin = await house.app.handle(
+      new Request('http://localhost/api/v1/oauth/token', {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        body: new Uint8Array([0x61, 0x3d, 0xff]),
+      }),
+    )
+    expect([latin.status, (await latin.json()).error]).toEqual([400, 'invalid_request'])
+  })
+
   test('tokens while its issuer is down, lies, redirects or sends too much', async () => {
     await using house = await openHouse()
     const { issuer, clock } = house
@@ -470,5 +495,97 @@ describe('the config refuses', () => {
   ])('%s', (_, change, named) => {
     expect(parse(right)).not.toThrow()
     expect(parse({ ...right, ...change })).toThrow(named)
+  })
+})
+
+describe('a flood', () => {
+  /** Opens a gateway behind a proxy, of which each address may ask twice in a minute. */
+  async function openFlooded() {
+    const config = {
+      oauth: { requests_per_minute: 2 },
+      server: { trusted_proxies: ['10.0.0.0/8'] },
+    }
+    const gateway = await testGateway({ clock: new TestClock(), config })
+    const peer = { address: '203.0.113.1' }
+    const app = createApp(gateway, () => peer.address)
+    const ask = async (address: string, path: string, init: RequestInit = {}, forwarded = '') => {
+      peer.address = address
+      const headers = { ...init.headers, ...(forwarded ? { 'x-forwarded-for': forwarded } : {}) }
+      return app.handle(new Request(`http://localhost${path}`, { ...init, headers }))
+    }
+    const form = { method: 'POST', headers: { 'content-type': FORM }, body: 'grant_type=x' }
+    const exchange = (address: string, forwarded?: string) =>
+      ask(address, '/api/v1/oauth/token', form, forwarded)
+    const statusesOf = async (address: string, count: number, forwarded?: string) => {
+      const statuses: number[] = []
+      for (let i = 0; i < count; i++) statuses.push((await exchange(address, forwarded)).status)
+      return statuses
+    }
+    return { gateway, ask, exchange, statusesOf }
+  }
+
+  test('is answered with 429 as RFC 6749 has it, by address, until the minute is over', async () => {
+    const { gateway, exchange, statusesOf } = await openFlooded()
+    expect(await statusesOf('203.0.113.1', 3)).toEqual([400, 400, 429])
+    const refused = await exchange('203.0.113.1')
+    expect(await refused.json()).toEqual({
+      error: 'temporarily_unavailable',
+      error_description: 'Rate limit exceeded: oauth-per-min',
+    })
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(refused.headers.get('x-ratelimit-limit')).toBe('2')
+    expect(await statusesOf('203.0.113.2', 1)).toEqual([400])
+    ;(gateway.clock as TestClock).pass(MINUTE)
+    expect(await statusesOf('203.0.113.1', 1)).toEqual([400])
+    await gateway.close()
+  })
+
+  test('of one network is one, and behind a trusted proxy it is the client’s', async () => {
+    const { gateway, statusesOf } = await openFlooded()
+    expect(await statusesOf('2001:db8::1', 2)).toEqual([400, 400])
+    expect(await statusesOf('2001:db8::ffff', 1)).toEqual([429])
+    expect(await statusesOf('2001:db8:0:1::1', 1)).toEqual([400])
+    expect(await statusesOf('10.0.0.1', 3, '198.51.100.7, 10.0.0.2')).toEqual([400, 400, 429])
+    // What the client writes itself stands first, and changes nothing.
+    expect(await statusesOf('10.0.0.1', 1, '192.0.2.9, 198.51.100.7:4711')).toEqual([429])
+    expect(await statusesOf('10.0.0.1', 1, '192.0.2.9')).toEqual([400])
+    // Nobody but a trusted proxy says who asks.
+    expect(await statusesOf('203.0.113.9', 3, '192.0.2.77')).toEqual([400, 400, 429])
+    await gateway.close()
+  })
+
+  test('of all doors of OAuth that need no key counts together', async () => {
+    const { gateway, ask } = await openFlooded()
+    const json = { 'content-type': 'application/json' }
+    const doors: [string, string, RequestInit][] = [
+      ['192.0.2.1', '/api/v1/auth/keys', { method: 'POST', headers: json, body: '{"code":"x"}' }],
+      ['192.0.2.2', '/auth', {}],
+      ['192.0.2.3', '/auth/sign-in?token=x', {}],
+      ['192.0.2.4', '/auth/sign-in', { method: 'POST', headers: { 'content-type': FORM } }],
+      ['192.0.2.5', '/auth/start', {}],
+      ['192.0.2.6', '/auth/callback?code=x', {}],
+      ['192.0.2.7', '/auth/sign-out', { method: 'POST' }],
+      ['192.0.2.8', '/auth', { method: 'POST', headers: { 'content-type': FORM } }],
+    ]
+    for (const [address, path, init] of doors) {
+      const first = [await ask(address, path, init), await ask(address, path, init)]
+      const last = await ask(address, path, init)
+      expect([path, first.some(({ status }) => status === 429), last.status]).toEqual([
+        ...[path, false, 429],
+      ])
+      if (path.startsWith('/auth')) expect(last.headers.get('content-type')).toContain('text/html')
+    }
+    await gateway.close()
+  })
+
+  test('from very many networks takes no more memory: they share a place', async () => {
+    const { gateway } = await openFlooded()
+    const { rateLimits } = gateway.traffic
+    for (let i = 0; i < 10_000; i++) rateLimits.countVisit(`v4 ${i}`)
+    rateLimits.countVisit('v4 10000')
+    rateLimits.countVisit('v4 10001')
+    expect(() => rateLimits.countVisit('v4 10002')).toThrow('oauth-per-min')
+    expect(() => rateLimits.countVisit('v4 9')).not.toThrow()
+    await gateway.close()
   })
 })

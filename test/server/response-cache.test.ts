@@ -135,6 +135,35 @@ describe('an answer that is kept', () => {
     expect((await house.ask(ASKED, {})).hit).toBeNull()
   })
 
+  test.each([
+    [
+      'an integer that JavaScript rounds',
+      '{"model":"acme/small","messages":[{"role":"user","content":"Hi"}],"x":9007199254740993}',
+      '{"model":"acme/small","messages":[{"role":"user","content":"Hi"}],"x":9007199254740992}',
+    ],
+    [
+      'a text that ends where a field does',
+      JSON.stringify({ ...ASKED, messages: [{ role: 'user', content: 'a","x":"b' }] }),
+      JSON.stringify({ ...ASKED, messages: [{ role: 'user', content: 'a' }], x: 'b' }),
+    ],
+    [
+      'a number and its text',
+      JSON.stringify({ ...ASKED, x: 1 }),
+      JSON.stringify({ ...ASKED, x: '1' }),
+    ],
+    [
+      'null and nothing',
+      JSON.stringify({ ...ASKED, x: null }),
+      JSON.stringify({ ...ASKED, x: [] }),
+    ],
+  ])('is never taken for that of a body that collides with it: %s', async (_, one, other) => {
+    await using house = await openHouse()
+    const [first, second] = [await house.ask(one), await house.ask(other)]
+    expect([first.hit, second.hit, house.count()]).toEqual(['MISS', 'MISS', 2])
+    expect((await house.ask(one)).text).toContain('answer 1')
+    expect((await house.ask(other)).text).toContain('answer 2')
+  })
+
   test('is over with its time, which the client chooses', async () => {
     await using house = await openHouse()
     const ttl = async (value: string) =>

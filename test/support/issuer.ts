@@ -100,6 +100,19 @@ export class TestIssuer {
     return Response.json({ id_token, access_token: 'none', token_type: 'Bearer' })
   }
 
+  /** Shows a page with a link that leads back with a code, as if a user had signed in. */
+  #showSignIn({ url }: Request): Response {
+    const { redirect_uri = '', state = '' } = Object.fromEntries(new URL(url).searchParams)
+    const answer = new URLSearchParams({ code: this.authorize(url), state, iss: this.url })
+    const href = Bun.escapeHTML(`${redirect_uri}?${answer}`)
+    return new Response(
+      `<!doctype html><link rel="icon" href="data:,"><a href="${href}">I am Ada</a>`,
+      {
+        headers: { 'content-type': 'text/html' },
+      },
+    )
+  }
+
   #answer(path: string, request: Request): Response | Promise<Response> {
     this.asked.push(path)
     const own = this.answers.get(path)
@@ -112,6 +125,7 @@ export class TestIssuer {
         token_endpoint: `${this.url}/token`,
       })
     if (path === '/token') return this.#exchange(request)
+    if (path === '/authorize') return this.#showSignIn(request)
     if (path === JWKS) return Response.json({ keys: this.#keys.map(({ shown }) => shown) })
     return new Response('', { status: 404 })
   }

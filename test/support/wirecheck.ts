@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,8 +33,10 @@ export class Wirecheck {
     return (await response.json()) as WireReport
   }
 
-  /** Stops the checker. */
+  /** Stops the checker. Writes its report to the file that `GATEWAY_WIRE_REPORTS` names. */
   async close(): Promise<void> {
+    const path = process.env.GATEWAY_WIRE_REPORTS
+    if (path !== undefined) appendFileSync(path, `${JSON.stringify(await this.report())}\n`)
     this.#process.kill()
     await this.#process.exited
   }
@@ -69,6 +71,9 @@ export async function startWirecheck(target: string): Promise<Wirecheck> {
 async function adaptSpec(directory: string): Promise<string> {
   const spec = await Bun.file(SPEC).json()
   spec.components.schemas.MessagesStreamingResponse.required = ['data']
+  // The specification has 502 for what providers fail at, whatever the operation.
+  const { responses } = spec.paths['/messages'].post
+  responses['502'] = responses['500']
   allowMcpItems(spec.components.schemas)
   allowServiceItems(spec.components.schemas)
   const path = join(directory, 'openapi.json')

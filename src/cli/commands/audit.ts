@@ -42,6 +42,11 @@ const reconcile = defineVerbs(() => import('../../core/telemetry/reconciliation.
 const BILL = [
   fill('provider', '--provider <slug>', 'whose bill it is, where its columns do not tell'),
   fill('tolerance', '--tolerance <usd>', 'how much a model may differ on a day (0)', NUMBER),
+  fill('day_column', '--day-column <name>', 'the column with the day, of a bill in another form'),
+  fill('model_column', '--model-column <name>', 'the column with the model; by day without one'),
+  fill('amount_column', '--amount-column <name>', 'the column with the amount in USD'),
+  fill('input_column', '--input-column <name>', 'the column with the input tokens, for usage'),
+  fill('output_column', '--output-column <name>', 'the column with the output tokens'),
 ]
 
 /** `gateway audit`: changes, and who made them; and what providers bill. */
@@ -69,7 +74,7 @@ export const createAuditCommand = () =>
         }),
     ).printAs(({ data, total }, { printList }) => {
       const rows = data.map(row => [
-        ...[row.day, row.model, row.state.replace('_', ' ')],
+        ...[row.day, row.model ?? '-', row.state.replace('_', ' ')],
         ...[row.billed_usd ?? row.billed_tokens, row.charged_usd ?? row.charged_tokens],
         row.difference_usd,
       ])

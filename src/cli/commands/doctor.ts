@@ -35,6 +35,7 @@ export const createDoctorCommand = () =>
         await core.examineFiles(gateway),
         await core.examineHomes(gateway),
         await core.examineSandboxes(gateway),
+        await core.describeEvictions(gateway),
       )
       if (!data.every(({ ok }) => ok)) process.exitCode = 1
       return { data }

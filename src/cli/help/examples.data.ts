@@ -90,6 +90,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'audit reconcile': [
     'audit reconcile november.csv',
     'audit reconcile bill.csv --provider together --tolerance 0.01',
+    'audit reconcile bill.csv --provider together --day-column Date --amount-column Cost',
   ],
   'ledger reprice': [
     'ledger reprice --model acme/small --provider local --from 2026-11-01 --to 2026-11-20',

@@ -94,6 +94,8 @@ export interface BatchStore {
   ): Promise<boolean>
   /** Removes a batch and its results. Throws 404 if another request has just removed it. */
   remove(id: string, entry: AuditEntry): Promise<void>
+  /** Removes at most 100 that ended before a time, with their results, and counts them. */
+  removeBefore(time: string, now: string): Promise<number>
   /**
    * Adds a result and counts it, in one transaction. A line that has one already, and a batch that
    * is gone, change nothing.

@@ -10,6 +10,38 @@ export function includesAddress(ranges: string[], text: string): boolean {
   return address !== undefined && ranges.some(range => isWithin(address, parseRange(range)))
 }
 
+/**
+ * Returns the network of the client behind trusted proxies: an IPv4 address, or the first 64 bits of
+ * an IPv6 address, of which one client has as many as it likes. Each proxy adds whom it heard to the
+ * end of `X-Forwarded-For`, so what a client writes there itself stands before that.
+ */
+export function findClientNetwork(
+  trusted: string[],
+  peer: string,
+  forwarded: string | null,
+): string {
+  const hops = forwarded?.split(',') ?? []
+  let client = parseHop(peer)
+  while (client !== undefined && hops.length > 0 && isTrusted(trusted, client)) {
+    const hop = parseHop(hops.pop() ?? '')
+    if (hop === undefined) break
+    client = hop
+  }
+  return client === undefined ? peer : describeNetwork(client)
+}
+
+const isTrusted = (trusted: string[], address: bigint): boolean =>
+  trusted.some(range => isWithin(address, parseRange(range)))
+
+// Some proxies add the port: `192.0.2.1:443`, `[2001:db8::1]:443`.
+const parseHop = (text: string): bigint | undefined => {
+  const hop = text.trim().replace(/^\[(.*)\](:\d+)?$/, '$1')
+  return parseAddress(hop.replace(/%.*$/s, '').replace(/^([\d.]+):\d+$/, '$1'))
+}
+
+const describeNetwork = (address: bigint): string =>
+  address >> 32n === 0xffffn ? `v4 ${address}` : `v6 ${address >> 64n}`
+
 const isWithin = (address: bigint, range: AddressRange | undefined) =>
   range !== undefined && address >> range.free === range.first >> range.free
 

@@ -26,6 +26,12 @@ export interface RateLimits {
    * day. Throws 429 where a limit is reached, and counts nothing then.
    */
   countReading(actor: Pick<Actor, 'key_hash'>): void
+  /**
+   * Counts a request without a key, by the network that it came from. Throws 429 where that has
+   * sent as many in this minute as the config allows. At most 10,000 networks are told apart in a
+   * minute: all others share one place.
+   */
+  countVisit(network: string): void
   /** Throws what `acquire` would, and counts nothing. */
   check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
   /**
@@ -42,6 +48,8 @@ export interface RateLimits {
 }
 
 const MINUTE = 60_000
+/** The most networks that are told apart in a minute: some hundred bytes each. */
+const MOST_NETWORKS = 10_000
 const DAY = 86_400_000
 
 /** Milliseconds to wait when all permits are taken: it is unknown when a call ends. */
@@ -64,12 +72,13 @@ interface Limit {
  * take no memory. `freeSoFar` is how many calls of free models today has seen already.
  */
 export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): RateLimits {
-  let { limits, datasets, service_name } = config
+  let { limits, datasets, oauth, service_name } = config
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
   const freeDay = new Window(DAY, clock)
   const readingMinute = new Window(MINUTE, clock)
   const readingDay = new Window(DAY, clock)
+  const visits = new Window(MINUTE, clock, MOST_NETWORKS)
   const running = new Map<string, number>()
   freeDay.setCount(ALL_KEYS, freeSoFar)
 
@@ -134,6 +143,11 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     countReading({ key_hash }) {
       for (const limit of admit(listReadingLimits(key_hash ?? ''))) limit.count()
     },
+    countVisit(network) {
+      const { requests_per_minute } = oauth
+      const limit = visits.buildLimit('oauth-per-min', network, requests_per_minute)
+      for (const reached of admit([limit])) reached.count()
+    },
     check({ key_hash }, call) {
       admitCall(key_hash ?? '', call)
     },
@@ -142,7 +156,7 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
       return limit === undefined ? null : { limit, used: freeDay.getCount(ALL_KEYS) }
     },
     reconfigure(other, freeSoFar) {
-      ;({ limits, datasets, service_name } = other)
+      ;({ limits, datasets, oauth, service_name } = other)
       if (freeSoFar !== null) freeDay.setCount(ALL_KEYS, freeSoFar)
     },
   }
@@ -168,6 +182,8 @@ export const hasDailyFreeLimit = ({ free_models }: Config['limits']): boolean =>
  * the limit.
  */
 const ALL_KEYS = ''
+/** The place of all names beyond the most. */
+const OTHERS = ''
 
 // A call that has a free model among its fallbacks may reach it, so it counts too. So does one with
 // a variant after its name.
@@ -188,26 +204,31 @@ function rateLimitExceeded({ name, maximum, reset }: Limit, now: number): Gatewa
   })
 }
 
-/** Counts by name within the current window of the clock. */
+/**
+ * Counts by name within the current window of the clock. Beyond the most names, all others count
+ * as one.
+ */
 class Window {
   readonly #length: number
   readonly #clock: Clock
+  readonly #most: number
   readonly #counts = new Map<string, number>()
   #number = 0
 
-  constructor(length: number, clock: Clock) {
+  constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
     this.#length = length
     this.#clock = clock
+    this.#most = most
   }
 
   getCount(name: string): number {
     this.#advance()
-    return this.#counts.get(name) ?? 0
+    return this.#counts.get(this.#findPlace(name)) ?? 0
   }
 
   setCount(name: string, count: number): void {
     this.#advance()
-    this.#counts.set(name, count)
+    this.#counts.set(this.#findPlace(name), count)
   }
 
   buildLimit(name: string, counter: string, maximum: number): Limit {
@@ -219,6 +240,10 @@ class Window {
       reset: (this.#number + 1) * this.#length,
       count: () => this.setCount(counter, this.getCount(counter) + 1),
     }
+  }
+
+  #findPlace(name: string): string {
+    return this.#counts.size < this.#most || this.#counts.has(name) ? name : OTHERS
   }
 
   #advance(): void {

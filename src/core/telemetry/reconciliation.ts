@@ -4,13 +4,20 @@ import { invalid } from '../errors.ts'
 import { toAttos, toNanos } from '../kernel/money.ts'
 import { SomeName } from '../kernel/schema-builders.ts'
 import { compareTexts } from '../kernel/sorting.ts'
-import { type InvoiceLine, openInvoice } from './reconciliation/invoice.ts'
+import { buildOwnFormat, type InvoiceLine, openInvoice } from './reconciliation/invoice.ts'
 import { summarizeUsage } from './usage.ts'
 
-/** What a bill is compared with. */
+const Column = Type.Optional(SomeName)
+
+/** What a bill is compared with, and its columns where it has a form of its own. */
 export const Reconciliation = Type.Object({
   provider: Type.Optional(SomeName),
   tolerance: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 })),
+  day_column: Column,
+  model_column: Column,
+  amount_column: Column,
+  input_column: Column,
+  output_column: Column,
 })
 export type Reconciliation = Static<typeof Reconciliation>
 
@@ -19,7 +26,8 @@ type ReconcileWorld = Parameters<typeof summarizeUsage>[0] & { catalog: Catalog 
 /** A model on one day, in a bill and on record. Amounts are decimals in USD, exact. */
 export interface ReconciledRow {
   day: string
-  model: string
+  /** Null in a bill that names no models: it is compared by day. */
+  model: string | null
   /** `same` within the tolerance; otherwise what differs, or on which side it is missing. */
   state: 'same' | 'differs' | 'not_charged' | 'not_billed'
   billed_usd: string | null
@@ -36,24 +44,26 @@ interface Side {
 }
 
 /**
- * Compares a provider's bill with what was charged for its calls, by day (UTC) and model, exactly.
- * Calls with callers' own keys are on bills of theirs. A bill of amounts is compared by amounts, one
- * of usage by tokens. Only the days from its first to its last are looked at. `data` has what
- * differs by more than the tolerance in USD (0), `total` all of it. Throws 400 for a bill that
- * cannot be read, naming its line, and for one whose provider is not known.
+ * Compares a provider's bill with what was charged for its calls, by day (UTC) and model, exactly; by
+ * day where it names no models. Calls with callers' own keys are on bills of theirs. A bill of
+ * amounts is compared by amounts, one of usage by tokens. Only the days from its first to its last
+ * are looked at. `data` has what differs by more than the tolerance in USD (0), `total` all of it.
+ * Throws 400 for a bill that cannot be read, naming its line, and for one whose provider is not
+ * known.
  */
 export async function reconcileInvoice(
   world: ReconcileWorld,
   pieces: AsyncIterable<Uint8Array>,
-  { provider, tolerance = 0 }: Reconciliation,
+  { provider, tolerance = 0, ...columns }: Reconciliation,
 ) {
-  const { format, lines } = await openInvoice(pieces)
+  const { format, lines } = await openInvoice(pieces, buildOwnFormat(columns))
   const slug = provider ?? format.provider
   if (slug === null) throw invalid('provider: expected it, as the bill does not say', 'provider')
   const found = world.catalog.providers.get(slug)
   if (!found) throw invalid(`provider: expected one that is known, found ${slug}`, 'provider')
-  const billed = await sumInvoice(lines, listNames(world.catalog, slug))
-  const charged = await readCharges(world, found.name, [...billed.keys()])
+  const { sums: billed, days } = await sumInvoice(lines, listNames(world.catalog, slug))
+  const byModel = [...billed.keys()].some(key => key.length > DAY_LENGTH)
+  const charged = await readCharges(world, { provider: found.name, days, byModel })
   const isOfTokens = format.amount === undefined
   const allowed = isOfTokens ? 0n : toAttos(toNanos(tolerance))
   const rows = [...new Set([...billed.keys(), ...charged.keys()])]
@@ -77,56 +87,79 @@ export async function reconcileInvoice(
 const sumAttos = (sides: Map<string, Side>): bigint =>
   [...sides.values()].reduce((sum, { attos }) => sum + attos, 0n)
 
-const buildKey = (day: string, model: string): string => `${day} ${model}`
+const DAY_LENGTH = '2026-11-01'.length
+const buildKey = (day: string, model: string): string => `${day}${model}`
 
-/** Lists our ids of a provider's models, by its own names for them. */
+/**
+ * Lists our ids of a provider's models by its own names for them, and by those names as bills write
+ * them: Anthropic's have `Claude Sonnet 4.5` for `claude-sonnet-4-5-20250929`.
+ */
 function listNames({ models }: Catalog, slug: string): Map<string, string> {
   const names = new Map<string, string>()
+  const plain = new Map<string, string>()
   for (const { id, endpoints } of models.values())
-    for (const endpoint of endpoints)
-      if (endpoint.provider.slug === slug) names.set(endpoint.upstreamModel, id)
+    for (const { provider, upstreamModel } of endpoints) {
+      if (provider.slug !== slug) continue
+      names.set(upstreamModel, id)
+      // A name without the day of a version stands for itself first.
+      const isUndated = simplify(upstreamModel).length === upstreamModel.length
+      if (isUndated || !plain.has(simplify(upstreamModel))) plain.set(simplify(upstreamModel), id)
+    }
+  for (const [name, id] of plain) if (!names.has(name)) names.set(name, id)
   return names
 }
 
 /** What a provider appends to the name of a model: the day of its version. */
 const VERSION = /-(\d{4}-\d\d-\d\d|\d{8})$/
 
+const simplify = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/[^a-z0-9/]+/g, '-')
+    .replace(VERSION, '')
+
 const findOwnName = (names: Map<string, string>, model: string): string =>
-  names.get(model) ?? names.get(model.replace(VERSION, '')) ?? model
+  names.get(model) ?? names.get(model.replace(VERSION, '')) ?? names.get(simplify(model)) ?? model
 
 /** Adds up the lines of a bill by day and model: memory grows with these only. */
 async function sumInvoice(
   lines: AsyncIterable<InvoiceLine>,
   names: Map<string, string>,
-): Promise<Map<string, Side>> {
+): Promise<{ sums: Map<string, Side>; days: { first: string; last: string } }> {
   const sums = new Map<string, Side>()
+  const days = { first: '', last: '' }
   for await (const { day, model, attos, tokens } of lines) {
-    const key = buildKey(day, findOwnName(names, model))
+    if (days.first === '' || day < days.first) days.first = day
+    if (day > days.last) days.last = day
+    const count = tokens ? tokens.input + tokens.output : 0
+    if (model === '' && !attos && count === 0) continue
+    const key = buildKey(day, model === '' ? '' : findOwnName(names, model))
     const sum = sums.get(key) ?? { attos: 0n, tokens: 0 }
     sum.attos += attos ?? 0n
-    sum.tokens += tokens ? tokens.input + tokens.output : 0
+    sum.tokens += count
     sums.set(key, sum)
   }
-  if (sums.size === 0) throw invalid('invoice: expected a line after the names of the columns')
-  return sums
+  if (days.first === '') throw invalid('invoice: expected a line after the names of the columns')
+  return { sums, days }
 }
 
 async function readCharges(
   world: ReconcileWorld,
-  provider: string,
-  keys: string[],
-): Promise<Map<string, Side>> {
-  const days = keys.map(key => key.slice(0, 10)).sort(compareTexts)
-  const until = new Date(Date.parse(days.at(-1) ?? '') + 86_400_000)
-  const { data } = await summarizeUsage(world, {
-    by: ['day', 'model'],
+  {
     provider,
-    since: `${days[0]}T00:00:00Z`,
-    until: until.toISOString(),
+    days,
+    byModel,
+  }: { provider: string; days: { first: string; last: string }; byModel: boolean },
+): Promise<Map<string, Side>> {
+  const { data } = await summarizeUsage(world, {
+    by: byModel ? ['day', 'model'] : ['day'],
+    provider,
+    since: `${days.first}T00:00:00Z`,
+    until: new Date(Date.parse(days.last) + 86_400_000).toISOString(),
   })
   return new Map(
     data.map(row => [
-      buildKey(String(row.day).slice(0, 10), row.model ?? ''),
+      buildKey(String(row.day).slice(0, DAY_LENGTH), byModel ? (row.model ?? '') : ''),
       { attos: toSignedAttos(row.cost), tokens: row.input_tokens + row.output_tokens },
     ]),
   )
@@ -147,8 +180,8 @@ function compareSides(
   const isSame = isOfTokens ? (billed?.tokens ?? 0) === (charged?.tokens ?? 0) : size <= allowed
   const missing = billed ? 'not_charged' : 'not_billed'
   return {
-    day: key.slice(0, 10),
-    model: key.slice(11),
+    day: key.slice(0, DAY_LENGTH),
+    model: key.slice(DAY_LENGTH) || null,
     state: isSame ? 'same' : billed && charged ? 'differs' : missing,
     billed_usd: billed && !isOfTokens ? renderUsd(billed.attos) : null,
     charged_usd: charged && !isOfTokens ? renderUsd(charged.attos) : null,

@@ -14,7 +14,7 @@ declare module '../events.ts' {
 }
 
 /** The kinds of rows that are kept for a while. */
-export type EvictedKind = 'generations' | 'content' | 'refusals'
+export type EvictedKind = 'generations' | 'content' | 'refusals' | 'batches'
 
 /** How many rows were removed, and why. */
 export interface Eviction {
@@ -43,19 +43,21 @@ interface RetentionWorld {
     rollups: RollupReader['store']['rollups']
     refusals: Pick<RefusalStore, 'removeBefore'>
     transcripts: TranscriptStore
+    batches: { removeBefore(time: string, now: string): Promise<number> }
   }
 }
 
 /**
  * Removes the rows whose time is over by `retention`, in small transactions. Sums of calls that are
  * removed stay, so that usage and the checks of the ledger still add up. No entry of the ledger and
- * of the audit trail is ever removed. Publishes and returns what was removed.
+ * of the audit trail is ever removed. Of batches only those that have ended are removed. Publishes and returns what was removed.
  */
 export async function evictRows(world: RetentionWorld): Promise<Eviction[]> {
   const evictions = [
     await evictGenerations(world),
     ...(await trimTranscripts(world)),
     await evictRefusals(world),
+    await evictBatches(world),
   ].filter(({ rows }) => rows > 0)
   for (const eviction of evictions) world.events.publish('rows.evicted', eviction)
   return evictions
@@ -76,6 +78,13 @@ async function evictRefusals({ config, clock, store }: RetentionWorld): Promise<
   const now = clock.now().toISOString()
   const rows = before === null ? 0 : await removeAll(() => store.refusals.removeBefore(before, now))
   return { kind: 'refusals', reason: 'age', rows }
+}
+
+async function evictBatches({ config, clock, store }: RetentionWorld): Promise<Eviction> {
+  const before = findStart(clock, config.retention.batches_days)
+  const now = clock.now().toISOString()
+  const rows = before === null ? 0 : await removeAll(() => store.batches.removeBefore(before, now))
+  return { kind: 'batches', reason: 'age', rows }
 }
 
 const DAY = 86_400_000

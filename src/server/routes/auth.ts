@@ -39,6 +39,8 @@ import {
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
 import { defineResource, defineRoute } from '../resource.ts'
+import { countVisit } from '../visits.ts'
+import type { FindRequestPeer } from './inference.ts'
 
 /** Creates the route by which a key makes a code for an app. */
 export const createAuthCodeRoutes = defineResource({ tag: 'OAuth', access: 'key' }, [
@@ -51,16 +53,21 @@ export const createAuthCodeRoutes = defineResource({ tag: 'OAuth', access: 'key'
   ),
 ])
 
-/** Creates the route by which an app exchanges a code for a key. */
-export const createAuthKeyRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
+const createExchangeRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
   defineRoute(
     'POST /auth/keys',
     'exchangeAuthCodeForAPIKey',
     'Exchange a code for a key',
     (gateway, _, body) => exchangeAuthCode(gateway, body),
-    { body: AuthCodeExchange, refusals: [403] },
+    { body: AuthCodeExchange, refusals: [403, 429] },
   ),
 ])
+
+/** Creates the route by which an app exchanges a code for a key. */
+export const createAuthKeyRoutes = (gateway: Gateway, findPeer: FindRequestPeer) =>
+  new Elysia()
+    .onTransform(({ request }) => countVisit(gateway, request, findPeer))
+    .use(createExchangeRoutes(gateway))
 
 /** The form of the link: the token is a secret, and so never in an address that forms lead to. */
 const LinkForm = Type.Object({ token: Type.String({ minLength: 1, maxLength: 200 }) })
@@ -80,75 +87,82 @@ const describePage = (details: Omit<Operation, 'tag' | 'open' | 'isPage'>) =>
   describeOperation({ tag: 'OAuth', open: true, isPage: true, ...details })
 
 /** Creates the pages on which members sign in and give apps keys. */
-export function createConsentRoutes(gateway: Gateway) {
+export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer) {
+  const show =
+    (render: (gateway: Gateway, request: Request) => Promise<Response>) =>
+    ({ request }: { request: Request }) =>
+      showPage(async () => {
+        countVisit(gateway, request, findPeer)
+        return render(gateway, request)
+      })
   return new Elysia()
     .use(allowAnyone())
     .get(
       '/auth',
-      ({ request }) => showPage(() => showConsent(gateway, request)),
+      show(showConsent),
       describePage({
         id: 'showConsent',
         summary: 'See which app asks for a key',
         query: ConsentQuery,
-        statuses: [200, 400, 403],
+        statuses: [200, 400, 403, 429],
       }),
     )
     .post(
       '/auth',
-      ({ request }) => showPage(() => decideConsent(gateway, request)),
+      show(decideConsent),
       describePage({
         id: 'decideConsent',
         summary: 'Give an app a key, or refuse',
         body: ConsentForm,
         accepts: FORM,
-        statuses: [200, 303, 400, 403, 409],
+        statuses: [200, 303, 400, 403, 409, 429],
       }),
     )
     .get(
       '/auth/sign-in',
-      ({ request }) => showPage(() => showLink(gateway, request)),
+      show(showLink),
       describePage({
         id: 'showSignIn',
         summary: 'See whom a link signs in',
         query: LinkForm,
-        statuses: [200, 400, 403],
+        statuses: [200, 400, 403, 429],
       }),
     )
     .post(
       '/auth/sign-in',
-      ({ request }) => showPage(() => useLink(gateway, request)),
+      show(useLink),
       describePage({
         id: 'useSignIn',
         summary: 'Sign in with a link, once',
         body: LinkForm,
         accepts: FORM,
-        statuses: [200, 400, 403],
+        statuses: [200, 400, 403, 429],
       }),
     )
     .get(
       '/auth/start',
-      ({ request }) => showPage(() => startSignIn(gateway, request)),
+      show(startSignIn),
       describePage({
         id: 'startSignIn',
         summary: 'Go to the service that signs members in',
         query: ConsentQuery,
-        statuses: [303, 400, 403, 503],
+        statuses: [303, 400, 403, 429, 503],
       }),
     )
     .get(
       '/auth/callback',
-      ({ request }) => showPage(() => endSignIn(gateway, request)),
+      show(endSignIn),
       describePage({
         id: 'endSignIn',
         summary: 'Come back from the service that signs members in',
         query: SignInQuery,
-        statuses: [303, 400, 403, 503],
+        statuses: [303, 400, 403, 429, 503],
       }),
     )
     .post(
       '/auth/sign-out',
-      ({ request }) => showPage(() => endSession(gateway, request)),
-      describePage({ id: 'signOut', summary: 'Sign out', statuses: [200, 403] }),
+      show(endSession),
+      describePage({ id: 'signOut', summary: 'Sign out', statuses: [200, 403, 429] }),
     )
 }
 

@@ -8,6 +8,8 @@ import { allowAnyone } from '../access.ts'
 import { readForm } from '../body.ts'
 import { describeOperation, type Refusal } from '../operation.ts'
 import { defineResource, defineRoute } from '../resource.ts'
+import { countVisit } from '../visits.ts'
+import type { FindRequestPeer } from './inference.ts'
 
 /** Creates the route with the keys that access tokens are signed with. */
 export const createJwksRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
@@ -28,11 +30,12 @@ const OAUTH_REFUSAL: Refusal = {
 }
 
 /** Creates the route by which workloads get tokens. */
-export function createTokenRoutes(gateway: Gateway) {
+export function createTokenRoutes(gateway: Gateway, findPeer: FindRequestPeer) {
   return new Elysia().use(allowAnyone()).post(
     '/oauth/token',
     async ({ request }) => {
-      const form = requireValid(TokenExchange, await readForm(request))
+      countVisit(gateway, request, findPeer)
+      const form = requireValid(TokenExchange, omitEmpty(await readForm(request)))
       const answer = await exchangeToken(gateway, form)
       return Response.json(answer, { headers: { 'cache-control': 'no-store' } })
     },
@@ -44,7 +47,11 @@ export function createTokenRoutes(gateway: Gateway) {
       body: TokenExchange,
       accepts: 'application/x-www-form-urlencoded',
       refusal: OAUTH_REFUSAL,
-      statuses: [200, 400, 413, 500, 503],
+      statuses: [200, 400, 413, 429, 500, 503],
     }),
   )
 }
+
+// RFC 6749, 3.2: what is sent without a value is treated as if it were left out.
+const omitEmpty = (form: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(Object.entries(form).filter(([, value]) => value !== ''))

@@ -160,6 +160,39 @@ test.each([
   },
 )
 
+test('a clock that jumps over the borders of an hour, a day, a week and a year counts all once', async () => {
+  const times = [
+    // Sunday, the last of an hour, a day and a week; then the first of the next.
+    ...['2026-03-08T23:59:59.999Z', '2026-03-09T00:00:00.000Z'],
+    // Back behind the border that was rolled up already, and far away in both directions.
+    ...['2026-03-08T23:59:59.998Z', '2031-01-01T00:00:00.000Z', '1971-12-31T23:59:59.999Z'],
+    ...['2026-03-09T00:00:00.001Z', '2025-12-31T23:59:59.999Z', '2026-03-08T22:00:00.000Z'],
+  ]
+  for (const sliceOf of [1, 3, 99]) {
+    const store = await open(newPath())
+    for (const [i, settled_at] of times.entries()) {
+      const call = { id: `gen-${i}`, created_at: settled_at, settled_at, total_cost: BigInt(1 + i) }
+      await store.generations.record(toEntries([buildGeneration(call)]))
+      if (i % 2 === 1) await store.rollups.advance(sliceOf)
+    }
+    await rollUp({ store })
+    expect(await store.rollups.verify()).toEqual([])
+    const read = async (grain: 'hour' | 'day') =>
+      (await store.rollups.sum({ ...EVERYTHING, grain, isByTime: true }))
+        .map(({ start, sums }) => [start, sums.calls])
+        .sort(([a], [b]) => Number(a) - Number(b))
+    const count = (size: number) => {
+      const slots = times.map(time => Math.floor(Date.parse(time) / size))
+      return [...Map.groupBy(slots, slot => slot)]
+        .map(([slot, { length }]) => [slot, length])
+        .sort(([a], [b]) => Number(a) - Number(b))
+    }
+    expect(await read('hour')).toEqual(count(3_600_000))
+    expect(await read('day')).toEqual(count(86_400_000))
+    await store.close()
+  }
+})
+
 test('two processes that roll up at once count every call once', async () => {
   const path = newPath()
   const [one, other] = [await open(path), await open(path)]

@@ -6,7 +6,8 @@ import { type GetStore, WORKSPACE } from './rows.ts'
 const TIME = '2026-03-04T05:06:07.000Z'
 const buildId = (number: number) => `batch_${String(number).padStart(32, '0')}`
 
-const buildBatch = (number: number, more: Partial<Batch> = {}): Batch => ({
+/** Builds a batch that goes on. */
+export const buildBatch = (number: number, more: Partial<Batch> = {}): Batch => ({
   id: buildId(number),
   workspace_id: WORKSPACE,
   key_hash: 'k',
@@ -27,7 +28,7 @@ export function testBatches(store: GetStore): void {
     const problem = { code: 'a', message: 'b', param: null, line: 2 }
     const first = buildBatch(1, { errors: [problem], metadata: null })
     await batches.insert(first, buildAuditEntry())
-    await batches.insert(buildBatch(2), buildAuditEntry({ id: 'audit-2' }))
+    await batches.insert(buildBatch(2), buildAuditEntry())
     expect(await batches.find(buildId(1))).toEqual(first)
     expect((await batches.listUnfinished()).map(({ id }) => id)).toEqual([buildId(1), buildId(2)])
     const end = { status: 'completed', ended_at: TIME } as const
@@ -39,9 +40,29 @@ export function testBatches(store: GetStore): void {
     expect(await batches.list({ ...range, statuses: ['completed'] })).toMatchObject([end])
     expect(await batches.list({ ...range, after: buildId(1) })).toEqual([])
     expect(await batches.list({ ...range, workspace_id: 'none' })).toEqual([])
-    await batches.remove(buildId(1), buildAuditEntry({ id: 'audit-3' }))
-    const again = batches.remove(buildId(1), buildAuditEntry({ id: 'audit-4' }))
+    await batches.remove(buildId(1), buildAuditEntry())
+    const again = batches.remove(buildId(1), buildAuditEntry())
     await expect(again).rejects.toMatchObject({ status: 404 })
+  })
+
+  test('those that ended before a time are removed with their results, and counted', async () => {
+    const { batches, evictions } = store()
+    await batches.insert(buildBatch(1), buildAuditEntry())
+    await batches.insert(buildBatch(2), buildAuditEntry())
+    await batches.insert(buildBatch(3), buildAuditEntry())
+    await batches.addResult({ batch_id: buildId(1), line: 1, is_error: false, sealed: 'a' })
+    const end = (number: number, ended_at: string) =>
+      batches.change(buildId(number), ['in_progress'], { status: 'completed', ended_at })
+    await end(1, '2026-03-01T00:00:00.000Z')
+    await end(2, '2026-03-02T00:00:00.000Z')
+    const remove = () => batches.removeBefore('2026-03-02T00:00:00.000Z', TIME)
+    expect([await remove(), await remove()]).toEqual([1, 0])
+    const found = await Promise.all([1, 2, 3].map(number => batches.find(buildId(number))))
+    expect(found.map(one => one?.id)).toEqual([undefined, buildId(2), buildId(3)])
+    expect(await batches.listDoneLines(buildId(1))).toEqual([])
+    expect(await evictions.all()).toEqual([
+      { kind: 'batches', reason: 'age', rows: 1, last_at: TIME },
+    ])
   })
 
   test('a result counts once, and is swept when its batch has ended', async () => {

@@ -4,6 +4,7 @@ import { notFound } from '../../../src/core/errors.ts'
 import { compareTexts } from '../../../src/core/kernel/sorting.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
+import { countEviction } from './evictions.ts'
 import type { Connection, Memory } from './memory.ts'
 
 /** Batches in memory. */
@@ -47,6 +48,15 @@ export const createMemoryBatchStore = (connection: Connection): BatchStore => ({
       if (!memory.batches.has(id)) throw notFound('Batch not found')
       removeBatch(memory, id)
       addAudit(memory, entry)
+    }),
+  removeBefore: (time, now) =>
+    connection.write(memory => {
+      const isOld = ({ ended_at }: { ended_at: string | null }) =>
+        ended_at !== null && ended_at < time
+      const old = memory.batches.all(isOld).slice(0, 100)
+      for (const { id } of old) removeBatch(memory, id)
+      countEviction(memory, { kind: 'batches', reason: 'age', rows: old.length }, now)
+      return old.length
     }),
   addResult: result =>
     connection.write(memory => {

@@ -20,7 +20,12 @@ export const postponeExchange = (
   cause?: unknown,
 ): GatewayError => new GatewayError('unavailable', message, { retryAfter, cause })
 
-const CODES: Record<number, OAuthCode> = { 500: 'server_error', 503: 'temporarily_unavailable' }
+// RFC 6749 has none for too many requests; this one says that the same request may succeed later.
+const CODES: Record<number, OAuthCode> = {
+  429: 'temporarily_unavailable',
+  500: 'server_error',
+  503: 'temporarily_unavailable',
+}
 
 /** Renders a failure as RFC 6749, 5.2, has it. */
 export const renderOAuthError = ({ metadata, status, message }: GatewayError) => ({

@@ -1,9 +1,11 @@
+import type { Database } from 'bun:sqlite'
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { checkUnfinished } from '../../batches/quota.ts'
 import type { Batch, BatchRange, BatchStatus, BatchStore } from '../../batches/store.ts'
 import { notFound } from '../../errors.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'
+import { createRemoval } from './evictions.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { check, follow, type Write } from './write.ts'
@@ -12,7 +14,11 @@ import { check, follow, type Write } from './write.ts'
 const REMOVED_AT_ONCE = 1_000
 
 /** Creates the store of batches in SQL. */
-export const createBatchStore = (kysely: Kysely<Tables>, write: Write): BatchStore => ({
+export const createBatchStore = (
+  kysely: Kysely<Tables>,
+  db: Database,
+  write: Write,
+): BatchStore => ({
   insert: (batch, entry) =>
     write(
       checkWorkspaceReference(kysely, batch.workspace_id),
@@ -50,6 +56,7 @@ export const createBatchStore = (kysely: Kysely<Tables>, write: Write): BatchSto
       kysely.deleteFrom('batches').where('id', '=', id),
       buildAuditInsert(kysely, entry),
     ),
+  removeBefore: createRemoval(db, 'batches', REMOVE_OLD),
   addResult({ batch_id, line, is_error, sealed }) {
     const known = sql<number>`exists (select 1 from batch_results
       where batch_id = ${batch_id} and line = ${line})`.as('is_known')
@@ -111,6 +118,11 @@ export const createBatchStore = (kysely: Kysely<Tables>, write: Write): BatchSto
     return count
   },
 })
+
+// Their results go with them, up to as many as a batch has lines.
+const REMOVE_OLD =
+  'delete from batches where id in ' +
+  '(select id from batches where ended_at < ? order by ended_at limit 100)'
 
 const selectBatches = (kysely: Kysely<Tables>) => kysely.selectFrom('batches').selectAll()
 

@@ -86,7 +86,7 @@ export const openStores = (
   audit: createAuditStore(kysely, write),
   credits: createCreditStore(kysely, write),
   files: createFileStore(kysely, write),
-  batches: createBatchStore(kysely, write),
+  batches: createBatchStore(kysely, db, write),
   containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
