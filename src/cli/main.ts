@@ -6,6 +6,7 @@ import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
 import { createBatchesCommand } from './commands/batches.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
+import { createCompletionsCommand } from './commands/completions.ts'
 import { createConfigCommand } from './commands/config.ts'
 import { createContainersCommand } from './commands/containers.ts'
 import { createCreditsCommand } from './commands/credits.ts'
@@ -94,6 +95,7 @@ export function createProgram(): Command {
     .addCommand(createStatusCommand())
     .addCommand(createWatchCommand())
     .addCommand(createTuiCommand())
+    .addCommand(createCompletionsCommand())
     .addCommand(createVersionCommand())
     .addCommand(createHelpCommand())
   addExamples(program)

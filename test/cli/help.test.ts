@@ -89,6 +89,7 @@ describe('of the commands', () => {
     'providers rest': ['--config'],
     'providers wake': ['--config'],
     version: ['--data', '--config'],
+    completions: common,
     help: common,
   }
 

@@ -8,6 +8,7 @@ export const EXAMPLES: Record<string, string[]> = {
     'try openai/gpt-image-1 cat --image cat.png',
     'try openai/tts-1 Hello --speech hello.mp3',
   ],
+  completions: ['completions bash', 'completions zsh', 'completions fish'],
   watch: ['watch', 'watch --status 5xx', 'watch --key laptop --json'],
   'providers rest': ['providers rest openai/gpt-4o-mini openai/gpt-4o-mini --for 30m'],
   'providers wake': ['providers wake openai/gpt-4o-mini openai/gpt-4o-mini'],
