@@ -226,7 +226,7 @@ async function performVerb(verb: Verb, flags: Flags, given: unknown[]): Promise<
       rows.length > 0 ? printTable(headings, rows) : printNote(`No ${verb.listed} found`)
     const name = named[0]?.match?.isWhole ? given[0] : args[0]
     const context = { core, gateway, actor, flags, args, named: String(name), printList }
-    await printResult(flags.json, answer, async () => {
+    await printResult(flags, answer, async () => {
       await printAnswer(verb.printer, answer, context)
       printRest(answer, flags, pages)
       for (const hidden of (await verb.hides?.(answer, context)) ?? []) printNote(hidden)
