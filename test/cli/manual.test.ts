@@ -39,7 +39,7 @@ test('gateway man --out writes a page for each command, and man can show every o
   expect([...new Set(macros)].sort()).toEqual(['.B', '.EE', '.EX', '.PP', '.SH', '.TH', '.TP'])
   if (Bun.which('groff')) {
     const names = readdirSync(out).map(name => join(out, name))
-    const { stdout, stderr } = Bun.spawnSync(['groff', '-man', '-Tascii', '-ww', ...names])
+    const { stdout, stderr } = Bun.spawnSync(['groff', '-man', '-Tutf8', '-ww', ...names])
     expect(stderr.toString()).toBe('')
     expect(stdout.toString()).toContain('gateway serve')
   }
