@@ -83,11 +83,11 @@ export class FakeSource implements Source {
       for (;;) {
         const next = waiting.shift()
         if (next === null) return
-        if (next) yield next
+        if (next) yield [JSON.stringify(next)]
         else await wait()
       }
     }
-    return { entries: read(), close: () => this.tell(null) }
+    return { batches: read(), close: () => this.tell(null) }
   }
   listCalls = async () => this.records
   getCall = async (id: string) => {

@@ -64,7 +64,7 @@ async function watch(options: WatchOptions): Promise<void> {
     ...(provider === undefined ? {} : { provider }),
     ...(status === undefined ? {} : { status }),
   })
-  const { entries, close } = await openFeed(options)
+  const { batches, close } = await openFeed(options)
   let isStopped = false
   const stop = () => {
     isStopped = true
@@ -73,12 +73,14 @@ async function watch(options: WatchOptions): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
   process.stdout.once('error', stop)
   let printed = 0
-  for await (const entry of entries) {
-    const line = filter.matches(entry) ? render(entry) : null
-    if (line === null) continue
-    print(line)
-    printed += 1
-    if (printed === limit) return stop()
-  }
+  for await (const batch of batches)
+    for (const json of batch) {
+      const entry: ActivityEntry = JSON.parse(json)
+      const line = filter.matches(entry) ? render(entry) : null
+      if (line === null) continue
+      print(line)
+      printed += 1
+      if (printed === limit) return stop()
+    }
   if (!isStopped) throw new Error('The server has ended')
 }

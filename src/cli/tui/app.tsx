@@ -18,13 +18,19 @@ import { NounsView } from './views/nouns.tsx'
 import { OverviewView } from './views/overview.tsx'
 
 /** The views, by their number. */
-const VIEWS: { name: string; View: ComponentType<ViewProps>; hint: string }[] = [
+const VIEWS: {
+  name: string
+  View: ComponentType<ViewProps>
+  hint: string
+  /** Whether it shows what is stored alone, and nothing of what the feed tells. */
+  isStill?: boolean
+}[] = [
   { name: 'Calls', View: CallsView, hint: 'enter open · / filter · s sort · p pause' },
   { name: 'Endpoints', View: EndpointsView, hint: 'z rest · w wake · / filter' },
-  { name: 'Money', View: MoneyView, hint: '/ filter' },
-  { name: 'Keys', View: KeysView, hint: 'n new · d disable · m limit · enter open' },
+  { name: 'Money', View: MoneyView, hint: '/ filter', isStill: true },
+  { name: 'Keys', View: KeysView, hint: 'n new · d disable · m limit · enter open', isStill: true },
   { name: 'Overview', View: OverviewView, hint: '' },
-  { name: 'More', View: NounsView, hint: 'enter open · esc back' },
+  { name: 'More', View: NounsView, hint: 'enter open · esc back', isStill: true },
 ]
 
 /** The smallest screen that shows something useful. */
@@ -61,8 +67,10 @@ interface AppProps {
 export function App({ source, onLeave, size }: AppProps) {
   const terminal = useWindowSize()
   const { columns, rows } = size ?? terminal
-  const { live, connection, now } = useLive(source)
   const [view, setView] = useState(0)
+  const isShown = useRef(true)
+  isShown.current = VIEWS[view]?.isStill !== true
+  const { live, connection, now } = useLive(source, isShown)
   const [isHelp, setHelp] = useState(false)
   const [notice, setNotice] = useState<Notice | null>(null)
   const [question, asked, setQuestion] = useLatest<Question | null>(null)
