@@ -27,7 +27,7 @@ const VIEWS: {
 }[] = [
   { name: 'Calls', View: CallsView, hint: 'enter open · / filter · s sort · p pause' },
   { name: 'Endpoints', View: EndpointsView, hint: 'z rest · w wake · / filter' },
-  { name: 'Money', View: MoneyView, hint: '/ filter', isStill: true },
+  { name: 'Money', View: MoneyView, hint: 'a add credits · / filter', isStill: true },
   { name: 'Keys', View: KeysView, hint: 'n new · d disable · m limit · enter open', isStill: true },
   { name: 'Overview', View: OverviewView, hint: '' },
   { name: 'More', View: NounsView, hint: 'enter open · esc back', isStill: true },

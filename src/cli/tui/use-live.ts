@@ -8,7 +8,7 @@ const DRAW_INTERVAL = 250
 const LONGEST_DRAW_INTERVAL = 2_000
 
 /** The share of a core that drawing may take: a large screen is drawn less often. */
-const CPU_SHARE = 0.03
+const CPU_SHARE = 0.035
 
 /** In milliseconds, before the feed is opened again. */
 const RETRY_INTERVAL = 1_000

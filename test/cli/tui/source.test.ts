@@ -41,10 +41,11 @@ describe('a data directory', () => {
     )
   })
 
-  test('sums what models cost in the windows of limits', async () => {
-    const { groups, keys } = await sources.local.readMoney()
-    expect(groups.models).toEqual([{ name: 'sandbox/echo', today: 0, week: 0, month: 0 }])
-    expect(keys).toHaveLength(2)
+  test('adds credits, as the command does', async () => {
+    await sources.local.addCredit({ amount: 7, note: 'May' })
+    expect(await sources.local.listNoun('credits')).toMatchObject([{ amount: 7, note: 'May' }])
+    expect(sources.local.addCredit({ amount: 0 })).rejects.toThrow('amount')
+    expect(sources.remote.addCredit({ amount: 1 })).rejects.toThrow('host alone')
   })
 
   test('lets an endpoint of its server rest, and wakes it', async () => {
@@ -61,8 +62,7 @@ describe('a gateway elsewhere', () => {
   test('shows a call as its API does, and lists what the API lists', async () => {
     expect(await sources.remote.getCall(id)).toMatchObject({ id, model: 'sandbox/echo' })
     for (const noun of NOUNS)
-      if (noun === 'budgets' || noun === 'credits')
-        expect(sources.remote.listNoun(noun)).rejects.toThrow('host alone')
+      if (noun === 'credits') expect(sources.remote.listNoun(noun)).rejects.toThrow('host alone')
       else if (noun !== 'presets')
         expect([noun, Array.isArray(await sources.remote.listNoun(noun))]).toEqual([noun, true])
     expect(sources.remote.rest('x', 1)).rejects.toThrow('host alone')
@@ -86,3 +86,18 @@ test.each(['local', 'remote'] as const)('keys are created and changed: %s', asyn
   await source.updateKey(hash, { limit: null })
   expect(await find()).toMatchObject({ disabled: true, limit: null })
 })
+
+test.each(['local', 'remote'] as const)(
+  'money is summed in the windows of limits: %s',
+  async name => {
+    await runCommand(['budgets', 'set', 'daily', '--limit', '4', '--data', server.data])
+    await server.gateway.catchUp()
+    const { groups, keys, budgets } = await sources[name].readMoney()
+    const sums = { today: 0, week: 0, month: 0 }
+    expect(groups.model).toEqual([{ name: 'sandbox/echo', ...sums }])
+    expect(groups.workspace).toMatchObject([sums])
+    expect(Object.keys(groups)).toEqual(['model', 'workspace', 'member', 'app'])
+    expect(keys.length).toBeGreaterThan(1)
+    expect(budgets).toMatchObject([{ ...sums, limit: 4, spent: 0 }])
+  },
+)

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { createCall, Live } from '../../../src/cli/tui/live.ts'
 import { listCalls } from '../../../src/cli/tui/models/calls.ts'
 import { parseLimit } from '../../../src/cli/tui/models/keys.ts'
+import { parseAmount } from '../../../src/cli/tui/models/money.ts'
 import {
   drawBar,
   drawPlot,
@@ -73,12 +74,18 @@ test('a list scrolls as little as shows the selected row, within its bounds', ()
 })
 
 test('what costs more is drawn less often', () => {
-  expect([0, 6, 15, 500].map(computeInterval)).toEqual([250, 250, 500, 2_000])
+  expect([0, 7, 17.5, 500].map(computeInterval).map(Math.round)).toEqual([250, 250, 500, 2_000])
 })
 
 test('limits are read as people type them', () => {
   expect(['', 'none', '5', '$0.50', '-1', 'x', 'Infinity'].map(parseLimit)).toEqual([
     ...[null, null, 5, 0.5, undefined, undefined, undefined],
+  ])
+})
+
+test('amounts are read as people type them', () => {
+  expect(['50', '$2.5', '-$1', '-3', '0', '', 'x', '1e999'].map(parseAmount)).toEqual([
+    ...[50, 2.5, -1, -3, undefined, undefined, undefined, undefined],
   ])
 })
 
