@@ -1,6 +1,7 @@
 import { Box, useInput, useWindowSize } from 'ink'
 import { type ComponentType, useCallback, useMemo, useRef, useState } from 'react'
 import { toPrintable } from '../../core/kernel/printable.ts'
+import { describeFailure } from './failure.ts'
 import type { Action } from './keys.ts'
 import { Lines } from './lines.tsx'
 import type { LiveAlarm } from './live.ts'
@@ -148,10 +149,7 @@ function useScreen(
       ask: (text, typed = '', onChange) => open({ text, typed, isYesNo: false, onChange }),
       confirm: async text =>
         (await open({ text, typed: '', isYesNo: true, onChange: undefined })) === 'y',
-      attempt: work =>
-        void work().catch(thrown =>
-          notify(thrown instanceof Error ? thrown.message : String(thrown), 'bad'),
-        ),
+      attempt: work => void work().catch(thrown => notify(describeFailure(thrown), 'bad')),
     }
   }, [isFree, open, setNotice])
 }

@@ -1,4 +1,5 @@
 import type { ActivityEntry, EndpointState, State } from '../../core/inference/activity/entries.ts'
+import { parseObject } from '../../core/kernel/json.ts'
 
 /** One attempt of a call, as the feed tells it. */
 export interface LiveAttempt {
@@ -72,8 +73,19 @@ export class Live {
   applyAll(batch: string[]): void {
     for (const json of batch) {
       const id = json.startsWith(PLANNED) ? ID.exec(json.slice(0, 300))?.[1] : undefined
-      if (id === undefined) this.apply(JSON.parse(json))
+      if (id === undefined) this.#applyJson(json)
       else this.#change(id, { plan: json })
+    }
+  }
+
+  /** Takes in an entry of whatever gateway is there: what is no entry of a known kind is passed over. */
+  #applyJson(json: string): void {
+    const entry = parseObject(json)
+    if (typeof entry?.type !== 'string' || typeof entry.at !== 'string') return
+    try {
+      this.apply(entry as never)
+    } catch {
+      this.#warn(entry.at, 'warn', `an entry was not understood: ${entry.type}`)
     }
   }
 

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'react'
 import type { Feed } from '../feed.ts'
+import { describeFailure } from './failure.ts'
 import { Live } from './live.ts'
 import type { Source } from './source.ts'
 
@@ -87,7 +88,7 @@ function follow(source: Source, live: Live, onChange: (connection: Connection) =
       for await (const batch of feed.batches) live.applyAll(batch)
       retry('the server has ended')
     } catch (thrown) {
-      retry(thrown instanceof Error ? thrown.message : String(thrown))
+      retry(describeFailure(thrown))
     }
   }
   void open()

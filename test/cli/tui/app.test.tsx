@@ -4,6 +4,7 @@ import { NOUNS } from '../../../src/cli/tui/source.ts'
 import { measure } from '../../../src/cli/tui/text.ts'
 import {
   buildCallEntries,
+  buildKey,
   ENTER,
   ESCAPE,
   entry,
@@ -395,6 +396,35 @@ describe('the screen', () => {
     await screen.type(ENTER)
     expect((await screen.see('filter: z')).length).toBeLessThan(5_000)
     expect(screen.isLeft).toBe(false)
+    screen[Symbol.dispose]()
+  })
+
+  test('shows ten thousand keys as quickly as it scrolls to the last', async () => {
+    const source = new FakeSource()
+    source.keys = Array.from({ length: 10_000 }, (_, i) => buildKey(`key-${i}`))
+    using screen = openScreen(source)
+    await screen.type('4')
+    await screen.see('10000 keys')
+    await screen.type('G')
+    await screen.see('key-9999')
+    await screen.type('/')
+    await screen.see('Filter:')
+    await screen.type('key-4242', ENTER)
+    expect(await screen.see('1 keys')).not.toContain('key-4243')
+  })
+
+  test('says in a sentence what is wrong with the database meanwhile, and goes on', async () => {
+    const { source, screen } = openFed()
+    const { listKeys } = source
+    await screen.type('4')
+    await screen.see('2 keys')
+    source.listKeys = () =>
+      Promise.reject(Object.assign(new Error('locked'), { code: 'SQLITE_BUSY' }))
+    await screen.type('5', '4')
+    await screen.see('another process writes to the database: try again (SQLITE_BUSY)')
+    source.listKeys = listKeys
+    await screen.type('5', '4')
+    await screen.see('2 keys')
     screen[Symbol.dispose]()
   })
 })

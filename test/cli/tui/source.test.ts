@@ -1,10 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { openRemote } from '../../../src/cli/remote.ts'
+import { describeFailure } from '../../../src/cli/tui/failure.ts'
 import { openLocalSource } from '../../../src/cli/tui/source/local.ts'
 import { openRemoteSource } from '../../../src/cli/tui/source/remote.ts'
 import { NOUNS, type Source } from '../../../src/cli/tui/source.ts'
 import { startTellingServer, type TellingServer } from '../../support/activity.ts'
 import { runCommand } from '../../support/commands.ts'
+import { openDatabase } from '../../support/database.ts'
 
 let server: TellingServer
 let sources: Record<'local' | 'remote', Source>
@@ -101,3 +106,37 @@ test.each(['local', 'remote'] as const)(
     expect(budgets).toMatchObject([{ ...sums, limit: 4, spent: 0 }])
   },
 )
+
+describe('a data directory with a fault is described in a sentence', () => {
+  const describeFault = async (spoil: (data: string) => void): Promise<string> => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-fault-'))
+    await runCommand(['init', '--data', data])
+    spoil(data)
+    const failure = await openLocalSource({ data }).listCalls(1).catch(describeFailure)
+    rmSync(data, { recursive: true })
+    return String(failure)
+  }
+  const spoilDatabase = (sql: string) => (data: string) => {
+    const db = openDatabase(data)
+    db.run(sql)
+    db.close()
+  }
+
+  test('that is missing, newer, corrupt, or no database', async () => {
+    expect(await describeFault(data => rmSync(join(data, 'gateway.db')))).toStartWith(
+      'There is no data of a gateway in',
+    )
+    expect(await describeFault(spoilDatabase('pragma user_version = 999'))).toContain(
+      'written by a newer gateway',
+    )
+    expect(
+      await describeFault(data => writeFileSync(join(data, 'gateway.db'), 'x'.repeat(9_000))),
+    ).toContain('is no database of the gateway (SQLITE_NOTADB)')
+    expect(
+      await describeFault(data => {
+        const file = join(data, 'gateway.db')
+        writeFileSync(file, readFileSync(file).fill(7, 4_096, 20_000))
+      }),
+    ).toContain('the database is damaged: restore a backup (SQLITE_CORRUPT)')
+  })
+})
