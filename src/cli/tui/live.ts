@@ -194,7 +194,7 @@ export class Live {
       this.#warn(
         at,
         share >= 1 ? 'bad' : 'warn',
-        `${account} ${name ?? ''} has spent ${Math.floor(share * 100)}% of its ${period ?? 'total'} limit`,
+        `${account} ${name ?? ''} has spent or set aside ${Math.floor(share * 100)}% of its ${period ?? 'total'} limit`,
       ),
     'config.applied': ({ at, changed }) =>
       this.#warn(at, 'good', `the config was applied: ${changed.join(', ') || 'no change'}`),

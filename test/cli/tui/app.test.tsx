@@ -272,7 +272,7 @@ describe('the overview', () => {
       ...[
         '800 tokens/s',
         'Records cannot be written',
-        'key laptop has spent 85% of its daily limit',
+        'key laptop has spent or set aside 85% of its daily limit',
       ],
       ...['7 entries were lost', '⣿'],
     ])
