@@ -15,8 +15,6 @@ _gateway() {
   } < <(command gateway completions bash -- "\${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)
   if [ "$mode" = files ]; then
     compopt -o default -o bashdefault 2>/dev/null
-  elif [ "$mode" = open ]; then
-    compopt -o nospace 2>/dev/null
   fi
 }
 complete -F _gateway gateway
