@@ -1,14 +1,17 @@
 import { resolve } from 'node:path'
+import { createProgram } from '../src/cli/main.ts'
+import { renderMarkdown } from '../src/cli/manual/markdown.ts'
+import { describeCommonOptions, listPages } from '../src/cli/manual.ts'
 import { Config } from '../src/core/config.ts'
 import { listSettings, renderSettings } from './docs/settings.ts'
 
 const USAGE = `bun run scripts/docs.ts [--check]
 
-Writes the table of every setting into docs/configuration.md. --check changes nothing, and fails if
-the table there is another one.
+Writes the table of every setting into docs/configuration.md, and the reference of every command
+into docs/reference.md. --check changes nothing, and fails if they are others there.
 `
 
-const FILE = resolve(import.meta.dir, '../docs/configuration.md')
+const DOCS = resolve(import.meta.dir, '../docs')
 const TABLE = /(<!-- settings: bun run docs -->\n)[\s\S]*?(<!-- \/settings -->)/
 
 await main()
@@ -16,12 +19,32 @@ await main()
 async function main(): Promise<void> {
   const [option] = process.argv.slice(2)
   if (option !== undefined && option !== '--check') return fail(USAGE, 2)
-  const written = await Bun.file(FILE).text()
-  const table = renderSettings(listSettings(Config))
-  const wanted = written.replace(TABLE, (_, begin, end) => `${begin}\n${table}\n${end}`)
+  const isChecked = option === '--check'
+  await update('configuration.md', isChecked, renderConfiguration)
+  await update('reference.md', isChecked, renderReference)
+}
+
+async function update(
+  name: string,
+  isChecked: boolean,
+  render: (written: string) => string,
+): Promise<void> {
+  const file = Bun.file(resolve(DOCS, name))
+  const written = (await file.exists()) ? await file.text() : ''
+  const wanted = render(written)
   if (wanted === written) return
-  if (option === '--check') return fail('docs/configuration.md: run `bun run docs`\n', 1)
-  await Bun.write(FILE, wanted)
+  if (isChecked) return fail(`docs/${name}: run \`bun run docs\`\n`, 1)
+  await Bun.write(file, wanted)
+}
+
+function renderConfiguration(written: string): string {
+  const table = renderSettings(listSettings(Config))
+  return written.replace(TABLE, (_, begin, end) => `${begin}\n${table}\n${end}`)
+}
+
+function renderReference(): string {
+  const program = createProgram()
+  return renderMarkdown(listPages(program), describeCommonOptions(program))
 }
 
 function fail(message: string, code: number): void {

@@ -1,5 +1,4 @@
 import { join, resolve } from 'node:path'
-import type { ActivityEntry } from '../core/inference/activity/entries.ts'
 import { getDataDirectory, hasData } from './data-directory.ts'
 import { openRemote, type Remote } from './remote.ts'
 import { openConversation } from './status-socket.ts'
@@ -11,9 +10,9 @@ export interface FeedPlace {
   url?: string
 }
 
-/** What happens at a gateway, until it ends or is closed. */
+/** What happens at a gateway, until it ends or is closed: batches of entries, each as JSON. */
 export interface Feed {
-  entries: AsyncGenerator<ActivityEntry, void>
+  batches: AsyncGenerator<string[], void>
   close(): void
 }
 
@@ -24,13 +23,13 @@ export interface Feed {
 export async function openLocalFeed(data: string): Promise<Feed> {
   const conversation = await openConversation(data, { do: 'watch' })
   if (!conversation) throw await describeSilence(data)
-  return { entries: parseEntries(conversation.lines), close: conversation.close }
+  return { batches: conversation.batches, close: conversation.close }
 }
 
 /** Opens the feed of a gateway elsewhere. Throws what it refuses it with. */
 export async function openRemoteFeed(remote: Remote): Promise<Feed> {
   const { events, close } = await remote.stream('/activity/stream')
-  return { entries: parseEntries(events), close }
+  return { batches: events, close }
 }
 
 /**
@@ -49,10 +48,6 @@ export async function readKey(): Promise<string> {
   if (GATEWAY_KEY) return GATEWAY_KEY
   const { readSecret } = await import('./prompt.ts')
   return readSecret('The management key (GATEWAY_KEY)')
-}
-
-async function* parseEntries(lines: AsyncGenerator<string>): AsyncGenerator<ActivityEntry, void> {
-  for await (const line of lines) if (line !== '') yield JSON.parse(line)
 }
 
 /** Says why no server of a data directory answers. */
@@ -75,7 +70,7 @@ export async function askServer(data: string, request: object): Promise<unknown>
   const conversation = await openConversation(data, request)
   if (!conversation) throw await describeSilence(data)
   try {
-    const { value } = await conversation.lines.next()
+    const { value: [value] = [] } = await conversation.batches.next()
     if (!value) throw new Error('The server ended before it answered')
     const answer = JSON.parse(value)
     if (answer.error) throw new GatewayError(answer.error.type, answer.error.message)

@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
 import type { Gateway } from '../core/gateway.ts'
+import { suggest } from './completions/sources.ts'
 import { findId, type Naming } from './names.ts'
 import { type CommonOptions, findWorkspaceId, parseNumber } from './options.ts'
 
@@ -71,7 +72,7 @@ export function fillNamed(
   description: string,
   naming: Naming,
 ): Fields {
-  const option = new Option(flags, description)
+  const option = suggest(new Option(flags, description), naming)
   const name = option.attributeName()
   const find = async (gateway: Gateway, { [name]: text }: Flags) =>
     text === undefined ? {} : { [field]: await findOwnId(naming, gateway, String(text)) }
@@ -88,7 +89,7 @@ export function fillAllNamed(
   description: string,
   naming: Naming,
 ): Fields {
-  const option = new Option(flags, description)
+  const option = suggest(new Option(flags, description), naming)
   const name = option.attributeName()
   const find = async (gateway: Gateway, { [name]: text }: Flags) => {
     if (text === undefined) return {}

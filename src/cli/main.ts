@@ -6,6 +6,7 @@ import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
 import { createBatchesCommand } from './commands/batches.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
+import { createCompletionsCommand } from './commands/completions.ts'
 import { createConfigCommand } from './commands/config.ts'
 import { createContainersCommand } from './commands/containers.ts'
 import { createCreditsCommand } from './commands/credits.ts'
@@ -22,6 +23,7 @@ import { createInitCommand } from './commands/init.ts'
 import { createKeysCommand } from './commands/keys.ts'
 import { createLedgerCommand } from './commands/ledger.ts'
 import { createLogsCommand } from './commands/logs.ts'
+import { createManCommand } from './commands/man.ts'
 import { createMembersCommand } from './commands/members.ts'
 import { createModelsCommand } from './commands/models.ts'
 import { createPresetsCommand } from './commands/presets.ts'
@@ -29,6 +31,7 @@ import { createProvidersCommand } from './commands/providers.ts'
 import { createRollupsCommand } from './commands/rollups.ts'
 import { createScimCommand } from './commands/scim.ts'
 import { createServeCommand } from './commands/serve.ts'
+import { createSetupCommand } from './commands/setup.ts'
 import { createStatusCommand } from './commands/status.ts'
 import { createToolsCommand } from './commands/tools.ts'
 import { createTryCommand } from './commands/try.ts'
@@ -58,6 +61,7 @@ export function createProgram(): Command {
     .configureHelp(HELP_LAYOUT)
     .addHelpOption(new Option('-h, --help', 'show this help').helpGroup(COMMON_HEADING))
     .addCommand(createServeCommand())
+    .addCommand(createSetupCommand())
     .addCommand(createInitCommand())
     .addCommand(createKeysCommand())
     .addCommand(createWorkspacesCommand())
@@ -94,6 +98,8 @@ export function createProgram(): Command {
     .addCommand(createStatusCommand())
     .addCommand(createWatchCommand())
     .addCommand(createTuiCommand())
+    .addCommand(createCompletionsCommand())
+    .addCommand(createManCommand())
     .addCommand(createVersionCommand())
     .addCommand(createHelpCommand())
   addExamples(program)

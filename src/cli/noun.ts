@@ -1,8 +1,9 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { Command } from 'commander'
+import { Argument, Command } from 'commander'
 import { GatewayError, invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
+import { suggest, type ValueSource } from './completions/sources.ts'
 import type { Fields, Flags } from './fields.ts'
 import { printRest, readList } from './lists.ts'
 import type { Naming } from './names.ts'
@@ -94,6 +95,8 @@ interface Shared {
   args?: Record<string, string>
   /** What their arguments name by id, name or a beginning of one; not where they create it. */
   names?: Record<string, Naming>
+  /** Where the values of other arguments come from, for completions. */
+  sources?: Record<string, ValueSource>
   /** Returns the actor, where it is not the operator. */
   actAs?(gateway: Gateway, operator: Actor, flags: Flags): Actor | Promise<Actor>
   /** What they need of the data directory and of the providers' secrets. */
@@ -133,7 +136,7 @@ export const defineVerbs =
       printer: printData,
       ...shared,
     } as unknown as Verb
-    const command = createCommand(signature, description, fields, shared.args)
+    const command = createCommand(signature, description, fields, shared)
     command.action(() => {
       verb.listed = command.parent?.parent ? command.parent.name() : command.name()
       return runVerb(verb, command.opts<Flags>(), command.processedArgs)
@@ -150,12 +153,17 @@ function createCommand(
   signature: string,
   description: string,
   fields: Fields[],
-  meanings: Record<string, string> = {},
+  { args: meanings = {}, names = {}, sources = {} }: Shared,
 ): Command {
   const [name, ...args] = signature.split(' ')
   const command = addCommonOptions(new Command(name).description(description))
   if (isRemoval(signature)) command.option('--yes', 'do not ask')
-  for (const arg of args) command.argument(arg, meanings[arg.replace(/[^\w-]/g, '')])
+  for (const arg of args) {
+    const name = arg.replace(/[^\w-]/g, '')
+    const argument = new Argument(arg, meanings[name])
+    const source = isCreation(signature) ? undefined : (names[name] ?? sources[name])
+    command.addArgument(source ? suggest(argument, source) : argument)
+  }
   for (const option of fields.flatMap(({ options }) => options)) command.addOption(option)
   return command
 }
@@ -175,6 +183,9 @@ export interface Verb extends Shared {
 }
 
 const REMOVALS = ['delete', 'revoke', 'deactivate']
+
+// What is created has a new name.
+const isCreation = (signature: string): boolean => signature.startsWith('create ')
 
 /** Whether a verb removes what its first argument names, so that it asks before. */
 const isRemoval = (signature: string): boolean => REMOVALS.includes(signature.split(' ')[0] ?? '')
@@ -215,7 +226,7 @@ async function performVerb(verb: Verb, flags: Flags, given: unknown[]): Promise<
       rows.length > 0 ? printTable(headings, rows) : printNote(`No ${verb.listed} found`)
     const name = named[0]?.match?.isWhole ? given[0] : args[0]
     const context = { core, gateway, actor, flags, args, named: String(name), printList }
-    await printResult(flags.json, answer, async () => {
+    await printResult(flags, answer, async () => {
       await printAnswer(verb.printer, answer, context)
       printRest(answer, flags, pages)
       for (const hidden of (await verb.hides?.(answer, context)) ?? []) printNote(hidden)

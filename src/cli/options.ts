@@ -9,6 +9,7 @@ import { getDataDirectory } from './data-directory.ts'
 /** The options of every command. */
 export interface CommonOptions {
   json?: boolean
+  field?: string
   data?: string
   config?: string
 }
@@ -18,11 +19,18 @@ export const COMMON_HEADING = 'Options of every command:'
 
 /** Adds the options of every command that prints an answer. */
 export const addCommonOptions = (command: Command): Command =>
-  addPlaceOptions(
-    command.addOption(
-      new Option('--json', 'print exactly what the API would return').helpGroup(COMMON_HEADING),
-    ),
-  )
+  addPlaceOptions(addShapeOptions(command, 'print exactly what the API would return'))
+
+/** Adds the options that say how an answer is printed. */
+export const addShapeOptions = (command: Command, json: string): Command =>
+  command
+    .addOption(new Option('--json', json).conflicts('field').helpGroup(COMMON_HEADING))
+    .addOption(
+      new Option(
+        '--field <names>',
+        'print these fields of it alone, with commas between: a line for each row, with tabs',
+      ).helpGroup(COMMON_HEADING),
+    )
 
 /** Adds the options that say where the data and the config are. */
 export const addPlaceOptions = (command: Command): Command =>

@@ -50,12 +50,23 @@ export const printNote = (line: string): void => void process.stderr.write(`${li
  */
 export const printJson = (answer: unknown): void => print(toPrintableJson(answer, 2))
 
-/** Prints the answer as JSON if requested, else with `printText`. */
-export const printResult = <Answer>(
-  json: boolean | undefined,
+/** How an answer is printed, where not for people: all of it as JSON, or some fields alone. */
+export interface Shape {
+  json?: boolean
+  field?: string
+}
+
+/** Prints the answer as JSON or as its fields if requested, else with `printText`. */
+export async function printResult<Answer>(
+  { json, field }: Shape,
   answer: Answer,
   printText: (answer: Answer) => void | Promise<void>,
-): void | Promise<void> => (json ? printJson(answer) : printText(answer))
+): Promise<void> {
+  if (json) return printJson(answer)
+  if (field === undefined) return printText(answer)
+  const { renderShape } = await import('./shapes.ts')
+  for (const line of renderShape(answer, field)) print(line)
+}
 
 /**
  * Prints rows under headings, each column as wide as its widest cell. On a terminal the widest are

@@ -8,8 +8,8 @@ export interface Remote {
   ask(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<unknown>
   /** Sends a call and opens its answer, however long that takes. Throws as `ask`. */
   post(path: string, body: object, cancellation: Cancellation): Promise<IncomingResponse>
-  /** Reads the events of a stream until it ends, or is closed. Throws as `ask`. */
-  stream(path: string): Promise<{ events: AsyncGenerator<string, void>; close(): void }>
+  /** Reads the events of a stream as they come together, until it ends or is closed. Throws as `ask`. */
+  stream(path: string): Promise<{ events: AsyncGenerator<string[], void>; close(): void }>
 }
 
 /** In milliseconds: how long a gateway elsewhere may take to answer. */
@@ -101,12 +101,12 @@ async function stream(send: Send, request: Request) {
 async function* readEvents(
   incoming: IncomingResponse,
   isClosed: () => boolean,
-): AsyncGenerator<string, void> {
+): AsyncGenerator<string[], void> {
   const { SseScanner } = await import('../core/upstream/sse.ts')
   const scanner = new SseScanner()
   try {
     for (let bytes = await incoming.read(); bytes; bytes = await incoming.read())
-      for (const { data } of scanner.feed(bytes)) yield data
+      yield Array.from(scanner.feed(bytes), ({ data }) => data)
   } catch (thrown) {
     if (!isClosed()) throw thrown
   }

@@ -128,8 +128,8 @@ export async function readStatus(data: string): Promise<string | undefined> {
 export interface Conversation {
   /** What the server tells about itself. */
   status: string
-  /** The lines of its answer, until it ends or is closed. */
-  lines: AsyncGenerator<string, void>
+  /** The lines of its answer as they come together, until it ends or is closed. */
+  batches: AsyncGenerator<string[], void>
   close(): void
 }
 
@@ -153,18 +153,19 @@ export async function openConversation(
         error: () => incoming.end(),
       },
     })
-    const lines = incoming.read()
-    const first = await lines.next()
-    if (first.done) {
+    const batches = incoming.read()
+    const { value: [status, ...more] = [] } = await batches.next()
+    if (status === undefined) {
       socket.end()
       return undefined
     }
+    incoming.putBack(more)
     if (request) socket.write(`${JSON.stringify(request)}\n`)
     const end = () => {
       incoming.end()
       socket.end()
     }
-    return { status: first.value, lines, close: end }
+    return { status, batches, close: end }
   } catch {
     return undefined
   } finally {
@@ -196,11 +197,15 @@ class IncomingLines {
     this.#wake?.()
   }
 
-  async *read(): AsyncGenerator<string, void> {
+  putBack(lines: string[]): void {
+    this.#waiting.unshift(...lines)
+  }
+
+  async *read(): AsyncGenerator<string[], void> {
     for (;;) {
       const lines = this.#waiting
       this.#waiting = []
-      yield* lines
+      if (lines.length > 0) yield lines
       if (this.#waiting.length > 0) continue
       if (this.#isEnded) return
       const { promise, resolve } = Promise.withResolvers<void>()

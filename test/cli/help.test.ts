@@ -80,6 +80,7 @@ describe('of the commands', () => {
   const common = ['--json', '--data', '--config']
   const lacking: Record<string, string[]> = {
     serve: ['--json'],
+    setup: ['--json'],
     backup: ['--config'],
     restore: ['--config'],
     try: ['--json'],
@@ -89,6 +90,8 @@ describe('of the commands', () => {
     'providers rest': ['--config'],
     'providers wake': ['--config'],
     version: ['--data', '--config'],
+    completions: common,
+    man: common,
     help: common,
   }
 
@@ -96,7 +99,9 @@ describe('of the commands', () => {
     '%s has the options of every command, if they mean anything',
     (words, command) => {
       const expected = common.filter(option => !lacking[words]?.includes(option))
-      expect(common.filter(option => optionsOf(command).includes(option))).toEqual(expected)
+      const options = optionsOf(command)
+      expect(common.filter(option => options.includes(option))).toEqual(expected)
+      expect([words, options.includes('--field')]).toEqual([words, options.includes('--json')])
     },
   )
 })

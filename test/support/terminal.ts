@@ -32,3 +32,53 @@ export async function runOnTerminal(
   child.terminal?.close()
   return { code, shown }
 }
+
+/** Starts a program on a terminal of its own, to be typed at and read. */
+export function openTerminal(
+  command: string[],
+  {
+    cols = 80,
+    rows = 24,
+    cwd = tmpdir(),
+    env = {},
+  }: {
+    cols?: number
+    rows?: number
+    cwd?: string
+    env?: Record<string, string>
+  } = {},
+) {
+  let written = ''
+  let from = 0
+  const child = Bun.spawn(command, {
+    cwd,
+    env: { ...process.env, TERM: 'xterm-256color', CI: 'false', ...env },
+    terminal: {
+      cols,
+      rows,
+      data: (_, bytes) => {
+        written += Buffer.from(bytes).toString()
+      },
+    },
+  })
+  return {
+    child,
+    /** All that was written, with its escapes. */
+    get written() {
+      return written
+    },
+    type: (keys: string) => void child.terminal?.write(keys),
+    resize(cols: number, rows: number): void {
+      from = written.length
+      child.terminal?.resize(cols, rows)
+    },
+    /** Waits until a text was written since `forget` or a change of the size. */
+    async see(text: string): Promise<void> {
+      while (!Bun.stripANSI(written.slice(from)).includes(text)) await Bun.sleep(5)
+    },
+    /** Forgets what was written so far. */
+    forget(): void {
+      from = written.length
+    },
+  }
+}

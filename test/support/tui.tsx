@@ -83,11 +83,11 @@ export class FakeSource implements Source {
       for (;;) {
         const next = waiting.shift()
         if (next === null) return
-        if (next) yield next
+        if (next) yield [JSON.stringify(next)]
         else await wait()
       }
     }
-    return { entries: read(), close: () => this.tell(null) }
+    return { batches: read(), close: () => this.tell(null) }
   }
   listCalls = async () => this.records
   getCall = async (id: string) => {
@@ -106,8 +106,10 @@ export class FakeSource implements Source {
   readMoney = async (): Promise<Money> => ({
     credits: { total_credits: 100, total_usage: 25 },
     keys: this.keys,
-    groups: { models: [{ name: 'acme/small', today: 1, week: 2, month: 3 }] },
+    budgets: [{ name: 'Research daily', today: 9, week: 9, month: 9, limit: 9, spent: 9 }],
+    groups: { model: [{ name: 'acme/small', today: 1, week: 2, month: 3 }] },
   })
+  addCredit = async (input: object) => void this.asked.push(['addCredit', input])
   listNoun = async (noun: Noun) => {
     const rows = this.rows[noun]
     if (!rows) throw new Error(`${noun} cannot be listed`)

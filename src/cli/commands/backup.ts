@@ -1,11 +1,13 @@
 import { Command } from 'commander'
 import type { BackupSummary } from '../../core/backup.ts'
 import { getDataDirectory } from '../data-directory.ts'
+import { addShapeOptions } from '../options.ts'
 import { formatDollars, print, printResult } from '../output.ts'
 
 interface BackupOptions {
   data?: string
   json?: boolean
+  field?: string
   force?: boolean
   withSecret?: boolean
   withConfig?: boolean
@@ -34,9 +36,10 @@ export const createRestoreCommand = () =>
     .action(restore)
 
 const addOptions = (command: Command): Command =>
-  command
-    .option('--json', 'print the summary as JSON')
-    .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
+  addShapeOptions(command, 'print the summary as JSON').option(
+    '--data <dir>',
+    'the data directory (GATEWAY_DATA; ./gateway-data)',
+  )
 
 const getSecret = () => process.env.GATEWAY_SECRET || undefined
 
@@ -50,7 +53,7 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
     withSecret: options.withSecret === true,
     withConfig: options.withConfig === true,
   })
-  printResult(options.json, answer, ({ data }) => {
+  await printResult(options, answer, ({ data }) => {
     print(`${data.file}: ${describe(data)}`)
     print(data.parts.includes('secret.key') ? WITH_SECRET : WITHOUT_SECRET)
     printElsewhere(data)
@@ -71,7 +74,7 @@ async function restore(file: string, options: BackupOptions): Promise<void> {
     secret: getSecret(),
     force: options.force === true,
   })
-  printResult(options.json, answer, ({ data }) => {
+  await printResult(options, answer, ({ data }) => {
     print(`${getDataDirectory(options)}: ${describe(data)}`)
     if (data.moved) print(`What was there is in ${data.moved}`)
     printElsewhere(data)

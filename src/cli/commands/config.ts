@@ -6,7 +6,7 @@ import { conflict, notFound } from '../../core/errors.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { getDataDirectory, hasData } from '../data-directory.ts'
 import { addCommonOptions, type CommonOptions, loadConfig } from '../options.ts'
-import { print, printJson, printResult, printTable } from '../output.ts'
+import { print, printResult, printTable } from '../output.ts'
 
 /** `gateway config`: checks the config file, and prints its schema. */
 export const createConfigCommand = () =>
@@ -45,8 +45,8 @@ async function checkConfig(file: string | undefined, options: CommonOptions): Pr
   )
   const providers = [...catalog.providers.values()].filter(provider => provider.configured)
   const unpriced = models.filter(model => model.endpoints.some(isUnpriced)).map(model => model.id)
-  printResult(
-    options.json,
+  await printResult(
+    options,
     { file: configFile.file, models: models.length, providers: providers.length, unpriced },
     () => {
       print(
@@ -64,7 +64,7 @@ async function initConfig(options: CommonOptions): Promise<void> {
   const { renderEmptyConfig } = await import('./init/config-text.ts')
   const file = await chooseNewFile(options)
   writeConfigFile(file, renderEmptyConfig())
-  printResult(options.json, { config: file }, () =>
+  await printResult(options, { config: file }, () =>
     print(`Wrote ${file}: gateway config check finds mistakes in it`),
   )
 }
@@ -86,7 +86,7 @@ async function showConfig(options: CommonOptions & { set?: boolean }): Promise<v
   const { listEffectiveSettings } = await import('./config/effective.ts')
   const all = listEffectiveSettings(await loadConfig(options, { withoutSecrets: true }))
   const data = options.set ? all.filter(({ source }) => source !== 'default') : all
-  printResult(options.json, { data }, () =>
+  await printResult(options, { data }, () =>
     printTable(
       ['SETTING', 'VALUE', 'FROM'],
       data.map(({ setting, value, source }) => [setting, renderValue(value), source]),
@@ -115,8 +115,9 @@ const formatCount = (count: number, noun: string) => `${count} ${noun}${count ==
 
 const isUnpriced = ({ provider, prices }: Endpoint) => provider.configured && prices === null
 
-async function printSchema(): Promise<void> {
+async function printSchema({ field }: CommonOptions): Promise<void> {
   const { Config } = await import('../../core/config.ts')
   const { buildEditorSchema } = await import('../../core/config/editor-schema.ts')
-  printJson(buildEditorSchema(Config))
+  const shape = field === undefined ? { json: true } : { field }
+  await printResult(shape, buildEditorSchema(Config), () => undefined)
 }

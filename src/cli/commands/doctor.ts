@@ -59,7 +59,7 @@ async function reseal(gateway: Gateway, actor: Actor, flags: Flags): Promise<voi
   await core.resealRecords(gateway, actor, input, {
     system_user: userInfo().username,
     approve: plan => {
-      if (!flags.json) printPlan(plan)
+      if (!flags.json && flags.field === undefined) printPlan(plan)
       return flags.yes === true || confirm(QUESTION)
     },
   })

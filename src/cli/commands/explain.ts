@@ -60,8 +60,8 @@ async function explain(file: string, options: ExplainOptions): Promise<void> {
     const key = options.key && (await findId(KEYS, gateway, asker, options.key))
     const as = { key, workspace_id: await findWorkspaceId(gateway, options.workspace) }
     const understand = (actor: Actor) => dialect.toCall(gateway, actor, body, context)
-    printResult(
-      options.json,
+    await printResult(
+      options,
       await explainCall(gateway, asker, as, dialect.kind, understand),
       printExplanation,
     )

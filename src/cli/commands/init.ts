@@ -41,7 +41,7 @@ async function init({ provider, ...options }: InitOptions): Promise<void> {
       `${getDataDirectory(options)} has keys already; make more with gateway keys create`,
     )
   const config = prepared ? { config: prepared.file, model: prepared.model } : {}
-  printResult(options.json, { ...createdKeys, ...config }, () => {
+  await printResult(options, { ...createdKeys, ...config }, () => {
     if (prepared) printNote(`Wrote ${prepared.file}: gateway serve reads it`)
     if (createdKeys) printFirstKeys(createdKeys)
   })

@@ -31,7 +31,7 @@ export const createLogsCommand = () =>
         const stop = waitForEnd()
         printNote('Waiting for refused calls. Ctrl-C ends')
         for await (const refusal of core.followRefusals(gateway, query, () => isTimeToLook(stop)))
-          print(flags.json ? toPrintableJson(refusal) : renderLine(refusal))
+          await printRefusal(flags, refusal)
         return undefined
       }),
   ).printAs((answer, { printList }) => {
@@ -51,6 +51,12 @@ export const createLogsCommand = () =>
 function refusePages({ limit, cursor, all }: Flags): void {
   if ([limit, cursor, all].some(one => one !== undefined))
     throw invalid('--follow: expected no --limit, --cursor or --all beside it')
+}
+
+async function printRefusal({ json, field }: Flags, refusal: Refusal): Promise<void> {
+  if (field === undefined) return print(json ? toPrintableJson(refusal) : renderLine(refusal))
+  const { renderShape } = await import('../shapes.ts')
+  for (const line of renderShape(refusal, field)) print(line)
 }
 
 const renderLine = ({ created_at, key, status, model, message, id }: Refusal): string =>

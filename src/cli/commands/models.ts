@@ -11,7 +11,7 @@ const verb = defineVerbs(
     ...(await import('../../core/catalog/models.ts')),
     ...(await import('../../core/catalog/models/query.ts')),
   }),
-  { needs: { data: false } },
+  { needs: { data: false }, sources: { slug: 'every model' } },
 )
 
 /** The outputs of the models that do each kind of work. */

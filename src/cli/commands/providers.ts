@@ -3,7 +3,13 @@ import { invalid } from '../../core/errors.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
-import { COMMON_HEADING, type CommonOptions, parseDuration, parseNumber } from '../options.ts'
+import {
+  addShapeOptions,
+  COMMON_HEADING,
+  type CommonOptions,
+  parseDuration,
+  parseNumber,
+} from '../options.ts'
 import { print, printResult } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/catalog/providers.ts'), {
@@ -13,20 +19,17 @@ const checkVerb = defineVerbs(() => import('../../core/tools/provider-check.ts')
   needs: { data: false, secrets: true },
 })
 
-const HANDLED = [
-  new Option('--json', 'print exactly what the server answers').helpGroup(COMMON_HEADING),
-  new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
-    COMMON_HEADING,
-  ),
-]
+const DATA = new Option(
+  '--data <dir>',
+  'the data directory (GATEWAY_DATA; ./gateway-data)',
+).helpGroup(COMMON_HEADING)
 
 /** Creates a command that asks the running server about one endpoint: its circuits are in memory. */
 function createHandledCommand(name: string, description: string): Command {
   const command = new Command(name)
     .description(description)
     .argument('<endpoint...>', 'its id, as gateway status, watch and generations get show it')
-  for (const option of HANDLED) command.addOption(option)
-  return command
+  return addShapeOptions(command, 'print exactly what the server answers').addOption(DATA)
 }
 
 async function handleEndpoint(options: CommonOptions, request: object): Promise<void> {
@@ -34,7 +37,7 @@ async function handleEndpoint(options: CommonOptions, request: object): Promise<
   const answer = (await askServer(getDataDirectory(options), request)) as {
     data: { endpoint: string; cooldown: { seconds_left: number } | null }
   }
-  await printResult(options.json, answer, ({ data: { endpoint, cooldown } }) =>
+  await printResult(options, answer, ({ data: { endpoint, cooldown } }) =>
     print(cooldown ? `${endpoint} rests for ${cooldown.seconds_left} s` : `${endpoint} is awake`),
   )
 }

@@ -2,7 +2,7 @@ import { Command, Option } from 'commander'
 import { parseObject } from '../../core/kernel/json.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { describeSilence } from '../feed.ts'
-import { COMMON_HEADING, type CommonOptions } from '../options.ts'
+import { addShapeOptions, COMMON_HEADING, type CommonOptions } from '../options.ts'
 import { print, printFields, printResult, printTable } from '../output.ts'
 import { readStatus } from '../status-socket.ts'
 import type { ServerStatus } from './serve/status.ts'
@@ -12,9 +12,12 @@ import type { ServerStatus } from './serve/status.ts'
  * with 1 where something about it needs a look.
  */
 export const createStatusCommand = () =>
-  new Command('status')
-    .description('show the server that runs on this data directory; exits with 3 if there is none')
-    .addOption(new Option('--json', 'print it as JSON').helpGroup(COMMON_HEADING))
+  addShapeOptions(
+    new Command('status').description(
+      'show the server that runs on this data directory; exits with 3 if there is none',
+    ),
+    'print it as JSON',
+  )
     .addOption(
       new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
         COMMON_HEADING,
@@ -28,7 +31,7 @@ async function showStatus(options: CommonOptions): Promise<void> {
   const status = text === undefined ? undefined : (parseObject(text) as ServerStatus | undefined)
   if (!status) throw await describeSilence(data)
   if (status.config.rejected || status.draining) process.exitCode = 1
-  await printResult(options.json, { data: status }, ({ data }) => printStatus(data))
+  await printResult(options, { data: status }, ({ data }) => printStatus(data))
 }
 
 function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerStatus): void {

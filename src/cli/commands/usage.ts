@@ -49,7 +49,8 @@ const FIELDS = [
 /** `gateway usage`: what calls cost and took. */
 export const createUsageCommand = () =>
   verb('usage', 'sum cost and tokens by time, key, model or provider', FIELDS, (core, flags) => {
-    if (flags.csv && flags.json) throw invalid('--csv: expected no --json beside it')
+    if (flags.csv && (flags.json || flags.field !== undefined))
+      throw invalid('--csv: expected no --json or --field beside it')
     return withInput(core.UsageQuery, (gateway, _, query) => core.summarizeUsage(gateway, query))
   }).printAs(({ data, total }, { gateway: { memory }, flags, printList }) => {
     const groups = (typeof flags.by === 'string' ? flags.by : 'day').split(',')

@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
+import type { ActivityEntry } from '../../core/inference/activity/entries.ts'
 import { toPrintableJson } from '../../core/kernel/printable.ts'
-import { COMMON_HEADING, type CommonOptions, parseNumber } from '../options.ts'
+import { addShapeOptions, COMMON_HEADING, type CommonOptions, parseNumber } from '../options.ts'
 import { print } from '../output.ts'
 import type { CallFilter } from './watch/filter.ts'
 
@@ -11,20 +12,18 @@ interface WatchOptions extends CommonOptions, CallFilter {
 
 /** `gateway watch`: what happens at a gateway, line by line. */
 export const createWatchCommand = () =>
-  new Command('watch')
-    .description('print what happens at a running server, as it happens, until Ctrl-C')
+  addShapeOptions(
+    new Command('watch').description(
+      'print what happens at a running server, as it happens, until Ctrl-C',
+    ),
+    'print each entry as JSON, with those about progress and state',
+  )
     .option('--key <key>', 'calls of this API key, by name, hash or a beginning of one')
     .option('--model <id>', 'calls of this model')
     .option('--provider <name>', 'calls that this provider was asked for')
     .option('--status <status>', 'entries with this HTTP status: 429, 5xx', parseStatus)
     .option('--limit <n>', 'end after so many lines', parseLimit)
     .option('--url <url>', 'a gateway elsewhere; its management key is in GATEWAY_KEY')
-    .addOption(
-      new Option(
-        '--json',
-        'print each entry as JSON, with those about progress and state',
-      ).helpGroup(COMMON_HEADING),
-    )
     .addOption(
       new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
         COMMON_HEADING,
@@ -43,18 +42,29 @@ function parseLimit(text: string): number {
   throw new InvalidArgumentError('expected a whole number above 0')
 }
 
+/** Chooses how entries are rendered. With fields those that have none of them are left out. */
+async function chooseRenderer({
+  json,
+  field,
+}: WatchOptions): Promise<(entry: ActivityEntry) => string | null> {
+  if (json) return entry => toPrintableJson(entry)
+  if (field === undefined) return (await import('./watch/line.ts')).renderEntry
+  const { renderSome } = await import('../shapes.ts')
+  return entry => renderSome(entry, field)
+}
+
 async function watch(options: WatchOptions): Promise<void> {
   const { openFeed } = await import('../feed.ts')
   const { EntryFilter } = await import('./watch/filter.ts')
-  const { renderEntry } = await import('./watch/line.ts')
-  const { json, limit = Number.POSITIVE_INFINITY, key, model, provider, status } = options
+  const render = await chooseRenderer(options)
+  const { limit = Number.POSITIVE_INFINITY, key, model, provider, status } = options
   const filter = new EntryFilter({
     ...(key === undefined ? {} : { key }),
     ...(model === undefined ? {} : { model }),
     ...(provider === undefined ? {} : { provider }),
     ...(status === undefined ? {} : { status }),
   })
-  const { entries, close } = await openFeed(options)
+  const { batches, close } = await openFeed(options)
   let isStopped = false
   const stop = () => {
     isStopped = true
@@ -63,12 +73,14 @@ async function watch(options: WatchOptions): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
   process.stdout.once('error', stop)
   let printed = 0
-  for await (const entry of entries) {
-    const line = filter.matches(entry) ? (json ? toPrintableJson(entry) : renderEntry(entry)) : null
-    if (line === null) continue
-    print(line)
-    printed += 1
-    if (printed === limit) return stop()
-  }
+  for await (const batch of batches)
+    for (const json of batch) {
+      const entry: ActivityEntry = JSON.parse(json)
+      const line = filter.matches(entry) ? render(entry) : null
+      if (line === null) continue
+      print(line)
+      printed += 1
+      if (printed === limit) return stop()
+    }
   if (!isStopped) throw new Error('The server has ended')
 }

@@ -1,6 +1,7 @@
 /** Examples of command lines, by command. Those of a noun are taken from its verbs. */
 export const EXAMPLES: Record<string, string[]> = {
   serve: ['serve', 'serve --host 0.0.0.0 --port 8080 --log json'],
+  setup: ['setup', 'setup --provider anthropic', 'setup --data /var/lib/gateway --no-call'],
   init: ['init', 'init --provider openai'],
   tui: ['tui', 'tui --data /var/lib/gateway', 'tui --url https://gateway.example.com'],
   try: [
@@ -8,6 +9,8 @@ export const EXAMPLES: Record<string, string[]> = {
     'try openai/gpt-image-1 cat --image cat.png',
     'try openai/tts-1 Hello --speech hello.mp3',
   ],
+  man: ['man keys create', 'man --out ~/.local/share/man/man1'],
+  completions: ['completions bash', 'completions zsh', 'completions fish'],
   watch: ['watch', 'watch --status 5xx', 'watch --key laptop --json'],
   'providers rest': ['providers rest openai/gpt-4o-mini openai/gpt-4o-mini --for 30m'],
   'providers wake': ['providers wake openai/gpt-4o-mini openai/gpt-4o-mini'],

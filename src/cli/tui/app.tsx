@@ -1,6 +1,7 @@
 import { Box, useInput, useWindowSize } from 'ink'
 import { type ComponentType, useCallback, useMemo, useRef, useState } from 'react'
 import { toPrintable } from '../../core/kernel/printable.ts'
+import { describeFailure } from './failure.ts'
 import type { Action } from './keys.ts'
 import { Lines } from './lines.tsx'
 import type { LiveAlarm } from './live.ts'
@@ -18,13 +19,19 @@ import { NounsView } from './views/nouns.tsx'
 import { OverviewView } from './views/overview.tsx'
 
 /** The views, by their number. */
-const VIEWS: { name: string; View: ComponentType<ViewProps>; hint: string }[] = [
+const VIEWS: {
+  name: string
+  View: ComponentType<ViewProps>
+  hint: string
+  /** Whether it shows what is stored alone, and nothing of what the feed tells. */
+  isStill?: boolean
+}[] = [
   { name: 'Calls', View: CallsView, hint: 'enter open · / filter · s sort · p pause' },
   { name: 'Endpoints', View: EndpointsView, hint: 'z rest · w wake · / filter' },
-  { name: 'Money', View: MoneyView, hint: '/ filter' },
-  { name: 'Keys', View: KeysView, hint: 'n new · d disable · m limit · enter open' },
+  { name: 'Money', View: MoneyView, hint: 'a add credits · / filter', isStill: true },
+  { name: 'Keys', View: KeysView, hint: 'n new · d disable · m limit · enter open', isStill: true },
   { name: 'Overview', View: OverviewView, hint: '' },
-  { name: 'More', View: NounsView, hint: 'enter open · esc back' },
+  { name: 'More', View: NounsView, hint: 'enter open · esc back', isStill: true },
 ]
 
 /** The smallest screen that shows something useful. */
@@ -61,8 +68,10 @@ interface AppProps {
 export function App({ source, onLeave, size }: AppProps) {
   const terminal = useWindowSize()
   const { columns, rows } = size ?? terminal
-  const { live, connection, now } = useLive(source)
   const [view, setView] = useState(0)
+  const isShown = useRef(true)
+  isShown.current = VIEWS[view]?.isStill !== true
+  const { live, connection, now } = useLive(source, isShown)
   const [isHelp, setHelp] = useState(false)
   const [notice, setNotice] = useState<Notice | null>(null)
   const [question, asked, setQuestion] = useLatest<Question | null>(null)
@@ -140,10 +149,7 @@ function useScreen(
       ask: (text, typed = '', onChange) => open({ text, typed, isYesNo: false, onChange }),
       confirm: async text =>
         (await open({ text, typed: '', isYesNo: true, onChange: undefined })) === 'y',
-      attempt: work =>
-        void work().catch(thrown =>
-          notify(thrown instanceof Error ? thrown.message : String(thrown), 'bad'),
-        ),
+      attempt: work => void work().catch(thrown => notify(describeFailure(thrown), 'bad')),
     }
   }, [isFree, open, setNotice])
 }

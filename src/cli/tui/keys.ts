@@ -16,6 +16,7 @@ export const KEYS = {
   pause: { keys: ['p', 'space'], means: 'pause, go on', where: 'calls' },
   rest: { keys: ['z'], means: 'let an endpoint rest', where: 'endpoints' },
   wake: { keys: ['w'], means: 'wake an endpoint', where: 'endpoints' },
+  credit: { keys: ['a'], means: 'add credits', where: 'money' },
   create: { keys: ['n'], means: 'new key', where: 'keys' },
   disable: { keys: ['d'], means: 'disable or enable a key', where: 'keys' },
   limit: { keys: ['m'], means: 'change the limit of a key', where: 'keys' },

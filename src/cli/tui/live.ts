@@ -1,9 +1,5 @@
-import type {
-  ActivityEntry,
-  CallPlanned,
-  EndpointState,
-  State,
-} from '../../core/inference/activity/entries.ts'
+import type { ActivityEntry, EndpointState, State } from '../../core/inference/activity/entries.ts'
+import { parseObject } from '../../core/kernel/json.ts'
 
 /** One attempt of a call, as the feed tells it. */
 export interface LiveAttempt {
@@ -35,7 +31,8 @@ export interface LiveCall {
   key: string
   app: string
   attempts: LiveAttempt[]
-  plan: CallPlanned | null
+  /** The entry about its plan, as JSON: it is long, and few plans are looked at. */
+  plan: string | null
 }
 
 /** An endpoint, with how often it was asked in each of the last seconds. */
@@ -55,6 +52,9 @@ const MOST_CALLS = 5_000
 const MOST_SECONDS = 300
 const MOST_ALARMS = 100
 
+const PLANNED = '{"type":"call.planned"'
+const ID = /"id":"([\w-]+)"/
+
 /** What the feed has told so far: the calls, the endpoints, the last minutes. Bounded. */
 export class Live {
   readonly calls = new Map<string, LiveCall>()
@@ -68,6 +68,32 @@ export class Live {
   readonly #askedNow = new Map<string, number>()
   /** The running calls by the ids of their requests, which refusals have. */
   readonly #requests = new Map<string, string>()
+
+  /** Takes in entries, each as JSON. */
+  applyAll(batch: string[]): void {
+    for (const json of batch) {
+      const id = json.startsWith(PLANNED) ? ID.exec(json.slice(0, 300))?.[1] : undefined
+      if (id === undefined) this.#applyJson(json)
+      else this.#change(id, { plan: json })
+    }
+  }
+
+  /** Takes in an entry of whatever gateway is there: what is no entry of a known kind is passed over. */
+  #applyJson(json: string): void {
+    const entry = parseObject(json)
+    if (typeof entry?.type !== 'string' || typeof entry.at !== 'string') return
+    try {
+      this.apply(entry as never)
+    } catch {
+      this.#warn(entry.at, 'warn', `an entry was not understood: ${entry.type}`)
+    }
+  }
+
+  /** Whether any call runs. */
+  get isRunning(): boolean {
+    for (const { state } of this.calls.values()) if (state === 'running') return true
+    return false
+  }
 
   /** Takes in an entry. */
   apply(entry: ActivityEntry): void {
@@ -105,21 +131,27 @@ export class Live {
     },
     'call.opened': ({ id, request_id, at, models, key_name, app }) => {
       if (request_id !== id) this.#requests.set(request_id, id)
-      this.#add({
-        ...createCall(id, at),
-        model: models[0] ?? '',
-        key: key_name ?? '',
-        app: app ?? '',
-      })
+      const call = createCall(id, at)
+      call.model = models[0] ?? ''
+      call.key = key_name ?? ''
+      call.app = app ?? ''
+      this.#add(call)
     },
-    'call.planned': entry => this.#change(entry.id, { plan: entry }),
+    'call.planned': entry => this.#change(entry.id, { plan: JSON.stringify(entry) }),
     'attempt.started': ({ id, endpoint, provider, model, at }) => {
       this.#askedNow.set(endpoint, (this.#askedNow.get(endpoint) ?? 0) + 1)
       const call = this.calls.get(id)
       if (!call) return
       call.attempts.push({
-        ...{ endpoint, provider, model, at, outcome: 'running', status: null },
-        ...{ error_type: null, message: null, latency: null },
+        endpoint,
+        provider,
+        model,
+        at,
+        outcome: 'running',
+        status: null,
+        error_type: null,
+        message: null,
+        latency: null,
       })
       call.provider = provider
     },
@@ -139,13 +171,8 @@ export class Live {
     'call.finished': entry => {
       this.#requests.delete(entry.request_id)
       if (!this.calls.has(entry.id)) this.#add(createCall(entry.id, entry.at))
-      this.#change(entry.id, {
-        ...{ state: 'done', status: entry.status, error: entry.error_type, model: entry.model },
-        ...{ latency: entry.latency, time: entry.generation_time },
-        ...{ tokens: entry.tokens_completion, cost: entry.total_cost },
-        provider: entry.provider_name ?? this.calls.get(entry.id)?.provider ?? '',
-        ...{ key: entry.key_name ?? '', app: entry.app ?? '' },
-      })
+      const call = this.calls.get(entry.id)
+      if (call) finishCall(call, entry)
     },
     'call.refused': ({ id, at, status, model, key_name, message }) => {
       const call = this.calls.get(this.#requests.get(id) ?? id) ?? createCall(id, at)
@@ -167,7 +194,7 @@ export class Live {
       this.#warn(
         at,
         share >= 1 ? 'bad' : 'warn',
-        `${account} ${name ?? ''} has spent ${Math.floor(share * 100)}% of its ${period ?? 'total'} limit`,
+        `${account} ${name ?? ''} has spent or set aside ${Math.floor(share * 100)}% of its ${period ?? 'total'} limit`,
       ),
     'config.applied': ({ at, changed }) =>
       this.#warn(at, 'good', `the config was applied: ${changed.join(', ') || 'no change'}`),
@@ -213,8 +240,7 @@ export class Live {
 
   #addSecond(state: State): void {
     // Of too many refusals at once some are not told one by one.
-    const isRunning = [...this.calls.values()].some(call => call.state === 'running')
-    if (state.running_calls === 0 && isRunning) this.forgetRunning()
+    if (state.running_calls === 0 && this.isRunning) this.forgetRunning()
     this.seconds.push(state)
     if (this.seconds.length > MOST_SECONDS) this.seconds.shift()
     for (const endpoint of state.endpoints)
@@ -230,9 +256,36 @@ export class Live {
   }
 }
 
+function finishCall(call: LiveCall, entry: Extract<ActivityEntry, { type: 'call.finished' }>) {
+  call.state = 'done'
+  call.status = entry.status
+  call.error = entry.error_type
+  call.model = entry.model
+  call.latency = entry.latency
+  call.time = entry.generation_time
+  call.tokens = entry.tokens_completion
+  call.cost = entry.total_cost
+  call.provider = entry.provider_name ?? call.provider
+  call.key = entry.key_name ?? ''
+  call.app = entry.app ?? ''
+}
+
 /** Creates a call of which nothing is known but its beginning. */
 export const createCall = (id: string, at: string): LiveCall => ({
-  ...{ id, at, startedAt: Date.parse(at), state: 'running', status: null, error: null },
-  ...{ model: '', provider: '', latency: null, time: null, tokens: 0, cost: null },
-  ...{ key: '', app: '', attempts: [], plan: null },
+  id,
+  at,
+  startedAt: Date.parse(at),
+  state: 'running',
+  status: null,
+  error: null,
+  model: '',
+  provider: '',
+  latency: null,
+  time: null,
+  tokens: 0,
+  cost: null,
+  key: '',
+  app: '',
+  attempts: [],
+  plan: null,
 })

@@ -1,4 +1,5 @@
 import type { showKey } from '../../core/identity/keys/view.ts'
+import type { listBudgets } from '../../core/policy/budgets.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
 import type { Feed } from '../feed.ts'
 import type { LiveCall } from './live.ts'
@@ -17,11 +18,21 @@ export interface Spending {
   month: number
 }
 
+/** A budget of a workspace, as `gateway budgets list --json` shows it. */
+export type Budget = ReturnType<typeof listBudgets>['data'][number]
+
+/** A budget, with what its workspace has spent in its window: null for one that never resets. */
+export interface BudgetRow extends Spending {
+  limit: number
+  spent: number | null
+}
+
 /** What calls cost, and what accounts may spend. */
 export interface Money {
   credits: { total_credits: number; total_usage: number } | null
   keys: KeyRecord[]
-  /** Groups by what they are of: models, workspaces, apps. Empty where it cannot be known. */
+  budgets: BudgetRow[]
+  /** Groups by what each is: a model, workspace, member or app. */
   groups: Record<string, Spending[]>
 }
 
@@ -51,6 +62,8 @@ export interface Source {
   createKey(input: { name: string; limit?: number }): Promise<string>
   updateKey(hash: string, change: { disabled?: boolean; limit?: number | null }): Promise<void>
   readMoney(): Promise<Money>
+  /** Adds prepaid credits in USD, or corrects them by less than nothing. */
+  addCredit(input: { amount: number; note?: string }): Promise<void>
   listNoun(noun: Noun): Promise<object[]>
   rest(endpoint: string, seconds: number): Promise<void>
   wake(endpoint: string): Promise<void>

@@ -31,7 +31,9 @@ export const measure = (text: string): number =>
  */
 export function fit(text: string, width: number, align: 'left' | 'right' = 'left'): string {
   if (width <= 0) return ''
-  const cut = clip(toPrintable(text.length > MOST ? text.slice(0, MOST) : text), width)
+  // What comes from a gateway elsewhere may be of another type than it should.
+  const whole = typeof text === 'string' ? text : String(text ?? '')
+  const cut = clip(toPrintable(whole.length > MOST ? whole.slice(0, MOST) : whole), width)
   const padding = ' '.repeat(Math.max(0, width - measure(cut)))
   return align === 'left' ? cut + padding : padding + cut
 }

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'react'
 import type { Feed } from '../feed.ts'
+import { describeFailure } from './failure.ts'
 import { Live } from './live.ts'
 import type { Source } from './source.ts'
 
@@ -8,7 +9,7 @@ const DRAW_INTERVAL = 250
 const LONGEST_DRAW_INTERVAL = 2_000
 
 /** The share of a core that drawing may take: a large screen is drawn less often. */
-const CPU_SHARE = 0.03
+const CPU_SHARE = 0.035
 
 /** In milliseconds, before the feed is opened again. */
 const RETRY_INTERVAL = 1_000
@@ -22,8 +23,14 @@ export interface Connection {
   reason: string | null
 }
 
-/** Follows a source: what its feed has told, and whether it is open. Draws at most four times a second. */
-export function useLive(source: Source): { live: Live; connection: Connection; now: number } {
+/**
+ * Follows a source: what its feed has told, and whether it is open. Draws at most four times a
+ * second, and only while something of it is shown.
+ */
+export function useLive(
+  source: Source,
+  isShown: { readonly current: boolean },
+): { live: Live; connection: Connection; now: number } {
   const live = useRef<Live>(null)
   live.current ??= new Live()
   const [connection, setConnection] = useState<Connection>({ isOpen: false, reason: null })
@@ -42,14 +49,13 @@ export function useLive(source: Source): { live: Live; connection: Connection; n
       before = process.cpuUsage()
       const interval = computeInterval((user + system) / 1000)
       timer = setTimeout(draw, interval)
-      const isRunning = [...followed.calls.values()].some(({ state }) => state === 'running')
-      if (followed.version === drawn && !isRunning) return
+      if (!isShown.current || (followed.version === drawn && !followed.isRunning)) return
       drawn = followed.version
       redraw(count => count + 1)
     }
     timer = setTimeout(draw, DRAW_INTERVAL)
     return () => clearTimeout(timer)
-  }, [followed])
+  }, [followed, isShown])
   return { live: followed, connection, now: Date.now() }
 }
 
@@ -79,10 +85,10 @@ function follow(source: Source, live: Live, onChange: (connection: Connection) =
       if (isStopped) return feed.close()
       onChange({ isOpen: true, reason: null })
       void addRecords(source, live)
-      for await (const entry of feed.entries) live.apply(entry)
+      for await (const batch of feed.batches) live.applyAll(batch)
       retry('the server has ended')
     } catch (thrown) {
-      retry(thrown instanceof Error ? thrown.message : String(thrown))
+      retry(describeFailure(thrown))
     }
   }
   void open()

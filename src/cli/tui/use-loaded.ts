@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useState } from 'react'
+import { describeFailure } from './failure.ts'
 
 /** In milliseconds, between two readings of what is stored. */
 const READ_INTERVAL = 5_000
@@ -19,7 +20,7 @@ export function useLoaded<Value>(read: () => Promise<Value>, isRepeated = true):
       setValue(await read())
       setFailure(null)
     } catch (thrown) {
-      setFailure(thrown instanceof Error ? thrown.message : String(thrown))
+      setFailure(describeFailure(thrown))
     }
   }, [read])
   useEffect(() => {

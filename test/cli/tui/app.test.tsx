@@ -4,6 +4,7 @@ import { NOUNS } from '../../../src/cli/tui/source.ts'
 import { measure } from '../../../src/cli/tui/text.ts'
 import {
   buildCallEntries,
+  buildKey,
   ENTER,
   ESCAPE,
   entry,
@@ -186,11 +187,25 @@ describe('the endpoints', () => {
 
 describe('money', () => {
   test('shows credits, and who spends, those near their limit first', async () => {
-    const { screen } = openFed()
+    const { source, screen } = openFed()
     await screen.type('3')
     const shown = await screen.see('$25.00 spent of $100.00')
     expect(shown.indexOf('laptop')).toBeLessThan(shown.indexOf('acme/small'))
     expect(shown).toMatch(/key +laptop +\$0\.50 +\$1\.00 +\$2\.00 +\$10\.00 +█████████░ 90%/)
+    expect(shown).toMatch(/budget +Research daily .*\$9\.00 +██████████ 100%/)
+    await screen.type('a')
+    await screen.see('Credits to add in USD')
+    await screen.type('n', 'o', ENTER)
+    await screen.see('Expected an amount such as 50')
+    await screen.type('a')
+    await screen.see('Credits to add in USD')
+    await screen.type('5', '0', ENTER)
+    await screen.see('A note about them')
+    await screen.type('M', 'a', 'y', ENTER)
+    await screen.see('Add $50.00 to the credits? [y/N]')
+    await screen.type('y')
+    await screen.see('$50.00 is added')
+    expect(source.asked).toEqual([['addCredit', { amount: 50, note: 'May' }]])
     await screen.type('/')
     await screen.see('Filter:')
     await screen.type('m', 'o', 'd', 'e', 'l')
@@ -257,7 +272,7 @@ describe('the overview', () => {
       ...[
         '800 tokens/s',
         'Records cannot be written',
-        'key laptop has spent 85% of its daily limit',
+        'key laptop has spent or set aside 85% of its daily limit',
       ],
       ...['7 entries were lost', '⣿'],
     ])
@@ -381,6 +396,35 @@ describe('the screen', () => {
     await screen.type(ENTER)
     expect((await screen.see('filter: z')).length).toBeLessThan(5_000)
     expect(screen.isLeft).toBe(false)
+    screen[Symbol.dispose]()
+  })
+
+  test('shows ten thousand keys as quickly as it scrolls to the last', async () => {
+    const source = new FakeSource()
+    source.keys = Array.from({ length: 10_000 }, (_, i) => buildKey(`key-${i}`))
+    using screen = openScreen(source)
+    await screen.type('4')
+    await screen.see('10000 keys')
+    await screen.type('G')
+    await screen.see('key-9999')
+    await screen.type('/')
+    await screen.see('Filter:')
+    await screen.type('key-4242', ENTER)
+    expect(await screen.see('1 keys')).not.toContain('key-4243')
+  })
+
+  test('says in a sentence what is wrong with the database meanwhile, and goes on', async () => {
+    const { source, screen } = openFed()
+    const { listKeys } = source
+    await screen.type('4')
+    await screen.see('2 keys')
+    source.listKeys = () =>
+      Promise.reject(Object.assign(new Error('locked'), { code: 'SQLITE_BUSY' }))
+    await screen.type('5', '4')
+    await screen.see('another process writes to the database: try again (SQLITE_BUSY)')
+    source.listKeys = listKeys
+    await screen.type('5', '4')
+    await screen.see('2 keys')
     screen[Symbol.dispose]()
   })
 })

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { createCall, Live } from '../../../src/cli/tui/live.ts'
 import { listCalls } from '../../../src/cli/tui/models/calls.ts'
 import { parseLimit } from '../../../src/cli/tui/models/keys.ts'
+import { parseAmount } from '../../../src/cli/tui/models/money.ts'
 import {
   drawBar,
   drawPlot,
@@ -73,12 +74,18 @@ test('a list scrolls as little as shows the selected row, within its bounds', ()
 })
 
 test('what costs more is drawn less often', () => {
-  expect([0, 6, 15, 500].map(computeInterval)).toEqual([250, 250, 500, 2_000])
+  expect([0, 7, 17.5, 500].map(computeInterval).map(Math.round)).toEqual([250, 250, 500, 2_000])
 })
 
 test('limits are read as people type them', () => {
   expect(['', 'none', '5', '$0.50', '-1', 'x', 'Infinity'].map(parseLimit)).toEqual([
     ...[null, null, 5, 0.5, undefined, undefined, undefined],
+  ])
+})
+
+test('amounts are read as people type them', () => {
+  expect(['50', '$2.5', '-$1', '-3', '0', '', 'x', '1e999'].map(parseAmount)).toEqual([
+    ...[50, 2.5, -1, -3, undefined, undefined, undefined, undefined],
   ])
 })
 
@@ -127,5 +134,37 @@ describe('what the feed has told', () => {
     const count = (filter: string) =>
       listCalls([call], { filter, sort: 'time', isReversed: false }, 0).length
     expect([count(''), count('LAP acme'), count('lap other')]).toEqual([1, 1, 0])
+  })
+})
+
+describe('a feed of whatever is there', () => {
+  test('leaves the screen usable: what is no entry is passed over', () => {
+    const live = new Live()
+    const odd = [
+      ...['', 'null', '[]', '{', '{"type":"state"}', '{"type":5,"at":"x"}'],
+      ...[
+        '{"type":"state","at":"2026-03-04T05:06:07Z"}',
+        '{"type":"call.opened","at":"x","id":"a"}',
+      ],
+      '{"type":"something.new","at":"2026-03-04T05:06:07Z","id":"b"}',
+      '{"type":"call.planned","at":"x","id":"gen-1","candidates":7}',
+    ]
+    live.applyAll(odd)
+    live.applyAll(buildCallEntries('gen-1').map(one => JSON.stringify(one)))
+    expect([...live.calls.keys()]).toEqual(['gen-1'])
+    expect(live.alarms.map(({ text }) => text)).toEqual(
+      expect.arrayContaining(['an entry was not understood: state']),
+    )
+    expect(fit(5 as never, 3)).toBe('5  ')
+  })
+
+  test('of a second of five thousand calls is bounded, and its newest calls are there', () => {
+    const live = new Live()
+    const one = buildCallEntries('ID').map(entry => JSON.stringify(entry))
+    for (let i = 0; i < 5_500; i++) live.applyAll(one.map(json => json.replace('"ID"', `"g${i}"`)))
+    expect(live.calls.size).toBe(5_000)
+    const shown = listCalls(live.calls.values(), { filter: '', sort: 'time', isReversed: false }, 0)
+    expect(shown).toHaveLength(5_000)
+    expect(live.calls.has('g5499')).toBe(true)
   })
 })

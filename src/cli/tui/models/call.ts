@@ -1,3 +1,4 @@
+import type { CallPlanned } from '../../../core/inference/activity/entries.ts'
 import type { LiveCall } from '../live.ts'
 import type { CallRecord } from '../source.ts'
 import { fit, formatTime, formatUsd, type Line, say, wrap } from '../text.ts'
@@ -49,8 +50,9 @@ function renderSummary(call: LiveCall, width: number): Line[] {
   ]
 }
 
-function renderPlan({ plan, attempts }: LiveCall, width: number): Line[] {
-  if (!plan) return []
+function renderPlan({ plan: json, attempts }: LiveCall, width: number): Line[] {
+  if (json === null) return []
+  const plan: CallPlanned = JSON.parse(json)
   const tried = new Set(attempts.map(({ endpoint }) => endpoint))
   const candidates = plan.candidates.map(candidate => {
     const chance =

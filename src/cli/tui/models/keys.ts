@@ -1,3 +1,4 @@
+import { compareTexts } from '../../../core/kernel/sorting.ts'
 import type { KeyRecord } from '../source.ts'
 import { type Column, drawBar, formatUsd, type Line, renderTable } from '../text.ts'
 import { computeShare } from './money.ts'
@@ -8,7 +9,7 @@ export const listKeyRows = (keys: KeyRecord[], filter: string): KeyRecord[] =>
     .filter(({ name, label, hash }) =>
       `${name} ${label} ${hash}`.toLowerCase().includes(filter.toLowerCase()),
     )
-    .sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+    .sort((a, b) => compareTexts(b.created_at, a.created_at))
 
 const renderState = ({ disabled, expires_at }: KeyRecord, now: number): string =>
   disabled ? 'disabled' : expires_at && Date.parse(expires_at) <= now ? 'expired' : 'active'

@@ -26,8 +26,12 @@ export const computeShare = ({ limit, limit_remaining }: KeyRecord): number | nu
       : (limit - limit_remaining) / limit
 
 /** Lists who spends, those nearest to their limit first, then by what this month cost. */
-export function listMoney({ keys, groups }: Money, filter: string): MoneyRow[] {
+export function listMoney({ keys, budgets, groups }: Money, filter: string): MoneyRow[] {
   const rows: MoneyRow[] = [
+    ...budgets.map(({ spent, ...budget }) => ({
+      ...{ ...budget, kind: 'budget' },
+      share: spent === null ? null : spent / budget.limit,
+    })),
     ...keys.map(key => ({
       kind: 'key',
       name: key.name || key.label,
@@ -40,7 +44,7 @@ export function listMoney({ keys, groups }: Money, filter: string): MoneyRow[] {
     ...Object.entries(groups).flatMap(([kind, spendings]) =>
       spendings.map(spending => ({
         ...spending,
-        kind: kind.replace(/s$/, ''),
+        kind,
         limit: null,
         share: null,
       })),
@@ -83,4 +87,11 @@ function renderCredits(credits: Money['credits'], width: number): Line {
   const text = `Credits: ${formatUsd(total_usage)} spent of ${formatUsd(total_credits)} paid in`
   const bar = total_credits === 0 ? '' : `  ${drawBar(share, 10)} ${Math.round(share * 100)}%`
   return say(fit(text + bar, width), total_credits === 0 ? 'plain' : styleShare({ share }))
+}
+
+/** Reads an amount in USD as it is typed; undefined for what is none, or nothing. */
+export function parseAmount(text: string): number | undefined {
+  const trimmed = text.trim().replace(/^(-?)\$/, '$1')
+  const usd = Number(trimmed)
+  return trimmed !== '' && Number.isFinite(usd) && usd !== 0 ? usd : undefined
 }

@@ -5,8 +5,9 @@ import { getDataDirectory } from '../../data-directory.ts'
 import { askServer, openLocalFeed } from '../../feed.ts'
 import type { CommonOptions } from '../../options.ts'
 import { withGateway } from '../../with-gateway.ts'
-import type { Money, Noun, Source, Spending } from '../source.ts'
+import type { Budget, Money, Noun, Source } from '../source.ts'
 import { toLiveCall } from './calls.ts'
+import { type QueryRows, readGroups, toBudgetRows } from './money.ts'
 
 /**
  * Opens a data directory. What is stored is read by the same functions as the commands use, also
@@ -43,6 +44,11 @@ export function openLocalSource(options: CommonOptions): Source {
         await updateKey(gateway, actor, hash, change)
       }),
     readMoney: () => run(readMoney),
+    addCredit: input =>
+      run(async (gateway, actor) => {
+        const { addCredit } = await import('../../../core/ledger/credits.ts')
+        await addCredit(gateway, actor, input)
+      }),
     listNoun: noun => run((gateway, actor) => LISTS[noun](gateway, actor)),
     rest: async (endpoint, seconds) => {
       await askServer(data, { do: 'rest', endpoint, seconds })
@@ -63,35 +69,18 @@ async function listAllKeys(gateway: Gateway, actor: Actor) {
 
 async function readMoney(gateway: Gateway, actor: Actor): Promise<Money> {
   const { getCredits } = await import('../../../core/ledger/credits.ts')
+  const { queryAnalytics } = await import('../../../core/telemetry/analytics.ts')
+  const query: QueryRows = async body => (await queryAnalytics(gateway, actor, body)).data.data
+  const groups = await readGroups(query, gateway.clock.now())
+  const budgets = (await LISTS.budgets(gateway, actor)) as Budget[]
+  const findName = (id: string) => gateway.memory.workspaces.get(id)?.name ?? id
   return {
     credits: getCredits(gateway, actor).data,
     keys: await listAllKeys(gateway, actor),
-    groups: { models: await sumSpending(gateway, 'model') },
+    budgets: toBudgetRows(budgets, groups.workspace ?? [], findName),
+    groups,
   }
 }
-
-/** Sums what calls cost today, this week from Monday on, and this month, in UTC. */
-async function sumSpending(gateway: Gateway, by: 'model'): Promise<Spending[]> {
-  const { summarizeUsage } = await import('../../../core/telemetry/usage.ts')
-  const { computeFirstDay } = await import('../../../core/kernel/clock.ts')
-  const now = gateway.clock.now()
-  const spendings = new Map<string, Spending>()
-  for (const [field, period] of WINDOWS) {
-    const since = new Date(computeFirstDay(period, now) * 86_400_000).toISOString()
-    for (const { [by]: group, cost } of (await summarizeUsage(gateway, { by: [by], since })).data) {
-      const name = group ?? '-'
-      const known = spendings.get(name) ?? { name, today: 0, week: 0, month: 0 }
-      spendings.set(name, { ...known, [field]: cost })
-    }
-  }
-  return [...spendings.values()]
-}
-
-const WINDOWS = [
-  ['today', 'daily'],
-  ['week', 'weekly'],
-  ['month', 'monthly'],
-] as const
 
 /** The list of each noun, by the function that its command uses. */
 const LISTS: Record<Noun, (gateway: Gateway, actor: Actor) => Promise<object[]>> = {

@@ -1,12 +1,13 @@
 import { openRemoteFeed } from '../../feed.ts'
 import type { Remote } from '../../remote.ts'
-import type { CallRecord, KeyRecord, Money, Noun, Source } from '../source.ts'
+import type { Budget, CallRecord, KeyRecord, Money, Noun, Source } from '../source.ts'
+import { type QueryRows, readGroups, toBudgetRows } from './money.ts'
 
 /** The path of each noun's list; null for what only the terminal of the server's host lists. */
 const PATHS: Record<Noun, string | null> = {
   workspaces: '/workspaces',
   members: '/organization/members',
-  budgets: null,
+  budgets: '/workspaces',
   presets: '/presets',
   guardrails: '/guardrails',
   byok: '/byok',
@@ -14,17 +15,33 @@ const PATHS: Record<Noun, string | null> = {
   audit: '/audit',
 }
 
+/** How many rows of a noun are read: more than a person looks through. */
+const MOST_ROWS = 20_000
+
+/** The answer of a query over all calls. */
+interface Rows {
+  data: { data: Record<string, unknown>[] }
+}
+
 /** Opens a gateway elsewhere: all of it over its API, as far as its key may. */
 export function openRemoteSource(remote: Remote): Source {
   const read = async <Data>(path: string) =>
     ((await remote.ask('GET', path)) as { data: Data }).data
-  const listKeys = async () => {
-    const keys: KeyRecord[] = []
+  const readAll = async <Row>(path: string): Promise<Row[]> => {
+    const rows: Row[] = []
     for (;;) {
-      const page = await read<KeyRecord[]>(`/keys?include_disabled=true&offset=${keys.length}`)
-      keys.push(...page)
-      if (page.length === 0) return keys
+      const page = await read<Row[]>(
+        `${path}${path.includes('?') ? '&' : '?'}offset=${rows.length}`,
+      )
+      rows.push(...page)
+      if (page.length === 0 || rows.length >= MOST_ROWS) return rows
     }
+  }
+  const listKeys = () => readAll<KeyRecord>('/keys?include_disabled=true')
+  const listBudgets = async (): Promise<Budget[]> => {
+    const workspaces = await readAll<{ id: string }>('/workspaces')
+    const lists = workspaces.map(({ id }) => read<Budget[]>(`/workspaces/${id}/budgets`))
+    return (await Promise.all(lists)).flat()
   }
   const refuse = (what: string) => async () => {
     throw new Error(`${what} at the server's own host alone`)
@@ -40,15 +57,26 @@ export function openRemoteSource(remote: Remote): Source {
     updateKey: async (hash, change) => {
       await remote.ask('PATCH', `/keys/${hash}`, change)
     },
-    readMoney: async (): Promise<Money> => ({
-      credits: await read<Money['credits']>('/credits').catch(() => null),
-      keys: await listKeys(),
-      groups: {},
-    }),
+    async readMoney(): Promise<Money> {
+      const query: QueryRows = async body => {
+        const { data } = (await remote.ask('POST', '/analytics/query', body)) as Rows
+        return data.data
+      }
+      const groups = await readGroups(query, new Date())
+      const workspaces = await readAll<{ id: string; name: string }>('/workspaces')
+      const findName = (id: string) => workspaces.find(one => one.id === id)?.name ?? id
+      return {
+        credits: await read<Money['credits']>('/credits').catch(() => null),
+        keys: await listKeys(),
+        budgets: toBudgetRows(await listBudgets(), groups.workspace ?? [], findName),
+        groups,
+      }
+    },
+    addCredit: refuse('Credits are added'),
     listNoun: async noun => {
       const path = PATHS[noun]
       if (path === null) throw new Error(`${noun} are listed at the server's own host alone`)
-      return read<object[]>(path)
+      return noun === 'budgets' ? listBudgets() : readAll<object>(path)
     },
     rest: refuse('Endpoints are made to rest'),
     wake: refuse('Endpoints are woken'),

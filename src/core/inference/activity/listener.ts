@@ -2,6 +2,9 @@
 const MOST_ENTRIES = 2_000
 const MOST_CHARACTERS = 4_000_000
 
+/** In milliseconds, between two batches: what happens meanwhile goes into one. */
+const PAUSE = 25
+
 /** What a listener may see. */
 export interface Audience {
   /** Entries of this workspace alone; null for all entries. */
@@ -23,6 +26,7 @@ export class ActivityListener implements AsyncIterator<string[]> {
   #lost = 0
   #isEnded = false
   #wake: ((isEnded: boolean) => void) | null = null
+  #pause: Promise<unknown> | null = null
 
   constructor(
     audience: Audience,
@@ -58,8 +62,12 @@ export class ActivityListener implements AsyncIterator<string[]> {
     this.#wake = null
   }
 
-  /** Waits for entries. Returns all that wait, and how many were lost after them. */
+  /**
+   * Waits for entries. Returns all that wait, and how many were lost after them: at once after a
+   * quiet moment, else with what comes in the next milliseconds, as each batch costs.
+   */
   async next(): Promise<IteratorResult<string[], undefined>> {
+    if (!this.#isEnded) await this.#pause
     if (this.#waiting.length === 0 && !this.#isEnded) await this.#sleep()
     if (this.#waiting.length === 0) return { done: true, value: undefined }
     const value = this.#waiting
@@ -67,6 +75,7 @@ export class ActivityListener implements AsyncIterator<string[]> {
     this.#waiting = []
     this.#characters = 0
     this.#lost = 0
+    this.#pause = Bun.sleep(PAUSE)
     return { done: false, value }
   }
 
