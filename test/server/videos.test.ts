@@ -346,7 +346,7 @@ describe('a request', () => {
       { input_references: [{ type: 'audio_url', audio_url: { url: 'data:audio/wav;base64,AA' } }] },
       'input_references.0.audio_url.url',
     ],
-    ['a callback', { callback_url: 'https://example.com/' }, 'callback_url'],
+    ['a callback in the private network', { callback_url: 'https://10.0.0.1/' }, 'callback_url'],
     [
       'a parameter of nobody',
       { provider: { options: { local: { x: 1 } } } },
@@ -377,6 +377,65 @@ describe('a request', () => {
     const { headers, body: form } = hits('POST')[0] as Hit
     expect(headers['content-type']).toStartWith('multipart/form-data')
     expect(form).toContain('name="input_reference"')
+  })
+})
+
+describe('a form, as OpenAI’s clients send it', () => {
+  const send = (fields: Record<string, string | Blob>) => {
+    const form = new FormData()
+    for (const [name, value] of Object.entries(fields)) form.append(name, value)
+    const headers = { authorization: `Bearer ${server.inference_key}` }
+    return fetch(`${server.base}/videos`, { method: 'POST', body: form, headers })
+  }
+  const file = (text: string | Uint8Array<ArrayBuffer>) => new File([text], 'a.png')
+  const fields = { model: 'acme/film', prompt: 'A cat', seconds: '4' }
+
+  test('is the same as JSON, and needs no file', async () => {
+    expect((await send({ ...fields, size: '1280x720' })).status).toBe(202)
+    expect(hits('POST')[0]?.json).toEqual({
+      ...{ model: 'film-1', prompt: 'A cat', seconds: '4', size: '1280x720' },
+    })
+  })
+
+  test.each<[string, Record<string, string | Blob>, number, string | null]>([
+    ['no length', { ...fields, seconds: 'long' }, 400, 'seconds'],
+    ['half a second', { ...fields, seconds: '0.5' }, 400, 'seconds'],
+    ['a negative length', { ...fields, seconds: '-4' }, 400, 'seconds'],
+    ['a field of JSON', { ...fields, duration: '4' }, 400, 'duration'],
+    ['no model', { prompt: 'A cat' }, 400, 'model'],
+    ['a page as a picture', { ...fields, input_reference: file('<html>') }, 400, 'input_reference'],
+    ['an empty picture', { ...fields, input_reference: file('') }, 400, 'input_reference'],
+    ['a text as a file', { ...fields, input_reference: 'abc' }, 400, 'input_reference'],
+    [
+      'a stored file',
+      { ...fields, 'input_reference[file_id]': 'file-1' },
+      ...([400, 'input_reference[file_id]'] as const),
+    ],
+    [
+      'two pictures',
+      {
+        ...fields,
+        input_reference: file(Buffer.from('iVBORw0KGgo=', 'base64')),
+        'input_reference[image_url]': PNG,
+      },
+      ...([400, 'input_reference'] as const),
+    ],
+    [
+      'a picture at a private address',
+      { ...fields, 'input_reference[image_url]': 'http://10.0.0.1/a.png' },
+      ...([400, 'frame_images.0.image_url.url'] as const),
+    ],
+    [
+      '20 MiB and a byte',
+      { ...fields, input_reference: file(new Uint8Array(20_971_521)) },
+      ...([413, null] as const),
+    ],
+  ])('with %s is refused, and leaves nothing', async (_, form, code, field) => {
+    const response = await send(form)
+    const { error } = (await response.json()) as { error: { metadata?: { field?: string } } }
+    expect(response.status).toBe(code)
+    expect(error.metadata?.field ?? null).toBe(field)
+    expect(provider.hits).toEqual([])
   })
 })
 

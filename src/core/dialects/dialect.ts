@@ -62,12 +62,14 @@ export interface FormBody {
   body: TSchema
   /** The name of the part that is the file. */
   file: string
+  /** The most bytes of a file that may be left out, and is handed over whole as its head. */
+  whole?: number
 }
 
 /** The file of a form. */
 export interface FormFile {
   source: ByteSource
-  /** Its first bytes: 64 KiB, or all. */
+  /** Its first bytes: 64 KiB, or all where the form says so. */
   head: Uint8Array
 }
 

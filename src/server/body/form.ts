@@ -20,7 +20,8 @@ import { readPieces } from './pieces.ts'
 /** A body that came as a form. Its file is deleted by `discard`. */
 export interface ReceivedForm {
   body: Json
-  file: FormFile
+  /** Null where there is none, and need not be. */
+  file: FormFile | null
   discard(): Promise<void>
 }
 
@@ -30,28 +31,31 @@ export const hasForm = (request: Request): boolean =>
 
 /**
  * Receives a form: its file goes straight to the storage, unrecorded, and its fields are checked.
- * Throws 400 for a form without exactly one file and for fields that do not fit, 413 for more than
- * 104,857,600 bytes, 503 where the storage is full or the process runs out of descriptors, and what
+ * Throws 400 for a form without exactly one file, unless it may have none, and for fields that do
+ * not fit, 413 for more than 104,857,600 bytes, or than a file that is handed over whole may have, 503 where the storage is full or the process runs out of descriptors, and what
  * `readPieces` throws. If anything fails, nothing is left.
  */
 export async function receiveForm(
   gateway: Gateway,
   actor: Actor,
   request: Request,
-  { body, file }: FormBody,
+  { body, file, whole }: FormBody,
 ): Promise<ReceivedForm> {
+  const largest = whole ?? LARGEST_FILE
   const reader = new MultipartReader(readBoundary(request.headers.get('content-type')))
   const name = gateway.ids.uuid().replaceAll('-', '')
   const { workspace_id } = actor
-  const spool = new Spool(() => explainFullDisk(() => gateway.blobs.create({ workspace_id, name })))
+  const create = () => explainFullDisk(() => gateway.blobs.create({ workspace_id, name }))
+  const spool = new Spool(create, file, largest)
   const form = new Form(file, spool)
   try {
-    for await (const piece of readPieces(request, LARGEST_FILE + LARGEST_OVERHEAD))
+    for await (const piece of readPieces(request, largest + LARGEST_OVERHEAD))
       for (const event of reader.push(piece)) await form.take(event)
     reader.finish()
     findConnection(request)?.finishBody()
     const fields = requireValid(body, form.readFields(body)) as Json
-    return { body: fields, file: await form.openFile(), discard: () => spool.discard() }
+    const received = await form.openFile(whole)
+    return { body: fields, file: received, discard: () => spool.discard() }
   } catch (thrown) {
     await spool.discard()
     throw thrown
@@ -64,10 +68,14 @@ const HEAD_SIZE = 64 * 1024
 /** A file that is there for one call only. */
 class Spool {
   readonly #create: () => Promise<BlobDraft>
+  readonly #name: string
+  readonly #largest: number
   #draft: BlobDraft | undefined
 
-  constructor(create: () => Promise<BlobDraft>) {
+  constructor(create: () => Promise<BlobDraft>, name: string, largest: number) {
     this.#create = create
+    this.#name = name
+    this.#largest = largest
   }
 
   get isOpen(): boolean {
@@ -79,15 +87,16 @@ class Spool {
   }
 
   async write(bytes: Uint8Array): Promise<void> {
-    if ((this.#draft?.size ?? 0) + bytes.length > LARGEST_FILE) throw tooLarge(TOO_LARGE)
+    if ((this.#draft?.size ?? 0) + bytes.length > this.#largest)
+      throw tooLarge(`${this.#name}: expected at most ${this.#largest} bytes`)
     await explainFullDisk(async () => this.#draft?.write(bytes))
   }
 
-  async finish(): Promise<FormFile> {
+  async finish(headSize: number): Promise<FormFile> {
     const draft = this.#draft
     if (!draft) throw new Error('No file has come')
     const read = (position: number, length: number) => draft.readAt(position, length)
-    const head = draft.size === 0 ? new Uint8Array(0) : await read(0, HEAD_SIZE)
+    const head = draft.size === 0 ? new Uint8Array(0) : await read(0, headSize)
     return { source: { size: draft.size, read }, head }
   }
 
@@ -95,8 +104,6 @@ class Spool {
     await this.#draft?.discard()
   }
 }
-
-const TOO_LARGE = `file: expected at most ${LARGEST_FILE} bytes`
 
 /** The most bytes of all fields beside the file. */
 const LARGEST_FIELDS = 64 * 1024
@@ -121,11 +128,12 @@ class Form {
     else if (this.#name !== this.#fileName) this.#endField()
   }
 
-  /** Throws 400 if no file has come. */
-  openFile(): Promise<FormFile> {
+  /** Throws 400 if no file has come, unless it may be left out and is read whole. */
+  async openFile(whole: number | undefined): Promise<FormFile | null> {
     const field = this.#fileName
-    if (!this.#spool.isOpen) throw invalid(`${field}: expected a part of this name`, field)
-    return this.#spool.finish()
+    if (this.#spool.isOpen) return this.#spool.finish(whole ?? HEAD_SIZE)
+    if (whole !== undefined) return null
+    throw invalid(`${field}: expected a part of this name`, field)
   }
 
   /** Returns the fields as JSON would have them. Throws 400 for one that comes twice. */
@@ -136,7 +144,10 @@ class Form {
       const accepts = (type: string) => mayBe(properties?.[plain], type)
       if (accepts('array')) fields[plain] = [...((fields[plain] as string[]) ?? []), ...values]
       else if (values.length > 1) throw invalid(`${name}: expected one part of this name`, name)
-      else fields[name] = accepts('number') ? readNumber(values[0] ?? '') : values[0]
+      else {
+        const isNumber = accepts('number') || accepts('integer')
+        fields[name] = isNumber ? readNumber(values[0] ?? '') : values[0]
+      }
     }
     return fields
   }

@@ -152,7 +152,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       dialect.form && hasForm(request)
         ? await receiveForm(gateway, actor, request, dialect.form)
         : null
-    const context = form ? { ...head, file: form.file } : head
+    const context = form?.file ? { ...head, file: form.file } : head
     const body = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
     const { model: named } = body as { model?: unknown }
     model = typeof named === 'string' ? named : null
