@@ -516,6 +516,48 @@ describe('POST /images', () => {
   })
 })
 
+describe('a form, as OpenAI’s clients send it', () => {
+  const file = (bytes: string | Uint8Array<ArrayBuffer> = Buffer.from(PNG, 'base64')) =>
+    new File([bytes], 'a.png')
+  const send = (files: File[], fields: Record<string, string | File> = {}, path = '/edits') => {
+    const form = new FormData()
+    const all = { model: 'acme/priced', prompt: 'A cat', ...fields }
+    for (const [name, value] of Object.entries(all)) form.append(name, value)
+    for (const one of files) form.append(files.length === 1 ? 'image' : 'image[]', one)
+    const headers = { authorization: `Bearer ${server.inference_key}` }
+    return fetch(`${server.base}/images${path}`, { method: 'POST', body: form, headers })
+  }
+
+  test.each([
+    [0, '/v1/images/generations'],
+    [1, '/v1/images/edits'],
+    [16, '/v1/images/edits'],
+  ])('with %d pictures is the same as JSON', async (count, path) => {
+    const response = await send(
+      Array.from({ length: count }, () => file()),
+      { n: '2' },
+    )
+    expect([response.status, first.hits.at(-1)?.path]).toEqual([200, path])
+  })
+
+  test.each<[string, File[], Record<string, string | File>, number, string | null]>([
+    ['17 pictures', Array.from({ length: 17 }, () => file()), {}, 400, 'image[]'],
+    ['a page', [file('<html>')], {}, 400, 'image'],
+    ['an SVG', [file('<svg xmlns="http://www.w3.org/2000/svg"/>')], {}, 400, 'image'],
+    ['an empty picture', [file('')], {}, 400, 'image'],
+    ['64 MiB and a byte', [file(new Uint8Array(64 * 1024 * 1024 + 1))], {}, 413, null],
+    ['a mask, which nothing reads', [file()], { mask: file() }, 400, 'mask'],
+    ['URLs as answers', [file()], { response_format: 'url' }, 400, 'response_format'],
+    ['half a picture', [file()], { n: '0.5' }, 400, 'n'],
+    ['a stream that is no boolean', [file()], { stream: 'yes' }, 400, 'stream'],
+  ])('with %s is refused', async (_, files, fields, code, field) => {
+    const response = await send(files, fields)
+    const { error } = (await response.json()) as { error: { metadata?: { field?: string } } }
+    expect([response.status, error.metadata?.field ?? null]).toEqual([code, field])
+    expect(first.hits).toEqual([])
+  })
+})
+
 describe('more pictures than a provider draws at once', () => {
   const talked = (url = DATA_URL) =>
     json({

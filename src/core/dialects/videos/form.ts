@@ -1,6 +1,6 @@
 import { invalid } from '../../errors.ts'
-import { detectImageType } from '../../kernel/data-url.ts'
 import type { FormFile } from '../dialect.ts'
+import { toPictureUrl } from '../form-picture.ts'
 import type { VideosForm, VideosRequest } from './schema.ts'
 
 const FIELD = 'input_reference'
@@ -24,9 +24,8 @@ export function readVideosForm(body: VideosRequest | VideosForm, file?: FormFile
   }
 }
 
-function readPicture({ head }: FormFile): string {
-  const data = Buffer.from(head.buffer, head.byteOffset, head.byteLength).toString('base64')
-  const type = detectImageType(data)
-  if (type) return `data:${type};base64,${data}`
+function readPicture(file: FormFile): string {
+  const url = toPictureUrl(file)
+  if (url) return url
   throw invalid(`${FIELD}: expected a picture in PNG, JPEG, GIF or WebP`, FIELD)
 }
