@@ -31,7 +31,6 @@ import {
   type Step,
 } from './run.ts'
 import { buildTraceparent } from './telling/trace-context.ts'
-import { enterLargeAnswers } from './traffic/large-answers.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -500,7 +499,7 @@ async function openInShares<K extends Kind>(
 
 /** Waits for a place among the answers that take much memory. The run has it until it is over. */
 async function enterRoom<K extends Kind>({ traffic }: InferenceWorld, run: Run<K>): Promise<void> {
-  run.room ??= enterLargeAnswers(traffic.largeAnswers)
+  run.room ??= traffic.largeAnswers.enter()
   await run.room
 }
 
