@@ -59,7 +59,8 @@ const buildConfig = (more: object = {}) => ({
   },
   models: [
     ['acme/film', 'local', 'film-1'],
-    ['acme/run', 'runner', 'gen4_turbo'],
+    ['acme/run', 'runner', 'gen4.5'],
+    ['acme/move', 'runner', 'gen4_turbo'],
     ['acme/veo', 'veo', 'veo-3.1-generate-preview'],
   ].map(([id, slug, model]) => ({
     id,
@@ -370,6 +371,16 @@ describe('a request', () => {
     const response = await ask({ model: 'acme/veo', ...more })
     const { error } = (await response.json()) as { error: { message: string } }
     expect([response.status, error.message]).toEqual([404, expect.stringContaining(field)])
+  })
+
+  test('without a picture is a 404 that says so where a model only moves one', async () => {
+    const response = await ask({ model: 'acme/move', duration: 5 })
+    const { error } = (await response.json()) as { error: { message: string } }
+    expect([response.status, error.message]).toEqual([404, expect.stringContaining('frame_images')])
+    begin = json({ id: 'video-1' })
+    poll = json({ status: 'FAILED' })
+    const moved = await finish(await create({ model: 'acme/move', duration: 5, ...frames(PNG) }))
+    expect(moved.status).toBe('failed')
   })
 
   test('takes its first frame along as a file', async () => {
