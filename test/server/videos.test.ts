@@ -308,6 +308,41 @@ describe('a job', () => {
   })
 })
 
+describe('a job of a caller’s own provider key', () => {
+  const manage = async (method: string, path: string, body?: object) => {
+    const init = { method, key: server.management_key, ...(body ? { json: body } : {}) }
+    return (await (await server.fetch(path, init)).json()) as { data: { id: string } }
+  }
+  const credentials = () => [...new Set(provider.hits.map(({ headers }) => headers.authorization))]
+
+  test('is begun, asked about, downloaded and ended with that key, and costs us nothing', async () => {
+    const { data } = await manage('POST', '/byok', { provider: 'local', key: 'sk-mine' })
+    const key = await createLimitedKey(server, 1)
+    const job = await create({}, { key })
+    const done = await finish(job)
+    expect(done).toMatchObject({ status: 'completed', usage: { cost: 0, is_byok: true } })
+    expect((await server.fetch(`/videos/${job.id}/content`, { key })).status).toBe(200)
+    expect(credentials()).toEqual(['Bearer sk-mine'])
+    expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, byok_usage: COST })
+    expect(await fetchGeneration(server, job.generation_id, key)).toMatchObject({
+      ...{ is_byok: true, total_cost: 0, upstream_inference_cost: COST },
+    })
+    await manage('DELETE', `/byok/${data.id}`)
+    // Its videos went with the key.
+    expect((await server.fetch(`/videos/${job.id}/content`, { key })).status).toBe(503)
+  })
+
+  test('whose key is gone is not asked about with another, and expires', async () => {
+    const { data } = await manage('POST', '/byok', { provider: 'local', key: 'sk-mine' })
+    const job = await create()
+    await manage('DELETE', `/byok/${data.id}`)
+    jump.ticks += 3_600_001
+    const ended = await finish(job)
+    expect(ended).toMatchObject({ status: 'expired', usage: { cost: 0 } })
+    expect(credentials()).toEqual(['Bearer sk-mine'])
+  })
+})
+
 describe('whose job it is', () => {
   test('is not told to others', async () => {
     const job = await finish(await create())
