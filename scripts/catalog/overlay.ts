@@ -69,9 +69,12 @@ const createVideoRow = ({
 })
 
 /**
- * Embeddings were read on 2026-11-21, ranking, pictures, sound and videos on 2026-11-22: videos at
- * https://ai.google.dev/gemini-api/docs/pricing and https://docs.dev.runwayml.com/guides/pricing. A
- * model that a package has without a price gets that of its row.
+ * Embeddings were read on 2026-11-21, ranking and sound on 2026-11-22, pictures and videos on
+ * 2026-11-23: FLUX at https://docs.bfl.ai/quick_start/pricing, Recraft at
+ * https://www.recraft.ai/docs/api-reference/pricing, Stability by the credits (a cent each) of
+ * https://platform.stability.ai/pricing, Veo at https://ai.google.dev/gemini-api/docs/pricing, Runway
+ * by the credits (a cent each) of https://docs.dev.runwayml.com/guides/pricing. How far each could be
+ * confirmed is in decision 0403. A model that a package has without a price gets that of its row.
  */
 export const OVERLAY: OverlayRow[] = [
   createEmbeddingRow({
@@ -170,6 +173,62 @@ export const OVERLAY: OverlayRow[] = [
     provider: 'stability',
     model: 'stable-image-ultra',
     prices: { per_image: 0.08 },
+  }),
+  createPictureRow({
+    id: 'recraft/recraft-v3',
+    name: 'Recraft: Recraft V3',
+    provider: 'recraft',
+    model: 'recraftv3',
+    prices: { per_image: 0.04 },
+  }),
+  createPictureRow({
+    id: 'recraft/recraft-v4',
+    name: 'Recraft: Recraft V4',
+    provider: 'recraft',
+    model: 'recraftv4',
+    prices: { per_image: 0.04 },
+  }),
+  createPictureRow({
+    id: 'recraft/recraft-v4-vector',
+    name: 'Recraft: Recraft V4 Vector',
+    provider: 'recraft',
+    model: 'recraftv4_vector',
+    prices: { per_image: 0.08 },
+  }),
+  createPictureRow({
+    id: 'recraft/recraft-v4.1',
+    name: 'Recraft: Recraft V4.1',
+    provider: 'recraft',
+    model: 'recraftv4_1',
+    prices: { per_image: 0.035 },
+  }),
+  createPictureRow({
+    id: 'recraft/recraft-v4.1-pro',
+    name: 'Recraft: Recraft V4.1 Pro',
+    provider: 'recraft',
+    model: 'recraftv4_1_pro',
+    prices: { per_image: 0.21 },
+  }),
+  createPictureRow({
+    id: 'stabilityai/stable-diffusion-3.5-large',
+    name: 'Stability AI: Stable Diffusion 3.5 Large',
+    provider: 'stability',
+    model: 'sd3.5-large',
+    prices: { per_image: 0.065 },
+  }),
+  createPictureRow({
+    id: 'stabilityai/stable-diffusion-3.5-large-turbo',
+    name: 'Stability AI: Stable Diffusion 3.5 Large Turbo',
+    provider: 'stability',
+    model: 'sd3.5-large-turbo',
+    prices: { per_image: 0.04 },
+  }),
+  createPictureRow({
+    id: 'stabilityai/stable-diffusion-3.5-medium',
+    name: 'Stability AI: Stable Diffusion 3.5 Medium',
+    provider: 'stability',
+    model: 'sd3.5-medium',
+    prices: { per_image: 0.035 },
   }),
   createSpeechRow({
     id: 'openai/tts-1',

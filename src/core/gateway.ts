@@ -33,7 +33,7 @@ import { markEnds, markOpening } from './inference/recover.ts'
 import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { Approvals } from './inference/traffic/approvals.ts'
-import { openLargeAnswers } from './inference/traffic/large-answers.ts'
+import { LargeAnswers } from './inference/traffic/large-answers.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
 import { ResponseCache } from './inference/traffic/response-cache.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
@@ -471,7 +471,7 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
     sessions: new Sessions(clock),
     approvals: new Approvals(),
     responseCache: new ResponseCache(),
-    largeAnswers: openLargeAnswers(),
+    largeAnswers: new LargeAnswers(),
     rateLimits: openRateLimits(config, clock, freeSoFar),
   }
 }

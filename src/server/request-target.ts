@@ -16,8 +16,8 @@ type Handler = (request: Request, server: Bun.Server<undefined>) => Response | P
  * Bun compares its table with the request line as it was sent. `request.url` has been parsed: `..`
  * and backslashes have changed its path, so `/docs/../metrics` would pass a proxy that denies
  * `/metrics`, and be answered. So every other way to write a path stands in the table too: the API
- * answers at `/v1` as well, and with a doubled slash before or after either base; and ranking where
- * Cohere's client asks for it.
+ * answers at `/v1` as well, and with a doubled slash before or after either base; ranking where
+ * Cohere's client asks for it, and drawing where OpenAI's do.
  */
 export function buildTargetTable(
   app: AnyElysia,
@@ -50,19 +50,30 @@ const OTHER_BASES = [...['//api/v1', '/api/v1/', '//api/v1/'], ...['/v1', '//v1'
 const COHERE_BASES = ['/v2', '/api/v2', '/v1/v2', '/api/v1/v2']
 const COHERE_PATHS = ['/api/v1/rerank']
 
+/** OpenAI’s clients have a path for new pictures, and one for those after others. */
+const OPENAI_NAMES: Record<string, string[]> = {
+  '/api/v1/images': ['/images/generations', '/images/edits'],
+}
+
 function buildAliases(pattern: string, handler: Handler): [pattern: string, handler: Handler][] {
   if (!pattern.startsWith(`${BASE}/`)) return []
   const bases = COHERE_PATHS.includes(pattern) ? [...OTHER_BASES, ...COHERE_BASES] : OTHER_BASES
-  return bases.map(base => [
-    base + pattern.slice(BASE.length),
-    (request, server) => handler(moveToBase(request, base), server),
+  const own = pattern.slice(BASE.length)
+  const others = OPENAI_NAMES[pattern] ?? []
+  const starts = [
+    ...bases.map(base => [base, BASE, own] as const),
+    ...others.flatMap(name => [BASE, ...bases].map(base => [base + name, pattern, ''] as const)),
+  ]
+  return starts.map(([start, moved, rest]) => [
+    start + rest,
+    (request, server) => handler(moveTo(request, start, moved), server),
   ])
 }
 
-// The app knows one base. A copy of the request would lose what Bun and the gateway know of it.
-function moveToBase(request: Request, base: string): Request {
+// The app knows one path. A copy of the request would lose what Bun and the gateway know of it.
+function moveTo(request: Request, start: string, moved: string): Request {
   const [origin] = ORIGIN.exec(request.url) ?? ['']
-  const url = origin + BASE + request.url.slice(origin.length + base.length)
+  const url = origin + moved + request.url.slice(origin.length + start.length)
   return Object.defineProperty(request, 'url', { value: url })
 }
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import { OpenRouter } from '@openrouter/sdk'
 import { generateImage } from 'ai'
@@ -124,19 +125,52 @@ test('the AI SDK draws with the model of OpenRouter’s provider', async () => {
   ])
 })
 
-test('openai reads the answer as its own type', async () => {
-  const client = new OpenAI({ apiKey: server.inference_key, baseURL: base, maxRetries: 0 })
-  const drawn = await client.post<OpenAI.ImagesResponse>('/images', {
-    body: { model: 'acme/draw', prompt: 'A cat' },
-  } as never)
-  expect(drawn.data?.map(({ b64_json }) => b64_json)).toEqual([PNG])
+const openOpenAi = () => new OpenAI({ apiKey: server.inference_key, baseURL: base, maxRetries: 0 })
+
+test('openai draws, unmodified', async () => {
+  const { images } = openOpenAi()
+  const size = '1024x1024' as const
+  const drawn = await images.generate({ model: 'acme/draw', prompt: 'A cat', n: 2, size })
+  expect(drawn.data?.map(({ b64_json }) => b64_json)).toEqual([PNG, PNG])
+  expect(upstream.hits.at(-1)?.json).toMatchObject({ n: 2, size })
+})
+
+test('openai changes pictures, one or several, unmodified', async () => {
+  const { images } = openOpenAi()
+  const file = () => new File([Buffer.from(PNG, 'base64')], 'cat.png', { type: 'image/png' })
+  for (const image of [file(), [file(), file()]]) {
+    const fields = { model: 'acme/draw', prompt: 'A dog', n: 1, quality: 'low' as const }
+    const { data } = await images.edit({ ...fields, image, response_format: 'b64_json' })
+    expect(data?.map(({ b64_json }) => b64_json)).toEqual([PNG])
+    const { path, headers, bytes } = upstream.hits.at(-1) ?? {}
+    expect(path).toBe('/v1/images/edits')
+    const sent = await new Response(new Uint8Array(bytes ?? []), {
+      headers: { 'content-type': headers?.['content-type'] ?? '' },
+    }).formData()
+    expect(sent.getAll('image[]').length + sent.getAll('image').length).toBe([image].flat().length)
+  }
+})
+
+test('openai reads a stream of previews, unmodified', async () => {
+  const stream = await openOpenAi().images.generate({
+    ...{ model: 'acme/draw', prompt: 'A cat', stream: true as const },
+  })
+  const types: string[] = []
+  for await (const { type } of stream) types.push(type)
+  expect(types).toEqual(['image_generation.partial_image', 'image_generation.completed'])
+})
+
+test('the AI SDK draws with its model for OpenAI', async () => {
+  const openai = createOpenAI({ baseURL: base, apiKey: server.inference_key })
+  const { images } = await generateImage({ model: openai.image('acme/draw'), prompt: 'A cat' })
+  expect(images.map(({ base64 }) => base64)).toEqual([PNG])
 })
 
 test.skipIf(!hasWirecheck)('every exchange matches the public schema', async () => {
   const report = await checker?.report()
   expect(report?.violations).toEqual([])
   expect(report?.seen).toMatchObject({
-    'createImages 200': 5,
+    'createImages 200': 4,
     'listImageModels 200': 1,
     'listImageModelEndpoints 200': 1,
   })

@@ -117,23 +117,45 @@ test('the AI SDK makes a video with the model of OpenRouter’s provider', async
   expect(videos).toMatchObject([{ type: 'url', mediaType: 'video/mp4' }])
 })
 
-test('openai asks about a job and downloads what it made', async () => {
+test('openai begins a job, asks about it and downloads what it made', async () => {
   const client = new OpenAI({ apiKey: server.inference_key, baseURL: base, maxRetries: 0 })
-  const begun = await client.post<{ id: string; generation_id: string }>('/videos', {
-    body: { model: 'sandbox/video', prompt: 'A dog' },
-  } as never)
-  await recorded(begun.generation_id)
+  const begun = await client.videos.create({
+    model: 'sandbox/video',
+    prompt: 'A dog',
+    seconds: '4',
+  })
+  await recorded((begun as unknown as { generation_id: string }).generation_id)
   expect((await client.videos.retrieve(begun.id)).status).toBe('completed')
   const content = await client.videos.downloadContent(begun.id)
   expect(content.headers.get('content-type')).toBe('video/mp4')
   expect((await content.arrayBuffer()).byteLength).toBeGreaterThan(1_000)
 })
 
+test('openai takes a picture along, as a file or by its URL', async () => {
+  const client = new OpenAI({ apiKey: server.inference_key, baseURL: base, maxRetries: 0 })
+  const picture = Buffer.from('iVBORw0KGgo=', 'base64')
+  const file = new File([picture], 'cat.png', { type: 'image/png' })
+  const image_url = `data:image/png;base64,${picture.toString('base64')}`
+  for (const input_reference of [file, { image_url }]) {
+    const fields = { model: 'acme/film', prompt: 'A cat', size: '1280x720' as const }
+    const begun = await client.videos.create({ ...fields, seconds: '8', input_reference })
+    await recorded((begun as unknown as { generation_id: string }).generation_id)
+    const { headers, bytes } = upstream.hits.findLast(({ method }) => method === 'POST') ?? {}
+    const sent = await new Response(new Uint8Array(bytes ?? []), {
+      headers: { 'content-type': headers?.['content-type'] ?? '' },
+    }).formData()
+    expect([sent.get('seconds'), sent.get('size'), sent.get('prompt')]).toEqual([
+      ...['8', '1280x720', 'A cat'],
+    ])
+    expect(await (sent.get('input_reference') as File).bytes()).toEqual(new Uint8Array(picture))
+  }
+})
+
 test.skipIf(!hasWirecheck)('every exchange matches the public schema', async () => {
   const report = await checker?.report()
   expect(report?.violations).toEqual([])
   expect(report?.seen).toMatchObject({
-    'createVideos 202': 4,
+    'createVideos 202': 6,
     'listVideosModels 200': 1,
     'listVideosContent 200': 2,
   })

@@ -5,8 +5,10 @@ import {
   body as answerBody,
   chunkedEnd,
   event,
+  head,
   htmlError,
   json,
+  type Script,
   sseHead,
   startUpstream,
   status,
@@ -58,6 +60,7 @@ beforeAll(async () => {
         spare: provider(second.url),
         grok: provider(first.url, { quirks: { images: 'xai' } }),
         tog: provider(first.url, { quirks: { images: 'together' } }),
+        other: provider(second.url, { quirks: { images: 'together' } }),
         router: provider(first.url, { quirks: { images: 'openrouter' } }),
         google: provider(first.url, { protocol: 'gemini' }),
       },
@@ -69,6 +72,7 @@ beforeAll(async () => {
         model('acme/variants', ['local'], VARIANT_PRICES),
         model('acme/grok', ['grok'], IMAGE_PRICES),
         model('acme/tog', ['tog'], IMAGE_PRICES),
+        model('acme/few', ['tog', 'other'], IMAGE_PRICES),
         model('acme/routed', ['router'], IMAGE_PRICES),
         model('acme/talks', ['local'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
         model('acme/nano', ['google'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
@@ -477,8 +481,6 @@ describe('POST /images', () => {
   })
 
   test.each<[string, object, string]>([
-    ['acme/talks', { n: 2 }, 'n'],
-    ['acme/imagen', { n: 5 }, 'n'],
     ['acme/imagen', { input_references: [reference] }, 'input_references'],
     ['acme/nano', { output_format: 'svg' }, 'output_format'],
     ['openai/gpt-image-9', { resolution: '4K' }, 'resolution'],
@@ -510,6 +512,136 @@ describe('POST /images', () => {
     controller.abort()
     await call
     await hit.clientLeft
+    expect(second.hits).toEqual([])
+  })
+})
+
+describe('a form, as OpenAI’s clients send it', () => {
+  const file = (bytes: string | Uint8Array<ArrayBuffer> = Buffer.from(PNG, 'base64')) =>
+    new File([bytes], 'a.png')
+  const send = (files: File[], fields: Record<string, string | File> = {}, path = '/edits') => {
+    const form = new FormData()
+    const all = { model: 'acme/priced', prompt: 'A cat', ...fields }
+    for (const [name, value] of Object.entries(all)) form.append(name, value)
+    for (const one of files) form.append(files.length === 1 ? 'image' : 'image[]', one)
+    const headers = { authorization: `Bearer ${server.inference_key}` }
+    return fetch(`${server.base}/images${path}`, { method: 'POST', body: form, headers })
+  }
+
+  test.each([
+    [0, '/v1/images/generations'],
+    [1, '/v1/images/edits'],
+    [16, '/v1/images/edits'],
+  ])('with %d pictures is the same as JSON', async (count, path) => {
+    const response = await send(
+      Array.from({ length: count }, () => file()),
+      { n: '2' },
+    )
+    expect([response.status, first.hits.at(-1)?.path]).toEqual([200, path])
+  })
+
+  test.each<[string, File[], Record<string, string | File>, number, string | null]>([
+    ['17 pictures', Array.from({ length: 17 }, () => file()), {}, 400, 'image[]'],
+    ['a page', [file('<html>')], {}, 400, 'image'],
+    ['an SVG', [file('<svg xmlns="http://www.w3.org/2000/svg"/>')], {}, 400, 'image'],
+    ['an empty picture', [file('')], {}, 400, 'image'],
+    ['64 MiB and a byte', [file(new Uint8Array(64 * 1024 * 1024 + 1))], {}, 413, null],
+    ['a mask, which nothing reads', [file()], { mask: file() }, 400, 'mask'],
+    ['URLs as answers', [file()], { response_format: 'url' }, 400, 'response_format'],
+    ['half a picture', [file()], { n: '0.5' }, 400, 'n'],
+    ['a stream that is no boolean', [file()], { stream: 'yes' }, 400, 'stream'],
+  ])('with %s is refused', async (_, files, fields, code, field) => {
+    const response = await send(files, fields)
+    const { error } = (await response.json()) as { error: { metadata?: { field?: string } } }
+    expect([response.status, error.metadata?.field ?? null]).toEqual([code, field])
+    expect(first.hits).toEqual([])
+  })
+})
+
+describe('more pictures than a provider draws at once', () => {
+  const talked = (url = DATA_URL) =>
+    json({
+      id: 'up-1',
+      choices: [{ index: 0, message: { content: '', images: [{ image_url: { url } }] } }],
+      usage: {
+        ...{ prompt_tokens: 10, completion_tokens: 100, total_tokens: 110 },
+        completion_tokens_details: { image_tokens: 100 },
+      },
+    })
+  const drawn = (count: number) => draw(...Array(count).fill({ b64_json: PNG }))
+
+  test('are asked for at once, each by itself, and charged together', async () => {
+    let open = 0
+    const all = Promise.withResolvers<void>()
+    first.answer(() => {
+      open += 1
+      if (open === 3) all.resolve()
+      return [{ wait: 'all' }, talked()]
+    })
+    const drawing = picture({ model: 'acme/talks', n: 3, seed: 7, stream: true })
+    await all.promise
+    first.open('all')
+    const { data, usage } = await drawing
+    expect(data).toHaveLength(3)
+    expect(first.hits.map(({ json: body }) => (body as { seed: number }).seed).toSorted()).toEqual([
+      ...[7, 8, 9],
+    ])
+    expect(usage).toMatchObject({ prompt_tokens: 30, completion_tokens: 300 })
+    expect(usage.cost).toBeCloseTo((30 * 5 + 300 * 40) / 1e6)
+  })
+
+  test('are asked for in as few requests as that takes, and never more than asked', async () => {
+    const counts: number[] = []
+    first.answer(({ json: body }) => {
+      const { parameters } = body as { parameters: { sampleCount: number } }
+      counts.push(parameters.sampleCount)
+      // One more than it was asked for.
+      const predictions = Array(parameters.sampleCount + 1).fill({ bytesBase64Encoded: PNG })
+      return json({ predictions })
+    })
+    const { data, usage } = await picture({ model: 'acme/imagen', n: 10 })
+    expect([data.length, counts.toSorted()]).toEqual([10, [2, 4, 4]])
+    expect(usage.cost).toBeCloseTo(0.4)
+  })
+
+  test.each<[string, Script]>([
+    ['fail', status(500)],
+    ['are refused', status(400)],
+    ['are no pictures', draw({ b64_json: Buffer.from('<html>').toString('base64') })],
+    ['are cut', [head(200, { 'content-length': '99' }), '{', { end: 'fin' }]],
+  ])('of which some %s are what is there, and only that is charged', async (_, failure) => {
+    const answers = [drawn(4), failure, drawn(2)]
+    first.answer(() => answers.shift() ?? failure)
+    const before = (await fetchKeyState(server)).usage
+    const { data, usage } = await picture({ model: 'acme/few', n: 10 })
+    expect([data.length, usage.cost]).toEqual([6, expect.closeTo(0.24)])
+    expect((await fetchKeyState(server)).usage - before).toBeCloseTo(0.24)
+    expect(second.hits).toEqual([])
+  })
+
+  test('are asked for elsewhere where all fail, and cost nothing here', async () => {
+    first.plan(status(500))
+    const pictures = [drawn(4), drawn(4), drawn(2)]
+    second.answer(() => pictures.shift() ?? status(500))
+    const { data, usage } = await picture({ model: 'acme/few', n: 10 })
+    expect([data.length, usage.cost]).toEqual([10, expect.closeTo(0.4)])
+    expect([first.hits.length, second.hits.length]).toEqual([3, 3])
+  })
+
+  test('are set aside before any is asked for', async () => {
+    const key = await createLimitedKey(server, 0.39)
+    expect((await ask({ model: 'acme/few', n: 10 }, { key })).status).toBe(402)
+    expect(first.hits).toEqual([])
+  })
+
+  test('end at the provider, all of them, when the client leaves', async () => {
+    first.plan({ wait: 'never' })
+    const controller = new AbortController()
+    const call = ask({ model: 'acme/few', n: 10 }, { signal: controller.signal }).catch(() => null)
+    await first.hit(3)
+    controller.abort()
+    await call
+    await Promise.all(first.hits.map(({ clientLeft }) => clientLeft))
     expect(second.hits).toEqual([])
   })
 })

@@ -1,8 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Kind } from '../../src/core/language/work.ts'
-import { createLimitedKey, fetchGeneration } from '../support/chat.ts'
+import { countRows, findFaults, readBooks } from '../support/books.ts'
+import { createLimitedKey, fetchGeneration, waitUntil } from '../support/chat.ts'
 import { buildWav, INPUT_AUDIO } from '../support/recording.ts'
-import { type LocalServer, startLocalServer } from '../support/server.ts'
+import { type LocalServer, type Server, startLocalServer, startServer } from '../support/server.ts'
 import {
   body as answerBody,
   head,
@@ -125,6 +129,8 @@ const WORK: Record<Kind, Work> = {
 }
 
 const COST = 0.01
+/** What is paid for what is sent: of a killed process nobody knows what its provider has done. */
+const PAID_WHEN_SENT = new Set<Kind>(['text', 'embedding', 'rerank', 'speech', 'transcription'])
 const names = Object.keys(WORK) as Kind[]
 
 let server: LocalServer
@@ -133,10 +139,9 @@ let second: Upstream
 let held: { key: string; hash: string }
 let guardrail: string
 
-beforeAll(async () => {
-  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
+function buildConfig() {
   const provider = (base_url: string) => ({ protocol: 'openai-chat', base_url, api_key: 'mock' })
-  const config = {
+  return {
     routing: { choice: 'listed', failures: 0 },
     server: { trusted_proxies: ['127.0.0.0/8'] },
     regions: { europe: ['eu.example.com'] },
@@ -151,7 +156,11 @@ beforeAll(async () => {
       })),
     })),
   }
-  server = await startLocalServer(config, { pollPace: { firstPause: 1, longestPause: 1 } })
+}
+
+beforeAll(async () => {
+  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
+  server = await startLocalServer(buildConfig(), { pollPace: { firstPause: 1, longestPause: 1 } })
   await server.gateway.videos.start()
   held = await createHeldKey()
 })
@@ -300,5 +309,62 @@ describe.each(names)('%s', name => {
   test('goes where the call says', async () => {
     expect((await listen(ask({ provider: { only: ['second'] } }))).status).toBe(good)
     expect(hits()).toEqual([0, good === 202 ? 2 : 1])
+  })
+})
+
+/*
+ * One process is killed while every kind has a call that was answered and one that its provider has
+ * not answered yet. The next one settles all of it, and the one after that finds nothing to do.
+ */
+describe('kill -9', () => {
+  const answered = new Map<Kind, string>()
+  const open = new Map<Kind, string>()
+  const nanos = COST * 1e9
+  let data: string
+
+  const send = (killed: Server, name: Kind, key: string) => {
+    const { path, body } = WORK[name]
+    return killed.fetch(path, { json: { model: `acme/${name}`, ...body }, key })
+  }
+
+  beforeAll(async () => {
+    data = mkdtempSync(join(tmpdir(), 'gateway-kinds-'))
+    const start = () => startServer({ data, config: buildConfig() })
+    let killed = await start()
+    for (const name of names) {
+      for (const keys of [answered, open]) keys.set(name, await createLimitedKey(killed, 1))
+      first.plan(WORK[name].answer)
+      await (await send(killed, name, answered.get(name) ?? '')).arrayBuffer()
+    }
+    // The job of the video may be asked about meanwhile: that is how it was answered.
+    first.answer(({ method }) => (method === 'GET' ? WORK.video.answer : { wait: 'never' }))
+    first.hits.length = 0
+    for (const name of names) send(killed, name, open.get(name) ?? '').catch(() => null)
+    const countCalls = () => first.hits.filter(({ method }) => method === 'POST').length
+    await waitUntil(() => countCalls() === names.length)
+    await killed.kill()
+    for (let starts = 1; starts <= 2; starts++) {
+      killed = await start()
+      await waitUntil(async () => countRows(data, 'generations') === 2 * names.length)
+      await killed.kill()
+    }
+  })
+
+  afterAll(() => rmSync(data, { recursive: true, force: true }))
+
+  test.each(names)('%s: an answered call is charged once', name => {
+    expect(readBooks(data, answered.get(name) ?? '')).toEqual({
+      ...{ ledger: nanos, counted: nanos, recorded: nanos, calls: 1, held: 0 },
+    })
+  })
+
+  test.each(names)('%s: an open call costs what was sent, and holds nothing', name => {
+    const { ledger, counted, recorded, calls, held } = readBooks(data, open.get(name) ?? '')
+    expect([counted, recorded, calls, held]).toEqual([ledger, ledger, 1, 0])
+    expect(ledger).toBe(nanos * (PAID_WHEN_SENT.has(name) ? 1 : 0))
+  })
+
+  test('leaves nothing that does not add up', async () => {
+    expect(await findFaults(data)).toBeNull()
   })
 })

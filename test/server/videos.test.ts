@@ -59,7 +59,8 @@ const buildConfig = (more: object = {}) => ({
   },
   models: [
     ['acme/film', 'local', 'film-1'],
-    ['acme/run', 'runner', 'gen4_turbo'],
+    ['acme/run', 'runner', 'gen4.5'],
+    ['acme/move', 'runner', 'gen4_turbo'],
     ['acme/veo', 'veo', 'veo-3.1-generate-preview'],
   ].map(([id, slug, model]) => ({
     id,
@@ -307,6 +308,41 @@ describe('a job', () => {
   })
 })
 
+describe('a job of a caller’s own provider key', () => {
+  const manage = async (method: string, path: string, body?: object) => {
+    const init = { method, key: server.management_key, ...(body ? { json: body } : {}) }
+    return (await (await server.fetch(path, init)).json()) as { data: { id: string } }
+  }
+  const credentials = () => [...new Set(provider.hits.map(({ headers }) => headers.authorization))]
+
+  test('is begun, asked about, downloaded and ended with that key, and costs us nothing', async () => {
+    const { data } = await manage('POST', '/byok', { provider: 'local', key: 'sk-mine' })
+    const key = await createLimitedKey(server, 1)
+    const job = await create({}, { key })
+    const done = await finish(job)
+    expect(done).toMatchObject({ status: 'completed', usage: { cost: 0, is_byok: true } })
+    expect((await server.fetch(`/videos/${job.id}/content`, { key })).status).toBe(200)
+    expect(credentials()).toEqual(['Bearer sk-mine'])
+    expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0, byok_usage: COST })
+    expect(await fetchGeneration(server, job.generation_id, key)).toMatchObject({
+      ...{ is_byok: true, total_cost: 0, upstream_inference_cost: COST },
+    })
+    await manage('DELETE', `/byok/${data.id}`)
+    // Its videos went with the key.
+    expect((await server.fetch(`/videos/${job.id}/content`, { key })).status).toBe(503)
+  })
+
+  test('whose key is gone is not asked about with another, and expires', async () => {
+    const { data } = await manage('POST', '/byok', { provider: 'local', key: 'sk-mine' })
+    const job = await create()
+    await manage('DELETE', `/byok/${data.id}`)
+    jump.ticks += 3_600_001
+    const ended = await finish(job)
+    expect(ended).toMatchObject({ status: 'expired', usage: { cost: 0 } })
+    expect(credentials()).toEqual(['Bearer sk-mine'])
+  })
+})
+
 describe('whose job it is', () => {
   test('is not told to others', async () => {
     const job = await finish(await create())
@@ -346,7 +382,7 @@ describe('a request', () => {
       { input_references: [{ type: 'audio_url', audio_url: { url: 'data:audio/wav;base64,AA' } }] },
       'input_references.0.audio_url.url',
     ],
-    ['a callback', { callback_url: 'https://example.com/' }, 'callback_url'],
+    ['a callback in the private network', { callback_url: 'https://10.0.0.1/' }, 'callback_url'],
     [
       'a parameter of nobody',
       { provider: { options: { local: { x: 1 } } } },
@@ -372,11 +408,80 @@ describe('a request', () => {
     expect([response.status, error.message]).toEqual([404, expect.stringContaining(field)])
   })
 
+  test('without a picture is a 404 that says so where a model only moves one', async () => {
+    const response = await ask({ model: 'acme/move', duration: 5 })
+    const { error } = (await response.json()) as { error: { message: string } }
+    expect([response.status, error.message]).toEqual([404, expect.stringContaining('frame_images')])
+    begin = json({ id: 'video-1' })
+    poll = json({ status: 'FAILED' })
+    const moved = await finish(await create({ model: 'acme/move', duration: 5, ...frames(PNG) }))
+    expect(moved.status).toBe('failed')
+  })
+
   test('takes its first frame along as a file', async () => {
     expect((await ask(frames(PNG))).status).toBe(202)
     const { headers, body: form } = hits('POST')[0] as Hit
     expect(headers['content-type']).toStartWith('multipart/form-data')
     expect(form).toContain('name="input_reference"')
+  })
+})
+
+describe('a form, as OpenAI’s clients send it', () => {
+  const send = (fields: Record<string, string | Blob>) => {
+    const form = new FormData()
+    for (const [name, value] of Object.entries(fields)) form.append(name, value)
+    const headers = { authorization: `Bearer ${server.inference_key}` }
+    return fetch(`${server.base}/videos`, { method: 'POST', body: form, headers })
+  }
+  const file = (text: string | Uint8Array<ArrayBuffer>) => new File([text], 'a.png')
+  const fields = { model: 'acme/film', prompt: 'A cat', seconds: '4' }
+
+  test('is the same as JSON, and needs no file', async () => {
+    expect((await send({ ...fields, size: '1280x720' })).status).toBe(202)
+    expect(hits('POST')[0]?.json).toEqual({
+      ...{ model: 'film-1', prompt: 'A cat', seconds: '4', size: '1280x720' },
+    })
+  })
+
+  test.each<[string, Record<string, string | Blob>, number, string | null]>([
+    ['no length', { ...fields, seconds: 'long' }, 400, 'seconds'],
+    ['half a second', { ...fields, seconds: '0.5' }, 400, 'seconds'],
+    ['a negative length', { ...fields, seconds: '-4' }, 400, 'seconds'],
+    ['a field of JSON', { ...fields, duration: '4' }, 400, 'duration'],
+    ['no model', { prompt: 'A cat' }, 400, 'model'],
+    ['a page as a picture', { ...fields, input_reference: file('<html>') }, 400, 'input_reference'],
+    ['an empty picture', { ...fields, input_reference: file('') }, 400, 'input_reference'],
+    ['a text as a file', { ...fields, input_reference: 'abc' }, 400, 'input_reference'],
+    [
+      'a stored file',
+      { ...fields, 'input_reference[file_id]': 'file-1' },
+      ...([400, 'input_reference[file_id]'] as const),
+    ],
+    [
+      'two pictures',
+      {
+        ...fields,
+        input_reference: file(Buffer.from('iVBORw0KGgo=', 'base64')),
+        'input_reference[image_url]': PNG,
+      },
+      ...([400, 'input_reference'] as const),
+    ],
+    [
+      'a picture at a private address',
+      { ...fields, 'input_reference[image_url]': 'http://10.0.0.1/a.png' },
+      ...([400, 'frame_images.0.image_url.url'] as const),
+    ],
+    [
+      '20 MiB and a byte',
+      { ...fields, input_reference: file(new Uint8Array(20_971_521)) },
+      ...([413, null] as const),
+    ],
+  ])('with %s is refused, and leaves nothing', async (_, form, code, field) => {
+    const response = await send(form)
+    const { error } = (await response.json()) as { error: { metadata?: { field?: string } } }
+    expect(response.status).toBe(code)
+    expect(error.metadata?.field ?? null).toBe(field)
+    expect(provider.hits).toEqual([])
   })
 })
 

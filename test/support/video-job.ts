@@ -26,6 +26,11 @@ export const buildVideoJob = (more: Partial<VideoJob> = {}): VideoJob => ({
   cancel_requested_at: null,
   ended_at: null,
   details: '',
+  callback_url: null,
+  callback: null,
+  callback_at: null,
+  callback_attempts: 0,
+  callback_error: null,
   ...more,
 })
 

@@ -42,4 +42,10 @@ export const createVideosCommand = () =>
       [],
       core => (gateway, actor, id) => core.cancelVideo(gateway, actor, id),
     ).printAs((_, { named }) => print(`The server ends ${named}`)),
+    verb(
+      'secret',
+      'show the secret that signs what a workspace’s callbacks are told',
+      [fillWorkspace('of this workspace, by id or slug; else of the default one')],
+      core => withInput(core.VideoSecretQuery, core.showCallbackSecret),
+    ).printAs(({ data }) => print(data.secret)),
   ])

@@ -53,6 +53,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'videos list': ['videos list', 'videos list --workspace research --status in_progress'],
   'videos get': ['videos get job-0123456789abcdef0123456789abcdef'],
   'videos cancel': ['videos cancel job-0123456789abcdef0123456789abcdef'],
+  'videos secret': ['videos secret', 'videos secret --workspace research'],
   'containers prune': ['containers prune', 'containers prune --unused-days 7'],
   'files upload': ['files upload report.pdf', 'files upload out.csv --name reports/2026.csv'],
   'files list': ['files list', 'files list --limit 10 --order asc'],

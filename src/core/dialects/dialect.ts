@@ -62,12 +62,16 @@ export interface FormBody {
   body: TSchema
   /** The name of the part that is the file. */
   file: string
+  /** The most bytes of files that may be left out, and are handed over whole as their heads. */
+  whole?: number
+  /** How many files may come under that name, or that name and `[]`; one by default. */
+  most?: number
 }
 
 /** The file of a form. */
 export interface FormFile {
   source: ByteSource
-  /** Its first bytes: 64 KiB, or all. */
+  /** Its first bytes: 64 KiB, or all where the form says so. */
   head: Uint8Array
 }
 
@@ -107,6 +111,8 @@ export interface CallContext {
   routingMetadataField?: string
   /** The file of its form, if the body came as one. */
   file?: FormFile
+  /** All of them, where there may be several. */
+  files?: FormFile[]
 }
 
 /** The fields of an answer that its events carry before the answer has begun. */

@@ -14,6 +14,7 @@ import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { Leftover } from './attempt/leftover.ts'
 import { filterReason } from './attempt/reason.ts'
+import { openShares } from './attempt/shares.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { filterRequest } from './filters.ts'
 import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
@@ -30,7 +31,6 @@ import {
   type Step,
 } from './run.ts'
 import { buildTraceparent } from './telling/trace-context.ts'
-import { enterLargeAnswers } from './traffic/large-answers.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -289,8 +289,9 @@ export async function tryEndpoint<K extends Kind>(
     cancellation,
   })
   const call = prepared instanceof Promise ? await prepared : prepared
+  const shares = kind.splitCall?.(call, endpoint)
   const builtAt = world.clock.ticks()
-  const built = protocol.buildRequest(call, endpoint)
+  const built = protocol.buildRequest(shares?.[0] ?? call, endpoint)
   // It is written as text next, which takes as long again.
   if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
   const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
@@ -301,8 +302,9 @@ export async function tryEndpoint<K extends Kind>(
     const { first, rest, sentAt, leftover } = await awaitAnswer(world, step, attempt, {
       kind,
       protocol,
-      call,
+      call: shares?.[0] ?? call,
       request,
+      ...(shares ? { others: await buildOthers(run, protocol, shares, endpoint) } : {}),
     })
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
@@ -317,6 +319,24 @@ export async function tryEndpoint<K extends Kind>(
     attempt.latency = Math.round(world.clock.ticks() - startedAt)
   }
 }
+
+/** Builds the requests of a call that is asked for in shares, but for the first. */
+const buildOthers = <K extends Kind>(
+  run: Run<K>,
+  protocol: Protocol<K>,
+  [, ...shares]: Work[K]['call'][],
+  endpoint: Endpoint,
+): Promise<ShareRequest<K>[]> =>
+  Promise.all(
+    shares.map(async call => {
+      const built = protocol.buildRequest(call, endpoint)
+      const { filtering } = run
+      return {
+        call,
+        request: filtering ? await filterRequest(run, filtering, built, endpoint) : built,
+      }
+    }),
+  )
 
 /** Notes that the client has something to read. */
 function markFirstPart(world: InferenceWorld, run: Run): void {
@@ -351,12 +371,18 @@ function buildUpstreamCall<K extends Kind>(
 // For any other model a name stands in the text, whatever its server speaks (specification E9).
 const isOpenAi = ({ model }: Endpoint) => model.startsWith('openai/')
 
-/** A request, and what is needed to read its answer. */
-interface PreparedRequest<K extends Kind> {
-  kind: KindOfWork<K>
-  protocol: Protocol<K>
+/** A part of a call as it is asked for: most calls have only one. */
+interface ShareRequest<K extends Kind> {
   call: Work[K]['call']
   request: UpstreamRequest
+}
+
+/** A request, and what is needed to read its answer. */
+interface PreparedRequest<K extends Kind> extends ShareRequest<K> {
+  kind: KindOfWork<K>
+  protocol: Protocol<K>
+  /** What is asked for beside it, where one request does not ask for all of the call. */
+  others?: ShareRequest<K>[]
 }
 
 /** Sends the request and returns the answer from its first meaningful part on. */
@@ -422,24 +448,58 @@ interface OpeningRequest<K extends Kind> {
 async function openParts<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
-  { kind, protocol, call }: PreparedRequest<K>,
-  { outgoing, sent, enter }: OpeningRequest<K>,
+  prepared: PreparedRequest<K>,
+  opening: OpeningRequest<K>,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
-  const { leftover, endpoint } = sent
-  const cancellation = leftover?.connection ?? attempt.cancellation
+  const { kind, others } = prepared
+  const { sent } = opening
+  const cancellation = sent.leftover?.connection ?? attempt.cancellation
+  const admitted = others
+    ? await openInShares(world, attempt, prepared, opening, cancellation)
+    : await openAdmitted(world, attempt, prepared, opening, cancellation)
+  sent.received = admitted.first
+  return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
+}
+
+/** Sends one request, and resolves with its answer once its kind has admitted it. */
+async function openAdmitted<K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
+  { kind, protocol, call }: PreparedRequest<K>,
+  { outgoing, sent: { leftover, endpoint }, enter }: OpeningRequest<K>,
+  cancellation: Cancellation,
+): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const expected = { protocol, endpoint, call, cancellation }
   const observer = createObserver(attempt, leftover)
   if (kind.admitParts) observer.onLarge = enter
   const opened = await openAnswer(world, outgoing, expected, observer)
   const asked = { call, endpoint, cancellation, enterRoom: enter }
-  const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, asked) : opened
-  sent.received = admitted.first
-  return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
+  return kind.admitParts ? admitAnswer(world, kind, opened, asked) : opened
+}
+
+/** Sends every request of a call at once. The attempt shows the head of any answer. */
+async function openInShares<K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
+  prepared: PreparedRequest<K>,
+  opening: OpeningRequest<K>,
+  cancellation: Cancellation,
+): Promise<PeekedSequence<AnswerPart<K>[]>> {
+  const { provider } = opening.sent.endpoint
+  const all: ShareRequest<K>[] = [prepared, ...(prepared.others ?? [])]
+  return openShares<K, ShareRequest<K>>(all, cancellation, async (share, branch) => {
+    const outgoing =
+      share === prepared
+        ? opening.outgoing
+        : await authorize(world, provider, share.request, branch)
+    const one = { ...prepared, ...share }
+    return openAdmitted(world, attempt, one, { ...opening, outgoing }, branch)
+  })
 }
 
 /** Waits for a place among the answers that take much memory. The run has it until it is over. */
 async function enterRoom<K extends Kind>({ traffic }: InferenceWorld, run: Run<K>): Promise<void> {
-  run.room ??= enterLargeAnswers(traffic.largeAnswers)
+  run.room ??= traffic.largeAnswers.enter()
   await run.room
 }
 

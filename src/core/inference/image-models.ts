@@ -4,6 +4,7 @@ import type { Prices } from '../catalog/prices.ts'
 import type { CatalogWorld } from '../catalog/world.ts'
 import { notFound } from '../errors.ts'
 import { renderUsdPerToken } from '../kernel/money.ts'
+import { MOST_PICTURES } from '../language/image.ts'
 import { getImageCapabilities, listFormats } from '../protocols/images/capabilities.ts'
 import { protocols } from '../protocols/registry.ts'
 import { kinds } from './kinds.ts'
@@ -67,6 +68,7 @@ function toPublicImageEndpoint(endpoint: Endpoint) {
 
 function listParameters(endpoint: Endpoint): Record<string, Capability> {
   const can = getImageCapabilities(endpoint)
+  // Where an endpoint draws fewer at once, it is asked several times.
   const formats = listFormats(can)
   const words: [string, readonly string[]][] = [
     ['aspect_ratio', can.aspect_ratios],
@@ -76,7 +78,7 @@ function listParameters(endpoint: Endpoint): Record<string, Capability> {
     ['output_format', formats],
   ]
   return {
-    n: { type: 'range', min: 1, max: can.n },
+    n: { type: 'range', min: 1, max: MOST_PICTURES },
     ...(can.references > 0
       ? { input_references: { type: 'range', min: 0, max: can.references } }
       : {}),

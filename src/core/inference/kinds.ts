@@ -46,6 +46,11 @@ export interface KindOfWork<K extends Kind> {
    * refers to. Throws `provider_unavailable` for what is none. Absent if protocols check all of it.
    */
   admitParts?(world: UpstreamWorld, parts: Part<K>[], asked: Asked<K>): Promise<Part<K>[]>
+  /**
+   * Splits a call that the endpoint does not do in one request into several that it does, which are
+   * sent at once. Undefined for one request. Absent if calls of the kind are never split.
+   */
+  splitCall?(call: Call<K>, endpoint: Endpoint): Call<K>[] | undefined
   understanding: Understanding<K>
   costing: Costing<K>
   metering: Metering<K>

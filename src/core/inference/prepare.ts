@@ -2,14 +2,20 @@ import { GatewayError } from '../errors.ts'
 import { resolvePluginOptions } from './plugin-defaults.ts'
 import type { Run } from './run.ts'
 import { resolveStoredFiles } from './stored-files.ts'
+import { checkCallbackUrl } from './videos/callback.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
  * Has plugins fetch and read what the call needs, before filters see it, and stored files put in
- * place of their ids before that. Returns synchronously if there is nothing to do, as for most calls.
+ * place of their ids before that. Where a job is to be told of is checked first. Returns synchronously if there is nothing to do, as for most calls.
  * Throws 400 for what cannot be read.
  */
 export function prepareRun(world: InferenceWorld, run: Run): void | Promise<void> {
+  const checking = run.call.kind === 'video' ? checkCallbackUrl(world, run.call) : undefined
+  return checking ? checking.then(() => prepareFiles(world, run)) : prepareFiles(world, run)
+}
+
+function prepareFiles(world: InferenceWorld, run: Run): void | Promise<void> {
   const pending = resolveStoredFiles(world, run)
   return pending ? pending.then(() => preparePlugins(world, run)) : preparePlugins(world, run)
 }

@@ -285,7 +285,10 @@ function quoteCall<K extends Kind>(
   const surcharges =
     priceUnits(costing.boundUnits(call, endpoint), rates) + costing.priceSurcharge(call, rates)
   const perToken = costing.priceOutputToken(call, rates)
-  return { prompt: computePromptCost(bounded, rates) + surcharges, perToken, most, least }
+  // Each of several requests has the prompt again.
+  const requests = BigInt(kinds[kind].splitCall?.(call as never, endpoint)?.length ?? 1)
+  const prompt = computePromptCost(bounded, rates) * requests + surcharges
+  return { prompt, perToken, most, least }
 }
 
 // No prompt is larger than the context, whatever it refers to.

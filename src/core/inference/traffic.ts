@@ -1,7 +1,7 @@
-import type { Room } from '../kernel/room.ts'
 import type { RateLimits } from '../policy/rate-limits.ts'
 import type { Health } from './health.ts'
 import type { Approvals } from './traffic/approvals.ts'
+import type { LargeAnswers } from './traffic/large-answers.ts'
 import type { ReadOns } from './traffic/read-ons.ts'
 import type { ResponseCache } from './traffic/response-cache.ts'
 import type { RetryBudget } from './traffic/retry-budget.ts'
@@ -16,7 +16,7 @@ export interface Traffic {
   /** Limits how many of them may be retried at once. */
   retryBudget: RetryBudget
   /** Where answers are read that take much memory. */
-  largeAnswers: Room
+  largeAnswers: LargeAnswers
   /** The health of endpoints. */
   health: Health
   /** The endpoints of sessions. */

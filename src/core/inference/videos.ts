@@ -2,16 +2,14 @@ import { conflict, requireFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { resolveWorkspaceId } from '../identity/management.ts'
 import { getIsoTime } from '../kernel/clock.ts'
+import { type CallbackWorld, deriveCallbackSecret } from './videos/callback.ts'
 import { openVideoContent, type VideoContent } from './videos/content.ts'
-import type { VideoContentQuery, VideoQuery } from './videos/schema.ts'
+import type { VideoContentQuery, VideoQuery, VideoSecretQuery } from './videos/schema.ts'
 import { isOwnJob, type VideoJob } from './videos/store.ts'
 import { showVideo, showVideoToOperator } from './videos/view.ts'
-import type { InferenceWorld } from './world.ts'
 
 /** What this noun needs beside the inference world: where users find the gateway. */
-export interface VideoWorld extends InferenceWorld {
-  instance: { siteUrl: string }
-}
+export type VideoWorld = CallbackWorld
 
 /**
  * Returns how a job is doing. Throws 404 for a job that does not exist in the actor's workspace.
@@ -69,4 +67,17 @@ export async function cancelVideo(world: VideoWorld, _: Actor, id: string) {
   const isOpen = await world.store.videos.requestCancel(id, getIsoTime(world))
   if (!isOpen) throw conflict('The job has ended')
   return { data: { id, cancel_requested: true as const } }
+}
+
+/**
+ * Returns the secret that signs what a workspace is told of its jobs; of the default one unless
+ * another is named. Throws 400 for a workspace without a name, 404 for one that does not exist.
+ */
+export async function showCallbackSecret(
+  world: VideoWorld,
+  actor: Actor,
+  { workspace_id }: VideoSecretQuery = {},
+) {
+  const id = resolveWorkspaceId(world, actor, workspace_id)
+  return { data: { workspace_id: id, secret: deriveCallbackSecret(world, id) } }
 }

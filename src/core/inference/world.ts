@@ -50,7 +50,11 @@ export interface InferenceWorld
     }
   memory: PolicyWorld['memory'] & DestinationWorld['memory']
   secrets: PolicyWorld['secrets'] &
-    DestinationWorld['secrets'] & { mac: Mac; contentSeal: () => Seal }
+    DestinationWorld['secrets'] & {
+      mac: Mac
+      contentSeal: () => Seal
+      derive: (purpose: string, size: number) => Uint8Array
+    }
   traffic: Traffic
   /** Follows the jobs of videos. */
   videos: VideoJobs

@@ -11,7 +11,11 @@ export type Mac = (text: string) => string
  * the secret (HKDF with SHA-256, RFC 5869). `purpose` separates the keys of two uses.
  */
 export function openMac(secret: Uint8Array, purpose: string): Mac {
-  const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32))
+  return openMacOfKey(Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32)))
+}
+
+/** Creates a function that computes HMAC with SHA-256 with this key, which others have too. */
+export function openMacOfKey(key: string | Uint8Array): Mac {
   // A copy has the key's two blocks hashed already.
   const keyed = new Bun.CryptoHasher('sha256', key)
   return text => keyed.copy().update(text).digest('hex')

@@ -71,7 +71,12 @@ export interface Picture {
   url?: string
   media_type?: string
   pixels?: PixelSize
+  /** Which request brought it, where several were sent. */
+  share?: number
 }
+
+/** The most pictures of one call (wire reference E.1). */
+export const MOST_PICTURES = 10
 
 /** Returns how many pictures a call asks for. */
 export const countPictures = ({ params }: Pick<ImageCall, 'params'>): number => params.n ?? 1

@@ -145,7 +145,8 @@ const sumCostDetails = (
       }
     : (a ?? b)
 
-const sumUsage = (a: Usage, b: Usage): Usage => ({
+/** Adds up what two answers used. */
+export const sumUsage = (a: Usage, b: Usage): Usage => ({
   input: sumCounts(a.input, b.input),
   output: sumCounts(a.output, b.output),
   prediction:

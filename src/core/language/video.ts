@@ -23,6 +23,8 @@ export interface VideoCall extends CallBase {
   /** What it is to look or sound like. */
   references: VideoReference[]
   params: VideoParams
+  /** Where the end of the job is told; absent if nobody is. */
+  callback_url?: string
   /** Parameters that mean something to one provider only, by its slug. */
   options: Record<string, Record<string, unknown>>
 }

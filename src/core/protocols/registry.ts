@@ -31,11 +31,10 @@ import { deepgramTranscription } from './transcription/deepgram.ts'
 import { elevenlabsTranscription } from './transcription/elevenlabs.ts'
 import { geminiTranscription } from './transcription/gemini.ts'
 import { openaiTranscription } from './transcription/openai.ts'
-import { falVideos } from './videos/fal.ts'
 import { geminiVideos } from './videos/gemini.ts'
-import { lumaVideos } from './videos/luma.ts'
+import { JOBS } from './videos/jobs.data.ts'
+import { createJobProtocol } from './videos/jobs.ts'
 import { openaiVideos } from './videos/openai.ts'
-import { runwayVideos } from './videos/runway.ts'
 
 /** Every protocol, by the kind of work it does. */
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
@@ -100,9 +99,9 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
   video: {
     'openai-chat': openaiVideos,
     gemini: geminiVideos,
-    fal: falVideos,
-    runway: runwayVideos,
-    luma: lumaVideos,
+    ...Object.fromEntries(
+      Object.entries(JOBS).map(([name, row]) => [name, createJobProtocol(row)]),
+    ),
     sandbox: openaiVideos,
   },
 }

@@ -26,7 +26,7 @@ export async function checkUntrustedUrl(
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const addresses = await resolveAddresses(world, host)
   const [address] = addresses
-  if (address === undefined || !(isAllowed(world, url) || addresses.every(isPublicAddress)))
+  if (address === undefined || !(isNamedPrivate(world, url) || addresses.every(isPublicAddress)))
     throw urlRefusal('the URL of a public host', field)
   return { url: url.href, address }
 }
@@ -62,7 +62,7 @@ export function refusePrivateHost(
 ): void {
   if (!/^https?:/i.test(namedUrl)) return
   const url = namedUrl.length <= LONGEST_URL ? URL.parse(namedUrl) : null
-  if (url === null || !isPrivateName(url) || isAllowed(world, url)) return
+  if (url === null || !isPrivateName(url) || isNamedPrivate(world, url)) return
   throw urlRefusal('the URL of a public host', field)
 }
 
@@ -81,7 +81,8 @@ async function resolveAddresses(world: UpstreamWorld, host: string): Promise<str
   return world.egress.resolve(host).catch(() => [])
 }
 
-const isAllowed = ({ config }: Pick<UpstreamWorld, 'config'>, url: URL) =>
+/** Tells whether the operator lists this host among the private ones that callers may name. */
+export const isNamedPrivate = ({ config }: Pick<UpstreamWorld, 'config'>, url: URL) =>
   config.security.allow_private_urls.some(allowed =>
     [url.hostname, `${url.hostname}:${getPort(url)}`].includes(allowed.toLowerCase()),
   )

@@ -17,10 +17,11 @@ import {
 } from './multipart.ts'
 import { readPieces } from './pieces.ts'
 
-/** A body that came as a form. Its file is deleted by `discard`. */
+/** A body that came as a form. Its files are deleted by `discard`. */
 export interface ReceivedForm {
   body: Json
-  file: FormFile
+  /** In their order; none where there need not be any. */
+  files: FormFile[]
   discard(): Promise<void>
 }
 
@@ -29,31 +30,35 @@ export const hasForm = (request: Request): boolean =>
   /^\s*multipart\//i.test(request.headers.get('content-type') ?? '')
 
 /**
- * Receives a form: its file goes straight to the storage, unrecorded, and its fields are checked.
- * Throws 400 for a form without exactly one file and for fields that do not fit, 413 for more than
- * 104,857,600 bytes, 503 where the storage is full or the process runs out of descriptors, and what
+ * Receives a form: its files go straight to the storage, unrecorded, and its fields are checked.
+ * Throws 400 for a form with more files than it may have, or without one where it needs one, and for
+ * fields that do not fit, 413 for more than 104,857,600 bytes, or than files that are handed over
+ * whole may have, 503 where the storage is full or the process runs out of descriptors, and what
  * `readPieces` throws. If anything fails, nothing is left.
  */
 export async function receiveForm(
   gateway: Gateway,
   actor: Actor,
   request: Request,
-  { body, file }: FormBody,
+  expected: FormBody,
 ): Promise<ReceivedForm> {
+  const largest = expected.whole ?? LARGEST_FILE
   const reader = new MultipartReader(readBoundary(request.headers.get('content-type')))
-  const name = gateway.ids.uuid().replaceAll('-', '')
   const { workspace_id } = actor
-  const spool = new Spool(() => explainFullDisk(() => gateway.blobs.create({ workspace_id, name })))
-  const form = new Form(file, spool)
+  const create = () => {
+    const name = gateway.ids.uuid().replaceAll('-', '')
+    return explainFullDisk(() => gateway.blobs.create({ workspace_id, name }))
+  }
+  const form = new Form(expected, new Spool(create, expected.file, largest))
   try {
-    for await (const piece of readPieces(request, LARGEST_FILE + LARGEST_OVERHEAD))
+    for await (const piece of readPieces(request, largest + LARGEST_OVERHEAD))
       for (const event of reader.push(piece)) await form.take(event)
     reader.finish()
     findConnection(request)?.finishBody()
-    const fields = requireValid(body, form.readFields(body)) as Json
-    return { body: fields, file: await form.openFile(), discard: () => spool.discard() }
+    const fields = requireValid(expected.body, form.readFields()) as Json
+    return { body: fields, files: await form.openFiles(), discard: () => form.discard() }
   } catch (thrown) {
-    await spool.discard()
+    await form.discard()
     throw thrown
   }
 }
@@ -61,82 +66,97 @@ export async function receiveForm(
 /** So many bytes of a file are looked at. */
 const HEAD_SIZE = 64 * 1024
 
-/** A file that is there for one call only. */
+/** Files that are there for one call only. */
 class Spool {
   readonly #create: () => Promise<BlobDraft>
-  #draft: BlobDraft | undefined
+  readonly #name: string
+  readonly #largest: number
+  readonly #drafts: BlobDraft[] = []
+  #size = 0
 
-  constructor(create: () => Promise<BlobDraft>) {
+  constructor(create: () => Promise<BlobDraft>, name: string, largest: number) {
     this.#create = create
+    this.#name = name
+    this.#largest = largest
   }
 
-  get isOpen(): boolean {
-    return this.#draft !== undefined
+  get count(): number {
+    return this.#drafts.length
   }
 
   async open(): Promise<void> {
-    this.#draft = await this.#create()
+    this.#drafts.push(await this.#create())
   }
 
+  /** Writes to the file that was opened last. */
   async write(bytes: Uint8Array): Promise<void> {
-    if ((this.#draft?.size ?? 0) + bytes.length > LARGEST_FILE) throw tooLarge(TOO_LARGE)
-    await explainFullDisk(async () => this.#draft?.write(bytes))
+    this.#size += bytes.length
+    if (this.#size > this.#largest)
+      throw tooLarge(`${this.#name}: expected at most ${this.#largest} bytes`)
+    await explainFullDisk(async () => this.#drafts.at(-1)?.write(bytes))
   }
 
-  async finish(): Promise<FormFile> {
-    const draft = this.#draft
-    if (!draft) throw new Error('No file has come')
-    const read = (position: number, length: number) => draft.readAt(position, length)
-    const head = draft.size === 0 ? new Uint8Array(0) : await read(0, HEAD_SIZE)
-    return { source: { size: draft.size, read }, head }
+  finish(headSize: number): Promise<FormFile[]> {
+    return Promise.all(this.#drafts.map(draft => finishDraft(draft, headSize)))
   }
 
   async discard(): Promise<void> {
-    await this.#draft?.discard()
+    await Promise.all(this.#drafts.map(draft => draft.discard()))
   }
 }
 
-const TOO_LARGE = `file: expected at most ${LARGEST_FILE} bytes`
+async function finishDraft(draft: BlobDraft, headSize: number): Promise<FormFile> {
+  const { size } = draft
+  const read = (position: number, length: number) => draft.readAt(position, length)
+  const head = size === 0 ? new Uint8Array(0) : await read(0, headSize)
+  return { source: { size, read }, head }
+}
 
 /** The most bytes of all fields beside the file. */
 const LARGEST_FIELDS = 64 * 1024
 
 /** The parts of a form as they arrive. */
 class Form {
-  readonly #fileName: string
+  readonly #expected: FormBody
   readonly #spool: Spool
   readonly #fields = new Map<string, string[]>()
   #name = ''
   #pieces: Buffer[] = []
   #size = 0
 
-  constructor(fileName: string, spool: Spool) {
-    this.#fileName = fileName
+  constructor(expected: FormBody, spool: Spool) {
+    this.#expected = expected
     this.#spool = spool
   }
 
   async take(event: MultipartEvent): Promise<void> {
     if (event.kind === 'part') await this.#begin(event.head)
     else if (event.kind === 'bytes') await this.#takeBytes(event.bytes)
-    else if (this.#name !== this.#fileName) this.#endField()
+    else if (!this.#isFile()) this.#endField()
   }
 
-  /** Throws 400 if no file has come. */
-  openFile(): Promise<FormFile> {
-    const field = this.#fileName
-    if (!this.#spool.isOpen) throw invalid(`${field}: expected a part of this name`, field)
-    return this.#spool.finish()
+  /** Throws 400 if no file has come, unless they may be left out and are read whole. */
+  async openFiles(): Promise<FormFile[]> {
+    const { file: field, whole } = this.#expected
+    if (this.#spool.count === 0 && whole === undefined)
+      throw invalid(`${field}: expected a part of this name`, field)
+    return this.#spool.finish(whole ?? HEAD_SIZE)
+  }
+
+  discard(): Promise<void> {
+    return this.#spool.discard()
   }
 
   /** Returns the fields as JSON would have them. Throws 400 for one that comes twice. */
-  readFields({ properties }: FormBody['body']): Json {
+  readFields(): Json {
+    const { properties } = this.#expected.body
     const fields: Json = {}
     for (const [name, values] of this.#fields) {
       const plain = name.replace(/\[\]$/, '')
       const accepts = (type: string) => mayBe(properties?.[plain], type)
       if (accepts('array')) fields[plain] = [...((fields[plain] as string[]) ?? []), ...values]
       else if (values.length > 1) throw invalid(`${name}: expected one part of this name`, name)
-      else fields[name] = accepts('number') ? readNumber(values[0] ?? '') : values[0]
+      else fields[name] = readValue(values[0] ?? '', accepts)
     }
     return fields
   }
@@ -144,14 +164,26 @@ class Form {
   async #begin({ name, filename }: PartHead): Promise<void> {
     this.#name = name
     this.#pieces = []
-    if (name !== this.#fileName) return
-    if (this.#spool.isOpen) throw invalid(`${name}: expected one part of this name`, name)
+    if (!this.#isFile() && filename !== undefined)
+      throw invalid(`${name}: expected a field, found a file`, name)
+    if (!this.#isFile()) return
+    const { most = 1 } = this.#expected
+    if (this.#spool.count === most)
+      throw invalid(
+        `${name}: expected ${most === 1 ? 'one part' : `${most} parts`} of this name`,
+        name,
+      )
     if (filename === undefined) throw invalid(`${name}: expected a part with a filename`, name)
     await this.#spool.open()
   }
 
+  #isFile(): boolean {
+    const { file, most = 1 } = this.#expected
+    return this.#name === file || (most > 1 && this.#name === `${file}[]`)
+  }
+
   async #takeBytes(bytes: Buffer): Promise<void> {
-    if (this.#name === this.#fileName) return this.#spool.write(bytes)
+    if (this.#isFile()) return this.#spool.write(bytes)
     this.#size += bytes.length
     if (this.#size > LARGEST_FIELDS)
       throw invalid(`body: expected at most ${LARGEST_FIELDS} bytes of fields`)
@@ -173,7 +205,11 @@ function mayBe(schema: { type?: string; anyOf?: unknown[] } | undefined, type: s
 
 const NUMBER = /^-?\d{1,15}(\.\d{1,15})?$/
 
-const readNumber = (text: string): unknown => (NUMBER.test(text) ? Number(text) : text)
+/** Reads a text as the JSON value that a field takes; another text stays one, and is refused. */
+function readValue(text: string, accepts: (type: string) => boolean): unknown {
+  if ((accepts('number') || accepts('integer')) && NUMBER.test(text)) return Number(text)
+  return accepts('boolean') && /^(true|false)$/.test(text) ? text === 'true' : text
+}
 
 function decode(bytes: Buffer): string {
   try {

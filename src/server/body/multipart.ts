@@ -16,7 +16,7 @@ export type MultipartEvent =
 const LARGEST_HEAD = 8 * 1024
 /** The most bytes before the first part, and of spaces after a boundary. */
 const LARGEST_GAP = 1024
-const MOST_PARTS = 16
+const MOST_PARTS = 40
 
 /** The bytes of a form beside the contents of its parts are fewer. */
 export const LARGEST_OVERHEAD = MOST_PARTS * (LARGEST_HEAD + 2 * LARGEST_GAP)

@@ -152,7 +152,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       dialect.form && hasForm(request)
         ? await receiveForm(gateway, actor, request, dialect.form)
         : null
-    const context = form ? { ...head, file: form.file } : head
+    const context = form ? addFiles(head, form) : head
     const body = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
     const { model: named } = body as { model?: unknown }
     model = typeof named === 'string' ? named : null
@@ -182,6 +182,9 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     await form?.discard()
   }
 }
+
+const addFiles = (head: CallContext, { files }: ReceivedForm): CallContext =>
+  files[0] ? { ...head, file: files[0], files } : head
 
 /** Answers with the answer that was kept, or keeps the one that comes. */
 function startCached(

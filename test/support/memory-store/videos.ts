@@ -26,6 +26,16 @@ export const createMemoryVideoStore = (connection: Connection): VideoStore => ({
     connection.read(({ videos }) =>
       videos.all(job => job.ended_at === null).sort((a, b) => compare(a.created_at, b.created_at)),
     ),
+  listUntold: () =>
+    connection.read(({ videos }) =>
+      videos
+        .all(job => job.callback_at !== null)
+        .sort((a, b) => compare(a.callback_at ?? '', b.callback_at ?? '')),
+    ),
+  noteCallback: (id, state) =>
+    connection.write(({ videos }) => {
+      videos.update(id, state)
+    }),
   markStarted: id =>
     connection.write(({ videos }) => {
       if (videos.get(id)?.ended_at === null) videos.update(id, { status: 'in_progress' })

@@ -2,8 +2,8 @@ import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import type { IncomingResponse } from '../../upstream/egress.ts'
 import { checkUntrustedUrl } from '../../upstream/untrusted-url.ts'
+import type { UpstreamWorld } from '../../upstream/world.ts'
 import type { DeliveryAnswer, DeliveryRequest } from '../kind.ts'
-import type { DestinationWorld } from '../world.ts'
 
 /** How much of an answer is read, in bytes. The rest is left with its connection. */
 const LONGEST_ANSWER = 65_536
@@ -29,7 +29,7 @@ export interface Sending {
  * connection that fails have no answer.
  */
 export async function sendDelivery(
-  world: DestinationWorld,
+  world: UpstreamWorld,
   request: DeliveryRequest,
   { timeout, requests: running, isOperators = false }: Sending,
 ): Promise<Sent> {
@@ -48,7 +48,7 @@ export async function sendDelivery(
 }
 
 async function exchange(
-  world: DestinationWorld,
+  world: UpstreamWorld,
   { method, url, headers, body }: DeliveryRequest,
   limit: Cancellation,
   isOperators: boolean,

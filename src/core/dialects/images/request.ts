@@ -4,11 +4,12 @@ import { readImageParams } from '../../inference/kinds/image/params.ts'
 import { detectImageType, isDataUrl } from '../../kernel/data-url.ts'
 import { omitUndefined } from '../../kernel/json.ts'
 import type { ImageCall } from '../../language/image.ts'
-import type { CallContext } from '../dialect.ts'
+import type { CallContext, FormFile } from '../dialect.ts'
+import { toPictureUrl } from '../form-picture.ts'
 import { readProviderOptions } from '../provider-options.ts'
 import { buildCallBase } from '../routing.ts'
 import type { DialectWorld } from '../world.ts'
-import type { ImagesRequest } from './schema.ts'
+import type { ImagesForm, ImagesRequest } from './schema.ts'
 
 /**
  * Translates a checked body into a call. Throws 400 for sizes that contradict each other, for a
@@ -18,9 +19,11 @@ import type { ImagesRequest } from './schema.ts'
 export function toImageCall(
   world: DialectWorld,
   actor: Actor,
-  body: ImagesRequest,
+  fields: ImagesRequest | ImagesForm,
   context: CallContext,
 ): ImageCall {
+  // A form has fewer fields.
+  const body: ImagesRequest = fields
   const { model, provider, user, session_id, trace, stream } = body
   return {
     ...buildCallBase(
@@ -31,10 +34,19 @@ export function toImageCall(
     ),
     kind: 'image',
     prompt: body.prompt,
-    references: (body.input_references ?? []).map(readReference),
+    references: [
+      ...(context.files ?? []).map(readFile),
+      ...(body.input_references ?? []).map(readReference),
+    ],
     params: readImageParams(body),
     options: readProviderOptions(provider),
   }
+}
+
+function readFile(file: FormFile): string {
+  const url = toPictureUrl(file)
+  if (url) return url
+  throw invalid('image: expected pictures in PNG, JPEG, WebP or GIF', 'image')
 }
 
 function readReference({ image_url: { url } }: Reference, index: number): string {

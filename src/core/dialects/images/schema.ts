@@ -3,6 +3,7 @@ import { IMAGE_FIELDS } from '../../inference/kinds/image/params.ts'
 import {
   closed,
   list,
+  oneOf,
   open,
   optional,
   SomeContent,
@@ -17,7 +18,7 @@ import { dryRunFields } from '../schema.ts'
  */
 
 /** The most pictures to change or to draw alike. */
-const MAX_REFERENCES = 16
+export const MAX_REFERENCES = 16
 
 const Reference = Type.Object(
   {
@@ -29,12 +30,16 @@ const Reference = Type.Object(
 
 const { user, session_id, trace, provider, stream } = routingFields
 
+/** OpenAI's clients may say how they want the pictures: there is one way. */
+const ResponseFormat = optional(oneOf('b64_json'))
+
 /** The body of `POST /images`. */
 export const ImagesRequest = Type.Object(
   {
     model: SomeName,
     prompt: SomeContent,
     ...IMAGE_FIELDS,
+    response_format: ResponseFormat,
     input_references: optional(list(Reference, { maxItems: MAX_REFERENCES })),
     provider,
     stream,
@@ -46,3 +51,17 @@ export const ImagesRequest = Type.Object(
   closed,
 )
 export type ImagesRequest = Static<typeof ImagesRequest>
+
+/** The fields of the same as a form, as OpenAI's clients send it, beside its pictures. */
+export const ImagesForm = Type.Object(
+  {
+    model: SomeName,
+    prompt: SomeContent,
+    ...IMAGE_FIELDS,
+    response_format: ResponseFormat,
+    stream,
+    user,
+  },
+  closed,
+)
+export type ImagesForm = Static<typeof ImagesForm> & { debug?: null }

@@ -8,19 +8,21 @@ import type { CallContext } from '../dialect.ts'
 import { readProviderOptions } from '../provider-options.ts'
 import { buildCallBase } from '../routing.ts'
 import type { DialectWorld } from '../world.ts'
-import type { VideosRequest } from './schema.ts'
+import { readVideosForm } from './form.ts'
+import type { VideosForm, VideosRequest } from './schema.ts'
 
 /**
  * Translates a checked body into a call. Throws 400 for sizes that contradict each other, for a
- * frame that is named twice, for what is no URL, for a sound or video in the body itself, and for
- * an empty list of allowed providers.
+ * frame that is named twice, for what is no URL, for a sound or video in the body itself, for a file
+ * that is no picture, and for an empty list of allowed providers.
  */
 export function toVideoCall(
   world: DialectWorld,
   actor: Actor,
-  body: VideosRequest,
+  fields: VideosRequest | VideosForm,
   context: CallContext,
 ): VideoCall {
+  const body = readVideosForm(fields, context.file)
   const { model, provider, user, session_id, trace } = body
   return {
     ...buildCallBase(
@@ -35,6 +37,7 @@ export function toVideoCall(
     frames: readFrames(body.frame_images ?? []),
     references: (body.input_references ?? []).map(readReference),
     params: readParams(body),
+    ...omitUndefined({ callback_url: body.callback_url ?? undefined }),
     options: readProviderOptions(provider),
   }
 }

@@ -35,20 +35,32 @@ const Reference = Type.Union([
 ])
 const MAX_REFERENCES = 16
 
-/** The longest video in seconds, the longest prompt in characters. */
+/** The longest video in seconds, the longest prompt and callback URL in characters. */
 const LONGEST = 600
 const LONGEST_PROMPT = 100_000
+const LONGEST_URL = 8_192
 
 const { user, session_id, trace, provider } = routingFields
+
+const Prompt = optional(Type.String({ maxLength: LONGEST_PROMPT }))
+const Seconds = optional(Type.Integer({ minimum: 1, maximum: LONGEST }))
+const Size = optional(
+  Type.String({
+    pattern: '^[1-9]\\d{1,4}x[1-9]\\d{1,4}$',
+    maxLength: 11,
+    title: 'a width and a height in pixels: 1280x720',
+  }),
+)
 
 /** The body of `POST /videos`. */
 export const VideosRequest = Type.Object(
   {
     model: SomeName,
-    prompt: optional(Type.String({ maxLength: LONGEST_PROMPT })),
+    prompt: Prompt,
     aspect_ratio: optional(oneOf(...VIDEO_RATIOS)),
+    callback_url: optional(Type.String({ minLength: 1, maxLength: LONGEST_URL })),
     creativity: optional(Type.Integer({ minimum: -100, maximum: 100 })),
-    duration: optional(Type.Integer({ minimum: 1, maximum: LONGEST })),
+    duration: Seconds,
     frame_images: optional(list(Frame, { maxItems: FRAME_TYPES.length })),
     generate_audio: optional(Type.Boolean()),
     input_references: optional(list(Reference, { maxItems: MAX_REFERENCES })),
@@ -56,13 +68,7 @@ export const VideosRequest = Type.Object(
     seed: optional(
       Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
     ),
-    size: optional(
-      Type.String({
-        pattern: '^[1-9]\\d{1,4}x[1-9]\\d{1,4}$',
-        maxLength: 11,
-        title: 'a width and a height in pixels: 1280x720',
-      }),
-    ),
+    size: Size,
     upscale_factor: optional(Type.Number({ exclusiveMinimum: 0, maximum: 16 })),
     provider,
     user,
@@ -73,3 +79,16 @@ export const VideosRequest = Type.Object(
   closed,
 )
 export type VideosRequest = Static<typeof VideosRequest>
+
+/** The fields of the same as a form, as OpenAI's clients send it, beside its file. */
+export const VideosForm = Type.Object(
+  {
+    model: SomeName,
+    prompt: Prompt,
+    seconds: Seconds,
+    size: Size,
+    'input_reference[image_url]': optional(SomeContent),
+  },
+  closed,
+)
+export type VideosForm = Static<typeof VideosForm> & { debug?: null }

@@ -30,6 +30,7 @@ export interface KindDefinition<K extends Kind> {
   isMeaningful?: IsMeaningful<K>
   beginsJob?: boolean
   admitParts?: NonNullable<KindOfWork<K>['admitParts']>
+  splitCall?: NonNullable<KindOfWork<K>['splitCall']>
   costing?: Partial<Costing<K>>
   metering?: Partial<Metering<K>>
   filtering?: Partial<ContentFiltering<K>>
@@ -56,6 +57,7 @@ export function defineKind<K extends Kind>(definition: KindDefinition<K>): KindO
     isMeaningful,
     beginsJob: definition.beginsJob ?? false,
     ...(definition.admitParts ? { admitParts: definition.admitParts } : {}),
+    ...(definition.splitCall ? { splitCall: definition.splitCall } : {}),
     understanding: buildUnderstanding(definition),
     costing: buildCosting(definition),
     metering: buildMetering(definition),

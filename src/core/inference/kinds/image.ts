@@ -6,13 +6,18 @@ import {
   findResolution,
   type ImageCall,
   type ImagePart,
+  MOST_PICTURES,
   type PixelSize,
   RESOLUTIONS,
 } from '../../language/image.ts'
 import type { Block } from '../../language/message.ts'
 import type { Units } from '../../language/units.ts'
 import type { Drawn } from '../../language/usage.ts'
-import { canRefuseSeed, listUnsupportedParameters } from '../../protocols/images/capabilities.ts'
+import {
+  canRefuseSeed,
+  getImageCapabilities,
+  listUnsupportedParameters,
+} from '../../protocols/images/capabilities.ts'
 import { defineKind } from './define-kind.ts'
 import { checkPictures } from './image/pictures.ts'
 
@@ -25,6 +30,7 @@ export const image = defineKind<'image'>({
   outputName: 'image',
   isMeaningful: ({ type }) => type === 'picture' || type === 'preview',
   admitParts: checkPictures,
+  splitCall,
   understanding: {
     readContents,
     replaceContents,
@@ -35,7 +41,8 @@ export const image = defineKind<'image'>({
   },
   costing: {
     estimateUnits: call => countUnits(call, countPictures(call), estimateMegapixels(call)),
-    boundUnits: call => countUnits(call, countPictures(call), boundMegapixels(call)),
+    boundUnits: (call, endpoint) =>
+      countUnits(call, countPictures(call), boundMegapixels(call), countRequests(call, endpoint)),
     boundOutput: (call, endpoint) => countPictures(call) * boundTokens(call, endpoint),
     // No provider takes a bound of the tokens of a picture.
     computeLeastOutput: () => Number.POSITIVE_INFINITY,
@@ -44,6 +51,30 @@ export const image = defineKind<'image'>({
   },
   metering: { countUnits: countDelivered, describeDrawn, countOutput },
 })
+
+/**
+ * Splits a call for more pictures than the endpoint draws at once: as many requests as that takes,
+ * which ask for as many pictures together as the call does. Each draws from a seed of its own, if
+ * the call has one: the same seed would draw the same picture.
+ */
+function splitCall(call: ImageCall, endpoint: Endpoint): ImageCall[] | undefined {
+  const count = countRequests(call, endpoint)
+  if (count === 1) return undefined
+  const { n: most } = getImageCapabilities(endpoint)
+  const { seed } = call.params
+  return Array.from({ length: count }, (_, i) => ({
+    ...call,
+    stream: false,
+    params: {
+      ...call.params,
+      n: Math.min(most, countPictures(call) - i * most),
+      ...(seed === undefined ? {} : { seed: seed < MOST_PICTURES ? seed + i : seed - i }),
+    },
+  }))
+}
+
+const countRequests = (call: ImageCall, endpoint: Endpoint): number =>
+  Math.ceil(countPictures(call) / getImageCapabilities(endpoint).n)
 
 function readContents({ prompt, references }: ImageCall): Block[][] {
   const pictures = references.map((url, i) => ({
@@ -89,11 +120,17 @@ const SPARE = 1.25
 const boundMegapixels = ({ params: { size, resolution = '4K' } }: ImageCall): number =>
   size ? countParts(size) : Math.ceil(countParts(toSquare(RESOLUTIONS[resolution])) * SPARE)
 
-function countUnits({ references }: ImageCall, pictures: number, parts: number): Units {
+/** Counts what is charged for. Each request has the references again. */
+function countUnits(
+  { references }: ImageCall,
+  pictures: number,
+  parts: number,
+  requests = 1,
+): Units {
   return {
     image: pictures,
     megapixel: pictures * parts,
-    ...(references.length > 0 ? { input_image: references.length } : {}),
+    ...(references.length > 0 ? { input_image: references.length * requests } : {}),
   }
 }
 
@@ -122,7 +159,8 @@ function countDelivered(call: ImageCall, delivered: ImagePart[]): Units {
     (sum, { pixels }) => sum + (pixels ? countParts(pixels) : estimateMegapixels(call)),
     0,
   )
-  return { ...countUnits(call, pictures.length, 0), megapixel }
+  const requests = new Set(pictures.map(({ share = 0 }) => share)).size
+  return { ...countUnits(call, pictures.length, 0, requests), megapixel }
 }
 
 /**

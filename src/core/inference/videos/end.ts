@@ -81,6 +81,7 @@ function completeGeneration(
   return {
     ...generation,
     settled_at: renderTime(now),
+    is_byok: receipt.is_byok,
     total_cost: receipt.cost,
     upstream_inference_cost: computeUpstreamCost(receipt),
     usageSource: receipt.usageSource,

@@ -6,6 +6,8 @@ import type { JobState } from '../../protocols/protocol.ts'
 import { toEnded } from '../../protocols/videos.ts'
 import type { InferenceWorld } from '../world.ts'
 import { askJobProvider, getJobProtocol, type JobAnswer } from './ask.ts'
+import type { CallbackWorld } from './callback.ts'
+import { CALLBACK_PACE, type CallbackPace, type Callbacks, createCallbacks } from './callbacks.ts'
 import { endVideo, type VideoOutcome } from './end.ts'
 import type { VideoJob } from './store.ts'
 
@@ -26,7 +28,7 @@ export interface VideoJobs {
 }
 
 /** How often providers are asked. Times in milliseconds. */
-export interface PollPace {
+export interface PollPace extends CallbackPace {
   /** The first pause between two questions, and the longest. */
   firstPause: number
   longestPause: number
@@ -34,7 +36,10 @@ export interface PollPace {
   longestRetry: number
 }
 
-const POLL_PACE: PollPace = { firstPause: 2_000, longestPause: 20_000, longestRetry: 300_000 }
+const POLL_PACE: PollPace = {
+  ...{ firstPause: 2_000, longestPause: 20_000, longestRetry: 300_000 },
+  ...CALLBACK_PACE,
+}
 
 /** How many providers are asked at once. */
 const MOST_AT_ONCE = 8
@@ -59,7 +64,7 @@ interface FollowedJob {
  * Creates what follows jobs. One timer serves all of them: it waits for the next that is due. A job
  * is asked about ever less often, and less often still while its provider fails.
  */
-export const createVideoJobs = (world: InferenceWorld, pace: Partial<PollPace> = {}): VideoJobs =>
+export const createVideoJobs = (world: CallbackWorld, pace: Partial<PollPace> = {}): VideoJobs =>
   new JobPoller(world, { ...POLL_PACE, ...pace })
 
 class JobPoller implements VideoJobs {
@@ -68,13 +73,15 @@ class JobPoller implements VideoJobs {
   readonly #jobs = new Map<string, FollowedJob>()
   readonly #running = new Set<Promise<void>>()
   readonly #requests = new Set<Cancellation>()
+  readonly #callbacks: Callbacks
   #isStarted = false
   #timer: ReturnType<typeof setTimeout> | undefined
   #unlisten: () => void = () => undefined
 
-  constructor(world: InferenceWorld, pace: PollPace) {
+  constructor(world: CallbackWorld, pace: PollPace) {
     this.#world = world
     this.#pace = pace
+    this.#callbacks = createCallbacks(world, pace)
   }
 
   get size(): number {
@@ -100,6 +107,7 @@ class JobPoller implements VideoJobs {
     this.#isStarted = true
     this.#unlisten = this.#world.events.on('store.reloaded', () => void this.#reload())
     this.#wake()
+    await this.#callbacks.load()
   }
 
   async stop(): Promise<void> {
@@ -107,11 +115,13 @@ class JobPoller implements VideoJobs {
     this.#unlisten()
     clearTimeout(this.#timer)
     for (const request of this.#requests) request.cancel(STOPPED)
+    await this.#callbacks.stop()
     await this.rest()
   }
 
   async rest(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running)
+    await this.#callbacks.rest()
   }
 
   #getLongest(): number {
@@ -273,6 +283,8 @@ class JobPoller implements VideoJobs {
     const { job, hold } = followed
     this.#jobs.delete(job.id)
     await endVideo(this.#world, job, hold, outcome).catch(() => undefined)
+    if (job.callback !== null && this.#isStarted)
+      await this.#callbacks.load().catch(() => undefined)
   }
 
   #postpone(followed: FollowedJob, thrown: unknown): void {

@@ -18,3 +18,7 @@ export const VideoQuery = Type.Object(
   closed,
 )
 export type VideoQuery = Static<typeof VideoQuery>
+
+/** Whose secret operators ask for. */
+export const VideoSecretQuery = Type.Object({ workspace_id: Type.Optional(Id) }, closed)
+export type VideoSecretQuery = Static<typeof VideoSecretQuery>

@@ -10,8 +10,9 @@ import { renderTranscript } from '../settle/transcript.ts'
 import { getSettlementTime, recordRun, toGeneration } from '../settle.ts'
 import { buildMessages } from '../telling.ts'
 import type { InferenceWorld } from '../world.ts'
+import { sealCallbackUrl } from './callback.ts'
 import { renderDetails } from './details.ts'
-import type { VideoJob } from './store.ts'
+import type { CallbackState, VideoJob } from './store.ts'
 
 /** A run whose answer has begun a job: it is charged when that is done. */
 interface JobRun {
@@ -90,6 +91,20 @@ function buildJob(world: InferenceWorld, { run, step, endpoint, upstream_id }: J
     cancel_requested_at: null,
     ended_at: null,
     details: buildDetails(world, run, call, endpoint),
+    ...buildCallbackState(world, call),
+  }
+}
+
+function buildCallbackState(
+  world: InferenceWorld,
+  { callback_url: url, job_id }: VideoCall,
+): CallbackState {
+  return {
+    callback_url: url === undefined ? null : sealCallbackUrl(world, url, job_id),
+    callback: url === undefined ? null : 'waiting',
+    callback_at: null,
+    callback_attempts: 0,
+    callback_error: null,
   }
 }
 

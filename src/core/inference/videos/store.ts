@@ -5,6 +5,10 @@ export const VIDEO_STATUSES = [
 ] as const
 export type VideoStatus = (typeof VIDEO_STATUSES)[number]
 
+/** How the end of a job is told: it is to be told, was told, or was given up. */
+export const CALLBACK_STATUSES = ['waiting', 'delivered', 'failed'] as const
+export type CallbackStatus = (typeof CALLBACK_STATUSES)[number]
+
 /** A job that makes a video at a provider. Times are ISO 8601, money is in nano-dollars. */
 export interface VideoJob {
   /** `job-` and 32 hexadecimal digits. */
@@ -38,7 +42,22 @@ export interface VideoJob {
   ended_at: string | null
   /** What its record needs, as JSON; empty once it has ended. */
   details: string
+  /** Where its end is told, sealed; null where nobody is told, and once they are. */
+  callback_url: string | null
+  /** Null where nobody is told. */
+  callback: CallbackStatus | null
+  /** When its end is told next; null before the end, and once that is over. */
+  callback_at: string | null
+  /** How often that was tried, and why the last try failed. */
+  callback_attempts: number
+  callback_error: string | null
 }
+
+/** What is known of a callback after a try. */
+export type CallbackState = Pick<
+  VideoJob,
+  'callback_url' | 'callback' | 'callback_at' | 'callback_attempts' | 'callback_error'
+>
 
 /** Which jobs are listed, newest first. */
 export interface VideoRange {
@@ -54,6 +73,10 @@ export interface VideoStore {
   list(range: VideoRange): Promise<VideoJob[]>
   /** Lists every job that has not ended. */
   listOpen(): Promise<VideoJob[]>
+  /** Lists every job that has ended and is still to be told, the first due first. */
+  listUntold(): Promise<VideoJob[]>
+  /** Notes what came of telling the end of a job. */
+  noteCallback(id: string, state: CallbackState): Promise<void>
   /** Notes that the provider works on a job. One that has ended stays as it is. */
   markStarted(id: string): Promise<void>
   /** Asks for the end of a job. Returns whether it was still open. */

@@ -37,6 +37,11 @@ export const showVideoToOperator = (job: VideoJob, siteUrl: string) => ({
   upstream_id: job.upstream_id,
   created_at: job.created_at,
   ended_at: job.ended_at,
+  callback: job.callback && {
+    status: job.callback,
+    attempts: job.callback_attempts,
+    error: job.callback_error,
+  },
 })
 
 /** Lists where the videos of a job are. */

@@ -1,10 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import {
-  countPictures,
-  type ImageCall,
-  type ImageParams,
-  type Resolution,
-} from '../../language/image.ts'
+import type { ImageCall, ImageParams, Resolution } from '../../language/image.ts'
 import {
   CHAT,
   COMPATIBLE,
@@ -80,7 +75,6 @@ export function listUnsupportedParameters(call: ImageCall, endpoint: Endpoint): 
   const isMissing = (value: string | undefined, known: readonly string[]) =>
     value !== undefined && value !== 'auto' && !known.includes(value)
   const checks: [name: string, isUnsupported: boolean][] = [
-    ['n', countPictures(call) > can.n],
     ['input_references', references.length > can.references],
     ['size', params.size !== undefined && !can.size],
     ['resolution', isMissing(params.resolution, can.resolutions)],

@@ -6,6 +6,9 @@ import { readFailure } from '../openai-chat/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { readAnyUsage, readTexts, rerankDefaults, toRerankParts } from '../rerank.ts'
 
+/** Models that answer are elsewhere. */
+const hosts = { 'integrate.api.nvidia.com': 'ai.api.nvidia.com' }
+
 /**
  * NVIDIA's retrieval: `POST {base_url}/retrieval/{model}/reranking` at https://ai.api.nvidia.com/v1.
  * Scores are logits (https://docs.api.nvidia.com/nim/reference/retrieval-apis).
@@ -19,6 +22,7 @@ export const nvidiaRerank: Protocol<'rerank'> = {
 
 function buildRequest(call: RerankCall, { upstreamModel: model }: Endpoint): UpstreamRequest {
   return {
+    hosts,
     // A model's path has underscores where its name has dots: nvidia/llama-3_2-nv-rerankqa-1b-v2.
     path: `/retrieval/${encodeURI(model.replaceAll('.', '_'))}/reranking`,
     body: {

@@ -22,6 +22,8 @@ export interface VideoCapabilities {
   seed: boolean
   /** Whether it makes other videos larger. */
   upscales: boolean
+  /** Whether it only moves a picture: a prompt alone is not enough. */
+  needsFrame?: true
   /** Whether pictures may be data URLs. */
   dataUrls: boolean
   /** The fields of `provider.options` that go to the provider. */
@@ -152,7 +154,6 @@ const SANDBOX: VideoCapabilities = {
 
 const BY_PROTOCOL: Record<string, VideoCapabilities> = {
   fal: FAL,
-  runway: RUNWAY,
   luma: LUMA,
   sandbox: SANDBOX,
 }
@@ -161,6 +162,8 @@ const BY_PROTOCOL: Record<string, VideoCapabilities> = {
 export function getVideoCapabilities(endpoint: Endpoint): VideoCapabilities {
   const { protocol, provider, upstreamModel } = endpoint
   if (protocol === 'gemini') return getVeo(endpoint)
+  if (protocol === 'runway')
+    return /^gen4_turbo/.test(upstreamModel) ? { ...RUNWAY, needsFrame: true } : RUNWAY
   const own = BY_PROTOCOL[protocol]
   if (own) return own
   if (provider.quirks.videos === 'openrouter') return OPENROUTER
@@ -194,6 +197,7 @@ export function listUnsupportedVideo(call: VideoCall, endpoint: Endpoint): strin
     ['resolution', isMissing(params.resolution, can.resolutions)],
     ['aspect_ratio', isMissing(params.aspect_ratio, can.ratios)],
     ['size', size !== undefined && isMissing(`${size.width}x${size.height}`, can.sizes)],
+    ['frame_images', can.needsFrame === true && frames.length === 0],
     ['frame_images', frames.some(({ type }) => !can.frames.includes(type)) || hasData(frames)],
     ['input_references', pictures.length > can.references || hasData(pictures)],
     ['generate_audio', audio === true && can.audio === 'never'],

@@ -24,6 +24,11 @@ export const createVideoStore = (kysely: Kysely<Tables>, write: Write): VideoSto
     const open = selectVideos(kysely).where('ended_at', 'is', null).orderBy('created_at')
     return (await open.execute()).map(toVideoJob)
   },
+  async listUntold() {
+    const untold = selectVideos(kysely).where('callback_at', 'is not', null)
+    return (await untold.orderBy('callback_at').execute()).map(toVideoJob)
+  },
+  noteCallback: (id, state) => write(kysely.updateTable('videos').set(state).where('id', '=', id)),
   markStarted: id =>
     write(
       kysely
@@ -72,8 +77,9 @@ const toVideoJob = (row: Row): VideoJob => ({
  */
 export function createVideoWriter(db: Database) {
   const end = db.query(
-    `update videos set status = ?, error = ?, outputs = ?, cost = ?, ended_at = ?, details = ''
-    where id = ?`,
+    `update videos set status = ?1, error = ?2, outputs = ?3, cost = ?4, ended_at = ?5, details = '',
+      callback_at = iif(callback_url is null, null, ?5)
+    where id = ?6`,
   )
   return ({ id, status, error, outputs, cost, ended_at }: EndedJob): void => {
     end.run(status, error, outputs, cost, ended_at, id)
