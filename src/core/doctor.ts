@@ -16,7 +16,7 @@ import {
   type LedgerRow,
   sealLedgerRow,
 } from './ledger/chain.ts'
-import type { DaySpend, LedgerBooks } from './ledger/ledger.ts'
+import type { DaySpend, InspectionOptions, LedgerBooks } from './ledger/ledger.ts'
 import type { SealOpening, SealReport } from './ledger/seals.ts'
 import type { RollupReader } from './telemetry/rollups.ts'
 
@@ -30,12 +30,14 @@ export interface Finding {
 /**
  * Checks everything that money depends on, at one moment, also while a server runs. It verifies the
  * structure of the database and the hash chain of the ledger with its end. It recomputes every
- * counter and roll-up, and matches every charge with its call and every call with its charge.
+ * counter and roll-up, and matches every charge with its call and every call with its charge. It
+ * names records that cannot be read or were changed. `onProgress` hears how many rows were read.
  */
 export async function examineGateway(
   world: InferenceWorld & RollupReader,
+  onProgress?: InspectionOptions['onProgress'],
 ): Promise<{ data: Finding[] }> {
-  const results = await runChecks(world, world.secrets.mac)
+  const results = await runChecks(world, world.secrets.mac, onProgress)
   return { data: [...results, await checkRollups(world)].map(toFinding) }
 }
 
@@ -85,13 +87,20 @@ export interface CheckResult {
 }
 
 /** Runs every check, with the seals as the owner of this key sees them. */
-export async function runChecks(world: InferenceWorld, mac: Mac): Promise<CheckResult[]> {
+export async function runChecks(
+  world: InferenceWorld,
+  mac: Mac,
+  onProgress?: InspectionOptions['onProgress'],
+): Promise<CheckResult[]> {
   const seals = world.store.seals.under(mac)
   const ends = world.journal.head.read()
   const opening = await seals.readOpening()
   const chain = new ChainReader(mac, opening)
   const before = world.journal.holds.listCalls()
-  const books = await world.store.ledger.inspect(row => chain.read(row))
+  const books = await world.store.ledger.inspect(row => chain.read(row), {
+    mac,
+    ...(onProgress && { onProgress }),
+  })
   const dead = await listDeadCalls(world)
   const running = new Set([...before, ...dead.flat()].map(({ id }) => id))
   const report = await seals.inspect()
@@ -102,6 +111,7 @@ export async function runChecks(world: InferenceWorld, mac: Mac): Promise<CheckR
     await checkEnds(world, ends),
     ...checkSeals(report, opening),
     checkCalls(books, running),
+    checkRecords(books),
     describeHolds(dead, world.journal.holds.countGarbled()),
     checkProviderKeys(world),
   ]
@@ -129,11 +139,7 @@ export const shortenProblems = (problems: string[]) =>
   ].join('; ')
 
 const checkStructure = ({ integrity }: LedgerBooks) =>
-  toResult(
-    'store',
-    integrity.filter(line => line !== 'ok'),
-    'the database is intact',
-  )
+  toResult('store', integrity, 'the database is intact')
 
 const checkSchema = ({ schema }: SealReport) =>
   toResult('schema', schema, 'every table, index and trigger is as this program made it')
@@ -264,6 +270,15 @@ const checkCalls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
           `${id}: charged ${renderAmount(charged)}, recorded ${renderAmount(recorded)}`,
       ),
     'every charge has its call, and every call its charge',
+  )
+
+const checkRecords = ({ records: { count, unsealed, problems } }: LedgerBooks) =>
+  toResult(
+    'records',
+    problems,
+    unsealed === 0
+      ? `${count} records, none changed`
+      : `${count} records, none changed; ${unsealed} of them have no seal that can be checked`,
   )
 
 const renderAmount = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${toUsd(nanos)}`)

@@ -101,11 +101,15 @@ describe('gateway doctor', () => {
         '1, source, hash, 2, 1 from ledger where seq = 30',
       ['chain', 'counters', 'calls'],
     ],
-    ['a call whose record is missing', "delete from generations where id = 'gen-5'", ['calls']],
+    [
+      'a call whose record is missing',
+      "delete from generations where id = 'gen-5'",
+      ['calls', 'records'],
+    ],
     [
       'a call with another cost',
       "update generations set upstream_inference_cost = 1 where id = 'gen-5'",
-      ['calls'],
+      ['calls', 'records'],
     ],
   ]
   for (const [what, sql, checks] of TAMPERINGS) {

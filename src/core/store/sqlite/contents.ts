@@ -18,6 +18,7 @@ import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
 import { createIdempotencyStore } from './idempotency.ts'
+import { createInspector } from './inspection.ts'
 import { createKeyStore } from './keys.ts'
 import { createLedgerStore } from './ledger.ts'
 import { createMemberStore } from './members.ts'
@@ -49,6 +50,7 @@ import destinations from './migrations/025-destinations.sql' with { type: 'text'
 import containers from './migrations/026-containers.sql' with { type: 'text' }
 import batches from './migrations/027-batches.sql' with { type: 'text' }
 import videos from './migrations/028-videos.sql' with { type: 'text' }
+import recordSeals from './migrations/036-record-seals.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -90,7 +92,7 @@ export const openStores = (
   containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
-  ledger: createLedgerStore(kysely, db),
+  ledger: { ...createLedgerStore(kysely, db), inspect: createInspector(db, secrets.mac) },
   generations: createGenerationStore(kysely, db, secrets.mac, fresh),
   transcripts: createTranscriptStore(kysely, db, write),
   authCodes: createAuthCodeStore(kysely, write),
@@ -140,4 +142,5 @@ export const MIGRATIONS: string[] = [
   containers,
   batches,
   videos,
+  recordSeals,
 ]
