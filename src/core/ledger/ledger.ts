@@ -113,6 +113,18 @@ export interface HeldCall extends Payer {
   spent: bigint
 }
 
+/** What can be read of a line that is not as it was written. Null: nothing that could be true. */
+export interface GarbledCall {
+  id: string | null
+  request_id: string | null
+  key_hash: string | null
+  model: string | null
+  api_type: string | null
+  created_at: string | null
+  /** The lower one of what was set aside and what was spent, in nano-dollars. */
+  estimate: bigint
+}
+
 /** The journal's entry of one call. */
 export interface JournalEntry {
   /** Resolves when the entry survives the process. Throws 503 when it cannot be written. */
@@ -132,8 +144,8 @@ export interface HoldJournal {
    * after that every inner one.
    */
   listCalls(): HeldCall[]
-  /** Counts the lines that are not as they were written: their calls may not be listed. */
-  countGarbled(): number
+  /** Lists the lines that are not as they were written: their calls may not be listed. */
+  listGarbled(): GarbledCall[]
   /** Drops all calls but the running ones. A copy of garbled lines stays beside the journal. */
   clear(): void
 }
