@@ -16,6 +16,7 @@ import type {
 } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
 import type { FreshCalls } from '../../telemetry/rollups/slice.ts'
+import { nameDatabase } from '../data-files.ts'
 import { createEvictor } from './generations/evicted.ts'
 import { createRecordSealer, type SealedValue } from './generations/sealing.ts'
 import { createLedgerWriter } from './ledger.ts'
@@ -112,7 +113,7 @@ export function createGenerationStore(
   return {
     async record(batch) {
       try {
-        const recorded = record.immediate(batch)
+        const recorded = nameDatabase(db.filename, () => record.immediate(batch))
         for (const { generation, row } of recorded) fresh.note(generation, row)
       } catch (error) {
         throw isConstraint(error)

@@ -1,6 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Compilable } from 'kysely'
 import { conflict, unavailable } from '../../errors.ts'
+import { nameDatabase } from '../data-files.ts'
 
 /**
  * Runs statements in one transaction, all or none. It is retried while another process writes.
@@ -66,7 +67,8 @@ export function createWriter(db: Database, onEnd: () => void): Write {
     statements.forEach(run)
     onEnd()
   })
-  return (...statements) => retryWhileLocked(() => transaction.immediate(statements))
+  return (...statements) =>
+    retryWhileLocked(() => nameDatabase(db.filename, () => transaction.immediate(statements)))
 }
 
 /**
