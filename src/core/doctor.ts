@@ -1,6 +1,7 @@
 import { listUnreadableByokKeys } from './catalog/byok.ts'
 import { checkHomes } from './containers.ts'
 import { listUnreadableDestinations } from './destinations.ts'
+import { describeSpend, listFutureSpend } from './doctor/redate.ts'
 import { GatewayError } from './errors.ts'
 import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
@@ -106,6 +107,7 @@ export async function runChecks(
     ...checkSeals(report, opening),
     checkCalls(books, running),
     checkRecords(books),
+    await checkClock(world),
     describeHolds(dead, world.journal.holds.listGarbled().length),
     checkProviderKeys(world),
   ]
@@ -260,6 +262,13 @@ const checkRecords = ({ records: { count, unsealed, problems } }: LedgerBooks) =
       ? `${count} records, none changed`
       : `${count} records, none changed; ${unsealed} of them have no seal that can be checked`,
   )
+
+/** Spending of a day that has not come counts in every window until it is over. */
+async function checkClock(world: InferenceWorld): Promise<CheckResult> {
+  const future = await listFutureSpend(world)
+  const problems = future.map(one => `${describeSpend(one)}, which has not come (--redate)`)
+  return toResult('clock', problems, 'nothing was spent after today')
+}
 
 const renderAmount = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${toUsd(nanos)}`)
 

@@ -44,7 +44,7 @@ import { createVideoJobs, type PollPace, type VideoJobs } from './inference/vide
 import type { Journal } from './inference/world.ts'
 import { type Clock, systemClock, toMidnight, yieldToEventLoop } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
-import { type Ids, randomIds } from './kernel/ids.ts'
+import { createRandomIds, type Ids } from './kernel/ids.ts'
 import { type Mac, openMac } from './kernel/mac.ts'
 import { Mirror } from './kernel/mirror.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
@@ -257,7 +257,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     tokenizers = openTokenizers(),
   } = overrides
   const ids = {
-    ...randomIds,
+    ...createRandomIds(),
     ...overrides.ids,
     ...(overrides.random ? { random: overrides.random } : {}),
   }

@@ -15,14 +15,15 @@ const verb = defineVerbs(() => import('../../core/doctor.ts'))
 const RESEAL = [
   offer('--reseal', 'accept what was found: seal everything as it stands'),
   offer('--accept', 'accept that the end of the ledger is not as it was written down'),
-  offer('--reason <text>', 'why, for the audit trail; with --reseal or --accept'),
-  offer('--yes', 'do not ask; with --reseal or --accept'),
+  offer('--redate', 'date spending of days that have not come yet on today'),
+  offer('--reason <text>', 'why, for the audit trail; with --reseal, --accept or --redate'),
+  offer('--yes', 'do not ask; with --reseal, --accept or --redate'),
 ]
 
 /**
  * `gateway doctor`: checks everything that money depends on. Exits with 1 if a check fails. With
- * `--reseal` it seals everything as it stands, and with `--accept` it writes down where the ledger
- * ends, after saying what that accepts.
+ * `--reseal` it seals everything as it stands, with `--accept` it writes down where the ledger ends,
+ * and with `--redate` it dates spending of the future on today, after saying what that changes.
  */
 export const createDoctorCommand = () =>
   verb(
@@ -33,6 +34,7 @@ export const createDoctorCommand = () =>
       checkFlags(flags)
       if (flags.reseal) await reseal(gateway, actor, flags)
       if (flags.accept) await accept(gateway, actor, flags)
+      if (flags.redate) await redate(gateway, actor, flags)
       const progress = createProgress(flags)
       const { data } = await core.examineGateway(gateway, progress.show)
       progress.end()
@@ -50,13 +52,27 @@ export const createDoctorCommand = () =>
     FOUND: ({ found }) => found,
   })
 
-// A reason or a yes without one of the two would be taken for one that has an effect.
+const CHANGES = ['reseal', 'accept', 'redate']
+
+// A reason or a yes without one of them would be taken for one that has an effect.
 function checkFlags(flags: Flags): void {
-  if (flags.reseal && flags.accept)
-    throw invalid('--accept: expected without --reseal, which accepts the end of the ledger too')
+  const [first, second] = CHANGES.filter(name => flags[name])
+  if (second !== undefined) throw invalid(`--${second}: expected without --${first}`)
   for (const name of ['reason', 'yes'])
-    if (flags[name] !== undefined && !flags.reseal && !flags.accept)
-      throw invalid(`--${name}: expected together with --reseal or --accept`)
+    if (flags[name] !== undefined && first === undefined)
+      throw invalid(`--${name}: expected together with --reseal, --accept or --redate`)
+}
+
+async function redate(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
+  const core = await import('../../core/doctor/redate.ts')
+  const input = parseInput(core.Redating, { reason: flags.reason })
+  await core.redateSpend(gateway, actor, input, {
+    system_user: userInfo().username,
+    approve: spending => {
+      if (!flags.json) for (const one of spending) print(`This is dated on today: ${one}`)
+      return flags.yes === true || confirm('Date it on today?')
+    },
+  })
 }
 
 async function accept(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
