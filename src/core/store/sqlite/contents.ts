@@ -69,16 +69,18 @@ interface OpenDatabase {
   db: Database
   kysely: Kysely<Tables>
   write: Write
+  /** For secrets that are shown once: they are on the disk before. */
+  writeDurably: Write
   sealing: Sealing
   secrets: RecordSecrets
 }
 
 /** Opens the store of every noun over one database. */
 export const openStores = (
-  { db, kysely, write, sealing, secrets }: OpenDatabase,
+  { db, kysely, write, writeDurably, sealing, secrets }: OpenDatabase,
   fresh = new FreshCalls(),
 ) => ({
-  keys: createKeyStore(kysely, write),
+  keys: createKeyStore(kysely, writeDurably),
   byok: createByokStore(kysely, write),
   workspaces: createWorkspaceStore(kysely, write),
   members: createMemberStore(kysely, write),

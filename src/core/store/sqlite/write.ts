@@ -53,6 +53,11 @@ const LONGEST_PAUSE = 50
  * instead, so that no stream stalls.
  */
 export function createWriter(db: Database, onEnd: () => void): Write {
+  const write = createTransaction(db, onEnd)
+  return (...statements) => retryWhileLocked(() => write(statements))
+}
+
+function createTransaction(db: Database, onEnd: () => void): (statements: Statement[]) => void {
   const prepareStatement = (statement: Compilable) => {
     const { sql, parameters } = statement.compile()
     return [db.query(sql), parameters as never[]] as const
@@ -67,8 +72,26 @@ export function createWriter(db: Database, onEnd: () => void): Write {
     statements.forEach(run)
     onEnd()
   })
+  return statements => nameDatabase(db.filename, () => transaction.immediate(statements))
+}
+
+/**
+ * Creates a writer whose transactions are on the disk when they are done, also where others wait for
+ * the next copy of the log: what is shown once must not be lost with the power.
+ */
+export function createDurableWriter(db: Database, onEnd: () => void): Write {
+  const write = createTransaction(db, onEnd)
+  const synchronous = db.query<{ synchronous: number }, []>('pragma synchronous')
   return (...statements) =>
-    retryWhileLocked(() => nameDatabase(db.filename, () => transaction.immediate(statements)))
+    retryWhileLocked(() => {
+      const before = synchronous.get()?.synchronous ?? 1
+      db.run('pragma synchronous = full')
+      try {
+        write(statements)
+      } finally {
+        db.run(`pragma synchronous = ${before}`)
+      }
+    })
 }
 
 /**
