@@ -223,7 +223,15 @@ describe('a ledger whose end is missing', () => {
     const accepted = await run(['doctor', '--accept', ...flags])
     expect(accepted.stdout).toContain('This is accepted: ledger.head is missing')
     expect(accepted.code).toBe(0)
-    const trail = await run(['audit', 'list', '--action', 'ledger.accept', '--json', '--data', data])
+    const trail = await run([
+      'audit',
+      'list',
+      '--action',
+      'ledger.accept',
+      '--json',
+      '--data',
+      data,
+    ])
     expect(JSON.parse(trail.stdout).data).toMatchObject([{ after: { reason: 'a wrong rm' } }])
     const again = await run(['doctor', '--accept', ...flags])
     expect([again.code, again.stderr]).toEqual([4, expect.stringContaining('nothing to accept')])

@@ -63,7 +63,7 @@ const FLOODS: Flood[] = [
   ...(LONG ? [SILENT] : []),
 ]
 
-test('/ready answers 503 while descriptors are scarce, and 200 again', async () => {
+test('O-10 /ready answers 503 while descriptors are scarce, and 200 again', async () => {
   using watcher = new StubbornClient(server.url)
   watcher.sendHead('GET', '/ready')
   await watcher.sees('200 OK')
@@ -91,7 +91,7 @@ test.each(FLOODS)(
   40_000,
 )
 
-test('connections that carry streams leave a descriptor for /health, and no call fails', async () => {
+test('O-10 connections that carry streams leave a descriptor for /health, and no call fails', async () => {
   for (let round = 0; round < CLIENTS / 20; round++) {
     const some = Array.from({ length: 20 }, () => callFor(new StubbornClient(server.url)))
     clients.push(...some)

@@ -58,6 +58,14 @@ test('A-13 spending of a future that never came is dated on today, on record', a
   expect(tomorrow.ledger.getSpent('key k', 'daily', false)).toBe(0n)
   expect(tomorrow.ledger.getSpent('key k', null, false)).toBe(4_500n)
   await tomorrow.close()
-  const trail = await runCommand(['audit', 'list', '--action', 'ledger.redate', '--json', '--data', data])
+  const trail = await runCommand([
+    'audit',
+    'list',
+    '--action',
+    'ledger.redate',
+    '--json',
+    '--data',
+    data,
+  ])
   expect(JSON.parse(trail.stdout).data).toMatchObject([{ after: { reason: 'a wrong clock' } }])
 })

@@ -26,7 +26,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }))
 
 const newDirectory = () => mkdtempSync(join(root, 'd-'))
 
-describe('a data directory that others may write', () => {
+describe('X-13 a data directory that others may write', () => {
   test('is refused by every command, with what to do', async () => {
     const [data, made] = [newDirectory(), newDirectory()]
     await runGateway(['init', '--data', made])
