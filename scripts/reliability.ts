@@ -27,10 +27,11 @@ export function mapScenarios(files: Map<string, string>): Map<string, string[]> 
   return map
 }
 
-/** Reads every file of tests, by its path. */
+/** Reads every file of tests but those of scripts, by its path. */
 export const readTests = (): Map<string, string> =>
   new Map(
     [...new Bun.Glob('test/**/*.test.{ts,tsx}').scanSync(ROOT)]
+      .filter(path => !path.startsWith('test/scripts/'))
       .toSorted()
       .map(path => [path, readFileSync(join(ROOT, path), 'utf8')]),
   )

@@ -84,6 +84,7 @@ describe('of the commands', () => {
     restore: ['--config'],
     try: ['--json'],
     status: ['--config'],
+    selftest: ['--data', '--config'],
     watch: ['--config'],
     tui: ['--json'],
     'providers rest': ['--config'],
