@@ -1,7 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { restore } from '../../core/backup/restore.ts'
+import { backUp } from '../../core/backup.ts'
 import { createDefaultConfig } from '../../core/config.ts'
 import { examineGateway } from '../../core/doctor.ts'
+import { GatewayError } from '../../core/errors.ts'
 import { openGateway } from '../../core/gateway.ts'
 import { runAtOnce } from '../../core/kernel/turns.ts'
 import { VERSION } from '../../core/kernel/version.ts'
@@ -287,21 +290,29 @@ async function tryBooks(trial: Trial): Promise<string> {
     wrong.length === 0,
     wrong.map(({ check: name, found: what }) => `${name}: ${what}`).join('; '),
   )
-  check(await isBitFlipFound(trial.copy()), 'a flipped bit in an amount is not found')
+  check(await isBitFlipFound(trial), 'a flipped bit in an amount is not found')
   return found
 }
 
-/** Flips one bit of an amount in the file, where no page of SQLite has a checksum. */
-async function isBitFlipFound(copy: string): Promise<boolean> {
-  const path = join(copy, 'gateway.db')
-  const bytes = readFileSync(path)
-  const place = bytes.indexOf(CHARGED)
-  check(place !== -1, 'no cost of a whole answer is in the database')
-  bytes[place + 3] = (bytes[place + 3] ?? 0) ^ 1
-  writeFileSync(path, bytes)
-  const gateway = await openGateway({ data: copy })
-  const { data } = await examineGateway(gateway).finally(() => gateway.close())
-  return data.some(({ ok }) => !ok)
+/** Flips one bit of amounts in a backup, where no page of SQLite has a checksum. */
+async function isBitFlipFound({ root, data }: Trial): Promise<boolean> {
+  const file = join(root, 'trial.backup')
+  const choice = { force: true, secret: undefined }
+  await backUp({ ...choice, data, file, withSecret: true, withConfig: false })
+  const bytes = readFileSync(file)
+  // What pages no longer use may have the same bytes, so each place is changed.
+  let place = bytes.indexOf(CHARGED)
+  check(place !== -1, 'no cost of a whole answer is in the backup')
+  for (; place !== -1; place = bytes.indexOf(CHARGED, place))
+    bytes[place + 3] = (bytes[place + 3] ?? 0) ^ 1
+  writeFileSync(file, bytes)
+  return restore({ ...choice, data: join(root, 'restored'), file }).then(
+    () => false,
+    thrown => {
+      if (thrown instanceof GatewayError && thrown.type === 'conflict') return true
+      throw thrown
+    },
+  )
 }
 
 /** The cost of a whole answer in nano-dollars and the column after it, as SQLite writes them. */

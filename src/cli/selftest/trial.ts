@@ -1,12 +1,4 @@
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openGateway } from '../../core/gateway.ts'
@@ -75,13 +67,6 @@ export class Trial {
       ...more,
     })
     return JSON.parse(text).key
-  }
-
-  /** Copies the data directory of a server that has ended. */
-  copy(): string {
-    const copy = join(this.root, 'copy')
-    cpSync(this.data, copy, { recursive: true })
-    return copy
   }
 
   /** Reads every file of the data directory but the config, which has the provider's key. */
