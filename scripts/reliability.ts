@@ -1,7 +1,8 @@
 /**
  * Writes docs/reliability.md: `bun run reliability`. It runs the tests whose names have the number
  * of a scenario, against dist/gateway, and then `gateway selftest`, and writes down what came of
- * both. `--only-map` prints which test tries which scenario, and runs nothing.
+ * both. `--only-map` prints which test tries which scenario, and runs nothing. `--again` runs only
+ * the tests of scenarios that the page does not say have passed, and keeps the other results.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -84,6 +85,21 @@ export function countResults(report: string): Map<string, Result> {
   return results
 }
 
+/** Reads the results that the page has, of scenarios that have passed. */
+const readPassed = (page: string): Map<string, Result> =>
+  new Map(
+    Array.from(
+      page.matchAll(/^\| ([A-Z]-\d\d) \|.*\| (\d+) passed \|$/gm),
+      ([, number, passed]) => [number ?? '', { passed: Number(passed), failed: 0, skipped: 0 }],
+    ),
+  )
+
+/** Runs the tests of all scenarios but those that have passed. */
+function runAllBut(map: Map<string, string[]>, passed: Map<string, Result>): Map<string, Result> {
+  const left = [...map].filter(([number]) => !passed.has(number)).flatMap(([, paths]) => paths)
+  return new Map(left.length === 0 ? passed : [...runTests([...new Set(left)]), ...passed])
+}
+
 const describeResult = (result: Result | undefined): string => {
   if (!result || result.passed + result.failed === 0) return 'not run here'
   return result.failed > 0 ? `${result.failed} failed` : `${result.passed} passed`
@@ -154,5 +170,9 @@ if (import.meta.main) {
   if (process.argv.includes('--only-map'))
     for (const number of Object.keys(SCENARIOS))
       process.stdout.write(`${number} ${(map.get(number) ?? ['no test']).join(', ')}\n`)
-  else writeFileSync(PAGE, renderPage(map, runTests([...new Set([...map.values()].flat())])))
+  else {
+    const isAgain = process.argv.includes('--again')
+    const passed = isAgain ? readPassed(readFileSync(PAGE, 'utf8')) : new Map()
+    writeFileSync(PAGE, renderPage(map, runAllBut(map, passed)))
+  }
 }
