@@ -131,7 +131,7 @@ async function runServer(serving: Serving): Promise<void> {
   const metricsExport = new MetricsExport(serving.gateway)
   const stopBatches = await startBatches(serving)
   await stopped
-  const cancelDeadline = endBy(serving)
+  endBy(serving)
   // Lines that run end with the calls of clients.
   await Promise.all([stopBatches(), drain(serving, listeners)])
   await metricsExport.stop()
@@ -140,7 +140,6 @@ async function runServer(serving: Serving): Promise<void> {
   silence()
   stopTimers()
   await finish(serving)
-  cancelDeadline()
 }
 
 /** Where a server is reached, and how it stops listening. */
@@ -276,17 +275,13 @@ async function endUnrecorded({ gateway, log }: Pick<Serving, 'gateway' | 'log'>)
   process.exit(1)
 }
 
-/**
- * Ends the process when its time to stop is over, whatever it still waits for. Returns the function
- * that prevents it.
- */
-function endBy(serving: Serving): () => void {
+/** Ends the process when its time to stop is over, whatever it still waits for. */
+function endBy(serving: Serving): void {
   const limit = serving.options.drain * 1000 + RECORD_GRACE + STOP_GRACE
-  const timer = setTimeout(() => {
+  setTimeout(() => {
     serving.log('error', 'stop.overdue', { consequence: 'the server ends without waiting' })
     void endUnrecorded(serving)
   }, limit)
-  return () => clearTimeout(timer)
 }
 
 /** In milliseconds: how much longer than the drain and the last records a stop may take. */

@@ -189,20 +189,40 @@ export function keepUnrecorded({
     recorder.listPending(),
     ({ generation, charge }) => generation?.id ?? charge?.id,
   )
-  const running = new Map(holds.listCalls().map(held => [held.id, held]))
+  const journaled = holds.listCalls()
   const unrecorded = [...byId].flatMap(([id, entries]) =>
-    toHeldCall(entries, running.get(id ?? '')),
+    toHeldCalls(
+      entries,
+      journaled.filter(held => held.id === id),
+    ),
   )
   holds.updateSpent(unrecorded.map(held => ({ held, spent: held.nanos })))
   return unrecorded.length
 }
 
 /**
- * Returns a call as the journal keeps it, with all that its unrecorded steps came to; none where
- * nothing is charged. A call whose end is not among them is known from the journal.
+ * Returns a call as the journal keeps it: each inner step for itself, and all that its other
+ * unrecorded steps came to together.
  */
-function toHeldCall(entries: RecorderEntry[], running: HeldCall | undefined): HeldCall[] {
+function toHeldCalls(entries: RecorderEntry[], journaled: HeldCall[]): HeldCall[] {
   const charges = entries.flatMap(({ charge }) => charge ?? [])
+  const findInner = ({ step }: StepCharge) =>
+    journaled.find(held => held.inner && held.step === step)
+  const inner = charges.flatMap(charge => {
+    const held = findInner(charge)
+    return held ? [{ ...held, nanos: charge.nanos, spent: NOT_WRITTEN }] : []
+  })
+  const others = charges.filter(charge => !findInner(charge))
+  const running = journaled.find(held => !held.inner)
+  return [...inner, ...toHeldCall(entries, others, running)]
+}
+
+/** None where nothing is charged. A call whose end is not among them is known from the journal. */
+function toHeldCall(
+  entries: RecorderEntry[],
+  charges: StepCharge[],
+  running: HeldCall | undefined,
+): HeldCall[] {
   const generation = entries.find(entry => entry.generation)?.generation ?? running
   const charge = charges.at(-1)
   if (!generation || !charge) return []

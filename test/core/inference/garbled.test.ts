@@ -103,9 +103,14 @@ describe('a garbled line of the journal', () => {
 
 describe('what a store has not taken when its server ends', () => {
   /** Ends a server with these entries unrecorded, and returns what the next one charges. */
-  async function endWith(entries: RecorderEntry[]): Promise<bigint> {
+  async function endWith(
+    entries: RecorderEntry[],
+    inner?: Pick<HeldCall, 'inner' | 'step'>,
+  ): Promise<bigint> {
     const { data } = await leaveCall({ ...PAYER })
     const gateway = await openData(data)
+    const [call] = gateway.journal.holds.listCalls()
+    if (inner && call) await gateway.journal.holds.append({ ...call, ...inner }).written
     keepUnrecorded({
       journal: gateway.journal,
       recorder: { ...gateway.recorder, listPending: () => entries },
@@ -133,6 +138,11 @@ describe('what a store has not taken when its server ends', () => {
   test('is charged with every step, also where its end is not known', async () => {
     expect(await endWith([step(1, 800n)])).toBe(800n)
     expect(await endWith([step(1, 800n), step(2, 60n)])).toBe(860n)
+  })
+
+  test('is charged once with what a tool within it cost', async () => {
+    const inner = { generation: null, charge: buildStepCharge({ id: ID, step: 2, nanos: 30n }) }
+    expect(await endWith([step(1, 800n), inner], { inner: true, step: 2 })).toBe(830n)
   })
 
   test('is charged with its steps where the end itself cost nothing', async () => {
