@@ -12,20 +12,10 @@ import { getOperator } from '../src/core/identity/actor.ts'
 import type { AnalyticsQuery } from '../src/core/telemetry/analytics/query.ts'
 import { queryAnalytics } from '../src/core/telemetry/analytics.ts'
 import { rollUp } from '../src/core/telemetry/rollups.ts'
-import { buildGeneration } from '../test/support/generation.ts'
-import { createSeededIntegers } from '../test/support/random.ts'
+import { recordCalls } from './records.ts'
 
 const [count = '200000', directory] = process.argv.slice(2)
 const CALLS = Number(count)
-const AT_ONCE = 1_000
-const FIRST = Date.parse('2026-10-01T00:00:00.000Z')
-const MONTH = 31 * 86_400_000
-const KEYS = 200
-const MODELS = 50
-const PROVIDERS = 3
-const APPS = 10
-/** How many models a key calls. */
-const MODELS_OF_KEY = 4
 
 if (!Number.isInteger(CALLS) || CALLS < 1) throw new Error('expected a number of calls')
 
@@ -34,7 +24,7 @@ const isNew = directory === undefined || !existsSync(directory)
 const clock = { now: () => new Date('2026-11-02T00:00:00.000Z'), ticks: () => performance.now() }
 const gateway = await openGateway({ data, clock })
 try {
-  if (isNew) await report(`Recorded ${CALLS} calls`, () => recordCalls(gateway))
+  if (isNew) await report(`Recorded ${CALLS} calls`, () => recordCalls(gateway, CALLS, false))
   await report('Rolled up what was not yet', () => rollUp(gateway))
   print(`${availableParallelism()} cores; load of the last minute: ${loadavg()[0]?.toFixed(1)}`)
   await measureQueries(gateway)
@@ -43,40 +33,6 @@ try {
 }
 print(`Size of the data directory: ${(measureSize(data) / 2 ** 20).toFixed(0)} MiB`)
 if (directory === undefined) rmSync(data, { recursive: true })
-
-async function recordCalls({ store }: Gateway): Promise<void> {
-  const integers = createSeededIntegers(1)
-  // A few keys, models and apps have most of the calls.
-  const pick = (below: number) => Math.min(integers(below), integers(below))
-  for (let done = 0; done < CALLS; done += AT_ONCE) {
-    const entries = Array.from({ length: Math.min(AT_ONCE, CALLS - done) }, (_, i) => {
-      const time = new Date(FIRST + Math.floor((MONTH * (done + i)) / CALLS)).toISOString()
-      const key = pick(KEYS)
-      const model = `acme/model-${(key + pick(MODELS_OF_KEY) * 7) % MODELS}`
-      const cost = BigInt(1 + integers(50_000_000))
-      return {
-        generation: buildGeneration({
-          id: `gen-${String(done + i).padStart(9, '0')}`,
-          request_id: `gen-${String(done + i).padStart(9, '0')}`,
-          created_at: time,
-          settled_at: time,
-          key_hash: `key-${key}`,
-          user_id: `user-${key % 20}`,
-          model,
-          provider_name: `Provider ${pick(PROVIDERS)}`,
-          session_id: integers(2) === 0 ? `session-${integers(CALLS / 10 + 1)}` : null,
-          http_referer: `https://app-${key % APPS}.example`,
-          native_tokens_prompt: integers(20_000),
-          native_tokens_completion: integers(2_000),
-          total_cost: cost,
-          upstream_inference_cost: cost,
-        }),
-        charge: null,
-      }
-    })
-    await store.generations.record(entries)
-  }
-}
 
 async function measureQueries(world: Gateway): Promise<void> {
   const time_range = { start: '2026-10-01T00:00:00Z', end: '2026-11-01T00:00:00Z' }

@@ -127,7 +127,7 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
     )
   })
 
-  test('runs commands and serves as if the directory were empty', async () => {
+  test('R-05 runs commands and serves as if the directory were empty', async () => {
     const { version } = await Bun.file(join(import.meta.dir, '../package.json')).json()
     expect((await runGateway(['--version'], { cwd: hostile })).stdout).toBe(`${version}\n`)
     const data = join(directory, 'safe')
@@ -201,7 +201,7 @@ describe.skipIf(!built || !hasStrace)(
         .filter(line => /connect\(.*AF_INET|sendto\(.*AF_INET/.test(line))
     }
 
-    test('opens no connection until it is configured to', async () => {
+    test('R-04 opens no connection until it is configured to', async () => {
       const data = join(directory, 'quiet')
       expect(await connections(['init', '--data', data])).toEqual([])
       expect(await connections(['models', 'list', '--data', data])).toEqual([])

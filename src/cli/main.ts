@@ -30,6 +30,7 @@ import { createPresetsCommand } from './commands/presets.ts'
 import { createProvidersCommand } from './commands/providers.ts'
 import { createRollupsCommand } from './commands/rollups.ts'
 import { createScimCommand } from './commands/scim.ts'
+import { createSelftestCommand } from './commands/selftest.ts'
 import { createServeCommand } from './commands/serve.ts'
 import { createSetupCommand } from './commands/setup.ts'
 import { createStatusCommand } from './commands/status.ts'
@@ -88,6 +89,7 @@ export function createProgram(): Command {
     .addCommand(createExplainCommand())
     .addCommand(createConfigCommand())
     .addCommand(createDoctorCommand())
+    .addCommand(createSelftestCommand())
     .addCommand(createBackupCommand())
     .addCommand(createRestoreCommand())
     .addCommand(createUsageCommand())

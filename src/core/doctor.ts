@@ -1,22 +1,17 @@
 import { listUnreadableByokKeys } from './catalog/byok.ts'
 import { checkHomes } from './containers.ts'
 import { listUnreadableDestinations } from './destinations.ts'
+import { describeSpend, listFutureSpend } from './doctor/redate.ts'
 import { GatewayError } from './errors.ts'
 import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
-import { type DeadCall, listDeadCalls } from './inference/recover.ts'
+import { type DeadCall, listDeadCalls, listEndProblems } from './inference/recover.ts'
 import type { InferenceWorld } from './inference/world.ts'
 import { toDayNumber } from './kernel/clock.ts'
 import type { Mac } from './kernel/mac.ts'
 import { toUsd } from './kernel/money.ts'
-import {
-  digestLedgerRow,
-  type Ends,
-  hashLedgerRow,
-  type LedgerRow,
-  sealLedgerRow,
-} from './ledger/chain.ts'
-import type { DaySpend, LedgerBooks } from './ledger/ledger.ts'
+import { digestLedgerRow, hashLedgerRow, type LedgerRow, sealLedgerRow } from './ledger/chain.ts'
+import type { DaySpend, InspectionOptions, LedgerBooks } from './ledger/ledger.ts'
 import type { SealOpening, SealReport } from './ledger/seals.ts'
 import type { EvictionStore } from './telemetry/retention.ts'
 import type { RollupReader } from './telemetry/rollups.ts'
@@ -31,12 +26,14 @@ export interface Finding {
 /**
  * Checks everything that money depends on, at one moment, also while a server runs. It verifies the
  * structure of the database and the hash chain of the ledger with its end. It recomputes every
- * counter and roll-up, and matches every charge with its call and every call with its charge.
+ * counter and roll-up, and matches every charge with its call and every call with its charge. It
+ * names records that cannot be read or were changed. `onProgress` hears how many rows were read.
  */
 export async function examineGateway(
   world: InferenceWorld & RollupReader,
+  onProgress?: InspectionOptions['onProgress'],
 ): Promise<{ data: Finding[] }> {
-  const results = await runChecks(world, world.secrets.mac)
+  const results = await runChecks(world, world.secrets.mac, onProgress)
   return { data: [...results, await checkRollups(world)].map(toFinding) }
 }
 
@@ -101,13 +98,20 @@ export interface CheckResult {
 }
 
 /** Runs every check, with the seals as the owner of this key sees them. */
-export async function runChecks(world: InferenceWorld, mac: Mac): Promise<CheckResult[]> {
+export async function runChecks(
+  world: InferenceWorld,
+  mac: Mac,
+  onProgress?: InspectionOptions['onProgress'],
+): Promise<CheckResult[]> {
   const seals = world.store.seals.under(mac)
-  const ends = world.journal.head.read()
+  const ends = await listEndProblems(world)
   const opening = await seals.readOpening()
   const chain = new ChainReader(mac, opening)
   const before = world.journal.holds.listCalls()
-  const books = await world.store.ledger.inspect(row => chain.read(row))
+  const books = await world.store.ledger.inspect(row => chain.read(row), {
+    mac,
+    ...(onProgress && { onProgress }),
+  })
   const dead = await listDeadCalls(world)
   const running = new Set([...before, ...dead.flat()].map(({ id }) => id))
   const report = await seals.inspect()
@@ -115,10 +119,12 @@ export async function runChecks(world: InferenceWorld, mac: Mac): Promise<CheckR
     checkStructure(books),
     checkSchema(report),
     ...chain.listResults(books),
-    await checkEnds(world, ends),
+    checkEnds(world, ends),
     ...checkSeals(report, opening),
     checkCalls(books, running),
-    describeHolds(dead, world.journal.holds.countGarbled()),
+    checkRecords(books),
+    await checkClock(world),
+    describeHolds(dead, world.journal.holds.listGarbled().length),
     checkProviderKeys(world),
   ]
 }
@@ -145,11 +151,7 @@ export const shortenProblems = (problems: string[]) =>
   ].join('; ')
 
 const checkStructure = ({ integrity }: LedgerBooks) =>
-  toResult(
-    'store',
-    integrity.filter(line => line !== 'ok'),
-    'the database is intact',
-  )
+  toResult('store', integrity, 'the database is intact')
 
 const checkSchema = ({ schema }: SealReport) =>
   toResult('schema', schema, 'every table, index and trigger is as this program made it')
@@ -223,28 +225,14 @@ class ChainReader {
   }
 }
 
-/** The database may be an earlier state of itself, valid in every row: the file beside it knows. */
-async function checkEnds(world: InferenceWorld, ends: Ends | null): Promise<CheckResult> {
-  const { store, journal } = world
-  if (!ends) {
-    const problems = journal.head.isKept ? ['ledger.head is missing: the end is not known'] : []
-    return toResult('end', problems, 'no end is kept for a store in memory')
-  }
-  const last = (await store.ledger.readHead())?.seq ?? 0
-  const { ledger, seals } = ends
-  return toResult(
+const checkEnds = (world: InferenceWorld, problems: string[]): CheckResult =>
+  toResult(
     'end',
-    [
-      ...((await store.ledger.has(ledger))
-        ? []
-        : [`rows are missing at the end: ${ledger.seq} were written, the last is ${last}`]),
-      ...(seals === null || (await store.seals.has(seals))
-        ? []
-        : ['the store is an earlier state of itself: changes are missing at the end']),
-    ],
-    'no row is missing at the end',
+    problems,
+    world.journal.head.isKept
+      ? 'no row is missing at the end'
+      : 'no end is kept for a store in memory',
   )
-}
 
 function checkSeals(report: SealReport, opening: SealOpening | null): CheckResult[] {
   return [
@@ -281,6 +269,25 @@ const checkCalls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
       ),
     'every charge has its call, and every call its charge',
   )
+
+const checkRecords = ({ records: { count, unsealed, problems } }: LedgerBooks) =>
+  toResult(
+    'records',
+    problems,
+    unsealed === 0
+      ? `${count} records, none changed`
+      : `${count} records, none changed; ${unsealed} of them have no seal that can be checked`,
+  )
+
+/**
+ * Spending of a day that has not come counts in every window until it is over. The books are in
+ * order all the same: a second after midnight, a clock is set back by two.
+ */
+async function checkClock(world: InferenceWorld): Promise<CheckResult> {
+  const future = (await listFutureSpend(world)).map(describeSpend)
+  const found = `on days that have not come: ${shortenProblems(future)} (--redate)`
+  return toResult('clock', [], future.length === 0 ? 'nothing was spent after today' : found)
+}
 
 const renderAmount = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${toUsd(nanos)}`)
 

@@ -44,7 +44,7 @@ import { createVideoJobs, type PollPace, type VideoJobs } from './inference/vide
 import type { Journal } from './inference/world.ts'
 import { type Clock, systemClock, toMidnight, yieldToEventLoop } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
-import { type Ids, randomIds } from './kernel/ids.ts'
+import { createRandomIds, type Ids } from './kernel/ids.ts'
 import { type Mac, openMac } from './kernel/mac.ts'
 import { Mirror } from './kernel/mirror.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
@@ -70,7 +70,7 @@ import { createMemoryBlobs } from './store/blobs/memory.ts'
 import { openS3Blobs } from './store/blobs/s3.ts'
 import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
-import { readEnds, writeEnds } from './store/ledger-head.ts'
+import { openHeadFile } from './store/ledger-head.ts'
 import { lockData } from './store/lock.ts'
 import { loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
@@ -257,7 +257,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     tokenizers = openTokenizers(),
   } = overrides
   const ids = {
-    ...randomIds,
+    ...createRandomIds(),
     ...overrides.ids,
     ...(overrides.random ? { random: overrides.random } : {}),
   }
@@ -272,7 +272,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       busyTimeout,
       secrets,
     }))
-  const journal = openJournal(data)
+  const journal = openJournal(data, secrets.mac)
   await markOpening({ store, journal })
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
@@ -476,17 +476,10 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
   }
 }
 
-function openJournal(data: string | undefined): Journal {
-  if (data === undefined) return { holds: createMemoryJournal(), head: NO_HEAD }
-  return {
-    holds: openHoldJournal(data),
-    head: {
-      isKept: true,
-      read: () => readEnds(data),
-      write: ends => writeEnds(data, ends),
-    },
-  }
-}
+const openJournal = (data: string | undefined, mac: Mac): Journal =>
+  data === undefined
+    ? { holds: createMemoryJournal(), head: NO_HEAD }
+    : { holds: openHoldJournal(data), head: openHeadFile(data, mac) }
 
 function openSecrets(
   data: string | undefined,
@@ -556,11 +549,16 @@ const createMemoryJournal = (): HoldJournal => ({
   append: () => FORGOTTEN,
   updateSpent: () => undefined,
   listCalls: () => [],
-  countGarbled: () => 0,
+  listGarbled: () => [],
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
-const NO_HEAD: HeadFile = { isKept: false, read: () => null, write: () => undefined }
+const NO_HEAD: HeadFile = {
+  isKept: false,
+  read: () => null,
+  examine: () => 'missing',
+  write: () => undefined,
+}
 
 // Counted only when free calls are limited, so that a restart does not grant another day's worth.
 const countFreeToday = (

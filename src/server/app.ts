@@ -2,7 +2,7 @@ import { type AnyElysia, Elysia } from 'elysia'
 import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { findRequiredCredential } from './access.ts'
-import { createErrorResponse } from './errors.ts'
+import { createErrorResponse, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
 import { noteRefusal } from './refusals.ts'
@@ -57,6 +57,8 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
     .onError(({ error, request }) => {
       const id = readRequestId(request, gateway.ids.uuid())
       noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
+      if ('code' in error && isStorageFailure(error.code))
+        gateway.events.publish('store.failing', { error })
       return renderRefusal(findRoutes, error, request, id)
     })
     .use(createSiteRoutes(gateway))

@@ -1,4 +1,4 @@
-import { GatewayError } from '../core/errors.ts'
+import { GatewayError, unavailable } from '../core/errors.ts'
 
 /** Renders a failure as a body. */
 export type Envelope = (error: GatewayError, requestId: string) => unknown
@@ -53,5 +53,18 @@ function toGatewayError(thrown: unknown): GatewayError {
   if (code === 'NOT_FOUND') return new GatewayError('not_found', 'Resource not found')
   if (code === 'PARSE' || code === 'VALIDATION')
     return new GatewayError('invalid_request', 'Invalid request parameters')
+  if (isStorageFailure(code))
+    return unavailable('The gateway cannot write its data now. Please try again.', RETRY, thrown)
   return GatewayError.from(thrown)
 }
+
+/** In seconds: a full disk is not mended at once. */
+const RETRY = 30
+
+const STORAGE_FAILURES = ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']
+const SYSTEM_FAILURES = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EROFS', 'EIO']
+
+/** Whether the disk is full, read-only or broken: that is no bug, and passes. */
+export const isStorageFailure = (code: unknown): boolean =>
+  typeof code === 'string' &&
+  (SYSTEM_FAILURES.includes(code) || STORAGE_FAILURES.some(one => code.startsWith(one)))

@@ -67,7 +67,7 @@ const restore = (file: string, data: string, ...args: string[]) =>
   run(['restore', file, '--data', data, ...args])
 const examine = async (data: string) => (await run(['doctor', '--data', data])).stdout
 
-describe('a backup of a running server under load', () => {
+describe('S-12 a backup of a running server under load', () => {
   test('is restored whole, equal to the nano-dollar, with all calls before it', async () => {
     const before = readSums(server.data)
     let isOver = false

@@ -85,6 +85,7 @@ describe('of the commands', () => {
     restore: ['--config'],
     try: ['--json'],
     status: ['--config'],
+    selftest: ['--data', '--config'],
     watch: ['--config'],
     tui: ['--json'],
     'providers rest': ['--config'],

@@ -25,7 +25,7 @@ describe('a line', () => {
     })
   })
 
-  test('keeps a text of others in its place', () => {
+  test('X-42 keeps a text of others in its place', () => {
     expect(write('text', { reason: 'a "b" status=1\n\u001b[2J' })).toBe(
       `${TIME} info call reason="a \\"b\\" status=1\\n\\u001b[2J"\n`,
     )

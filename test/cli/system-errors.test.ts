@@ -8,9 +8,12 @@ import { runGateway, startServer } from '../support/server.ts'
 const fail = (code: string, more: object = {}) => Object.assign(new Error('raw'), { code, ...more })
 
 test.each([
-  [fail('ENOSPC', { path: '/data/x' }), '/data/x: the disk is full (ENOSPC)'],
-  [fail('SQLITE_FULL'), 'the disk is full (SQLITE_FULL)'],
-  [fail('SQLITE_IOERR_WRITE'), 'the disk cannot be read or written (SQLITE_IOERR_WRITE)'],
+  [fail('ENOSPC', { path: '/data/x' }), '/data/x: the disk is full: make room on it (ENOSPC)'],
+  [fail('SQLITE_FULL'), 'the disk is full: make room on it (SQLITE_FULL)'],
+  [
+    fail('SQLITE_IOERR_WRITE'),
+    'the disk cannot be read or written: check it, then run gateway doctor (SQLITE_IOERR_WRITE)',
+  ],
   [fail('EOTHER'), undefined],
   [new Error('raw'), undefined],
 ])('a failure of the system is described in words: %#', (error, words) => {

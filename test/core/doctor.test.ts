@@ -1,6 +1,14 @@
 import type { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineGateway } from '../../src/core/doctor.ts'
@@ -101,11 +109,15 @@ describe('gateway doctor', () => {
         '1, source, hash, 2, 1 from ledger where seq = 30',
       ['chain', 'counters', 'calls'],
     ],
-    ['a call whose record is missing', "delete from generations where id = 'gen-5'", ['calls']],
+    [
+      'a call whose record is missing',
+      "delete from generations where id = 'gen-5'",
+      ['calls', 'records'],
+    ],
     [
       'a call with another cost',
       "update generations set upstream_inference_cost = 1 where id = 'gen-5'",
-      ['calls'],
+      ['calls', 'records'],
     ],
   ]
   for (const [what, sql, checks] of TAMPERINGS) {
@@ -171,7 +183,58 @@ describe('a ledger whose end is missing', () => {
     db.close()
     const { code, stderr } = await run(['serve', '--data', data, '--port', '0'])
     expect(code).toBe(1)
-    expect(stderr).toContain('The ledger ends at row 20, but 30 were written')
+    expect(stderr).toContain('rows are missing at the end: 30 were written, the last is 20')
+  })
+
+  const ALTERATIONS: [what: string, alter: (path: string) => void, state: string][] = [
+    ['missing', path => rmSync(path), 'missing'],
+    ['garbled', path => writeFileSync(path, 'nonsense\n'), 'altered'],
+    ['empty', path => writeFileSync(path, ''), 'altered'],
+    [
+      'that names an earlier row',
+      path => writeFileSync(path, readFileSync(path, 'utf8').replace('"seq":30', '"seq":29')),
+      'altered',
+    ],
+  ]
+  for (const [what, alter, state] of ALTERATIONS)
+    test(`S-07 a ledger.head ${what} is not served, and no command writes over it`, async () => {
+      const data = await charged()
+      const path = join(data, 'ledger.head')
+      alter(path)
+      const before = existsSync(path) ? readFileSync(path, 'utf8') : null
+      const { code, stderr } = await run(['serve', '--data', data, '--port', '0'])
+      expect(code).toBe(1)
+      expect(stderr).toContain(`ledger.head is ${state}: the end is not known`)
+      expect(stderr).toContain('gateway doctor --accept --reason')
+      const found = await run(['doctor', '--data', data])
+      expect([found.code, found.stdout.includes(`ledger.head is ${state}`)]).toEqual([1, true])
+      expect(existsSync(path) ? readFileSync(path, 'utf8') : null).toBe(before)
+    })
+
+  test('is accepted by the operator, who says why, and on record', async () => {
+    const data = await charged()
+    rmSync(join(data, 'ledger.head'))
+    const unexplained = await run(['doctor', '--accept', '--yes', '--data', data])
+    expect([unexplained.code, unexplained.stderr]).toEqual([
+      2,
+      expect.stringContaining('reason: expected'),
+    ])
+    const flags = ['--reason', 'a wrong rm', '--yes', '--data', data]
+    const accepted = await run(['doctor', '--accept', ...flags])
+    expect(accepted.stdout).toContain('This is accepted: ledger.head is missing')
+    expect(accepted.code).toBe(0)
+    const trail = await run([
+      'audit',
+      'list',
+      '--action',
+      'ledger.accept',
+      '--json',
+      '--data',
+      data,
+    ])
+    expect(JSON.parse(trail.stdout).data).toMatchObject([{ after: { reason: 'a wrong rm' } }])
+    const again = await run(['doctor', '--accept', ...flags])
+    expect([again.code, again.stderr]).toEqual([4, expect.stringContaining('nothing to accept')])
   })
 })
 

@@ -144,7 +144,7 @@ describe('damaged documents', () => {
   })
 })
 
-describe('hostile documents', () => {
+describe('X-43 hostile documents', () => {
   const ENTITY =
     '<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;"> ' +
     '<!ENTITY d SYSTEM "file:///etc/passwd">]>'

@@ -59,7 +59,7 @@ test('every operation has a valid request here, and no request is of another', (
   expect(Object.keys(REQUESTS).sort()).toEqual(routes.map(({ operation }) => operation.id).sort())
 })
 
-test('every path has the guard of its kind', () => {
+test('X-01 every path has the guard of its kind', () => {
   const wanted = ({ path }: DescribedRoute) =>
     GUARDED.find(([paths]) => paths.test(path))?.[1] ?? null
   const isListed = ({ path }: DescribedRoute) => GUARDED.some(([paths]) => paths.test(path))
@@ -91,7 +91,7 @@ describe.each(named)('%s', (id, route) => {
   })
   afterAll(() => untouched[Symbol.asyncDispose]())
 
-  test('refuses the wrong callers without any effect', async () => {
+  test('X-01 refuses the wrong callers without any effect', async () => {
     const world = untouched
     const before = trace(world)
     const answers: Record<string, number> = {}
@@ -151,7 +151,7 @@ function askersOf(route: DescribedRoute): [who: Live, whose: keyof World['actors
   ]
 }
 
-describe('another workspace’s things get, byte by byte, the answer for missing ones:', () => {
+describe('X-01 another workspace’s things get, byte by byte, the answer for missing ones:', () => {
   test.each(foreign)('%s, of the %s, by a %s', async (id, whose, askers, route) => {
     await using world = await openWorld(upstream.url)
     const asked = await requestOf(id, world, whose)

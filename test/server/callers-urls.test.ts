@@ -101,7 +101,7 @@ function sendPart(at: 'chat' | 'messages', model: string, part: unknown) {
   return server.fetch(at === 'chat' ? '/chat/completions' : '/messages', { json })
 }
 
-test(`${CASES} URLs of callers: none goes on to a self-hosted provider (seed ${SEED})`, async () => {
+test(`X-23 ${CASES} URLs of callers: none goes on to a self-hosted provider (seed ${SEED})`, async () => {
   const random = createSeededRandom(SEED)
   const pick = <One>(list: readonly One[]) => list[Math.floor(random() * list.length)] as One
   const found: unknown[] = []

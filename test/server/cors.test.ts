@@ -33,7 +33,7 @@ const call = (server: Server, origin: string, body: object = {}) =>
 
 const allowedOrigin = ({ headers }: Response) => headers.get('access-control-allow-origin')
 
-describe('without origins in the config', () => {
+describe('X-40 without origins in the config', () => {
   let server: Server
   beforeAll(async () => {
     server = await startServer()

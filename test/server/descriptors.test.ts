@@ -70,7 +70,7 @@ const FLOODS: Flood[] = [
   ...(LONG ? [SILENT] : []),
 ]
 
-test('/ready answers 503 while descriptors are scarce, and 200 again', async () => {
+test('O-10 /ready answers 503 while descriptors are scarce, and 200 again', async () => {
   using watcher = new StubbornClient(server.url)
   watcher.sendHead('GET', '/ready')
   await watcher.sees('200 OK')
@@ -111,7 +111,7 @@ test('a call whose provider is silent outlives the heads that are closed', async
   await client.sees('Hel')
 }, 40_000)
 
-test('connections that carry streams leave a descriptor for /health, and no call fails', async () => {
+test('O-10 connections that carry streams leave a descriptor for /health, and no call fails', async () => {
   for (let round = 0; round < CLIENTS / 20; round++) {
     const some = Array.from({ length: 20 }, () => callFor(new StubbornClient(server.url)))
     clients.push(...some)

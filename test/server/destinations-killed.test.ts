@@ -31,7 +31,7 @@ function listRecorded(): string[] {
   return rows.map(({ id }) => id)
 }
 
-test('after kill -9 under load every call on record arrives everywhere, under the same id', async () => {
+test('D-05 after kill -9 under load every call on record arrives everywhere, under the same id', async () => {
   receivers = await Promise.all(Array.from({ length: DESTINATIONS }, startReceiver))
   const key = await prepare()
   const config = { security: { allow_private_urls: receivers.map(({ host }) => host) } }

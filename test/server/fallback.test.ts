@@ -155,7 +155,7 @@ for (const streamed of [false, true]) {
 
   // `trap 101`: an attempt whose answer never came may have cost the provider. The caller pays for
   // the one that answered, and sees both.
-  describe(`trap 101: another endpoint answers, ${how}, and is charged once, after`, () => {
+  describe(`U-01 trap 101: another endpoint answers, ${how}, and is charged once, after`, () => {
     test.each(FAILURES)('%s', async (_, script, code) => {
       first.plan(script())
       const outcome = await ask({}, streamed)
@@ -200,7 +200,7 @@ for (const streamed of [false, true]) {
     })
   })
 
-  describe(`when every endpoint fails, ${how}, the caller gets`, () => {
+  describe(`U-02 when every endpoint fails, ${how}, the caller gets`, () => {
     test.each<[name: string, script: () => Script, code: number, type: string]>([
       ['U-02 502 for 500', () => status(500, CANARY), 502, 'provider_unavailable'],
       ['U-02 502 for 503', () => status(503, CANARY), 502, 'provider_unavailable'],

@@ -104,7 +104,7 @@ describe('an upload', () => {
     expect(listBlobs(house.data)).toEqual([])
   })
 
-  test('of 104,857,600 bytes is taken, and one more byte is 413, counted and by its length', async () => {
+  test('S-14 of 104,857,600 bytes is taken, and one more byte is 413, counted and by its length', async () => {
     await using house = await openHouse()
     const file = await storeFile(house.gateway, house.operator, { filename: 'a' }, pieces(MOST))
     expect([file.size_bytes, file.mime_type]).toEqual([MOST, 'text/plain'])
@@ -251,7 +251,7 @@ describe('an upload', () => {
       expect((await house.ask(path)).body.error.metadata.field).toBe('provider')
   })
 
-  test('to a full disk is 503, and leaves nothing', async () => {
+  test('S-13 to a full disk is 503, and leaves nothing', async () => {
     const house = await openHouse()
     const { gateway } = house
     const full = Object.assign(new Error('no space'), { code: 'ENOSPC' })
@@ -278,7 +278,7 @@ describe('an upload', () => {
   })
 })
 
-describe('the quota', () => {
+describe('S-14 the quota', () => {
   test('is exact when uploads race', async () => {
     await using house = await openHouse({ files: { quota_mib: 1 } })
     const content = 'x'.repeat(100_000)

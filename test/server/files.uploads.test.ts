@@ -99,7 +99,7 @@ test('a large file of text holds up nobody, and takes no memory', async () => {
   expect(longest).toBeLessThan(500)
 })
 
-describe('a server that is killed', () => {
+describe('S-13 a server that is killed', () => {
   test('during an upload has nothing of it after its next start, and all that was answered', async () => {
     await using server = await startServer()
     const kept = await (

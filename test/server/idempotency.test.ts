@@ -84,7 +84,7 @@ async function openHouse(parts: object = {}, config: Record<string, unknown> = {
   }
 }
 
-describe('a change', () => {
+describe('C-17 a change', () => {
   test.each(['SQLite', 'plain Maps'])('is made once, in %s', async kind => {
     await using own = await openHouse(kind === 'SQLite' ? {} : { store: openMemoryStore() })
     const { ask, gateway } = own
@@ -177,7 +177,7 @@ describe('a change', () => {
   })
 })
 
-describe('a call', () => {
+describe('A-07 a call', () => {
   test.each([false, true])('is made and paid once, streamed: %p', async stream => {
     await using own = await openHouse()
     const first = await own.call({ ...CHAT, stream })

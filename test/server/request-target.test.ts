@@ -29,7 +29,7 @@ function sendRaw(target: string, host: string, method = 'GET'): Promise<Outcome>
   return request(server.url, { method, raw }).outcome()
 }
 
-describe('the Host does not decide the path:', () => {
+describe('X-08 the Host does not decide the path:', () => {
   const VALID = [
     ...['x', 'ab', 'abc', 'a.b', 'x:1', 'ab:80', '1', '10', '127.1', '0', '256', '999'],
     ...['1.2.3.999', '0x7f.1', '1.1.1.1.', 'a:99999', 'localhost:0', '-', '_', '.', '..', 'xn--a'],
@@ -97,7 +97,7 @@ describe('the API answers at other ways to write its base:', () => {
   const read = async (target: string) => (await sendRaw(target, 'localhost')).body
 })
 
-describe('the path is what stands in the request line:', () => {
+describe('X-08 the path is what stands in the request line:', () => {
   test.each([
     ...['/a/../metrics', '/./metrics', '/a/%2e%2e/metrics', '/a/.%2E/metrics', '/../metrics'],
     ...['\\metrics', '/a\\..\\metrics', '/\\metrics', '//metrics', '///metrics', '/metrics/'],

@@ -511,7 +511,7 @@ describe.each(['settled', 'asked'])('a gateway that is killed between two steps:
         data,
         config: parseConfig(JSON.stringify(buildLocalConfig(upstream.url)), {}),
       })
-      expect(await recoverCalls(gateway)).toBe(found)
+      expect((await recoverCalls(gateway)).calls).toBe(found)
       expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
       const books = readBooks(data, key.secret)
       expect([books.ledger - Number(STEP), books.calls, books.held]).toEqual([second, 1, 0])

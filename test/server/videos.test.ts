@@ -604,7 +604,7 @@ describe('a killed process', () => {
     cpSync(data, copy, { recursive: true })
     const config = parseConfig(JSON.stringify(buildConfig()), {})
     const gateway = await openGateway({ data: copy, config, pollPace: PACE })
-    const dead = await recoverCalls(gateway)
+    const { calls: dead } = await recoverCalls(gateway)
     return { gateway, dead, data: copy }
   }
 

@@ -31,7 +31,12 @@ export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({
   listCharges: async () => [],
   readHead: async () => null,
   has: async () => true,
-  inspect: async () => ({ integrity: ['ok'], spend: days, unmatched: [] }),
+  inspect: async () => ({
+    integrity: [],
+    spend: days,
+    unmatched: [],
+    records: { count: 0, unsealed: 0, problems: [] },
+  }),
 })
 
 /** Builds a payer: key `k` of member `m` in workspace `w`, with `more` applied. */

@@ -14,13 +14,16 @@ const verb = defineVerbs(() => import('../../core/doctor.ts'))
 
 const RESEAL = [
   offer('--reseal', 'accept what was found: seal everything as it stands'),
-  offer('--reason <text>', 'why, for the audit trail; with --reseal'),
-  offer('--yes', 'do not ask; with --reseal'),
+  offer('--accept', 'accept that the end of the ledger is not as it was written down'),
+  offer('--redate', 'date spending of days that have not come yet on today'),
+  offer('--reason <text>', 'why, for the audit trail; with --reseal, --accept or --redate'),
+  offer('--yes', 'do not ask; with --reseal, --accept or --redate'),
 ]
 
 /**
  * `gateway doctor`: checks everything that money depends on. Exits with 1 if a check fails. With
- * `--reseal` it seals everything as it stands, after saying what that accepts.
+ * `--reseal` it seals everything as it stands, with `--accept` it writes down where the ledger ends,
+ * and with `--redate` it dates spending of the future on today, after saying what that changes.
  */
 export const createDoctorCommand = () =>
   verb(
@@ -30,7 +33,11 @@ export const createDoctorCommand = () =>
     (core, flags) => async (gateway, actor) => {
       checkFlags(flags)
       if (flags.reseal) await reseal(gateway, actor, flags)
-      const { data } = await core.examineGateway(gateway)
+      if (flags.accept) await accept(gateway, actor, flags)
+      if (flags.redate) await redate(gateway, actor, flags)
+      const progress = createProgress(flags)
+      const { data } = await core.examineGateway(gateway, progress.show)
+      progress.end()
       data.push(
         await core.examineFiles(gateway),
         await core.examineHomes(gateway),
@@ -46,12 +53,69 @@ export const createDoctorCommand = () =>
     FOUND: ({ found }) => found,
   })
 
-// A reason or a yes without --reseal would be taken for one that has an effect.
+const CHANGES = ['reseal', 'accept', 'redate']
+
+// A reason or a yes without one of them would be taken for one that has an effect.
 function checkFlags(flags: Flags): void {
+  const [first, second] = CHANGES.filter(name => flags[name])
+  if (second !== undefined) throw invalid(`--${second}: expected without --${first}`)
   for (const name of ['reason', 'yes'])
-    if (flags[name] !== undefined && !flags.reseal)
-      throw invalid(`--${name}: expected together with --reseal`)
+    if (flags[name] !== undefined && first === undefined)
+      throw invalid(`--${name}: expected together with --reseal, --accept or --redate`)
 }
+
+async function redate(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
+  const core = await import('../../core/doctor/redate.ts')
+  const input = parseInput(core.Redating, { reason: flags.reason })
+  await core.redateSpend(gateway, actor, input, {
+    system_user: userInfo().username,
+    approve: spending => {
+      if (!flags.json) for (const one of spending) print(`This is dated on today: ${one}`)
+      return flags.yes === true || confirm('Date it on today?')
+    },
+  })
+}
+
+async function accept(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
+  const core = await import('../../core/doctor/accept.ts')
+  const input = parseInput(core.Acceptance, { reason: flags.reason })
+  await core.acceptEnd(gateway, actor, input, {
+    system_user: userInfo().username,
+    approve: problems => {
+      if (!flags.json) for (const problem of problems) print(`This is accepted: ${problem}`)
+      return flags.yes === true || confirm('Go on with the ledger as it is?')
+    },
+  })
+}
+
+const BAR = 30
+
+/** Shows on stderr how far it is, for a person who watches. */
+function createProgress(flags: Flags): {
+  show: (done: number, total: number) => void
+  end(): void
+} {
+  const isShown = !flags.json && process.stderr.isTTY
+  let shown = ''
+  const write = (line: string) => {
+    if (isShown && line !== shown) process.stderr.write(`\r${line}`)
+    shown = line
+  }
+  return {
+    show(done, total) {
+      if (total < FEW) return
+      const part = Math.floor((BAR * done) / total)
+      const percent = Math.floor((100 * done) / total)
+      write(`[${'#'.repeat(part)}${'.'.repeat(BAR - part)}] ${percent} % of ${total} rows`)
+    },
+    end() {
+      if (isShown && shown !== '') process.stderr.write('\r\u001b[K')
+    },
+  }
+}
+
+/** So many rows are read before anybody looks. */
+const FEW = 50_000
 
 async function reseal(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
   const core = await import('../../core/doctor/reseal.ts')

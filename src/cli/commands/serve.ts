@@ -131,6 +131,7 @@ async function runServer(serving: Serving): Promise<void> {
   const metricsExport = new MetricsExport(serving.gateway)
   const stopBatches = await startBatches(serving)
   await stopped
+  endBy(serving)
   // Lines that run end with the calls of clients.
   await Promise.all([stopBatches(), drain(serving, listeners)])
   await metricsExport.stop()
@@ -245,18 +246,46 @@ async function drain({ gateway, options, log }: Serving, { stop }: Listeners): P
  * the store takes no records any more: what they came to is in the journal then.
  */
 async function finish({ gateway, log }: Serving): Promise<void> {
-  const { keepUnrecorded, markEnds } = await import('../../core/inference/recover.ts')
+  const { markEnds } = await import('../../core/inference/recover.ts')
   const isWritten = gateway.recorder.flush().then(() => true)
-  if (!(await Promise.race([isWritten, Bun.sleep(RECORD_GRACE).then(() => false)]))) {
-    log('error', 'calls.unrecorded', {
-      calls: keepUnrecorded(gateway),
-      consequence: 'the store took no records; the next start charges what they came to',
-    })
-    process.exit(1)
-  }
-  await markEnds(gateway)
+  if (!(await Promise.race([isWritten, Bun.sleep(RECORD_GRACE).then(() => false)])))
+    await endUnrecorded({ gateway, log })
+  await markEnds(gateway).catch(() => undefined)
   log('info', 'stopped', {})
 }
+
+/**
+ * Ends the process with 1, with what could not be recorded in the journal. Where that cannot be
+ * written either, the log has what each call came to.
+ */
+async function endUnrecorded({ gateway, log }: Pick<Serving, 'gateway' | 'log'>): Promise<never> {
+  const { keepUnrecorded } = await import('../../core/inference/recover.ts')
+  try {
+    const calls = keepUnrecorded(gateway)
+    const consequence = 'the store took no records; the next start charges what they came to'
+    if (calls > 0) log('error', 'calls.unrecorded', { calls, consequence })
+  } catch (thrown) {
+    for (const { charge } of gateway.recorder.listPending())
+      if (charge)
+        log('error', 'call.lost', {
+          ...{ generation: charge.id, nanos: String(charge.nanos), cause: getCause(thrown) },
+          consequence: 'neither the store nor the journal could be written',
+        })
+  }
+  process.exit(1)
+}
+
+/** Ends the process when its time to stop is over, whatever it still waits for. */
+function endBy(serving: Serving): void {
+  const limit = serving.options.drain * 1000 + RECORD_GRACE + STOP_GRACE
+  setTimeout(() => {
+    serving.log('error', 'stop.overdue', { consequence: 'the server ends without waiting' })
+    void endUnrecorded(serving)
+  }, limit)
+}
+
+/** In milliseconds: how much longer than the drain and the last records a stop may take. */
+const STOP_GRACE = 5_000
 
 /** In milliseconds: how long a server that stops waits for a store that takes no records. */
 const RECORD_GRACE = 3_000
@@ -283,17 +312,18 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
       files: swept,
       consequence: 'uploads that a killed process left were deleted',
     })
-  const garbled = gateway.journal.holds.countGarbled()
-  if (garbled > 0)
-    log('error', 'holds.garbled', {
-      lines: garbled,
-      consequence: 'running calls of theirs may not be charged; a copy is kept (holds.log.garbled)',
-    })
-  const recovered = await recoverCalls(gateway)
+  const { calls, garbled } = await recoverCalls(gateway)
   await gateway.videos.load()
-  if (recovered > 0)
+  if (garbled.lines > 0)
+    log('error', 'holds.garbled', {
+      ...garbled,
+      consequence:
+        'what is not on record was charged at what can be read of it; the lines are kept ' +
+        '(holds.log.garbled)',
+    })
+  if (calls > 0)
     log('warn', 'calls.recovered', {
-      calls: recovered,
+      calls,
       consequence: 'they are charged their last known cost',
     })
 }

@@ -160,6 +160,7 @@ export const EXAMPLES: Record<string, string[]> = {
   'config show': ['config show', 'config show --set'],
   'config schema': ['config schema'],
   doctor: ['doctor'],
+  selftest: ['selftest'],
   backup: ['backup gateway.backup', 'backup gateway.backup --with-secret --with-config'],
   restore: ['restore gateway.backup --data ./gateway-data'],
 }

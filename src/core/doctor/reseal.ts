@@ -34,7 +34,7 @@ export interface ResealPlan {
 }
 
 /** The checks whose findings end with new seals. */
-const RESEALED = new Set(['chain', 'end', 'audit', 'rules', 'seals'])
+const RESEALED = new Set(['chain', 'end', 'audit', 'rules', 'seals', 'records'])
 /** The checks without which nothing is sealed: another program could act on what is written. */
 const REQUIRED = new Set(['store', 'schema'])
 

@@ -1,21 +1,76 @@
 import { toDayNumber } from '../kernel/clock.ts'
 import type { Ends } from '../ledger/chain.ts'
-import type { HeldCall, StepCharge } from '../ledger/ledger.ts'
+import type { GarbledCall, HeldCall, StepCharge } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { RecorderEntry } from '../telemetry/recorder.ts'
 import type { InferenceWorld } from './world.ts'
+
+/** What a dead process has left, as it was settled. */
+export interface Recovery {
+  /** How many calls there were. */
+  calls: number
+  /** Lines of the journal that are not as they were written, and how many calls they cost. */
+  garbled: { lines: number; charged: number; unknown: number }
+}
 
 /**
  * Settles the calls that a dead process left, each once: their clients got no end, but providers
  * were called. A call costs what its settled steps were charged. Its last step costs its prompt and
  * what it was known to have delivered, unless that is in the ledger too. The record says
- * `estimated`. May only run with the lock of the data directory. Returns how many calls there were.
+ * `estimated`. Garbled lines of the journal are charged at what can be read of them. May only run
+ * with the lock of the data directory.
  */
-export async function recoverCalls(world: InferenceWorld): Promise<number> {
+export async function recoverCalls(world: InferenceWorld): Promise<Recovery> {
+  const garbled = world.journal.holds.listGarbled()
   const deadCalls = await listDeadCalls(world)
-  await Promise.all(deadCalls.map(steps => settleDeadCall(world, steps)))
+  const guessed = await listGarbledCalls(world, garbled)
+  await Promise.all([...deadCalls, ...guessed.calls].map(steps => settleDeadCall(world, steps)))
   world.journal.holds.clear()
-  return deadCalls.length
+  return {
+    calls: deadCalls.length,
+    garbled: { lines: garbled.length, charged: guessed.calls.length, unknown: guessed.unknown },
+  }
+}
+
+/**
+ * Lists the calls of garbled lines that are neither on record nor in another line, each with what it
+ * costs at least: a changed digit must not cost a fortune. `unknown` counts the lines that name no
+ * call, or no key of this gateway.
+ */
+async function listGarbledCalls(
+  { memory, journal: { holds }, store, clock }: InferenceWorld,
+  lines: GarbledCall[],
+): Promise<{ calls: DeadCall[]; unknown: number }> {
+  const listed = new Set(holds.listCalls().flatMap(({ id, request_id }) => [id, request_id]))
+  const byId = new Map(lines.map(line => [line.id ?? '', line]))
+  const calls: DeadCall[] = []
+  let unknown = lines.filter(({ id }) => id === null).length
+  byId.delete('')
+  for (const { id, request_id, key_hash, estimate, ...line } of byId.values()) {
+    const names = [id, request_id].filter(name => name !== null)
+    const isKnown = names.some(name => listed.has(name)) || (await isOnRecord(store, names))
+    if (isKnown) continue
+    const key = key_hash === null ? undefined : memory.keys.get(key_hash)
+    if (!key || id === null) {
+      unknown += 1
+      continue
+    }
+    const payer = { key_hash: key.hash, user_id: key.creator_user_id ?? memory.owner.user_id }
+    const call = { ...payer, workspace_id: key.workspace_id, id, request_id: request_id ?? id }
+    const amounts = { nanos: estimate, spent: estimate, byok: false, step: 1 }
+    const facts = { model: line.model ?? '', api_type: line.api_type ?? 'completions' }
+    const created_at = line.created_at ?? clock.now().toISOString()
+    calls.push([{ ...call, ...amounts, ...facts, created_at, streamed: false }])
+  }
+  return { calls, unknown }
+}
+
+const isOnRecord = async (
+  { generations }: InferenceWorld['store'],
+  names: string[],
+): Promise<boolean> => {
+  const found = await Promise.all(names.map(id => generations.list({ id }, 1)))
+  return found.some(calls => calls.length > 0)
 }
 
 /** A call of a dead process: the steps that ran, of which the last is one of the call itself. */
@@ -126,18 +181,56 @@ export async function writeCheckpoint(world: InferenceWorld): Promise<void> {
  * Writes what calls came to that could not be recorded into the journal, so that the next start
  * charges exactly that. Returns how many calls there were.
  */
-export function keepUnrecorded({ recorder, journal: { holds } }: InferenceWorld): number {
-  const unrecorded = recorder.listPending().flatMap(toHeldCall)
+export function keepUnrecorded({
+  recorder,
+  journal: { holds },
+}: Pick<InferenceWorld, 'recorder' | 'journal'>): number {
+  const byId = Map.groupBy(
+    recorder.listPending(),
+    ({ generation, charge }) => generation?.id ?? charge?.id,
+  )
+  const journaled = holds.listCalls()
+  const unrecorded = [...byId].flatMap(([id, entries]) =>
+    toHeldCalls(
+      entries,
+      journaled.filter(held => held.id === id),
+    ),
+  )
   holds.updateSpent(unrecorded.map(held => ({ held, spent: held.nanos })))
   return unrecorded.length
 }
 
-/** Returns the last step of an ended call as the journal keeps it; none where nothing is charged. */
-function toHeldCall({ generation, charge }: RecorderEntry): HeldCall[] {
+/**
+ * Returns a call as the journal keeps it: each inner step for itself, and all that its other
+ * unrecorded steps came to together.
+ */
+function toHeldCalls(entries: RecorderEntry[], journaled: HeldCall[]): HeldCall[] {
+  const charges = entries.flatMap(({ charge }) => charge ?? [])
+  const findInner = ({ step }: StepCharge) =>
+    journaled.find(held => held.inner && held.step === step)
+  const inner = charges.flatMap(charge => {
+    const held = findInner(charge)
+    return held ? [{ ...held, nanos: charge.nanos, spent: NOT_WRITTEN }] : []
+  })
+  const others = charges.filter(charge => !findInner(charge))
+  const running = journaled.find(held => !held.inner)
+  return [...inner, ...toHeldCall(entries, others, running)]
+}
+
+/** None where nothing is charged. A call whose end is not among them is known from the journal. */
+function toHeldCall(
+  entries: RecorderEntry[],
+  charges: StepCharge[],
+  running: HeldCall | undefined,
+): HeldCall[] {
+  const generation = entries.find(entry => entry.generation)?.generation ?? running
+  const charge = charges.at(-1)
   if (!generation || !charge) return []
-  const { key_hash, user_id, workspace_id, id, step, byok, nanos } = charge
+  const { key_hash, user_id, workspace_id, id, byok } = charge
+  const nanos = sumCharges(charges)
+  const step = Math.max(...charges.map(one => one.step))
   const { request_id, created_at, api_type, model, streamed, batch_id } = generation
-  const batch = batch_id === null ? {} : { batch_id }
+  const batch = batch_id === null || batch_id === undefined ? {} : { batch_id }
   const call = {
     id,
     ...batch,
@@ -157,15 +250,18 @@ function toHeldCall({ generation, charge }: RecorderEntry): HeldCall[] {
 const NOT_WRITTEN = -1n
 
 /**
- * Writes where the ledger and the log of seals end, beside the store, if they have grown. They have
- * not if the last written ends are no longer in them: then rows were replaced, and the file stays
- * as the proof.
+ * Writes where the ledger and the log of seals end, beside the store, if they have grown. What was
+ * written stays where it is missing, altered or no longer in the store: it is the proof, until the
+ * operator has accepted it.
  */
-export async function markEnds({ store, journal: { head } }: EndsWorld): Promise<void> {
-  if (!head.isKept) return
-  const [written, ends] = [head.read(), await readEnds(store)]
-  if (written && (isSame(written, ends) || !(await hasEnds(store, written)))) return
-  head.write(ends)
+export async function markEnds(world: EndsWorld): Promise<void> {
+  const { store, journal } = world
+  if (!journal.head.isKept) return
+  const ends = await readEnds(store)
+  const written = journal.head.read()
+  const isUnchanged = written !== null && isSame(written, ends)
+  if (isUnchanged && journal.head.examine() === 'genuine') return
+  if ((await listEndProblems(world)).length === 0) journal.head.write(ends)
 }
 
 /** Writes where the ledger and the log of seals end, whatever was written before. */
@@ -175,13 +271,18 @@ export const rewriteEnds = async ({ store, journal: { head } }: EndsWorld): Prom
 /** Writes the ends of a new store, so that a missing file always means that it was removed. */
 export async function markOpening(world: EndsWorld): Promise<void> {
   const { store, journal } = world
-  if (!journal.head.isKept || journal.head.read()) return
-  const newest = await store.seals.readHead()
-  if (!newest || newest.n === 1) await markEnds(world)
+  if (!journal.head.isKept || journal.head.examine() !== 'missing') return
+  const [newest, opening, last] = [
+    await store.seals.readHead(),
+    await store.seals.readOpening(),
+    await store.ledger.readHead(),
+  ]
+  const isNew = !newest || (newest.n === 1 && (last?.seq ?? 0) <= (opening?.ledger.seq ?? 0))
+  if (isNew) await rewriteEnds(world)
 }
 
 /** What keeps the ends. */
-interface EndsWorld {
+export interface EndsWorld {
   store: Pick<InferenceWorld['store'], 'ledger' | 'seals'>
   journal: Pick<InferenceWorld['journal'], 'head'>
 }
@@ -192,22 +293,49 @@ const readEnds = async ({ ledger, seals }: EndsWorld['store']): Promise<Ends> =>
 })
 
 const isSame = (a: Ends, b: Ends): boolean =>
-  a.ledger.seq === b.ledger.seq && a.seals?.n === b.seals?.n
-
-/** Whether the ledger and the log of seals still pass through these ends. */
-const hasEnds = async ({ ledger, seals }: EndsWorld['store'], ends: Ends): Promise<boolean> =>
-  (await ledger.has(ends.ledger)) && (ends.seals === null || (await seals.has(ends.seals)))
+  a.ledger.seq === b.ledger.seq && a.ledger.hash === b.ledger.hash && a.seals?.n === b.seals?.n
 
 /**
- * Throws if rows are missing at the end of the ledger: a damaged log loses its tail silently, and
- * with it what was spent.
+ * Lists what contradicts the ends that were written, if anything does: SQLite drops the tail of a
+ * damaged log silently, and the file itself can be removed or altered.
  */
-export async function verifyLedgerEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
-  const written = head.read()?.ledger
-  const last = await store.ledger.readHead()
-  if (!written || (last?.seq ?? 0) >= written.seq) return
+export async function listEndProblems({ store, journal: { head } }: EndsWorld): Promise<string[]> {
+  if (!head.isKept) return []
+  const written = head.read()
+  const state = await judgeHead({ store, journal: { head } }, written)
+  if (!written || state !== 'genuine') return [`ledger.head is ${state}: the end is not known`]
+  const last = (await store.ledger.readHead())?.seq ?? 0
+  const { ledger, seals } = written
+  return [
+    ...((await store.ledger.has(ledger))
+      ? []
+      : [`rows are missing at the end: ${ledger.seq} were written, the last is ${last}`]),
+    ...(seals === null || (await store.seals.has(seals))
+      ? []
+      : ['the store is an earlier state of itself: changes are missing at the end']),
+  ]
+}
+
+// With another secret no seal can be judged: that is found elsewhere.
+async function judgeHead(
+  { store, journal: { head } }: EndsWorld,
+  written: Ends | null,
+): Promise<'genuine' | 'missing' | 'altered'> {
+  const state = head.examine()
+  if (state === 'missing') return 'missing'
+  if (!written) return 'altered'
+  return state === 'altered' && (await store.seals.readOpening()) ? 'altered' : 'genuine'
+}
+
+/**
+ * Throws where something contradicts the ends that were written: a server that went on would write
+ * over the only proof.
+ */
+export async function verifyLedgerEnd(world: EndsWorld): Promise<void> {
+  const problems = await listEndProblems(world)
+  if (problems.length === 0) return
   throw new Error(
-    `The ledger ends at row ${last?.seq ?? 0}, but ${written.seq} were written: ` +
-      'restore a backup, or remove ledger.head to go on without them',
+    `${problems.join('; ')}. Restore a backup, or accept what is there: ` +
+      "gateway doctor --accept --reason '...'",
   )
 }

@@ -76,7 +76,12 @@ export interface Ends {
 export interface HeadFile {
   /** Whether there is a place for it: not for a store in memory. */
   isKept: boolean
-  /** Returns null when nothing was written yet. */
+  /** Returns what the file says; null if there is none, or none that can be read. */
   read(): Ends | null
+  /**
+   * Returns whether the file is there and as it was written. An earlier version has written an
+   * unsealed one.
+   */
+  examine(): 'genuine' | 'unsealed' | 'missing' | 'altered'
   write(ends: Ends): void
 }

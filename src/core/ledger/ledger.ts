@@ -1,6 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { computeFirstDay, PERIODS, type Period, toDayNumber } from '../kernel/clock.ts'
+import type { Mac } from '../kernel/mac.ts'
 import { pickLarger } from '../kernel/money.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
 
@@ -112,6 +113,18 @@ export interface HeldCall extends Payer {
   spent: bigint
 }
 
+/** What can be read of a line that is not as it was written. Null: nothing that could be true. */
+export interface GarbledCall {
+  id: string | null
+  request_id: string | null
+  key_hash: string | null
+  model: string | null
+  api_type: string | null
+  created_at: string | null
+  /** The lower one of what was set aside and what was spent, in nano-dollars. */
+  estimate: bigint
+}
+
 /** The journal's entry of one call. */
 export interface JournalEntry {
   /** Resolves when the entry survives the process. Throws 503 when it cannot be written. */
@@ -131,15 +144,15 @@ export interface HoldJournal {
    * after that every inner one.
    */
   listCalls(): HeldCall[]
-  /** Counts the lines that are not as they were written: their calls may not be listed. */
-  countGarbled(): number
+  /** Lists the lines that are not as they were written: their calls may not be listed. */
+  listGarbled(): GarbledCall[]
   /** Drops all calls but the running ones. A copy of garbled lines stays beside the journal. */
   clear(): void
 }
 
 /** Everything that money depends on, apart from the ledger's rows. */
 export interface LedgerBooks {
-  /** The database's report on its own structure. */
+  /** What is wrong with the structure of the database, or cannot be read. */
   integrity: string[]
   spend: DaySpend[]
   /**
@@ -147,6 +160,23 @@ export interface LedgerBooks {
    * on after its first step is charged and not yet on record.
    */
   unmatched: { id: string; charged: bigint | null; recorded: bigint | null }[]
+  records: RecordReport
+}
+
+/** What was found about the records of calls. */
+export interface RecordReport {
+  count: number
+  /** How many are covered by no seal that can be checked: from before the seals, for example. */
+  unsealed: number
+  problems: string[]
+}
+
+/** How an inspection is made. */
+export interface InspectionOptions {
+  /** The key of the seals; the store's own unless it is given. */
+  mac?: Mac
+  /** Called now and then with how many rows were read, and how many there are. */
+  onProgress?(done: number, total: number): void
 }
 
 /**
@@ -163,11 +193,12 @@ export interface LedgerStore {
   /** Whether the chain passes here: true for the start of it, row 0. */
   has(head: LedgerHead): Promise<boolean>
   /**
-   * Passes every row to `onRow` in order, then returns the rest. All of it is one snapshot,
-   * whatever others write meanwhile. Rows are read one at a time, so memory does not grow with
-   * their number. Throws what `onRow` throws.
+   * Passes every row to `onRow` in order, then returns the rest. The counters are those of the
+   * last row, whatever others write meanwhile. Rows are read in slices, so that memory does not
+   * grow with their number, and writers are not kept waiting. What cannot be read is named and
+   * passed over. Throws what `onRow` throws.
    */
-  inspect(onRow: (row: LedgerRow) => void): Promise<LedgerBooks>
+  inspect(onRow: (row: LedgerRow) => void, options?: InspectionOptions): Promise<LedgerBooks>
 }
 
 /**

@@ -68,8 +68,9 @@ interface Limit {
 
 /**
  * Creates the limits of this config. Windows follow the clock: a minute is a full one, a day begins
- * at midnight UTC. The counts of a window are dropped with it, so that keys which no longer call
- * take no memory. `freeSoFar` is how many calls of free models today has seen already.
+ * at midnight UTC. A clock that jumps gives no count back. The counts of a window are dropped soon
+ * after it, so that keys which no longer call take no memory. `freeSoFar` is how many calls of free
+ * models today has seen already.
  */
 export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): RateLimits {
   let { limits, datasets, oauth, service_name } = config
@@ -205,14 +206,16 @@ function rateLimitExceeded({ name, maximum, reset }: Limit, now: number): Gatewa
 }
 
 /**
- * Counts by name within the current window of the clock. Beyond the most names, all others count
- * as one.
+ * Counts by name within the current window of the clock, which may jump back and forth. Beyond the
+ * most names, all others count as one.
  */
 class Window {
   readonly #length: number
   readonly #clock: Clock
   readonly #most: number
-  readonly #counts = new Map<string, number>()
+  /** The counts of the windows that were entered last, the current one at the end. */
+  readonly #entered = new Map<number, Map<string, number>>()
+  #counts = new Map<string, number>()
   #number = 0
 
   constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
@@ -249,7 +252,21 @@ class Window {
   #advance(): void {
     const number = Math.floor(this.#clock.now().getTime() / this.#length)
     if (number === this.#number) return
+    const entered = this.#entered.get(number) ?? new Map<string, number>()
+    // A clock that is set back begins no new window: what was counted in the later one still counts.
+    if (number < this.#number) keepLarger(entered, this.#counts)
     this.#number = number
-    this.#counts.clear()
+    this.#counts = entered
+    this.#entered.delete(number)
+    this.#entered.set(number, entered)
+    for (const old of this.#entered.keys())
+      if (this.#entered.size > WINDOWS_KEPT) this.#entered.delete(old)
   }
+}
+
+/** A window that the clock has left is entered again after a jump, soon or never. */
+const WINDOWS_KEPT = 3
+
+function keepLarger(counts: Map<string, number>, others: Map<string, number>): void {
+  for (const [name, count] of others) counts.set(name, Math.max(count, counts.get(name) ?? 0))
 }

@@ -53,11 +53,12 @@ export const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code
 
 /**
- * Opens a database at a path. What SQLite throws does not name the file, so that it is named here.
+ * Does something with the database at a path. What SQLite throws does not name the file, so that it
+ * is named here.
  */
-export function nameDatabase<T>(path: string, open: () => T): T {
+export function nameDatabase<T>(path: string, work: () => T): T {
   try {
-    return open()
+    return work()
   } catch (thrown) {
     throw thrown instanceof Error && 'code' in thrown ? Object.assign(thrown, { path }) : thrown
   }

@@ -4,7 +4,7 @@ import { unavailable } from '../errors.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { parseObject } from '../kernel/json.ts'
 import { LiveSet } from '../kernel/live-set.ts'
-import type { HeldCall, HoldJournal } from '../ledger/ledger.ts'
+import type { GarbledCall, HeldCall, HoldJournal } from '../ledger/ledger.ts'
 import { openDataFile, readDataFile, writeDataFile } from './data-files.ts'
 
 /** Beyond this many bytes the file is rewritten with only the calls that still run. */
@@ -73,9 +73,9 @@ export function openHoldJournal(data: string): HoldJournal {
       if (changed.length > 0) append(changed.map(({ held }) => renderLine(held)).join(''))
     },
     listCalls: () => readJournal(path).calls,
-    countGarbled: () => readJournal(path).garbled,
+    listGarbled: () => readJournal(path).garbled.map(readGarbled),
     clear() {
-      if (readJournal(path).garbled > 0) keepCopy(path)
+      if (readJournal(path).garbled.length > 0) keepCopy(path)
       rewrite()
     },
   }
@@ -130,17 +130,17 @@ const CHECKSUM_LENGTH = 8
 
 /**
  * Reads every call in the journal, each with the last line of its last step and of every inner one,
- * and counts the lines that are not as they were written. Only the last line can be incomplete, and
+ * and the lines that are not as they were written. Only the last line can be incomplete, and
  * its call had not gone out.
  */
-function readJournal(path: string): { calls: HeldCall[]; garbled: number } {
+function readJournal(path: string): { calls: HeldCall[]; garbled: string[] } {
   const found = new Map<string, HeldCall>()
   const lines = (readDataFile(path)?.toString() ?? '').split('\n')
   lines.pop()
-  let garbled = 0
+  const garbled: string[] = []
   for (const line of lines) {
     const entry = parseLine(line)
-    if (!entry) garbled += 1
+    if (!entry) garbled.push(line)
     const place = entry?.inner === true ? `${entry.id} ${entry.step}` : entry?.id
     if (entry && place !== undefined && entry.step >= (found.get(place)?.step ?? 1))
       found.set(place, entry)
@@ -174,3 +174,28 @@ const isAmount = (text: unknown): text is string =>
 // Lines from versions before steps have none.
 const parseStep = (step: unknown): number =>
   typeof step === 'number' && Number.isSafeInteger(step) && step > 0 ? step : 1
+
+/** Reads what is left of a garbled line, field by field. */
+function readGarbled(line: string): GarbledCall {
+  const amounts = ['nanos', 'spent'].map(name => readField(line, name, /^\d{1,18}$/))
+  const [smallest = 0n] = amounts
+    .filter(amount => amount !== null)
+    .map(BigInt)
+    .sort((a, b) => (a < b ? -1 : 1))
+  return {
+    id: readField(line, 'id', /^gen-\d{10,}-[0-9a-z]{10,}$/),
+    request_id: readField(line, 'request_id', /^[\w-]{1,200}$/),
+    key_hash: readField(line, 'key_hash', /^[0-9a-f]{64}$/),
+    model: readField(line, 'model', /^[\w./:@~-]{1,300}$/),
+    api_type: readField(line, 'api_type', /^[\w./-]{1,50}$/),
+    created_at: readField(line, 'created_at', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    estimate: smallest,
+  }
+}
+
+/** Returns the text of a field; null where it does not look like one. */
+function readField(line: string, name: string, form: RegExp): string | null {
+  const start = line.indexOf(`"${name}":"`)
+  const value = start === -1 ? '' : (line.slice(start + name.length + 4).split('"', 1)[0] ?? '')
+  return form.test(value) ? value : null
+}

@@ -1,28 +1,48 @@
 import { renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseObject, readObject } from '../kernel/json.ts'
-import type { Ends } from '../ledger/chain.ts'
+import type { Mac } from '../kernel/mac.ts'
+import type { Ends, HeadFile } from '../ledger/chain.ts'
 import { readDataFile, writeDataFile } from './data-files.ts'
 
 /**
- * Reads where the ledger and the log of seals ended, from a file beside the database; null when
- * there is none. SQLite drops the tail of a damaged log silently, and an earlier state of the
- * database is valid in itself: only a record of the ends shows that rows are missing.
+ * Opens the file beside the database that says where the ledger and the log of seals ended. SQLite
+ * drops the tail of a damaged log silently, and an earlier state of the database is valid in itself:
+ * only a record of the ends shows that rows are missing. The file is sealed, so that it cannot be
+ * altered without the secret.
  */
-export function readEnds(data: string): Ends | null {
-  const text = readDataFile(getHeadPath(data))
-  const { seq, hash, seals } = parseObject(text?.toString() ?? '') ?? {}
+export const openHeadFile = (data: string, mac: Mac): HeadFile => {
+  const path = join(data, 'ledger.head')
+  return {
+    isKept: true,
+    read: () => parseEnds(readDataFile(path)?.toString() ?? '')?.ends ?? null,
+    examine() {
+      const text = readDataFile(path)?.toString()
+      if (text === undefined) return 'missing'
+      const parsed = parseEnds(text)
+      if (!parsed) return 'altered'
+      if (parsed.seal === null) return 'unsealed'
+      return parsed.seal === sealEnds(mac, parsed.ends) ? 'genuine' : 'altered'
+    },
+    write(ends) {
+      const content = { ...ends.ledger, seals: ends.seals, seal: sealEnds(mac, ends) }
+      writeDataFile(`${path}.new`, `${JSON.stringify(content)}\n`)
+      renameSync(`${path}.new`, path)
+    },
+  }
+}
+
+/** Reads the ends and their seal; null if the text is no head. Earlier versions wrote no seal. */
+function parseEnds(text: string): { ends: Ends; seal: string | null } | null {
+  const { seq, hash, seals, seal } = parseObject(text) ?? {}
   if (typeof seq !== 'number' || typeof hash !== 'string') return null
-  const { n, seal } = readObject({ seals }, 'seals')
-  const isSealed = typeof n === 'number' && typeof seal === 'string'
-  return { ledger: { seq, hash }, seals: isSealed ? { n, seal } : null }
+  const { n, seal: last } = readObject({ seals }, 'seals')
+  const isSealed = typeof n === 'number' && typeof last === 'string'
+  return {
+    ends: { ledger: { seq, hash }, seals: isSealed ? { n, seal: last } : null },
+    seal: typeof seal === 'string' ? seal : null,
+  }
 }
 
-/** Writes the ends to that file, atomically. */
-export function writeEnds(data: string, { ledger, seals }: Ends): void {
-  const path = getHeadPath(data)
-  writeDataFile(`${path}.new`, `${JSON.stringify({ ...ledger, seals })}\n`)
-  renameSync(`${path}.new`, path)
-}
-
-const getHeadPath = (data: string) => join(data, 'ledger.head')
+const sealEnds = (mac: Mac, { ledger, seals }: Ends): string =>
+  mac(JSON.stringify(['ends', ledger.seq, ledger.hash, seals?.n ?? null, seals?.seal ?? null]))

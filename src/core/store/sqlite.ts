@@ -7,7 +7,7 @@ import { openStores } from './sqlite/contents.ts'
 import { migrate, openInMemory, refuseForeign } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
-import { createWriter, type Write } from './sqlite/write.ts'
+import { createDurableWriter, createWriter, type Write } from './sqlite/write.ts'
 import type { Store } from './store.ts'
 
 export interface SqliteOptions {
@@ -55,8 +55,9 @@ export async function openSqlite({
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
   const sealing = openSealing(db, secrets.mac)
   const write = createWriter(db, sealing.sealChanges)
+  const writeDurably = createDurableWriter(db, sealing.sealChanges)
   return {
-    ...openStores({ db, kysely, write, sealing, secrets }),
+    ...openStores({ db, kysely, write, writeDurably, sealing, secrets }),
     owner: candidate => claimOwner(kysely, write, candidate),
     version: createVersionReader(db),
     close: async () => db.close(),

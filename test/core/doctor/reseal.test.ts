@@ -208,7 +208,9 @@ describe('another secret', () => {
   test('seals and encrypts everything again, once', async () => {
     const data = copyChanged()
     rotate(data)
-    expect(await examine(data)).toEqual(['chain', 'audit', 'rules', 'seals', 'provider keys'])
+    expect(await examine(data)).toEqual([
+      ...['chain', 'audit', 'rules', 'seals', 'records', 'provider keys'],
+    ])
     const { code, stdout } = await reseal(data)
     expect(code).toBe(0)
     expect(stdout).toContain('What the previous secret has sealed is sealed with the current one')

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { getOperator, identify } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey } from '../../../src/core/identity/keys.ts'
-import { randomIds } from '../../../src/core/kernel/ids.ts'
+import { createRandomIds } from '../../../src/core/kernel/ids.ts'
 import { addCredit } from '../../../src/core/ledger/credits.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { Memory, openMemoryStore } from '../../support/memory-store.ts'
@@ -14,8 +14,14 @@ let reads: number
 /** Two processes over one slow store, and how to make each of them slow. */
 beforeEach(async () => {
   const memory = new Memory()
-  server = await testGateway({ store: openMemoryStore({ memory, seed: 5 }), ids: randomIds })
-  terminal = await testGateway({ store: openMemoryStore({ memory, seed: 6 }), ids: randomIds })
+  server = await testGateway({
+    store: openMemoryStore({ memory, seed: 5 }),
+    ids: createRandomIds(),
+  })
+  terminal = await testGateway({
+    store: openMemoryStore({ memory, seed: 6 }),
+    ids: createRandomIds(),
+  })
   reads = 0
   const { version } = server.store
   server.store.version = () => {
@@ -54,7 +60,7 @@ test('a key created a moment ago is accepted, even with simultaneous requests', 
 
 test('what another process writes during startup is picked up', async () => {
   const memory = new Memory()
-  const parts = { ids: randomIds }
+  const parts = { ids: createRandomIds() }
   const other = await testGateway({ store: openMemoryStore({ memory, seed: 1 }), ...parts })
   const store = openMemoryStore({ memory, seed: 2 })
   const made: string[] = []

@@ -71,7 +71,7 @@ describe('E2 POST /keys', () => {
     })
   })
 
-  test('E2 the plaintext is in no later response', async () => {
+  test('E2 X-15 the plaintext is in no later response', async () => {
     const { json } = await ask('POST', '/keys', { body: { name: 'ci' } })
     const later = await Promise.all([
       ask('GET', '/keys'),
@@ -441,7 +441,7 @@ describe('next to another process', () => {
 })
 
 describe('storage', () => {
-  test('the plaintext is in no file of the data directory', async () => {
+  test('X-15 the plaintext is in no file of the data directory', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     try {
       const real = await openGateway({ data, ids: createCountedIds() })

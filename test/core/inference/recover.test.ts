@@ -144,7 +144,7 @@ for (const [name, openStore] of Object.entries(STORES))
           const gateway = await start()
           // The first to start dies before it can forget what it has settled.
           if (run === 1) gateway.journal.holds.clear = () => undefined
-          expect(await recoverCalls(gateway)).toBe(run === 1 ? 1 : 0)
+          expect((await recoverCalls(gateway)).calls).toBe(run === 1 ? 1 : 0)
           const rows = await gateway.store.ledger.listCharges('dead')
           expect(rows.map(({ step, byok, nanos }) => [step, byok, nanos] as const)).toEqual(charges)
           expect(await gateway.store.generations.byId('dead')).toMatchObject({
@@ -184,7 +184,7 @@ for (const [name, openStore] of Object.entries(STORES))
       )
       const gateway = await start()
       expect(gateway.journal.holds.listCalls()).toEqual([held(1)])
-      expect(await recoverCalls(gateway)).toBe(1)
+      expect((await recoverCalls(gateway)).calls).toBe(1)
       expect(await gateway.store.ledger.listCharges('dead')).toEqual([
         { step: 1, byok: false, nanos: 100n },
       ])
@@ -201,7 +201,7 @@ for (const [name, openStore] of Object.entries(STORES))
       )
       await die(start, settled, ...ids.map((id, i) => held((i % 3) + 1, { id })))
       const gateway = await start()
-      expect(await recoverCalls(gateway)).toBe(30)
+      expect((await recoverCalls(gateway)).calls).toBe(30)
       for (const [i, id] of ids.entries())
         expect((await gateway.store.generations.byId(id))?.total_cost).toBe(BigInt(100 + (i % 3)))
       expect(await faultsOf(gateway)).toEqual([])

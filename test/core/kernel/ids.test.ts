@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { randomIds } from '../../../src/core/kernel/ids.ts'
+import { createRandomIds } from '../../../src/core/kernel/ids.ts'
 
 const NOW = new Date('2026-03-04T05:06:07.089Z')
 const drawn = <T>(count: number, draw: () => T) => Array.from({ length: count }, draw)
 
 describe('ids', () => {
-  const ids = randomIds
+  const ids = createRandomIds()
 
   test('a generation’s id is its second and 20 letters or digits (wire reference C.5)', () => {
     for (const id of drawn(1_000, () => ids.generation(NOW)))
@@ -28,6 +28,23 @@ describe('ids', () => {
     const secrets = drawn(1_000, () => ids.secret())
     for (const secret of secrets) expect(secret).toMatch(/^[0-9a-f]{64}$/)
     expect(new Set(secrets).size).toBe(secrets.length)
+  })
+
+  test('ids stay in order while the clock is set back, and after it returned', () => {
+    let now = NOW.getTime()
+    const own = createRandomIds(() => now)
+    const made: [string, string][] = []
+    for (const time of [0, 5, -3_600_000, -3_599_999, -3_599_999, 4, 5, 6, 900])
+      for (let i = 0; i < 50; i++) {
+        now = NOW.getTime() + time
+        made.push([own.uuid(), own.generation(new Date(now))])
+      }
+    const [uuids, generations] = [0, 1].map(i => made.map(pair => pair[i] as string))
+    expect(uuids?.toSorted()).toEqual(uuids as string[])
+    expect(generations?.map(id => id.slice(0, 17)).toSorted()).toEqual(
+      generations?.map(id => id.slice(0, 17)) as string[],
+    )
+    expect(new Set(generations).size).toBe(made.length)
   })
 
   test('uuids sort by creation', () => {

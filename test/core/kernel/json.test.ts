@@ -33,7 +33,7 @@ describe('parseExact', () => {
     expect(JSON.stringify(parseExact(json))).toBe(json)
   })
 
-  test('refuses nesting too deep to write again, and ignores brackets in texts', () => {
+  test('C-06 refuses nesting too deep to write again, and ignores brackets in texts', () => {
     const nested = (depth: number) =>
       `${'[{"a":'.repeat(depth / 2)}"[\\"${'[{'.repeat(20_000)}"${'}]'.repeat(depth / 2)}`
     expect(JSON.stringify(parseExact(nested(5_000)))).toBe(nested(5_000))

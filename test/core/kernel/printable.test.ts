@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { toPrintable } from '../../../src/core/kernel/printable.ts'
 
-describe('toPrintable', () => {
+describe('X-41 toPrintable', () => {
   test('keeps readable text in every script', () => {
     for (const text of ['plain', 'é 日本 עברית 😀', '« – »', ''])
       expect(toPrintable(text)).toBe(text)

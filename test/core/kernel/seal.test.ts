@@ -10,14 +10,14 @@ test('a sealed text opens in its own context, complete', () => {
     expect(seal.open(seal.seal(text, 'a', nonce(1)), 'a')).toBe(text)
 })
 
-test('it opens with no other context, secret or purpose', () => {
+test('X-14 it opens with no other context, secret or purpose', () => {
   const sealed = seal.seal('sk-1', 'a', nonce(1))
   expect(seal.open(sealed, 'b')).toBeUndefined()
   expect(openSeal(new Uint8Array(32).fill(8), 'byok').open(sealed, 'a')).toBeUndefined()
   expect(openSeal(secret, 'else').open(sealed, 'a')).toBeUndefined()
 })
 
-test('a seal with any changed byte does not open, nor does other text', () => {
+test('X-14 a seal with any changed byte does not open, nor does other text', () => {
   const bytes = Buffer.from(seal.seal('sk-1', 'a', nonce(1)), 'base64url')
   for (let i = 0; i < bytes.length; i++) {
     const changed = Buffer.from(bytes)

@@ -474,7 +474,7 @@ describe('the counters', () => {
     expect(windowsOf(ledger, 'member m')).toEqual([1n, 3n, 7n, 15n])
   })
 
-  test('a million tiny charges add up exactly', async () => {
+  test('A-20 a million tiny charges add up exactly', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(createLedgerStore(), clock)
     const charge = buildCharge(clock, 700n)

@@ -2,13 +2,15 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createDefaultConfig } from '../../../src/core/config.ts'
 import type { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { authenticate, getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { infer } from '../../../src/core/inference/infer.ts'
-import { randomIds } from '../../../src/core/kernel/ids.ts'
+import { createRandomIds } from '../../../src/core/kernel/ids.ts'
 import type { Answer } from '../../../src/core/language/answer.ts'
+import { openRateLimits } from '../../../src/core/policy/rate-limits.ts'
 import { reconfigure } from '../../../src/core/reconfigure.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { listDescribedRoutes } from '../../../src/server/openapi.ts'
@@ -371,7 +373,7 @@ describe('free models', () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     const open = async (clock: TestClock) => {
       const config = { limits: { free_models: { requests_per_day: 3 } }, models: [FREE] }
-      const gateway = await testGateway({ clock, data, config, ids: randomIds })
+      const gateway = await testGateway({ clock, data, config, ids: createRandomIds() })
       const key = await anotherKey(gateway)
       const app = createApp(gateway)
       const init = {
@@ -395,6 +397,61 @@ describe('free models', () => {
     expect(nextDay.gateway.traffic.rateLimits.getFreeUsage()).toEqual({ limit: 3, used: 0 })
     await nextDay.gateway.close()
     rmSync(data, { recursive: true })
+  })
+})
+
+describe('A-13 a clock that jumps', () => {
+  const JUMPS: [what: string, moments: string[]][] = [
+    ['an hour back', ['2026-03-04T04:06:10.000Z']],
+    ['a day back', ['2026-03-03T05:06:10.000Z']],
+    ['an hour back and forth', ['2026-03-04T04:06:10.000Z', '2026-03-04T05:06:20.000Z']],
+    ['a year ahead and back', ['2027-03-04T05:06:10.000Z', '2026-03-04T05:06:20.000Z']],
+    [
+      'ahead, further back and to where it was',
+      ['2026-03-04T06:06:10.000Z', '2026-03-04T04:06:10.000Z', '2026-03-04T05:06:20.000Z'],
+    ],
+  ]
+  const config = createDefaultConfig()
+  const jump = (clock: TestClock, moment: string) =>
+    clock.pass(Date.parse(moment) - clock.now().getTime())
+  const limits = { requests_per_minute: 2, free_models: { requests_per_day: 3 } }
+
+  for (const [what, moments] of JUMPS)
+    test(`${what} gives no request of the minute and no free call of the day back`, () => {
+      const clock = new TestClock('2026-03-04T05:06:07.000Z')
+      const rates = openRateLimits({ ...config, limits: { ...config.limits, ...limits } }, clock)
+      const call = (model: string) => {
+        try {
+          rates.acquire({ key_hash: 'k' }, { models: [model] })
+          return true
+        } catch {
+          return false
+        }
+      }
+      rates.reconfigure({ ...config, limits: { ...config.limits, ...limits } }, 3)
+      expect([call('a/b'), call('a/b'), call('a/b'), call('a/b:free')]).toEqual([
+        ...[true, true, false, false],
+      ])
+      for (const moment of moments) jump(clock, moment)
+      expect([call('a/b'), call('a/b:free')]).toEqual([false, false])
+    })
+
+  test('ahead for good begins new windows, as does the next minute after it was set back', () => {
+    const clock = new TestClock('2026-03-04T05:06:07.000Z')
+    const rates = openRateLimits({ ...config, limits: { ...config.limits, ...limits } }, clock)
+    const call = () => rates.acquire({ key_hash: 'k' }, { models: ['a/b'] })
+    const tryCall = () => {
+      try {
+        call()
+      } catch {}
+    }
+    for (const moment of ['2026-03-04T06:06:07.000Z', '2026-03-04T05:00:07.000Z']) {
+      jump(clock, moment)
+      tryCall()
+      clock.pass(60_000)
+      expect([call(), call()]).toHaveLength(2)
+      expect(call).toThrow('Rate limit exceeded')
+    }
   })
 })
 

@@ -31,7 +31,7 @@ test('there are at least 60 attempts, and some of them succeed outside of a sand
 
 /** Tries to get out of a sandbox in every way, and to take more than it has. */
 function testEscapes(sandbox: Sandbox): void {
-  describe(`out of ${sandbox.name}:`, () => {
+  describe(`X-45 out of ${sandbox.name}:`, () => {
     let box: SandboxBox
     let reached = 0
     beforeAll(async () => {

@@ -15,9 +15,10 @@ import { join } from 'node:path'
 import { openGateway } from '../../../src/core/gateway.ts'
 import { openDataDirectory } from '../../../src/core/store/data-directory.ts'
 import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
-import { readEnds, writeEnds } from '../../../src/core/store/ledger-head.ts'
+import { openHeadFile } from '../../../src/core/store/ledger-head.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
 import { loadDataSecret } from '../../../src/core/store/secret.ts'
+import { TEST_MAC } from '../../support/ledger.ts'
 import { runGateway } from '../../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-test-'))
@@ -25,7 +26,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }))
 
 const newDirectory = () => mkdtempSync(join(root, 'd-'))
 
-describe('a data directory that others may write', () => {
+describe('X-13 a data directory that others may write', () => {
   test('is refused by every command, with what to do', async () => {
     const [data, made] = [newDirectory(), newDirectory()]
     await runGateway(['init', '--data', made])
@@ -84,8 +85,8 @@ describe('a link in the data directory', () => {
     await gateway.close()
     lockData(data)()
     loadDataSecret(data)
-    readEnds(data)
-    writeEnds(data, { ledger: { seq: 0, hash: '' }, seals: null })
+    openHeadFile(data, TEST_MAC).read()
+    openHeadFile(data, TEST_MAC).write({ ledger: { seq: 0, hash: '' }, seals: null })
     openHoldJournal(data).listCalls()
     openHoldJournal(data).clear()
   }

@@ -110,7 +110,7 @@ describe('SQLite in a file', () => {
     db.close()
   })
 
-  test('without a busy timeout a locked store refuses at once until it is unlocked', async () => {
+  test('S-05 without a busy timeout a locked store refuses at once until it is unlocked', async () => {
     const path = newPath()
     const store = await open(path)
     const other = new Database(path)
@@ -127,7 +127,7 @@ describe('SQLite in a file', () => {
     await store.close()
   })
 
-  test('a file of the first schema is migrated, and keeps its records', async () => {
+  test('S-11 a file of the first schema is migrated, and keeps its records', async () => {
     const path = newPath()
     const old = new Database(path, { create: true })
     old.run(
@@ -198,7 +198,7 @@ describe('SQLite in a file', () => {
     await store.close()
   })
 
-  test('a file of a newer program is refused and left unchanged', async () => {
+  test('S-11 a file of a newer program is refused and left unchanged', async () => {
     const path = newPath()
     await (await open(path)).close()
     const db = new Database(path)
@@ -223,7 +223,7 @@ describe('SQLite in a file', () => {
     expect(await Bun.file(path).bytes()).toEqual(before)
   })
 
-  test('a file that is no database is refused and left unchanged', async () => {
+  test('S-08 a file that is no database is refused and left unchanged', async () => {
     const path = newPath()
     const text = 'not a database, but somebody’s diary'.repeat(100)
     writeFileSync(path, text)
@@ -238,7 +238,7 @@ describe('SQLite in a file', () => {
   })
 })
 
-describe('the lock of a data directory', () => {
+describe('S-15 the lock of a data directory', () => {
   test('keeps a second server out until it is released', () => {
     const data = join(directory, 'locked')
     const unlock = lockData(data)

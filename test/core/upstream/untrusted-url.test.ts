@@ -46,7 +46,7 @@ async function refusal(url: string, options: Parameters<typeof check>[1] = {}): 
   return (failure as GatewayError).message
 }
 
-describe('isPublicAddress', () => {
+describe('X-23 isPublicAddress', () => {
   test.each([
     ...[
       '1.1.1.1',
@@ -170,7 +170,7 @@ describe('isPublicAddress', () => {
   })
 })
 
-describe('checkUntrustedUrl', () => {
+describe('X-23 X-26 checkUntrustedUrl', () => {
   test('returns the address to connect to, and resolves the host once', async () => {
     expect(await check('https://example.com/a.png?b#c')).toEqual({
       url: 'https://example.com/a.png?b#c',

@@ -70,7 +70,7 @@ const WANTED = [
   { name: 'empty', filename: undefined, bytes: Buffer.alloc(0) },
 ]
 
-describe('a form', () => {
+describe('C-12 a form', () => {
   // A boundary ends at a line end or two hyphens, so `--X-not` needs another one.
   const form = Buffer.from(
     FORM.toString('latin1').replaceAll('--X\r\n', '--XY\r\n').replace('--X--', '--XY--'),

@@ -14,7 +14,7 @@ async function measureTime(seconds: number, size: number): Promise<number> {
   return performance.now() - began
 }
 
-test('a body that never ends is refused, the later the more of it has arrived', async () => {
+test('C-11 a body that never ends is refused, the later the more of it has arrived', async () => {
   const [empty, small, huge] = await Promise.all([
     measureTime(0.05, 0),
     measureTime(0.05, KIB / 5),

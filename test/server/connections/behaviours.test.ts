@@ -170,7 +170,7 @@ function listConnections(): Set<number> {
 const readPort = (address = ''): number => Number.parseInt(address.split(':')[1] ?? '', 16)
 
 test(
-  `every behaviour of a client comes to an end (${ROUNDS} × ${AT_ONCE}, seed ${SEED})`,
+  `C-10 every behaviour of a client comes to an end (${ROUNDS} × ${AT_ONCE}, seed ${SEED})`,
   async () => {
     const random = createSeededRandom(SEED)
     for (let round = 0; round < ROUNDS; round++) {

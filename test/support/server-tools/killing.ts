@@ -117,7 +117,7 @@ export class KilledGateway {
         data: this.#data,
         config: parseConfig(JSON.stringify(this.#config), {}),
       })
-      expect(await recoverCalls(gateway)).toBe(found)
+      expect((await recoverCalls(gateway)).calls).toBe(found)
       expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
       const [generation] = await gateway.store.generations.list({}, 1)
       const charged = generation ? await gateway.store.ledger.listCharges(generation.id) : []

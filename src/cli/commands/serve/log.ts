@@ -3,6 +3,7 @@ import type { Gateway } from '../../../core/gateway.ts'
 import { toUsd } from '../../../core/kernel/money.ts'
 import { getCallStatus } from '../../../core/telemetry/generations.ts'
 import { createLog, type Level, type Log, type LogFormat, openLineWriter } from '../../log.ts'
+import { describeSystemError } from '../../system-errors.ts'
 
 /** How a server logs. */
 export interface LogOptions {
@@ -52,7 +53,10 @@ export function createServerLog(
   )
   gateway.events.on('descriptors.sufficient', () => log('info', 'descriptors.sufficient', {}))
   gateway.events.on('store.failing', ({ error }) =>
-    log('error', 'store.failing', { cause: getCause(error) }),
+    log('error', 'store.failing', {
+      cause: describeSystemError(error) ?? getCause(error),
+      consequence: 'what cannot be written is refused until it can',
+    }),
   )
   return log
 }

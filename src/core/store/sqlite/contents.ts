@@ -18,6 +18,7 @@ import { createFileStore } from './files.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
 import { createIdempotencyStore } from './idempotency.ts'
+import { createInspector } from './inspection.ts'
 import { createKeyStore } from './keys.ts'
 import { createLedgerStore } from './ledger.ts'
 import { createMemberStore } from './members.ts'
@@ -49,7 +50,8 @@ import destinations from './migrations/025-destinations.sql' with { type: 'text'
 import containers from './migrations/026-containers.sql' with { type: 'text' }
 import batches from './migrations/027-batches.sql' with { type: 'text' }
 import videos from './migrations/028-videos.sql' with { type: 'text' }
-import videoCallbacks from './migrations/030-video-callbacks.sql' with { type: 'text' }
+import videoCallbacks from './migrations/029-video-callbacks.sql' with { type: 'text' }
+import recordSeals from './migrations/030-record-seals.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -68,16 +70,18 @@ interface OpenDatabase {
   db: Database
   kysely: Kysely<Tables>
   write: Write
+  /** For secrets that are shown once: they are on the disk before. */
+  writeDurably: Write
   sealing: Sealing
   secrets: RecordSecrets
 }
 
 /** Opens the store of every noun over one database. */
 export const openStores = (
-  { db, kysely, write, sealing, secrets }: OpenDatabase,
+  { db, kysely, write, writeDurably, sealing, secrets }: OpenDatabase,
   fresh = new FreshCalls(),
 ) => ({
-  keys: createKeyStore(kysely, write),
+  keys: createKeyStore(kysely, writeDurably),
   byok: createByokStore(kysely, write),
   workspaces: createWorkspaceStore(kysely, write),
   members: createMemberStore(kysely, write),
@@ -91,7 +95,7 @@ export const openStores = (
   containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
-  ledger: createLedgerStore(kysely, db),
+  ledger: { ...createLedgerStore(kysely, db), inspect: createInspector(db, secrets.mac) },
   generations: createGenerationStore(kysely, db, secrets.mac, fresh),
   transcripts: createTranscriptStore(kysely, db, write),
   authCodes: createAuthCodeStore(kysely, write),
@@ -142,4 +146,5 @@ export const MIGRATIONS: string[] = [
   batches,
   videos,
   videoCallbacks,
+  recordSeals,
 ]

@@ -16,14 +16,19 @@ import type {
 } from '../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../telemetry/recorder.ts'
 import type { FreshCalls } from '../../telemetry/rollups/slice.ts'
+import { nameDatabase } from '../data-files.ts'
 import { createEvictor } from './generations/evicted.ts'
+import { createRecordSealer, type SealedValue } from './generations/sealing.ts'
 import { createLedgerWriter } from './ledger.ts'
 import { createOutboxWriter } from './outbox.ts'
 import type { Tables } from './tables.ts'
 import { createTranscriptWriter } from './transcripts.ts'
 import { createVideoWriter } from './videos.ts'
 
-/** The value of every column. Booleans, lists and objects are converted, as SQL lacks them. */
+/**
+ * The value of every column. Booleans, lists and objects are converted, as SQL lacks them. New ones
+ * come last: seals cover the first so many.
+ */
 const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => Value } = {
   id: generation => generation.id,
   request_id: generation => generation.request_id,
@@ -74,13 +79,24 @@ const renderSteps = (steps: GenerationStep[]): string =>
   JSON.stringify(steps.map(({ cost, ...step }) => ({ ...step, cost: cost?.toString() ?? null })))
 
 const parseSteps = (json: string): GenerationStep[] =>
-  JSON.parse(json).map(({ cost, ...step }: { cost: string | null }) => ({
-    ...step,
-    cost: cost === null ? null : BigInt(cost),
-  }))
+  parseReadable<Omit<GenerationStep, 'cost'> & { cost: string | null }>(json).map(
+    ({ cost, ...step }) => ({ ...step, cost: cost === null ? null : BigInt(cost) }),
+  )
 
-const NAMES = Object.keys(COLUMNS)
+// One garbled record hides no other: it is shown without its list, and `doctor` names it.
+function parseReadable<Item>(json: string): Item[] {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return []
+  }
+}
+
+/** The columns of a record, in the order in which they are sealed. */
+export const NAMES = Object.keys(COLUMNS)
 const VALUES = Object.values(COLUMNS)
+/** Where money is: as text in a seal. */
+const MONEY = ['total_cost', 'upstream_inference_cost'].map(name => NAMES.indexOf(name))
 
 /**
  * Creates the store of generations in SQL. Recording runs the hottest statements of the gateway, so
@@ -97,7 +113,7 @@ export function createGenerationStore(
   return {
     async record(batch) {
       try {
-        const recorded = record.immediate(batch)
+        const recorded = nameDatabase(db.filename, () => record.immediate(batch))
         for (const { generation, row } of recorded) fresh.note(generation, row)
       } catch (error) {
         throw isConstraint(error)
@@ -152,6 +168,7 @@ function createRecorder(db: Database, mac: Mac) {
     `insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`,
   )
   const ledgerWriter = createLedgerWriter(db, mac)
+  const sealRecords = createRecordSealer(db, mac)
   const writeOutbox = createOutboxWriter(db)
   const writeTranscript = createTranscriptWriter(db)
   const endVideo = createVideoWriter(db)
@@ -162,10 +179,13 @@ function createRecorder(db: Database, mac: Mac) {
         throw new TypeError('The call has ended')
     const charges: (StepCharge & { continued: boolean })[] = []
     const recorded: { generation: Generation; row: number }[] = []
+    const sealed: SealedValue[][] = []
     for (const entry of batch) {
       const { generation } = entry
       if (generation) {
-        const { lastInsertRowid } = insertGeneration.run(...toValues(generation))
+        const values = toValues(generation)
+        const { lastInsertRowid } = insertGeneration.run(...values)
+        sealed.push(toSealed(values))
         recorded.push({ generation, row: Number(lastInsertRowid) })
       }
       if (entry.charge && needsRow(entry.charge, entry.generation))
@@ -174,6 +194,7 @@ function createRecorder(db: Database, mac: Mac) {
       if (entry.transcript) writeTranscript(entry.transcript)
       if (entry.job) endVideo(entry.job)
     }
+    if (recorded[0]) sealRecords(recorded[0].row, sealed)
     if (charges.length > 0) ledgerWriter.append(charges)
     for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)
     return recorded
@@ -213,6 +234,13 @@ function toValues(generation: Generation): Value[] {
   const values: Value[] = []
   for (const toValue of VALUES) values.push(toValue(generation))
   return values
+}
+
+// In place: the values have been written, and nothing else needs them.
+function toSealed(values: Value[]): SealedValue[] {
+  for (const place of MONEY)
+    if (typeof values[place] === 'bigint') values[place] = String(values[place])
+  return values as SealedValue[]
 }
 
 // Most calls of a batch share a few keys and one day, so there is one statement per key and day.
@@ -280,8 +308,10 @@ const fillProviderResponse = (stored: ProviderResponse): ProviderResponse => ({
 
 const toGeneration = (row: Row): Generation => ({
   ...row,
-  provider_responses: JSON.parse(row.provider_responses).map(fillProviderResponse),
-  contentFilters: JSON.parse(row.contentFilters),
+  provider_responses: parseReadable<ProviderResponse>(row.provider_responses).map(
+    fillProviderResponse,
+  ),
+  contentFilters: parseReadable(row.contentFilters),
   steps: parseSteps(row.steps),
   streamed: row.streamed === 1,
   cancelled: row.cancelled === 1,

@@ -7,12 +7,15 @@ import {
   type LedgerRow,
   sealLedgerRow,
 } from '../../ledger/chain.ts'
-import type { Charge, DaySpend, LedgerBooks, LedgerStore } from '../../ledger/ledger.ts'
-import { IS_CHARGED } from './generations/evicted.ts'
+import type { Charge, LedgerStore } from '../../ledger/ledger.ts'
+import { parseRow, readLedger } from './ledger/rows.ts'
 import type { Tables } from './tables.ts'
 
 /** Creates the store of spending in SQL. `generations.ts` writes spending with its generations. */
-export function createLedgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
+export function createLedgerStore(
+  kysely: Kysely<Tables>,
+  db: Database,
+): Omit<LedgerStore, 'inspect'> {
   const head = db.query<LedgerHead, []>(
     'select seq, hash from ledger where hash is not null order by seq desc limit 1',
   )
@@ -58,93 +61,12 @@ export function createLedgerStore(kysely: Kysely<Tables>, db: Database): LedgerS
     },
     readHead: async () => head.get(),
     has: async ({ seq, hash }) => seq === 0 || findHash.get(seq)?.hash === hash,
-    inspect: async onRow =>
-      db.transaction(() => {
-        for (const row of readLedger(db)) onRow(row)
-        return readBooks(db)
-      })(),
   }
 }
 
 // A driver that reads a 64-bit column as a double would round it.
 const castToText = <Name extends string>(name: Name) =>
   sql<string>`cast(${sql.ref(name)} as text)`.as(name)
-
-function readBooks(db: Database): LedgerBooks {
-  const spend = db.query('select *, cast(nanos as text) as nanos from spend').all() as (Omit<
-    DaySpend,
-    'byok' | 'nanos'
-  > &
-    RawRow)[]
-  return {
-    integrity: db
-      .query<{ integrity_check: string }, []>('pragma integrity_check')
-      .all()
-      .map(row => row.integrity_check),
-    spend: spend.map(parseRow),
-    unmatched: (
-      db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]
-    ).map(({ id, charged, recorded }) => ({
-      id,
-      charged: parseMoney(charged),
-      recorded: parseMoney(recorded),
-    })),
-  }
-}
-
-/** Reads the ledger row by row, in order. */
-export function* readLedger(db: Database): Generator<LedgerRow> {
-  const rows = db
-    .query(
-      'select seq, id, step, settled_at, key_hash, user_id, workspace_id, byok, ' +
-        'cast(nanos as text) as nanos, source, hash from ledger order by seq',
-    )
-    .iterate()
-  for (const row of rows as IterableIterator<Omit<LedgerRow, 'byok' | 'nanos'> & RawRow>)
-    yield parseRow(row)
-}
-
-/** A row as SQL returns it: flags are 0 and 1, money is text. */
-type RawRow = { byok: number; nanos: string }
-const parseRow = <Row extends { byok: number | boolean; nanos: string }>(row: Row) => ({
-  ...row,
-  byok: row.byok === 1,
-  nanos: BigInt(row.nanos),
-})
-const parseMoney = (text: string | null) => (text === null ? null : BigInt(text))
-
-/**
- * Matches every charge with its call, and every call with its charge. Two joins, each by an index:
- * SQLite compares all rows with all others for a full join. Charges of calls whose records are no
- * longer kept are compared with the sums of these.
- */
-export const UNMATCHED = `
-  with charged as materialized (
-    select id, sum(nanos) as nanos, substr(max(settled_at), 1, 10) as day
-    from ledger where source <> 'opening'
-    group by id having sum(nanos) <> 0
-  ),
-  removed as materialized (
-    select c.id, c.nanos from charged as c
-    where c.day <= (select max(day) from evicted_days)
-      and not exists (select 1 from generations as kept where kept.id = c.id)
-  ),
-  sums as (
-    select (select coalesce(sum(nanos), 0) from removed) as charged,
-      (select coalesce(sum(charged), 0) from evicted_days) as recorded
-  )
-  select l.id, cast(l.nanos as text) as charged,
-    cast(g.upstream_inference_cost as text) as recorded
-  from charged as l left join generations as g on g.id = l.id and ${IS_CHARGED}
-  where l.nanos is distinct from g.upstream_inference_cost
-    and l.id not in (select id from removed)
-  union all
-  select g.id, null, cast(g.upstream_inference_cost as text)
-  from generations as g left join charged as l on l.id = g.id
-  where l.id is null and ${IS_CHARGED}
-  union all
-  select 'calls that are no longer kept', cast(charged as text), cast(recorded as text)
-  from sums where charged <> recorded`
 
 /**
  * Returns the amount. Throws a TypeError if it does not fit a column, as the driver would truncate

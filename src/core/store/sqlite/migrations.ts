@@ -1,6 +1,7 @@
 import { Database } from 'bun:sqlite'
 import type { RecordSecrets } from '../../ledger/seals.ts'
 import { MIGRATIONS } from './contents.ts'
+import { anchorRecords } from './generations/sealing.ts'
 import { sealStoredVersions } from './presets/sealing.ts'
 import { moveSeals } from './seals/migrating.ts'
 import { writeOpening } from './seals/opening.ts'
@@ -57,6 +58,7 @@ function applyMigrations(
     sealStoredVersions(db, secrets.presetSeal)
     writeOpening(db, secrets.mac)
   }
+  anchorRecords(db, secrets.mac)
   db.run(`pragma user_version = ${migrations.length}`)
   db.run(`pragma application_id = ${APPLICATION_ID}`)
 }
@@ -71,6 +73,7 @@ export function openInMemory(secrets: RecordSecrets): Database {
   image ??= createImage()
   const db = Database.deserialize(image, { strict: true })
   writeOpening(db, secrets.mac)
+  anchorRecords(db, secrets.mac)
   return db
 }
 

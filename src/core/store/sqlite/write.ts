@@ -1,6 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Compilable } from 'kysely'
 import { conflict, unavailable } from '../../errors.ts'
+import { nameDatabase } from '../data-files.ts'
 
 /**
  * Runs statements in one transaction, all or none. It is retried while another process writes.
@@ -52,6 +53,11 @@ const LONGEST_PAUSE = 50
  * instead, so that no stream stalls.
  */
 export function createWriter(db: Database, onEnd: () => void): Write {
+  const write = createTransaction(db, onEnd)
+  return (...statements) => retryWhileLocked(() => write(statements))
+}
+
+function createTransaction(db: Database, onEnd: () => void): (statements: Statement[]) => void {
   const prepareStatement = (statement: Compilable) => {
     const { sql, parameters } = statement.compile()
     return [db.query(sql), parameters as never[]] as const
@@ -66,7 +72,26 @@ export function createWriter(db: Database, onEnd: () => void): Write {
     statements.forEach(run)
     onEnd()
   })
-  return (...statements) => retryWhileLocked(() => transaction.immediate(statements))
+  return statements => nameDatabase(db.filename, () => transaction.immediate(statements))
+}
+
+/**
+ * Creates a writer whose transactions are on the disk when they are done, also where others wait for
+ * the next copy of the log: what is shown once must not be lost with the power.
+ */
+export function createDurableWriter(db: Database, onEnd: () => void): Write {
+  const write = createTransaction(db, onEnd)
+  const synchronous = db.query<{ synchronous: number }, []>('pragma synchronous')
+  return (...statements) =>
+    retryWhileLocked(() => {
+      const before = synchronous.get()?.synchronous ?? 1
+      db.run('pragma synchronous = full')
+      try {
+        write(statements)
+      } finally {
+        db.run(`pragma synchronous = ${before}`)
+      }
+    })
 }
 
 /**

@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { MIGRATIONS } from '../../../../src/core/store/sqlite/contents.ts'
-import { UNMATCHED } from '../../../../src/core/store/sqlite/ledger.ts'
+import { UNMATCHED } from '../../../../src/core/store/sqlite/inspection/matches.ts'
 
 test('charges are matched with calls by an index, not each with all others', () => {
   const db = new Database(':memory:')

@@ -14,9 +14,13 @@ type Row = Omit<
   isFiltered: number
 }
 
+/** The endpoint that answered, in SQL. One garbled record keeps no other from being summed. */
+export const ENDPOINT_ID = `iif(json_valid(provider_responses),
+  coalesce(json_extract(provider_responses, '$[#-1].endpoint_id'), ''), '')`
+
 const SELECT = `select rowid as row, id, settled_at, workspace_id, coalesce(key_hash, '') as key_hash,
   user_id, api_type, model, coalesce(provider_name, '') as provider_name,
-  coalesce(json_extract(provider_responses, '$[#-1].endpoint_id'), '') as endpoint_id,
+  ${ENDPOINT_ID} as endpoint_id,
   streamed, cancelled, finish_reason, latency, generation_time, native_tokens_prompt,
   native_tokens_completion, native_tokens_reasoning, native_tokens_cached,
   cast(total_cost as text) as total_cost,

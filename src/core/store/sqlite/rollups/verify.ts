@@ -1,6 +1,8 @@
 import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../kernel/clock.ts'
 import { AMOUNTS, COUNTS, renderDay } from '../../../telemetry/rollups/calls.ts'
+import { readDamage } from '../inspection/slices.ts'
+import { ENDPOINT_ID } from './calls.ts'
 
 const HOURS = 24
 const GROUP = 'workspace_id, key_hash, user_id, model, provider_name, endpoint_id, is_byok'
@@ -12,7 +14,7 @@ const SUMMED = SUMS.map(name => `sum(${name}) as ${name}`).join(', ')
 const RECOUNTED = `select $from + cast(substr(settled_at, 12, 2) as integer) as start,
   workspace_id, coalesce(key_hash, '') as key_hash, user_id, model,
   coalesce(provider_name, '') as provider_name,
-  coalesce(json_extract(provider_responses, '$[#-1].endpoint_id'), '') as endpoint_id, is_byok,
+  ${ENDPOINT_ID} as endpoint_id, is_byok,
   count(*) as calls, sum(is_byok) as byok_calls,
   sum(error_type is not null and not cancelled) as failed_calls,
   sum(cancelled) as cancelled_calls, sum(contentFilters <> '[]') as filtered_calls,
@@ -70,7 +72,15 @@ const MOST = 30
  * of its own: it takes no more memory than a day does, and others may read and write between two.
  */
 export function createVerifier(db: Database): () => Promise<string[]> {
-  const atOnce = <Result>(check: () => Result): Result => db.transaction(check).deferred()
+  const atOnce = (check: () => string[]): string[] => {
+    try {
+      return db.transaction(check).deferred()
+    } catch (thrown) {
+      const reason = readDamage(thrown)
+      if (reason === null) throw thrown
+      return [`they cannot be compared with the records (${reason})`]
+    }
+  }
   return async () => {
     const problems = atOnce(() => checkTotals(db))
     for (const { day } of db.query<{ day: number }, []>(DAYS).all()) {

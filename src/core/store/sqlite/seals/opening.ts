@@ -2,7 +2,8 @@ import type { Database } from 'bun:sqlite'
 import type { Mac } from '../../../kernel/mac.ts'
 import { digestLedgerRow, hashLedgerRow } from '../../../ledger/chain.ts'
 import type { SealOpening } from '../../../ledger/seals.ts'
-import { readLedger } from '../ledger.ts'
+import { anchorAgain } from '../generations/sealing.ts'
+import { readLedger } from '../ledger/rows.ts'
 import { SealLog } from './log.ts'
 import { readRows, SEALED_TABLES, type SealedRow } from './tables.ts'
 
@@ -18,11 +19,12 @@ export function writeOpening(db: Database, mac: Mac): void {
 
 /**
  * Seals every row as it stands once more, with an opening that covers the ledger as it stands.
- * Earlier openings no longer count.
+ * Earlier openings no longer count. Records of calls are sealed from then on.
  */
 export function writeNewOpening(db: Database, mac: Mac): void {
   db.run('delete from seals')
   openSeals(db, mac, readLedgerEnd(db))
+  anchorAgain(db, mac)
 }
 
 function openSeals(db: Database, mac: Mac, ledger: SealOpening['ledger']): void {
