@@ -31,6 +31,7 @@ function createByteStream(
   const cut = (controller: Controller) => {
     clearInterval(timer)
     controller.error(new Error('The client reads too slowly'))
+    connection?.leaveReading()
     void source.return?.()
   }
   return new ReadableStream<Uint8Array>(
@@ -43,6 +44,7 @@ function createByteStream(
         pace?.take(performance.now())
         const step = await readNext(source).catch(thrown => {
           clearInterval(timer)
+          connection?.leaveReading()
           throw thrown
         })
         if (step === undefined) {
@@ -56,6 +58,7 @@ function createByteStream(
       },
       async cancel() {
         clearInterval(timer)
+        connection?.leaveReading()
         await source.return?.()
       },
     },

@@ -74,7 +74,10 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
-  const watch = setInterval(() => watchDescriptors(descriptors, server), LOOK_INTERVAL)
+  const watch = setInterval(() => {
+    watchDescriptors(descriptors, server)
+    gateway.traffic.admission.look()
+  }, LOOK_INTERVAL)
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
   return {
     url: address + server.port,
