@@ -96,9 +96,9 @@ export class Connection {
    * when the work on it is finished, and its answer read.
    */
   admitCall(key: string): Promise<void> | null {
+    this.requireDescriptor()
     const length = Number(this.#request.headers.get('content-length') ?? Number.NaN)
     this.#pass = this.#world.traffic.admission.admit(key, length)
-    this.requireDescriptor()
     return this.#pass.turn
   }
 

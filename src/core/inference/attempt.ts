@@ -434,7 +434,21 @@ async function openParts<K extends Kind>(
   const asked = { call, endpoint, cancellation, enterRoom: enter }
   const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, asked) : opened
   sent.received = admitted.first
+  if (admitted.rest && kind.needsWhole?.(call)) return readToEnd(admitted, kind)
   return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
+}
+
+/** Reads on to the end, for a client that can use nothing of an answer that breaks off. */
+async function readToEnd<K extends Kind>(
+  { first, rest }: PeekedSequence<AnswerPart<K>[]>,
+  kind: KindOfWork<K>,
+): Promise<PeekedSequence<AnswerPart<K>[]>> {
+  for (let step = await rest?.next(); step && !step.done; step = await rest?.next())
+    // One at a time: as arguments of one call, many parts overflow the stack.
+    for (const part of step.value) first.push(part)
+  if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part)))
+    throw new GatewayError('provider_unavailable', 'Provider returned error')
+  return { first, rest: null }
 }
 
 /** Waits for a place among the answers that take much memory. The run has it until it is over. */

@@ -128,6 +128,7 @@ export function openRecorder(
       return isRefusal(error) && (await writeSeparately(batch))
     }
     failing = false
+    askedAt = null
     waiting.splice(0, batch.length)
     for (const pending of batch) finish(pending)
     return true
