@@ -2,7 +2,14 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createLimitedKey, readMetric, waitUntil } from '../support/chat.ts'
 import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
 import { StubbornClient } from '../support/stubborn-client.ts'
-import { completion, delta, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  type Script,
+  sseHead,
+  startUpstream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 /*
  * Issue: "load is shed, not absorbed": what does not fit beside the calls that run is refused with
@@ -38,17 +45,22 @@ const text = (stream = false) => ({
 
 const call = (json: object = text(), path = '/chat/completions') => server.fetch(path, { json })
 
-/** A stream that runs until it is left. */
-async function openStream(key = server.inference_key): Promise<AbortController> {
-  const client = new AbortController()
-  const response = await fetch(`${server.url}/api/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify(text(true)),
-    signal: client.signal,
-  })
-  await response.body?.getReader().read()
-  return client
+/** What a provider does with calls that are to stay in flight, until it may go on. */
+const HELD: Script = [{ wait: 'go' }, completion('Hello')]
+
+/** Makes a call that stays in flight until the provider goes on. */
+async function holdCall(key = server.inference_key): Promise<[Promise<Response>]> {
+  const before = upstream.hits.length
+  const held = server.fetch('/chat/completions', { key, json: text() })
+  await upstream.hit(before + 1)
+  return [held]
+}
+
+/** Lets the provider go on, and waits until nothing is in flight. */
+async function letGo(...held: Promise<Response>[]): Promise<void> {
+  upstream.open('go')
+  for (const response of await Promise.all(held)) expect(response.status).toBe(200)
+  await waitUntil(() => countHeld().join() === '0,0')
 }
 
 const countHeld = () => {
@@ -57,8 +69,6 @@ const countHeld = () => {
 }
 
 describe('above the calls in flight', () => {
-  const endless = [sseHead(), delta('Hel'), { wait: 'never' }]
-
   test.each([
     ['/chat/completions', text(), { code: 503, message: expect.stringContaining('in flight') }],
     ['/completions', { model: 'acme/small', prompt: 'Hi' }, { code: 503 }],
@@ -67,19 +77,18 @@ describe('above the calls in flight', () => {
     ['/embeddings', { model: 'acme/small', input: 'Hi' }, { code: 503 }],
   ])('%s is refused in its own form', async (path, json, error) => {
     await start({ in_flight: 1 })
-    upstream.plan(endless)
-    const stream = await openStream()
+    upstream.plan(HELD)
+    const [held] = await holdCall()
     const response = await call(json, path)
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
     expect(await response.json()).toMatchObject({ error })
-    stream.abort()
-    await waitUntil(() => countHeld()[0] === 0)
+    await letGo(held)
   })
 
   test('health, readiness, metrics and management are answered, and the refusals counted', async () => {
     await start({ in_flight: 1 })
-    upstream.plan(endless)
-    const stream = await openStream()
+    upstream.plan(HELD)
+    const [held] = await holdCall()
     expect((await call()).status).toBe(503)
     for (const path of ['/health', '/ready', '/metrics'])
       expect((await fetch(server.url + path)).status).toBe(200)
@@ -91,21 +100,20 @@ describe('above the calls in flight', () => {
     const [refusal] = await server.gateway.store.refusals.list(1)
     expect(refusal).toMatchObject({ status: 503, error_type: 'unavailable' })
     expect(refusal?.key_hash).not.toBeNull()
-    stream.abort()
-    await waitUntil(() => countHeld()[0] === 0)
+    await letGo(held)
     expect(upstream.hits).toHaveLength(1)
   })
 
   test('a key that takes all that it can leaves places to another', async () => {
     await start({ in_flight: 10 })
-    upstream.plan(endless)
-    const streams = await Promise.all(Array.from({ length: 9 }, () => openStream()))
+    upstream.plan(HELD)
+    const held: Promise<Response>[] = []
+    for (let call = 0; call < 9; call++) held.push(...(await holdCall()))
     expect((await call()).status).toBe(503)
     const key = await createLimitedKey(server, 1)
-    streams.push(await openStream(key))
+    held.push(...(await holdCall(key)))
     expect(countHeld()[0]).toBe(10)
-    for (const stream of streams) stream.abort()
-    await waitUntil(() => countHeld()[0] === 0)
+    await letGo(...held)
   })
 })
 
