@@ -110,6 +110,11 @@ export class Connection {
     return this.#world.traffic.admission.admitBody(bytes)
   }
 
+  /** Holds the memory of a call's answer of so many bytes until its client has taken it. */
+  holdAnswer(bytes: number): void {
+    this.#pass?.hold(bytes)
+  }
+
   /** Takes memory for what has come of a call's body without a length. Throws 503 without it. */
   growBody(bytes: number): void {
     this.#pass?.take(bytes)

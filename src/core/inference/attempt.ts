@@ -30,6 +30,7 @@ import {
   type Step,
 } from './run.ts'
 import { buildTraceparent } from './telling/trace-context.ts'
+import type { LargeAnswer } from './traffic/admission/answers.ts'
 import { enterLargeAnswers } from './traffic/large-answers.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -382,7 +383,8 @@ async function awaitAnswer<K extends Kind>(
   }
   try {
     const enter = () => enterRoom(world, step.run)
-    const opening = openParts(world, attempt, prepared, { outgoing, sent, enter })
+    const grow = growAnswer(world, step.run, prepared.kind.admitParts ? enter : null)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent, enter, grow })
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
@@ -416,6 +418,8 @@ interface OpeningRequest<K extends Kind> {
   outgoing: OutgoingRequest
   sent: SentRequest<K>
   enter(): Promise<void>
+  /** Waits for the memory of an answer of so many bytes. */
+  grow(bytes: number): Promise<void>
 }
 
 /** Sends the request, and resolves when a first part has come that a caller can use. */
@@ -423,13 +427,13 @@ async function openParts<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  { outgoing, sent, enter }: OpeningRequest<K>,
+  { outgoing, sent, enter, grow }: OpeningRequest<K>,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { leftover, endpoint } = sent
   const cancellation = leftover?.connection ?? attempt.cancellation
   const expected = { protocol, endpoint, call, cancellation }
   const observer = createObserver(attempt, leftover)
-  if (kind.admitParts) observer.onLarge = enter
+  observer.onLarge = grow
   const opened = await openAnswer(world, outgoing, expected, observer)
   const asked = { call, endpoint, cancellation, enterRoom: enter }
   const admitted = kind.admitParts ? await admitAnswer(world, kind, opened, asked) : opened
@@ -449,6 +453,31 @@ async function readToEnd<K extends Kind>(
   if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part)))
     throw new GatewayError('provider_unavailable', 'Provider returned error')
   return { first, rest: null }
+}
+
+/**
+ * Returns what waits for the memory of an answer, and for its place where it needs one. The run has
+ * it until it is over.
+ */
+function growAnswer<K extends Kind>(
+  { traffic: { admission } }: InferenceWorld,
+  run: Run<K>,
+  enter: (() => Promise<void>) | null,
+): (bytes: number) => Promise<void> {
+  let answer: LargeAnswer | undefined
+  return async bytes => {
+    if (!answer) {
+      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind)
+      const freeOthers = run.freeMemory
+      answer = begun
+      run.freeMemory = () => {
+        admission.endAnswer(begun)
+        freeOthers?.()
+      }
+    }
+    await admission.growAnswer(answer, bytes)
+    await enter?.()
+  }
 }
 
 /** Waits for a place among the answers that take much memory. The run has it until it is over. */

@@ -27,8 +27,11 @@ export interface AnswerObserver {
   onHead(head: ResponseHead): void
   /** Called for each read that brings bytes, with their number. */
   onBytes?(size: number): void
-  /** Called once an answer turns out to be large. It is read on when this resolves. */
-  onLarge?(): Promise<void>
+  /**
+   * Called when a whole answer turns out to be large, with the bytes that it has or is expected to
+   * have; again if it has more. It is read on when this resolves.
+   */
+  onLarge?(bytes: number): Promise<void>
 }
 
 /** Whose answer a request expects, and what ends the wait for it. */
@@ -81,21 +84,25 @@ export async function openAnswer<K extends Kind>(
 /** An answer of more bytes takes much memory until it has been passed on. */
 const LARGE = 256 * 1024
 
-/** Returns the body of a response, which waits once it has brought so much. */
+/** An answer of unknown length is expected to have so many times what has come of it. */
+const EXPECTED = 4
+
+/** Returns the body of a response, which waits each time that it turns out to be larger. */
 function waitWhereLarge(
-  incoming: IncomingResponse,
-  onLarge: () => Promise<void>,
+  incoming: Pick<IncomingResponse, 'header' | 'read'>,
+  onLarge: (bytes: number) => Promise<void>,
   deadline: Deadline,
 ): Pick<IncomingResponse, 'text'> {
-  let size = 0
+  let [size, expected] = [0, LARGE]
+  const stated = Number(incoming.header('content-length') ?? Number.NaN)
   const read = async () => {
     const bytes = await incoming.read()
-    const before = size
     size += bytes?.length ?? 0
-    if (before > LARGE || size <= LARGE) return bytes
+    if (size <= expected) return bytes
+    expected = stated > size ? stated : size * EXPECTED
     // What is read is only good until the next read; the upstream waits meanwhile.
     deadline.pause()
-    await onLarge()
+    await onLarge(expected)
     deadline.resume()
     return bytes
   }

@@ -18,7 +18,7 @@ import type { Kind, Work } from '../../core/language/work.ts'
 import { requireKey, requireKeyInEitherHeader } from '../access.ts'
 import { hasForm, type ReceivedForm, receiveForm } from '../body/form.ts'
 import { readBody } from '../body.ts'
-import { createRawResponse } from '../byte-stream.ts'
+import { createJsonResponse, createRawResponse } from '../byte-stream.ts'
 import { type Connection, findConnection } from '../connections.ts'
 import { createErrorResponse } from '../errors.ts'
 import { createEventStreamResponse, type EventSource } from '../event-stream.ts'
@@ -194,7 +194,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     }
     const whole = await dialect.collectResponse(await answer, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
-    return Response.json(whole, { headers, status: dialect.status ?? 200 })
+    return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))

@@ -2,6 +2,7 @@ import type { Config } from '../../config.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Events } from '../../events.ts'
 import { readDescriptorLimit, readMemoryBytes } from '../../kernel/machine.ts'
+import { type LargeAnswer, LargeAnswers } from './admission/answers.ts'
 import { Supply } from './admission/supply.ts'
 import { Turns, type TurnWorld } from './admission/turns.ts'
 
@@ -27,6 +28,9 @@ const MIB = 1024 * 1024
  */
 const COPIES = 4
 
+/** The same of an answer that goes out: as a text, and as what the client has not taken yet. */
+const COPIES_SENT = 2
+
 /** A smaller body takes no more than what each call has anyway. */
 const SMALL = 64 * 1024
 
@@ -47,7 +51,7 @@ const LONGEST_WAIT = 2_000
 const CALM = 5_000
 
 /** In bytes: after so many in large bodies and answers were given back, their memory is collected. */
-const COLLECTED_AT = 256 * MIB
+const COLLECTED_AT = 128 * MIB
 
 /** What admission needs from the gateway. */
 interface AdmissionWorld {
@@ -67,6 +71,7 @@ export class Admission {
   readonly calls: Supply
   readonly memory: Supply
   readonly turns: Turns
+  readonly #answers: LargeAnswers
   readonly #events: Pick<Events, 'publish'>
   readonly #collect: () => void
   #released = 0
@@ -82,6 +87,7 @@ export class Admission {
         readLimits().in_flight ?? Math.min(defaults.calls, Math.floor(readMemory() / CALL_BYTES)),
     )
     this.turns = new Turns(turns)
+    this.#answers = new LargeAnswers(this.memory)
     this.#events = events
     this.#collect = collect
   }
@@ -119,9 +125,26 @@ export class Admission {
     return () => this.giveBack(MANAGEMENT, bytes)
   }
 
+  /** Begins a large answer to a key. It is to be ended, however its call ends. */
+  beginAnswer(key: string): LargeAnswer {
+    return this.#answers.begin(key)
+  }
+
+  /** Resolves once there is memory for so many bytes of an answer. It is not read on before. */
+  growAnswer(answer: LargeAnswer, answerBytes: number): Promise<void> {
+    return this.#answers.grow(answer, answerBytes * COPIES)
+  }
+
+  /** Gives back the memory of an answer. */
+  endAnswer(answer: LargeAnswer): void {
+    const bytes = this.#answers.end(answer)
+    if (bytes > 0) this.giveBack(answer.key, bytes)
+  }
+
   /** Gives back the memory of bodies or answers. */
   giveBack(key: string, bytes: number): void {
     this.memory.giveBack(key, bytes)
+    this.#answers.wake()
     this.#released += bytes
     if (this.#released < COLLECTED_AT) return
     this.#released = 0
@@ -183,6 +206,13 @@ export class Pass {
     const bytes = countCopies(bodyBytes) - this.#bytes
     if (!(bytes > 0)) return
     if (!this.#admission.memory.take(this.#key, bytes)) throw this.#admission.refuse('memory')
+    this.#bytes += bytes
+  }
+
+  /** Holds the memory of an answer as it goes out: so many bytes, which are there already. */
+  hold(answerBytes: number): void {
+    const bytes = answerBytes * COPIES_SENT
+    this.#admission.memory.add(this.#key, bytes)
     this.#bytes += bytes
   }
 
