@@ -12,6 +12,7 @@ import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, withIdempotency } from './idempotency.ts'
+import { keepConnectionsAlive } from './listen/keep-alive.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
 import { createDirectAnswer } from './routes/inference.ts'
@@ -74,6 +75,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
+  keepConnectionsAlive(server.port ?? 0)
   const watch = setInterval(() => {
     watchDescriptors(descriptors, server)
     gateway.traffic.admission.look()
