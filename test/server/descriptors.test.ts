@@ -155,7 +155,10 @@ test('it is logged when descriptors are scarce, and when they no longer are', as
     .filter(line => line !== '')
     .map(line => JSON.parse(line))
   const names = new Set(events.map(({ event }) => event))
+  expect(names).toContain('descriptors.few')
   expect(names).toContain('descriptors.scarce')
   expect(names).toContain('descriptors.sufficient')
   expect(events.filter(({ status }) => status === 502)).toEqual([])
+  // No endpoint is blamed.
+  expect(events.filter(({ event }) => event === 'attempt.failed')).toEqual([])
 })
