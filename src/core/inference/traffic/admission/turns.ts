@@ -14,7 +14,7 @@ const GROWTH = 8
  * more than so many.
  */
 const REFUSALS_PER_CALL = 4
-const MOST_FOR_REFUSALS = 64
+const MOST_FOR_REFUSALS = 128
 
 /** What turns need from the process; tests replace it. */
 export interface TurnWorld {
