@@ -9,12 +9,8 @@ const MOST = 1_024
 /** By how many calls more a turn has, after one that was short. */
 const GROWTH = 8
 
-/**
- * One call begins in a turn for so many that are refused in it, which make it long as well, but not
- * more than so many.
- */
-const REFUSALS_PER_CALL = 4
-const MOST_FOR_REFUSALS = 128
+/** A call begins for each that is refused in a turn, which make it long as well; at most so many. */
+const MOST_FOR_REFUSALS = 256
 
 /** What turns need from the process; tests replace it. */
 export interface TurnWorld {
@@ -84,8 +80,7 @@ export class Turns {
 
   readonly #startNext = (): void => {
     this.#adapt(this.#world.now() - this.#startedAt)
-    const owed = Math.min(MOST_FOR_REFUSALS, Math.floor(this.#refused / REFUSALS_PER_CALL))
-    this.#left = Math.max(this.#size, owed)
+    this.#left = Math.max(this.#size, Math.min(MOST_FOR_REFUSALS, this.#refused))
     this.#refused = 0
     this.#isCounting = false
     if (this.size === 0) return
