@@ -414,6 +414,23 @@ export const Config = Type.Object(
             'How fast a client has to read a streamed answer that waits for it, on average over ' +
             'timeouts.reader_seconds; 0: as slowly as it likes',
         }),
+        memory: Type.Optional(
+          Type.Integer({
+            minimum: 16,
+            maximum: 1_000_000,
+            description:
+              'What large bodies and answers of running calls, and their copies, take together, in ' +
+              'MiB; more calls are refused with 503. A quarter of the machine’s memory when omitted, ' +
+              'and 768 at most',
+          }),
+        ),
+        in_flight: Type.Optional(
+          Most(
+            'The calls of all keys at once; more are refused with 503, and one key alone takes nine ' +
+              'tenths. When omitted, as many as half the file descriptors, and one for each 128 KiB ' +
+              'of limits.memory',
+          ),
+        ),
         requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
         concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
         free_models: Type.Union(

@@ -32,6 +32,7 @@ import { listPluginIssues } from './inference/plugin-defaults.ts'
 import { markEnds, markOpening } from './inference/recover.ts'
 import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
+import { Admission } from './inference/traffic/admission.ts'
 import { Approvals } from './inference/traffic/approvals.ts'
 import { LargeAnswers } from './inference/traffic/large-answers.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
@@ -317,7 +318,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     network: openNetwork(() => gateway),
     warm: new WarmContainers(),
     memory,
-    traffic: openTraffic(config, clock, await countFreeToday(store, config, clock)),
+    traffic: {
+      ...openTraffic(config, clock, await countFreeToday(store, config, clock)),
+      admission: new Admission({ readLimits: () => gateway.config.limits, events }),
+    },
     ledger: await openLedger(store.ledger, clock),
     journal,
     recorder,
@@ -460,7 +464,7 @@ async function reload(gateway: Gateway): Promise<void> {
   gateway.events.publish('store.reloaded', {})
 }
 
-function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
+function openTraffic(config: Config, clock: Clock, freeSoFar: number): Omit<Traffic, 'admission'> {
   const readOns = new ReadOns()
   const calls = createRunningCalls(readOns)
   return {

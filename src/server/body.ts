@@ -5,7 +5,7 @@ import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../core/k
 import { yieldToEventLoop } from '../core/kernel/clock.ts'
 import { LARGEST_BODY } from '../core/kernel/schema-builders.ts'
 import { Pace } from './body/pace.ts'
-import { findConnection } from './connections.ts'
+import { type Connection, findConnection } from './connections.ts'
 import { readSearchParams } from './request-target.ts'
 
 /**
@@ -90,9 +90,22 @@ function readBytes(request: Request): Promise<Uint8Array> {
   if (length > getLargestBody(request)) throw tooLarge()
   const connection = findConnection(request)
   const pace = new Pace(connection?.bodySeconds ?? BODY_SECONDS)
-  return connection && !connection.isWorking
-    ? connection.runUnlimited(() => readPaced(request, length, pace))
-    : readPaced(request, length, pace)
+  if (!connection || connection.isWorking) return readPaced(request, length, pace)
+  return readUncalled(connection, length, () => readPaced(request, length, pace))
+}
+
+/** Reads the body of a request that is no call, beside those of calls. Throws 503 without memory. */
+async function readUncalled(
+  connection: Connection,
+  length: number,
+  read: () => Promise<Uint8Array>,
+): Promise<Uint8Array> {
+  const giveBack = connection.admitBody(length)
+  try {
+    return await connection.runUnlimited(read)
+  } finally {
+    giveBack()
+  }
 }
 
 const readPaced = (request: Request, length: number, pace: Pace): Promise<Uint8Array> =>
@@ -109,11 +122,16 @@ const FIRST_BUFFER = 1024 * 1024
 
 async function readLimitedBytes(request: Request, length: number, pace: Pace): Promise<Uint8Array> {
   const largest = getLargestBody(request)
+  const connection = findConnection(request)
   let bytes = new Uint8Array(Math.min(length || SMALL_BODY, FIRST_BUFFER))
   for await (const piece of request.body ?? []) {
     const size = pace.size + piece.length
     if (size > largest) throw tooLarge()
-    if (size > bytes.length) bytes = resize(bytes, Math.max(length || 2 * size, size))
+    if (size > bytes.length) {
+      const room = Math.max(length || 2 * size, size)
+      if (!(length > 0)) connection?.growBody(room)
+      bytes = resize(bytes, room)
+    }
     bytes.set(piece, pace.size)
     pace.size = size
     releaseBytes(piece)

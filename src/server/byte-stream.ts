@@ -12,6 +12,42 @@ export const createRawResponse = (
     headers: { ...headers, 'content-type': media_type, 'x-content-type-options': 'nosniff' },
   })
 
+/** A longer answer goes out in pieces, as its client reads. */
+const LONG_ANSWER = 1024 * 1024
+const PIECE = 256 * 1024
+
+/**
+ * Creates the response of a value as JSON. A long one is written as its client reads, in pieces: it
+ * is held once, until it has been taken.
+ */
+export function createJsonResponse(
+  value: unknown,
+  { headers, status }: { headers: Record<string, string>; status: number },
+  connection?: Connection,
+): Response {
+  const text = JSON.stringify(value)
+  const isLong = text.length > LONG_ANSWER && connection !== undefined
+  if (isLong) connection.holdAnswer(text.length)
+  return new Response(isLong ? createByteStream(encodePieces(text), connection) : text, {
+    status,
+    headers: { ...headers, 'content-type': 'application/json;charset=utf-8' },
+  })
+}
+
+const encoder = new TextEncoder()
+
+async function* encodePieces(text: string): AsyncGenerator<Uint8Array> {
+  for (let start = 0; start < text.length; ) {
+    const end = findPieceEnd(text, start + PIECE)
+    yield encoder.encode(text.slice(start, end))
+    start = end
+  }
+}
+
+// Both halves of a character stay together.
+const findPieceEnd = (text: string, end: number): number =>
+  (text.charCodeAt(end - 1) & 0xfc00) === 0xd800 && end < text.length ? end + 1 : end
+
 /** How often a client is asked whether it still reads. */
 const WATCH = 1_000
 
@@ -31,6 +67,7 @@ function createByteStream(
   const cut = (controller: Controller) => {
     clearInterval(timer)
     controller.error(new Error('The client reads too slowly'))
+    connection?.leaveReading()
     void source.return?.()
   }
   return new ReadableStream<Uint8Array>(
@@ -43,6 +80,7 @@ function createByteStream(
         pace?.take(performance.now())
         const step = await readNext(source).catch(thrown => {
           clearInterval(timer)
+          connection?.leaveReading()
           throw thrown
         })
         if (step === undefined) {
@@ -56,6 +94,7 @@ function createByteStream(
       },
       async cancel() {
         clearInterval(timer)
+        connection?.leaveReading()
         await source.return?.()
       },
     },

@@ -1,5 +1,5 @@
 import type { Config } from '../core/config.ts'
-import { GatewayError } from '../core/errors.ts'
+import type { Admission, Pass } from '../core/inference/traffic/admission.ts'
 import type { LiveSet } from '../core/kernel/live-set.ts'
 import type { Descriptors } from './descriptors.ts'
 import type { PaceLimits } from './event-stream/pace.ts'
@@ -15,7 +15,7 @@ export interface ConnectionServer {
 /** The world of a connection: the config in effect, running calls, and descriptors for more. */
 export interface ConnectionWorld {
   config: Config
-  traffic: { calls: { size: number } }
+  traffic: { calls: { size: number }; admission: Pick<Admission, 'admit' | 'admitBody' | 'refuse'> }
   descriptors: Pick<Descriptors, 'isScarce' | 'admitCall' | 'startCall'>
   /** The connections whose requests are being answered. */
   busy: LiveSet<Connection>
@@ -62,6 +62,8 @@ export class Connection {
   #leaveBusy: (() => void) | undefined
   /** Whether a descriptor is kept for its call. */
   #isAwaited = false
+  /** What its call holds of what all calls share; null without a call. */
+  #pass: Pass | null = null
 
   constructor(world: ConnectionWorld, request: Request, server: ConnectionServer) {
     this.#world = world
@@ -99,10 +101,38 @@ export class Connection {
    */
   requireDescriptor(): void {
     if (!this.#world.descriptors.admitCall())
-      throw new GatewayError('unavailable', 'The gateway has too many connections', {
-        retryAfter: 1,
-      })
+      throw this.#world.traffic.admission.refuse('descriptors')
     this.#isAwaited = true
+  }
+
+  /**
+   * Admits a call of a key before its body is read. Throws 503 where it does not fit beside those
+   * that run. Returns a promise if the call has to wait for its turn. What it holds is given back
+   * when the work on it is finished, and its answer read.
+   */
+  admitCall(key: string): Promise<void> | null {
+    this.requireDescriptor()
+    const length = Number(this.#request.headers.get('content-length') ?? Number.NaN)
+    this.#pass = this.#world.traffic.admission.admit(key, length)
+    return this.#pass.turn
+  }
+
+  /**
+   * Takes memory for the body of a request that is no call, before it is read. Throws 503 if it is
+   * not there. Returns what gives it back.
+   */
+  admitBody(bytes: number): () => void {
+    return this.#world.traffic.admission.admitBody(bytes)
+  }
+
+  /** Holds the memory of a call's answer of so many bytes until its client has taken it. */
+  holdAnswer(bytes: number): void {
+    this.#pass?.hold(bytes)
+  }
+
+  /** Takes memory for what has come of a call's body without a length. Throws 503 without it. */
+  growBody(bytes: number): void {
+    this.#pass?.take(bytes)
   }
 
   /** The call runs now, or was refused. */
@@ -131,6 +161,7 @@ export class Connection {
   finishWork(): void {
     this.#running -= 1
     this.#limitSilence()
+    if (this.#running === 0 && !this.#hasReader) this.#pass?.end()
   }
 
   /** Whether the client waits for work, so that its silence is not limited. */
@@ -148,6 +179,14 @@ export class Connection {
   finishReading(): void {
     this.#hasReader = false
     this.#limitSilence()
+    this.#pass?.end()
+  }
+
+  /** The client has left, or was cut: nothing is written any more. */
+  leaveReading(): void {
+    this.#hasReader = false
+    this.#updateBusy()
+    this.#pass?.end()
   }
 
   /** Notes that the last byte of the body has arrived. */
@@ -159,6 +198,13 @@ export class Connection {
   finishRequest(): void {
     this.#isAnswered = true
     this.#updateBusy()
+  }
+
+  /** Leaves a small body that is not read to Bun, which reads what is left of it. */
+  skipSmallBody(): void {
+    const { headers } = this.#request
+    if (Number(headers.get('content-length') ?? Number.NaN) <= DRAINED_BODY)
+      this.#isBodyReceived = true
   }
 
   /**

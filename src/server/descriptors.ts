@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { findLowestFree } from '../core/kernel/descriptors.ts'
+import { readDescriptorLimit } from '../core/kernel/machine.ts'
 
 /**
  * The file descriptors of this process. When none is left, Bun cannot accept a connection, and
@@ -25,7 +25,7 @@ export class Descriptors {
   #lowestFree = 0
 
   constructor(options: DescriptorsOptions = {}) {
-    this.limit = options.limit ?? readLimit()
+    this.limit = options.limit ?? readDescriptorLimit()
     this.#findLowestFree = options.findLowestFree ?? findLowestFree
     this.#countUnconnected = options.countUnconnected ?? (() => 0)
     this.#reserve = Math.min(LARGEST_RESERVE, Math.floor(this.limit / 4))
@@ -89,13 +89,3 @@ const CALLS_PER_LOOK = 16
 const ROOM_PER_LOOK = 1 / 32
 
 const LARGEST_RESERVE = 64
-
-// Only Linux has this file. Elsewhere descriptors are scarce when none is left.
-function readLimit(): number {
-  try {
-    const limits = readFileSync('/proc/self/limits', 'utf8')
-    return Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY)
-  } catch {
-    return Number.POSITIVE_INFINITY
-  }
-}

@@ -37,6 +37,7 @@ export function createEventStreamResponse(
   const cut = (controller: Controller) => {
     clearInterval(timer)
     controller.error(new Error('The client reads too slowly'))
+    connection?.leaveReading()
     void stopSource(source)
   }
   const body = new ReadableStream<Uint8Array>(
@@ -55,6 +56,7 @@ export function createEventStreamResponse(
         if (pace?.isTooSlow(performance.now())) return cut(controller)
         const text = await readNextText(source).catch(bug => {
           clearInterval(timer)
+          connection?.leaveReading()
           throw bug
         })
         timer?.refresh()
@@ -66,6 +68,7 @@ export function createEventStreamResponse(
       },
       async cancel() {
         clearInterval(timer)
+        connection?.leaveReading()
         await stopSource(source)
       },
     },

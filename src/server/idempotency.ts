@@ -76,6 +76,7 @@ async function respondOnce(gateway: Gateway, keeping: Keeping): Promise<Response
   const connection = findConnection(request)
   connection?.startWork()
   try {
+    if (isCall(request)) await connection?.admitCall(actor.key_hash ?? actor.kind)
     const keyed = await readKeyed(request, actor)
     return await (isCall(request)
       ? callOnce(gateway, keeping, keyed)

@@ -15,6 +15,7 @@ import { createErrorResponse } from './errors.ts'
 import { HalfHeads } from './half-heads.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, withIdempotency } from './idempotency.ts'
+import { keepConnectionsAlive } from './listen/keep-alive.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
 import { createDirectAnswer } from './routes/inference.ts'
@@ -77,7 +78,7 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
-  const watch = setInterval(createWatch(world, descriptors, server), LOOK_INTERVAL)
+  const watch = setInterval(createWatch(gateway, world, descriptors, server), LOOK_INTERVAL)
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
   return {
     url: address + server.port,
@@ -128,6 +129,7 @@ const LOOK_INTERVAL = 100
  * not in use and those that do not send their head.
  */
 function createWatch(
+  { traffic }: Gateway,
   { busy }: ConnectionWorld,
   descriptors: Descriptors,
   server: Bun.Server<undefined>,
@@ -135,7 +137,8 @@ function createWatch(
   let halfHeads: Promise<HalfHeads | null> | undefined
   return () => {
     // Opened at the first look: when descriptors are scarce, it may be too late.
-    halfHeads ??= openHalfHeads(busy, descriptors.limit, server.port)
+    halfHeads ??= openSockets(busy, descriptors.limit, server.port ?? 0)
+    traffic.admission.look()
     descriptors.look()
     if (!descriptors.isScarce) return
     server.closeIdleConnections()
@@ -143,15 +146,22 @@ function createWatch(
   }
 }
 
-async function openHalfHeads(
+/** Has clients asked whether they are there, where the system allows. Resolves with half heads. */
+async function openSockets(
   busy: Iterable<Connection>,
   limit: number,
-  port: number | undefined,
+  port: number,
 ): Promise<HalfHeads | null> {
-  const calls = await openSocketCalls().catch(() => null)
-  if (calls === null || port === undefined || !Number.isFinite(limit)) return null
-  const listBusyPorts = () => [...busy].flatMap(({ peerPort }) => peerPort ?? [])
-  return new HalfHeads({ calls, port, limit, listBusyPorts })
+  try {
+    const calls = await openSocketCalls()
+    if (calls) keepConnectionsAlive(calls, port)
+    const listBusyPorts = () => [...busy].flatMap(({ peerPort }) => peerPort ?? [])
+    return calls && Number.isFinite(limit)
+      ? new HalfHeads({ calls, port, limit, listBusyPorts })
+      : null
+  } catch {
+    return null
+  }
 }
 
 /** How many milliseconds the last bytes of answers get to leave the machine. */

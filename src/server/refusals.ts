@@ -14,16 +14,16 @@ interface RefusedCall {
 }
 
 /**
- * Notes a request that was refused before any provider was asked. Failures of ours, and calls that
- * are on record as generations, are none.
+ * Notes a request that was refused before any provider was asked, also for the sake of those that
+ * run. Failures of ours, and calls that are on record as generations, are none.
  */
 export function noteRefusal(gateway: Gateway, request: Request, refused: RefusedCall): void {
   const { id, actor, model } = refused
   const error = toRefusal(refused.thrown)
-  if (!error || error.isRecorded || error.status >= 500) return
+  if (!error || error.isRecorded || (error.status >= 500 && !isOverload(error))) return
   const secret = readSecret(request.headers)
   const known =
-    secret === null
+    secret === null || actor?.key_hash
       ? undefined
       : gateway.memory.keys.findBySecret(hashSecret(secret), gateway.clock.now())
   gateway.refusals.note(
@@ -38,6 +38,9 @@ export function noteRefusal(gateway: Gateway, request: Request, refused: Refused
     error,
   )
 }
+
+// The gateway protects itself: that is no failure of it.
+const isOverload = ({ metadata }: GatewayError) => metadata.overload !== undefined
 
 function toRefusal(thrown: unknown): GatewayError | undefined {
   if (thrown instanceof GatewayError) return thrown

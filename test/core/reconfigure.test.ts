@@ -1431,6 +1431,33 @@ const ROWS: Row[] = [
     { seen: ({ ask }) => statusOf(ask()), was: 200, is: 402 },
   ),
   row(
+    'limits.memory',
+    { limits: { memory: 16 } },
+    {
+      before: { limits: { memory: 1_000 } },
+      seen: async ({ gateway }) => gateway.traffic.admission.memory.limit,
+      was: 1_000 * 1024 * 1024,
+      is: 16 * 1024 * 1024,
+    },
+  ),
+  row(
+    'limits.in_flight',
+    { limits: { in_flight: 1 } },
+    {
+      before: { limits: { in_flight: 100 } },
+      // One is in flight meanwhile.
+      seen: ({ gateway }) => {
+        const { admission } = gateway.traffic
+        const pass = admission.admit('another', 0)
+        const overload = admission.findOverload('a key')
+        pass.end()
+        return Promise.resolve(overload)
+      },
+      was: null,
+      is: 'in_flight',
+    },
+  ),
+  row(
     'limits.requests_per_minute',
     { limits: { requests_per_minute: 2 } },
     {

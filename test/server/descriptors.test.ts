@@ -175,7 +175,12 @@ test('it is logged when descriptors are scarce, and when they no longer are', as
     .filter(line => line !== '')
     .map(line => JSON.parse(line))
   const names = new Set(events.map(({ event }) => event))
+  expect(names).toContain('descriptors.few')
   expect(names).toContain('descriptors.scarce')
   expect(names).toContain('descriptors.sufficient')
   expect(events.filter(({ status }) => status === 502)).toEqual([])
+  // What fails is said to be the gateway's own shortage, and no endpoint is blamed for it.
+  const failures = events.filter(({ event }) => event === 'attempt.failed')
+  const kinds = new Set(failures.map(({ type, cause }) => `${type} ${cause}`))
+  expect([...kinds].filter(kind => kind !== 'unavailable EMFILE')).toEqual([])
 })

@@ -28,6 +28,7 @@ import {
   head,
   headerDrip,
   htmlError,
+  midError,
   refusedPort,
   resetAtOnce,
   type Script,
@@ -356,6 +357,38 @@ describe('no other endpoint is tried after a first meaningful part when the stre
     })
     expect(outcome.body).not.toContain(CANARY)
     expect(hits()).toEqual([1, 0, 0, 0])
+  })
+})
+
+describe('a whole message cannot say that it broke off, so another endpoint answers after', () => {
+  test.each<[string, () => Script]>([
+    ['a reset', () => [sseHead(), delta('lost'), { end: 'rst' }]],
+    ['a close', () => [sseHead(), delta('lost'), { end: 'fin' }]],
+    ['a clean end without its end', () => [sseHead(), delta('lost'), chunkedEnd()]],
+    ['an error among its words', () => midError()],
+    [
+      'an end that is an error',
+      () => [sseHead(), delta('lost'), finish('error'), done(), chunkedEnd()],
+    ],
+  ])('%s, and is charged alone', async (_, script) => {
+    const send = async () => {
+      const response = await server.fetch('/messages', {
+        key,
+        json: { model: 'acme/small', max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] },
+      })
+      return { status: response.status, body: (await response.json()) as { content?: object } }
+    }
+    first.plan(script())
+    second.answer(answering)
+    expect(await send()).toMatchObject({
+      status: 200,
+      body: { content: [{ type: 'text', text: 'from another' }] },
+    })
+    expect((await fetchKeyState(server, key)).usage).toBeCloseTo(COST, 12)
+    second.plan(script())
+    expect((await send()).status).toBe(502)
+    expect((await fetchKeyState(server, key)).usage).toBeCloseTo(COST, 12)
+    expect(hits()).toEqual([2, 2, 0, 0])
   })
 })
 

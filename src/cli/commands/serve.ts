@@ -156,6 +156,7 @@ async function openListeners({ gateway, log, place }: Serving): Promise<Listener
   const metrics = explainListen(splitAddress(gateway), () => listenForMetrics(gateway))
   const server = explainListen(place, () => listen(gateway, place.host, place.port))
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
+  await warnOfFewDescriptors(log)
   return {
     url: server.url,
     metrics_url: metrics?.url ?? null,
@@ -164,6 +165,20 @@ async function openListeners({ gateway, log, place }: Serving): Promise<Listener
       await metrics?.stop()
     },
   }
+}
+
+/** Fewer file descriptors are few: each running call takes two. */
+const FEW_DESCRIPTORS = 1_024
+
+// Bun has raised the soft limit to the hard one by now.
+async function warnOfFewDescriptors(log: Log): Promise<void> {
+  const { readDescriptorLimit } = await import('../../core/kernel/machine.ts')
+  const limit = readDescriptorLimit()
+  if (limit >= FEW_DESCRIPTORS) return
+  log('warn', 'descriptors.few', {
+    limit,
+    consequence: `more than ${Math.floor(limit / 2)} calls at once are refused (ulimit -Hn)`,
+  })
 }
 
 /** Tells where the server is. Stops listening and throws what prevents it. */

@@ -164,6 +164,10 @@ export class Activity {
         'descriptors.sufficient',
         alarm('descriptors.sufficient', 'There are enough again'),
       ),
+      events.on('overload.began', ({ reason }) =>
+        alarm('overload.began', `Calls are refused for the sake of those that run: ${reason}`)(),
+      ),
+      events.on('overload.ended', alarm('overload.ended', 'Every call is admitted again')),
       events.on('byok.unreadable', ({ provider }) =>
         alarm('byok.unreadable', `A key for ${provider} was sealed with another secret`)(),
       ),

@@ -31,6 +31,7 @@ import {
   type Step,
 } from './run.ts'
 import { buildTraceparent } from './telling/trace-context.ts'
+import type { LargeAnswer } from './traffic/admission/answers.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -408,7 +409,8 @@ async function awaitAnswer<K extends Kind>(
   }
   try {
     const enter = () => enterRoom(world, step.run)
-    const opening = openParts(world, attempt, prepared, { outgoing, sent, enter })
+    const beginGrowth = () => growAnswer(world, step.run, prepared.kind.admitParts ? enter : null)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent, enter, beginGrowth })
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
@@ -442,6 +444,8 @@ interface OpeningRequest<K extends Kind> {
   outgoing: OutgoingRequest
   sent: SentRequest<K>
   enter(): Promise<void>
+  /** Returns what waits for the memory of one answer of so many bytes. */
+  beginGrowth(): (bytes: number) => Promise<void>
 }
 
 /** Sends the request, and resolves when a first part has come that a caller can use. */
@@ -458,6 +462,7 @@ async function openParts<K extends Kind>(
     ? await openInShares(world, attempt, prepared, opening, cancellation)
     : await openAdmitted(world, attempt, prepared, opening, cancellation)
   sent.received = admitted.first
+  if (admitted.rest && kind.needsWhole?.(prepared.call)) return readToEnd(admitted, kind)
   return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
 }
 
@@ -466,12 +471,12 @@ async function openAdmitted<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  { outgoing, sent: { leftover, endpoint }, enter }: OpeningRequest<K>,
+  { outgoing, sent: { leftover, endpoint }, enter, beginGrowth }: OpeningRequest<K>,
   cancellation: Cancellation,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const expected = { protocol, endpoint, call, cancellation }
   const observer = createObserver(attempt, leftover)
-  if (kind.admitParts) observer.onLarge = enter
+  observer.onLarge = beginGrowth()
   const opened = await openAnswer(world, outgoing, expected, observer)
   const asked = { call, endpoint, cancellation, enterRoom: enter }
   return kind.admitParts ? admitAnswer(world, kind, opened, asked) : opened
@@ -495,6 +500,44 @@ async function openInShares<K extends Kind>(
     const one = { ...prepared, ...share }
     return openAdmitted(world, attempt, one, { ...opening, outgoing }, branch)
   })
+}
+
+/** Reads on to the end, for a client that can use nothing of an answer that breaks off. */
+async function readToEnd<K extends Kind>(
+  { first, rest }: PeekedSequence<AnswerPart<K>[]>,
+  kind: KindOfWork<K>,
+): Promise<PeekedSequence<AnswerPart<K>[]>> {
+  for (let step = await rest?.next(); step && !step.done; step = await rest?.next())
+    // One at a time: as arguments of one call, many parts overflow the stack.
+    for (const part of step.value) first.push(part)
+  if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part)))
+    throw new GatewayError('provider_unavailable', 'Provider returned error')
+  return { first, rest: null }
+}
+
+/**
+ * Returns what waits for the memory of an answer, and for its place where it needs one. The run has
+ * it until it is over.
+ */
+function growAnswer<K extends Kind>(
+  { traffic: { admission } }: InferenceWorld,
+  run: Run<K>,
+  enter: (() => Promise<void>) | null,
+): (bytes: number) => Promise<void> {
+  let answer: LargeAnswer | undefined
+  return async bytes => {
+    if (!answer) {
+      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind)
+      const freeOthers = run.freeMemory
+      answer = begun
+      run.freeMemory = () => {
+        admission.endAnswer(begun)
+        freeOthers?.()
+      }
+    }
+    await admission.growAnswer(answer, bytes)
+    await enter?.()
+  }
 }
 
 /** Waits for a place among the answers that take much memory. The run has it until it is over. */

@@ -37,6 +37,13 @@ export interface KindOfWork<K extends Kind> {
   /** Tells whether a caller can use the part. After the first one no other endpoint is tried. */
   isMeaningful(part: Part<K>): boolean
   /**
+   * Tells whether the client can use nothing of an answer that breaks off. Then all of it is waited
+   * for before it is decided that no other endpoint is tried. Absent if no client is like that.
+   */
+  needsWhole?(call: Call<K>): boolean
+  /** Tells whether a part says that the provider has failed. */
+  isFailure?(part: Part<K>): boolean
+  /**
    * Whether an answer only begins the work, as a job at the provider: it outlives the call, and is
    * charged when it is done. Nothing stops a call that may have begun one.
    */

@@ -130,6 +130,8 @@ export class Run<K extends Kind = Kind> {
   releasePermit: () => void = doNothing
   /** Its place among large answers, once it has asked for one: what gives it back. */
   room: Promise<() => void> | null = null
+  /** Gives back the memory of its large answers; null if it has none. */
+  freeMemory: (() => void) | null = null
   /** Removes it from the list of running calls. */
   unlist: () => void = doNothing
   #createdAt: string | undefined
@@ -227,6 +229,7 @@ export class Run<K extends Kind = Kind> {
     this.unlist()
     this.releasePermit()
     this.room?.then(leave => leave())
+    this.freeMemory?.()
   }
 }
 

@@ -1,5 +1,6 @@
 import type { RateLimits } from '../policy/rate-limits.ts'
 import type { Health } from './health.ts'
+import type { Admission } from './traffic/admission.ts'
 import type { Approvals } from './traffic/approvals.ts'
 import type { LargeAnswers } from './traffic/large-answers.ts'
 import type { ReadOns } from './traffic/read-ons.ts'
@@ -10,6 +11,8 @@ import type { Sessions } from './traffic/sessions.ts'
 
 /** The running calls, and what is known of the endpoints that they use. */
 export interface Traffic {
+  /** Decides whether another call fits beside those that run. */
+  admission: Admission
   calls: RunningCalls
   /** Answers that are read on after their clients have left. */
   readOns: ReadOns

@@ -13,12 +13,18 @@ export interface SocketCalls {
    * and that nothing has been sent on.
    */
   findUnanswered(descriptor: number, port: number): UnansweredSocket | null
+  /** Tells whether a descriptor is a socket that listens on this port. */
+  isListening(descriptor: number, port: number): boolean
+  /** Sets an option of a socket to a number. Throws if the system refuses it. */
+  setOption(descriptor: number, level: number, name: number, value: number): void
   /** Ends a connection. Its owner learns that it has closed, and frees the descriptor. */
   shutDown(descriptor: number): void
 }
 
-// From the headers of Linux: netinet/in.h and linux/tcp.h.
-const IPPROTO_TCP = 6
+// From the headers of Linux: asm-generic/socket.h, netinet/in.h and linux/tcp.h.
+export const SOL_SOCKET = 1
+const SO_ACCEPTCONN = 30
+export const IPPROTO_TCP = 6
 const TCP_INFO = 11
 const SHUT_RDWR = 2
 const FAMILIES = [2, 10]
@@ -36,6 +42,7 @@ export async function openSocketCalls(): Promise<SocketCalls | null> {
     getsockname: { args: ['i32', 'ptr', 'ptr'], returns: 'i32' },
     getpeername: { args: ['i32', 'ptr', 'ptr'], returns: 'i32' },
     getsockopt: { args: ['i32', 'i32', 'i32', 'ptr', 'ptr'], returns: 'i32' },
+    setsockopt: { args: ['i32', 'i32', 'i32', 'ptr', 'u32'], returns: 'i32' },
     shutdown: { args: ['i32', 'i32'], returns: 'i32' },
   })
   const address = Buffer.alloc(128)
@@ -65,6 +72,20 @@ export async function openSocketCalls(): Promise<SocketCalls | null> {
       const peerPort = readPort(readPeerPort, descriptor)
       const age = peerPort === null ? null : readAge(descriptor)
       return peerPort === null || age === null ? null : { peerPort, age }
+    },
+    isListening(descriptor, port) {
+      size[0] = info.length
+      const accepts = [descriptor, SOL_SOCKET, SO_ACCEPTCONN, infoAt, sizeAt] as const
+      return (
+        readPort(readOwnPort, descriptor) === port &&
+        symbols.getsockopt(...accepts) === 0 &&
+        info.readInt32LE(0) === 1
+      )
+    },
+    setOption(descriptor, level, name, value) {
+      info.writeInt32LE(value)
+      if (symbols.setsockopt(descriptor, level, name, infoAt, 4) !== 0)
+        throw new Error('An option that the system refuses')
     },
     shutDown: descriptor => void symbols.shutdown(descriptor, SHUT_RDWR),
   }

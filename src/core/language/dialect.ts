@@ -21,10 +21,16 @@ export type DialectName = (typeof DIALECTS)[number]
  */
 export const TEXT_DIALECTS = {
   /** Unknown fields are forwarded to any provider (specification E9). */
-  chat: { forwardsUnknown: true, apiType: 'completions' },
-  /** Unknown fields mean something only to providers whose protocol speaks the same dialect. */
-  messages: { forwardsUnknown: false, apiType: 'completions' },
-  responses: { forwardsUnknown: false, apiType: 'responses' },
-} as const satisfies Record<string, { forwardsUnknown: boolean; apiType: string }>
+  chat: { forwardsUnknown: true, apiType: 'completions', showsPart: true },
+  /**
+   * Unknown fields mean something only to providers whose protocol speaks the same dialect. A whole
+   * message cannot say that it broke off, so a part of one is never shown.
+   */
+  messages: { forwardsUnknown: false, apiType: 'completions', showsPart: false },
+  responses: { forwardsUnknown: false, apiType: 'responses', showsPart: true },
+} as const satisfies Record<
+  string,
+  { forwardsUnknown: boolean; apiType: string; showsPart: boolean }
+>
 
 export type TextDialect = keyof typeof TEXT_DIALECTS

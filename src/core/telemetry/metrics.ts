@@ -134,9 +134,14 @@ function countRest({ events }: TelemetryWorld): Counted[] {
     name: 'gateway_container_commands_total',
     help: 'Commands of models in containers, by how they ended',
   })
+  const shed = new Counter({
+    name: 'gateway_calls_shed_total',
+    help: 'Calls refused for the sake of those that run, by what was used up',
+  })
+  events.on('call.shed', ({ reason }) => shed.add(1, { reason }))
   events.on('rows.evicted', ({ kind, reason, rows }) => evicted.add(rows, { kind, reason }))
   events.on('container.command', ({ outcome }) => commands.add(1, { outcome }))
-  return [evicted, commands]
+  return [evicted, commands, shed]
 }
 
 /** Counts calls by provider and outcome. */
@@ -173,6 +178,7 @@ function readGauges(world: TelemetryWorld): MetricReading[] {
       labels: { version: VERSION, bun: Bun.version },
     }),
     readValue('gateway_running_calls', 'Calls that are running', world.traffic.calls.size),
+    ...readAdmission(world),
     readValue('gateway_running_containers', 'Containers that run', world.warm.size),
     readLimits(world),
     readValue(
@@ -198,6 +204,18 @@ function readGauges(world: TelemetryWorld): MetricReading[] {
     readValue('process_uptime_seconds', 'Seconds since the start', process.uptime()),
   ]
 }
+
+const readAdmission = ({ traffic: { admission } }: TelemetryWorld): MetricReading[] => [
+  readValue('gateway_calls_in_flight', 'Calls that are admitted', admission.calls.used),
+  readValue('gateway_calls_in_flight_limit', 'The most of them', admission.calls.limit),
+  readValue(
+    'gateway_bytes_in_flight',
+    'Large bodies and answers of running calls, with their copies',
+    admission.memory.used,
+  ),
+  readValue('gateway_bytes_in_flight_limit', 'The most of them', admission.memory.limit),
+  readValue('gateway_calls_waiting', 'Admitted calls that wait for a turn', admission.turns.size),
+]
 
 function readLimits(world: TelemetryWorld): MetricReading {
   const points = Object.entries(countSpentKeys(world)).map(([state, value]) => ({

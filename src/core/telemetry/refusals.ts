@@ -75,7 +75,7 @@ export interface RefusalStore {
 export const RefusalQuery = Type.Object({
   id: Type.Optional(SomeId),
   key_hash: Type.Optional(SomeName),
-  status: Type.Optional(Type.Integer({ minimum: 400, maximum: 499 })),
+  status: Type.Optional(Type.Integer({ minimum: 400, maximum: 599 })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
   /** What the page before has named. */
   cursor: Type.Optional(Type.String({ pattern: '^[1-9]\\d{0,14}$', title: 'a cursor of a list' })),

@@ -6,11 +6,17 @@ import type { RollupStore } from './rollups.ts'
 
 type DestinationCount = 'waiting' | 'bytes' | 'failed' | 'delivered' | 'skipped' | 'dropped'
 
+/** How much of something is in use, and how much there is. */
+type Filled = { used: number; limit: number }
+
 /** What telemetry needs from the gateway. */
 export interface TelemetryWorld extends IdentityWorld {
   instance: IdentityWorld['instance'] & { configStatus: { applied: Date; rejected: boolean } }
   store: IdentityWorld['store'] & { generations: GenerationStore; rollups: RollupStore }
-  traffic: IdentityWorld['traffic'] & { calls: { size: number } }
+  traffic: IdentityWorld['traffic'] & {
+    calls: { size: number }
+    admission: { calls: Filled; memory: Filled; turns: { size: number } }
+  }
   /** The containers that run. */
   warm: { size: number }
   recorder: Pick<Recorder, 'healthy'>

@@ -27,8 +27,11 @@ export interface AnswerObserver {
   onHead(head: ResponseHead): void
   /** Called for each read that brings bytes, with their number. */
   onBytes?(size: number): void
-  /** Called once an answer turns out to be large. It is read on when this resolves. */
-  onLarge?(): Promise<void>
+  /**
+   * Called when a whole answer turns out to be large, with the bytes that it has or is expected to
+   * have; again if it has more. It is read on when this resolves.
+   */
+  onLarge?(bytes: number): Promise<void>
 }
 
 /** Whose answer a request expects, and what ends the wait for it. */
@@ -81,21 +84,25 @@ export async function openAnswer<K extends Kind>(
 /** An answer of more bytes takes much memory until it has been passed on. */
 const LARGE = 256 * 1024
 
-/** Returns the body of a response, which waits once it has brought so much. */
+/** An answer of unknown length is expected to have so many times what has come of it. */
+const EXPECTED = 4
+
+/** Returns the body of a response, which waits each time that it turns out to be larger. */
 function waitWhereLarge(
-  incoming: IncomingResponse,
-  onLarge: () => Promise<void>,
+  incoming: Pick<IncomingResponse, 'header' | 'read'>,
+  onLarge: (bytes: number) => Promise<void>,
   deadline: Deadline,
 ): Pick<IncomingResponse, 'text'> {
-  let size = 0
+  let [size, expected] = [0, LARGE]
+  const stated = Number(incoming.header('content-length') ?? Number.NaN)
   const read = async () => {
     const bytes = await incoming.read()
-    const before = size
     size += bytes?.length ?? 0
-    if (before > LARGE || size <= LARGE) return bytes
+    if (size <= expected) return bytes
+    expected = stated > size ? stated : size * EXPECTED
     // What is read is only good until the next read; the upstream waits meanwhile.
     deadline.pause()
-    await onLarge()
+    await onLarge(expected)
     deadline.resume()
     return bytes
   }
@@ -269,12 +276,17 @@ interface DeadlineOptions {
   provider?: Provider
   /** Called for each read that brings bytes, with their number. */
   onBytes?: ((size: number) => void) | undefined
+  /** Steady milliseconds. */
+  now?: () => number
 }
+
+/** In milliseconds: a pause of the reader after which an upstream may rightly hang up. */
+const LONG_PAUSE = 10_000
 
 /**
  * The time limits of one attempt. Cancels the attempt when its call is cancelled, or when the
  * upstream is silent for too long. It starts with the wait for the first byte. A pause of the reader
- * is no silence of the upstream.
+ * is no silence of the upstream, and no time that it takes.
  */
 export class Deadline {
   /** Cancelled when the attempt must end. */
@@ -282,19 +294,27 @@ export class Deadline {
   readonly #call: Cancellation
   readonly #limits: Limits
   readonly #provider: Provider | null
-  readonly #endsAt: number
+  readonly #now: () => number
+  #endsAt: number
+  #pausedAt = 0
+  #longestPause = 0
   #timer: ReturnType<typeof setTimeout>
   readonly #onBytes: ((size: number) => void) | undefined
   #hasBegun = false
   #isPaused = false
   #isSilent = false
 
-  constructor(call: Cancellation, limits: Limits, { provider, onBytes }: DeadlineOptions = {}) {
+  constructor(
+    call: Cancellation,
+    limits: Limits,
+    { provider, onBytes, now = getSteadyTime }: DeadlineOptions = {},
+  ) {
     this.#onBytes = onBytes
+    this.#now = now
     this.#call = call
     this.#limits = limits
     this.#provider = provider ?? null
-    this.#endsAt = performance.now() + limits.total
+    this.#endsAt = now() + limits.total
     this.#timer = setTimeout(this.#expire, Math.min(limits.firstByte, limits.total))
     call.listen(reason => this.attempt.cancel(reason))
   }
@@ -302,7 +322,7 @@ export class Deadline {
   /** Notes that bytes arrived. The total is checked here, so that one timer serves both limits. */
   touch(size: number): void {
     this.#onBytes?.(size)
-    if (performance.now() > this.#endsAt) this.#expire()
+    if (this.#now() > this.#endsAt) this.#expire()
     else if (this.#hasBegun) this.#timer.refresh()
     else this.#begin()
   }
@@ -310,12 +330,16 @@ export class Deadline {
   /** Stops the clock of silence: what has arrived is not read on, so the upstream has to wait. */
   pause(): void {
     this.#isPaused = true
+    this.#pausedAt = this.#now()
   }
 
-  /** Starts the clock of silence anew after a pause. */
+  /** Starts the clock of silence anew after a pause, which is no part of the total. */
   resume(): void {
     if (!this.#isPaused) return
     this.#isPaused = false
+    const pause = this.#now() - this.#pausedAt
+    this.#endsAt += pause
+    this.#longestPause = Math.max(this.#longestPause, pause)
     if (this.#isSilent) this.#begin()
     else this.#timer.refresh()
     this.#isSilent = false
@@ -336,7 +360,8 @@ export class Deadline {
   /**
    * Converts a failure of the upstream: to the reason of the cancellation if there was one,
    * otherwise to `provider_unavailable` with the failure as its cause, or to `unavailable` if it is
-   * this process that has no descriptor left. Its reason loses the provider's own credentials.
+   * this process that has no descriptor left. An upstream that hangs up after it had to wait for long
+   * has not failed: its reader was too slow. The error's reason loses the provider's own credentials.
    */
   toGatewayError(thrown: unknown): GatewayError {
     const reason = this.attempt.reason ?? thrown
@@ -345,8 +370,9 @@ export class Deadline {
         retryAfter: 1,
         cause: reason,
       })
-    return reason instanceof GatewayError
-      ? cleanReason(reason, this.#provider)
+    if (reason instanceof GatewayError) return cleanReason(reason, this.#provider)
+    return this.#longestPause >= LONG_PAUSE
+      ? readsTooSlowly(reason)
       : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
   }
 
@@ -362,6 +388,12 @@ export class Deadline {
     this.attempt.cancel(new GatewayError('timeout', 'Request timed out. Please try again later.'))
   }
 }
+
+const getSteadyTime = (): number => performance.now()
+
+/** The client took so little of its answer that the upstream hung up. */
+const readsTooSlowly = (cause: unknown) =>
+  new GatewayError('unmapped', 'The client read too slowly', { status: 499, cause })
 
 /** The reason of an attempt that is no longer needed. */
 const GIVEN_UP = new GatewayError('unmapped', 'The attempt was given up')

@@ -1,4 +1,3 @@
-import { GatewayError } from '../errors.ts'
 import type { Frame, Framing, Reader } from '../protocols/protocol.ts'
 import type { Deadline } from './answer.ts'
 import { AwsEventStreamScanner } from './aws-event-stream.ts'
@@ -93,7 +92,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     const parts = this.#parseFrames(this.#scanner.end())
     if (!this.#failure && this.#reader.end) parts.push(...this.#reader.end())
     if (this.#failure || this.#reader.complete) return parts
-    this.#failure = new GatewayError('provider_unavailable', 'Provider returned error')
+    this.#failure = new Error('An answer that broke off')
     if (parts.length === 0) throw this.#failure
     return parts
   }

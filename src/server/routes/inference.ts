@@ -18,7 +18,7 @@ import type { Kind, Work } from '../../core/language/work.ts'
 import { requireKey, requireKeyInEitherHeader } from '../access.ts'
 import { hasForm, type ReceivedForm, receiveForm } from '../body/form.ts'
 import { readBody } from '../body.ts'
-import { createRawResponse } from '../byte-stream.ts'
+import { createJsonResponse, createRawResponse } from '../byte-stream.ts'
 import { type Connection, findConnection } from '../connections.ts'
 import { createErrorResponse } from '../errors.ts'
 import { createEventStreamResponse, type EventSource } from '../event-stream.ts'
@@ -51,14 +51,35 @@ export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPee
 export function createDirectAnswer(
   gateway: Gateway,
   findPeer: FindRequestPeer,
-): (request: Request) => Promise<Response> | undefined {
+): (request: Request) => Response | Promise<Response> | undefined {
   const byPath = new Map(dialects.map(dialect => [`/api/v1${dialect.path}`, dialect]))
   return request => {
     const dialect = request.method === 'POST' ? byPath.get(readPath(request)) : undefined
     const actor = dialect && recognize(gateway, request.headers.get('authorization'))
-    return actor ? respond({ gateway, dialect, actor, request, findPeer }) : undefined
+    if (!actor) return undefined
+    const routeContext = { gateway, dialect, actor, request, findPeer }
+    return refuseAtOnce(routeContext) ?? respond(routeContext)
   }
 }
+
+/**
+ * Refuses a call that does not fit beside those that run, before anything else of it is looked at:
+ * a flood of them must not keep admitted calls waiting. Returns undefined where it may be made.
+ */
+function refuseAtOnce({ gateway, dialect, actor, request }: RouteContext): Response | undefined {
+  const { admission } = gateway.traffic
+  const overload = admission.findOverload(getHolder(actor))
+  if (overload === null) return undefined
+  const thrown = admission.refuse(overload)
+  const generation = gateway.ids.generation(gateway.clock.now())
+  const id = readRequestId(request, generation)
+  findConnection(request)?.skipSmallBody()
+  noteRefusal(gateway, request, { thrown, id, actor, model: null })
+  return createErrorResponse(thrown, id, {}, createEnvelope(dialect, generation))
+}
+
+/** Returns whose share of places and memory a call takes. */
+const getHolder = ({ key_hash, kind }: Actor): string => key_hash ?? kind
 
 /** Returns the address that a request was sent from; null if it did not come over the network. */
 export type FindRequestPeer = (request: Request) => string | null
@@ -146,7 +167,8 @@ async function respond(routeContext: RouteContext): Promise<Response> {
   let form: ReceivedForm | null = null
   connection?.startWork()
   try {
-    connection?.requireDescriptor()
+    const turn = connection?.admitCall(getHolder(actor))
+    if (turn) await turn
     const head = readContext(routeContext, id, requestId)
     form =
       dialect.form && hasForm(request)
@@ -172,7 +194,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     }
     const whole = await dialect.collectResponse(await answer, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
-    return Response.json(whole, { headers, status: dialect.status ?? 200 })
+    return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))

@@ -8,23 +8,33 @@ import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 
 /** In milliseconds. */
 const IDLE = 20
+const TOTAL = 60_000
 
 const delta = (content: string) =>
   `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta: { content } }] })}\n\n`
 const FINISH =
   'data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
+/** How a stream is opened: its clock, and how its connection ends after the last piece. */
+interface Opening {
+  now?: () => number
+  end?: 'silence' | 'reset' | 'close'
+}
+
 /** Opens a stream over these pieces. After the last one its upstream says nothing more. */
-function openStream(pieces: string[]): PartStream<unknown> {
-  const deadline = new Deadline(new Cancellation(), {
-    firstByte: 10_000,
-    idle: IDLE,
-    total: 60_000,
-  })
+function openStream(
+  pieces: string[],
+  { now = () => performance.now(), end = 'silence' }: Opening = {},
+): PartStream<unknown> {
+  const limits = { firstByte: 10_000, idle: IDLE, total: TOTAL }
+  const deadline = new Deadline(new Cancellation(), limits, { now })
   const silence = Promise.withResolvers<never>()
+  silence.promise.catch(() => undefined)
   deadline.attempt.listen(silence.reject)
   const left = pieces.map(piece => new TextEncoder().encode(piece))
-  const read = async () => left.shift() ?? silence.promise
+  const reset = () => Promise.reject(new Error('ECONNRESET'))
+  const ends = { silence: () => silence.promise, reset, close: () => null }
+  const read = async () => left.shift() ?? ends[end]()
   const incoming = { read } as Partial<IncomingResponse> as IncomingResponse
   const reader = openaiChat.createReader(buildTextCall({ stream: true }), buildEndpoint({}))
   return new PartStream(incoming, reader, 'sse', deadline)
@@ -45,6 +55,45 @@ test('silence after a pause is silence', async () => {
   await Bun.sleep(3 * IDLE)
   expect(await stream.next().catch(({ type }) => type)).toBe('timeout')
 })
+
+test('what a reader pauses is no time of the upstream', async () => {
+  let now = 0
+  const stream = openStream([delta('a'), delta('b'), FINISH], { now: () => now })
+  for (const _ of ['a', 'b', 'finish']) {
+    expect((await stream.next()).value).not.toBeEmpty()
+    now += TOTAL + 1
+  }
+  expect((await stream.next()).done).toBe(true)
+})
+
+test('an upstream that takes longer than it may has a timeout, whatever its reader pauses', async () => {
+  let now = 0
+  const stream = openStream([delta('a'), delta('b')], { now: () => now })
+  await stream.next()
+  now += 5 * TOTAL
+  const next = stream.next()
+  // The upstream takes this time: the reader waits for it.
+  now += TOTAL + 1
+  await next
+  expect(await stream.next().catch(({ type }) => type)).toBe('timeout')
+})
+
+test.each([
+  [0, 'provider_unavailable', 502],
+  [9_000, 'provider_unavailable', 502],
+  [10_000, 'unmapped', 499],
+])(
+  'an upstream that hangs up after its reader has paused for %d ms: %s',
+  async (paused, type, status) => {
+    let now = 0
+    for (const end of ['reset', 'close'] as const) {
+      const stream = openStream([delta('a')], { now: () => now, end })
+      await stream.next()
+      now += paused
+      expect(await stream.next().catch(thrown => thrown)).toMatchObject({ type, status })
+    }
+  },
+)
 
 test('silence is a timeout', async () => {
   const stream = openStream([delta('a')])

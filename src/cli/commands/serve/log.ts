@@ -52,6 +52,13 @@ export function createServerLog(
     }),
   )
   gateway.events.on('descriptors.sufficient', () => log('info', 'descriptors.sufficient', {}))
+  gateway.events.on('overload.began', ({ reason }) =>
+    log('warn', 'overload.began', {
+      reason,
+      consequence: 'calls that do not fit are refused with 503 (limits.memory, limits.in_flight)',
+    }),
+  )
+  gateway.events.on('overload.ended', ({ refused }) => log('info', 'overload.ended', { refused }))
   gateway.events.on('store.failing', ({ error }) =>
     log('error', 'store.failing', {
       cause: describeSystemError(error) ?? getCause(error),

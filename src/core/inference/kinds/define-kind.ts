@@ -28,6 +28,8 @@ export interface KindDefinition<K extends Kind> {
   readApiType?: KindOfWork<K>['readApiType']
   matchesModalities?: KindOfWork<K>['matchesModalities']
   isMeaningful?: IsMeaningful<K>
+  needsWhole?: NonNullable<KindOfWork<K>['needsWhole']>
+  isFailure?: NonNullable<KindOfWork<K>['isFailure']>
   beginsJob?: boolean
   admitParts?: NonNullable<KindOfWork<K>['admitParts']>
   splitCall?: NonNullable<KindOfWork<K>['splitCall']>
@@ -56,6 +58,8 @@ export function defineKind<K extends Kind>(definition: KindDefinition<K>): KindO
     matchesModalities,
     isMeaningful,
     beginsJob: definition.beginsJob ?? false,
+    ...(definition.needsWhole ? { needsWhole: definition.needsWhole } : {}),
+    ...(definition.isFailure ? { isFailure: definition.isFailure } : {}),
     ...(definition.admitParts ? { admitParts: definition.admitParts } : {}),
     ...(definition.splitCall ? { splitCall: definition.splitCall } : {}),
     understanding: buildUnderstanding(definition),

@@ -12,6 +12,8 @@ export const text = defineKind<'text'>({
   outputName: 'text',
   matchesModalities,
   isMeaningful,
+  needsWhole: ({ dialect, stream }) => !stream && !TEXT_DIALECTS[dialect].showsPart,
+  isFailure: part => part.type === 'finish' && part.reason === 'error',
   understanding,
   costing,
   metering,

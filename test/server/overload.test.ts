@@ -1,0 +1,191 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { createLimitedKey, readMetric, waitUntil } from '../support/chat.ts'
+import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
+import { StubbornClient } from '../support/stubborn-client.ts'
+import {
+  completion,
+  delta,
+  type Script,
+  sseHead,
+  startUpstream,
+  type Upstream,
+} from '../support/upstream.ts'
+
+/*
+ * Issue: "load is shed, not absorbed": what does not fit beside the calls that run is refused with
+ * 503 and `Retry-After` before its body is read, in the form of its dialect, and on record; whoever
+ * manages the gateway or asks for its health is answered all the same; and what a call holds is given
+ * back, however it ends.
+ */
+
+const MIB = 1024 * 1024
+
+let upstream: Upstream
+let server: LocalServer
+
+beforeEach(async () => {
+  upstream = await startUpstream()
+})
+
+afterEach(async () => {
+  await server[Symbol.asyncDispose]()
+  await upstream.close()
+})
+
+const start = async (limits: object) => {
+  const timeouts = { read_on_seconds: 0 }
+  server = await startLocalServer(buildLocalConfig(upstream.url, { limits, timeouts }))
+}
+
+const text = (stream = false) => ({
+  model: 'acme/small',
+  stream,
+  messages: [{ role: 'user', content: 'Hi' }],
+})
+
+const call = (json: object = text(), path = '/chat/completions') => server.fetch(path, { json })
+
+/** What a provider does with calls that are to stay in flight, until it may go on. */
+const HELD: Script = [{ wait: 'go' }, completion('Hello')]
+
+/** Makes a call that stays in flight until the provider goes on. */
+async function holdCall(key = server.inference_key): Promise<[Promise<Response>]> {
+  const before = upstream.hits.length
+  const held = server.fetch('/chat/completions', { key, json: text() })
+  await upstream.hit(before + 1)
+  return [held]
+}
+
+/** Lets the provider go on, and waits until nothing is in flight. */
+async function letGo(...held: Promise<Response>[]): Promise<void> {
+  upstream.open('go')
+  for (const response of await Promise.all(held)) expect(response.status).toBe(200)
+  await waitUntil(() => countHeld().join() === '0,0')
+}
+
+const countHeld = () => {
+  const { calls, memory } = server.gateway.traffic.admission
+  return [calls.used, memory.used]
+}
+
+describe('above the calls in flight', () => {
+  test.each([
+    ['/chat/completions', text(), { code: 503, message: expect.stringContaining('in flight') }],
+    ['/completions', { model: 'acme/small', prompt: 'Hi' }, { code: 503 }],
+    ['/messages', { ...text(), max_tokens: 5 }, { type: 'api_error' }],
+    ['/responses', { model: 'acme/small', input: 'Hi' }, { code: 503 }],
+    ['/embeddings', { model: 'acme/small', input: 'Hi' }, { code: 503 }],
+  ])('%s is refused in its own form', async (path, json, error) => {
+    await start({ in_flight: 1 })
+    upstream.plan(HELD)
+    const [held] = await holdCall()
+    const response = await call(json, path)
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
+    expect(await response.json()).toMatchObject({ error })
+    await letGo(held)
+  })
+
+  test('health, readiness, metrics and management are answered, and the refusals counted', async () => {
+    await start({ in_flight: 1 })
+    upstream.plan(HELD)
+    const [held] = await holdCall()
+    expect((await call()).status).toBe(503)
+    for (const path of ['/health', '/ready', '/metrics'])
+      expect((await fetch(server.url + path)).status).toBe(200)
+    const made = await server.fetch('/keys', { key: server.management_key, json: { name: 'New' } })
+    expect(made.status).toBe(201)
+    expect(await readMetric(server, 'gateway_calls_shed_total{reason="in_flight"}')).toBe(1)
+    expect(await readMetric(server, 'gateway_calls_in_flight')).toBe(1)
+    await server.gateway.refusals.flush()
+    const [refusal] = await server.gateway.store.refusals.list(1)
+    expect(refusal).toMatchObject({ status: 503, error_type: 'unavailable' })
+    expect(refusal?.key_hash).not.toBeNull()
+    await letGo(held)
+    expect(upstream.hits).toHaveLength(1)
+  })
+
+  test('a key that takes all that it can leaves places to another', async () => {
+    await start({ in_flight: 10 })
+    upstream.plan(HELD)
+    const held: Promise<Response>[] = []
+    for (let call = 0; call < 9; call++) held.push(...(await holdCall()))
+    expect((await call()).status).toBe(503)
+    const key = await createLimitedKey(server, 1)
+    held.push(...(await holdCall(key)))
+    expect(countHeld()[0]).toBe(10)
+    await letGo(...held)
+  })
+})
+
+describe('above the memory', () => {
+  const SIZE = 8 * MIB
+  const head = (client: StubbornClient, path: string, key: string) =>
+    client.sendHead('POST', `/api/v1${path}`, {
+      authorization: `Bearer ${key}`,
+      'content-length': String(SIZE),
+    })
+
+  test('a body is refused before it is read, and another one may come when the first has gone', async () => {
+    await start({ memory: 40 })
+    using first = new StubbornClient(server.url)
+    head(first, '/chat/completions', server.inference_key)
+    await waitUntil(() => countHeld()[1] === 4 * SIZE)
+    using second = new StubbornClient(server.url)
+    head(second, '/chat/completions', server.inference_key)
+    await second.sees('HTTP/1.1 503')
+    await second.sees('"overload":"memory"')
+    expect(second.text.toLowerCase()).toContain('connection: close')
+    // A small call needs none of it.
+    upstream.plan(completion('Hello'))
+    expect((await call()).status).toBe(200)
+    first[Symbol.dispose]()
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+
+  test('bodies of management have a reserve, and are refused above it', async () => {
+    await start({ memory: 40 })
+    using first = new StubbornClient(server.url)
+    head(first, '/keys', server.management_key)
+    await waitUntil(() => countHeld()[1] === 4 * SIZE)
+    using second = new StubbornClient(server.url)
+    head(second, '/keys', server.management_key)
+    await second.sees('HTTP/1.1 503')
+    expect((await fetch(`${server.url}/health`)).status).toBe(200)
+    first[Symbol.dispose]()
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+
+  test('a call under an idempotency key holds its body as well', async () => {
+    await start({ memory: 40 })
+    using first = new StubbornClient(server.url)
+    head(first, '/chat/completions', server.inference_key)
+    await waitUntil(() => countHeld()[1] === 4 * SIZE)
+    const refused = await fetch(`${server.url}/api/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${server.inference_key}`, 'idempotency-key': 'one' },
+      body: JSON.stringify({ ...text(), user: 'x'.repeat(MIB) }),
+    })
+    expect(refused.status).toBe(503)
+    first[Symbol.dispose]()
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+})
+
+describe('what a call holds is given back', () => {
+  test.each<[string, boolean, () => Parameters<Upstream['plan']>[0]]>([
+    ['a whole answer', false, () => completion('Hello')],
+    ['a failed provider', false, () => ['HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n']],
+    ['a stream that breaks off', true, () => [sseHead(), delta('Hel'), { end: 'rst' }]],
+  ])('after %s', async (_, stream, script) => {
+    await start({ in_flight: 5 })
+    upstream.plan(script())
+    await (await call(text(stream))).text()
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+
+  test('after a call that is refused for its body', async () => {
+    await start({ in_flight: 5 })
+    expect((await call({ messages: 1 })).status).toBe(400)
+    expect(countHeld()).toEqual([0, 0])
+  })
+})
