@@ -238,27 +238,6 @@ describe('a panel', () => {
   })
 })
 
-test('a stream of the Responses API tells what each model of the panel said', async () => {
-  let asked = 0
-  const panel: Scenario = () => (asked++ === 0 ? 'is overloaded' : say('Boskoop.'))
-  const at = await open(playing({ panel }))
-  const { raw } = await at.ask('responses', { stream: true, ...FUSION() })
-  const events = raw.filter(({ type }) => String(type).startsWith('response.fusion_call'))
-  expect(events.map(({ type }) => String(type).slice('response.fusion_call.'.length))).toEqual([
-    'in_progress',
-    ...['panel.added', 'panel.delta', 'panel.completed'],
-    ...['panel.added', 'panel.failed'],
-    ...['analysis.completed', 'completed'],
-  ])
-  expect(events[3]).toMatchObject({ content: 'Boskoop.', model: expect.any(String) })
-  expect(events[5]).toMatchObject({ status_code: expect.any(Number), error: expect.any(String) })
-  expect(events[6]).toMatchObject({ analysis: ANALYSIS })
-  const added = raw.find(event => (event.item as Json | undefined)?.type === 'openrouter:fusion')
-  expect(new Set(events.map(({ item_id }) => item_id))).toEqual(
-    new Set([(added?.item as Json | undefined)?.id]),
-  )
-})
-
 describe('the plugin and the router', () => {
   const metadata = { 'x-gateway-metadata': 'enabled' }
   const find = (raw: Json[]) =>
