@@ -34,6 +34,7 @@ import type { ServerTool } from './inference/server-tool.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
 import { Approvals } from './inference/traffic/approvals.ts'
 import { openLargeAnswers } from './inference/traffic/large-answers.ts'
+import { ReadDocuments } from './inference/traffic/read-documents.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
 import { ResponseCache } from './inference/traffic/response-cache.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
@@ -471,6 +472,7 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
     sessions: new Sessions(clock),
     approvals: new Approvals(),
     responseCache: new ResponseCache(),
+    readDocuments: new ReadDocuments(),
     largeAnswers: openLargeAnswers(),
     rateLimits: openRateLimits(config, clock, freeSoFar),
   }

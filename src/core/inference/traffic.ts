@@ -2,6 +2,7 @@ import type { Room } from '../kernel/room.ts'
 import type { RateLimits } from '../policy/rate-limits.ts'
 import type { Health } from './health.ts'
 import type { Approvals } from './traffic/approvals.ts'
+import type { ReadDocuments } from './traffic/read-documents.ts'
 import type { ReadOns } from './traffic/read-ons.ts'
 import type { ResponseCache } from './traffic/response-cache.ts'
 import type { RetryBudget } from './traffic/retry-budget.ts'
@@ -25,6 +26,8 @@ export interface Traffic {
   approvals: Approvals
   /** Answers that callers want to get again. */
   responseCache: ResponseCache
+  /** What documents of conversations say. */
+  readDocuments: ReadDocuments
   /** Limits how often calls may be made. */
   rateLimits: RateLimits
 }
