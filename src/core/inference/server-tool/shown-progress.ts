@@ -38,22 +38,23 @@ export class ShownProgress {
   }
 
   #add(part: ProgressPart): void {
-    const last = this.#parts.at(-1)
-    const joined = last && last.id === part.id ? join(last.progress, part.progress) : null
-    if (last && joined) this.#parts[this.#parts.length - 1] = { ...last, progress: joined }
+    // Several texts come side by side, and at most one piece of each waits.
+    const { id, progress } = part
+    const waiting = this.#parts.find(one => one.id === id && isOneText(one.progress, progress))
+    if (waiting && 'text' in waiting.progress && 'text' in progress)
+      waiting.progress = { ...waiting.progress, text: waiting.progress.text + progress.text }
     else this.#parts.push(part)
     this.wake()
   }
 }
 
-/** Joins two pieces of one text; null if they are not. */
-function join(last: ToolProgress, next: ToolProgress): ToolProgress | null {
-  if (!('text' in last && 'text' in next) || last.type === 'panel-end') return null
-  const isSame =
-    last.type === next.type &&
-    ('model' in last ? 'model' in next && last.model === next.model : true)
-  return isSame ? { ...last, text: last.text + next.text } : null
-}
+/** Whether these are pieces of one text. */
+const isOneText = (one: ToolProgress, other: ToolProgress): boolean =>
+  PIECES.includes(one.type) &&
+  one.type === other.type &&
+  ('model' in one ? one.model : null) === ('model' in other ? other.model : null)
+
+const PIECES: ToolProgress['type'][] = ['text', 'panel-text', 'panel-reasoning']
 
 /**
  * Whether the client of a run is shown what its uses of tools do. Only the events of the Responses

@@ -9,9 +9,9 @@ import { ShownProgress, showsProgress } from './shown-progress.ts'
 import type { ToolUse } from './use.ts'
 
 /**
- * The uses of tools between two turns, while they run: first the beginning of all of them, then what
- * they do meanwhile, and the end of each in the model's order, as clients are shown them. What they cost is set aside before
- * any runs, and on disk before the last batch.
+ * The uses of tools between two turns, while they run: first the beginning of all of them, then
+ * what they do meanwhile, and the end of each in the model's order, as clients are shown them. What
+ * they cost is set aside before any runs, and on disk before the last batch.
  */
 export class UsesRun {
   readonly #world: InferenceWorld
