@@ -9,7 +9,7 @@ import type { TextCall } from '../src/core/language/call.ts'
 import type { Message } from '../src/core/language/message.ts'
 import { type Send, toIncomingResponse } from '../src/core/upstream/egress.ts'
 import { decodeOutgoing } from '../test/support/outgoing.ts'
-import { computeSpread } from './statistics.ts'
+import { computePercentile, computeSpread } from './statistics.ts'
 
 /**
  * Measures what the loop around a call adds to its turns: the CPU time of this process for a call of
@@ -17,8 +17,10 @@ import { computeSpread } from './statistics.ts'
  * what memory is left after many loops at once. No server runs, and nothing is sent.
  */
 const STEPS = 5
-const ROUNDS = 9
-const CALLS = 400
+/** Pairs of a block of calls with tools and one without, side by side in time. */
+const PAIRS = 48
+const CALLS = 80
+const WARM_UP = 1_600
 /** The most microseconds that the loop may add to a step. */
 const LIMIT = 100
 const AT_ONCE = 200
@@ -120,24 +122,39 @@ const clock: ServerTool = {
   run: async () => ({ text: RESULT, isError: false }),
 }
 
+/**
+ * Prints the difference within each pair: what else the machine does meanwhile meets both blocks of a
+ * pair alike. A pair in which the collector of garbage or the compiler works for one block alone is
+ * among the dearest tenth.
+ */
 async function reportCost(gateway: Gateway): Promise<number> {
+  for (let i = 0; i < WARM_UP; i++)
+    await runCall(gateway, (i % 2 ? withTools : withPlugin)(`gen-${nextId()}`))
+  const own: number[] = []
   const looped: number[] = []
   const repeated: number[] = []
-  for (let round = 0; round <= ROUNDS; round++) {
-    looped.push(await measureCost(gateway, withTools))
-    repeated.push(await measureCost(gateway, withPlugin))
+  for (let pair = 0; pair < PAIRS; pair++) {
+    const one = await measurePair(gateway, pair % 2 === 0)
+    looped.push(one.looped)
+    repeated.push(one.repeated)
+    own.push((one.looped - one.repeated) / STEPS)
   }
-  // The first round warms up.
-  const own = computeSpread(
-    looped.slice(1).map((cost, i) => (cost - (repeated[i + 1] ?? 0)) / STEPS),
-  )
-  const turn = computeSpread(repeated.slice(1).map(cost => cost / (STEPS + 1)))
+  const { median } = computeSpread(own)
+  const [low, high] = [0.1, 0.9].map(share => computePercentile(own, share).toFixed(1))
   print(
-    `a turn: ${turn.median.toFixed(0)} µs of CPU; the loop adds ` +
-      `${own.median.toFixed(1)} µs a step (${own.least.toFixed(1)} to ${own.most.toFixed(1)}), ` +
-      `at most ${LIMIT}`,
+    `a turn: ${(computeSpread(repeated).median / (STEPS + 1)).toFixed(0)} µs of CPU; the loop adds ` +
+      `${median.toFixed(1)} µs a step (eight of ten pairs: ${low} to ${high}), at most ${LIMIT}`,
   )
-  return own.median
+  // What disturbs a block makes it dearer: on a busy machine these say most.
+  const calm = computePercentile(looped, 0.1) - computePercentile(repeated, 0.1)
+  print(`  of the tenth of the blocks that is least disturbed: ${(calm / STEPS).toFixed(1)}`)
+  return median
+}
+
+async function measurePair(gateway: Gateway, toolsFirst: boolean) {
+  const first = await measureCost(gateway, toolsFirst ? withTools : withPlugin)
+  const second = await measureCost(gateway, toolsFirst ? withPlugin : withTools)
+  return toolsFirst ? { looped: first, repeated: second } : { looped: second, repeated: first }
 }
 
 async function measureCost(gateway: Gateway, build: (id: string) => TextCall): Promise<number> {

@@ -327,6 +327,14 @@ export const Config = Type.Object(
             { ...closed, description: 'Who judges calls with the plugin moderation' },
           ),
         ),
+        read_documents_mib: Type.Integer({
+          default: 32,
+          minimum: 0,
+          maximum: 1_000_000,
+          description:
+            'What the texts of documents take in memory, in MiB, so that a conversation has each ' +
+            'read once; 0: none is kept',
+        }),
         mistral_ocr: Type.Optional(OcrConfig),
       },
       { ...closed, default: {} },

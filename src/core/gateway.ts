@@ -35,6 +35,7 @@ import { STAGES, type Stages } from './inference/stages.ts'
 import { Admission } from './inference/traffic/admission.ts'
 import { Approvals } from './inference/traffic/approvals.ts'
 import { LargeAnswers } from './inference/traffic/large-answers.ts'
+import { ReadDocuments } from './inference/traffic/read-documents.ts'
 import { ReadOns } from './inference/traffic/read-ons.ts'
 import { ResponseCache } from './inference/traffic/response-cache.ts'
 import { RetryBudget } from './inference/traffic/retry-budget.ts'
@@ -476,6 +477,7 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Omit<Traf
     approvals: new Approvals(),
     responseCache: new ResponseCache(),
     largeAnswers: new LargeAnswers(),
+    readDocuments: new ReadDocuments(),
     rateLimits: openRateLimits(config, clock, freeSoFar),
   }
 }

@@ -7,6 +7,7 @@ import type {
   ChatStreamChunk,
   OpenResponsesResult,
   ResponsesRequest,
+  StreamEvents,
 } from '@openrouter/sdk/models'
 import OpenAI from 'openai'
 import {
@@ -28,6 +29,7 @@ import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wireche
 const ZONE = '{"timezone":"Asia/Tokyo"}'
 /** What models call of tools that do more: the panel and the judge of fusion say the same. */
 const OTHERS: Record<string, Record<string, unknown>> = {
+  advisor: { prompt: 'Which apple?' },
   fusion: { prompt: 'Which apple?' },
   image_generation: { prompt: 'An apple' },
   files: { operation: 'write', filename: 'apple.txt', content: 'Red' },
@@ -118,6 +120,7 @@ const FOUND = [
 const USED = { tool_calls_requested: 2, tool_calls_executed: 2 }
 
 describe.each([
+  ['advisor', { model: 'acme/groq', stream: true }],
   ['fusion', { analysis_models: ['acme/groq', 'acme/mistral'], tools: [] }],
   ['image_generation', { model: 'sandbox/image' }],
   ['files', {}],
@@ -144,6 +147,46 @@ describe.each([
         expect.stringContaining('noon.'),
       ])
     }
+  })
+})
+
+describe('a stream of the Responses API shows what tools say that ask models', () => {
+  const TOOLS = [
+    { type: 'openrouter:advisor', parameters: { model: 'acme/groq', stream: true } },
+    { type: 'openrouter:fusion', parameters: { analysisModels: ['acme/mistral'], tools: [] } },
+  ]
+  const PANEL = { analysis_models: ['acme/mistral'], tools: [] }
+  const SHOWN = ['response.output_text.delta', 'response.fusion_call.panel.delta']
+
+  // Its helper `responses.stream()` throws at events that OpenAI itself does not send.
+  test.each([
+    ['advice', TOOLS[0]],
+    ['what a panel says', { type: 'openrouter:fusion', parameters: PANEL }],
+  ])('OpenAI’s client: %s', async (_, tool) => {
+    const client = new OpenAI({ baseURL: `${base}/v1`, apiKey: server.inference_key })
+    const body = { model: 'acme/together', input: 'Hi', tools: [tool], stream: true }
+    const events = (await client.responses.create(
+      body as unknown as OpenAI.Responses.ResponseCreateParamsStreaming,
+    )) as AsyncIterable<{ type: string; output_index?: number; delta?: string }>
+    let shown = ''
+    for await (const { type, output_index, delta } of events)
+      if (SHOWN.includes(type) && output_index === 1) shown += delta
+    expect(shown).toBe(ANALYSIS)
+  })
+
+  test.each(TOOLS)('OpenRouter’s client: %j', async tool => {
+    const client = new OpenRouter({ apiKey: server.inference_key, serverURL: `${base}/v1` })
+    const responsesRequest = { model: 'acme/together', input: 'Hi', tools: [tool], stream: true }
+    const events: unknown = await client.beta.responses.send({
+      responsesRequest: responsesRequest as unknown as ResponsesRequest,
+    })
+    let shown = ''
+    for await (const event of events as AsyncIterable<StreamEvents>) {
+      if (event.type === 'response.output_text.delta' && event.outputIndex === 1)
+        shown += event.delta
+      if (event.type === 'response.fusion_call.panel.delta') shown += event.delta
+    }
+    expect(shown).toBe(ANALYSIS)
   })
 })
 

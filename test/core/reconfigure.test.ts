@@ -12,9 +12,11 @@ import { authenticate, getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { isDisabledTool } from '../../src/core/identity/workspaces/disabled-tools.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
+import { startRun } from '../../src/core/inference/infer.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { Cancellation } from '../../src/core/kernel/cancellation.ts'
 import { LiveSet } from '../../src/core/kernel/live-set.ts'
+import { recall } from '../../src/core/plugins/file-parser/memory.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { queryAnalytics } from '../../src/core/telemetry/analytics.ts'
 import { getBenchmarks } from '../../src/core/telemetry/benchmarks.ts'
@@ -32,6 +34,7 @@ import { withIdempotency } from '../../src/server/idempotency.ts'
 import { buildBatch } from '../suites/store/batches.ts'
 import { buildAuditEntry } from '../support/audit.ts'
 import { buildLine, createBatchTools } from '../support/batches.ts'
+import { buildTextCall } from '../support/call.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
@@ -721,6 +724,20 @@ const ROWS: Row[] = [
     'web_fetch.enabled',
     { web_fetch: { enabled: false } },
     { seen: async ({ gateway }) => hasFetchObstacle(gateway), was: false, is: true },
+  ),
+  row(
+    'plugins.read_documents_mib',
+    { plugins: { read_documents_mib: 0 } },
+    {
+      seen: async ({ gateway }) => {
+        const call = buildTextCall({})
+        const run = startRun(gateway, getOperator(gateway), 'text', call)
+        recall(gateway, run, 'text', 'a').remember({ type: 'pdf', text: 'A', isCut: false })
+        return recall(gateway, run, 'text', 'a').known !== null
+      },
+      was: true,
+      is: false,
+    },
   ),
   row(
     'plugins.mistral_ocr',

@@ -3,6 +3,8 @@ import { examineGateway } from '../../src/core/doctor.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
+import { assignKeys } from '../../src/core/policy/assignments.ts'
+import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ReceivedRequest, ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
 import { DOORS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
@@ -238,27 +240,6 @@ describe('a panel', () => {
   })
 })
 
-test('a stream of the Responses API tells what each model of the panel said', async () => {
-  let asked = 0
-  const panel: Scenario = () => (asked++ === 0 ? 'is overloaded' : say('Boskoop.'))
-  const at = await open(playing({ panel }))
-  const { raw } = await at.ask('responses', { stream: true, ...FUSION() })
-  const events = raw.filter(({ type }) => String(type).startsWith('response.fusion_call'))
-  expect(events.map(({ type }) => String(type).slice('response.fusion_call.'.length))).toEqual([
-    'in_progress',
-    ...['panel.added', 'panel.delta', 'panel.completed'],
-    ...['panel.added', 'panel.failed'],
-    ...['analysis.completed', 'completed'],
-  ])
-  expect(events[3]).toMatchObject({ content: 'Boskoop.', model: expect.any(String) })
-  expect(events[5]).toMatchObject({ status_code: expect.any(Number), error: expect.any(String) })
-  expect(events[6]).toMatchObject({ analysis: ANALYSIS })
-  const added = raw.find(event => (event.item as Json | undefined)?.type === 'openrouter:fusion')
-  expect(new Set(events.map(({ item_id }) => item_id))).toEqual(
-    new Set([(added?.item as Json | undefined)?.id]),
-  )
-})
-
 describe('the plugin and the router', () => {
   const metadata = { 'x-gateway-metadata': 'enabled' }
   const find = (raw: Json[]) =>
@@ -337,22 +318,62 @@ describe('the plugin and the router', () => {
 })
 
 describe('gateway/bodybuilder', () => {
-  test.each(DOORS)('asks a model for request bodies, and names the models: %s', async door => {
-    const body = '{"requests": []}'
-    const at = await open(() => say(body))
-    const { status, text, raw } = await at.ask(
-      door,
-      { model: 'gateway/bodybuilder', text: 'Count to ten with Gemini' },
-      { 'x-gateway-metadata': 'enabled' },
-    )
-    expect([status, text]).toEqual([200, body])
+  const BODIES = {
+    requests: [
+      { model: 'acme/gemini', messages: [{ role: 'user', content: 'Count to ten' }] },
+      { model: 'acme/cohere-chat', messages: [{ role: 'user', content: 'Count to ten' }] },
+    ],
+  }
+  /** The model writes the bodies when it is told to, and does what a body says otherwise. */
+  const write: Scenario = ({ system, lines }) =>
+    system.includes('You write request bodies')
+      ? say(JSON.stringify(BODIES))
+      : say(`Did: ${lines.at(-1)}`)
+  const asked = { model: 'gateway/bodybuilder', text: 'Count to ten with Gemini and Command' }
+
+  test.each(DOORS.flatMap(door => [false, true].map(stream => [door, stream] as const)))(
+    'answers with bodies, which can be sent as they are: %s, streamed %p',
+    async (door, stream) => {
+      const at = await open(write, { limit: 1 })
+      const { status, text, raw } = await at.ask(
+        door,
+        { ...asked, stream },
+        { 'x-gateway-metadata': 'enabled' },
+      )
+      expect([status, JSON.parse(text)]).toEqual([200, BODIES])
+      expect(JSON.stringify(raw.at(-1))).toContain('"strategy":"bodybuilder"')
+      for (const body of JSON.parse(text).requests)
+        expect(await at.ask('chat', body)).toMatchObject({ text: 'Did: user: Count to ten' })
+      expect(at.generations.map(({ model }) => model).slice(1)).toEqual([
+        ...['acme/gemini', 'acme/cohere-chat'],
+      ])
+      expect(at.generations.map(({ total_cost }) => total_cost)).toEqual([TURN, TURN, TURN])
+      await expectBooks(at)
+    },
+  )
+
+  test('names the models that the key may call, no routers, and keeps what was said', async () => {
+    const at = await open(write)
+    const { gateway, key } = at
+    const rules = { name: 'g', allowed_models: ['acme/gemini', 'acme/openai-chat'] }
+    const made = await createGuardrail(gateway, getOperator(gateway), rules as never)
+    const assigned = { key_hashes: [key.hash] }
+    await assignKeys(gateway, getOperator(gateway), made.data.id, assigned)
+    await at.ask('chat', { ...asked, messages: CONVERSATION })
     const [request] = at.heard
-    expect(request?.system).toContain('You write request bodies')
     expect(request?.system).toContain('acme/gemini')
-    expect(request?.system).not.toContain('gateway/auto')
-    expect(raw.at(-1)?.gateway_metadata).toMatchObject({ strategy: 'bodybuilder' })
-    await expectBooks(at)
+    for (const hidden of ['acme/cohere-chat', 'gateway/'])
+      expect(request?.system).not.toContain(hidden)
+    expect(request?.system).toContain('Be brief.')
+    expect(request?.lines).toEqual(['user: One', 'assistant: Two', 'user: Three'])
   })
+
+  const CONVERSATION = [
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'One' },
+    { role: 'assistant', content: 'Two' },
+    { role: 'user', content: 'Three' },
+  ]
 
   test('without its plugin is refused, and with an option of it', async () => {
     const at = await open(() => say('{}'))

@@ -497,7 +497,7 @@ describe('a call that ends while a model is asked within it', () => {
 })
 
 test.each([
-  [ADVISOR({ stream: true }), 'stream'],
+  [ADVISOR({ stream: 'yes' }), 'stream'],
   [SUBAGENT({ inherit_functions: true }), 'inherit_functions'],
   [SUBAGENT({ inherited_function_names: ['f'] }), 'inherited_function_names'],
   [SUBAGENT({ max_tool_calls: 26 }), 'max_tool_calls'],

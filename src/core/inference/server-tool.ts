@@ -3,6 +3,7 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
+import type { ToolProgress } from '../language/part.ts'
 import type { ServerToolRequest } from '../language/server-tools.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
@@ -35,7 +36,6 @@ export interface ServerTool<Options = unknown> {
   example?: Json
   /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
   listParts?(world: Pick<InferenceWorld, 'config'>): ToolPart[]
-  /**
   /**
    * Reads its parameters, which are at `path` in the body: beside its type if that has no prefix.
    * `reading` reads tools in them. Throws 400 naming the field.
@@ -172,6 +172,8 @@ export interface ToolInvocation<Options = unknown> extends ToolContext<Options> 
   uses: number
   /** The request that the client has approved for this use; absent if none was needed. */
   approvalId?: string
+  /** Shows the client what the use does; absent if that client is not shown it. */
+  show?(progress: ToolProgress): void
   /**
    * Ends this use: its time is over, the client left, or the gateway stops. Tools run side by side,
    * so each has its own.

@@ -3,6 +3,7 @@ import type { Health } from './health.ts'
 import type { Admission } from './traffic/admission.ts'
 import type { Approvals } from './traffic/approvals.ts'
 import type { LargeAnswers } from './traffic/large-answers.ts'
+import type { ReadDocuments } from './traffic/read-documents.ts'
 import type { ReadOns } from './traffic/read-ons.ts'
 import type { ResponseCache } from './traffic/response-cache.ts'
 import type { RetryBudget } from './traffic/retry-budget.ts'
@@ -28,6 +29,8 @@ export interface Traffic {
   approvals: Approvals
   /** Answers that callers want to get again. */
   responseCache: ResponseCache
+  /** What documents of conversations say. */
+  readDocuments: ReadDocuments
   /** Limits how often calls may be made. */
   rateLimits: RateLimits
 }

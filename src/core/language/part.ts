@@ -71,6 +71,8 @@ export type TextPart =
   | { type: 'other'; choice: number; dialect: TextDialect; value: unknown; isPreview?: true }
   /** The gateway begins to run a tool of its own. Its end follows, with the same id. */
   | ({ type: 'server-tool-start'; choice: number } & ServerToolUse)
+  /** What such a tool does meanwhile, for clients whose format shows that. */
+  | { type: 'server-tool-progress'; choice: number; id: string; progress: ToolProgress }
   | ({ type: 'server-tool-end'; choice: number } & ServerToolUse & ServerToolOutcome)
   /**
    * `sequence` is the stop sequence that ended the answer, if the provider reports it. `extra` has
@@ -109,6 +111,16 @@ export interface ServerToolUse {
   /** Further fields of its output item, by their names on the wire (wire reference D.4). */
   item: Record<string, unknown>
 }
+
+/** What the use of a tool does before it has a result; texts come piece by piece. */
+export type ToolProgress =
+  | { type: 'text'; text: string }
+  | { type: 'panel-start'; model: string }
+  | { type: 'panel-text'; model: string; text: string }
+  | { type: 'panel-reasoning'; model: string; text: string }
+  | { type: 'panel-end'; model: string; text: string }
+  | { type: 'panel-failure'; model: string; error: string; status: number | null }
+  | { type: 'analysis-start'; model: string }
 
 /** What came of the use of a tool. */
 export interface ServerToolOutcome {

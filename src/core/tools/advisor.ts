@@ -1,6 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { invalid } from '../errors.ts'
-import { askModel } from '../inference/server-tool/inner.ts'
+import { askModel, type InnerWatch } from '../inference/server-tool/inner.ts'
 import type {
   ServerTool,
   ToolFunction,
@@ -28,9 +27,11 @@ import {
 } from './inner-call.ts'
 import { toTranscript } from './transcript.ts'
 
-/** Which model gives advice, and what it reads. */
+/** Which model gives advice, what it reads, and how its advice comes. */
 interface AdvisorOptions extends InnerOptions {
   forward_transcript: boolean
+  /** Whether clients are shown the advice as it comes, where their API has events for that. */
+  stream: boolean
 }
 
 /** Asks another model for advice (wire reference D.6). */
@@ -58,11 +59,10 @@ export const advisor: ServerTool<AdvisorOptions> = {
 }
 
 function readOptions(parameters: Json, path: string): AdvisorOptions {
-  if (parameters.stream === true)
-    throw invalid(`${path}.stream: expected false, as advice comes whole here`, `${path}.stream`)
   return {
     ...readInnerOptions(parameters, path),
     forward_transcript: parameters.forward_transcript === true,
+    stream: parameters.stream === true,
   }
 }
 
@@ -109,13 +109,22 @@ async function runAdvisor(
   const prompt = readString(input.prompt)?.trim() ?? ''
   if (prompt === '' && (!options.forward_transcript || input.prompt !== undefined))
     return buildFailure('prompt: expected a text', item)
-  const answer = await askModel(world, invocation, {
+  const question = {
     models: pickModels(invocation, true),
     messages: buildMessages(invocation, prompt),
     params: options.params,
-  })
+  }
+  const answer = await askModel(world, invocation, question, watchAdvice(invocation))
   return buildResult(answer, 'advice', item)
 }
+
+// What the advisor thinks is no advice.
+const watchAdvice = ({ options, show }: ToolInvocation<AdvisorOptions>): InnerWatch | null =>
+  options.stream && show
+    ? (kind, text) => {
+        if (kind === 'text') show({ type: 'text', text })
+      }
+    : null
 
 function buildMessages(
   { options, run }: ToolInvocation<AdvisorOptions>,

@@ -1,5 +1,5 @@
 import { GatewayError, invalid } from '../errors.ts'
-import { askModel, type InnerAnswer } from '../inference/server-tool/inner.ts'
+import { askModel, type InnerAnswer, type InnerWatch } from '../inference/server-tool/inner.ts'
 import type {
   ServerTool,
   ToolContext,
@@ -11,6 +11,7 @@ import type {
 import type { InferenceWorld } from '../inference/world.ts'
 import { type Json, readString } from '../kernel/json.ts'
 import type { Message } from '../language/message.ts'
+import type { ToolProgress } from '../language/part.ts'
 import { findRouter } from '../language/routing.ts'
 import type { ServerToolRequest } from '../language/server-tools.ts'
 import { isToolDisabled } from './disabled.ts'
@@ -130,21 +131,32 @@ async function askPanel(
 ): Promise<PanelAnswer[]> {
   const { options, cancellation } = invocation
   const question = buildQuestion(prompt, options)
-  const asking = listPanel(world, options).map(async slug => ({
-    slug,
-    answer: await askModel(world, invocation, {
-      models: [slug],
-      messages: [question],
-      params: options.params,
-      ...listTools(world, invocation, [slug]),
-    }),
-  }))
+  const asking = listPanel(world, options).map(async slug => {
+    const { show } = invocation
+    show?.({ type: 'panel-start', model: slug })
+    const asked = { models: [slug], messages: [question], params: options.params }
+    const tools = listTools(world, invocation, [slug])
+    const watch = watchPanel(invocation, slug)
+    const answer = await askModel(world, invocation, { ...asked, ...tools }, watch)
+    show?.(toProgress({ slug, answer }))
+    return { slug, answer }
+  })
   try {
     return await Promise.all(asking)
   } catch (thrown) {
     cancellation.cancel(GatewayError.from(thrown))
     throw thrown
   }
+}
+
+const watchPanel = ({ show }: ToolInvocation, model: string): InnerWatch | null =>
+  show ? (kind, text) => show({ type: `panel-${kind}`, model, text }) : null
+
+const toProgress = ({ slug: model, answer }: PanelAnswer): ToolProgress => {
+  const { text, error, status } = answer
+  return error === null
+    ? { type: 'panel-end', model, text }
+    : { type: 'panel-failure', model, error, status }
 }
 
 function buildQuestion(prompt: string, { cache_control }: FusionOptions): Message {
@@ -161,6 +173,7 @@ function askJudge(
 ): Promise<InnerAnswer> {
   const models = pickJudge(world, invocation)
   const { temperature: _, ...params } = invocation.options.params
+  invocation.show?.({ type: 'analysis-start', model: models[0] ?? '' })
   const answers = answered.map(({ slug, answer }) => markAsData(slug, answer.text)).join('\n\n')
   return askModel(world, invocation, {
     models,

@@ -154,7 +154,7 @@ export const SAMPLES: Record<string, ServerToolSample> = {
     options: {
       ...{ name: 'Old hand', model: 'acme/gemini', instructions: 'Be brief.' },
       params: { max_tokens: 50, temperature: 0.5, reasoning: { effort: 'low' } },
-      ...{ forward_transcript: false, path: 'tools.0.parameters' },
+      ...{ forward_transcript: false, stream: false, path: 'tools.0.parameters' },
     },
     name: 'advisor',
     input: { prompt: 'What now?' },

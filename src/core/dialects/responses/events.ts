@@ -32,3 +32,12 @@ export const renderDone = ({ output_index }: ItemPlace, item: Json): ItemEvent =
   output_index,
   item: { ...item },
 })
+
+/** Renders a piece of the text of an item that is no message: the words that a tool brings. */
+export const renderTextDelta = (place: ItemPlace, delta: string): ItemEvent => ({
+  type: 'response.output_text.delta',
+  ...place,
+  content_index: 0,
+  delta,
+  logprobs: [],
+})

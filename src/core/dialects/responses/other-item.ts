@@ -89,14 +89,17 @@ export function renderBirth(place: ItemPlace, item: Json): ItemEvent[] {
   ]
 }
 
-/** Renders the events with which an item that has begun is whole. */
-export function renderEnd(place: ItemPlace, item: Json): ItemEvent[] {
+/**
+ * Renders the events with which an item that has begun is whole; `isShown` if what its panel said
+ * was shown before.
+ */
+export function renderEnd(place: ItemPlace, item: Json, isShown = false): ItemEvent[] {
   const { statuses = [], fails } = getMaking(item)
   const later = statuses.slice(1)
   if (item.status === 'failed') later.splice(-1, 1, ...(fails ? ['failed'] : []))
   return [
     ...later.map(status => renderStatus(place, item, status)),
-    ...(isFusion(item) ? renderFusionEnd(place, item) : []),
+    ...(isFusion(item) ? renderFusionEnd(place, item, isShown) : []),
     renderDone(place, item),
   ]
 }

@@ -10,7 +10,9 @@ import {
   type ItemStatus,
   type OpenItem,
   renderDone,
+  renderTextDelta,
 } from './events.ts'
+import { renderFusionProgress } from './fusion-events.ts'
 import { MessageItem, toFileSource, toSource } from './message-item.ts'
 import {
   completeItem,
@@ -44,6 +46,8 @@ export class ResponseOutput {
   readonly #calls = new Map<number, ToolCallItem>()
   /** The places of tools that the gateway runs, by the id of the call. */
   readonly #running = new Map<string, ItemPlace>()
+  /** Those that have shown what a panel says, by the id of the call. */
+  readonly #panels = new Set<string>()
   /** The places of items that the provider has shown previews of, by its own places. */
   readonly #previewed = new Map<string, ItemPlace>()
 
@@ -85,6 +89,8 @@ export class ResponseOutput {
         return this.#addText({ text: part.audio.transcript ?? '' })
       case 'server-tool-start':
         return this.#beginServerTool(part)
+      case 'server-tool-progress':
+        return this.#showProgress(part)
       case 'server-tool-end':
         return this.#endServerTool(part)
       case 'other':
@@ -179,6 +185,17 @@ export class ResponseOutput {
     return [...ended, ...renderBirth(place, item)]
   }
 
+  #showProgress({
+    id,
+    progress,
+  }: Extract<TextPart, { type: 'server-tool-progress' }>): ItemEvent[] {
+    const place = this.#running.get(id)
+    if (!place) return []
+    if (progress.type === 'text') return [renderTextDelta(place, progress.text)]
+    this.#panels.add(id)
+    return [renderFusionProgress(place, progress)]
+  }
+
   #endServerTool(part: Extract<TextPart, { type: 'server-tool-end' }>): ItemEvent[] {
     const place = this.#running.get(part.id)
     if (!place) return []
@@ -189,7 +206,7 @@ export class ResponseOutput {
     const status = part.isError && part.item.status === 'failed' ? 'failed' : outcome
     const item = { ...named, ...renderError(named, part), ...(status ? { status } : {}) }
     this.items[place.output_index] = item
-    return renderEnd(place, item)
+    return renderEnd(place, item, this.#panels.delete(part.id))
   }
 
   // They were cut off: the client left, or a limit was reached.

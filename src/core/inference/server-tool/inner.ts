@@ -18,6 +18,9 @@ import { offerTools } from './offer.ts'
 /** What a use of a tool asks a model. */
 export type InnerQuestion = Pick<TextCall, 'models' | 'messages' | 'params' | 'serverTools'>
 
+/** Reads what a model says within a use, while it says it: at most as much as its result may be. */
+export type InnerWatch = (kind: 'text' | 'reasoning', text: string) => void
+
 /** What a model answered within a use of a tool. */
 export interface InnerAnswer {
   text: string
@@ -52,15 +55,16 @@ const TOO_DEEP = `Calls within calls end here, at a depth of ${MAX_DEPTH}.`
  * its key, its limits and rules, and each is held, charged and on record like the turns around
  * them. A model that fails is an answer with an error. Throws what ends the whole call: 401 for a
  * key that is gone, 402 for a limit, 403 for content filters, 503, and the reason of a use that is
- * cancelled.
+ * cancelled. An answer that is watched is streamed by its provider.
  */
 export async function askModel(
   world: InferenceWorld,
   invocation: ToolInvocation,
   question: InnerQuestion,
+  watch: InnerWatch | null = null,
 ): Promise<InnerAnswer> {
-  const words = new LastWords(world.config.server_tools.max_result_characters)
-  const call = buildInnerCall(invocation, question)
+  const words = new LastWords(world.config.server_tools.max_result_characters, watch)
+  const call = { ...buildInnerCall(invocation, question), stream: watch !== null }
   const inner = await takeTurns(world, invocation, 'text', call, parts => words.read(parts))
   if (!inner) return fail(TOO_DEEP)
   return inner.error ? fail(inner.error.message, inner.error.status) : readOutcome(inner.run, words)
@@ -197,21 +201,35 @@ async function readAll<K extends Kind>(
 class LastWords {
   text = ''
   readonly #most: number
+  readonly #watch: InnerWatch | null
+  /** The characters that were watched. */
+  readonly #watched = { text: 0, reasoning: 0 }
 
-  constructor(most: number) {
+  constructor(most: number, watch: InnerWatch | null) {
     this.#most = most
+    this.#watch = watch
   }
 
   read(parts: TextPart[]): void {
     for (const part of parts)
       if (part.type === 'server-tool-start') this.text = ''
       else if (part.type === 'text-delta' || part.type === 'refusal-delta') this.#add(part.text)
+      else if (part.type === 'reasoning-delta') this.#show('reasoning', part.text)
       else if (part.type === 'error') throw part.error
   }
 
   // What is longer is cut off, as the result of every tool: one character more shows that it was.
   #add(text: string): void {
-    if (this.text.length <= this.#most) this.text += text.slice(0, this.#most + 1)
+    const piece = text.slice(0, Math.max(0, this.#most + 1 - this.text.length))
+    this.text += piece
+    this.#show('text', piece)
+  }
+
+  #show(kind: 'text' | 'reasoning', text: string): void {
+    const piece = text.slice(0, Math.max(0, this.#most + 1 - this.#watched[kind]))
+    if (piece === '') return
+    this.#watched[kind] += piece.length
+    this.#watch?.(kind, piece)
   }
 }
 

@@ -9,7 +9,7 @@ import type { ApprovedUse, ToolSource } from '../server-tool.ts'
 import { sumRunReceipts } from '../settle/receipt.ts'
 import type { InferenceWorld } from '../world.ts'
 import { readPlace, renderSource, type TextPlace } from './sources.ts'
-import { shouldStop } from './stop.ts'
+import { type Progress, shouldStop } from './stop.ts'
 import { Turn } from './turn.ts'
 import { type OfferedFunction, prepareUse, refuse, runUse, type ToolUse } from './use.ts'
 
@@ -203,9 +203,13 @@ export class ToolLoop {
     const isPaused = uses.some(({ result }) => result?.pauses)
     if (uses.length === 0 || turn.hasClientCalls || isPaused) return null
     const { stops } = this.#options.request
-    const progress = { turns: run.steps.length, turn, receipt: sumRunReceipts(run) }
-    const isCallOf = (name: string, tool: string) => this.#isCallOf(name, tool)
-    this.#isLast = run.steps.length >= MAX_TURNS || shouldStop(stops, { ...progress, isCallOf })
+    const progress: Progress = {
+      turns: run.steps.length,
+      turn,
+      sumReceipts: () => sumRunReceipts(run),
+      isCallOf: (name, tool) => this.#isCallOf(name, tool),
+    }
+    this.#isLast = run.steps.length >= MAX_TURNS || shouldStop(stops, progress)
     return {
       ...call,
       messages: [

@@ -8,8 +8,8 @@ export interface Progress {
   turns: number
   /** The last of them. */
   turn: Turn
-  /** What all of them and all tools came to. */
-  receipt: Receipt
+  /** Sums what all of them and all tools came to: few conditions ask for that. */
+  sumReceipts(): Receipt
   /** Tells whether the function belongs to the tool of this name, or has the name itself. */
   isCallOf(functionName: string, toolName: string): boolean
 }
@@ -18,7 +18,7 @@ export interface Progress {
 export const shouldStop = (stops: StopCondition[], progress: Progress): boolean =>
   stops.some(stop => holds(stop, progress))
 
-function holds(stop: StopCondition, { turns, turn, receipt, isCallOf }: Progress): boolean {
+function holds(stop: StopCondition, { turns, turn, sumReceipts, isCallOf }: Progress): boolean {
   switch (stop.type) {
     case 'step_count_is':
       return turns >= stop.step_count
@@ -27,10 +27,13 @@ function holds(stop: StopCondition, { turns, turn, receipt, isCallOf }: Progress
         block => block.type === 'tool-call' && isCallOf(block.name, stop.tool_name),
       )
     case 'max_tokens_used':
-      return countInputTokens(receipt.usage) + countOutputTokens(receipt.usage) >= stop.max_tokens
+      return countTokens(sumReceipts()) >= stop.max_tokens
     case 'max_cost':
-      return (receipt.cost ?? 0n) >= stop.nanos
+      return (sumReceipts().cost ?? 0n) >= stop.nanos
     case 'finish_reason_is':
       return turn.finish === stop.reason
   }
 }
+
+const countTokens = ({ usage }: Receipt): number =>
+  countInputTokens(usage) + countOutputTokens(usage)

@@ -44,8 +44,8 @@ interface Asked extends Pick<ToolUse, 'call' | 'offered' | 'turn'> {
 }
 
 /**
- * Prepares the use of a tool that a model called. One that the client must approve waits for that. Arguments that are no JSON object are an answer
- * to the model, as are functions that do not exist.
+ * Prepares the use of a tool that a model called. One that the client must approve waits for that.
+ * Arguments that are no JSON object are an answer to the model, as are functions that do not exist.
  */
 export function prepareUse(
   world: InferenceWorld,

@@ -5,19 +5,23 @@ import type { Run } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { ToolLoop } from './loop.ts'
 import { chargeUses, releaseUses, reserveUses } from './money.ts'
+import { ShownProgress, showsProgress } from './shown-progress.ts'
 import type { ToolUse } from './use.ts'
 
 /**
- * The uses of tools between two turns, while they run: first the beginning of all of them, then the
- * end of each in the model's order, as clients are shown them. What they cost is set aside before
- * any runs, and on disk before the last batch.
+ * The uses of tools between two turns, while they run: first the beginning of all of them, then
+ * what they do meanwhile, and the end of each in the model's order, as clients are shown them. What
+ * they cost is set aside before any runs, and on disk before the last batch.
  */
 export class UsesRun {
   readonly #world: InferenceWorld
   readonly #run: Run
   readonly #loop: ToolLoop
   readonly #uses: ToolUse[]
+  /** What they do; null for a client that is not shown it. */
+  readonly #progress: ShownProgress | null
   #ends: Promise<void>[] = []
+  readonly #ended = new Set<ToolUse>()
   #charged: Promise<void> | null = null
   #shown = 0
 
@@ -26,6 +30,7 @@ export class UsesRun {
     this.#run = run
     this.#loop = loop
     this.#uses = uses
+    this.#progress = showsProgress(run) ? new ShownProgress() : null
   }
 
   /**
@@ -36,6 +41,8 @@ export class UsesRun {
     if (!this.#charged) return this.#start()
     const use = this.#uses[this.#shown]
     if (!use) return this.#end()
+    const progress = this.#progress && (await this.#awaitProgress(this.#progress, use))
+    if (progress) return progress
     await this.#awaitUse()
     this.#shown += 1
     return this.#loop.renderEnd(use)
@@ -52,7 +59,9 @@ export class UsesRun {
       throw cancellation.reason
     }
     cancellation.listen(reason => this.#loop.stop(reason))
+    if (this.#progress) this.#followUses(this.#progress)
     this.#ends = this.#loop.startUses(this.#world)
+    if (this.#progress) this.#followEnds(this.#progress)
     this.#charged = Promise.allSettled(this.#ends).then(async () => {
       cancellation.listen(null)
       if (reserved) await chargeUses(this.#world, reserved)
@@ -61,6 +70,30 @@ export class UsesRun {
     // Each is awaited when its turn comes, but all of them may fail before.
     for (const end of this.#ends) end.catch(doNothing)
     return this.#loop.renderStarts(this.#world, this.#run)
+  }
+
+  #followUses(progress: ShownProgress): void {
+    for (const use of this.#uses) progress.follow(use, () => this.#ended.has(use))
+  }
+
+  #followEnds(progress: ShownProgress): void {
+    for (const [i, use] of this.#uses.entries()) {
+      const end = () => {
+        this.#ended.add(use)
+        progress.wake()
+      }
+      this.#ends[i]?.then(end, end)
+    }
+  }
+
+  /** Returns what the uses do until this one has ended; null once it has. */
+  async #awaitProgress(progress: ShownProgress, use: ToolUse): Promise<TextPart[] | null> {
+    for (;;) {
+      const parts = progress.take()
+      if (parts.length > 0) return parts
+      if (this.#ended.has(use)) return null
+      await progress.wait()
+    }
   }
 
   // A use that ends the call ends those beside it.

@@ -46,6 +46,7 @@ export async function recognizeText(
     throw unavailable(`${report.name} could not be read by ${NAME}: ${result?.text ?? NO_TEXT}`)
   const { text, isCut } = result.item as unknown as ReadText
   parsed.blocks = renderWords(report.name, text, isCut)
+  file.remember({ type: 'pdf', text, isCut, pages })
   Object.assign(report, {
     characters: text.length,
     engine: NAME,

@@ -1,3 +1,4 @@
+import type { DocumentText } from '../../documents.ts'
 import { GatewayError, invalid } from '../../errors.ts'
 import { fetchMissing, type MediaReference } from '../../inference/media.ts'
 import type { PipelineStage } from '../../inference/routing-metadata.ts'
@@ -6,6 +7,7 @@ import type { InferenceWorld } from '../../inference/world.ts'
 import { yieldToEventLoop } from '../../kernel/clock.ts'
 import { decodeMediaText, parseDataUrl } from '../../kernel/data-url.ts'
 import type { Block, Message, ParsedFile } from '../../language/message.ts'
+import { recall } from './memory.ts'
 
 /** The files of one conversation that are read for one call. */
 const MOST_FILES = 64
@@ -30,6 +32,8 @@ export interface UnrecognizedFile {
   pages: number
   parsed: ParsedFile
   report: FileReport
+  /** Remembers what is recognized for the next call. */
+  remember(document: DocumentText): void
 }
 
 /** A file that was looked at, as the caller may see it. */
@@ -133,30 +137,45 @@ class FileParser {
   }
 
   async #parseDocument(data: string, name: string): Promise<ParsedFile | null> {
-    const { cancellation } = this.#run
-    const reading = this.#world.documents.read(Uint8Array.fromBase64(data), name)
-    const document = await cancellation.awaitUnlessCancelled(reading)
+    const { known, remember } = recall(this.#world, this.#run, 'text', data)
+    const document = known ?? (await this.#readDocument(data, name))
+    if (document && !known) remember(document)
     if (!document) throw invalid(`${name}: expected a PDF, DOCX, XLSX, PPTX or text file`)
     const { type, text, isCut } = document
     if (type === 'pdf' && this.#options.leavesPdfs) return null
     if (type === 'pdf' && this.#options.recognizesPdfs)
-      return this.#leaveToService(data, name, document.pages ?? 1)
+      return this.#recognize(data, name, document.pages ?? 1)
     if (text === '' && type === 'pdf' && this.#options.mayFail)
       throw invalid(`${name}: no text was found, as in a scan`)
-    return this.#report(name, type, text, isCut)
+    return this.#report(name, type, text, isCut, known ? { reused: true } : {})
   }
 
-  #leaveToService(data: string, name: string, pages: number): ParsedFile {
+  #readDocument(data: string, name: string): Promise<DocumentText | null> {
+    const reading = this.#world.documents.read(Uint8Array.fromBase64(data), name)
+    return this.#run.cancellation.awaitUnlessCancelled(reading)
+  }
+
+  /** Takes what the service has seen before, or leaves the document to it. */
+  #recognize(data: string, name: string, pages: number): ParsedFile {
+    const { known, remember } = recall(this.#world, this.#run, 'ocr', data)
+    if (known) return this.#report(name, 'pdf', known.text, known.isCut, { reused: true })
     const report: FileReport = { name, type: 'pdf' }
     const parsed: ParsedFile = { type: 'pdf', blocks: [] }
     this.reports.push(report)
     const url = `data:${PDF};base64,${data}`
-    if (!this.#run.isDry) this.unrecognized.push({ url, pages, parsed, report })
+    if (!this.#run.isDry) this.unrecognized.push({ url, pages, parsed, report, remember })
     return parsed
   }
 
-  #report(name: string, type: string, text: string, isCut = false): ParsedFile {
-    this.reports.push({ name, type, characters: text.length, ...(isCut ? { is_cut: true } : {}) })
+  #report(
+    name: string,
+    type: string,
+    text: string,
+    isCut = false,
+    more: Partial<FileReport> = {},
+  ): ParsedFile {
+    const cut = isCut ? { is_cut: true } : {}
+    this.reports.push({ name, type, characters: text.length, ...cut, ...more })
     return { type, blocks: renderWords(name, text, isCut) }
   }
 }

@@ -1,11 +1,13 @@
 import { runInTurns, type Work } from '../../../kernel/turns.ts'
-import type { TextPart } from '../../../language/part.ts'
+import type { TextPart, ToolProgress } from '../../../language/part.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
 import type { FilterSet } from '../../../policy/filters/filter-set.ts'
 import type { Match } from '../../../policy/filters/rule.ts'
 import type { StreamScanner } from '../../../policy/filters/stream-scanner.ts'
 
 export type ChoicePart = Extract<TextPart, { choice: number }>
+
+type ProgressPart = Extract<ChoicePart, { type: 'server-tool-progress' }>
 
 /** A text within a part: which stream it continues, and up to where. */
 interface Slot {
@@ -50,6 +52,7 @@ export class ChoiceFilter {
     if (part.type === 'other' && part.isPreview) return []
     if (part.type === 'finish') return this.#finish(await this.#filterFields(part))
     if (part.type === 'tool-call-delta') return this.#addInput(part)
+    if (part.type === 'server-tool-end') this.#endProgress(part)
     const filteredPart = await this.#filterFields(await this.#filterWhole(part))
     if (!this.#isBlocked)
       this.#pending.push({
@@ -137,9 +140,26 @@ export class ChoiceFilter {
         return part.audio.transcript === undefined
           ? []
           : [yield* this.#createSlot('audio', part.audio.transcript, replaceTranscript)]
+      case 'server-tool-progress':
+        return yield* this.#listProgressSlots(part)
       default:
         return []
     }
+  }
+
+  *#listProgressSlots({ id, progress }: ProgressPart): Work<Slot[]> {
+    if (!isPiece(progress)) return []
+    const name = `${nameUse(id)} ${progress.type} ${'model' in progress ? progress.model : ''}`
+    return [yield* this.#createSlot(name, progress.text, replaceProgress)]
+  }
+
+  // Nothing more comes of what a use was doing: what was held back of it may go.
+  #endProgress({ id }: { id: string }): void {
+    for (const [name, scanner] of this.#scanners)
+      if (name.startsWith(`${nameUse(id)} `)) {
+        scanner.end()
+        this.#scanners.delete(name)
+      }
   }
 
   *#listDetailSlots(details: ReasoningDetail[]): Work<Slot[]> {
@@ -235,6 +255,8 @@ const FOLLOWED = new Set<string>([
 function blankFollowed<P extends ChoicePart>(part: P): P {
   if (part.type === 'audio-delta' && part.audio.transcript !== undefined)
     return { ...part, audio: { ...part.audio, transcript: '' } }
+  if (part.type === 'server-tool-progress' && isPiece(part.progress))
+    return { ...part, progress: { ...part.progress, text: '' } }
   if (part.type !== 'reasoning-delta') return part
   return { ...part, text: '', details: part.details.map(detail => mapTexts(detail, () => '')) }
 }
@@ -245,6 +267,10 @@ function restoreFollowed<P extends ChoicePart>(part: P, original: P): P {
     const { transcript } = original.audio
     return transcript === undefined ? part : { ...part, audio: { ...part.audio, transcript } }
   }
+  if (part.type === 'server-tool-progress' && original.type === 'server-tool-progress')
+    return isPiece(original.progress)
+      ? { ...part, progress: { ...part.progress, text: original.progress.text } as ToolProgress }
+      : part
   if (part.type !== 'reasoning-delta' || original.type !== 'reasoning-delta') return part
   const restore = (detail: ReasoningDetail, i: number) =>
     mapTexts(detail, field => original.details[i]?.[field])
@@ -263,8 +289,14 @@ function mapTexts(detail: ReasoningDetail, replace: (field: string) => unknown):
  * Adds the part unless it is empty: a text that goes out in two pieces leaves one of them empty.
  */
 function pushPart(out: ChoicePart[], part: ChoicePart, slots: Slot[]): void {
-  const isNothing = slots.length === 1 && 'text' in part && part.text === '' && !('details' in part)
+  const isNothing = slots.length === 1 && readPiece(part) === ''
   if (!isNothing) out.push(part)
+}
+
+const readPiece = (part: ChoicePart): string | null => {
+  if (part.type === 'server-tool-progress')
+    return 'text' in part.progress ? part.progress.text : null
+  return 'text' in part && !('details' in part) ? part.text : null
 }
 
 const replaceText = (part: ChoicePart, text: string): ChoicePart =>
@@ -272,6 +304,17 @@ const replaceText = (part: ChoicePart, text: string): ChoicePart =>
 
 const replaceTranscript = (part: ChoicePart, transcript: string): ChoicePart =>
   part.type === 'audio-delta' ? { ...part, audio: { ...part.audio, transcript } } : part
+
+const replaceProgress = (part: ChoicePart, text: string): ChoicePart =>
+  part.type === 'server-tool-progress'
+    ? { ...part, progress: { ...part.progress, text } as ToolProgress }
+    : part
+
+/** Whether this is a piece of a text that goes on. */
+const isPiece = (progress: ToolProgress): progress is Extract<ToolProgress, { text: string }> =>
+  'text' in progress && progress.type !== 'panel-end'
+
+const nameUse = (id: string) => `use ${JSON.stringify(id)}`
 
 const replaceDetail = (
   part: ChoicePart,
