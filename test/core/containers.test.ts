@@ -356,6 +356,15 @@ describe('a session', () => {
     expect([container.name.slice(0, 8), await countBlobs()]).toEqual(['sess_a-r', 0])
   })
 
+  test('whose name goes on like another’s never gets the files of that', async () => {
+    await run('sess_job', ['write a x'])
+    await run('sess_job-retry', ['write theirs y'])
+    await killContainer(gateway, operator, 'sess_job')
+    const { container } = await run('sess_job', ['write b z'])
+    expect(container.name).toMatch(/^sess_job-r[0-9a-f]{6}$/)
+    expect(await listPaths(container.name)).toEqual(['b'])
+  })
+
   test('that begins twice at once has one container', async () => {
     const opened = await Promise.all(
       Array.from({ length: 5 }, () => openContainer(gateway, operator.workspace_id, 'sess_b')),

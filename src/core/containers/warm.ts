@@ -2,6 +2,7 @@ import { conflict, GatewayError, unavailable } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Sandbox, SandboxBox, SandboxLimits } from '../sandboxes/sandbox.ts'
 import { fillHome, type RunningHome } from './home.ts'
+import { isSuccessor } from './names.ts'
 import type { AllowedHosts, ContainerDoor } from './network.ts'
 import type { Container } from './store.ts'
 import type { ContainerWorld } from './world.ts'
@@ -42,6 +43,20 @@ export class WarmContainers {
 
   get size(): number {
     return this.#warm.size
+  }
+
+  /**
+   * Throws 409 where the container of a name runs with other hosts. One that does not run yet may
+   * do so before it is used.
+   */
+  requireHosts(workspace_id: string, name: string, hosts: AllowedHosts): void {
+    const running = [...this.#warm.values()].filter(
+      ({ container }) => container.workspace_id === workspace_id,
+    )
+    const found =
+      running.find(({ container }) => container.name === name) ??
+      running.find(({ container }) => isSuccessor(container.name, name))
+    if (found && !Bun.deepEquals(found.hosts, hosts)) throw conflict(OTHER_NETWORK)
   }
 
   /** Lists the ids of the containers that run. */
