@@ -600,6 +600,13 @@ export const Config = Type.Object(
           maximum: 10_000,
           description: 'The containers that run at once',
         }),
+        ready: Type.Integer({
+          default: 2,
+          minimum: 0,
+          maximum: 100,
+          description:
+            'The sandboxes that a server starts before a container needs them, beside those that run',
+        }),
         timeout_seconds: Type.Number({
           default: 300,
           minimum: 0.01,

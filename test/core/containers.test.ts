@@ -301,6 +301,26 @@ describe('containers that run', () => {
     expect(sandbox.boxes[0]?.commands[0]).toMatchObject({ timeoutMs: 123, maxOutput: 45 })
   })
 
+  test('begin with a sandbox that is ready, unless they have a network', async () => {
+    await open({ ready: 1 })
+    gateway.network = { open: async () => ({ socket: '/run/1', close: async () => undefined }) }
+    const { pool } = gateway.warm
+    pool.fill(gateway)
+    await pool.settle()
+    const [ready] = sandbox.boxes
+    await run('net', ['write a x'], { hosts: ['a.example'] })
+    expect([ready?.commands, pool.size]).toEqual([[], 1])
+    await run('mine', ['write a one'])
+    expect(ready?.commands.map(({ text }) => text)).toEqual(['write a one'])
+    await gateway.warm.end(gateway.warm.listIds()[1] ?? '')
+    await pool.settle()
+    // What is on record is in the home of the next.
+    expect((await run('mine', ['read a'])).results[0]?.stdout).toBe('one')
+    await gateway.close()
+    expect(sandbox.open_boxes).toEqual([])
+    await open()
+  })
+
   test('end with the gateway', async () => {
     const running = failureOf(run('mine', ['hang']))
     while (sandbox.boxes.length === 0) await Bun.sleep(0)

@@ -1225,6 +1225,20 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'sandbox.ready',
+    { sandbox: { ready: 1 } },
+    {
+      before: { sandbox: { ...SANDBOX.sandbox, ready: 3 } },
+      seen: async ({ gateway: { warm }, gateway }) => {
+        if (warm.pool.size === 0) warm.pool.fill(gateway)
+        await warm.pool.settle()
+        return warm.pool.size
+      },
+      was: 3,
+      is: 1,
+    },
+  ),
+  row(
     'sandbox.idle_seconds',
     { sandbox: { idle_seconds: 0.01 } },
     {

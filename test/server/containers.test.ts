@@ -13,7 +13,7 @@ import {
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
-import { findProcesses } from '../support/sandboxes/host.ts'
+import { findProcesses, isRunning, listDescendants } from '../support/sandboxes/host.ts'
 import { startServer } from '../support/server.ts'
 import { buildLoopConfig, DOORS, type LoopStage, openLoopStage } from '../support/tool-loop.ts'
 
@@ -316,6 +316,13 @@ describe('a server', () => {
     return answer.choices[0]?.message.content ?? ''
   }
 
+  /** Waits until sandboxes wait for containers: two, as the config says by default. */
+  const awaitReady = async ({ url }: { url: string }) => {
+    const hasReady = async () =>
+      (await (await fetch(`${url}/metrics`)).text()).includes('gateway_ready_sandboxes 2')
+    while (!(await hasReady())) await Bun.sleep(5)
+  }
+
   test('has the Worker of just-bash', async () => {
     await using server = await start('just-bash')
     command = 'echo $((6 * 7)) | tee a.txt'
@@ -332,14 +339,24 @@ describe('a server', () => {
       command = `printf lost > lost.txt; sleep ${marker}`
       const hanging = ask(server.url, server.inference_key).catch(() => 'cut')
       while (findProcesses(`sleep\0${marker}`).length === 0) await Bun.sleep(5)
+      await awaitReady(server)
+      // The one that runs, its command, and those that wait for a container.
+      const started = listDescendants(server.process.pid)
+      expect(started.length).toBeGreaterThanOrEqual(4)
       await server.kill()
       expect(await hanging).toBe('cut')
-      while (findProcesses(marker).length > 0) await Bun.sleep(5)
+      while (started.some(isRunning)) await Bun.sleep(5)
+      expect(findProcesses(marker)).toEqual([])
       await using again = await start('bubblewrap', server.data)
       command = 'cat kept.txt; ls'
       const told = await ask(again.url, server.inference_key)
       expect(told).toContain('"stdout":"keptkept.txt\\n"')
       expect(readdirSync(`${server.data}/files/part`)).toEqual([])
+      await awaitReady(again)
+      const kept = listDescendants(again.process.pid)
+      expect([kept.length >= 3, (await again.stop()).code, kept.filter(isRunning)]).toEqual([
+        ...[true, 0, []],
+      ])
     },
   )
 })

@@ -124,6 +124,7 @@ async function runServer(serving: Serving): Promise<void> {
   await logConfigFile(serving)
   await announce(serving, listeners)
   serving.gateway.rollups.start()
+  serving.gateway.warm.pool.fill(serving.gateway)
   const stopTimers = await startTimers(serving, watch)
   await serving.gateway.deliveries.start()
   await serving.gateway.videos.start()

@@ -11,8 +11,8 @@ export interface TelemetryWorld extends IdentityWorld {
   instance: IdentityWorld['instance'] & { configStatus: { applied: Date; rejected: boolean } }
   store: IdentityWorld['store'] & { generations: GenerationStore; rollups: RollupStore }
   traffic: IdentityWorld['traffic'] & { calls: { size: number } }
-  /** The containers that run. */
-  warm: { size: number }
+  /** The containers that run, and the sandboxes that wait for one. */
+  warm: { size: number; pool: { size: number } }
   recorder: Pick<Recorder, 'healthy'>
   /** What became of what destinations are told: each count, by the id of its destination. */
   deliveries: {
