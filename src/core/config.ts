@@ -586,13 +586,22 @@ export const Config = Type.Object(
           default: 1_024,
           minimum: 64,
           maximum: 1_048_576,
-          description: 'What one process of a command may map, in MiB',
+          description:
+            'What one process of a command may map, in MiB; with control groups also what all ' +
+            'processes of a container take, beside its home',
         }),
         processes: Type.Integer({
           default: 64,
           minimum: 4,
           maximum: 4_096,
           description: 'The processes of one command at once',
+        }),
+        cpus: Type.Number({
+          default: 1,
+          minimum: 0.01,
+          maximum: 1_024,
+          description:
+            'The processors that one container takes, where bubblewrap has control groups',
         }),
         running: Type.Integer({
           default: 16,

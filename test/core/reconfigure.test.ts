@@ -467,7 +467,7 @@ const MCP_SERVERS = { own: { url: 'https://mcp.example' } }
 const MIB = 1024 * 1024
 const SANDBOX = {
   sandbox: {
-    ...{ kind: 'just-bash', home_mib: 1, memory_mib: 64, processes: 4, running: 1 },
+    ...{ kind: 'just-bash', home_mib: 1, memory_mib: 64, processes: 4, cpus: 1, running: 1 },
     timeout_seconds: 1,
   },
 }
@@ -1151,8 +1151,8 @@ const ROWS: Row[] = [
     {
       before: SANDBOX,
       seen: readLimits,
-      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
-      is: { homeBytes: 2 * MIB, memoryBytes: 64 * MIB, processes: 4 },
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
+      is: { homeBytes: 2 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
     },
   ),
   row(
@@ -1161,8 +1161,8 @@ const ROWS: Row[] = [
     {
       before: SANDBOX,
       seen: readLimits,
-      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
-      is: { homeBytes: 1 * MIB, memoryBytes: 65 * MIB, processes: 4 },
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
+      is: { homeBytes: 1 * MIB, memoryBytes: 65 * MIB, processes: 4, cpus: 1 },
     },
   ),
   row(
@@ -1181,8 +1181,8 @@ const ROWS: Row[] = [
     {
       before: SANDBOX,
       seen: readLimits,
-      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
-      is: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 5 },
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
+      is: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 5, cpus: 1 },
     },
   ),
   row(
@@ -1222,6 +1222,16 @@ const ROWS: Row[] = [
       },
       was: 1,
       is: 2,
+    },
+  ),
+  row(
+    'sandbox.cpus',
+    { sandbox: { cpus: 0.5 } },
+    {
+      before: SANDBOX,
+      seen: readLimits,
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
+      is: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 0.5 },
     },
   ),
   row(

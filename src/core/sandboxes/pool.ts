@@ -22,6 +22,7 @@ export const getSandboxLimits = ({ sandbox }: Pick<Config, 'sandbox'>): SandboxL
   homeBytes: sandbox.home_mib * MIB,
   memoryBytes: sandbox.memory_mib * MIB,
   processes: sandbox.processes,
+  cpus: sandbox.cpus,
 })
 
 /** Returns the sandbox that the config names; undefined for none. */
