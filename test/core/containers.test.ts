@@ -20,7 +20,7 @@ import {
   readContainerFile,
   sweepBlobs,
 } from '../../src/core/containers.ts'
-import { examineFiles, examineHomes } from '../../src/core/doctor.ts'
+import { examineFiles, examineHomes, examineSandboxes } from '../../src/core/doctor.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { deleteFile, listFiles, readFile, storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -544,7 +544,6 @@ describe('promotion', () => {
     'after its record',
   ].flatMap(step => [
     [step, `write a ${'new'.repeat(200_000)}`],
-    [step, 'write a x'],
     [step, 'remove a'],
   ])
   test.each(WRITES)(
@@ -622,6 +621,19 @@ describe('operators', () => {
       'Container not found',
     ])
     expect([(await listContainers(gateway, operator)).data, await countBlobs()]).toEqual([[], 0])
+  })
+
+  test('are told what a sandbox lacks, and what it holds only in part', async () => {
+    expect(await examineSandboxes(gateway)).toEqual({
+      ...{ check: 'sandbox', ok: true, found: 'just-bash is enabled: just-bash holds' },
+    })
+    sandbox.missing = 'without control groups: it shares one'
+    expect(await examineSandboxes(gateway)).toMatchObject({
+      ...{ ok: true },
+      found: 'just-bash is enabled: just-bash holds, without control groups: it shares one',
+    })
+    sandbox.obstacle = 'it needs Linux'
+    expect((await examineSandboxes(gateway)).ok).toBe(false)
   })
 
   test('delete a workspace with its containers', async () => {
