@@ -481,6 +481,14 @@ export const Config = Type.Object(
           maximum: 1_000_000_000,
           description: 'What the files of one workspace take, in MiB',
         }),
+        requests_per_minute: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000_000_000,
+            description:
+              'The requests per minute of one API key to /files and /containers; unlimited if omitted',
+          }),
+        ),
       },
       { ...closed, default: {} },
     ),

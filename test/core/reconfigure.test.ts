@@ -903,6 +903,23 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'files.requests_per_minute',
+    { files: { requests_per_minute: 1 } },
+    {
+      seen: async ({ gateway: { traffic } }) =>
+        [1, 2].map(() => {
+          try {
+            traffic.rateLimits.countFileRequest({ key_hash: 'a' })
+            return 200
+          } catch (thrown) {
+            return GatewayError.from(thrown).status
+          }
+        }),
+      was: [200, 200],
+      is: [200, 429],
+    },
+  ),
+  row(
     'batches.enabled',
     { batches: { enabled: false } },
     { seen: async ({ gateway }) => (await runBatch(gateway)).made, was: true, is: false },

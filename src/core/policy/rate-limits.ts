@@ -26,6 +26,11 @@ export interface RateLimits {
    * day. Throws 429 where a limit is reached, and counts nothing then.
    */
   countReading(actor: Pick<Actor, 'key_hash'>): void
+  /**
+   * Counts a request about files or about those of containers, by key. Throws 429 where the limit is
+   * reached, and counts nothing then.
+   */
+  countFileRequest(actor: Pick<Actor, 'key_hash'>): void
   /** Throws what `acquire` would, and counts nothing. */
   check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
   /**
@@ -64,10 +69,11 @@ interface Limit {
  * take no memory. `freeSoFar` is how many calls of free models today has seen already.
  */
 export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): RateLimits {
-  let { limits, datasets, service_name } = config
+  let { limits, datasets, files, service_name } = config
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
   const freeDay = new Window(DAY, clock)
+  const fileMinute = new Window(MINUTE, clock)
   const readingMinute = new Window(MINUTE, clock)
   const readingDay = new Window(DAY, clock)
   const running = new Map<string, number>()
@@ -134,6 +140,12 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     countReading({ key_hash }) {
       for (const limit of admit(listReadingLimits(key_hash ?? ''))) limit.count()
     },
+    countFileRequest({ key_hash }) {
+      const { requests_per_minute: maximum } = files
+      if (maximum === undefined) return
+      const limit = fileMinute.buildLimit('files-per-min', key_hash ?? '', maximum)
+      for (const one of admit([limit])) one.count()
+    },
     check({ key_hash }, call) {
       admitCall(key_hash ?? '', call)
     },
@@ -142,7 +154,7 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
       return limit === undefined ? null : { limit, used: freeDay.getCount(ALL_KEYS) }
     },
     reconfigure(other, freeSoFar) {
-      ;({ limits, datasets, service_name } = other)
+      ;({ limits, datasets, files, service_name } = other)
       if (freeSoFar !== null) freeDay.setCount(ALL_KEYS, freeSoFar)
     },
   }
