@@ -233,6 +233,21 @@ describe('an upload', () => {
     }
   })
 
+  test.each([
+    ['\xff', 'a byte that begins nothing'],
+    ['a\xc0\xaeb', 'an overlong dot'],
+    ['\xed\xa0\x80', 'half of a pair'],
+    ['a\xe2\x82', 'a cut character'],
+  ])('with a name that is no UTF-8 is refused (%#)', async name => {
+    await using house = await openHouse()
+    const body = Buffer.from(
+      `--X\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\n\r\nhi\r\n--X--`,
+      'latin1',
+    )
+    const answer = await house.ask('/files', { method: 'POST', headers: named('x'), body })
+    expect([answer.status, listBlobs(house.data)]).toEqual([400, []])
+  })
+
   test('to the host of a region is refused', async () => {
     await using house = await openHouse({
       regions: { europe: ['eu.gateway.example'] },
