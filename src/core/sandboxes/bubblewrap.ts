@@ -186,7 +186,7 @@ function buildRunScript(
     // Where memory runs out, the kernel ends commands before anything else.
     '{ echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null || true',
     // What may be left of the last command is not to be found by this one.
-    `exec nice -n 10 bwrap ${options.join(' ')} -- prlimit ${limits.join(' ')} -- ${network ? `${FORWARDS} ${PROGRAM}` : ''} "$@" 3<${BOX}/etc/filter`,
+    `exec bwrap ${options.join(' ')} -- nice -n 10 prlimit ${limits.join(' ')} -- ${network ? `${FORWARDS} ${PROGRAM}` : ''} "$@" 3<${BOX}/etc/filter`,
   ].join('\n')
 }
 
