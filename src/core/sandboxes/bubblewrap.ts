@@ -67,11 +67,17 @@ let probing: Promise<string | null> | undefined
 let known: string | null = null
 let groups: ControlGroups | string | undefined
 
-/** Says what the kernel does not bound here, and why; null if it bounds all. */
+/** Says what the kernel does not hold here, and why; null if it holds all. */
 function describeMissing(found: ControlGroups | string): string | null {
-  if (typeof found === 'string') return `without control groups: ${found}`
+  const filter = buildSeccompFilter() === null ? ['without a filter of system calls'] : []
+  const missing = [...filter, ...listMissingGroups(found)]
+  return missing.length === 0 ? null : missing.join(', ')
+}
+
+function listMissingGroups(found: ControlGroups | string): string[] {
+  if (typeof found === 'string') return [`without control groups: ${found}`]
   const missing = CONTROLLERS.filter(name => !found.controllers.includes(name))
-  return missing.length === 0 ? null : `without control groups of ${missing.join(' and ')}`
+  return missing.length === 0 ? [] : [`without control groups of ${missing.join(' and ')}`]
 }
 
 async function probe(): Promise<string | null> {
@@ -231,6 +237,7 @@ class BubblewrapBox implements SandboxBox {
       throw thrown
     }
   }
+
   async run(command: SandboxCommand): Promise<CommandResult> {
     const { text, timeoutMs, maxOutput, cancellation } = command
     const started = { command: ['bash', '-c', text], timeoutMs, cancellation, isOnline: true }
