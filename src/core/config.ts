@@ -507,6 +507,14 @@ export const Config = Type.Object(
           maximum: 1_000_000_000,
           description: 'What the files of one workspace take, in MiB',
         }),
+        requests_per_minute: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 1_000_000_000,
+            description:
+              'The requests per minute of one API key to /files and /containers; unlimited if omitted',
+          }),
+        ),
       },
       { ...closed, default: {} },
     ),
@@ -612,7 +620,9 @@ export const Config = Type.Object(
           default: 1_024,
           minimum: 64,
           maximum: 1_048_576,
-          description: 'What one process of a command may map, in MiB',
+          description:
+            'What one process of a command may map, in MiB; with control groups also what all ' +
+            'processes of a container take, beside its home',
         }),
         processes: Type.Integer({
           default: 64,
@@ -620,11 +630,25 @@ export const Config = Type.Object(
           maximum: 4_096,
           description: 'The processes of one command at once',
         }),
+        cpus: Type.Number({
+          default: 1,
+          minimum: 0.01,
+          maximum: 1_024,
+          description:
+            'The processors that one container takes, where bubblewrap has control groups',
+        }),
         running: Type.Integer({
           default: 16,
           minimum: 1,
           maximum: 10_000,
           description: 'The containers that run at once',
+        }),
+        ready: Type.Integer({
+          default: 2,
+          minimum: 0,
+          maximum: 100,
+          description:
+            'The sandboxes that a server starts before a container needs them, beside those that run',
         }),
         timeout_seconds: Type.Number({
           default: 300,

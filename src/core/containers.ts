@@ -84,19 +84,38 @@ async function promote(
   actor: Actor,
   { container, file }: FoundFile,
 ): Promise<StoredFile> {
-  const { store, blobs } = world
+  const { store } = world
   const earlier = file.promoted_id === null ? undefined : await store.files.find(file.promoted_id)
   if (earlier) return earlier
   if (file.size_bytes > LARGEST_FILE)
     throw tooLarge(`${file.path}: expected at most ${LARGEST_FILE} bytes`)
-  const place = getHomeBlob(container, file)
-  if ((await blobs.size(place)) === undefined) throw conflict('The file has just changed')
   const { workspace_id } = container
   const upload = { filename: file.path, downloadable: true, takesAnything: true, source: file }
   const scope = actor.workspace_id === workspace_id ? {} : { workspace_id }
-  const pieces = await blobs.read(place)
-  return storeFile(world, actor, { ...upload, ...scope }, pieces)
+  return storeFile(world, actor, { ...upload, ...scope }, readWhole(world, { container, file }))
 }
+
+/** Reads a file of a home to its end. Throws 409 where it has changed before that. */
+async function* readWhole(
+  { blobs }: ContainerWorld,
+  { container, file }: FoundFile,
+): AsyncGenerator<Uint8Array> {
+  const place = getHomeBlob(container, file)
+  let read = 0
+  try {
+    for await (const bytes of await blobs.read(place)) {
+      read += bytes.length
+      yield bytes
+    }
+  } catch (thrown) {
+    // A file that changes gets another blob, and this one goes.
+    if ((await blobs.size(place)) === undefined) throw conflict(CHANGED)
+    throw thrown
+  }
+  if (read !== file.size_bytes) throw conflict(CHANGED)
+}
+
+const CHANGED = 'The file has just changed'
 
 interface FoundFile {
   container: Container

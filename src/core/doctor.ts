@@ -80,11 +80,15 @@ interface EvictionReader {
  */
 export async function examineSandboxes({ config, sandboxes }: InferenceWorld): Promise<Finding> {
   const states = await Promise.all(
-    sandboxes.map(async ({ name, findObstacle }) => ({ name, obstacle: await findObstacle() })),
+    sandboxes.map(async sandbox => ({ sandbox, obstacle: await sandbox.findObstacle() })),
   )
   const { kind } = config.sandbox
-  const chosen = states.find(({ name }) => name === kind)
-  const list = states.map(({ name, obstacle }) => `${name} ${obstacle ?? 'holds'}`).join('; ')
+  const chosen = states.find(({ sandbox }) => sandbox.name === kind)
+  const list = states
+    .map(({ sandbox: { name, missing }, obstacle }) =>
+      [`${name} ${obstacle ?? 'holds'}`, ...(missing ? [missing] : [])].join(', '),
+    )
+    .join('; ')
   const choice = kind === false ? 'none is enabled (sandbox.kind)' : `${kind} is enabled`
   return { check: 'sandbox', ok: !chosen?.obstacle, found: `${choice}: ${list}` }
 }

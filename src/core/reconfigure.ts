@@ -96,6 +96,7 @@ function applyConfig(
   world.traffic.rateLimits.reconfigure(config, freeSoFar)
   world.traffic.health.reconfigure(config.routing)
   world.memory.policies.clear()
+  world.warm.pool.refill(world)
 }
 
 // A caller's key is sent to the address that the config has for its provider.

@@ -185,6 +185,20 @@ function testClients(kind: 'bubblewrap' | 'just-bash'): void {
       expect(next.type).toBe('message')
     })
 
+    test('Messages: OpenAI’s client gets the blocks and the same bytes', async () => {
+      const answer = await openai.post<{ content: Record<string, unknown>[] }>('/messages', {
+        body: {
+          ...{ model, max_tokens: 100 },
+          messages: [{ role: 'user', content: 'Write a report' }],
+          tools: [tool('openrouter:shell', 'messages-openai')],
+        },
+      })
+      const pair = ['server_tool_use', 'openrouter_shell_tool_result']
+      expect(answer.content.map(({ type }) => type)).toEqual([...pair, ...pair, 'text'])
+      expect(JSON.stringify(answer.content[3])).toContain('Berlin,3')
+      expect(await fetchReport('messages-openai')).toBe(CSV)
+    })
+
     test('Chat: OpenAI’s client gets the answer and the same bytes', async () => {
       const answer = await openai.chat.completions.create({
         model,

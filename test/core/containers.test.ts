@@ -1,4 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { openContainer, runCommands } from '../../src/core/containers/commands.ts'
 import {
   buildFileId,
@@ -17,6 +20,7 @@ import {
   readContainerFile,
   sweepBlobs,
 } from '../../src/core/containers.ts'
+import { examineFiles, examineHomes, examineSandboxes } from '../../src/core/doctor.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { deleteFile, listFiles, readFile, storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -293,12 +297,32 @@ describe('containers that run', () => {
   })
 
   test('get the limits of the config, and commands theirs', async () => {
-    await open({ home_mib: 5, memory_mib: 100, processes: 7 })
+    await open({ home_mib: 5, memory_mib: 100, processes: 7, cpus: 2 })
     await run('mine', ['write a x'], { timeoutMs: 123, maxOutput: 45 })
     expect(sandbox.boxes[0]?.limits).toEqual({
-      ...{ homeBytes: 5 * 1024 * 1024, memoryBytes: 100 * 1024 * 1024, processes: 7 },
+      ...{ homeBytes: 5 * 1024 * 1024, memoryBytes: 100 * 1024 * 1024, processes: 7, cpus: 2 },
     })
     expect(sandbox.boxes[0]?.commands[0]).toMatchObject({ timeoutMs: 123, maxOutput: 45 })
+  })
+
+  test('begin with a sandbox that is ready, unless they have a network', async () => {
+    await open({ ready: 1 })
+    gateway.network = { open: async () => ({ socket: '/run/1', close: async () => undefined }) }
+    const { pool } = gateway.warm
+    pool.fill(gateway)
+    await pool.settle()
+    const [ready] = sandbox.boxes
+    await run('net', ['write a x'], { hosts: ['a.example'] })
+    expect([ready?.commands, pool.size]).toEqual([[], 1])
+    await run('mine', ['write a one'])
+    expect(ready?.commands.map(({ text }) => text)).toEqual(['write a one'])
+    await gateway.warm.end(gateway.warm.listIds()[1] ?? '')
+    await pool.settle()
+    // What is on record is in the home of the next.
+    expect((await run('mine', ['read a'])).results[0]?.stdout).toBe('one')
+    await gateway.close()
+    expect(sandbox.open_boxes).toEqual([])
+    await open()
   })
 
   test('end with the gateway', async () => {
@@ -354,6 +378,15 @@ describe('a session', () => {
     expect(await failureOf(listPaths('sess_a'))).toEqual([404, 'Container not found'])
     const { container } = await run('sess_a', ['read a'])
     expect([container.name.slice(0, 8), await countBlobs()]).toEqual(['sess_a-r', 0])
+  })
+
+  test('whose name goes on like another’s never gets the files of that', async () => {
+    await run('sess_job', ['write a x'])
+    await run('sess_job-retry', ['write theirs y'])
+    await killContainer(gateway, operator, 'sess_job')
+    const { container } = await run('sess_job', ['write b z'])
+    expect(container.name).toMatch(/^sess_job-r[0-9a-f]{6}$/)
+    expect(await listPaths(container.name)).toEqual(['b'])
   })
 
   test('that begins twice at once has one container', async () => {
@@ -467,6 +500,96 @@ describe('promotion', () => {
     expect((await listFiles(gateway, operator, {})).data).toEqual([])
   })
 
+  /** Calls something when a step of a promotion is reached, once. */
+  const interrupt = (step: string, work: () => Promise<unknown>) => {
+    const { blobs } = gateway
+    const { files } = gateway.store
+    let isDone = false
+    const reach = async (name: string) => {
+      if (name !== step || isDone) return
+      isDone = true
+      await work()
+    }
+    gateway.blobs = {
+      ...blobs,
+      async read(place, range) {
+        await reach('before its bytes are read')
+        const bytes = await blobs.read(place, range)
+        await reach('before its first byte')
+        return bytes
+      },
+      async create(place) {
+        const draft = await blobs.create(place)
+        const write = draft.write.bind(draft)
+        draft.write = async bytes => {
+          await write(bytes)
+          await reach('in the middle of its bytes')
+        }
+        return draft
+      },
+    }
+    const insert = files.insert.bind(files)
+    files.insert = async (...row) => {
+      await reach('before its record')
+      await insert(...row)
+      await reach('after its record')
+    }
+  }
+
+  const WRITES: [string, string][] = [
+    'before its bytes are read',
+    'before its first byte',
+    'in the middle of its bytes',
+    'before its record',
+    'after its record',
+  ].flatMap(step => [
+    [step, `write a ${'new'.repeat(200_000)}`],
+    [step, 'remove a'],
+  ])
+  test.each(WRITES)(
+    'beside a command that writes the file %s is whole or a 409 (%#)',
+    async (step, command) => {
+      await gateway.close()
+      const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+      sandbox = new FakeSandbox()
+      gateway = await testGateway({
+        data,
+        sandboxes: [sandbox],
+        config: { sandbox: { kind: 'just-bash' } },
+      })
+      operator = getOperator(gateway)
+      const old = 'old'.repeat(200_000)
+      await run('mine', [`write a ${old}`])
+      interrupt(step, () => run('mine', [command]))
+      const outcome = await promote('a').catch(thrown => thrown)
+      const listed = (await listFiles(gateway, operator, {})).data as { id: string }[]
+      if (outcome instanceof GatewayError) {
+        expect([outcome.status, outcome.message, listed]).toEqual([
+          409,
+          'The file has just changed',
+          [],
+        ])
+      } else {
+        expect(listed.map(({ id }) => id)).toEqual([outcome.id])
+        const { bytes } = await readFile(gateway, operator, outcome.id)
+        expect((await new Response(bytes).text()) === old).toBe(true)
+      }
+      const present = command === 'remove a' ? [] : ['a']
+      expect(await listPaths('mine')).toEqual(present)
+      expect(await countBlobs()).toBe(listed.length + present.length)
+      if (present.length > 0) {
+        // What was promoted is the old file, so that the new one is another.
+        const again = await promote('a')
+        expect(again.id).not.toBe(outcome.id)
+        const { bytes } = await readFile(gateway, operator, again.id)
+        expect((await new Response(bytes).text()) === command.slice(8)).toBe(true)
+      }
+      expect(await examineFiles(gateway)).toMatchObject({ ok: true })
+      expect(await examineHomes(gateway)).toMatchObject({ ok: true })
+      rmSync(data, { recursive: true, force: true })
+    },
+  )
+
   test('says so where the bytes have just gone', async () => {
     const container = await makeHome(gateway, operator.workspace_id, 'mine', { a: 'x' })
     const file = await gateway.store.containers.findFile(container.id, 'a')
@@ -498,6 +621,19 @@ describe('operators', () => {
       'Container not found',
     ])
     expect([(await listContainers(gateway, operator)).data, await countBlobs()]).toEqual([[], 0])
+  })
+
+  test('are told what a sandbox lacks, and what it holds only in part', async () => {
+    expect(await examineSandboxes(gateway)).toEqual({
+      ...{ check: 'sandbox', ok: true, found: 'just-bash is enabled: just-bash holds' },
+    })
+    sandbox.missing = 'without control groups: it shares one'
+    expect(await examineSandboxes(gateway)).toMatchObject({
+      ...{ ok: true },
+      found: 'just-bash is enabled: just-bash holds, without control groups: it shares one',
+    })
+    sandbox.obstacle = 'it needs Linux'
+    expect((await examineSandboxes(gateway)).ok).toBe(false)
   })
 
   test('delete a workspace with its containers', async () => {

@@ -473,7 +473,7 @@ const MCP_SERVERS = { own: { url: 'https://mcp.example' } }
 const MIB = 1024 * 1024
 const SANDBOX = {
   sandbox: {
-    ...{ kind: 'just-bash', home_mib: 1, memory_mib: 64, processes: 4, running: 1 },
+    ...{ kind: 'just-bash', home_mib: 1, memory_mib: 64, processes: 4, cpus: 1, running: 1 },
     timeout_seconds: 1,
   },
 }
@@ -923,6 +923,23 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'files.requests_per_minute',
+    { files: { requests_per_minute: 1 } },
+    {
+      seen: async ({ gateway: { traffic } }) =>
+        [1, 2].map(() => {
+          try {
+            traffic.rateLimits.countFileRequest({ key_hash: 'a' })
+            return 200
+          } catch (thrown) {
+            return GatewayError.from(thrown).status
+          }
+        }),
+      was: [200, 200],
+      is: [200, 429],
+    },
+  ),
+  row(
     'batches.enabled',
     { batches: { enabled: false } },
     { seen: async ({ gateway }) => (await runBatch(gateway)).made, was: true, is: false },
@@ -1200,8 +1217,8 @@ const ROWS: Row[] = [
     {
       before: SANDBOX,
       seen: readLimits,
-      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
-      is: { homeBytes: 2 * MIB, memoryBytes: 64 * MIB, processes: 4 },
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
+      is: { homeBytes: 2 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
     },
   ),
   row(
@@ -1210,8 +1227,8 @@ const ROWS: Row[] = [
     {
       before: SANDBOX,
       seen: readLimits,
-      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
-      is: { homeBytes: 1 * MIB, memoryBytes: 65 * MIB, processes: 4 },
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
+      is: { homeBytes: 1 * MIB, memoryBytes: 65 * MIB, processes: 4, cpus: 1 },
     },
   ),
   row(
@@ -1230,8 +1247,8 @@ const ROWS: Row[] = [
     {
       before: SANDBOX,
       seen: readLimits,
-      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4 },
-      is: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 5 },
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
+      is: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 5, cpus: 1 },
     },
   ),
   row(
@@ -1271,6 +1288,30 @@ const ROWS: Row[] = [
       },
       was: 1,
       is: 2,
+    },
+  ),
+  row(
+    'sandbox.cpus',
+    { sandbox: { cpus: 0.5 } },
+    {
+      before: SANDBOX,
+      seen: readLimits,
+      was: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 1 },
+      is: { homeBytes: 1 * MIB, memoryBytes: 64 * MIB, processes: 4, cpus: 0.5 },
+    },
+  ),
+  row(
+    'sandbox.ready',
+    { sandbox: { ready: 1 } },
+    {
+      before: { sandbox: { ...SANDBOX.sandbox, ready: 3 } },
+      seen: async ({ gateway: { warm }, gateway }) => {
+        if (warm.pool.size === 0) warm.pool.fill(gateway)
+        await warm.pool.settle()
+        return warm.pool.size
+      },
+      was: 3,
+      is: 1,
     },
   ),
   row(

@@ -1,19 +1,21 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { getOperator } from '../../src/core/identity/actor.ts'
-import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
+import { createWorkspace, updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
 import { bubblewrap } from '../../src/core/sandboxes/bubblewrap.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
+import { describeMachine } from '../../src/core/tools/container/environment.ts'
+import { makeHome } from '../support/containers.ts'
 import {
   type FakeProviderServer,
   type Scenario,
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
-import { findProcesses } from '../support/sandboxes/host.ts'
+import { findProcesses, isRunning, listDescendants } from '../support/sandboxes/host.ts'
 import { startServer } from '../support/server.ts'
-import { buildLoopConfig, type LoopStage, openLoopStage } from '../support/tool-loop.ts'
+import { buildLoopConfig, DOORS, type LoopStage, openLoopStage } from '../support/tool-loop.ts'
 
 const obstacle = await bubblewrap.findObstacle()
 
@@ -147,6 +149,74 @@ describe('a call with commands', () => {
     )
   })
 
+  test.each(DOORS)('by %s is a 409 where its container runs with another network', async door => {
+    stage.gateway.network = {
+      open: async () => ({ socket: '/run/none', close: async () => undefined }),
+    }
+    const policy = (...allowed_domains: string[]) => ({
+      network_policy: { type: 'allowlist', allowed_domains },
+    })
+    const ask = (environment: Json, session_id = 'one') =>
+      stage.ask(door, { session_id, tools: [bash({ environment })] })
+    const auto = { type: 'container_auto' }
+    expect((await ask({ ...auto, ...policy('b.example', 'a.example') })).status).toBe(200)
+    const turns = stage.heard.length
+    for (const other of [{}, { network_policy: { type: 'disabled' } }, policy('a.example')])
+      for (const named of [auto, { type: 'container_reference', container_id: 'sess_one' }]) {
+        const { status, error } = await ask({ ...named, ...other })
+        expect([status, error?.message]).toEqual([
+          409,
+          expect.stringContaining('runs with another network_policy'),
+        ])
+      }
+    // No model was asked, and no command ran.
+    expect([stage.heard.length, sandbox.boxes.length]).toEqual([turns, 1])
+    expect(sandbox.boxes[0]?.commands).toHaveLength(1)
+    // The same hosts in another order are no other policy; another container has its own.
+    expect((await ask({ ...auto, ...policy('A.example.', 'b.example') })).status).toBe(200)
+    expect((await ask(auto, 'two')).status).toBe(200)
+    await stage.gateway.warm.end(stage.gateway.warm.listIds()[0] ?? '')
+    expect((await ask(auto)).status).toBe(200)
+  })
+
+  test('tells its model what the commands reach', () => {
+    expect(describeMachine({ hosts: [] })).toBe('a Linux machine without a network')
+    expect(describeMachine({ hosts: ['*.a.example', 'b.example'] })).toEndWith(
+      'by the proxy in http_proxy and https_proxy: *.a.example, b.example',
+    )
+  })
+
+  test('is a 400 where its commands can have no network', async () => {
+    sandbox.networkObstacle = 'just-bash has no network'
+    const network_policy = { type: 'allowlist', allowed_domains: ['*'] }
+    const environment = { type: 'container_auto', network_policy }
+    const { status, error } = await stage.ask('chat', { tools: [bash({ environment })] })
+    expect([status, error?.message]).toEqual([
+      400,
+      'tools.0.parameters.environment.network_policy: expected disabled: just-bash has no network',
+    ])
+    expect([stage.heard, sandbox.boxes]).toEqual([[], []])
+  })
+
+  test('that names a container of another workspace has one of its own', async () => {
+    const { gateway } = stage
+    const { data: team } = await createWorkspace(gateway, getOperator(gateway), {
+      ...{ name: 'Team', slug: 'team' },
+    })
+    await makeHome(gateway, team.id, 'theirs', { 'a.txt': 'secret' })
+    const environment = { type: 'container_reference', container_id: 'theirs' }
+    command = 'read a.txt'
+    for (const door of DOORS) {
+      const { status, text } = await stage.ask(door, { tools: [bash({ environment })] })
+      expect([status, text]).toEqual([200, expect.not.stringContaining('secret')])
+    }
+    command = 'write a.txt ours'
+    await stage.ask('responses', { tools: [shell({ environment })] })
+    const theirs = await gateway.store.containers.find(team.id, 'theirs')
+    const file = await gateway.store.containers.findFile(theirs?.id ?? '', 'a.txt')
+    expect(file?.size_bytes).toBe('secret'.length)
+  })
+
   test('is refused where the workspace has switched the tool off', async () => {
     const operator = getOperator(stage.gateway)
     const change = { disabled_server_tools: ['openrouter:bash' as const] }
@@ -246,6 +316,13 @@ describe('a server', () => {
     return answer.choices[0]?.message.content ?? ''
   }
 
+  /** Waits until sandboxes wait for containers: two, as the config says by default. */
+  const awaitReady = async ({ url }: { url: string }) => {
+    const hasReady = async () =>
+      (await (await fetch(`${url}/metrics`)).text()).includes('gateway_ready_sandboxes 2')
+    while (!(await hasReady())) await Bun.sleep(5)
+  }
+
   test('has the Worker of just-bash', async () => {
     await using server = await start('just-bash')
     command = 'echo $((6 * 7)) | tee a.txt'
@@ -262,14 +339,24 @@ describe('a server', () => {
       command = `printf lost > lost.txt; sleep ${marker}`
       const hanging = ask(server.url, server.inference_key).catch(() => 'cut')
       while (findProcesses(`sleep\0${marker}`).length === 0) await Bun.sleep(5)
+      await awaitReady(server)
+      // The one that runs, its command, and those that wait for a container.
+      const started = listDescendants(server.process.pid)
+      expect(started.length).toBeGreaterThanOrEqual(4)
       await server.kill()
       expect(await hanging).toBe('cut')
-      while (findProcesses(marker).length > 0) await Bun.sleep(5)
+      while (started.some(isRunning)) await Bun.sleep(5)
+      expect(findProcesses(marker)).toEqual([])
       await using again = await start('bubblewrap', server.data)
       command = 'cat kept.txt; ls'
       const told = await ask(again.url, server.inference_key)
       expect(told).toContain('"stdout":"keptkept.txt\\n"')
       expect(readdirSync(`${server.data}/files/part`)).toEqual([])
+      await awaitReady(again)
+      const kept = listDescendants(again.process.pid)
+      expect([kept.length >= 3, (await again.stop()).code, kept.filter(isRunning)]).toEqual([
+        ...[true, 0, []],
+      ])
     },
   )
 })

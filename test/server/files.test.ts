@@ -8,7 +8,7 @@ import { getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/core/identity/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
-import { createTestKeys, testGateway } from '../support/gateway.ts'
+import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildFileForm } from '../support/operations.ts'
 import { PDF, PNG } from '../support/typed-files.ts'
 
@@ -32,9 +32,12 @@ const listBlobs = (data: string) =>
     : []
 
 /** Opens a gateway over a data directory of its own, and asks its app as its inference key. */
-async function openHouse(config: Record<string, unknown> = {}) {
+async function openHouse(
+  config: Record<string, unknown> = {},
+  parts: Parameters<typeof testGateway>[0] = {},
+) {
   const data = makeRoom()
-  const gateway = await testGateway({ data, config })
+  const gateway = await testGateway({ ...parts, data, config })
   const keys = await createTestKeys(gateway)
   const app = createApp(gateway, () => '127.0.0.1')
   const ask = async (path: string, init: RequestInit & { key?: string } = {}) => {
@@ -230,6 +233,21 @@ describe('an upload', () => {
     }
   })
 
+  test.each([
+    ['\xff', 'a byte that begins nothing'],
+    ['a\xc0\xaeb', 'an overlong dot'],
+    ['\xed\xa0\x80', 'half of a pair'],
+    ['a\xe2\x82', 'a cut character'],
+  ])('with a name that is no UTF-8 is refused (%#)', async name => {
+    await using house = await openHouse()
+    const body = Buffer.from(
+      `--X\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\n\r\nhi\r\n--X--`,
+      'latin1',
+    )
+    const answer = await house.ask('/files', { method: 'POST', headers: named('x'), body })
+    expect([answer.status, listBlobs(house.data)]).toEqual([400, []])
+  })
+
   test('to the host of a region is refused', async () => {
     await using house = await openHouse({
       regions: { europe: ['eu.gateway.example'] },
@@ -313,6 +331,34 @@ describe('S-14 the quota', () => {
     await first.close()
     await second.close()
   })
+})
+
+test('requests about files have a rate limit of each key, on every route', async () => {
+  const clock = new TestClock()
+  await using house = await openHouse({ files: { requests_per_minute: 2 } }, { clock })
+  expect((await house.upload()).status).toBe(200)
+  const { body } = await house.ask('/files')
+  const id = body.data[0].id
+  const place = '/containers/sess_a/files'
+  const routes = [
+    ...['GET /files', 'POST /files', `GET /files/${id}`, `GET /files/${id}/content`],
+    ...[`DELETE /files/${id}`, 'GET /files?provider=openai', `GET ${place}`],
+    ...[`GET ${place}/cfile_YQ`, `GET ${place}/cfile_YQ/content`, `POST ${place}/cfile_YQ/promote`],
+  ]
+  for (const route of routes) {
+    const [method = '', path = ''] = route.split(' ')
+    const answer = await house.ask(path, { method })
+    expect([route, answer.status, answer.headers.get('x-ratelimit-limit')]).toEqual([
+      ...[route, 429, '2'],
+    ])
+    expect(answer.body.error.message).toBe('Rate limit exceeded: files-per-min')
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+  }
+  expect(listBlobs(house.data)).toHaveLength(1)
+  // Another key has its own count, and the next minute another.
+  expect((await house.ask('/files', { key: house.keys.management })).status).toBe(200)
+  clock.pass(60_000)
+  expect((await house.ask(`/files/${id}`)).status).toBe(200)
 })
 
 describe('a list', () => {

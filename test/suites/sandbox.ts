@@ -13,6 +13,7 @@ export const LIMITS = {
   homeBytes: 16 * 1024 * 1024,
   memoryBytes: 192 * 1024 * 1024,
   processes: 24,
+  cpus: 1,
 }
 
 /** Runs a command as long as it needs. */

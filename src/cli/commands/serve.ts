@@ -124,6 +124,7 @@ async function runServer(serving: Serving): Promise<void> {
   await logConfigFile(serving)
   await announce(serving, listeners)
   serving.gateway.rollups.start()
+  serving.gateway.warm.pool.fill(serving.gateway)
   const stopTimers = await startTimers(serving, watch)
   await serving.gateway.deliveries.start()
   await serving.gateway.videos.start()
@@ -305,6 +306,19 @@ const STOP_GRACE = 5_000
 /** In milliseconds: how long a server that stops waits for a store that takes no records. */
 const RECORD_GRACE = 3_000
 
+/** Says what runs the commands of models, and what it lacks: what it has may be the server’s alone. */
+function logSandbox({
+  gateway: { config, sandboxes },
+  log,
+}: Pick<Serving, 'gateway' | 'log'>): void {
+  const { kind } = config.sandbox
+  const sandbox = sandboxes.find(({ name }) => name === kind)
+  if (!sandbox) return
+  const { obstacle, missing } = sandbox
+  const level = obstacle === null ? 'info' : 'warn'
+  log(level, 'sandbox.tried', { kind, holds: obstacle === null, missing: obstacle ?? missing })
+}
+
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
 async function prepare({ gateway, log }: Serving): Promise<void> {
   const { verifyLedgerEnd, recoverCalls } = await import('../../core/inference/recover.ts')
@@ -315,6 +329,7 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
   if (!isEmbedded()) gateway.catalog.getBuiltIn()
   const { probeSandbox } = await import('../../core/sandboxes/registry.ts')
   await probeSandbox(gateway)
+  logSandbox({ gateway, log })
   const { sweepBlobs } = await import('../../core/containers.ts')
   // Calls need no files: a bucket that is not there keeps no server from starting.
   const swept = await sweepBlobs(gateway).catch(thrown => {

@@ -5,7 +5,7 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 import { getIsoTime } from '../kernel/clock.ts'
 import type { CommandResult, WrittenFile } from '../sandboxes/sandbox.ts'
 import { emptyHome, keepHome, type RunningHome } from './home.ts'
-import { isSessionContainer, RESTART } from './names.ts'
+import { isSessionContainer, NONCE_LENGTH, RESTART } from './names.ts'
 import type { AllowedHosts } from './network.ts'
 import type { Container, ContainerFile } from './store.ts'
 import type { ContainerWorld } from './world.ts'
@@ -158,9 +158,9 @@ export async function openContainer(
   const found = await findUsable(world, workspace_id, name)
   if (found && found.ended_at === null) return found
   if (!found) return insertContainer(world, workspace_id, name)
-  const restarted = await world.store.containers.findNewest(workspace_id, name + RESTART)
+  const restarted = await world.store.containers.findSuccessor(workspace_id, name)
   if (restarted && !isExpired(world, restarted)) return restarted
-  const nonce = world.ids.secret().slice(-6)
+  const nonce = world.ids.secret().slice(-NONCE_LENGTH)
   return insertContainer(world, workspace_id, `${name}${RESTART}${nonce}`)
 }
 

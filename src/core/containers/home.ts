@@ -1,4 +1,5 @@
 import type { BlobDraft, BlobPlace } from '../files/blobs.ts'
+import { explainFullDisk } from '../files.ts'
 import { getIsoTime } from '../kernel/clock.ts'
 import type { ListedFile, SandboxBox, WrittenFile } from '../sandboxes/sandbox.ts'
 import { buildHomeQuota } from './quota.ts'
@@ -75,7 +76,8 @@ export interface KeptHome {
 
 /**
  * Puts on record what has changed in a home. Each file is there as a whole or not at all. Throws
- * 403 where the quota is used up, and 404 for a container that was ended meanwhile.
+ * 403 where the quota is used up, 503 where the storage is full, and 404 for a container that was
+ * ended meanwhile.
  */
 export async function keepHome(world: ContainerWorld, home: RunningHome): Promise<KeptHome> {
   for (let attempt = 1; ; attempt++)
@@ -153,9 +155,11 @@ async function withDrafts(
 ): Promise<void> {
   const drafts: BlobDraft[] = []
   try {
-    for (const file of put) drafts.push(await blobs.create(getHomeBlob(container, file)))
-    if (listed.length > 0) await splitInto(drafts, listed, box.read(listed))
-    await work(drafts)
+    await explainFullDisk(async () => {
+      for (const file of put) drafts.push(await blobs.create(getHomeBlob(container, file)))
+      if (listed.length > 0) await splitInto(drafts, listed, box.read(listed))
+      await work(drafts)
+    })
   } finally {
     for (const draft of drafts) await draft.discard()
   }

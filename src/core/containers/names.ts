@@ -16,6 +16,14 @@ export const nameCallContainer = (callId: string): string =>
 
 /** How the name of a session’s container goes on after the first one was ended. */
 export const RESTART = '-r'
+/** What follows that: so many hexadecimal digits, which are random. */
+export const NONCE_LENGTH = 6
+
+/** Whether a container is one that a session has got after its first one, of this name, was ended. */
+export const isSuccessor = (container: string, name: string): boolean =>
+  isSessionContainer(name) &&
+  container.startsWith(name + RESTART) &&
+  /^[0-9a-f]{6}$/.test(container.slice(name.length + RESTART.length))
 
 /** Whether a name is that of a session’s container. */
 export const isSessionContainer = (name: string): boolean => name.startsWith('sess_')

@@ -57,8 +57,8 @@ export interface ContainerStore {
   insert(container: Container): Promise<void>
   /** Returns a container by its name; undefined if there is none. */
   find(workspace_id: string, name: string): Promise<Container | undefined>
-  /** Returns the newest container that can be used and whose name begins so. */
-  findNewest(workspace_id: string, start: string): Promise<Container | undefined>
+  /** Returns the newest container that can be used of those that followed one of this name. */
+  findSuccessor(workspace_id: string, name: string): Promise<Container | undefined>
   /** Lists all containers that can be used, oldest use first; of one workspace if it is named. */
   listUsable(workspace_id?: string): Promise<(Container & { files: number; bytes: number })[]>
   /**

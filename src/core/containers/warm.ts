@@ -1,7 +1,9 @@
 import { conflict, GatewayError, unavailable } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
-import type { Sandbox, SandboxBox, SandboxLimits } from '../sandboxes/sandbox.ts'
+import { findSandbox, getSandboxLimits, SandboxPool } from '../sandboxes/pool.ts'
+import type { Sandbox, SandboxBox } from '../sandboxes/sandbox.ts'
 import { fillHome, type RunningHome } from './home.ts'
+import { isSuccessor } from './names.ts'
 import type { AllowedHosts, ContainerDoor } from './network.ts'
 import type { Container } from './store.ts'
 import type { ContainerWorld } from './world.ts'
@@ -35,6 +37,8 @@ export interface ContainerUse {
  */
 export class WarmContainers {
   readonly #warm = new Map<string, WarmContainer>()
+  /** Sandboxes that were started before a container needs them. */
+  readonly pool = new SandboxPool()
   /** Copies into the workspace’s files that are being made, by blob. */
   readonly promotions = new Map<string, Promise<unknown>>()
   #uses = 0
@@ -42,6 +46,20 @@ export class WarmContainers {
 
   get size(): number {
     return this.#warm.size
+  }
+
+  /**
+   * Throws 409 where the container of a name runs with other hosts. One that does not run yet may
+   * do so before it is used.
+   */
+  requireHosts(workspace_id: string, name: string, hosts: AllowedHosts): void {
+    const running = [...this.#warm.values()].filter(
+      ({ container }) => container.workspace_id === workspace_id,
+    )
+    const found =
+      running.find(({ container }) => container.name === name) ??
+      running.find(({ container }) => isSuccessor(container.name, name))
+    if (found && !Bun.deepEquals(found.hosts, hosts)) throw conflict(OTHER_NETWORK)
   }
 
   /** Lists the ids of the containers that run. */
@@ -100,7 +118,7 @@ export class WarmContainers {
   /** Ends all of them, for good. */
   async close(): Promise<void> {
     this.#isClosed = true
-    await Promise.all(this.listIds().map(id => this.end(id)))
+    await Promise.all([...this.listIds().map(id => this.end(id)), this.pool.close()])
   }
 
   #add(world: ContainerWorld, container: Container, hosts: AllowedHosts): WarmContainer {
@@ -158,18 +176,26 @@ async function openHome(
   hosts: AllowedHosts,
 ): Promise<RunningHome> {
   const sandbox = requireSandbox(world)
-  const { home_mib, memory_mib, processes } = world.config.sandbox
-  const limits = { homeBytes: home_mib * MIB, memoryBytes: memory_mib * MIB, processes }
-  const door = hosts.length > 0 ? await openDoor(world, sandbox, hosts) : undefined
-  const box = await openBox(sandbox, limits, door).catch(thrown => {
-    throw new GatewayError('unavailable', 'The sandbox could not be started', { cause: thrown })
-  })
+  // One with a way out is made for its hosts.
+  const ready = hosts.length === 0 ? world.warm.pool.take(world) : undefined
+  const box = ready ?? (await startBox(world, sandbox, hosts))
   try {
     return await fillHome(world, container, box)
   } catch (thrown) {
     await box.close()
     throw thrown
   }
+}
+
+async function startBox(
+  world: ContainerWorld,
+  sandbox: Sandbox,
+  hosts: AllowedHosts,
+): Promise<SandboxBox> {
+  const door = hosts.length > 0 ? await openDoor(world, sandbox, hosts) : undefined
+  return openBox(world, sandbox, door).catch(thrown => {
+    throw new GatewayError('unavailable', 'The sandbox could not be started', { cause: thrown })
+  })
 }
 
 async function openDoor(world: ContainerWorld, sandbox: Sandbox, hosts: AllowedHosts) {
@@ -180,10 +206,11 @@ async function openDoor(world: ContainerWorld, sandbox: Sandbox, hosts: AllowedH
 
 /** Opens a sandbox, whose way out is closed when it ends. */
 async function openBox(
+  { config }: ContainerWorld,
   sandbox: Sandbox,
-  limits: SandboxLimits,
   door: ContainerDoor | undefined,
 ): Promise<SandboxBox> {
+  const limits = getSandboxLimits(config)
   if (!door) return sandbox.open(limits)
   const box = await sandbox.open(limits, door).catch(async thrown => {
     await door.close()
@@ -193,11 +220,9 @@ async function openBox(
   return box
 }
 
-const MIB = 1024 * 1024
-
 /** Returns the sandbox that the config names. Throws 409 where there is none. */
-export function requireSandbox({ config, sandboxes }: ContainerWorld): Sandbox {
-  const found = sandboxes.find(({ name }) => name === config.sandbox.kind)
+export function requireSandbox(world: ContainerWorld): Sandbox {
+  const found = findSandbox(world)
   if (!found) throw conflict('sandbox.kind: no sandbox is enabled')
   return found
 }

@@ -32,6 +32,11 @@ export interface RateLimits {
    * minute: all others share one place.
    */
   countVisit(network: string): void
+  /**
+   * Counts a request about files or about those of containers, by key. Throws 429 where the limit is
+   * reached, and counts nothing then.
+   */
+  countFileRequest(actor: Pick<Actor, 'key_hash'>): void
   /** Throws what `acquire` would, and counts nothing. */
   check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
   /**
@@ -73,10 +78,11 @@ interface Limit {
  * models today has seen already.
  */
 export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): RateLimits {
-  let { limits, datasets, oauth, service_name } = config
+  let { limits, datasets, files, oauth, service_name } = config
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
   const freeDay = new Window(DAY, clock)
+  const fileMinute = new Window(MINUTE, clock)
   const readingMinute = new Window(MINUTE, clock)
   const readingDay = new Window(DAY, clock)
   const visits = new Window(MINUTE, clock, MOST_NETWORKS)
@@ -149,6 +155,12 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
       const limit = visits.buildLimit('oauth-per-min', network, requests_per_minute)
       for (const reached of admit([limit])) reached.count()
     },
+    countFileRequest({ key_hash }) {
+      const { requests_per_minute: maximum } = files
+      if (maximum === undefined) return
+      const limit = fileMinute.buildLimit('files-per-min', key_hash ?? '', maximum)
+      for (const one of admit([limit])) one.count()
+    },
     check({ key_hash }, call) {
       admitCall(key_hash ?? '', call)
     },
@@ -157,7 +169,7 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
       return limit === undefined ? null : { limit, used: freeDay.getCount(ALL_KEYS) }
     },
     reconfigure(other, freeSoFar) {
-      ;({ limits, datasets, oauth, service_name } = other)
+      ;({ limits, datasets, files, oauth, service_name } = other)
       if (freeSoFar !== null) freeDay.setCount(ALL_KEYS, freeSoFar)
     },
   }

@@ -1,5 +1,11 @@
 import { closeSync } from 'node:fs'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import {
+  CONTROLLERS,
+  ControlGroup,
+  type ControlGroups,
+  openControlGroups,
+} from './bubblewrap/control-groups.ts'
 import { FORWARDER, PROXY_PORT, PROXY_SOCKET } from './bubblewrap/forwarder.ts'
 import { buildSeccompFilter } from './bubblewrap/seccomp.ts'
 import { toStream, writeTar } from './bubblewrap/tar.ts'
@@ -49,6 +55,9 @@ export const bubblewrap: Sandbox = {
     known = await probing
     return known
   },
+  get missing() {
+    return known === null && groups !== undefined ? describeMissing(groups) : null
+  },
   findNetworkObstacle: () =>
     Bun.which(FORWARDS, { PATH }) === null ? `${FORWARDS} must be installed for a network` : null,
   open: (limits, network) => BubblewrapBox.open(limits, network),
@@ -56,6 +65,20 @@ export const bubblewrap: Sandbox = {
 
 let probing: Promise<string | null> | undefined
 let known: string | null = null
+let groups: ControlGroups | string | undefined
+
+/** Says what the kernel does not hold here, and why; null if it holds all. */
+function describeMissing(found: ControlGroups | string): string | null {
+  const filter = buildSeccompFilter() === null ? ['without a filter of system calls'] : []
+  const missing = [...filter, ...listMissingGroups(found)]
+  return missing.length === 0 ? null : missing.join(', ')
+}
+
+function listMissingGroups(found: ControlGroups | string): string[] {
+  if (typeof found === 'string') return [`without control groups: ${found}`]
+  const missing = CONTROLLERS.filter(name => !found.controllers.includes(name))
+  return missing.length === 0 ? [] : [`without control groups of ${missing.join(' and ')}`]
+}
 
 async function probe(): Promise<string | null> {
   if (process.platform !== 'linux') return 'it needs Linux'
@@ -70,7 +93,7 @@ async function probe(): Promise<string | null> {
 }
 
 async function tryCommand(): Promise<string | null> {
-  const limits = { homeBytes: 1024 * 1024, memoryBytes: 1024 ** 3, processes: 16 }
+  const limits = { homeBytes: 1024 * 1024, memoryBytes: 1024 ** 3, processes: 16, cpus: 1 }
   const box = await BubblewrapBox.open(limits)
   try {
     const { exitCode, stderr } = await box.try('true')
@@ -91,6 +114,10 @@ const asNobody = (command: string[]): string[] =>
         ...['--no-new-privs', '--', ...command],
       ]
     : command
+
+/** Returns a command line as that user, in the control group of its container if there is one. */
+const enterGroup = (group: ControlGroup | undefined, command: string[]): string[] =>
+  group ? group.enter(asNobody(command)) : asNobody(command)
 
 /** The directories of a container’s own file system, where its holder sees it. */
 const BOX = '/tmp'
@@ -162,8 +189,10 @@ function buildRunScript(
   ]
   return [
     'seconds=$1; shift',
+    // Where memory runs out, the kernel ends commands before anything else.
+    '{ echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null || true',
     // What may be left of the last command is not to be found by this one.
-    `exec nice -n 10 bwrap ${options.join(' ')} -- prlimit ${limits.join(' ')} -- ${network ? `${FORWARDS} ${PROGRAM}` : ''} "$@" 3<${BOX}/etc/filter`,
+    `exec bwrap ${options.join(' ')} -- nice -n 10 prlimit ${limits.join(' ')} -- ${network ? `${FORWARDS} ${PROGRAM}` : ''} "$@" 3<${BOX}/etc/filter`,
   ].join('\n')
 }
 
@@ -182,34 +211,31 @@ class BubblewrapBox implements SandboxBox {
   readonly #holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>
   readonly ended: Promise<void>
   readonly #hasNetwork: boolean
+  readonly #group: ControlGroup | undefined
+  #ending: Promise<void> | undefined
   readonly #running = new Map<Bun.Subprocess, Promise<number | null>>()
 
-  private constructor(holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>, hasNetwork: boolean) {
+  private constructor(
+    holder: Bun.Subprocess<'pipe', 'pipe', 'pipe'>,
+    hasNetwork: boolean,
+    group: ControlGroup | undefined,
+  ) {
     this.#holder = holder
     this.#hasNetwork = hasNetwork
+    this.#group = group
     this.ended = holder.exited.then(() => this.#end())
   }
 
   static async open(limits: SandboxLimits, network?: SandboxNetwork): Promise<BubblewrapBox> {
-    const filter = buildSeccompFilter()
-    const holder = Bun.spawn(
-      asNobody([
-        ...['unshare', '--user', '--map-root-user', '--mount', '--propagation', 'private'],
-        ...['--', 'bash', '-c', buildHolderScript(limits)],
-      ]),
-      {
-        ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'pipe', cwd: '/' },
-        env: {
-          PATH,
-          RUN: buildRunScript(limits, filter !== null),
-          RUN_ONLINE: network ? buildRunScript(limits, filter !== null, network) : '',
-          FORWARDER: network ? FORWARDER : '',
-          FILTER: filter?.toString('base64') ?? '',
-        },
-      },
-    )
-    await awaitReady(holder)
-    return new BubblewrapBox(holder, network !== undefined)
+    groups ??= openControlGroups()
+    const group = typeof groups === 'string' ? undefined : ControlGroup.make(groups, limits)
+    try {
+      const holder = await startHolder(limits, network, group)
+      return new BubblewrapBox(holder, network !== undefined, group)
+    } catch (thrown) {
+      await group?.end()
+      throw thrown
+    }
   }
 
   async run(command: SandboxCommand): Promise<CommandResult> {
@@ -254,11 +280,13 @@ class BubblewrapBox implements SandboxBox {
     this.#holder.kill('SIGKILL')
     const running = [...this.#running.keys()]
     await Promise.all([this.#holder.exited, ...running.map(one => one.exited)])
+    await this.#ending
   }
 
   #end(): void {
     this.isGone = true
     for (const [one, init] of this.#running) void killWhole(one, init)
+    this.#ending ??= this.#group?.end()
   }
 
   #start({ command, timeoutMs, stdin, isOnline = false }: Started) {
@@ -266,7 +294,7 @@ class BubblewrapBox implements SandboxBox {
     if (this.isGone) throw new SandboxGone()
     const seconds = String(Math.ceil(timeoutMs / 1000) + 1)
     const started = Bun.spawn(
-      asNobody([
+      enterGroup(this.#group, [
         ...['nsenter', `--target=${this.#holder.pid}`, '--user', '--mount'],
         ...['--preserve-credentials', '--', 'bash', `${BOX}/etc/${script}`, seconds, ...command],
       ]),
@@ -322,6 +350,33 @@ class BubblewrapBox implements SandboxBox {
     if (cancellation?.reason) throw cancellation.reason
     if (this.isGone) throw new SandboxGone()
   }
+}
+
+/** Starts the process that holds a home. Throws what prevents it. */
+async function startHolder(
+  limits: SandboxLimits,
+  network: SandboxNetwork | undefined,
+  group: ControlGroup | undefined,
+): Promise<Bun.Subprocess<'pipe', 'pipe', 'pipe'>> {
+  const filter = buildSeccompFilter()
+  const holder = Bun.spawn(
+    enterGroup(group, [
+      ...['unshare', '--user', '--map-root-user', '--mount', '--propagation', 'private'],
+      ...['--', 'bash', '-c', buildHolderScript(limits)],
+    ]),
+    {
+      ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'pipe', cwd: '/' },
+      env: {
+        PATH,
+        RUN: buildRunScript(limits, filter !== null),
+        RUN_ONLINE: network ? buildRunScript(limits, filter !== null, network) : '',
+        FORWARDER: network ? FORWARDER : '',
+        FILTER: filter?.toString('base64') ?? '',
+      },
+    },
+  )
+  await awaitReady(holder)
+  return holder
 }
 
 /** The longest time of what the gateway does in a container itself, in milliseconds. */

@@ -22,6 +22,7 @@ import {
 export const justBash: Sandbox = {
   name: 'just-bash',
   obstacle: null,
+  missing: null,
   findObstacle: async () => null,
   findNetworkObstacle: () => 'just-bash has no network',
   open: limits => JustBashBox.open(limits),

@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import { bubblewrap } from './bubblewrap.ts'
 import { justBash } from './just-bash.ts'
+import { findSandbox } from './pool.ts'
 import type { Sandbox } from './sandbox.ts'
 
 /** Every sandbox, the strongest first. */
@@ -11,6 +12,5 @@ export async function probeSandbox(world: {
   config: Pick<Config, 'sandbox'>
   sandboxes: Sandbox[]
 }): Promise<void> {
-  const { kind } = world.config.sandbox
-  await world.sandboxes.find(({ name }) => name === kind)?.findObstacle()
+  await findSandbox(world)?.findObstacle()
 }

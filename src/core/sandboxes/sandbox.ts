@@ -4,10 +4,12 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 export interface SandboxLimits {
   /** What the home and the temporary directory take together, in bytes. */
   homeBytes: number
-  /** What one process may map, in bytes. */
+  /** What one process may map, and all of them take where the host can bound that, in bytes. */
   memoryBytes: number
   /** How many processes may run at once. */
   processes: number
+  /** How many processors they take together, where the host can bound that. */
+  cpus: number
 }
 
 /** How many files, directories and links a home may have. */
@@ -31,6 +33,8 @@ export interface Sandbox {
   name: 'bubblewrap' | 'just-bash'
   /** What it lacks on this host, as far as that is known: null until it was tried. */
   readonly obstacle: string | null
+  /** What it holds only in part on this host, once it was tried; null for nothing. */
+  readonly missing: string | null
   /** Returns what it lacks on this host; null if it holds here. Tries it, once. */
   findObstacle(): Promise<string | null>
   /** Returns why its commands can have no network here; null if they can. */

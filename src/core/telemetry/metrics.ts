@@ -180,6 +180,11 @@ function readGauges(world: TelemetryWorld): MetricReading[] {
     readValue('gateway_running_calls', 'Calls that are running', world.traffic.calls.size),
     ...readAdmission(world),
     readValue('gateway_running_containers', 'Containers that run', world.warm.size),
+    readValue(
+      'gateway_ready_sandboxes',
+      'Sandboxes that wait for a container',
+      world.warm.pool.size,
+    ),
     readLimits(world),
     readValue(
       'gateway_recorder_healthy',

@@ -17,8 +17,8 @@ export interface TelemetryWorld extends IdentityWorld {
     calls: { size: number }
     admission: { calls: Filled; memory: Filled; turns: { size: number } }
   }
-  /** The containers that run. */
-  warm: { size: number }
+  /** The containers that run, and the sandboxes that wait for one. */
+  warm: { size: number; pool: { size: number } }
   recorder: Pick<Recorder, 'healthy'>
   /** What became of what destinations are told: each count, by the id of its destination. */
   deliveries: {

@@ -1,15 +1,16 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { requireFiles } from '../containers/commands.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 import { type Json, readString } from '../kernel/json.ts'
 import { closed, oneOf, optional } from '../kernel/schema-builders.ts'
 import {
+  describeMachine,
   Environment,
   type EnvironmentOptions,
   findSandboxObstacle,
   LIMITS,
   readEnvironment,
+  requireEnvironment,
 } from './container/environment.ts'
 import { readCommands, renderLeft, runInContainer } from './container/run.ts'
 
@@ -50,9 +51,9 @@ export const bash: ServerTool<BashOptions> = {
     isOfClient
       ? { ...call, tools: [...call.tools, { type: 'function' as const, ...OF_CLIENT }] }
       : null,
-  async listFunctions(world, { options: { file_ids, path }, run }) {
-    await requireFiles(world, run.actor.workspace_id, file_ids, `${path}.environment.file_ids`)
-    return [FUNCTION]
+  async listFunctions(world, context) {
+    await requireEnvironment(world, context)
+    return [buildFunction(context.options)]
   },
   describeUse: (_, { callId, input }) => {
     const command = readString(input.command)
@@ -74,10 +75,10 @@ const OF_CLIENT = {
   },
 }
 
-const FUNCTION = {
+const buildFunction = (options: EnvironmentOptions) => ({
   name: 'bash',
   description:
-    'Runs a command of bash on a Linux machine without a network. Files in the home directory, ' +
+    `Runs a command of bash on ${describeMachine(options)}. Files in the home directory, ` +
     'where it starts, are there again the next time; processes and other files are not.',
   parameters: {
     type: 'object',
@@ -85,7 +86,7 @@ const FUNCTION = {
     required: ['command'],
     additionalProperties: false,
   },
-}
+})
 
 async function runBash(
   world: InferenceWorld,

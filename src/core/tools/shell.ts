@@ -1,16 +1,17 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { requireFiles } from '../containers/commands.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 import type { Json } from '../kernel/json.ts'
 import { closed, oneOf, optional } from '../kernel/schema-builders.ts'
 import type { CommandResult } from '../sandboxes/sandbox.ts'
 import {
+  describeMachine,
   Environment,
   type EnvironmentOptions,
   findSandboxObstacle,
   LIMITS,
   readEnvironment,
+  requireEnvironment,
 } from './container/environment.ts'
 import { type CommandInput, readCommands, renderLeft, runInContainer } from './container/run.ts'
 
@@ -50,9 +51,9 @@ export const shell: ServerTool<ShellOptions> = {
   },
   findObstacle: findSandboxObstacle,
   hasOwnTime: true,
-  async listFunctions(world, { options: { file_ids, path }, run }) {
-    await requireFiles(world, run.actor.workspace_id, file_ids, `${path}.environment.file_ids`)
-    return [FUNCTION]
+  async listFunctions(world, context) {
+    await requireEnvironment(world, context)
+    return [buildFunction(context.options)]
   },
   describeUse: (_, invocation) => {
     const input = readCommands(invocation.input.commands, invocation.input)
@@ -61,10 +62,10 @@ export const shell: ServerTool<ShellOptions> = {
   run: async (world, invocation) => runShell(world, invocation),
 }
 
-const FUNCTION = {
+const buildFunction = (options: EnvironmentOptions) => ({
   name: 'shell',
   description:
-    'Runs commands of bash on a Linux machine without a network, one after the other. Files in ' +
+    `Runs commands of bash, one after the other, on ${describeMachine(options)}. Files in ` +
     'the home directory, where each command starts, are there again the next time; processes ' +
     'and other files are not.',
   parameters: {
@@ -84,7 +85,7 @@ const FUNCTION = {
     required: ['commands'],
     additionalProperties: false,
   },
-}
+})
 
 function describe(
   { callId, options: { isPlain } }: ToolInvocation<ShellOptions>,

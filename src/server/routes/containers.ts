@@ -28,6 +28,7 @@ export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPee
     (answer: (context: ContainerContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
       refuseRegion(gateway, request, findPeer, 'Containers')
+      gateway.traffic.rateLimits.countFileRequest(actor)
       return answer({ actor, request, params: params as ContainerContext['params'] })
     }
   return new Elysia()
@@ -88,7 +89,7 @@ export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPee
 }
 
 const CONTAINER = 'The container’s id'
-const STATUSES = [200, 400, 401, 403, 404, 500]
+const STATUSES = [200, 400, 401, 403, 404, 429, 500]
 const ONE = {
   params: { container_id: CONTAINER, file_id: 'The file’s id' },
   statuses: STATUSES,

@@ -34,6 +34,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
     (answer: (context: FileContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
       refuseRegion(gateway, request, findPeer)
+      gateway.traffic.rateLimits.countFileRequest(actor)
       return answer({ actor, request, params: params as FileContext['params'] })
     }
   const readScope = (request: Request) => readQuery(request, FileScope)

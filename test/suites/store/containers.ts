@@ -145,14 +145,19 @@ export function testContainers(store: GetStore): void {
     expect(await readRefusal(put(buildFile('b')))).toBe('404 Container not found')
   })
 
-  test('the newest container that can be used is found by the start of its name', async () => {
+  test('the newest successor of a container that can be used is found', async () => {
     const { containers } = store()
-    for (const [number, name] of ['sess_1', 'sess_1-ra', 'sess_1-rb', 'sess_10-rc'].entries())
+    const successors = ['sess_1-r00000a', 'sess_1-r00000b']
+    // Sessions of their own: `1-retried`, `1-r00000cc`, `10-r00000a`.
+    const others = ['sess_1-retried', 'sess_1-r00000cc', 'sess_1-rABCDEF', 'sess_10-r00000a']
+    for (const [number, name] of ['sess_1', ...successors, ...others].entries())
       await containers.insert(buildContainer(number, { name }))
-    const find = async () => (await containers.findNewest(WORKSPACE, 'sess_1-r'))?.name
-    expect(await find()).toBe('sess_1-rb')
+    const find = async () => (await containers.findSuccessor(WORKSPACE, 'sess_1'))?.name
+    expect(await find()).toBe('sess_1-r00000b')
     await containers.end(buildContainer(2).id, LATER, null)
-    expect(await find()).toBe('sess_1-ra')
-    expect(await containers.findNewest('none', 'sess_1')).toBeUndefined()
+    expect(await find()).toBe('sess_1-r00000a')
+    await containers.end(buildContainer(1).id, LATER, null)
+    expect(await find()).toBeUndefined()
+    expect(await containers.findSuccessor('none', 'sess_1')).toBeUndefined()
   })
 }

@@ -1,3 +1,4 @@
+import { isSuccessor } from '../../../src/core/containers/names.ts'
 import { checkHomeQuota } from '../../../src/core/containers/quota.ts'
 import type { ContainerFile, ContainerStore } from '../../../src/core/containers/store.ts'
 import { notFound } from '../../../src/core/errors.ts'
@@ -17,11 +18,11 @@ export const createMemoryContainerStore = (connection: Connection): ContainerSto
       memory.containers.insert(container.id, container)
     }),
   find: (workspace_id, name) => connection.read(memory => findNamed(memory, workspace_id, name)),
-  findNewest: (workspace_id, start) =>
+  findSuccessor: (workspace_id, first) =>
     connection.read(({ containers }) =>
       containers
         .all(one => one.workspace_id === workspace_id && one.ended_at === null)
-        .filter(({ name }) => name.startsWith(start))
+        .filter(({ name }) => isSuccessor(name, first))
         .sort((a, b) => compareTexts(b.id, a.id))
         .at(0),
     ),

@@ -14,6 +14,7 @@ import {
 export class FakeSandbox implements Sandbox {
   readonly name = 'just-bash'
   obstacle: string | null = null
+  missing: string | null = null
   readonly boxes: FakeBox[] = []
   /** How often a file has another size when it is read than when it was listed. */
   shrinks = 0

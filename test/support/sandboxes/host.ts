@@ -76,3 +76,37 @@ export const findProcesses = (text: string): string[] =>
         return false
       }
     })
+
+/** Lists the processes that a process has started, and theirs, with the times of their starts. */
+export function listDescendants(pid: number): string[] {
+  const all = readdirSync('/proc').filter(name => /^\d+$/.test(name))
+  const parents = new Map(all.flatMap(child => readParent(child)))
+  const isBelow = (child: string): boolean => {
+    const parent = parents.get(child)
+    return parent !== undefined && (parent === String(pid) || isBelow(parent))
+  }
+  return all.filter(isBelow).map(identifyProcess)
+}
+
+/** Whether a process that `listDescendants` has named is still there. */
+export const isRunning = (identity: string): boolean =>
+  identifyProcess(identity.split(' ')[0] ?? '') === identity
+
+const identifyProcess = (pid: string): string => `${pid} ${readStat(pid)?.[19]}`
+
+const readParent = (pid: string): [string, string][] => {
+  const parent = readStat(pid)?.[1]
+  return parent === undefined ? [] : [[pid, parent]]
+}
+
+/** Reads what the kernel says of a process, from its state on; undefined for a gone one. */
+function readStat(pid: string): string[] | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    // What waits for its parent only is gone.
+    return fields[0] === 'Z' ? undefined : fields
+  } catch {
+    return undefined
+  }
+}

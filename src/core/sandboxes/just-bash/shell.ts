@@ -34,6 +34,11 @@ export class Shell {
     this.#fs.mkdirSync('/tmp', { recursive: true })
   }
 
+  /** Runs a command that does nothing: what it needs is loaded before anyone waits for it. */
+  async prepare(): Promise<void> {
+    await this.run({ type: 'run', text: 'true', timeoutMs: 10_000, maxOutput: 1 })
+  }
+
   /** Runs a command in a shell of its own. */
   async run(job: Extract<ShellJob, { type: 'run' }>): Promise<CommandResult> {
     const { text, timeoutMs, maxOutput } = job

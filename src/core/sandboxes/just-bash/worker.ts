@@ -16,6 +16,7 @@ self.onmessage = async ({ data }: MessageEvent<ShellJob>) => {
 async function doJob(job: ShellJob): Promise<unknown> {
   if (job.type === 'open') {
     shell = new Shell(job.limits)
+    await shell.prepare()
     return null
   }
   if (!shell) throw new Error('The shell is not open')

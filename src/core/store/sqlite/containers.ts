@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { NONCE_LENGTH, RESTART } from '../../containers/names.ts'
 import { checkHomeQuota } from '../../containers/quota.ts'
 import type { ContainerStore } from '../../containers/store.ts'
 import { notFound } from '../../errors.ts'
@@ -16,10 +17,10 @@ export const createContainerStore = (kysely: Kysely<Tables>, write: Write): Cont
     ),
   find: (workspace_id, name) =>
     selectOf(kysely, workspace_id).where('name', '=', name).executeTakeFirst(),
-  findNewest: (workspace_id, start) =>
+  findSuccessor: (workspace_id, name) =>
     selectOf(kysely, workspace_id)
-      .where('name', '>=', start)
-      .where('name', '<', `${start}\u{10ffff}`)
+      // A name has no character that means something to GLOB.
+      .where(sql<boolean>`name GLOB ${name + RESTART + '[0-9a-f]'.repeat(NONCE_LENGTH)}`)
       .where('ended_at', 'is', null)
       .orderBy('id', 'desc')
       .limit(1)

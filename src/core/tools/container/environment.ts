@@ -1,6 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { requireFiles } from '../../containers/commands.ts'
 import { nameCallContainer, nameSessionContainer } from '../../containers/names.ts'
 import { type AllowedHosts, readAllowedHosts } from '../../containers/network.ts'
+import { requireSandbox } from '../../containers/warm.ts'
+import { invalid } from '../../errors.ts'
 import type { ToolContext, ToolReading } from '../../inference/server-tool.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
 import type { Json } from '../../kernel/json.ts'
@@ -80,6 +83,31 @@ export function readEnvironment(
         : [],
   }
 }
+
+/**
+ * Checks what a call wants of its container, before a model is asked. Throws 400 for a file that
+ * does not exist in the workspace and for a network where commands can have none, and 409 where the
+ * container runs with another policy (wire reference F.4).
+ */
+export async function requireEnvironment(
+  world: InferenceWorld,
+  context: ToolContext<EnvironmentOptions & { path: string }>,
+): Promise<void> {
+  const { options, run } = context
+  const { path, file_ids, hosts } = options
+  const { workspace_id } = run.actor
+  await requireFiles(world, workspace_id, file_ids, `${path}.environment.file_ids`)
+  const obstacle = hosts.length > 0 ? requireSandbox(world).findNetworkObstacle() : null
+  const field = `${path}.environment.network_policy`
+  if (obstacle !== null) throw invalid(`${field}: expected disabled: ${obstacle}`, field)
+  world.warm.requireHosts(workspace_id, nameContainer(context), hosts)
+}
+
+/** Describes where commands run, for a model. */
+export const describeMachine = ({ hosts }: Pick<EnvironmentOptions, 'hosts'>): string =>
+  hosts.length === 0
+    ? 'a Linux machine without a network'
+    : `a Linux machine that reaches these hosts alone, by the proxy in http_proxy and https_proxy: ${hosts.join(', ')}`
 
 /** Returns the name of the container that a call means (wire reference F.4). */
 export function nameContainer({ options, run }: ToolContext<EnvironmentOptions>): string {
