@@ -49,6 +49,7 @@ import destinations from './migrations/025-destinations.sql' with { type: 'text'
 import containers from './migrations/026-containers.sql' with { type: 'text' }
 import batches from './migrations/027-batches.sql' with { type: 'text' }
 import videos from './migrations/028-videos.sql' with { type: 'text' }
+import leanDeliveries from './migrations/032-deliveries.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -140,4 +141,5 @@ export const MIGRATIONS: string[] = [
   containers,
   batches,
   videos,
+  leanDeliveries,
 ]
