@@ -20,6 +20,7 @@ import {
 import { runClosedLoop } from './load.ts'
 import { createCpuReader } from './procfs.ts'
 import { computeSpread, type Spread, shuffle } from './statistics.ts'
+import type { Target } from './wire.ts'
 
 /*
  * `bun run bench/destinations.ts [SLICES] [ROUNDS] [BACKLOG]`: what destinations cost calls, as
