@@ -3,8 +3,14 @@ import { createServer, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { replayFailures } from '../../../src/core/destinations/failures.ts'
-import { createDestination, updateDestination } from '../../../src/core/destinations.ts'
+import {
+  createDestination,
+  deleteDestination,
+  pauseDestination,
+  updateDestination,
+} from '../../../src/core/destinations.ts'
 import { CERTIFICATE } from '../../support/certificate.ts'
+import { buildRecordEntry } from '../../support/generation.ts'
 import {
   openTellingHouse,
   type TellingHouse,
@@ -104,8 +110,64 @@ describe('a destination', () => {
   })
 })
 
+describe('a long queue', () => {
+  /** Records messages that wait for a destination. */
+  const fill = (id: string, count: number) =>
+    house.gateway.store.generations.record(
+      Array.from({ length: count }, (_, i) => ({
+        ...buildRecordEntry(`call-${i}`),
+        outbox: [{ topic: 'trace', payload: '{}', receivers: [id] }],
+      })),
+    )
+
+  test('is dropped in parts when its destination is deleted or switched off', async () => {
+    house = await openTellingHouse()
+    const { gateway, operator } = house
+    const { id } = await house.addWebhook()
+    const other = await house.addWebhook({ name: 'off' })
+    await fill(id, 450)
+    await gateway.store.generations.record([
+      {
+        ...buildRecordEntry('call-of-both'),
+        outbox: [{ topic: 'trace', payload: '{}', receivers: [id, other.id] }],
+      },
+    ])
+    const parts: number[] = []
+    const { drop } = gateway.store.deliveries
+    gateway.store.deliveries.drop = async (...asked) => {
+      const taken = await drop(...asked)
+      parts.push(taken.count)
+      return taken
+    }
+    await deleteDestination(gateway, operator, id)
+    expect(parts).toEqual([200, 200, 51])
+    const left = await gateway.store.outbox.listPending(10)
+    expect(left.map(({ generation_id }) => generation_id)).toEqual(['call-of-both'])
+    await updateDestination(gateway, operator, other.id, { enabled: false })
+    await gateway.deliveries.start()
+    await gateway.deliveries.rest()
+    expect(await gateway.store.outbox.listPending(10)).toEqual([])
+  })
+
+  test('that is full makes room for a few more than have come', async () => {
+    house = await openTellingHouse({ config: { telemetry: { queue_rows: 2_000 } } })
+    const { gateway, operator } = house
+    const { id } = await house.addWebhook()
+    await pauseDestination(gateway, operator, id)
+    await fill(id, 2_000)
+    await gateway.deliveries.start()
+    await house.call(1)
+    await gateway.deliveries.rest()
+    // A thousandth of the bound, and the one that was too many.
+    expect(await house.countAll()).toMatchObject({ waiting: 1_998, dropped: 3 })
+    await house.call(2)
+    await gateway.deliveries.rest()
+    expect(await house.countAll()).toMatchObject({ waiting: 2_000, dropped: 3 })
+  })
+})
+
 describe('calls', () => {
-  const COUNT = process.env.GATEWAY_TEST_LONG ? 10_000 : 500
+  const COUNT = process.env.GATEWAY_TEST_LONG ? 10_000 : 200
 
   test(`go on, ${COUNT} of them, while everything is down, and none is lost`, async () => {
     house = await openTellingHouse({
