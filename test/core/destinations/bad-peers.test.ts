@@ -193,7 +193,7 @@ describe('calls', () => {
     for (const counts of await gateway.store.deliveries.count())
       expect(counts).toMatchObject({ waiting: 0, delivered: COUNT, dropped: 0, failed: 0 })
     expect(await gateway.store.outbox.listPending(1)).toEqual([])
-  })
+  }, 600_000)
 
   test('go on while the queue cannot be written, and are delivered once it can be', async () => {
     house = await openTellingHouse({ deliveryPace: { linger: 0, firstPause: 1, longestPause: 1 } })
