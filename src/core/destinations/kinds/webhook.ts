@@ -15,7 +15,10 @@ const CONFIG = Type.Object(
     method: Type.Optional({ ...oneOf('POST', 'PUT'), default: 'POST' }),
     headers: buildHeadersSchema('x-test-connection', SIGNATURE),
     signingSecret: Type.Optional(
-      Type.String({ format: 'visible-ascii', minLength: 16, maxLength: 512 }),
+      Type.String({
+        pattern: '^[!-~]{16,512}$',
+        title: '16 to 512 visible ASCII characters',
+      }),
     ),
   },
   closed,
