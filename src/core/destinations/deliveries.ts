@@ -27,8 +27,9 @@ export interface Deliveries {
   list(): DeliveryCounts[]
 }
 
-/** A full queue makes room for so many messages more, in thousandths of its bound. */
+/** A full queue makes room for so many messages more: a thousandth of its bound, at most this. */
 const ROOM = 1 / 1_000
+const MOST_ROOM = 20
 const MEBIBYTE = 1024 * 1024
 
 /**
@@ -193,7 +194,8 @@ class DeliveryQueue implements Deliveries {
    * transaction for each call that comes would cost as much as the call.
    */
   async #dropExcess(): Promise<void> {
-    const room = Math.floor(this.#world.config.telemetry.queue_rows * ROOM)
+    const { queue_rows } = this.#world.config.telemetry
+    const room = Math.min(MOST_ROOM, Math.floor(queue_rows * ROOM))
     for (let excess = this.#countExcess(); excess > 0; excess = this.#countExcess()) {
       const dropped = await this.#world.store.deliveries
         .dropOldest(Math.min(excess + room, DROPPED_AT_ONCE))
