@@ -50,7 +50,7 @@ export async function startFloor(name: string, upstream: Child, home: string): P
 }
 
 /** Renders the config of one provider with one model, which is the mock. */
-export function renderSingleModelConfig(upstream: Child): string {
+export function renderSingleModelConfig(upstream: Pick<Child, 'url'>): string {
   return `providers:
   local: { protocol: openai-chat, base_url: "${upstream.url}/v1", api_key: mock }
 models:

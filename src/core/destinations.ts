@@ -1,3 +1,4 @@
+import { DROPPED_AT_ONCE } from './destinations/deliveries/store.ts'
 import { checkFilterRules } from './destinations/filter-rules.ts'
 import type { DestinationKind, DestinationType } from './destinations/kind.ts'
 import {
@@ -19,7 +20,7 @@ import type { DestinationWorld } from './destinations/world.ts'
 import { conflict, invalid, requireFound } from './errors.ts'
 import type { Actor } from './identity/actor.ts'
 import { requireManaged, resolveWorkspaceId } from './identity/management.ts'
-import { getIsoTime } from './kernel/clock.ts'
+import { getIsoTime, yieldToEventLoop } from './kernel/clock.ts'
 import { pickDefined } from './kernel/json.ts'
 import { toPage } from './kernel/pages.ts'
 import { compareOldestFirst } from './kernel/sorting.ts'
@@ -152,10 +153,18 @@ export const resumeDestination = (world: DestinationWorld, actor: Actor, id: str
  */
 export async function deleteDestination(world: DestinationWorld, actor: Actor, id: string) {
   const before = requireDestination(world, actor, id)
+  await dropWaiting(world, id)
   const entry = auditDestination(world, actor, before, null)
   await world.store.destinations.remove(id, entry.created_at, entry)
   world.memory.destinations.delete(id)
   return { deleted: true as const }
+}
+
+// In parts, as one transaction for a long queue would hold up calls. What comes meanwhile goes with
+// the destination.
+async function dropWaiting({ store: { deliveries } }: DestinationWorld, id: string): Promise<void> {
+  while ((await deliveries.drop(id, DROPPED_AT_ONCE)).count === DROPPED_AT_ONCE)
+    await yieldToEventLoop()
 }
 
 const NOUN = 'Destination'

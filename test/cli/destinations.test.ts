@@ -109,6 +109,13 @@ test('what was refused is listed, replayed and dropped', async () => {
   expect((await run(['delete', 'hook', '--yes'])).code).toBe(0)
 })
 
+test('what the operator’s own collector has refused is reached by its setting’s name', async () => {
+  expect(await json(['failures', 'telemetry.otlp'])).toEqual({ data: [], total_count: 0 })
+  expect((await run(['drop', 'telemetry.otlp'])).stdout).toBe('Dropped: 0\n')
+  const refused = await run(['replay', 'telemetry.otlp'])
+  expect(refused.stderr).toContain('the config names no collector')
+})
+
 test.each([
   [['create', '--type', 'webhook', '--name', 'x'], 2],
   [['create', '--type', 'webhook', '--name', 'x', '--set', 'url'], 2],

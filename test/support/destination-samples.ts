@@ -13,6 +13,8 @@ export interface DestinationSample {
   ownHeaders: string[]
   /** The secrets that the vendor wants in the body. */
   secretsInBody?: string[]
+  /** Whether secrets sign requests, and so stand nowhere in them. */
+  secretsSign?: true
   /** Values that are refused, for each field. */
   refused?: Record<string, unknown[]>
   /** Values that pass, for each field. */
@@ -301,10 +303,21 @@ export const SAMPLES: Record<DestinationType, DestinationSample> = {
   },
   webhook: {
     least: { url: 'https://hooks.example.com/traces' },
-    others: { method: 'PUT' },
+    others: { method: 'PUT', signingSecret: 'SECRET-signing-0123456789' },
     urls: ['https://hooks.example.com/traces', 'https://hooks.example.com/traces'],
-    ownHeaders: ['X-Test-Connection'],
-    refused: { url: ENDPOINTS.refused, method: ['', 'GET', 'post'] },
+    ownHeaders: ['X-Test-Connection', 'X-Gateway-Signature'],
+    secretsSign: true,
+    refused: {
+      url: ENDPOINTS.refused,
+      method: ['', 'GET', 'post'],
+      signingSecret: [
+        '',
+        ' '.repeat(16),
+        'fifteen-letters',
+        'a'.repeat(513),
+        `${'a'.repeat(16)}\n`,
+      ],
+    },
     accepted: { url: ENDPOINTS.accepted, method: ['POST', 'PUT'] },
   },
 }

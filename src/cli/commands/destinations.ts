@@ -129,7 +129,7 @@ export const createDestinationsCommand = () =>
     verb('resume <id>', 'send again what was kept', [], core => core.resumeDestination).printAs(
       ({ data }) => print(`${data.name} is told again`),
     ),
-    verb('failures <id>', 'list what a destination has refused', PAGE, core =>
+    verb('failures <id>', 'list what a destination, or telemetry.otlp, has refused', PAGE, core =>
       withInput(core.FailureQuery, core.listFailures),
     ).printAs({
       GENERATION: failure => failure.generation_id,

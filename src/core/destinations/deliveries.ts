@@ -1,8 +1,9 @@
 import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import { Lane, type Lanes, MOST_FAILED } from './deliveries/lane.ts'
 import { DELIVERY_PACE, type DeliveryPace } from './deliveries/retry.ts'
-import type { DeliveryCounts, TakenDeliveries } from './deliveries/store.ts'
+import { type DeliveryCounts, DROPPED_AT_ONCE, type TakenDeliveries } from './deliveries/store.ts'
 import { NO_COUNTS } from './failures.ts'
 import { getOperatorDestination, OPERATOR_ID } from './operator.ts'
 import type { DestinationWorld } from './world.ts'
@@ -26,8 +27,9 @@ export interface Deliveries {
   list(): DeliveryCounts[]
 }
 
-/** How many messages one transaction drops. */
-const DROPPED_AT_ONCE = 1_000
+/** A full queue makes room for so many messages more: a thousandth of its bound, at most this. */
+const ROOM = 1 / 1_000
+const MOST_ROOM = 20
 const MEBIBYTE = 1024 * 1024
 
 /**
@@ -181,16 +183,22 @@ class DeliveryQueue implements Deliveries {
   }
 
   #checkSize(): void {
+    if (this.#countExcess() <= 0) return
     this.#dropping ??= this.#dropExcess().finally(() => {
       this.#dropping = null
     })
   }
 
-  /** Drops the oldest messages as long as there are more than the config allows. */
+  /**
+   * Drops the oldest messages as long as there are more than the config allows, and a few more: a
+   * transaction for each call that comes would cost as much as the call.
+   */
   async #dropExcess(): Promise<void> {
+    const { queue_rows } = this.#world.config.telemetry
+    const room = Math.min(MOST_ROOM, Math.floor(queue_rows * ROOM))
     for (let excess = this.#countExcess(); excess > 0; excess = this.#countExcess()) {
       const dropped = await this.#world.store.deliveries
-        .dropOldest(Math.min(excess, DROPPED_AT_ONCE))
+        .dropOldest(Math.min(excess + room, DROPPED_AT_ONCE))
         .catch(() => [])
       if (dropped.length === 0) return
       for (const taken of dropped) {
@@ -198,6 +206,7 @@ class DeliveryQueue implements Deliveries {
         const { destination_id, count } = taken
         this.#world.events.publish('deliveries.dropped', { destination_id, count })
       }
+      await yieldToEventLoop()
     }
   }
 

@@ -1,13 +1,15 @@
 import { requireDestination } from '../destinations.ts'
+import { conflict } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { PAGE_SIZE } from '../kernel/pages.ts'
 import type { DeliveryCounts } from './deliveries/store.ts'
+import { getOperatorDestination, OPERATOR_ID } from './operator.ts'
 import type { FailureQuery } from './schema.ts'
 import type { DestinationWorld } from './world.ts'
 
 /**
- * Lists one page of what a destination has refused, oldest first: which call, why, and when. Throws
- * 404.
+ * Lists one page of what a destination has refused, oldest first: which call, why, and when. The
+ * operator may name their own collector, too: `telemetry.otlp`. Throws 404.
  */
 export async function listFailures(
   world: DestinationWorld,
@@ -15,7 +17,7 @@ export async function listFailures(
   id: string,
   { offset = 0, limit = PAGE_SIZE }: FailureQuery,
 ) {
-  requireDestination(world, actor, id)
+  checkManaged(world, actor, id)
   const { rows, total } = await world.store.deliveries.listFailed(id, offset, limit)
   const data = rows.map(({ generation_id, reason, status, failed_at, bytes }) => ({
     generation_id,
@@ -27,8 +29,13 @@ export async function listFailures(
   return { data, total_count: total }
 }
 
-/** Lets everything that failed be sent again. Returns how many calls that are. Throws 404. */
+/**
+ * Lets everything that failed be sent again. Returns how many calls that are. Throws 404, and 409 for
+ * the operator's own collector while the config names none: what waited for it would be dropped.
+ */
 export async function replayFailures(world: DestinationWorld, actor: Actor, id: string) {
+  if (id === OPERATOR_ID && getOperatorDestination(world) === null)
+    throw conflict(`${OPERATOR_ID}: the config names no collector that takes traces`)
   const count = await countFailures(world, actor, id)
   await world.store.deliveries.replay(id)
   return { data: { replayed: count } }
@@ -42,8 +49,13 @@ export async function dropFailures(world: DestinationWorld, actor: Actor, id: st
 }
 
 async function countFailures(world: DestinationWorld, actor: Actor, id: string): Promise<number> {
-  requireDestination(world, actor, id)
+  checkManaged(world, actor, id)
   return (await world.store.deliveries.listFailed(id, 0, 1)).total
+}
+
+// The operator's own collector is no destination of a workspace, and theirs alone.
+function checkManaged(world: DestinationWorld, actor: Actor, id: string): void {
+  if (id !== OPERATOR_ID || actor.kind !== 'operator') requireDestination(world, actor, id)
 }
 
 /** How a destination is doing, with what it has got. */

@@ -1,9 +1,10 @@
-import { beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { judgeAnswer, passesTest } from '../../../src/core/destinations/judge.ts'
 import type { DeliveryRequest } from '../../../src/core/destinations/kind.ts'
 import { findKind } from '../../../src/core/destinations/registry.ts'
 import { COLUMNS } from '../../../src/core/destinations/rows.ts'
 import type { Trace } from '../../../src/core/destinations/trace.ts'
+import { CLICKHOUSE_PROGRAM, type ClickHouse, startClickHouse } from '../../support/clickhouse.ts'
 import { WORLD } from '../../support/destination-samples.ts'
 import {
   buildHostileTrace,
@@ -89,18 +90,16 @@ describe('an answer of ClickHouse', () => {
   })
 })
 
-/** The URL of a server that has a user `writer` with the password `Paßwort: x`. */
-const SERVER = process.env.GATEWAY_TEST_CLICKHOUSE
-
-describe.skipIf(SERVER === undefined)('a ClickHouse server (GATEWAY_TEST_CLICKHOUSE)', () => {
-  const config = { ...CONFIG, host: SERVER ?? '', table: `traces_${process.pid}` }
+describe.skipIf(CLICKHOUSE_PROGRAM === null)('a ClickHouse server (clickhouse-server)', () => {
+  const config = { ...CONFIG, host: '', table: 'traces' }
+  let server: ClickHouse
   const send = async ({ method, url, headers, body }: DeliveryRequest) => {
     const response = await fetch(url, { method, headers, body: Buffer.from(body) })
     return { status: response.status, text: await response.text() }
   }
   const ask = async (sql: string) => {
     const { authorization = '' } = render([TRACE]).headers
-    const response = await fetch(`${SERVER}/`, {
+    const response = await fetch(`${server.url}/`, {
       ...{ method: 'POST', headers: { authorization }, body: sql },
     })
     const text = await response.text()
@@ -113,9 +112,13 @@ describe.skipIf(SERVER === undefined)('a ClickHouse server (GATEWAY_TEST_CLICKHO
   }
 
   beforeAll(async () => {
+    server = await startClickHouse()
+    config.host = server.url
     const columns = Object.entries(COLUMNS).map(([name, type]) => `${name} ${TYPES[type]}`)
     await ask(`CREATE TABLE ${config.table} (${columns.join(', ')}) ENGINE = Memory`)
   })
+
+  afterAll(() => server.close())
 
   test('passes a test that inserts nothing', async () => {
     expect(passesTest(kind, await send(kind.renderTest(WORLD, config as never)))).toBe(true)

@@ -1,6 +1,11 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { parseConfig } from '../../../src/core/config.ts'
-import { readHealth } from '../../../src/core/destinations/failures.ts'
+import {
+  dropFailures,
+  listFailures,
+  readHealth,
+  replayFailures,
+} from '../../../src/core/destinations/failures.ts'
 import { MetricsExport } from '../../../src/core/destinations/metrics-export.ts'
 import { OPERATOR_ID } from '../../../src/core/destinations/operator.ts'
 import { getDestination, listDestinations } from '../../../src/core/destinations.ts'
@@ -32,7 +37,7 @@ async function open(otlp: object = {}, telemetry: object = {}): Promise<TellingH
 }
 
 // A collector of the operator's may be in a private network, which callers' URLs may not.
-const configure = (otlp: object | null, telemetry: object = {}) =>
+const configure = (otlp: object | null = {}, telemetry: object = {}) =>
   reconfigure(
     house.gateway,
     parseConfig(
@@ -110,6 +115,28 @@ describe('the operator’s collector', () => {
     expect(gateway.deliveries.list()).toMatchObject([
       { destination_id: OPERATOR_ID, failed: 1, delivered: 1, waiting: 0 },
     ])
+  })
+
+  test('has its refusals listed, replayed and dropped by the operator, and by no key', async () => {
+    const { gateway, operator, call, readAllIds } = await open()
+    house.receiver.answer = (_, index) => ({ status: index === 0 ? 401 : 200 })
+    const ids = await call(2)
+    const { waitFor, waitForCalls } = watchDeliveries(gateway)
+    await gateway.deliveries.start()
+    await waitFor(1)
+    const { data, total_count } = await listFailures(gateway, operator, OPERATOR_ID, {})
+    expect([total_count, data.map(({ generation_id }) => generation_id)]).toEqual([2, ids])
+    const key = { ...operator, kind: 'management' as const, key_hash: house.keys.hash }
+    for (const act of [replayFailures, dropFailures])
+      expect(act(gateway, key as never, OPERATOR_ID)).rejects.toThrow('Destination')
+    await configure(null)
+    expect(replayFailures(gateway, operator, OPERATOR_ID)).rejects.toThrow('names no collector')
+    await configure()
+    expect(await replayFailures(gateway, operator, OPERATOR_ID)).toEqual({ data: { replayed: 2 } })
+    gateway.events.publish('store.reloaded', {})
+    await waitForCalls(2)
+    expect(readAllIds().slice(2)).toEqual(ids)
+    expect(await dropFailures(gateway, operator, OPERATOR_ID)).toEqual({ data: { dropped: 0 } })
   })
 
   test('that leaves the config loses what waits, which is counted', async () => {

@@ -1,4 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { judgeAnswer, passesTest } from '../../../src/core/destinations/judge.ts'
 import type { DestinationType } from '../../../src/core/destinations/kind.ts'
 import { findKind } from '../../../src/core/destinations/registry.ts'
@@ -37,6 +40,44 @@ describe('a test of a webhook', () => {
     const passes = (status: number) => passesTest(findKind('webhook'), { status, text: 'no' })
     for (const status of [200, 204, 299, 400]) expect(passes(status)).toBe(true)
     for (const status of [199, 300, 401, 404, 413, 422, 500]) expect(passes(status)).toBe(false)
+  })
+})
+
+describe('the signature of a webhook', async () => {
+  const docs = await Bun.file(join(import.meta.dir, '../../../docs/destinations/types.md')).text()
+  const [, example = ''] = /```js\n([\s\S]*?)```/.exec(docs) ?? []
+  // The receiver's side as the docs have it.
+  const home = mkdtempSync(join(tmpdir(), 'gateway-receiver-'))
+  await Bun.write(join(home, 'receiver.mjs'), example)
+  const { isGenuine } = await import(join(home, 'receiver.mjs'))
+  rmSync(home, { recursive: true })
+  const secret = 'SECRET-signing-0123456789'
+  const { headers, body } = render('webhook', [TRACE], { signingSecret: secret })
+  const header = headers['x-gateway-signature'] ?? ''
+  const text = String(body)
+
+  test('is accepted by the receiver of the docs', () => {
+    expect(isGenuine(secret, header, text, WORLD.now + 299_000)).toBe(true)
+    const trial = renderTest('webhook', { signingSecret: secret })
+    expect(isGenuine(secret, trial.headers['x-gateway-signature'], trial.body, WORLD.now)).toBe(
+      true,
+    )
+  })
+
+  test.each<[string, string, string, string, number]>([
+    ['another body', secret, header, `${text} `, 0],
+    ['another secret', `${secret}x`, header, text, 0],
+    ['another time', secret, header.replace(/^t=\d/, 't=2'), text, 0],
+    ['an old time', secret, header, text, 301_000],
+    ['a time to come', secret, header, text, -302_000],
+    ['no signature', secret, '', text, 0],
+    ['half a signature', secret, header.slice(0, -1), text, 0],
+  ])('is refused with %s', (_, key, signature, content, later) => {
+    expect(isGenuine(key, signature, content, WORLD.now + later)).toBe(false)
+  })
+
+  test('is not sent without a secret', () => {
+    expect(render('webhook').headers).not.toHaveProperty('x-gateway-signature')
   })
 })
 

@@ -123,7 +123,7 @@ describe('the records of calls', () => {
   test('of an earlier version have no seal, and the next ones do', async () => {
     const { data, gateway } = await openRecorded()
     await gateway.close()
-    tamper(data, 'drop table record_seals; pragma user_version = 29')
+    tamper(data, 'drop table record_seals; pragma user_version = 30')
     const upgraded = await openData(data)
     await upgraded.store.generations.record([
       { generation: buildGeneration({ id: 'gen-new' }), charge: null },

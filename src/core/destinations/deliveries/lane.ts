@@ -1,7 +1,7 @@
 import { pauseDestination } from '../../destinations.ts'
 import { getOperator } from '../../identity/actor.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
-import { getIsoTime } from '../../kernel/clock.ts'
+import { getIsoTime, yieldToEventLoop } from '../../kernel/clock.ts'
 import { isActive } from '../audience.ts'
 import { judgeAnswer } from '../judge.ts'
 import type { Verdict } from '../kind.ts'
@@ -12,7 +12,7 @@ import type { DestinationWorld } from '../world.ts'
 import { type Batch, createBatch, sortMessages, splitBatch } from './batch.ts'
 import { computePause, type DeliveryPace, LONGEST_RETRY } from './retry.ts'
 import { describeReason, type Sent, sendDelivery } from './send.ts'
-import type { DeliveryRefusal, TakenDeliveries } from './store.ts'
+import { type DeliveryRefusal, DROPPED_AT_ONCE, type TakenDeliveries } from './store.ts'
 
 /** How many requests to one destination run at once. */
 const CONCURRENCY = 4
@@ -22,8 +22,6 @@ const BATCH_BYTES = 4 * 1024 * 1024
 export const MOST_FAILED = 1_000
 /** A batch that is answered with failures so often is cut: one message may be at fault. */
 const PATIENCE = 3
-/** How many messages one transaction drops. */
-const DROPPED_AT_ONCE = 1_000
 
 declare module '../../events.ts' {
   interface EventMap {
@@ -323,6 +321,7 @@ export class Lane {
       const taken = await this.#world.store.deliveries.drop(this.#id, DROPPED_AT_ONCE)
       this.#lanes.onTaken(taken, 'dropped')
       if (taken.count < DROPPED_AT_ONCE) return
+      await yieldToEventLoop()
     }
   }
 

@@ -1,3 +1,6 @@
+/** How many messages one transaction drops: calls wait while it runs. */
+export const DROPPED_AT_ONCE = 200
+
 /** A message that waits for a destination. */
 export interface WaitingDelivery {
   /** The order in which calls were recorded. */

@@ -51,7 +51,8 @@ import containers from './migrations/026-containers.sql' with { type: 'text' }
 import batches from './migrations/027-batches.sql' with { type: 'text' }
 import videos from './migrations/028-videos.sql' with { type: 'text' }
 import videoCallbacks from './migrations/029-video-callbacks.sql' with { type: 'text' }
-import recordSeals from './migrations/030-record-seals.sql' with { type: 'text' }
+import leanDeliveries from './migrations/030-deliveries.sql' with { type: 'text' }
+import recordSeals from './migrations/031-record-seals.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -146,5 +147,6 @@ export const MIGRATIONS: string[] = [
   batches,
   videos,
   videoCallbacks,
+  leanDeliveries,
   recordSeals,
 ]

@@ -68,16 +68,10 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
       write(statements.note(id, { last_error, last_error_at })),
     dropOldest: count =>
       take(onTaken => [
-        follow(
-          kysely
-            .selectFrom('deliveries')
-            .select(['destination_id', 'sequence'])
-            .orderBy('sequence')
-            .limit(count),
-          rows =>
-            [...Map.groupBy(rows, row => row.destination_id)].flatMap(([id, own]) =>
-              statements.remove('deliveries', id, own.map(readSequence), 'dropped', onTaken),
-            ),
+        follow(statements.selectOldest(count), rows =>
+          [...Map.groupBy(rows, row => row.destination_id)].flatMap(([id, own]) =>
+            statements.remove('deliveries', id, own.map(readSequence), 'dropped', onTaken),
+          ),
         ),
       ]),
     drop: (id, limit) => removeListed(id, listSequences('deliveries', id, limit), 'deliveries'),
@@ -184,6 +178,21 @@ class DeliveryStatements {
       .where(({ or, eb, ref }) => or([eb('sum', '<=', bytes), eb('sum', '=', ref('bytes'))]))
   }
 
+  /** Selects the oldest messages of all destinations. */
+  selectOldest(count: number) {
+    return this.#kysely
+      .selectFrom('outbox')
+      .crossJoin('delivery_receivers')
+      .innerJoin('deliveries', join =>
+        join
+          .onRef('deliveries.destination_id', '=', 'delivery_receivers.destination_id')
+          .onRef('deliveries.sequence', '=', 'outbox.sequence'),
+      )
+      .select(['deliveries.destination_id', 'deliveries.sequence'])
+      .orderBy('outbox.sequence')
+      .limit(count)
+  }
+
   /** Takes messages, counts those that were there, and deletes those that nothing refers to. */
   remove(
     place: Place,
@@ -198,7 +207,7 @@ class DeliveryStatements {
         tellTaken(onTaken, destination_id, rows)
         return [
           this.#add(destination_id, count, rows.length),
-          this.#deleteUnreferred(rows.map(readSequence)),
+          deleteUnreferred(this.#kysely, rows.map(readSequence)),
         ]
       }),
     ]
@@ -268,14 +277,23 @@ class DeliveryStatements {
           .doUpdateSet({ [count]: sql`delivery_counts.${sql.ref(count)} + ${amount}` }),
       )
   }
+}
 
-  #deleteUnreferred(sequences: number[]) {
-    const isReferredFrom = (place: Place) =>
-      sql<boolean>`exists (select 1 from ${sql.table(place)} where sequence = outbox.sequence)`
-    return this.#kysely
-      .deleteFrom('outbox')
-      .where('sequence', 'in', selectValues(this.#kysely, sequences))
-      .where(({ not }) => not(isReferredFrom('deliveries')))
-      .where(({ not }) => not(isReferredFrom('failed_deliveries')))
-  }
+/** Deletes those messages of the outbox that no destination waits for, or has refused. */
+export function deleteUnreferred(kysely: Kysely<Tables>, sequences: number[]) {
+  const values = selectValues(kysely, sequences)
+  const waiting = kysely
+    .selectFrom('deliveries')
+    .select('sequence')
+    .where('destination_id', 'in', kysely.selectFrom('delivery_receivers').select('destination_id'))
+    .where('sequence', 'in', values)
+  const failed = kysely
+    .selectFrom('failed_deliveries')
+    .select('sequence')
+    .where('sequence', 'in', values)
+  return kysely
+    .deleteFrom('outbox')
+    .where('sequence', 'in', values)
+    .where('sequence', 'not in', waiting)
+    .where('sequence', 'not in', failed)
 }

@@ -93,6 +93,7 @@ export interface Tables {
   outbox: Columns<OutboxRow> & { sequence: Generated<number> }
   destinations: DestinationTable
   deliveries: { destination_id: string; sequence: number; bytes: number }
+  delivery_receivers: { destination_id: string }
   failed_deliveries: Omit<FailedDelivery, 'generation_id'> & { destination_id: string }
   delivery_counts: {
     [Name in keyof Omit<

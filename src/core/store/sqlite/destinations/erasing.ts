@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely'
+import { deleteUnreferred } from '../deliveries.ts'
 import type { Tables } from '../tables.ts'
-import type { Statement } from '../write.ts'
+import { follow, type Statement } from '../write.ts'
 
 /** Erases the destinations of a workspace, or one by its id, with all that is kept for them. */
 export function buildDestinationsDelete(
@@ -10,25 +11,20 @@ export function buildDestinationsDelete(
   value: string,
 ): Statement[] {
   const ids = kysely.selectFrom('destinations').select('id').where(column, '=', value)
-  const living = kysely
-    .selectFrom('outbox')
-    .select('outbox.sequence')
-    .where(({ or, exists, selectFrom }) =>
-      or(
-        (['deliveries', 'failed_deliveries'] as const).map(table =>
-          exists(
-            selectFrom(table)
-              .select(`${table}.sequence`)
-              .whereRef(`${table}.sequence`, '=', 'outbox.sequence'),
-          ),
+  const eraseFrom = (table: 'deliveries' | 'failed_deliveries') =>
+    follow(
+      kysely.deleteFrom(table).where('destination_id', 'in', ids).returning('sequence'),
+      rows => [
+        deleteUnreferred(
+          kysely,
+          rows.map(({ sequence }) => sequence),
         ),
-      ),
+      ],
     )
   return [
-    kysely.deleteFrom('deliveries').where('destination_id', 'in', ids),
-    kysely.deleteFrom('failed_deliveries').where('destination_id', 'in', ids),
+    eraseFrom('deliveries'),
+    eraseFrom('failed_deliveries'),
     kysely.deleteFrom('delivery_counts').where('destination_id', 'in', ids),
-    kysely.deleteFrom('outbox').where('topic', '=', 'trace').where('sequence', 'not in', living),
     kysely
       .updateTable('destinations')
       .set({ sealed: null, deleted_at })
