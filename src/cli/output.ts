@@ -56,7 +56,10 @@ export interface Shape {
   field?: string
 }
 
-/** Prints the answer as JSON or as its fields if requested, else with `printText`. */
+/**
+ * Prints the answer as JSON or as its fields if requested, else with `printText`. Throws 400 for a
+ * field that it does not have, once a single thing is printed whole: a new key is not shown again.
+ */
 export async function printResult<Answer>(
   { json, field }: Shape,
   answer: Answer,
@@ -64,8 +67,13 @@ export async function printResult<Answer>(
 ): Promise<void> {
   if (json) return printJson(answer)
   if (field === undefined) return printText(answer)
-  const { renderShape } = await import('./shapes.ts')
-  for (const line of renderShape(answer, field)) print(line)
+  const { isSingle, renderShape } = await import('./shapes.ts')
+  try {
+    for (const line of renderShape(answer, field)) print(line)
+  } catch (unknown) {
+    if (isSingle(answer)) printJson(answer)
+    throw unknown
+  }
 }
 
 /**

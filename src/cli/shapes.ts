@@ -23,6 +23,10 @@ export function renderShape(answer: unknown, fields: string): string[] {
   return rows.map(row => names.map(name => renderCell(read(name, row))).join('\t'))
 }
 
+/** Tells whether an answer is about one thing, and not a list. */
+export const isSingle = (answer: unknown): boolean =>
+  !(isObject(answer) && Array.isArray(answer.data))
+
 /**
  * Renders the named fields of one thing among others of other kinds, as `renderShape` does. Null
  * where it has none of them.

@@ -57,6 +57,12 @@ describe('--field', () => {
     expect((await run('usage', '--field', 'cost')).stdout).toBe('')
   })
 
+  test('that names nothing of one thing prints all of it, so that a new key is not lost', async () => {
+    const { code, stdout, stderr } = await run('keys', 'create', '--name', 'b', '--field', 'kye')
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--field: expected ')])
+    expect(JSON.parse(stdout).key).toMatch(/^gw-v1-/)
+  })
+
   test('is refused beside --json and --csv, and where it names nothing', async () => {
     for (const args of [
       ['keys', 'list', '--json', '--field', 'name'],
