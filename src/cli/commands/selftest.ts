@@ -1,5 +1,6 @@
 import { Command } from 'commander'
-import { print, printJson, printTable } from '../output.ts'
+import { addShapeOptions } from '../options.ts'
+import { print, printResult, printTable, type Shape } from '../output.ts'
 
 /** What came of one promise. */
 interface Outcome {
@@ -14,21 +15,26 @@ interface Outcome {
  * in a temporary directory. Touches no data directory. Exits with 1 if one does not hold.
  */
 export const createSelftestCommand = () =>
-  new Command('selftest')
-    .description('try every promise of reliability on this machine, in a few seconds')
-    .option('--json', 'print the answer as JSON')
-    .action(async ({ json }: { json?: boolean }) => {
-      const before = performance.now()
-      const data = await runAll()
-      const seconds = (performance.now() - before) / 1000
-      if (data.some(({ ok }) => !ok)) process.exitCode = 1
-      if (json) return printJson({ data, seconds })
-      printTable(
-        ['ID', 'PROMISE', 'STATE', 'FOUND'],
-        data.map(({ id, promise, ok, found }) => [id, promise, ok ? 'holds' : 'BROKEN', found]),
-      )
-      print(`${data.filter(({ ok }) => ok).length} of ${data.length} hold, ${seconds.toFixed(1)} s`)
-    })
+  addShapeOptions(
+    new Command('selftest').description(
+      'try every promise of reliability on this machine, in a few seconds',
+    ),
+    'print the answer as JSON',
+  ).action(async (shape: Shape) => {
+    const before = performance.now()
+    const data = await runAll()
+    const seconds = (performance.now() - before) / 1000
+    if (data.some(({ ok }) => !ok)) process.exitCode = 1
+    await printResult(shape, { data, seconds }, printOutcomes)
+  })
+
+function printOutcomes({ data, seconds }: { data: Outcome[]; seconds: number }): void {
+  printTable(
+    ['ID', 'PROMISE', 'STATE', 'FOUND'],
+    data.map(({ id, promise, ok, found }) => [id, promise, ok ? 'holds' : 'BROKEN', found]),
+  )
+  print(`${data.filter(({ ok }) => ok).length} of ${data.length} hold, ${seconds.toFixed(1)} s`)
+}
 
 async function runAll(): Promise<Outcome[]> {
   const { Trial } = await import('../selftest/trial.ts')

@@ -53,7 +53,7 @@ export function openDiskBlobs(directory: string): BlobStore {
           for (const name of await listNames(join(directory, workspace_id, shard)))
             if (isOwnName(name)) yield { workspace_id, name }
     },
-    sweep: hasRecord => sweepNotes(directory, hasRecord, remove),
+    sweep: hasRecord => sweepNotes({ directory, hasRecord, removeBlob: remove }),
     async close() {
       await Promise.allSettled(running)
       await notes.close()

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { mkdir, open, readdir, rm, rmdir } from 'node:fs/promises'
+import { mkdir, open, readdir, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BlobPlace, checkPlace, isOwnName } from '../../files/blobs.ts'
 import { hasCode } from '../data-files.ts'
@@ -56,30 +56,43 @@ export const ignoreMissing = <Result>(work: Promise<Result>): Promise<Result | u
     throw error
   })
 
+/** What a sweep works with. */
+interface Sweep {
+  directory: string
+  hasRecord(place: BlobPlace): Promise<boolean>
+  removeBlob(place: BlobPlace): Promise<void>
+  /** For how many milliseconds a blob may still arrive after its writer was killed; 0: not at all. */
+  lateness?: number
+}
+
 /**
  * Deletes what processes that no longer run were writing, or had deleted the record of. Returns how
- * many blobs those were. What cannot be deleted stays noted, for the next time.
+ * many blobs those were. What cannot be deleted stays noted, for the next time, and so does what may
+ * still arrive.
  */
-export async function sweepNotes(
-  directory: string,
-  hasRecord: (place: BlobPlace) => Promise<boolean>,
-  removeBlob: (place: BlobPlace) => Promise<void>,
-): Promise<number> {
+export async function sweepNotes({ directory, lateness = 0, ...sweep }: Sweep): Promise<number> {
   let swept = 0
   const root = join(directory, NOTES)
   for (const owner of await listNames(root)) {
     if (isRunningElsewhere(Number(owner))) continue
-    for (const note of await listNames(join(root, owner)))
-      if (await sweepNote(note, hasRecord, removeBlob)) swept += 1
-    await rm(join(root, owner), { recursive: true, force: true })
+    for (const note of await listNames(join(root, owner))) {
+      const path = join(root, owner, note)
+      const isSwept = await sweepNote(note, sweep)
+      if (isSwept) swept += 1
+      if (!isSwept || !(await isYounger(path, lateness)))
+        await rm(path, { recursive: true, force: true })
+    }
+    await rmdir(join(root, owner)).catch(() => undefined)
   }
   return swept
 }
 
+const isYounger = async (path: string, milliseconds: number): Promise<boolean> =>
+  Date.now() - (await stat(path)).mtimeMs < milliseconds
+
 async function sweepNote(
   note: string,
-  hasRecord: (place: BlobPlace) => Promise<boolean>,
-  removeBlob: (place: BlobPlace) => Promise<void>,
+  { hasRecord, removeBlob }: Pick<Sweep, 'hasRecord' | 'removeBlob'>,
 ): Promise<boolean> {
   const [workspace_id = '', name = '', ...rest] = note.split('.')
   if (rest.length > 0 || !isOwnName(workspace_id) || !isOwnName(name)) return false

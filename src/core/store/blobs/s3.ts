@@ -63,7 +63,8 @@ export function openS3Blobs(bucket: Bucket, prefix: string, directory: string): 
         if (place) yield place
       }
     },
-    sweep: hasRecord => sweepNotes(directory, hasRecord, remove),
+    sweep: hasRecord =>
+      sweepNotes({ directory, hasRecord, removeBlob: remove, lateness: LATEST_PUT }),
     async close() {
       await Promise.allSettled(running)
       await notes.close()
@@ -78,6 +79,9 @@ const putFile = (bucket: Bucket, key: string, { handle, size, sha256 }: DraftFil
     { size, read: (position, length) => readFileAt(handle, position, Math.min(length, size)) },
     sha256,
   )
+
+/** In milliseconds: what a process had sent may become an object so long after it was killed. */
+const LATEST_PUT = 15 * 60_000
 
 /** Where the workspaces are noted that have no blobs any more, and get none. */
 const EMPTIED = 'emptied'
