@@ -91,7 +91,7 @@ test.each(FLOODS)(
     )
     expect(await fetchStatus('/health', seconds)).toBe(200)
     await Promise.all(clients.splice(0).map(async client => client[Symbol.dispose]()))
-    await waitUntil(async () => (await fetchStatus('/ready', 1)) === 200)
+    await waitUntil(isCalm)
     using client = callFor(new StubbornClient(server.url))
     await client.sees('Hel')
   },
@@ -99,6 +99,7 @@ test.each(FLOODS)(
 )
 
 test('a call whose provider is silent outlives the heads that are closed', async () => {
+  await waitUntil(isCalm)
   const before = upstream.hits.length
   upstream.plan([{ wait: 'answered' }, sseHead(), delta('Hel'), { wait: 'never' }])
   using client = callFor(new StubbornClient(server.url))
@@ -112,6 +113,7 @@ test('a call whose provider is silent outlives the heads that are closed', async
 }, 40_000)
 
 test('O-10 connections that carry streams leave a descriptor for /health, and no call fails', async () => {
+  await waitUntil(isCalm)
   for (let round = 0; round < CLIENTS / 20; round++) {
     const some = Array.from({ length: 20 }, () => callFor(new StubbornClient(server.url)))
     clients.push(...some)
@@ -122,6 +124,17 @@ test('O-10 connections that carry streams leave a descriptor for /health, and no
   expect(clients.filter(({ text }) => text.includes('Hel')).length).toBeGreaterThan(60)
   expect(await fetchStatus('/health', 3)).toBe(200)
 }, 40_000)
+
+/** Resolves once no call is left of clients that have gone, and another finds a descriptor. */
+const isCalm = async (): Promise<boolean> =>
+  (await fetchStatus('/ready', 1)) === 200 &&
+  /^gateway_calls_in_flight 0$/m.test(await readMetrics())
+
+const readMetrics = (): Promise<string> =>
+  fetch(`${server.url}/metrics`, { keepalive: false }).then(
+    response => response.text(),
+    () => '',
+  )
 
 const fetchStatus = (path: string, seconds: number): Promise<number | string> =>
   fetch(server.url + path, { keepalive: false, signal: AbortSignal.timeout(seconds * 1000) }).then(
