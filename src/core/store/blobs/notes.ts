@@ -87,8 +87,9 @@ export async function sweepNotes({ directory, lateness = 0, ...sweep }: Sweep): 
   return swept
 }
 
+// A file may be a part of a millisecond newer than the clock, and so younger than nothing.
 const isYounger = async (path: string, milliseconds: number): Promise<boolean> =>
-  Date.now() - (await stat(path)).mtimeMs < milliseconds
+  milliseconds > 0 && Date.now() - (await stat(path)).mtimeMs < milliseconds
 
 async function sweepNote(
   note: string,
