@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import { createLimitedKey, readMetric, waitUntil } from '../support/chat.ts'
 import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
 import { StubbornClient } from '../support/stubborn-client.ts'
@@ -167,6 +167,27 @@ describe('above the memory', () => {
     })
     expect(refused.status).toBe(503)
     first[Symbol.dispose]()
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+})
+
+describe('the answer of a provider', () => {
+  const content = 'x'.repeat(MIB)
+  const choices = [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content } }]
+  const plain = Buffer.from(JSON.stringify({ id: 'a', model: 'm', choices }))
+
+  test.each<[string, string, Uint8Array]>([
+    ['large', '', plain],
+    ['large once it is unpacked', 'content-encoding: gzip\r\n', Bun.gzipSync(plain)],
+  ])('that is %s takes memory before it is read on', async (_, header, body) => {
+    await start({ in_flight: 5 })
+    const grow = spyOn(server.gateway.traffic.admission, 'growAnswer')
+    const length = `content-length: ${body.length}\r\n`
+    const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${header}${length}\r\n`
+    upstream.plan([head, body])
+    const answer = (await (await call()).json()) as { choices: typeof choices }
+    expect(answer.choices[0]?.message.content).toBe(content)
+    expect(grow).toHaveBeenCalled()
     await waitUntil(() => countHeld().join() === '0,0')
   })
 })

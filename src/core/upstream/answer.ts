@@ -62,7 +62,8 @@ export async function openAnswer<K extends Kind>(
     const stream = openStream(incoming, { protocol, endpoint, call }, deadline)
     if (stream) return { first: [], rest: stream }
     const largest = world.config.limits.answer_mib * 1024 * 1024
-    const read = onLarge ? waitWhereLarge(incoming, onLarge, deadline) : incoming
+    const read =
+      onLarge && mayBeLarge(incoming) ? waitWhereLarge(incoming, onLarge, deadline) : incoming
     const body = read.text(largest, size => deadline.touch(size))
     const text = typeof body === 'string' ? body : await body
     const isLong = text.length > LONG_ANSWER
@@ -87,6 +88,13 @@ const LARGE = 256 * 1024
 /** An answer of unknown length is expected to have so many times what has come of it. */
 const EXPECTED = 4
 
+const readStatedLength = (incoming: Pick<IncomingResponse, 'header'>): number =>
+  Number(incoming.header('content-length') ?? Number.NaN)
+
+// One that says that it is small is read at once where it has come. A compressed one says nothing.
+const mayBeLarge = (incoming: IncomingResponse): boolean =>
+  !(readStatedLength(incoming) <= LARGE) || incoming.header('content-encoding') !== null
+
 /** Returns the body of a response, which waits each time that it turns out to be larger. */
 function waitWhereLarge(
   incoming: Pick<IncomingResponse, 'header' | 'read'>,
@@ -94,7 +102,7 @@ function waitWhereLarge(
   deadline: Deadline,
 ): Pick<IncomingResponse, 'text'> {
   let [size, expected] = [0, LARGE]
-  const stated = Number(incoming.header('content-length') ?? Number.NaN)
+  const stated = readStatedLength(incoming)
   const read = async () => {
     const bytes = await incoming.read()
     size += bytes?.length ?? 0
