@@ -132,7 +132,7 @@ async function runServer(serving: Serving): Promise<void> {
   const metricsExport = new MetricsExport(serving.gateway)
   const stopBatches = await startBatches(serving)
   await stopped
-  endBy(serving)
+  limitStop(serving)
   // Lines that run end with the calls of clients.
   await Promise.all([stopBatches(), drain(serving, listeners)])
   await metricsExport.stop()
@@ -292,7 +292,7 @@ async function endUnrecorded({ gateway, log }: Pick<Serving, 'gateway' | 'log'>)
 }
 
 /** Ends the process when its time to stop is over, whatever it still waits for. */
-function endBy(serving: Serving): void {
+function limitStop(serving: Serving): void {
   const limit = serving.options.drain * 1000 + RECORD_GRACE + STOP_GRACE
   setTimeout(() => {
     serving.log('error', 'stop.overdue', { consequence: 'the server ends without waiting' })

@@ -101,7 +101,7 @@ export class Trial {
         },
       ],
       routing: { choice: 'listed', failures: 0 },
-      // Nobody listens there.
+      // Nothing listens there.
       telemetry: { otlp: { endpoint: 'http://127.0.0.1:9' } },
     }
   }

@@ -23,7 +23,7 @@ export interface VideoCall extends CallBase {
   /** What it is to look or sound like. */
   references: VideoReference[]
   params: VideoParams
-  /** Where the end of the job is told; absent if nobody is. */
+  /** Where the end of the job is told; absent if it is told to no one. */
   callback_url?: string
   /** Parameters that mean something to one provider only, by its slug. */
   options: Record<string, Record<string, unknown>>

@@ -30,7 +30,7 @@ export const findSandbox = ({ config, sandboxes }: PoolWorld): Sandbox | undefin
   sandboxes.find(({ name }) => name === config.sandbox.kind)
 
 /**
- * Sandboxes that run before anyone asks for one, so that nobody waits for their start: as many as
+ * Sandboxes that run before one is needed, so that no call waits for their start: as many as
  * `sandbox.ready` says, with empty homes and no network. Empty until it is filled for the first
  * time.
  */
@@ -106,7 +106,7 @@ export class SandboxPool {
 
   async #open(entry: Entry): Promise<void> {
     const box = await entry.sandbox.open(entry.limits).catch(() => undefined)
-    // What is wanted is wanted with its reason: whoever asks for one is told.
+    // One that does not start is forgotten: the next container starts its own, and says why it fails.
     if (!box) return void this.#entries.delete(entry)
     if (!this.#entries.has(entry)) return box.close()
     entry.box = box

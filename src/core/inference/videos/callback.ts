@@ -14,9 +14,9 @@ export interface CallbackWorld extends InferenceWorld {
 const FIELD = 'callback_url'
 
 /**
- * Checks where the end of a job is to be told, before anything is spent. Returns undefined where
- * nobody is. Throws 400 for what is no https URL of a public host; hosts that the operator lists in
- * `security.allow_private_urls` may be private, and have no certificate.
+ * Checks where the end of a job is to be told, before anything is spent. Returns undefined for a
+ * call without a URL. Throws 400 for what is no https URL of a public host; hosts that the operator
+ * lists in `security.allow_private_urls` may be private, and have no certificate.
  */
 export function checkCallbackUrl(
   world: InferenceWorld,

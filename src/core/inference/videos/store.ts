@@ -42,9 +42,9 @@ export interface VideoJob {
   ended_at: string | null
   /** What its record needs, as JSON; empty once it has ended. */
   details: string
-  /** Where its end is told, sealed; null where nobody is told, and once they are. */
+  /** Where its end is told, sealed; null where it is told to no one, and once it is told. */
   callback_url: string | null
-  /** Null where nobody is told. */
+  /** Null where its end is told to no one. */
   callback: CallbackStatus | null
   /** When its end is told next; null before the end, and once that is over. */
   callback_at: string | null
