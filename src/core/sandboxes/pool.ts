@@ -106,7 +106,7 @@ export class SandboxPool {
 
   async #open(entry: Entry): Promise<void> {
     const box = await entry.sandbox.open(entry.limits).catch(() => undefined)
-    // One that does not start is forgotten: the next container starts its own, and says why it fails.
+    // One that does not start is forgotten: the next container starts its own, and says why.
     if (!box) return void this.#entries.delete(entry)
     if (!this.#entries.has(entry)) return box.close()
     entry.box = box

@@ -27,8 +27,8 @@ const EVENT_LOOP: TurnWorld = {
 
 /**
  * Lets only so many calls begin in one turn of the event loop that the turn stays short: `/health`,
- * streams that run and requests of management get their turn in between. The other calls wait in the
- * order in which they came. How many begin in a turn follows how long turns are.
+ * streams that run and requests of management get their turn in between. The other calls wait in
+ * the order in which they came. How many begin in a turn follows how long turns are.
  */
 export class Turns {
   readonly #world: TurnWorld

@@ -41,8 +41,8 @@ const toWellFormed = (values: SealedValue[]): SealedValue[] =>
 export const renderAnchor = (last: number): string => `records up to ${last}`
 
 /**
- * Writes the first seal where there is none: which records are from before. Without it, removed seals
- * would look like records that never had one.
+ * Writes the first seal where there is none: which records are from before. Without it, removed
+ * seals would look like records that never had one.
  */
 export function anchorRecords(db: Database, mac: Mac): void {
   if (!hasSeals(db) || db.query('select 1 from record_seals').get()) return
