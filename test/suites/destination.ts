@@ -6,6 +6,7 @@ import type { DeliveryRequest, DestinationKind } from '../../src/core/destinatio
 import type { Trace } from '../../src/core/destinations/trace.ts'
 import { findSchemaIssue } from '../../src/core/kernel/schema.ts'
 import { listTexts, SAMPLES, WORLD } from '../support/destination-samples.ts'
+import { generateText } from '../support/texts.ts'
 import {
   buildHostileTrace,
   CANCELLED_TRACE,
@@ -38,7 +39,7 @@ const HUGE = 'CONTENT-HUGE '.repeat(1_000_000)
 /** Values of fields: any JSON, any text, and texts that are nearly what a field wants. */
 const anyFieldValue = fc.oneof(
   fc.jsonValue(),
-  fc.string({ unit: 'binary' }),
+  generateText(),
   fc.string(),
   fc
     .tuple(

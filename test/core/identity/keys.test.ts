@@ -15,7 +15,7 @@ import {
 } from '../../../src/core/identity/keys.ts'
 import { toDayNumber } from '../../../src/core/kernel/clock.ts'
 import { createApi } from '../../support/api.ts'
-import { createCountedIds, createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
+import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
 import { buildPayer, toExactEstimate, toOwnAmounts } from '../../support/ledger.ts'
 
 let clock: TestClock
@@ -444,7 +444,7 @@ describe('storage', () => {
   test('X-15 the plaintext is in no file of the data directory', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
     try {
-      const real = await openGateway({ data, ids: createCountedIds() })
+      const real = await openGateway({ data })
       const { key } = await createKey(real, getOperator(real), {
         name: 'findable-name',
         external: { user: 'u', api_key: 'partner-secret-0123456789-0123456789' },

@@ -5,6 +5,7 @@ import { countJsonBytes, isLargeJson, writeJsonBytes } from '../../../src/core/k
 import { runAtOnce } from '../../../src/core/kernel/turns.ts'
 import { decodeOutgoing } from '../../support/outgoing.ts'
 import { LONG } from '../../support/random.ts'
+import { generateText } from '../../support/texts.ts'
 
 /* What is written piece by piece is what JSON.stringify writes, in pieces of bounded size. */
 
@@ -14,7 +15,7 @@ const write = (value: unknown) => decodeOutgoing(runAtOnce(writeJsonBytes(value)
 
 const long = 'x'.repeat(65_535)
 const texts = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 8 }),
+  generateText({ maxLength: 8 }),
   fc.constantFrom('"', '\\', '\u0001', '\u2028', '漢', '😀', '\ud83d', '\ude00', '\ud83d\ude00'),
 )
 /** Texts with something of interest where a slice may end. */
