@@ -594,6 +594,13 @@ export function testStore(
       expect(await store.generations.listIds('%', 9)).toEqual([])
     })
 
+    test('those of many ids that have a record are found at once', async () => {
+      for (const id of ['gen-1', 'gen-2']) await store.generations.record([buildRecordEntry(id)])
+      const ids = Array.from({ length: 40_000 }, (_, i) => `gen-${i + 2}`)
+      expect(await store.generations.filterRecorded(ids)).toEqual(new Set(['gen-2']))
+      expect(await store.generations.filterRecorded([])).toEqual(new Set())
+    })
+
     test('generations are found by what they have, page by page', async () => {
       const calls: Partial<Generation>[] = [
         { id: 'a', request_id: 'mine', key_hash: 'k1', model: 'acme/one', session_id: null },

@@ -86,12 +86,10 @@ export async function listDeadCalls({
 }: InferenceWorld): Promise<DeadCall[]> {
   const byId = Map.groupBy(holds.listCalls(), ({ id }) => id)
   const open = new Set((await store.videos.listOpen()).map(job => job.generation_id))
-  const unrecorded = await Promise.all(
-    [...byId].map(async ([id, steps]) =>
-      open.has(id) || (await store.generations.byId(id)) ? [] : [sortSteps(steps)],
-    ),
+  const recorded = await store.generations.filterRecorded([...byId.keys()])
+  return [...byId].flatMap(([id, steps]) =>
+    open.has(id) || recorded.has(id) ? [] : [sortSteps(steps)],
   )
-  return unrecorded.flat()
 }
 
 // A model that costs nothing has no entry of its own, but a tool that it calls may ask another.

@@ -145,6 +145,8 @@ export interface GenerationStore {
   list(query: GenerationListQuery, limit: number): Promise<Generation[]>
   /** Lists at most `limit` ids that begin with a text. */
   listIds(beginning: string, limit: number): Promise<string[]>
+  /** Returns those of these ids, however many, that have a record. */
+  filterRecorded(ids: string[]): Promise<Set<string>>
   /** Counts the calls of free models that began at `moment` or later. */
   countFreeCalls(moment: Date): Promise<number>
 }

@@ -13,6 +13,7 @@ const storeOf = (record: GenerationStore['record']): GenerationStore => ({
   byId: async () => undefined,
   list: async () => [],
   listIds: async () => [],
+  filterRecorded: async () => new Set<string>(),
   countFreeCalls: async () => 0,
 })
 

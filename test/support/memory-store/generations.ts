@@ -26,6 +26,10 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
       return old.length
     }),
   byId: id => connection.read(({ generations }) => generations.get(id)),
+  filterRecorded: ids =>
+    connection.read(
+      ({ generations }) => new Set(ids.filter(id => generations.get(id) !== undefined)),
+    ),
   listIds: (beginning, limit) =>
     connection.read(({ generations }) =>
       generations

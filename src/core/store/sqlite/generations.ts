@@ -140,6 +140,13 @@ export function createGenerationStore(
         .where('id', '<', `${beginning}\u{10ffff}`)
       return (await ids.limit(limit).execute()).map(({ id }) => id)
     },
+    // As one list of JSON, since a statement takes a bounded number of values.
+    async filterRecorded(ids) {
+      const { rows } = await sql<{ id: string }>`
+        select id from generations where id in (select value from json_each(${JSON.stringify(ids)}))
+      `.execute(kysely)
+      return new Set(rows.map(({ id }) => id))
+    },
     // Reads from the newest row back to the first that was settled before the moment. A call that
     // began since was also settled since.
     async countFreeCalls(moment) {

@@ -26,6 +26,22 @@ export interface SessionWeek extends SessionSums {
   call: CallFacts
 }
 
+/** What the calls of an hour have in common whose sums are kept together. */
+const SHARED = [
+  'workspace_id',
+  'key_hash',
+  'user_id',
+  'model',
+  'provider_name',
+  'endpoint_id',
+  'is_byok',
+  'http_referer',
+  'title',
+] as const satisfies (keyof CallFacts)[]
+
+const isOfSums = ({ hour, call }: HourSums, ofHour: number, other: CallFacts): boolean =>
+  hour === ofHour && SHARED.every(fact => call[fact] === other[fact])
+
 /** Consecutive calls as sums, by what they share. */
 export class Slice {
   /** The rows of its first and last call; 0 without calls. */
@@ -36,6 +52,8 @@ export class Slice {
   /** Which rows the calls of an hour are among. */
   readonly rows = new Map<number, { first: number; last: number }>()
   readonly sessions = new Map<string, SessionWeek>()
+  /** The sums that the last call was added to: often those of the next one, too. */
+  #lastSums: HourSums | null = null
 
   /** Adds the call that follows the last one. */
   add(call: CallFacts): void {
@@ -49,21 +67,17 @@ export class Slice {
   }
 
   #addToHour(hour: number, call: CallFacts): void {
-    const name = JSON.stringify([
-      hour,
-      call.workspace_id,
-      call.key_hash,
-      call.user_id,
-      call.model,
-      call.provider_name,
-      call.endpoint_id,
-      call.is_byok,
-      call.http_referer,
-      call.title,
-    ])
+    const last = this.#lastSums
+    const found = last && isOfSums(last, hour, call) ? last : this.#openSums(hour, call)
+    this.#lastSums = found
+    addCall(found.sums, call)
+  }
+
+  #openSums(hour: number, call: CallFacts): HourSums {
+    const name = JSON.stringify([hour, ...SHARED.map(fact => call[fact])])
     const found = this.hours.get(name) ?? { hour, call, sums: createSums() }
     this.hours.set(name, found)
-    addCall(found.sums, call)
+    return found
   }
 
   #addRow(hour: number, row: number): void {

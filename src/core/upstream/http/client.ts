@@ -2,6 +2,7 @@ import type { Socket } from 'bun'
 import type { ByteSource } from '../../kernel/byte-source.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import { findLowestFree } from '../../kernel/descriptors.ts'
+import { readDescriptorLimit } from '../../kernel/machine.ts'
 import { type Carrier, Exchange, type IncomingResponse } from './exchange.ts'
 
 /** A request to send. The body is whole. */
@@ -33,9 +34,16 @@ export interface HttpClient {
   close(): void
 }
 
-/** How many idle connections to one origin are kept, and for how many milliseconds. */
-const MAX_IDLE = 256
+/**
+ * How many idle connections are kept in all, within a share of the descriptors, and for how many
+ * milliseconds each. Where more calls run at once, some connect anew each time.
+ */
+const MOST_IDLE = 4_096
+const SHARE_OF_DESCRIPTORS = 1 / 4
 const LONGEST_IDLE = 4_000
+
+const computeMostIdle = (): number =>
+  Math.min(MOST_IDLE, Math.floor(readDescriptorLimit() * SHARE_OF_DESCRIPTORS))
 
 /**
  * Opens an HTTP/1.1 client on the event loop's own sockets, without a thread in between. Any number
@@ -45,6 +53,7 @@ const LONGEST_IDLE = 4_000
 export function openHttpClient(settings: ConnectionSettings): HttpClient {
   const pools = new Map<string, Pool>()
   const targets = new Map<string, Target>()
+  const idle: IdleCount = { count: 0, most: settings.mostIdle ?? computeMostIdle() }
   return {
     send(request, cancellation) {
       const exchange = new Exchange(request.onSent)
@@ -59,7 +68,7 @@ export function openHttpClient(settings: ConnectionSettings): HttpClient {
           exchange,
           rendered,
         )
-      else getPool(pools, target, settings).carry(exchange, rendered)
+      else getPool(pools, target, { settings, idle }).carry(exchange, rendered)
       return exchange.response.promise
     },
     close() {
@@ -139,10 +148,10 @@ function checkHeaderValue(value: string): string {
   return value
 }
 
-function getPool(pools: Map<string, Pool>, target: Target, settings: ConnectionSettings): Pool {
+function getPool(pools: Map<string, Pool>, target: Target, options: PoolOptions): Pool {
   const existing = pools.get(target.origin)
   if (existing) return existing
-  const pool = new Pool(target, settings)
+  const pool = new Pool(target, options)
   pools.set(target.origin, pool)
   return pool
 }
@@ -167,17 +176,37 @@ const SINGLE_USE: ConnectionOwner = {
   onGone: () => undefined,
 }
 
+/** The idle connections to all origins. */
+interface IdleCount {
+  count: number
+  readonly most: number
+}
+
+/** A connection that waits for a request, since this steady millisecond. */
+interface IdleConnection {
+  connection: Connection
+  since: number
+}
+
+/** What the pools of a client share. */
+interface PoolOptions {
+  settings: ConnectionSettings
+  idle: IdleCount
+}
+
 /** The idle connections to one origin. The last one used is reused first, so that others expire. */
 class Pool implements ConnectionOwner {
   readonly #origin: Origin
   readonly #settings: ConnectionSettings
-  readonly #idle: { connection: Connection; since: number }[] = []
+  readonly #all: IdleCount
+  readonly #idle: IdleConnection[] = []
   #closed = false
   #sweeper: ReturnType<typeof setInterval> | undefined
 
-  constructor(origin: Origin, settings: ConnectionSettings) {
+  constructor(origin: Origin, { settings, idle }: PoolOptions) {
     this.#origin = origin
     this.#settings = settings
+    this.#all = idle
   }
 
   carry(exchange: Exchange, request: RenderedRequest): void {
@@ -190,37 +219,47 @@ class Pool implements ConnectionOwner {
   }
 
   onFree(connection: Connection): void {
-    if (this.#closed || this.#idle.length >= MAX_IDLE) {
+    if (this.#closed || this.#all.count >= this.#all.most) {
       connection.destroy()
       return
     }
+    this.#all.count += 1
     this.#idle.push({ connection, since: performance.now() })
     this.#sweeper ??= setInterval(() => this.#sweep(), LONGEST_IDLE / 4).unref()
   }
 
   onGone(connection: Connection): void {
     const index = this.#idle.findIndex(entry => entry.connection === connection)
-    if (index !== -1) this.#idle.splice(index, 1)
+    if (index !== -1) this.#remove(index, 1)
   }
 
   close(): void {
     this.#closed = true
     clearInterval(this.#sweeper)
-    for (const { connection } of this.#idle.splice(0)) connection.destroy()
+    for (const { connection } of this.#remove(0, this.#idle.length)) connection.destroy()
   }
 
   #take(): Connection | undefined {
     const oldest = performance.now() - LONGEST_IDLE
     for (let entry = this.#idle.pop(); entry; entry = this.#idle.pop()) {
+      this.#all.count -= 1
       if (entry.connection.usable && entry.since >= oldest) return entry.connection
       entry.connection.destroy()
     }
     return undefined
   }
 
+  #remove(from: number, count: number): IdleConnection[] {
+    this.#all.count -= count
+    return this.#idle.splice(from, count)
+  }
+
   #sweep(): void {
     const oldest = performance.now() - LONGEST_IDLE
-    while (this.#idle[0] && this.#idle[0].since < oldest) this.#idle.shift()?.connection.destroy()
+    const isFresh = ({ since }: IdleConnection) => since >= oldest
+    const fresh = this.#idle.findIndex(isFresh)
+    const expired = this.#remove(0, fresh === -1 ? this.#idle.length : fresh)
+    for (const { connection } of expired) connection.destroy()
     if (this.#idle.length > 0) return
     clearInterval(this.#sweeper)
     this.#sweeper = undefined
@@ -252,6 +291,8 @@ interface ConnectionSettings {
   connectMilliseconds: number
   /** Certificates to trust instead of the system’s, as PEM. */
   ca?: string
+  /** How many idle connections are kept in all. */
+  mostIdle?: number
 }
 
 /** A connection to open. */

@@ -439,16 +439,48 @@ describe('a connection', () => {
 })
 
 describe('500 requests at once', () => {
-  test('each get their own answer, and 256 connections are kept', async () => {
+  const texts = Array.from({ length: 500 }, (_, i) => `request ${i}`)
+  const sayAll = (client: HttpClient) =>
+    Promise.all(
+      texts.map(async text =>
+        textOf(
+          await client.send(
+            { method: 'POST', url: upstream.url, headers: {}, body: text },
+            new Cancellation(),
+          ),
+        ),
+      ),
+    )
+
+  test('each get their own answer, and the next 500 go over the same connections', async () => {
     upstream.answer(hit => [{ wait: 'all' }, kept(hit.body)])
-    const texts = Array.from({ length: 500 }, (_, i) => `request ${i}`)
-    const answers = Promise.all(texts.map(text => said({ body: text })))
+    const answers = sayAll(http)
     await upstream.hit(500)
     upstream.open('all')
     expect(await answers).toEqual(texts)
     expect(new Set(connections()).size).toBe(500)
-    await until(() => upstream.live === 256)
-    expect(await Promise.all(texts.map(text => said({ body: text })))).toEqual(texts)
+    expect(await sayAll(http)).toEqual(texts)
+    expect(new Set(connections()).size).toBe(500)
+  })
+
+  test('leave no more idle connections than are kept in all', async () => {
+    await using other = await startUpstream()
+    const client = openHttpClient({ connectMilliseconds: 5_000, mostIdle: 100 })
+    upstream.answer(hit => [{ wait: 'all' }, kept(hit.body)])
+    other.answer(() => kept('fine'))
+    const answers = sayAll(client)
+    await upstream.hit(500)
+    upstream.open('all')
+    expect(await answers).toEqual(texts)
+    await until(() => upstream.live === 100)
+    // There is no place for a connection to another origin, and one more for each that is gone.
+    const request = { method: 'POST', url: other.url, headers: {}, body: '' }
+    await textOf(await client.send(request, new Cancellation()))
+    await until(() => other.live === 0)
+    expect(await sayAll(client)).toEqual(texts)
+    await until(() => upstream.live === 100)
+    client.close()
+    await until(() => upstream.live === 0)
   })
 })
 
