@@ -1,3 +1,5 @@
+import { Timeout } from './timeout.ts'
+
 /** Why a Worker did not finish a job. */
 export type JobProblem = 'busy' | 'late' | 'broken' | 'closed'
 
@@ -42,7 +44,7 @@ export class JobWorker<Job, Result> {
   #waitingSize = 0
   #current: WaitingJob<Job, Result> | null = null
   #worker: Worker | null = null
-  #deadline: Timer | undefined
+  #timeout: Timeout | undefined
   #idleTimer: Timer | undefined
   #isClosed = false
 
@@ -86,7 +88,7 @@ export class JobWorker<Job, Result> {
       return
     }
     this.#waitingSize -= next.size
-    this.#deadline = setTimeout(() => this.#fail('late'), this.#options.timeoutMs)
+    this.#timeout = new Timeout(this.#options.timeoutMs, () => this.#fail('late'))
     try {
       this.#worker ??= this.#createWorker()
       this.#worker.postMessage(next.job, next.transfer)
@@ -112,7 +114,7 @@ export class JobWorker<Job, Result> {
   }
 
   #finish(result: Result): void {
-    clearTimeout(this.#deadline)
+    this.#timeout?.stop()
     this.#current?.resolve(result)
     this.#startNext()
   }
@@ -125,7 +127,7 @@ export class JobWorker<Job, Result> {
   }
 
   #terminate(): void {
-    clearTimeout(this.#deadline)
+    this.#timeout?.stop()
     clearTimeout(this.#idleTimer)
     const worker = this.#worker
     this.#worker = null

@@ -1,3 +1,4 @@
+import { Timeout } from '../kernel/timeout.ts'
 import type { EncodingName } from './encodings.ts'
 
 /** A request to the Worker, and its response: null if the encoding failed. */
@@ -83,9 +84,9 @@ export class Encoder {
   }
 
   #addPending(id: number, size: number, resolve: (tokens: number | null) => void): void {
-    const late = setTimeout(() => this.end(), this.#timeoutMs)
+    const timeout = new Timeout(this.#timeoutMs, () => this.end())
     const settle = (tokens: number | null) => {
-      clearTimeout(late)
+      timeout.stop()
       resolve(tokens)
     }
     this.#pending.set(id, { size, resolve: settle })

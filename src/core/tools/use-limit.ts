@@ -1,6 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { ToolInvocation, ToolResult } from '../inference/server-tool.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
+import { Timeout } from '../kernel/timeout.ts'
 
 /** Why a use of a tool failed, in words for the model. Never has a secret or a third party's text. */
 export class ToolFailure extends Error {
@@ -76,12 +77,12 @@ export class UseLimit {
   readonly #call: Cancellation
   readonly #branches = new Set<Cancellation>()
   readonly #ended = Promise.withResolvers<never>()
-  readonly #timer: ReturnType<typeof setTimeout>
+  readonly #timeout: Timeout
 
   constructor(call: Cancellation, milliseconds: number) {
     this.#call = call
     this.#ended.promise.catch(() => undefined)
-    this.#timer = setTimeout(() => this.#end(TIMED_OUT), milliseconds)
+    this.#timeout = new Timeout(milliseconds, () => this.#end(TIMED_OUT))
     call.listen(reason => this.#end(reason))
   }
 
@@ -108,7 +109,7 @@ export class UseLimit {
 
   /** Stops the clock and closes every connection. */
   close(): void {
-    clearTimeout(this.#timer)
+    this.#timeout.stop()
     if (!this.#call.reason) this.#call.listen(null)
     for (const branch of this.#branches) branch.cancel(OVER)
     this.#branches.clear()

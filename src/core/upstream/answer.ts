@@ -6,6 +6,7 @@ import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
 import { parseExact } from '../kernel/json.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
+import { Timeout } from '../kernel/timeout.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { buildReason, findMessage } from '../protocols/failure.ts'
 import type { FollowUp, Protocol } from '../protocols/protocol.ts'
@@ -306,9 +307,8 @@ export class Deadline {
   #endsAt: number
   #pausedAt = 0
   #longestPause = 0
-  #timer: ReturnType<typeof setTimeout>
+  readonly #timeout: Timeout
   readonly #onBytes: ((size: number) => void) | undefined
-  #hasBegun = false
   #isPaused = false
   #isSilent = false
 
@@ -323,7 +323,7 @@ export class Deadline {
     this.#limits = limits
     this.#provider = provider ?? null
     this.#endsAt = now() + limits.total
-    this.#timer = setTimeout(this.#expire, Math.min(limits.firstByte, limits.total))
+    this.#timeout = new Timeout(Math.min(limits.firstByte, limits.total), this.#expire)
     call.listen(reason => this.attempt.cancel(reason))
   }
 
@@ -331,7 +331,6 @@ export class Deadline {
   touch(size: number): void {
     this.#onBytes?.(size)
     if (this.#now() > this.#endsAt) this.#expire()
-    else if (this.#hasBegun) this.#timer.refresh()
     else this.#begin()
   }
 
@@ -349,13 +348,13 @@ export class Deadline {
     this.#endsAt += pause
     this.#longestPause = Math.max(this.#longestPause, pause)
     if (this.#isSilent) this.#begin()
-    else this.#timer.refresh()
+    else this.#timeout.restart()
     this.#isSilent = false
   }
 
   /** Stops the limits after a whole answer. The connection may serve another call. */
   close(): void {
-    clearTimeout(this.#timer)
+    this.#timeout.stop()
     this.#call.listen(null)
   }
 
@@ -385,9 +384,7 @@ export class Deadline {
   }
 
   #begin(): void {
-    this.#hasBegun = true
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(this.#expire, this.#limits.idle)
+    this.#timeout.restart(this.#limits.idle)
   }
 
   readonly #expire = (): void => {

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { type ErrorType, GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { Media } from '../kernel/data-url.ts'
+import { Timeout } from '../kernel/timeout.ts'
 import type { Media as MediaKind } from '../protocols/protocol.ts'
 import type { IncomingResponse } from './egress.ts'
 import { type CheckedUrl, checkUntrustedUrl } from './untrusted-url.ts'
@@ -38,9 +39,8 @@ export async function fetchMedia(
   request: MediaRequest,
 ): Promise<Media> {
   const limit = new Cancellation()
-  const timer = setTimeout(
-    () => limit.cancel(mediaError('failed', request)),
-    request.timeoutMilliseconds ?? TIMEOUT,
+  const timeout = new Timeout(request.timeoutMilliseconds ?? TIMEOUT, () =>
+    limit.cancel(mediaError('failed', request)),
   )
   request.cancellation?.listen(reason => limit.cancel(reason))
   try {
@@ -52,7 +52,7 @@ export async function fetchMedia(
       (thrown instanceof GatewayError ? thrown : mediaError('failed', request, thrown))
     )
   } finally {
-    clearTimeout(timer)
+    timeout.stop()
     request.cancellation?.listen(null)
   }
 }

@@ -1,29 +1,25 @@
 import { GatewayError } from '../errors.ts'
 import type { ByteSource } from '../kernel/byte-source.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
+import { Timeout } from '../kernel/timeout.ts'
 
 /** Cancels a request that has been silent for too long, either way. */
 export class Patience {
   readonly cancellation = new Cancellation()
-  readonly #milliseconds: number
-  readonly #silence: GatewayError
-  #timer: ReturnType<typeof setTimeout> | undefined
+  readonly #timeout: Timeout
 
   /** Begins now. After so many milliseconds without `renew`, `silence` cancels the request. */
   constructor(milliseconds: number, silence: GatewayError) {
-    this.#milliseconds = milliseconds
-    this.#silence = silence
-    this.renew()
+    this.#timeout = new Timeout(milliseconds, () => this.cancellation.cancel(silence))
   }
 
   renew(): void {
-    this.rest()
-    this.#timer = setTimeout(() => this.cancellation.cancel(this.#silence), this.#milliseconds)
+    this.#timeout.restart()
   }
 
   /** Waits for nothing until it is renewed. */
   rest(): void {
-    clearTimeout(this.#timer)
+    this.#timeout.stop()
   }
 
   /** Ends the request, if it is not over. */

@@ -2,6 +2,7 @@ import type { Provider } from '../catalog/providers.ts'
 import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import { type Json, parseObject } from '../kernel/json.ts'
+import { Timeout } from '../kernel/timeout.ts'
 import { authorize } from './authorize.ts'
 import type { UpstreamWorld } from './world.ts'
 
@@ -28,7 +29,7 @@ export async function askProvider(
 ): Promise<Json> {
   const limit = new Cancellation()
   const failed = new GatewayError('provider_unavailable', `${provider.name} gave no usable answer`)
-  const timer = setTimeout(() => limit.cancel(failed), timeoutMilliseconds)
+  const timeout = new Timeout(timeoutMilliseconds, () => limit.cancel(failed))
   cancellation.listen(reason => limit.cancel(reason))
   try {
     const outgoing = await authorize(world, provider, { path, body }, limit)
@@ -40,7 +41,7 @@ export async function askProvider(
   } catch (thrown) {
     throw limit.reason ?? (thrown instanceof GatewayError ? thrown : failed)
   } finally {
-    clearTimeout(timer)
+    timeout.stop()
     cancellation.listen(null)
     limit.cancel(OVER)
   }

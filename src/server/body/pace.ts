@@ -1,4 +1,5 @@
 import { GatewayError } from '../../core/errors.ts'
+import { Timeout } from '../../core/kernel/timeout.ts'
 
 /** What has arrived buys time: another second for each of so many bytes. */
 const BYTES_PER_SECOND = 1024
@@ -17,7 +18,7 @@ export class Pace {
   readonly #start = performance.now()
   readonly #seconds: number
   readonly #longest: number
-  #timer: NodeJS.Timeout | undefined
+  #timeout: Timeout | undefined
 
   constructor(seconds: number, { isFile = false } = {}) {
     this.#seconds = seconds
@@ -30,11 +31,11 @@ export class Pace {
       this.#wait(reject)
       bytes.then(
         whole => {
-          clearTimeout(this.#timer)
+          this.#timeout?.stop()
           resolve(whole)
         },
         lost => {
-          clearTimeout(this.#timer)
+          this.#timeout?.stop()
           reject(lost)
         },
       )
@@ -44,7 +45,7 @@ export class Pace {
   // What has arrived meanwhile has bought more time.
   #wait(reject: (late: GatewayError) => void): void {
     const left = this.#countMillisecondsLeft()
-    if (left > 0) this.#timer = setTimeout(() => this.#wait(reject), left)
+    if (left > 0) this.#timeout = new Timeout(left, () => this.#wait(reject))
     else reject(tooSlow())
   }
 

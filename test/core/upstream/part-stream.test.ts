@@ -1,10 +1,13 @@
 import { expect, test } from 'bun:test'
+import type { Socket } from 'node:net'
 import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
 import { openaiChat } from '../../../src/core/protocols/openai-chat.ts'
 import { Deadline } from '../../../src/core/upstream/answer.ts'
 import type { IncomingResponse } from '../../../src/core/upstream/egress.ts'
+import { openHttpClient } from '../../../src/core/upstream/http/client.ts'
 import { PartStream } from '../../../src/core/upstream/part-stream.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
+import { startRawServer } from './http/raw-server.ts'
 
 /** In milliseconds. */
 const IDLE = 20
@@ -99,4 +102,26 @@ test('silence is a timeout', async () => {
   const stream = openStream([delta('a')])
   await stream.next()
   expect(await stream.next().catch(({ type }) => type)).toBe('timeout')
+})
+
+test('what has come while the gateway itself stood still is no silence', async () => {
+  const accepted = Promise.withResolvers<Socket>()
+  await using server = await startRawServer(socket => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst')
+    accepted.resolve(socket)
+  })
+  const limits = { firstByte: 10_000, idle: IDLE, total: TOTAL }
+  const deadline = new Deadline(new Cancellation(), limits)
+  const http = openHttpClient({ connectMilliseconds: 5_000 })
+  const request = { method: 'POST', url: server.url, headers: {}, body: '' }
+  const incoming = await http.send(request, deadline.attempt)
+  deadline.touch((await incoming.read())?.length ?? 0)
+  const next = incoming.read()
+  const socket = await accepted.promise
+  socket.write('again')
+  for (const end = performance.now() + 3 * IDLE; performance.now() < end; ) {}
+  deadline.touch((await next)?.length ?? 0)
+  expect(deadline.attempt.reason).toBeNull()
+  deadline.close()
+  http.close()
 })

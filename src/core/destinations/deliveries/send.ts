@@ -1,5 +1,6 @@
 import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
+import { Timeout } from '../../kernel/timeout.ts'
 import type { IncomingResponse } from '../../upstream/egress.ts'
 import { checkUntrustedUrl } from '../../upstream/untrusted-url.ts'
 import type { UpstreamWorld } from '../../upstream/world.ts'
@@ -31,17 +32,17 @@ export interface Sending {
 export async function sendDelivery(
   world: UpstreamWorld,
   request: DeliveryRequest,
-  { timeout, requests: running, isOperators = false }: Sending,
+  { timeout: milliseconds, requests: running, isOperators = false }: Sending,
 ): Promise<Sent> {
   const limit = new Cancellation()
-  const timer = setTimeout(() => limit.cancel(TOO_SLOW), timeout)
+  const timeout = new Timeout(milliseconds, () => limit.cancel(TOO_SLOW))
   running.add(limit)
   try {
     return await exchange(world, request, limit, isOperators)
   } catch (thrown) {
     return { answer: null, retryAfter: null, failure: describeFailure(limit.reason ?? thrown) }
   } finally {
-    clearTimeout(timer)
+    timeout.stop()
     running.delete(limit)
     limit.cancel(OVER)
   }

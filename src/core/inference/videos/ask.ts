@@ -2,6 +2,7 @@ import type { Provider } from '../../catalog/providers.ts'
 import { GatewayError, unavailable } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import { parseExact } from '../../kernel/json.ts'
+import { Timeout } from '../../kernel/timeout.ts'
 import type { JobProtocol, UpstreamRequest } from '../../protocols/protocol.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { authorize } from '../../upstream/authorize.ts'
@@ -52,7 +53,7 @@ export async function askJobProvider(
   cancellation: Cancellation,
 ): Promise<JobAnswer> {
   const limit = new Cancellation()
-  const timer = setTimeout(() => limit.cancel(failed()), TIMEOUT)
+  const timeout = new Timeout(TIMEOUT, () => limit.cancel(failed()))
   cancellation.listen(reason => limit.cancel(reason))
   try {
     const incoming = await sendToJobProvider(world, job, request, limit)
@@ -65,7 +66,7 @@ export async function askJobProvider(
   } catch (thrown) {
     throw limit.reason ?? (thrown instanceof GatewayError ? thrown : failed(thrown))
   } finally {
-    clearTimeout(timer)
+    timeout.stop()
     cancellation.listen(null)
     limit.cancel(OVER)
   }

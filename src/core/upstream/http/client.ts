@@ -3,6 +3,7 @@ import type { ByteSource } from '../../kernel/byte-source.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import { findLowestFree } from '../../kernel/descriptors.ts'
 import { readDescriptorLimit } from '../../kernel/machine.ts'
+import { Timeout } from '../../kernel/timeout.ts'
 import { type Carrier, Exchange, type IncomingResponse } from './exchange.ts'
 
 /** A request to send. The body is whole. */
@@ -351,9 +352,8 @@ class Connection implements Carrier {
     Bun.connect({ hostname: address, port, socket: handlers, ...tls }).catch(error =>
       ready.reject(new ConnectionFailed(readConnectErrorCode(error))),
     )
-    const timer = setTimeout(
-      () => ready.reject(new ConnectionFailed('ETIMEDOUT')),
-      connectMilliseconds,
+    const timeout = new Timeout(connectMilliseconds, () =>
+      ready.reject(new ConnectionFailed('ETIMEDOUT')),
     )
     try {
       await ready.promise
@@ -362,7 +362,7 @@ class Connection implements Carrier {
       connection.destroy()
       throw failure
     } finally {
-      clearTimeout(timer)
+      timeout.stop()
     }
   }
 
