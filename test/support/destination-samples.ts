@@ -80,6 +80,7 @@ export const SAMPLES: Record<DestinationType, DestinationSample> = {
       modelId: ['', 'a\nb'],
     },
     accepted: { baseUrl: URLS.accepted, modelId: ['Prüfung 1'] },
+    readTexts: body => readProtobufTexts(body as Uint8Array).flatMap(listTexts),
   },
   braintrust: {
     least: { apiKey: 'SECRET-apiKey', projectId: 'b1f0-project' },

@@ -101,6 +101,33 @@ export function describeOtlp(bytes: Uint8Array, message = 'Export'): unknown {
   })
 }
 
+/** A span of an export: its attributes, and those of its resource. */
+export interface DescribedSpan {
+  resource: Record<string, unknown>
+  attributes: Record<string, unknown>
+}
+
+/** Lists the spans of an `ExportTraceServiceRequest` as `describeOtlp` has described it. */
+export function listDescribedSpans(described: unknown): DescribedSpan[] {
+  const list = (fields: unknown, name: string): unknown[] =>
+    (fields as [string, unknown][]).flatMap(([one, value]) => (one === name ? [value] : []))
+  const readAttributes = (fields: unknown): Record<string, unknown> =>
+    Object.fromEntries(
+      list(fields, 'attributes').map(attribute => [
+        list(attribute, 'key')[0],
+        (list(attribute, 'value')[0] as [string, unknown][])[0]?.[1],
+      ]),
+    )
+  return list(described, 'resourceSpans').flatMap(own =>
+    list(own, 'scopeSpans').flatMap(scope =>
+      list(scope, 'spans').map(span => ({
+        resource: Object.assign({}, ...list(own, 'resource').map(readAttributes)),
+        attributes: readAttributes(span),
+      })),
+    ),
+  )
+}
+
 function describeField(value: bigint | Uint8Array, type: string): unknown {
   if (typeof value === 'bigint') return Number(BigInt.asIntN(64, value))
   const buffer = Buffer.from(value)

@@ -66,10 +66,7 @@ export function buildMessages<K extends Kind>(
 ): OutboxMessage[] | undefined {
   const telling = run.telling ?? startTelling(world, run as unknown as Run)
   if (!telling) return undefined
-  const receivers = telling.audience.flatMap(({ destination: { id } }) => {
-    const now = findDestination(world, id)
-    return now && isActive(now) ? [id] : []
-  })
+  const receivers = listReceivers(world, telling)
   if (receivers.length === 0) return undefined
   try {
     const call = buildToldCall(world, run as unknown as Run, generation, telling)
@@ -79,6 +76,16 @@ export function buildMessages<K extends Kind>(
     world.events.publish('telling.failed', { id: run.call.id, error })
     return undefined
   }
+}
+
+/** Lists those of the audience that are still told of calls. */
+function listReceivers(world: InferenceWorld, { audience }: Telling): string[] {
+  const receivers: string[] = []
+  for (const { destination } of audience) {
+    const now = findDestination(world, destination.id)
+    if (now && isActive(now)) receivers.push(destination.id)
+  }
+  return receivers
 }
 
 function renderPayload(world: InferenceWorld, call: ToldCall): string {

@@ -33,7 +33,12 @@ export function openSeal(secret: Uint8Array, purpose: string): Seal {
       // Bytes: a text takes longer than the cipher. This cipher's `final` returns none.
       const ciphertext = cipher.update(Buffer.from(text))
       cipher.final()
-      return Buffer.concat([nonce, cipher.getAuthTag(), ciphertext]).toString('base64url')
+      // Copied by hand: `Buffer.concat` takes longer.
+      const sealed = Buffer.allocUnsafe(NONCE + TAG + ciphertext.length)
+      sealed.set(nonce)
+      sealed.set(cipher.getAuthTag(), NONCE)
+      sealed.set(ciphertext, NONCE + TAG)
+      return sealed.toString('base64url')
     },
     open(sealed, context) {
       const bytes = Buffer.from(sealed, 'base64url')

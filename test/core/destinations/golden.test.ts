@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import type { DestinationType } from '../../../src/core/destinations/kind.ts'
 import { findKind } from '../../../src/core/destinations/registry.ts'
 import type { Trace } from '../../../src/core/destinations/trace.ts'
-import { WORLD } from '../../support/destination-samples.ts'
-import { readProtobufTexts } from '../../support/protobuf.ts'
+import { SAMPLES, WORLD } from '../../support/destination-samples.ts'
+import { describeOtlp, listDescribedSpans, readProtobufTexts } from '../../support/protobuf.ts'
 import { CANCELLED_TRACE, PRIVATE_TRACE, TRACE } from '../../support/trace-samples.ts'
 
 /*
@@ -13,8 +13,8 @@ import { CANCELLED_TRACE, PRIVATE_TRACE, TRACE } from '../../support/trace-sampl
  */
 
 const TYPES = [
-  ...(['braintrust', 'datadog', 'langfuse', 'langsmith', 'opik', 'posthog', 'sentry'] as const),
-  'weave' as const,
+  ...(['arize', 'braintrust', 'datadog', 'grafana', 'langfuse', 'langsmith', 'newrelic'] as const),
+  ...(['opik', 'posthog', 'ramp', 'sentry', 'snowflake', 'weave'] as const),
 ]
 
 const read = (type: DestinationType) =>
@@ -42,6 +42,102 @@ const readSpan = (body: ReturnType<typeof JSON.parse>): Record<string, unknown> 
     (attributes as Attribute[]).map(({ key, value }) => [key, Object.values(value)[0]]),
   )
 }
+
+describe('Arize’s instrumentation', () => {
+  const [golden] = GOLDEN.arize.requests
+  const config = { apiKey: 'ak-test', spaceKey: 'space-test', modelId: 'a project' }
+  const { url, headers, body } = render('arize', config)
+  const [theirs] = listDescribedSpans(golden.body)
+  const [ours] = listDescribedSpans(describeOtlp(body as Uint8Array))
+
+  test('sends to the same path, with the same headers', () => {
+    expect(findPath(url)).toBe(golden.path)
+    expect(headers).toMatchObject(golden.headers)
+  })
+
+  test('names the same project and the same attributes', () => {
+    expect(Object.keys(theirs?.attributes ?? {}).length).toBeGreaterThan(12)
+    for (const [name, value] of Object.entries(theirs?.attributes ?? {})) {
+      expect(ours?.attributes).toHaveProperty([name])
+      expect(typeof ours?.attributes[name]).toBe(typeof value)
+    }
+    expect(ours?.resource).toMatchObject(theirs?.resource ?? {})
+    for (const name of ['openinference.span.kind', 'input.mime_type', 'output.mime_type'])
+      expect(ours?.attributes[name]).toBe(theirs?.attributes[name])
+  })
+})
+
+/*
+ * These publish no exporter: they document OpenTelemetry's, with their URL and headers. Ramp has
+ * the URL and the token alone, and no example.
+ */
+describe('OpenTelemetry’s exporter, as it is set up for', () => {
+  test.each([
+    ['grafana', { apiKey: 'glc_test', instanceId: '123456' }],
+    ['newrelic', { licenseKey: 'nr-test' }],
+    ['ramp', { apiKey: 'ramp-test' }],
+  ] as const)('%s, sends to the same path, with the same headers', (type, config) => {
+    const [golden] = GOLDEN[type].requests
+    const { method, url, headers } = render(type, config)
+    expect(method).toBe(golden.method)
+    expect(findPath(url)).toBe(golden.path)
+    expect(headers).toEqual(golden.headers)
+  })
+
+  test.each(['grafana', 'newrelic', 'ramp'] as const)('%s, has spans of the same form', type => {
+    const findSpan = (body: ReturnType<typeof JSON.parse>) =>
+      body.resourceSpans[0].scopeSpans[0].spans[0]
+    const { least } = SAMPLES[type]
+    const theirs = findSpan(GOLDEN[type].requests[0].body)
+    const ours = findSpan(JSON.parse(String(render(type, least).body)))
+    // What nothing was dropped of, and what has no members, may be left out.
+    const optional = /^(dropped\w+|events|links|flags)$/
+    for (const name of Object.keys(theirs).filter(one => !optional.test(one))) {
+      expect(ours).toHaveProperty(name)
+      expect(typeof ours[name]).toBe(typeof theirs[name])
+    }
+    expect(ours.kind).toBe(theirs.kind)
+    for (const { key, value } of theirs.attributes) {
+      const own = ours.attributes.find((attribute: Attribute) => attribute.key === key)
+      expect(Object.keys(own.value)).toEqual(Object.keys(value))
+    }
+  })
+})
+
+describe('Snowflake', () => {
+  const [driver, example] = GOLDEN.snowflake.requests
+  const { url, headers, body } = render('snowflake', {
+    ...{ account: 'org-account', token: 'pat-test' },
+  })
+  const ours = JSON.parse(String(body))
+
+  test('documents the same request of its SQL API', () => {
+    const [path, query] = example.path.split('?')
+    expect(findPath(url)).toBe(path)
+    expect([...new URL(url).searchParams.keys()]).toEqual([...new URLSearchParams(query).keys()])
+    expect(headers).toEqual(example.headers)
+    for (const [name, value] of Object.entries(ours)) {
+      expect(example.body).toHaveProperty(name)
+      expect(typeof value).toBe(typeof example.body[name])
+    }
+  })
+
+  test('binds values in the form of the vendor’s driver', () => {
+    const forms = new Map<string, object>()
+    for (const { type, value } of Object.values<{ type: string; value: string | null }>(
+      driver.body.bindings,
+    ))
+      forms.set(`${type} ${value === null}`, {
+        type,
+        value: value === null ? null : expect.any(String),
+      })
+    expect(Object.keys(driver.body.bindings)).toEqual(['1', '2', '3', '4'])
+    for (const { type, value } of Object.values<{ type: string; value: string | null }>(
+      ours.bindings,
+    ))
+      expect({ type, value }).toEqual((forms.get(`${type} ${value === null}`) ?? {}) as never)
+  })
+})
 
 describe('Langfuse’s SDK', () => {
   const [golden] = GOLDEN.langfuse.requests

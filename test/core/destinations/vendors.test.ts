@@ -8,6 +8,7 @@ import { findKind } from '../../../src/core/destinations/registry.ts'
 import { COLUMNS } from '../../../src/core/destinations/rows.ts'
 import type { Trace } from '../../../src/core/destinations/trace.ts'
 import { SAMPLES, WORLD } from '../../support/destination-samples.ts'
+import { describeOtlp, listDescribedSpans } from '../../support/protobuf.ts'
 import { PRIVATE_TRACE, TRACE } from '../../support/trace-samples.ts'
 
 const render = (type: DestinationType, traces: Trace[] = [TRACE], config: object = {}) =>
@@ -15,14 +16,6 @@ const render = (type: DestinationType, traces: Trace[] = [TRACE], config: object
 
 const renderTest = (type: DestinationType, config: object = {}) =>
   findKind(type).renderTest(WORLD, { ...SAMPLES[type].least, ...config } as never)
-
-interface Attribute {
-  key: string
-  value: Record<string, unknown>
-}
-
-const readAttributes = (attributes: Attribute[]): Record<string, unknown> =>
-  Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
 
 describe('a test of a webhook', () => {
   test('has no spans, and says so in a header (G.6)', () => {
@@ -122,21 +115,19 @@ describe('a test of a collector', () => {
 })
 
 describe('Arize', () => {
-  const { resourceSpans } = JSON.parse(String(render('arize').body))
-  const spans = resourceSpans.map(
-    ({ scopeSpans }: never) => (scopeSpans as { spans: { attributes: [] }[] }[])[0]?.spans[0],
-  )
+  const readSpans = (traces?: Trace[]) =>
+    listDescribedSpans(describeOtlp(render('arize', traces).body as Uint8Array))
+  const [root, attempt] = readSpans()
 
   test('names the project in the resource', () => {
-    expect(readAttributes(resourceSpans[0].resource.attributes)).toMatchObject({
+    expect(root?.resource).toMatchObject({
       'openinference.project.name': 'my-project',
       model_id: 'my-project',
     })
   })
 
   test('has OpenInference’s attributes', () => {
-    const root = readAttributes(spans[0].attributes)
-    expect(root).toMatchObject({
+    expect(root?.attributes).toMatchObject({
       'openinference.span.kind': 'LLM',
       'input.value': JSON.stringify({ messages: TRACE.input }),
       'input.mime_type': 'application/json',
@@ -164,15 +155,15 @@ describe('Arize', () => {
       'session.id': 'session-9',
       metadata: JSON.stringify(TRACE.metadata),
     })
-    expect(readAttributes(spans[1].attributes)['openinference.span.kind']).toBe('CHAIN')
+    expect(attempt?.attributes['openinference.span.kind']).toBe('CHAIN')
   })
 
   test('has a bounded number of messages', () => {
     const input = Array.from({ length: 250 }, (_, i) => ({ role: 'user', content: `no. ${i}` }))
-    const text = String(render('arize', [{ ...TRACE, input }]).body)
-    expect(text).toContain('"llm.input_messages.99.message.content"')
-    expect(text).not.toContain('"llm.input_messages.100.message.content"')
-    expect(text).toContain('no. 249')
+    const attributes = readSpans([{ ...TRACE, input }])[0]?.attributes
+    expect(attributes).toHaveProperty(['llm.input_messages.99.message.content'])
+    expect(attributes).not.toHaveProperty(['llm.input_messages.100.message.content'])
+    expect(attributes?.['input.value']).toContain('no. 249')
   })
 })
 

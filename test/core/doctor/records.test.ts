@@ -123,7 +123,11 @@ describe('the records of calls', () => {
   test('of an earlier version have no seal, and the next ones do', async () => {
     const { data, gateway } = await openRecorded()
     await gateway.close()
-    tamper(data, 'drop table record_seals; pragma user_version = 30')
+    tamper(
+      data,
+      `alter table outbox drop column calls; alter table deliveries drop column calls;
+       drop table record_seals; pragma user_version = 30`,
+    )
     const upgraded = await openData(data)
     await upgraded.store.generations.record([
       { generation: buildGeneration({ id: 'gen-new' }), charge: null },

@@ -53,6 +53,17 @@ export function testDestinations(store: GetStore): void {
         },
       ])
   }
+  /** Records calls in one transaction, with a message each for these receivers. */
+  const recordTogether = async (count: number, ...receivers: string[]) => {
+    const entries = Array.from({ length: count }, () => {
+      const id = `call-${calls++}`
+      const outbox = [{ topic: 'trace', payload: `of ${id}`, receivers }]
+      return { ...buildRecordEntry(id), outbox }
+    })
+    await store().generations.record(entries)
+  }
+  const listRange = (from: number, to: number) =>
+    Array.from({ length: to - from + 1 }, (_, i) => from + i)
   const countOf = async (id: string) =>
     (await store().deliveries.count()).find(({ destination_id }) => destination_id === id)
   const sequencesOf = async (id: string) =>
@@ -117,6 +128,90 @@ export function testDestinations(store: GetStore): void {
       bytes: 10,
     })
     expect(await countOf('b')).toMatchObject({ waiting: 6, bytes: 60, delivered: 0 })
+  })
+
+  test('messages of one transaction are read each by itself, in order, in parts that fit', async () => {
+    const { deliveries, outbox } = store()
+    await record(1, 'a')
+    await recordTogether(40, 'a', 'b')
+    await record(1, 'b')
+    expect(await sequencesOf('a')).toEqual(listRange(1, 41))
+    expect(await sequencesOf('b')).toEqual(listRange(2, 42))
+    expect(await countOf('a')).toMatchObject({ waiting: 41 })
+    // Page by page, whatever the size of a page: none is left out, and none comes twice.
+    for (const limit of [1, 5, 7, 16, 17, 33]) {
+      const read: number[] = []
+      for (let after = 0; ; after = read.at(-1) ?? 0) {
+        const rows = await deliveries.listWaiting('b', after, limit, 1_000_000)
+        if (rows.length === 0) break
+        expect(rows.length).toBeLessThanOrEqual(limit)
+        for (const { sequence, generation_id, payload, bytes } of rows) {
+          if (sequence < 42)
+            expect([generation_id, payload]).toEqual([
+              `call-${sequence - 1}`,
+              `of call-${sequence - 1}`,
+            ])
+          expect(bytes).toBe(payload.length)
+          read.push(sequence)
+        }
+      }
+      expect(read).toEqual(listRange(2, 42))
+    }
+    expect(await deliveries.listWaiting('b', 3, 9, 20)).toHaveLength(2)
+    expect(await deliveries.listWaiting('b', 3, 9, 1)).toHaveLength(1)
+    expect((await outbox.listPending(99)).map(({ sequence }) => sequence)).toEqual(listRange(1, 42))
+  })
+
+  test('messages of one transaction are settled each by itself', async () => {
+    const { deliveries } = store()
+    await recordTogether(16, 'a', 'b')
+    const bytes = (numbers: number[]) =>
+      numbers.reduce((sum, number) => sum + `of call-${number - 1}`.length, 0)
+    const all = bytes(listRange(1, 16))
+    expect(await deliveries.finish('a', [2, 3, 99], LATER)).toEqual({
+      ...{ destination_id: 'a', count: 2, bytes: bytes([2, 3]) },
+    })
+    expect(await deliveries.skip('a', [3, 4])).toMatchObject({ count: 1, bytes: bytes([4]) })
+    expect(await sequencesOf('a')).toEqual([1, ...listRange(5, 16)])
+    expect(await countOf('b')).toMatchObject({ waiting: 16, bytes: all })
+    const refusal = { reason: 'It answered 401', status: 401, failed_at: LATER }
+    expect(await deliveries.fail('a', [5], refusal, 9)).toMatchObject({ bytes: bytes([5]) })
+    expect((await deliveries.listFailed('a', 0, 9)).rows).toMatchObject([
+      { sequence: 5, generation_id: 'call-4', bytes: bytes([5]) },
+    ])
+    // What b has of them is not touched, and goes with the last that waits for it.
+    expect(await sequencesOf('b')).toEqual(listRange(1, 16))
+    expect(await deliveries.finish('b', listRange(1, 16), LATER)).toMatchObject({
+      ...{ count: 16, bytes: all },
+    })
+    expect(await pending()).toEqual([1, ...listRange(5, 16)])
+    await deliveries.replay('a')
+    expect(await deliveries.drop('a', 4)).toMatchObject({ count: 4 })
+    expect(await pending()).toEqual(listRange(8, 16))
+  })
+
+  test('all messages of one transaction leave, fail or are dropped at once', async () => {
+    const { deliveries } = store()
+    await recordTogether(32, 'a')
+    expect(await deliveries.drop('a', 5)).toMatchObject({ count: 5 })
+    expect(await deliveries.finish('a', listRange(1, 16), LATER)).toMatchObject({ count: 11 })
+    expect(await pending()).toEqual(listRange(17, 32))
+    const refusal = { reason: 'It answered 401', status: 401, failed_at: LATER }
+    expect(await deliveries.fail('a', listRange(17, 32), refusal, 9)).toMatchObject({ count: 16 })
+    expect(await countOf('a')).toMatchObject({ waiting: 0, bytes: 0, failed: 9, dropped: 12 })
+    expect(await pending()).toEqual(listRange(24, 32))
+    await recordTogether(3, 'a')
+    await insert(buildDestination('a'))
+    await store().destinations.remove('a', LATER, buildAuditEntry())
+    expect(await pending()).toEqual([])
+    await recordTogether(20, 'b')
+    let dropped = 0
+    while (dropped < 20) {
+      const [taken] = await deliveries.dropOldest(1)
+      dropped += taken?.count ?? 99
+    }
+    expect(await countOf('b')).toMatchObject({ waiting: 0, bytes: 0, dropped: 20 })
+    expect(await pending()).toEqual([])
   })
 
   test('what is settled is counted once, and a message goes with its last receiver', async () => {

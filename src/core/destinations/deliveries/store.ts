@@ -83,7 +83,10 @@ export interface DeliveryStore {
   ): Promise<TakenDeliveries>
   /** Notes that sending failed for now. */
   noteError(destination_id: string, error: string, at: string): Promise<void>
-  /** Drops the oldest `count` messages of all destinations. */
+  /**
+   * Drops the oldest `count` messages of all destinations, and perhaps a few more that were recorded
+   * in one transaction with them.
+   */
   dropOldest(count: number): Promise<TakenDeliveries[]>
   /** Drops at most `limit` messages that wait for a destination. */
   drop(destination_id: string, limit: number): Promise<TakenDeliveries>

@@ -28,6 +28,8 @@ const CONFIG = Type.Object(
  */
 export const arize = createOtlpKind({
   type: 'arize',
+  // As the vendor's own instrumentation sends it: nothing says that JSON is taken.
+  encoding: 'protobuf',
   config: CONFIG,
   secrets: ['apiKey', 'spaceKey'],
   address: ['baseUrl'],
@@ -56,6 +58,8 @@ const buildRoot = (trace: Trace): Attributes => ({
   ...buildContent('output', writeCompletion(trace)),
   'llm.model_name': trace.facts.model,
   'llm.provider': trace.facts.author,
+  'llm.system': trace.facts.author,
+  ...(trace.facts.finishReason === null ? {} : { 'llm.finish_reason': trace.facts.finishReason }),
   'llm.invocation_parameters': writeJson(trace.facts.parameters),
   ...listMessages('llm.input_messages', readInput(trace) ?? []),
   ...listMessages(

@@ -22,32 +22,41 @@ interface Budget {
   left: number
 }
 
-function renderMessage({ role, blocks, name, tool_call_id }: Message, budget: Budget): unknown {
-  const calls = blocks.filter(block => block.type === 'tool-call')
-  const reasoning = blocks.find(block => block.type === 'reasoning')?.text
-  return {
-    role,
-    content: renderContent(blocks, budget),
-    ...(name === undefined ? {} : { name }),
-    ...(tool_call_id === undefined ? {} : { tool_call_id }),
-    ...(reasoning ? { reasoning: cut(reasoning, budget) } : {}),
-    ...(calls.length === 0
-      ? {}
-      : {
-          tool_calls: calls.map(({ id, name: tool, input }) => ({
-            id,
-            type: 'function',
-            function: { name: tool, arguments: cut(input, budget) },
-          })),
-        }),
-  }
+interface RenderedMessage {
+  role: string
+  content: unknown
+  name?: string
+  tool_call_id?: string
+  reasoning?: string
+  tool_calls?: unknown[]
 }
 
+// Field by field: each call with a destination has all its messages rendered.
+function renderMessage({ role, blocks, name, tool_call_id }: Message, budget: Budget) {
+  const message: RenderedMessage = { role, content: renderContent(blocks, budget) }
+  if (name !== undefined) message.name = name
+  if (tool_call_id !== undefined) message.tool_call_id = tool_call_id
+  const reasoning = blocks.find(block => block.type === 'reasoning')?.text
+  if (reasoning) message.reasoning = cut(reasoning, budget)
+  for (const block of blocks)
+    if (block.type === 'tool-call') {
+      message.tool_calls ??= []
+      message.tool_calls.push(renderToolCall(block, budget))
+    }
+  return message
+}
+
+const renderToolCall = (
+  { id, name, input }: Extract<Block, { type: 'tool-call' }>,
+  budget: Budget,
+) => ({ id, type: 'function', function: { name, arguments: cut(input, budget) } })
+
 function renderContent(blocks: Block[], budget: Budget): unknown {
-  const texts = blocks.flatMap(block => {
+  const texts: string[] = []
+  for (const block of blocks) {
     const text = readText(block)
-    return text === null ? [] : [cut(text, budget)]
-  })
+    if (text !== null) texts.push(cut(text, budget))
+  }
   if (texts.length <= 1) return texts[0] ?? null
   return texts.map(text => ({ type: 'text', text }))
 }

@@ -33,7 +33,7 @@ export function buildToldCall(
   const { call, actor } = run
   const receipt = sumRunReceipts(run)
   const key = actor.key_hash === null ? undefined : world.memory.keys.get(actor.key_hash)
-  const steps = generation.steps.length === 0 ? [] : listToldSteps(run)
+  const steps = generation.steps.length === 0 ? NO_STEPS : listToldSteps(run)
   return {
     id: call.id,
     workspace_id: actor.workspace_id,
@@ -45,7 +45,7 @@ export function buildToldCall(
     output: answer && buildOutput(run, answer),
     trace: resolveTrace(call),
     attempts: listToldAttempts(run, steps),
-    steps: steps.map(({ step: _, ...told }) => told),
+    steps: steps.length === 0 ? [] : steps.map(({ step: _, ...told }) => told),
     groups: buildGroups(world, run, generation, audience),
   }
 }
@@ -141,6 +141,9 @@ const renderTool = (tool: TextCall['tools'][number]): unknown =>
 /** A step, and the step of the run that it tells of; null for the use of a tool. */
 type ListedStep = ToldStep & { step: Step | null }
 
+/** Most calls have one turn, which no list tells. */
+const NO_STEPS: ListedStep[] = []
+
 /** Lists what a run did, in order, with what the uses of its tools did themselves. */
 function listToldSteps(run: Run, root = run, within: number | null = null, from = 0): ListedStep[] {
   const listed: ListedStep[] = []
@@ -201,11 +204,13 @@ function toToolStep(
 }
 
 function listToldAttempts(run: Run, listed: ListedStep[]): ToldAttempt[] {
-  if (listed.length === 0)
-    return run.steps.flatMap(step => step.attempts.map(one => toToldAttempt(run, step, one, 0)))
-  return listed.flatMap(({ step }, i) =>
-    step ? step.attempts.map(attempt => toToldAttempt(run, step, attempt, i)) : [],
-  )
+  const told: ToldAttempt[] = []
+  const addStep = (step: Step, place: number) => {
+    for (const attempt of step.attempts) told.push(toToldAttempt(run, step, attempt, place))
+  }
+  if (listed.length === 0) for (const step of run.steps) addStep(step, 0)
+  for (const [place, { step }] of listed.entries()) if (step) addStep(step, place)
+  return told
 }
 
 function toToldAttempt(run: Run, step: Step, attempt: Attempt, place: number): ToldAttempt {
@@ -240,21 +245,15 @@ function buildGroups(
   generation: Generation,
   audience: OpenedDestination[],
 ): ToldGroups {
-  const isWanted = (
-    group:
-      | 'broadcast_generation_cost'
-      | 'broadcast_generation_identity'
-      | 'broadcast_generation_request_context',
-  ) => audience.some(({ destination }) => destination[group])
-  return {
-    ...(isWanted('broadcast_generation_cost') ? { cost: buildCostGroup(generation) } : {}),
-    ...(isWanted('broadcast_generation_identity')
-      ? { identity: buildIdentityGroup(world, run, generation) }
-      : {}),
-    ...(isWanted('broadcast_generation_request_context')
-      ? { request_context: buildContextGroup(run, generation) }
-      : {}),
+  const groups: ToldGroups = {}
+  for (const { destination } of audience) {
+    if (destination.broadcast_generation_cost) groups.cost ??= buildCostGroup(generation)
+    if (destination.broadcast_generation_identity)
+      groups.identity ??= buildIdentityGroup(world, run, generation)
+    if (destination.broadcast_generation_request_context)
+      groups.request_context ??= buildContextGroup(run, generation)
   }
+  return groups
 }
 
 function buildCostGroup(generation: Generation): Record<string, unknown> {

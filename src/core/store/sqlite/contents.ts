@@ -53,6 +53,7 @@ import videos from './migrations/028-videos.sql' with { type: 'text' }
 import videoCallbacks from './migrations/029-video-callbacks.sql' with { type: 'text' }
 import leanDeliveries from './migrations/030-deliveries.sql' with { type: 'text' }
 import recordSeals from './migrations/031-record-seals.sql' with { type: 'text' }
+import bundles from './migrations/032-bundles.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -149,4 +150,5 @@ export const MIGRATIONS: string[] = [
   videoCallbacks,
   leanDeliveries,
   recordSeals,
+  bundles,
 ]

@@ -4,8 +4,10 @@ import type {
   DeliveryRefusal,
   DeliveryStore,
   TakenDeliveries,
+  WaitingDelivery,
 } from '../../destinations/deliveries/store.ts'
 import { selectValues } from './json-values.ts'
+import { listNumbers, MOST_CALLS, openBundle } from './outbox/bundles.ts'
 import type { Tables } from './tables.ts'
 import { follow, type Statement, type Write } from './write.ts'
 
@@ -26,27 +28,25 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
   }
   const takeOwn = async (destination_id: string, ...change: Parameters<typeof take>) =>
     (await take(...change))[0] ?? { destination_id, count: 0, bytes: 0 }
-  const listSequences = (place: Place, destination_id: string, limit = -1) =>
+  const listWaiting = (id: string, limit = -1) =>
     kysely
-      .selectFrom(place)
-      .select('sequence')
-      .where('destination_id', '=', destination_id)
+      .selectFrom('deliveries')
+      .select(['sequence', 'calls'])
+      .where('destination_id', '=', id)
       .orderBy('sequence')
       .limit(limit)
-  const removeListed = (id: string, listed: ReturnType<typeof listSequences>, place: Place) =>
-    takeOwn(id, onTaken => [
-      follow(listed, rows =>
-        statements.remove(place, id, rows.map(readSequence), 'dropped', onTaken),
-      ),
-    ])
+  const listFailed = (id: string) =>
+    kysely.selectFrom('failed_deliveries').select('sequence').where('destination_id', '=', id)
   return {
-    listWaiting: (destination_id, after, limit, bytes) =>
-      kysely
+    async listWaiting(destination_id, after, limit, bytes) {
+      const rows = await kysely
         .selectFrom(statements.selectFitting(destination_id, after, limit, bytes).as('fitting'))
         .innerJoin('outbox', 'outbox.sequence', 'fitting.sequence')
-        .select(['outbox.sequence', 'generation_id', 'payload', 'created_at', 'bytes'])
+        .selectAll('outbox')
         .orderBy('outbox.sequence')
-        .execute(),
+        .execute()
+      return takeFitting(rows.flatMap(openBundle), after, limit, bytes)
+    },
     finish: (id, sequences, at) =>
       takeOwn(
         id,
@@ -58,7 +58,7 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
     fail: (id, sequences, refusal, most) =>
       takeOwn(
         id,
-        onTaken => [statements.move(id, sequences, refusal, onTaken)],
+        onTaken => statements.move(id, sequences, refusal, onTaken),
         statements.note(id, { last_error_at: refusal.failed_at, last_error: refusal.reason }),
         follow(statements.selectFailedPast(id, most), rows =>
           statements.remove('failed_deliveries', id, rows.map(readSequence), 'dropped'),
@@ -69,12 +69,24 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
     dropOldest: count =>
       take(onTaken => [
         follow(statements.selectOldest(count), rows =>
-          [...Map.groupBy(rows, row => row.destination_id)].flatMap(([id, own]) =>
-            statements.remove('deliveries', id, own.map(readSequence), 'dropped', onTaken),
+          [...Map.groupBy(takeOldest(rows, count), row => row.destination_id)].flatMap(
+            ([id, own]) =>
+              statements.remove('deliveries', id, own.flatMap(listNumbers), 'dropped', onTaken),
           ),
         ),
       ]),
-    drop: (id, limit) => removeListed(id, listSequences('deliveries', id, limit), 'deliveries'),
+    drop: (id, limit) =>
+      takeOwn(id, onTaken => [
+        follow(listWaiting(id, limit), rows =>
+          statements.remove(
+            'deliveries',
+            id,
+            rows.flatMap(listNumbers).slice(0, limit),
+            'dropped',
+            onTaken,
+          ),
+        ),
+      ]),
     async listFailed(destination_id, offset, limit) {
       const own = kysely
         .selectFrom('failed_deliveries')
@@ -93,7 +105,11 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
     },
     replay: id => write(...statements.replay(id)),
     async dropFailed(id) {
-      await removeListed(id, listSequences('failed_deliveries', id), 'failed_deliveries')
+      await write(
+        follow(listFailed(id), rows =>
+          statements.remove('failed_deliveries', id, rows.map(readSequence), 'dropped'),
+        ),
+      )
     },
     async countFailed() {
       const rows = await kysely
@@ -109,19 +125,50 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
 
 const readSequence = ({ sequence }: { sequence: number }) => sequence
 
+/** Leaves out messages up to a number, and those that are too many or too long; never the first. */
+function takeFitting(
+  messages: Omit<WaitingDelivery, 'bytes'>[],
+  after: number,
+  limit: number,
+  bytes: number,
+): WaitingDelivery[] {
+  const taken: WaitingDelivery[] = []
+  let length = 0
+  for (const { sequence, generation_id, payload, created_at } of messages) {
+    if (sequence <= after) continue
+    length += payload.length
+    if (taken.length > 0 && (taken.length >= limit || length > bytes)) break
+    taken.push({ sequence, generation_id, payload, created_at, bytes: payload.length })
+  }
+  return taken
+}
+
+/** Takes rows until they have so many messages. Bundles are not cut for this. */
+function takeOldest<Row extends { calls: number }>(rows: Row[], count: number): Row[] {
+  let sum = 0
+  return rows.filter(({ calls }) => {
+    const isNeeded = sum < count
+    sum += calls
+    return isNeeded
+  })
+}
+
 /** Told what was taken from a destination's queue. */
 type OnTaken = (taken: TakenDeliveries) => void
 
 const tellTaken = (
   onTaken: OnTaken | undefined,
   destination_id: string,
-  rows: { bytes: number }[],
+  rows: { bytes: number; calls?: number }[],
 ): void =>
   onTaken?.({
     destination_id,
-    count: rows.length,
+    count: countCalls(rows),
     bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0),
   })
+
+const countCalls = (rows: { calls?: number }[]): number =>
+  rows.reduce((sum, { calls = 1 }) => sum + calls, 0)
 
 async function countDeliveries(kysely: Kysely<Tables>): Promise<DeliveryCounts[]> {
   const { rows } = await sql<DeliveryCounts>`
@@ -132,13 +179,20 @@ async function countDeliveries(kysely: Kysely<Tables>): Promise<DeliveryCounts[]
     from (select destination_id as id from deliveries union
       select destination_id from failed_deliveries union
       select destination_id from delivery_counts)
-    left join (select destination_id, count(*) as waiting, sum(bytes) as bytes
+    left join (select destination_id, sum(calls) as waiting, sum(bytes) as bytes
       from deliveries group by destination_id) as w on w.destination_id = id
     left join (select destination_id, count(*) as failed
       from failed_deliveries group by destination_id) as f on f.destination_id = id
     left join delivery_counts as c on c.destination_id = id
     order by id`.execute(kysely)
   return rows
+}
+
+/** A row that was taken: of a message, or of a bundle of them. */
+interface TakenRow {
+  sequence: number
+  bytes: number
+  calls?: number
 }
 
 /** The statements that several changes of deliveries share. */
@@ -149,20 +203,82 @@ class DeliveryStatements {
     this.#kysely = kysely
   }
 
-  /** Takes messages from where they wait, and returns those that were there. */
-  take(place: Place, destination_id: string, sequences: number[]) {
+  /** Takes rows of messages from where they wait, and returns those that were there. */
+  take(destination_id: string, sequences: number[]) {
     return this.#kysely
-      .deleteFrom(place)
+      .deleteFrom('deliveries')
+      .where('destination_id', '=', destination_id)
+      .where('sequence', 'in', selectValues(this.#kysely, sequences))
+      .returning(['sequence', 'bytes', 'calls'])
+  }
+
+  /** Takes messages from those that failed, and returns those that were there. */
+  takeFailed(destination_id: string, sequences: number[]) {
+    return this.#kysely
+      .deleteFrom('failed_deliveries')
       .where('destination_id', '=', destination_id)
       .where('sequence', 'in', selectValues(this.#kysely, sequences))
       .returning(['sequence', 'bytes'])
+  }
+
+  /**
+   * Cuts the bundles of a destination that have some of these messages but not all, or any of them,
+   * so that each is a row of its own. Most bundles leave as they came.
+   */
+  cut(destination_id: string, sequences: number[], which: 'partial' | 'any'): Statement {
+    const numbers = new Set(sequences)
+    const bundles = this.#kysely
+      .selectFrom('deliveries')
+      .select(['sequence', 'calls'])
+      .where('destination_id', '=', destination_id)
+      .where('sequence', '>=', Math.min(...sequences))
+      .where('sequence', '<', Math.max(...sequences) + MOST_CALLS)
+      .where('calls', '>', 1)
+    return follow(bundles, rows =>
+      rows.flatMap(row => {
+        const has = listNumbers(row).filter(number => numbers.has(number)).length
+        const isCut = which === 'any' ? has > 0 : has > 0 && has < row.calls
+        return isCut ? [this.#cutBundle(row.sequence)] : []
+      }),
+    )
+  }
+
+  /** Makes each message of a bundle a row of its own, for every destination that waits for it. */
+  #cutBundle(sequence: number): Statement {
+    const kysely = this.#kysely
+    const row = kysely.selectFrom('outbox').selectAll().where('sequence', '=', sequence)
+    const waiting = kysely
+      .deleteFrom('deliveries')
+      .where(
+        'destination_id',
+        'in',
+        kysely.selectFrom('delivery_receivers').select('destination_id'),
+      )
+      .where('sequence', '=', sequence)
+      .returning('destination_id')
+    return follow(row, bundles => {
+      const messages = bundles.flatMap(openBundle)
+      return [
+        kysely.deleteFrom('outbox').where('sequence', '=', sequence),
+        ...messages.map(message => kysely.insertInto('outbox').values(message)),
+        follow(waiting, rows =>
+          rows.flatMap(({ destination_id }) =>
+            messages.map(({ sequence: number, payload }) =>
+              kysely
+                .insertInto('deliveries')
+                .values({ destination_id, sequence: number, bytes: payload.length }),
+            ),
+          ),
+        ),
+      ]
+    })
   }
 
   /** Selects the messages of greater sequence that fit a batch, and the first in any case. */
   selectFitting(destination_id: string, after: number, limit: number, bytes: number) {
     const rows = this.#kysely
       .selectFrom('deliveries')
-      .select(['sequence', 'bytes'])
+      .select(['sequence', 'bytes', 'calls'])
       .where('destination_id', '=', destination_id)
       .where('sequence', '>', after)
       .orderBy('sequence')
@@ -171,11 +287,18 @@ class DeliveryStatements {
       .selectFrom(
         this.#kysely
           .selectFrom(rows.as('rows'))
-          .select(['sequence', 'bytes', sql<number>`sum(bytes) over (order by sequence)`.as('sum')])
+          .select([
+            'sequence',
+            sql<number>`sum(bytes) over (order by sequence)`.as('length'),
+            sql<number>`sum(calls) over (order by sequence)`.as('count'),
+            sql<number>`row_number() over (order by sequence)`.as('place'),
+          ])
           .as('summed'),
       )
-      .select(['sequence', 'bytes'])
-      .where(({ or, eb, ref }) => or([eb('sum', '<=', bytes), eb('sum', '=', ref('bytes'))]))
+      .select('sequence')
+      .where(({ or, and, eb }) =>
+        or([eb('place', '=', 1), and([eb('length', '<=', bytes), eb('count', '<=', limit)])]),
+      )
   }
 
   /** Selects the oldest messages of all destinations. */
@@ -188,7 +311,7 @@ class DeliveryStatements {
           .onRef('deliveries.destination_id', '=', 'delivery_receivers.destination_id')
           .onRef('deliveries.sequence', '=', 'outbox.sequence'),
       )
-      .select(['deliveries.destination_id', 'deliveries.sequence'])
+      .select(['deliveries.destination_id', 'deliveries.sequence', 'deliveries.calls'])
       .orderBy('outbox.sequence')
       .limit(count)
   }
@@ -202,14 +325,18 @@ class DeliveryStatements {
     onTaken?: OnTaken,
   ): Statement[] {
     if (sequences.length === 0) return []
+    const settle = (rows: TakenRow[]): Statement[] => {
+      tellTaken(onTaken, destination_id, rows)
+      return [
+        this.#add(destination_id, count, countCalls(rows)),
+        deleteUnreferred(this.#kysely, rows.map(readSequence)),
+      ]
+    }
+    if (place === 'failed_deliveries')
+      return [follow(this.takeFailed(destination_id, sequences), settle)]
     return [
-      follow(this.take(place, destination_id, sequences), rows => {
-        tellTaken(onTaken, destination_id, rows)
-        return [
-          this.#add(destination_id, count, rows.length),
-          deleteUnreferred(this.#kysely, rows.map(readSequence)),
-        ]
-      }),
+      this.cut(destination_id, sequences, 'partial'),
+      follow(this.take(destination_id, sequences), settle),
     ]
   }
 
@@ -219,14 +346,21 @@ class DeliveryStatements {
     sequences: number[],
     refusal: DeliveryRefusal,
     onTaken: OnTaken,
-  ): Statement {
-    return follow(this.take('deliveries', destination_id, sequences), rows => {
-      tellTaken(onTaken, destination_id, rows)
-      const failed = rows.map(row => ({ ...row, ...refusal, destination_id }))
-      return failed.length === 0
-        ? []
-        : [this.#kysely.insertInto('failed_deliveries').values(failed)]
-    })
+  ): Statement[] {
+    if (sequences.length === 0) return []
+    return [
+      this.cut(destination_id, sequences, 'any'),
+      follow(this.take(destination_id, sequences), rows => {
+        tellTaken(onTaken, destination_id, rows)
+        const failed = rows.map(({ sequence, bytes }) => ({
+          ...{ sequence, bytes, destination_id },
+          ...refusal,
+        }))
+        return failed.length === 0
+          ? []
+          : [this.#kysely.insertInto('failed_deliveries').values(failed)]
+      }),
+    ]
   }
 
   /** Lets what failed wait again. */

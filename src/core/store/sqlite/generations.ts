@@ -197,10 +197,10 @@ function createRecorder(db: Database, mac: Mac) {
       }
       if (entry.charge && needsRow(entry.charge, entry.generation))
         charges.push(toChargeRow(entry.charge, entry.generation === null))
-      if (entry.outbox) writeOutbox(entry)
       if (entry.transcript) writeTranscript(entry.transcript)
       if (entry.job) endVideo(entry.job)
     }
+    writeOutbox(batch)
     if (recorded[0]) sealRecords(recorded[0].row, sealed)
     if (charges.length > 0) ledgerWriter.append(charges)
     for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)

@@ -90,9 +90,9 @@ export interface Tables {
   evicted_days: { day: string; calls: number; charged: string }
   evictions: Columns<EvictionCount>
   videos: Columns<VideoJob>
-  outbox: Columns<OutboxRow> & { sequence: Generated<number> }
+  outbox: Columns<OutboxRow> & { sequence: Generated<number>; calls: Generated<number> }
   destinations: DestinationTable
-  deliveries: { destination_id: string; sequence: number; bytes: number }
+  deliveries: { destination_id: string; sequence: number; bytes: number; calls: Generated<number> }
   delivery_receivers: { destination_id: string }
   failed_deliveries: Omit<FailedDelivery, 'generation_id'> & { destination_id: string }
   delivery_counts: {

@@ -23,18 +23,27 @@ function encryptDestinations(db: Database, current: Seal, previous: Seal): void 
   encryptMessages(db, current, previous)
 }
 
-/** What is not sealed begins with a brace. One after the other: there may be a million. */
+/**
+ * What is not sealed begins with a brace. A bundle has a line for each message. One row after the
+ * other: there may be a million.
+ */
 function encryptMessages(db: Database, current: Seal, previous: Seal): void {
   const next = db.query<{ sequence: number; generation_id: string; payload: string }, [number]>(
     "select sequence, generation_id, payload from outbox where topic = 'trace' " +
-      "and sequence > ? and payload not like '{%' order by sequence limit 1",
+      "and sequence > ? and (calls > 1 or payload not like '{%') order by sequence limit 1",
   )
   const update = db.query('update outbox set payload = ? where sequence = ?')
   for (let row = next.get(0); row; row = next.get(row.sequence)) {
-    const text = previous.open(row.payload, row.generation_id)
-    if (text !== undefined)
-      update.run(current.seal(text, row.generation_id, createNonce()), row.sequence)
+    const ids = row.generation_id.split('\n')
+    const lines = row.payload.split('\n')
+    const payload = lines.map((line, i) => encryptMessage(line, ids[i] ?? '', current, previous))
+    update.run(payload.join('\n'), row.sequence)
   }
+}
+
+function encryptMessage(line: string, id: string, current: Seal, previous: Seal): string {
+  const text = line.startsWith('{') ? undefined : previous.open(line, id)
+  return text === undefined ? line : current.seal(text, id, createNonce())
 }
 
 function encryptColumn(

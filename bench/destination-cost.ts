@@ -1,0 +1,125 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseConfig } from '../src/core/config.ts'
+import { createDestination, pauseDestination } from '../src/core/destinations.ts'
+import { type Gateway, openGateway } from '../src/core/gateway.ts'
+import { getOperator } from '../src/core/identity/actor.ts'
+import { createKey } from '../src/core/identity/keys.ts'
+import { createWorkspace, updateWorkspace } from '../src/core/identity/workspaces.ts'
+import { type Send, toIncomingResponse } from '../src/core/upstream/egress.ts'
+import { createApp } from '../src/server/app.ts'
+import { computePercentile, shuffle } from './statistics.ts'
+
+/*
+ * `bun run bench/destination-cost.ts [ROUNDS] [AT_ONCE]`: what destinations cost a call, without
+ * sockets: the CPU time of this process for blocks of calls with none to three paused destinations,
+ * in a new order each round. 150 rounds and 10 calls at once without arguments. On a busy machine
+ * the lowest quartile says most, and two trees are compared by running them in turn.
+ */
+const [ROUNDS = 150, AT_ONCE = 10] = process.argv.slice(2).map(Number)
+const CALLS = 120
+const WARM_UP = 40
+const COUNTS = [0, 1, 2, 3]
+
+const CONFIG = {
+  providers: {
+    local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' },
+  },
+  security: { allow_private_urls: ['127.0.0.1:9'] },
+  models: [
+    {
+      id: 'bench/model',
+      context_length: 100_000,
+      endpoints: [
+        { provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 1, completion: 2 } },
+      ],
+    },
+  ],
+}
+const ANSWER = JSON.stringify({
+  ...{ id: 'x', object: 'chat.completion', created: 1, model: 'm' },
+  choices: [
+    {
+      index: 0,
+      message: { role: 'assistant', content: 'All work, measured. '.repeat(40) },
+      finish_reason: 'stop',
+    },
+  ],
+  usage: { prompt_tokens: 60, completion_tokens: 160, total_tokens: 220 },
+})
+const BODY = JSON.stringify({
+  model: 'bench/model',
+  messages: [{ role: 'user', content: 'What did we measure last week, and why? '.repeat(7) }],
+})
+
+/** A provider that answers at once. */
+const egress: Send = async ({ onSent }) => {
+  onSent?.()
+  const headers = { 'content-type': 'application/json' }
+  return toIncomingResponse(new Response(ANSWER, { headers }))
+}
+
+const home = mkdtempSync(join(tmpdir(), 'gateway-bench-'))
+process.once('exit', () => rmSync(home, { recursive: true, force: true }))
+const config = parseConfig(JSON.stringify(CONFIG), {})
+const gateway = await openGateway({ data: home, egress, config })
+const keys: string[] = []
+for (const count of COUNTS) keys.push(await addWorkspace(gateway, count))
+await gateway.deliveries.start()
+const app = createApp(gateway)
+
+for (let i = 0; i < WARM_UP; i++) for (const key of keys) await measureBlock(key)
+const taken = keys.map((key): { key: string; figures: number[] } => ({ key, figures: [] }))
+for (let round = 0; round < ROUNDS; round++)
+  for (const { key, figures } of shuffle(taken)) figures.push(await measureBlock(key))
+for (const share of [0.25, 0.5]) report(share)
+process.exit(0)
+
+/** Prints what each destination adds, by the blocks of this percentile. */
+function report(share: number): void {
+  const costs = taken.map(({ figures }) => computePercentile(figures, share))
+  const added = costs.slice(1).map((cost, i) => (cost - (costs[i] ?? Number.NaN)).toFixed(1))
+  process.stdout.write(
+    `percentile ${share * 100}: a call ${costs[0]?.toFixed(1)} µs; ` +
+      `destinations add ${added.join(', ')} µs\n`,
+  )
+}
+
+async function measureBlock(key: string): Promise<number> {
+  const before = process.cpuUsage()
+  let left = CALLS
+  const ask = async () => {
+    while (left-- > 0) await call(key)
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, ask))
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / CALLS
+}
+
+async function call(key: string): Promise<void> {
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
+  const request = { method: 'POST', headers, body: BODY }
+  const url = 'http://localhost/api/v1/chat/completions'
+  const response = await app.handle(new Request(url, request))
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(text)
+}
+
+/** Adds a workspace with so many paused destinations, and returns its key. */
+async function addWorkspace(own: Gateway, count: number): Promise<string> {
+  const operator = getOperator(own)
+  const name = `with-${count}`
+  const { id } = (await createWorkspace(own, operator, { name, slug: name })).data
+  await updateWorkspace(own, operator, id, { is_observability_broadcast_enabled: true })
+  for (let i = 0; i < count; i++) {
+    const hook = {
+      type: 'webhook',
+      name: 'hook',
+      config: { url: 'http://127.0.0.1:9/traces' },
+    } as const
+    const made = (await createDestination(own, operator, { ...hook, workspace_id: id })).data
+    await pauseDestination(own, operator, made.id)
+  }
+  return (await createKey(own, operator, { name, workspace_id: id })).key
+}
