@@ -8,6 +8,7 @@ import type { CallFilter } from './watch/filter.ts'
 interface WatchOptions extends CommonOptions, CallFilter {
   url?: string
   limit?: number
+  past?: number
 }
 
 /** `gateway watch`: what happens at a gateway, line by line. */
@@ -22,6 +23,7 @@ export const createWatchCommand = () =>
     .option('--model <id>', 'calls of this model')
     .option('--provider <name>', 'calls that this provider was asked for')
     .option('--status <status>', 'entries with this HTTP status: 429, 5xx', parseStatus)
+    .option('--past <n>', 'begin with those of the last so many calls, up to 1000', parsePast)
     .option('--limit <n>', 'end after so many lines', parseLimit)
     .option('--url <url>', 'a gateway elsewhere; its management key is in GATEWAY_KEY')
     .addOption(
@@ -41,6 +43,15 @@ function parseLimit(text: string): number {
   if (Number.isInteger(count) && count > 0) return count
   throw new InvalidArgumentError('expected a whole number above 0')
 }
+
+function parsePast(text: string): number {
+  const count = parseNumber(text)
+  if (Number.isInteger(count) && count >= 0 && count <= MOST_PAST) return count
+  throw new InvalidArgumentError(`expected a whole number from 0 to ${MOST_PAST}`)
+}
+
+/** How many past calls a gateway tells. */
+const MOST_PAST = 1_000
 
 /** Chooses how entries are rendered. With fields those that have none of them are left out. */
 async function chooseRenderer({

@@ -223,8 +223,9 @@ export function formatTime(milliseconds: number | null): string {
 }
 
 /** Formats USD in few characters: $0.0012, $3.40, $1.2k. */
-export function formatUsd(usd: number | null): string {
-  if (usd === null) return '-'
+export function formatUsd(usd: number | null | undefined): string {
+  // A gateway elsewhere may be older, and know no such amount.
+  if (usd === null || usd === undefined) return '-'
   if (usd === 0) return '$0'
   const size = Math.abs(usd)
   if (size >= 1_000) return `$${formatCount(usd)}`

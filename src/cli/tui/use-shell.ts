@@ -7,8 +7,13 @@ import type { LiveAlarm } from './live.ts'
 export interface Shell {
   /** Whether keys are for the view: no question and no help is open. */
   isFree: boolean
-  /** Asks for a text on the last line. Null: the question was left. */
-  ask(question: string, initial?: string, onChange?: (text: string) => void): Promise<string | null>
+  /** Asks for a text on the last line, which hides a secret. Null: the question was left. */
+  ask(
+    question: string,
+    initial?: string,
+    onChange?: (text: string) => void,
+    isSecret?: boolean,
+  ): Promise<string | null>
   /** Asks for yes or no. */
   confirm(question: string): Promise<boolean>
   /** Shows a sentence on the last line, until the next key. */

@@ -19,6 +19,7 @@ import {
   type State,
 } from './activity/entries.ts'
 import { ActivityListener, type Audience } from './activity/listener.ts'
+import { listPast } from './activity/past.ts'
 import { Totals } from './activity/totals.ts'
 import { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
@@ -66,9 +67,10 @@ export class Activity {
 
   /**
    * Begins to listen as this actor, who sees the calls of the workspaces that they manage, and the
-   * state of the server if they manage all. The first entries tell what is there already.
+   * state of the server if they manage all. The first entries tell what is there already, and then
+   * so many past calls. One that finishes meanwhile may be told twice.
    */
-  listen(actor: Actor): ActivityListener {
+  listen(actor: Actor, past = 0): ActivityListener {
     const isOperator = actor.kind === 'operator'
     const workspace_id = canManageAll(this.#world, actor) ? null : actor.workspace_id
     const listener = new ActivityListener(
@@ -79,6 +81,7 @@ export class Activity {
     if (this.#listeners.size === 0) this.#start()
     this.#tellPresent(listener)
     this.#listeners.add(listener)
+    if (past > 0) void this.#tellPast(listener, actor, past)
     return listener
   }
 
@@ -294,6 +297,11 @@ export class Activity {
       ...(since === null ? new Totals(clock.ticks()) : this.#totals).take(clock.ticks()),
       endpoints: traffic.health.listStates(since),
     }
+  }
+
+  async #tellPast(listener: ActivityListener, actor: Actor, past: number): Promise<void> {
+    for (const entry of await listPast(this.#world, actor, past))
+      listener.add(JSON.stringify(entry))
   }
 
   /** Tells a new listener of the running calls and of all endpoints. */

@@ -77,6 +77,8 @@ const renderStatus = ({ state, status, latency }: LiveCall): string =>
 export const styleStatus = ({ state, status }: LiveCall): Style =>
   state === 'running' ? 'accent' : (status ?? 0) >= 400 ? 'bad' : 'good'
 
+const countAttempts = ({ attempts, tries }: LiveCall): number => Math.max(attempts.length, tries)
+
 const columns = (now: number): Column<LiveCall>[] => [
   { title: 'TIME', width: 8, rank: 3, cell: ({ at }) => at.slice(11, 19) },
   { title: 'STATUS', width: 7, rank: 0, cell: renderStatus, style: styleStatus },
@@ -84,8 +86,8 @@ const columns = (now: number): Column<LiveCall>[] => [
   { title: 'PROVIDER', width: 10, rank: 2, cell: ({ provider }) => provider || '-' },
   {
     ...{ title: 'TRY', width: 3, rank: 4, align: 'right' },
-    cell: ({ attempts }) => String(attempts.length),
-    style: ({ attempts }) => (attempts.length > 1 ? 'warn' : 'plain'),
+    cell: call => String(countAttempts(call)),
+    style: call => (countAttempts(call) > 1 ? 'warn' : 'plain'),
   },
   {
     ...{ title: 'FIRST', width: 6, rank: 6, align: 'right' },
