@@ -3,6 +3,7 @@ import type { Actor } from '../identity/actor.ts'
 import { explain } from '../inference/explain.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 import { requireValid } from '../kernel/body.ts'
+import { getOwn } from '../kernel/json.ts'
 import type { DialectName } from '../language/dialect.ts'
 import { findGeneration } from '../telemetry/generations/find.ts'
 import type { Generation } from '../telemetry/generations.ts'
@@ -62,7 +63,7 @@ export function rebuildRequest(
   content: Transcript['input'] | null,
   preset: string | null = null,
 ): PastRequest {
-  const [dialect, build] = BODIES[call.api_type] ?? []
+  const [dialect, build] = getOwn(BODIES, call.api_type) ?? []
   if (!dialect || !build)
     throw invalid('This call cannot be asked again: what it was asked with is not kept')
   const { model, router, session_id, external_user } = call
