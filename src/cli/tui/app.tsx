@@ -248,5 +248,14 @@ function renderFooter(
   }
   if (notice) return say(fit(notice.text, width), notice.kind)
   if (!isOpen && reason) return say(fit(`${reason}. What is stored is shown`, width), 'warn')
-  return say(fit([hint, '? keys · q quit'].filter(Boolean).join(' · '), width), 'dim')
+  return say(fit(fitHint(hint, width), width), 'dim')
+}
+
+const ALWAYS = '? keys · q quit'
+
+/** Leaves out of a hint what has no room, from its end: the way to the help stays. */
+function fitHint(hint: string, width: number): string {
+  const pieces = hint === '' ? [] : hint.split(' · ')
+  while (pieces.length > 0 && measure([...pieces, ALWAYS].join(' · ')) > width) pieces.pop()
+  return [...pieces, ALWAYS].join(' · ')
 }

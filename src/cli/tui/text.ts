@@ -229,5 +229,6 @@ export function formatUsd(usd: number | null | undefined): string {
   if (usd === 0) return '$0'
   const size = Math.abs(usd)
   if (size >= 1_000) return `$${formatCount(usd)}`
-  return `$${size >= 1 ? usd.toFixed(2) : size < 0.001 ? usd.toExponential(1) : usd.toPrecision(2)}`
+  if (size < 0.00001) return `$${usd.toExponential(1)}`
+  return `$${size >= 1 ? usd.toFixed(2) : size < 0.001 ? usd.toFixed(5) : usd.toPrecision(2)}`
 }

@@ -173,7 +173,7 @@ describe('the calls', () => {
       ...['1. acme/small flaky/m  503  12ms  provider_overloaded busy', 'Too many of you'],
       ...['10 tokens in, 2 of them cached; 50 out, 7 of them reasoning'],
       ...['$0.012, by the provider’s own counts; the provider took $0.010'],
-      ...['100%  $0.15/$0.6        acme/small solid  about $0.0040, the session is here'],
+      ...['100%  $0.15/$0.6        acme/small solid  up to $0.0040, the session is here'],
       ...['dropped: dear acme/small: max_price: too dear, still', 'dropped: 1 others'],
       ...['guardrail of the key: Strict', 'limit of key x (daily): $1.00 left of $2.00'],
       ...['filter email: redact in the prompt, found 1', 'Its texts are not kept'],

@@ -64,6 +64,7 @@ function matches(call: LiveCall, words: string[]): boolean {
     call.key,
     call.app,
     call.error,
+    ...call.attempts.map(({ provider, error_type }) => `${provider} ${error_type ?? ''}`),
   ]
     .join(' ')
     .toLowerCase()

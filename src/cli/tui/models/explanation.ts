@@ -50,7 +50,7 @@ function renderEndpoint(endpoint: Explanation['endpoints'][number], width: numbe
   const chance = probability === null ? '   -' : `${Math.round(probability * 100)}%`.padStart(4)
   const price = `${perMillion(String(pricing.prompt))}/${perMillion(String(pricing.completion))}`
   const notes = [
-    estimated_cost === null ? '' : `about ${formatUsd(estimated_cost.usd)}`,
+    estimated_cost === null ? '' : `up to ${formatUsd(estimated_cost.usd)}`,
     session ? 'the session is here' : '',
     endpoint.is_byok ? 'by the caller’s own key' : '',
     cooldown ? `cooling down: ${cooldown.reason}` : '',
