@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { invalid } from '../../core/errors.ts'
 import type { ActivityEntry } from '../../core/inference/activity/entries.ts'
 import { toPrintableJson } from '../../core/kernel/printable.ts'
 import { addShapeOptions, COMMON_HEADING, type CommonOptions, parseNumber } from '../options.ts'
@@ -61,7 +62,17 @@ async function chooseRenderer({
   if (json) return entry => toPrintableJson(entry)
   if (field === undefined) return (await import('./watch/line.ts')).renderEntry
   const { renderSome } = await import('../shapes.ts')
+  await checkFields(field)
   return entry => renderSome(entry, field)
+}
+
+/** Throws 400 for a field that no type of entry has: it would print nothing for ever. */
+async function checkFields(fields: string): Promise<void> {
+  const { ENTRY_FIELDS } = await import('../../core/inference/activity/entries.ts')
+  const names = fields.split(',').map(name => name.trim())
+  const unknown = names.find(name => !Object.hasOwn(ENTRY_FIELDS, name.split('.')[0] ?? ''))
+  if (unknown !== undefined)
+    throw invalid(`--field: expected ${Object.keys(ENTRY_FIELDS).join(', ')}, found ${unknown}`)
 }
 
 async function watch(options: WatchOptions): Promise<void> {

@@ -16,6 +16,7 @@ import {
   buildLimitNear,
   hideReason,
   nameEndpoint,
+  type Queues,
   type State,
 } from './activity/entries.ts'
 import { ActivityListener, type Audience } from './activity/listener.ts'
@@ -295,6 +296,7 @@ export class Activity {
       draining: traffic.calls.draining,
       memory_bytes: process.memoryUsage.rss(),
       ...(since === null ? new Totals(clock.ticks()) : this.#totals).take(clock.ticks()),
+      queues: countQueues(this.#world),
       endpoints: traffic.health.listStates(since),
     }
   }
@@ -319,6 +321,12 @@ export class Activity {
       }
   }
 }
+
+const countQueues = ({ traffic, recorder, deliveries }: InferenceWorld): Queues => ({
+  calls: traffic.admission.turns.size,
+  records: recorder.listPending().length,
+  deliveries: deliveries.list().reduce((sum, { waiting }) => sum + waiting, 0),
+})
 
 /** Repeats some work, and returns the function that stops it. */
 type Repeat = (work: () => void) => () => void

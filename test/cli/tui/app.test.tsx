@@ -16,6 +16,7 @@ const STATE = entry('state', {
   ...{ running_calls: 3, draining: false, memory_bytes: 100 * 1024 * 1024, milliseconds: 1_000 },
   ...{ finished: 20, failed: 1, refused: 2, tokens_prompt: 100, tokens_completion: 800, cost: 0.5 },
   ...{ first_part_p50: 120, first_part_p95: 480 },
+  queues: { calls: 4, records: 5, deliveries: 1_200 },
   endpoints: ['flaky', 'solid'].map(provider => ({
     ...{ endpoint: `acme/small ${provider}/m`, provider, model: 'acme/small', cooldown: null },
     ...{ is_probing: false, succeeded: 9, failed: provider === 'flaky' ? 3 : 0 },
@@ -326,6 +327,7 @@ describe('the overview', () => {
     await screen.type('5')
     const shown = await screen.see('Alarms (3)')
     for (const text of [
+      ...['waiting: 4 calls for a turn', '5 records', '1.2k for destinations'],
       ...['3 in flight', '20 calls/s', '6 errors in a minute', '100 MiB', 'p50 120ms', 'p95 480ms'],
       ...[
         '800 tokens/s',
