@@ -89,7 +89,8 @@ export function App({ source, onLeave, size }: AppProps) {
   const [isHelp, setHelp] = useState(false)
   const [notice, setNotice] = useState<Notice | null>(null)
   const [question, asked, setQuestion] = useLatest<Question | null>(null)
-  const shell = useScreen(question === null && !isHelp, setQuestion, setNotice)
+  const [openHint, setHint] = useState<string | null>(null)
+  const shell = useScreen(question === null && !isHelp, { setQuestion, setNotice, setHint })
 
   useInput((input, key) => {
     if (key.ctrl && input === 'c') return onLeave()
@@ -128,7 +129,10 @@ export function App({ source, onLeave, size }: AppProps) {
         <Box display={isHelp ? 'none' : 'flex'}>
           <View key={view} {...props} />
         </Box>
-        <Lines height={1} lines={[renderFooter(question, notice, connection, hint, columns)]} />
+        <Lines
+          height={1}
+          lines={[renderFooter(question, notice, connection, openHint ?? hint, columns)]}
+        />
       </Box>
     </ShellContext.Provider>
   )
@@ -145,11 +149,13 @@ function useLatest<Value>(initial: Value) {
   return [value, latest, change] as const
 }
 
-function useScreen(
-  isFree: boolean,
-  setQuestion: (question: Question | null) => void,
-  setNotice: (notice: Notice | null) => void,
-): Shell {
+interface Setters {
+  setQuestion(question: Question | null): void
+  setNotice(notice: Notice | null): void
+  setHint(hint: string | null): void
+}
+
+function useScreen(isFree: boolean, { setQuestion, setNotice, setHint }: Setters): Shell {
   const open = useCallback(
     (question: Omit<Question, 'resolve'>) =>
       new Promise<string | null>(resolve => setQuestion({ ...question, resolve })),
@@ -160,13 +166,14 @@ function useScreen(
     return {
       isFree,
       notify,
+      hint: setHint,
       ask: (text, typed = '', onChange, isSecret) =>
         open({ text, typed, isYesNo: false, onChange, isSecret }),
       confirm: async text =>
         (await open({ text, typed: '', isYesNo: true, onChange: undefined })) === 'y',
       attempt: work => void work().catch(thrown => notify(describeFailure(thrown), 'bad')),
     }
-  }, [isFree, open, setNotice])
+  }, [isFree, open, setNotice, setHint])
 }
 
 /** Takes a key for a question. Returns what is left of it: null once it is answered. */

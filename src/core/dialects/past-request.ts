@@ -90,12 +90,14 @@ export function rebuildRequest(
 
 function readText({ native_tokens_prompt }: PastCall, content: Transcript['input'] | null): string {
   if (content) return 'prompt' in content ? content.prompt : JSON.stringify(content.messages)
-  return 'word '.repeat(Math.max(1, Math.min(native_tokens_prompt, MOST_FILLER)))
+  return 'word '.repeat(countFiller(native_tokens_prompt))
 }
 
+// A call that failed has no count of its own: some text stands for it all the same.
+const countFiller = (tokens: number): number => Math.max(1, Math.min(tokens, MOST_FILLER))
+
 const describeFiller = ({ native_tokens_prompt }: PastCall): string =>
-  `Its texts are not kept: ${Math.min(native_tokens_prompt, MOST_FILLER)} tokens of filler ` +
-  'stand for them.'
+  `Its texts are not kept: a filler of ${countFiller(native_tokens_prompt)} tokens stands for them.`
 
 /**
  * Explains what would become of the request of a finished call now, asked with the same key, from

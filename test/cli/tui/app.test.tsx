@@ -49,7 +49,7 @@ const EXPLANATION = {
       filters: [{ filter: 'email', action: 'redact', looks_at: ['prompt'], found: 1 }],
     },
   },
-  unknown: ['Its texts are not kept: 10 tokens of filler stand for them.'],
+  unknown: ['Its texts are not kept: a filler of 10 tokens stands for them.'],
 } as unknown as PastExplanation
 
 function openFed(...entries: Parameters<FakeSource['tell']>) {

@@ -187,7 +187,9 @@ describe.each(['local', 'remote'] as const)(
       const { explanation, unknown } = await sources[name].explainCall(id)
       expect(explanation.endpoints).toMatchObject([{ provider: 'sandbox', model: 'sandbox/echo' }])
       expect(explanation.key?.name).toBe('inference')
-      expect(unknown[0]).toMatch(/^Its texts are not kept: \d+ tokens of filler stand for them\.$/)
+      expect(unknown[0]).toMatch(
+        /^Its texts are not kept: a filler of \d+ tokens stands for them\.$/,
+      )
     })
 
     test('and a call that is not there is said', async () => {

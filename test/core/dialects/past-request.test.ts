@@ -19,7 +19,7 @@ describe('the request of a finished call', () => {
       const { dialect, body, unknown } = rebuildRequest(build({ api_type }), null)
       expect(requireValid(findDialect(dialect).body, body)).toBe(body as never)
       expect(body).toMatchObject({ model: 'acme/small', session_id: 's-1' })
-      expect(unknown[0]).toContain('10 tokens of filler')
+      expect(unknown[0]).toContain('a filler of 10 tokens')
     },
   )
 
@@ -41,7 +41,7 @@ describe('the request of a finished call', () => {
   test('says what is gone, and is bounded', () => {
     const long = rebuildRequest(build({ native_tokens_prompt: 5_000_000 }), null)
     expect(JSON.stringify(long.body).length).toBeLessThan(600_000)
-    expect(long.unknown[0]).toContain('100000 tokens of filler')
+    expect(long.unknown[0]).toContain('a filler of 100000 tokens')
     expect(rebuildRequest(build({ preset_id: 'p' }), null).unknown).toContain('Its preset is gone.')
     for (const api_type of ['stt', 'correction', 'toString'])
       expect(() => rebuildRequest(build({ api_type }), null)).toThrow('cannot be asked again')

@@ -216,9 +216,8 @@ describe('the feed', () => {
     await call(gateway)
     await call(gateway, {}, { workspace_id: data.id })
     await call(gateway)
-    const { key } = await createKey(gateway, operator, {
-      ...{ name: 'm', kind: 'management', workspace_id: data.id },
-    })
+    const managed = { name: 'manager', workspace_id: data.id }
+    const { key } = await createKey(gateway, operator, managed, 'management')
     const activity = openActivity(gateway)
     const read = async (actor: typeof operator, past: number, count: number) => {
       const listener = activity.listen(actor, past)

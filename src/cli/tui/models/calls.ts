@@ -20,13 +20,20 @@ export interface CallChoice {
   isReversed: boolean
 }
 
-/** Computes the tokens per second after the first part; null while that is unknown. */
+/**
+ * Computes the tokens per second after the first part; null while that is unknown. An answer that
+ * came whole has no time after it: its tokens took all of its time.
+ */
 export function computeSpeed(call: LiveCall, now: number): number | null {
   const total = call.state === 'running' ? now - call.startedAt : call.time
   if (total === null || call.tokens === 0) return null
-  const seconds = Math.max(1, total - (call.latency ?? 0)) / 1000
+  const after = total - (call.latency ?? 0)
+  const seconds = Math.max(1, after * WHOLE < total ? total : after) / 1000
   return call.tokens / seconds
 }
+
+/** An answer came whole where its parts came within this fraction of its time. */
+const WHOLE = 20
 
 const VALUES: Record<CallSort, (call: LiveCall, now: number) => number | string> = {
   time: call => call.startedAt,

@@ -34,6 +34,9 @@ export function renderExplanation(now: PastExplanation | string | null, width: n
   ]
 }
 
+/** In characters: an account may be a long hash. */
+const LONGEST = 24
+
 type Explanation = PastExplanation['explanation']
 
 function renderOutcome({ explanation: { error, endpoints } }: PastExplanation, width: number) {
@@ -74,12 +77,17 @@ function renderDropped({ dropped }: Explanation, width: number): Line[] {
   ]
 }
 
-function renderPolicy({ policy: { guardrails, limits, filters } }: Explanation, width: number) {
+function renderPolicy(
+  { key, policy: { guardrails, limits, filters } }: Explanation,
+  width: number,
+): Line[] {
+  const name = (account: string) =>
+    account === `key ${key?.hash}` ? `key ${key?.name || key?.label}` : account.slice(0, LONGEST)
   return [
     ...guardrails.map(({ id, name, scope }) => `guardrail of the ${scope}: ${name ?? id}`),
     ...limits.map(
       ({ account, period, limit_usd, remaining_usd, pays }) =>
-        `limit of ${account} (${period ?? 'total'}): ${formatUsd(remaining_usd)} left of ` +
+        `limit of ${name(account)} (${period ?? 'total'}): ${formatUsd(remaining_usd)} left of ` +
         `${formatUsd(limit_usd)}; it pays: ${pays ?? 'unknown'}`,
     ),
     ...filters.map(

@@ -5,7 +5,7 @@ import type { LiveCall } from '../live.ts'
 import { renderCall } from '../models/call.ts'
 import type { CallRecord, PastExplanation } from '../source.ts'
 import { useScroll } from '../use-scroll.ts'
-import { useAction, useShell } from '../use-shell.ts'
+import { useAction, useHint, useShell } from '../use-shell.ts'
 import type { ViewProps } from '../view.ts'
 
 /**
@@ -28,6 +28,7 @@ export function CallView({
     attempt(async () => setRecord(await source.getCall(call.id)))
     source.explainCall(call.id).then(setNow, thrown => setNow(describeFailure(thrown)))
   }, [call.id, isDone, source])
+  useHint('esc back · j k ctrl-d ctrl-u scroll')
   const lines = renderCall(call, record, now, width)
   const { top, handle } = useScroll(lines.length, height)
   useAction(action => {

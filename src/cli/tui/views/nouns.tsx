@@ -9,7 +9,7 @@ import { useFilter } from '../use-filter.ts'
 import { useList } from '../use-list.ts'
 import { useLoaded } from '../use-loaded.ts'
 import { useScroll } from '../use-scroll.ts'
-import { useAction } from '../use-shell.ts'
+import { useAction, useHint } from '../use-shell.ts'
 import type { ViewProps } from '../view.ts'
 
 /** Everything else that has a noun: a list of each, with all fields of one. */
@@ -53,6 +53,11 @@ function NounView({
   const change = useActions(source, noun, { reload })
   const fields = opened ? renderFields(opened, width) : []
   const scroll = useScroll(fields.length, height)
+  useHint(
+    opened
+      ? 'esc back · e d m x t u change it'
+      : 'enter open · n new · e d m x t u change it · esc back',
+  )
   useAction(action => {
     if (change(action, opened ?? rows[list.selected])) return
     if (opened) {
