@@ -155,17 +155,22 @@ describe.each(['local', 'remote'] as const)('changes of a gateway: %s', name => 
     expect(await find('destinations', 'id', id)).toBe(undefined)
   })
 
-  test.if(name === 'local')('presets', async () => {
-    await change('presets', 'create', 'terse', { model: 'sandbox/echo' })
-    await change('presets', 'update', 'terse', { status: 'disabled' })
-    expect(await find('presets', 'slug', 'terse')).toMatchObject({ status: 'disabled' })
-    expect(change('presets', 'update', 'terse', { status: 'odd' })).rejects.toThrow('status')
-  })
-
   test('what there is no change for is said', async () => {
     expect(change('audit', 'delete', 'x', {})).rejects.toThrow('audit know no delete')
     expect(change('keys', 'delete', 'x', {})).rejects.toThrow('not found')
   })
+})
+
+test('presets are created, disabled and archived at the host', async () => {
+  const change = (verb: string, input: object) =>
+    sources.local.change({ noun: 'presets', verb, id: 'terse', input })
+  const find = async () => ((await sources.local.list('presets')) as Row[])[0]
+  await change('create', { model: 'sandbox/echo' })
+  for (const status of ['disabled', 'archived']) {
+    await change('update', { status })
+    expect(await find()).toMatchObject({ slug: 'terse', status })
+  }
+  expect(change('update', { status: 'odd' })).rejects.toThrow('status')
 })
 
 test('a gateway elsewhere says what only its host can change', async () => {
