@@ -99,7 +99,7 @@ interface Shared {
   sources?: Record<string, ValueSource>
   /** Returns the actor, where it is not the operator. */
   actAs?(gateway: Gateway, operator: Actor, flags: Flags): Actor | Promise<Actor>
-  /** What each verb lists, where that is not the noun: for a sentence that there is none. */
+  /** What follows `No` where a verb lists nothing, if that is not the noun. */
   lists?: Record<string, string>
   /** What they need of the data directory and of the providers' secrets. */
   needs?: Needs

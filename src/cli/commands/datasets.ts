@@ -4,7 +4,7 @@ import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/telemetry/datasets/session-cost.ts'), {
-  lists: { 'session-cost': 'sessions that may be shown' },
+  lists: { 'session-cost': 'sessions found that may be shown' },
 })
 
 const CELLS = [

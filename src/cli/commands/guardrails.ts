@@ -39,7 +39,7 @@ const assignmentVerb = defineVerbs(
   {
     args: { id: 'its id or name' },
     names: { id: GUARDRAILS },
-    lists: { assignments: 'assignments' },
+    lists: { assignments: 'assignments found' },
   },
 )
 
