@@ -8,6 +8,8 @@ import { findLockHolder, renderHolder } from './system-errors/holders.ts'
 export interface FeedPlace {
   data?: string
   url?: string
+  /** How many past calls it begins with; none by default. */
+  past?: number
 }
 
 /** What happens at a gateway, until it ends or is closed: batches of entries, each as JSON. */
@@ -17,18 +19,23 @@ export interface Feed {
 }
 
 /**
- * Opens the feed of the server of this data directory. Throws 404 where none runs, and what the
+ * Opens the feed of the server of this data directory, first with so many past calls. Throws 404 where none runs, and what the
  * system throws where the directory is closed to this user.
  */
-export async function openLocalFeed(data: string): Promise<Feed> {
-  const conversation = await openConversation(data, { do: 'watch' })
+export async function openLocalFeed(data: string, past = 0): Promise<Feed> {
+  const conversation = await openConversation(data, { do: 'watch', past })
   if (!conversation) throw await describeSilence(data)
   return { batches: conversation.batches, close: conversation.close }
 }
 
-/** Opens the feed of a gateway elsewhere. Throws what it refuses it with. */
-export async function openRemoteFeed(remote: Remote): Promise<Feed> {
-  const { events, close } = await remote.stream('/activity/stream')
+/**
+ * Opens the feed of a gateway elsewhere, first with so many past calls. Throws what it refuses it
+ * with. An older gateway, which does not know past calls, tells none.
+ */
+export async function openRemoteFeed(remote: Remote, past = 0): Promise<Feed> {
+  const { events, close } = await remote.stream(
+    `/activity/stream${past > 0 ? `?past=${past}` : ''}`,
+  )
   return { batches: events, close }
 }
 
@@ -36,10 +43,10 @@ export async function openRemoteFeed(remote: Remote): Promise<Feed> {
  * Opens a feed by the options of a command. The key of a gateway elsewhere is that of
  * `GATEWAY_KEY`, or is asked for.
  */
-export async function openFeed({ url, data }: FeedPlace): Promise<Feed> {
+export async function openFeed({ url, data, past }: FeedPlace): Promise<Feed> {
   return url === undefined
-    ? openLocalFeed(getDataDirectory(data === undefined ? {} : { data }))
-    : openRemoteFeed(await openRemote(url, await readKey()))
+    ? openLocalFeed(getDataDirectory(data === undefined ? {} : { data }), past)
+    : openRemoteFeed(await openRemote(url, await readKey()), past)
 }
 
 /** Reads the key for a gateway elsewhere: `GATEWAY_KEY`, or what is typed. */

@@ -99,6 +99,8 @@ interface Shared {
   sources?: Record<string, ValueSource>
   /** Returns the actor, where it is not the operator. */
   actAs?(gateway: Gateway, operator: Actor, flags: Flags): Actor | Promise<Actor>
+  /** What follows `No` where a verb lists nothing, if that is not the noun. */
+  lists?: Record<string, string>
   /** What they need of the data directory and of the providers' secrets. */
   needs?: Needs
 }
@@ -138,7 +140,9 @@ export const defineVerbs =
     } as unknown as Verb
     const command = createCommand(signature, description, fields, shared)
     command.action(() => {
-      verb.listed = command.parent?.parent ? command.parent.name() : command.name()
+      const noun = command.parent?.parent ? command.parent.name() : command.name()
+      const own = shared.lists?.[command.name()]
+      verb.none = own === undefined ? `No ${noun} found` : `No ${own}`
       return runVerb(verb, command.opts<Flags>(), command.processedArgs)
     })
     const printAs = (printer: Verb['printer'], hides?: Verb['hides']) => {
@@ -171,8 +175,8 @@ function createCommand(
 /** A verb at run time. Its types were checked where it was defined. */
 export interface Verb extends Shared {
   signature: string
-  /** What it lists, for a sentence. */
-  listed: string
+  /** Says that a list has no rows. */
+  none: string
   load(): Promise<unknown>
   fields: Fields[]
   choose(core: unknown, flags: Flags): CoreCall<unknown[], unknown> | InputCall<unknown[], unknown>
@@ -223,7 +227,7 @@ async function performVerb(verb: Verb, flags: Flags, given: unknown[]): Promise<
     const answer = await readList(pages, flags, await fill(gateway), call)
     if (answer === undefined) return
     const printList = (headings: string[], rows: Cell[][]) =>
-      rows.length > 0 ? printTable(headings, rows) : printNote(`No ${verb.listed} found`)
+      rows.length > 0 ? printTable(headings, rows) : printNote(verb.none)
     const name = named[0]?.match?.isWhole ? given[0] : args[0]
     const context = { core, gateway, actor, flags, args, named: String(name), printList }
     await printResult(flags, answer, async () => {

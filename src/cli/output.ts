@@ -78,22 +78,76 @@ export async function printResult<Answer>(
 
 /**
  * Prints rows under headings, each column as wide as its widest cell. On a terminal the widest are
- * cut until a row fits on a line. No control character of a cell reaches the terminal.
+ * cut until a row fits on a line, times are said from now, and words about how something is doing
+ * have a colour. No control character of a cell reaches the terminal.
  */
 export function printTable(headings: string[], rows: (string | number | null)[][]): void {
-  const cells = [headings, ...rows].map(row => row.map(cell => toPrintable(String(cell ?? '-'))))
+  const { isTTY } = process.stdout
+  const now = Date.now()
+  const render = (cell: string | number | null) => {
+    const text = toPrintable(String(cell ?? '-'))
+    return isTTY ? renderRelative(text, now) : text
+  }
+  const cells = [headings, ...rows].map(row => row.map(render))
+  const paint = isTTY && hasColors() ? paintCell : (text: string) => text
   const widths = headings.map((_, column) =>
     Math.max(...cells.map(row => Bun.stringWidth(row[column] ?? ''))),
   )
-  const room = process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY
+  const room = isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY
   const fitting = fitWidths(widths, room)
-  for (const row of cells)
-    print(
-      row
-        .map((cell, column) => fitCell(cell, fitting[column] ?? 0))
-        .join(GAP)
-        .trimEnd(),
-    )
+  for (const [index, row] of cells.entries()) {
+    const last = row.findLastIndex(cell => cell !== '')
+    const fitted = row.slice(0, last + 1).map((cell, column) => {
+      const text = fitCell(cell, fitting[column] ?? 0)
+      return paint(column === last ? text.trimEnd() : text, index === 0)
+    })
+    print(fitted.join(GAP))
+  }
+}
+
+const hasColors = (): boolean => !process.env.NO_COLOR && process.env.TERM !== 'dumb'
+
+/** The colours of words that are a whole cell: how something is doing. */
+const COLORS: Record<string, number> = {
+  ...paintAll(32, 'ok', 'active', 'on', 'configured', 'completed', 'stop', 'in use'),
+  ...paintAll(33, 'disabled', 'paused', 'archived', 'cancelled', 'in_progress', 'flag', 'less'),
+  ...paintAll(31, 'WRONG', 'error', 'failed', 'failing', 'expired', 'bad', 'unreadable', 'timeout'),
+  ...paintAll(31, 'provider_overloaded', 'provider_unavailable', 'no'),
+}
+
+function paintAll(color: number, ...words: string[]): Record<string, number> {
+  return Object.fromEntries(words.map(word => [word, color]))
+}
+
+function paintCell(text: string, isHeading: boolean): string {
+  if (isHeading) return `\u001b[2m${text}\u001b[22m`
+  const word = text.trimEnd()
+  const color = Object.hasOwn(COLORS, word) ? COLORS[word] : undefined
+  return color === undefined ? text : `\u001b[${color}m${text}\u001b[39m`
+}
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
+
+const UNITS = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['min', 60],
+  ['s', 1],
+] as const
+
+/** In seconds: what is farther away is said by its date. */
+const FAR = 30 * 86_400
+
+/** Says a time in ISO 8601 from now: `3 min ago`, `in 2 d`. Other texts stay as they are. */
+export function renderRelative(text: string, now: number): string {
+  const seconds = TIME.test(text) ? Math.round((now - Date.parse(text)) / 1000) : Number.NaN
+  if (Number.isNaN(seconds)) return text
+  const size = Math.abs(seconds)
+  if (size >= FAR) return text.slice(0, 10)
+  if (size === 0) return 'now'
+  const [unit, length] = UNITS.find(([, length]) => size >= length) ?? UNITS[3]
+  const count = `${Math.floor(size / length)} ${unit}`
+  return seconds > 0 ? `${count} ago` : `in ${count}`
 }
 
 const GAP = '  '

@@ -5,7 +5,11 @@ import type { IncomingResponse, Send } from '../core/upstream/egress.ts'
 export interface Remote {
   url: string
   /** Sends a request and returns the JSON of the answer. Throws what the gateway refuses it with. */
-  ask(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<unknown>
+  ask(
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+    path: string,
+    body?: object,
+  ): Promise<unknown>
   /** Sends a call and opens its answer, however long that takes. Throws as `ask`. */
   post(path: string, body: object, cancellation: Cancellation): Promise<IncomingResponse>
   /** Reads the events of a stream as they come together, until it ends or is closed. Throws as `ask`. */
@@ -47,7 +51,7 @@ async function parseAddress(address: string): Promise<string> {
 }
 
 interface Request {
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   url: string
   headers: Record<string, string>
 }

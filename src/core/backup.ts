@@ -43,6 +43,8 @@ export interface BackupInput {
   withConfig: boolean
   /** The secret where it is not in the data directory. */
   secret: string | undefined
+  /** Hears how many rows of the copy were checked. */
+  onProgress?: (done: number, total: number) => void
 }
 
 /** The files that a backup may hold beside the database, and the key files of the config. */
@@ -87,7 +89,7 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
   const staging = openStaging(target)
   try {
     copyStore(input, staging)
-    await checkStore(staging, input.secret)
+    await checkStore(staging, input.secret, input.onProgress)
     const path = join(staging, 'gateway.db')
     const parts = collectParts(input, staging)
     const { nanos, ...counts } = summarizeStore(path)
@@ -168,7 +170,11 @@ function copyStore({ data, secret }: BackupInput, staging: string): void {
 }
 
 /** Runs every check over a copied data directory. Throws 409 for the first that fails. */
-export async function checkStore(staging: string, secret: string | undefined): Promise<void> {
+export async function checkStore(
+  staging: string,
+  secret: string | undefined,
+  onProgress?: BackupInput['onProgress'],
+): Promise<void> {
   if (secret === undefined && !existsSync(join(staging, 'secret.key')))
     throw conflict('The secret is missing, so the seals cannot be checked: set GATEWAY_SECRET')
   const gateway = await openGateway({
@@ -176,7 +182,7 @@ export async function checkStore(staging: string, secret: string | undefined): P
     ...(secret === undefined ? {} : { secret }),
   })
   try {
-    const { data } = await examineGateway(gateway)
+    const { data } = await examineGateway(gateway, onProgress)
     const wrong = data.find(({ ok }) => !ok)
     if (wrong) throw conflict(`The store is not in order: ${wrong.check}: ${wrong.found}`)
   } finally {

@@ -96,6 +96,8 @@ test('what was refused is listed, replayed and dropped', async () => {
     })),
   )
   await gateway.store.deliveries.fail(id, [1, 2], refusal, 10)
+  const none = await run(['failures', 'telemetry.otlp'])
+  expect([none.stdout, none.stderr]).toEqual(['', 'No failed deliveries\n'])
   const [head, first, second] = await lines(['failures', 'hook'])
   expect(head).toMatch(/^GENERATION +STATUS +REASON +AT$/)
   expect([first, second].map(line => line?.split(/\s+/)[0])).toEqual(['a', 'b'])

@@ -8,7 +8,9 @@ import {
   printFields,
   printJson,
   printTable,
+  renderRelative,
 } from '../../src/cli/output.ts'
+import { openRowProgress } from '../../src/cli/progress.ts'
 import {
   conflict,
   denied,
@@ -85,6 +87,109 @@ describe('tables', () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
     expect(out).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
     expect(out).toContain('nothing  -')
+  })
+})
+
+describe('a table on a terminal', () => {
+  const AT = '2026-03-04T05:06:07.000Z'
+  const rows = [['laptop', 'active', AT]]
+  const { isTTY, columns } = process.stdout
+  const { NO_COLOR, TERM } = process.env
+  beforeEach(() => {
+    Object.assign(process.stdout, { isTTY: true, columns: 80 })
+    process.env.TERM = 'xterm'
+    delete process.env.NO_COLOR
+    spies.push(spyOn(Date, 'now').mockReturnValue(Date.parse(AT) + 200_000))
+  })
+  afterEach(() => {
+    Object.assign(process.stdout, { isTTY, columns })
+    Object.assign(process.env, { TERM, ...(NO_COLOR === undefined ? {} : { NO_COLOR }) })
+  })
+
+  test('says times from now, and how something is doing in colours', () => {
+    printTable(['NAME', 'STATE', 'SEEN'], rows)
+    expect(out).toBe(
+      '\u001b[2mNAME  \u001b[22m  \u001b[2mSTATE \u001b[22m  \u001b[2mSEEN\u001b[22m\n' +
+        'laptop  \u001b[32mactive\u001b[39m  3 min ago\n',
+    )
+  })
+
+  test('has no colours with NO_COLOR, and on a terminal that knows none', () => {
+    process.env.NO_COLOR = '1'
+    printTable(['NAME', 'STATE', 'SEEN'], rows)
+    expect(out).toBe('NAME    STATE   SEEN\nlaptop  active  3 min ago\n')
+    out = ''
+    delete process.env.NO_COLOR
+    process.env.TERM = 'dumb'
+    printTable(['NAME', 'STATE', 'SEEN'], rows)
+    expect(out).not.toContain('\u001b')
+  })
+
+  test('and elsewhere it has whole times and no colours', () => {
+    Object.assign(process.stdout, { isTTY: false })
+    printTable(['NAME', 'STATE', 'SEEN'], rows)
+    expect(out).toBe(`NAME    STATE   SEEN\nlaptop  active  ${AT}\n`)
+  })
+
+  test.each([
+    [0, 'now'],
+    [-1, 'in 1 s'],
+    [59, '59 s ago'],
+    [3_599, '59 min ago'],
+    [-7_200, 'in 2 h'],
+    [86_400 * 29, '29 d ago'],
+    [86_400 * 31, '2026-03-04'],
+  ])('a time %d seconds ago is %s', (seconds, said) => {
+    expect(renderRelative(AT, Date.parse(AT) + seconds * 1000)).toBe(said)
+  })
+
+  test.each(['2026-03-04', 'x', '', '2026-99-99T99:99:99Z'])('%p is no time', text => {
+    expect(renderRelative(text, 0)).toBe(text)
+  })
+})
+
+describe('a line about rows', () => {
+  const open = (shape: object, few = 10) => {
+    let written = ''
+    const write = (text: string) => {
+      written += text
+    }
+    const progress = openRowProgress(shape, { isTTY: true, write, few })
+    return { ...progress, read: () => written }
+  }
+
+  test('shows how far long work is, once for each change, and is cleared', () => {
+    const { show, end, read } = open({})
+    show(0, 20)
+    show(10, 20)
+    show(10, 20)
+    end()
+    expect(read()).toBe(
+      `\r[${'.'.repeat(30)}] 0 % of 20 rows` +
+        `\r[${'#'.repeat(15)}${'.'.repeat(15)}] 50 % of 20 rows\r\u001b[K`,
+    )
+  })
+
+  test('counts where the end is not known', () => {
+    const { show, end, read } = open({})
+    show(12, null)
+    end()
+    expect(read()).toBe('\r12 rows\r\u001b[K')
+  })
+
+  test('is not there for few rows, for JSON, for fields and without a terminal', () => {
+    for (const { show, end, read } of [
+      open({}, 100),
+      open({ json: true }),
+      open({ field: 'id' }),
+    ]) {
+      show(10, 20)
+      end()
+      expect(read()).toBe('')
+    }
+    const silent = openRowProgress({}, { isTTY: false, write: () => expect.unreachable(), few: 1 })
+    silent.show(10, 20)
+    silent.end()
   })
 })
 

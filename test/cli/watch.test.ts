@@ -32,6 +32,31 @@ async function watch(...args: string[]) {
 }
 
 describe('gateway watch', () => {
+  test('refuses a field that no entry has, by its name', async () => {
+    for (const [given, named] of [
+      ['costs', 'costs'],
+      ['id,toString', 'toString'],
+      ['endpoints.0.id,nope.id', 'nope.id'],
+      ['', ''],
+    ] as const) {
+      const { code, stderr } = await runCommand(['watch', '--data', server.data, '--field', given])
+      expect([code, stderr.split('\n').length]).toEqual([2, 2])
+      expect(stderr).toMatch(/^gateway: --field: expected type, at, id, .*, version, found /)
+      expect(stderr).toEndWith(`found ${named}\n`)
+    }
+  })
+
+  test('begins with the last calls, and refuses what is no number of them', async () => {
+    const id = (await server.call()).headers.get('x-generation-id')
+    const args = ['watch', '--past', '1', '--json', '--limit', '3', '--data', server.data]
+    const { stdout } = await runCommand(args)
+    await listening(0)
+    const entries = stdout.trim().split('\n')
+    expect(JSON.parse(entries.at(-1) ?? '')).toMatchObject({ type: 'call.finished', id })
+    for (const past of ['-1', '1001', '1.5', 'x'])
+      expect((await runCommand(['watch', '--past', past, '--data', server.data])).code).toBe(2)
+  })
+
   test('prints a call line by line, over the socket of the data directory', async () => {
     const { code, stdout } = await watch('--data', server.data, '--limit', '5')
     expect(code).toBe(0)

@@ -1,5 +1,6 @@
 import { tmpdir } from 'node:os'
 import { PROGRAM } from './server.ts'
+import { TerminalScreen } from './terminal-screen.ts'
 
 interface TerminalOptions {
   cwd?: string
@@ -50,6 +51,8 @@ export function openTerminal(
 ) {
   let written = ''
   let from = 0
+  const screen = new TerminalScreen(cols, rows)
+  const decoder = new TextDecoder()
   const child = Bun.spawn(command, {
     cwd,
     env: { ...process.env, TERM: 'xterm-256color', CI: 'false', ...env },
@@ -57,12 +60,21 @@ export function openTerminal(
       cols,
       rows,
       data: (_, bytes) => {
-        written += Buffer.from(bytes).toString()
+        const text = decoder.decode(bytes, { stream: true })
+        written += text
+        screen.write(text)
       },
     },
   })
   return {
     child,
+    /** What it shows at this moment. */
+    screen,
+    /** Waits until its screen matches all of these at once. */
+    async seeScreen(...patterns: RegExp[]): Promise<string> {
+      while (!patterns.every(pattern => pattern.test(screen.text))) await Bun.sleep(5)
+      return screen.text
+    },
     /** All that was written, with its escapes. */
     get written() {
       return written
@@ -70,6 +82,7 @@ export function openTerminal(
     type: (keys: string) => void child.terminal?.write(keys),
     resize(cols: number, rows: number): void {
       from = written.length
+      screen.resize(cols, rows)
       child.terminal?.resize(cols, rows)
     },
     /** Waits until a text was written since `forget` or a change of the size. */

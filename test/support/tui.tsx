@@ -1,7 +1,15 @@
 import { render } from 'ink-testing-library'
 import { App } from '../../src/cli/tui/app.tsx'
 import type { LiveCall } from '../../src/cli/tui/live.ts'
-import type { CallRecord, KeyRecord, Money, Noun, Source } from '../../src/cli/tui/source.ts'
+import type {
+  CallRecord,
+  Change,
+  KeyRecord,
+  Money,
+  Noun,
+  PastExplanation,
+  Source,
+} from '../../src/cli/tui/source.ts'
 import type { ActivityEntry } from '../../src/core/inference/activity/entries.ts'
 
 const AT = '2026-03-04T05:06:07.000Z'
@@ -51,6 +59,13 @@ export const buildKey = (name: string, more: Partial<KeyRecord> = {}): KeyRecord
   ...more,
 })
 
+const EMPTY_RECORD = {
+  ...{ provider_responses: [], steps: [], contentFilters: [], native_tokens_prompt: 10 },
+  ...{ native_tokens_cached: 2, native_tokens_completion: 50, native_tokens_reasoning: 7 },
+  ...{ native_tokens_completion_images: 0, total_cost: 0.0123, usageSource: 'exact' },
+  ...{ upstream_inference_cost: 0.01, is_byok: false, service_tier: null, session_id: null },
+}
+
 /** A source in memory: tests feed it, and read what was asked of it. */
 export class FakeSource implements Source {
   name = '/var/lib/gateway'
@@ -92,16 +107,25 @@ export class FakeSource implements Source {
   listCalls = async () => this.records
   getCall = async (id: string) => {
     this.asked.push(['getCall', id])
-    return { id, provider_responses: [], steps: [], contentFilters: [], ...this.record } as never
+    return { id, ...EMPTY_RECORD, ...this.record } as never
   }
-  listKeys = async () => [...this.keys]
-  createKey = async (input: object) => {
-    this.asked.push(['createKey', input])
-    return 'gw-v1-secret'
+  explanation: PastExplanation | string = 'This call cannot be asked again'
+  explainCall = async (id: string) => {
+    this.asked.push(['explainCall', id])
+    if (typeof this.explanation === 'string') throw new Error(this.explanation)
+    return this.explanation
   }
-  updateKey = async (hash: string, change: object) => {
-    this.asked.push(['updateKey', hash, change])
-    this.keys = this.keys.map(key => (key.hash === hash ? { ...key, ...change } : key))
+  list = async (noun: Noun) => {
+    const rows = noun === 'keys' ? this.keys : this.rows[noun]
+    if (!rows) throw new Error(`${noun} cannot be listed`)
+    return [...rows]
+  }
+  change = async (change: Change) => {
+    this.asked.push(change)
+    if (change.noun !== 'keys') return null
+    if (change.verb === 'create') return 'gw-v1-secret'
+    this.keys = this.keys.map(key => (key.hash === change.id ? { ...key, ...change.input } : key))
+    return null
   }
   readMoney = async (): Promise<Money> => ({
     credits: { total_credits: 100, total_usage: 25 },
@@ -109,12 +133,6 @@ export class FakeSource implements Source {
     budgets: [{ name: 'Research daily', today: 9, week: 9, month: 9, limit: 9, spent: 9 }],
     groups: { model: [{ name: 'acme/small', today: 1, week: 2, month: 3 }] },
   })
-  addCredit = async (input: object) => void this.asked.push(['addCredit', input])
-  listNoun = async (noun: Noun) => {
-    const rows = this.rows[noun]
-    if (!rows) throw new Error(`${noun} cannot be listed`)
-    return rows
-  }
   rest = async (endpoint: string, seconds: number) =>
     void this.asked.push(['rest', endpoint, seconds])
   wake = async (endpoint: string) => void this.asked.push(['wake', endpoint])

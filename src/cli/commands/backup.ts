@@ -3,6 +3,7 @@ import type { BackupSummary } from '../../core/backup.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { addShapeOptions } from '../options.ts'
 import { formatDollars, print, printResult } from '../output.ts'
+import { openRowProgress } from '../progress.ts'
 
 interface BackupOptions {
   data?: string
@@ -45,14 +46,18 @@ const getSecret = () => process.env.GATEWAY_SECRET || undefined
 
 async function backUp(file: string, options: BackupOptions): Promise<void> {
   const core = await import('../../core/backup.ts')
-  const answer = await core.backUp({
-    file,
-    data: getDataDirectory(options),
-    secret: getSecret(),
-    force: options.force === true,
-    withSecret: options.withSecret === true,
-    withConfig: options.withConfig === true,
-  })
+  const progress = openRowProgress(options)
+  const answer = await core
+    .backUp({
+      onProgress: progress.show,
+      file,
+      data: getDataDirectory(options),
+      secret: getSecret(),
+      force: options.force === true,
+      withSecret: options.withSecret === true,
+      withConfig: options.withConfig === true,
+    })
+    .finally(() => progress.end())
   await printResult(options, answer, ({ data }) => {
     print(`${data.file}: ${describe(data)}`)
     print(data.parts.includes('secret.key') ? WITH_SECRET : WITHOUT_SECRET)
@@ -68,12 +73,16 @@ const WITHOUT_SECRET =
 
 async function restore(file: string, options: BackupOptions): Promise<void> {
   const core = await import('../../core/backup/restore.ts')
-  const answer = await core.restore({
-    file,
-    data: getDataDirectory(options),
-    secret: getSecret(),
-    force: options.force === true,
-  })
+  const progress = openRowProgress(options)
+  const answer = await core
+    .restore({
+      onProgress: progress.show,
+      file,
+      data: getDataDirectory(options),
+      secret: getSecret(),
+      force: options.force === true,
+    })
+    .finally(() => progress.end())
   await printResult(options, answer, ({ data }) => {
     print(`${getDataDirectory(options)}: ${describe(data)}`)
     if (data.moved) print(`What was there is in ${data.moved}`)

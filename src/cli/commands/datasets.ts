@@ -3,7 +3,9 @@ import { fill, NUMBER } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/telemetry/datasets/session-cost.ts'))
+const verb = defineVerbs(() => import('../../core/telemetry/datasets/session-cost.ts'), {
+  lists: { 'session-cost': 'sessions found that may be shown' },
+})
 
 const CELLS = [
   fill('app_slug', '--app <slug>', 'sessions of this app'),

@@ -24,7 +24,11 @@ const verb = defineVerbs(
     ...(await import('../../core/destinations/failures.ts')),
     ...(await import('../../core/destinations/test-delivery.ts')),
   }),
-  { args: { id: 'its id or name, or a beginning of one' }, names: { id: DESTINATIONS } },
+  {
+    args: { id: 'its id or name, or a beginning of one' },
+    names: { id: DESTINATIONS },
+    lists: { failures: 'failed deliveries' },
+  },
 )
 
 const SETTINGS: Fields[] = [

@@ -9,6 +9,7 @@ import { type Flags, offer } from '../fields.ts'
 import { defineVerbs } from '../noun.ts'
 import { parseInput } from '../options.ts'
 import { print, printTable } from '../output.ts'
+import { openRowProgress } from '../progress.ts'
 
 const verb = defineVerbs(() => import('../../core/doctor.ts'))
 
@@ -35,9 +36,10 @@ export const createDoctorCommand = () =>
       if (flags.reseal) await reseal(gateway, actor, flags)
       if (flags.accept) await accept(gateway, actor, flags)
       if (flags.redate) await redate(gateway, actor, flags)
-      const progress = createProgress(flags)
-      const { data } = await core.examineGateway(gateway, progress.show)
-      progress.end()
+      const progress = openRowProgress(flags)
+      const { data } = await core
+        .examineGateway(gateway, progress.show)
+        .finally(() => progress.end())
       data.push(
         await core.examineFiles(gateway),
         await core.examineHomes(gateway),
@@ -87,35 +89,6 @@ async function accept(gateway: Gateway, actor: Actor, flags: Flags): Promise<voi
     },
   })
 }
-
-const BAR = 30
-
-/** Shows on stderr how far it is, for a person who watches. */
-function createProgress(flags: Flags): {
-  show: (done: number, total: number) => void
-  end(): void
-} {
-  const isShown = !flags.json && process.stderr.isTTY
-  let shown = ''
-  const write = (line: string) => {
-    if (isShown && line !== shown) process.stderr.write(`\r${line}`)
-    shown = line
-  }
-  return {
-    show(done, total) {
-      if (total < FEW) return
-      const part = Math.floor((BAR * done) / total)
-      const percent = Math.floor((100 * done) / total)
-      write(`[${'#'.repeat(part)}${'.'.repeat(BAR - part)}] ${percent} % of ${total} rows`)
-    },
-    end() {
-      if (isShown && shown !== '') process.stderr.write('\r\u001b[K')
-    },
-  }
-}
-
-/** So many rows are read before anybody looks. */
-const FEW = 50_000
 
 async function reseal(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
   const core = await import('../../core/doctor/reseal.ts')

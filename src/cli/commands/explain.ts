@@ -101,7 +101,8 @@ async function readBytes(file: string): Promise<Uint8Array> {
   return Buffer.concat(pieces)
 }
 
-function printExplanation(explanation: Explanation): void {
+/** Prints an explanation for people. */
+export function printExplanation(explanation: Explanation): void {
   printFields(buildSummary(explanation))
   printEndpoints(explanation)
   printDropped(explanation)

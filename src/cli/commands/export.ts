@@ -9,6 +9,7 @@ import { type Fields, fill, fillNamed } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { write } from '../output.ts'
+import { openRowProgress } from '../progress.ts'
 
 const verb = defineVerbs(async () => ({
   ...(await import('../../core/telemetry/generations.ts')),
@@ -65,6 +66,9 @@ async function writeCalls(
 ): Promise<undefined> {
   let columns: string[] | undefined
   let cursor: string | null | undefined
+  let written = 0
+  // Where the calls themselves are on the terminal, nothing must come between them.
+  const progress = openRowProgress({ json: process.stdout.isTTY === true })
   do {
     const page = { ...query, limit: AT_ONCE, ...(cursor ? { cursor } : {}) }
     const { data, next_cursor } = await list(gateway, actor, page)
@@ -75,8 +79,11 @@ async function writeCalls(
       }
       await write(columns ? renderRow(columns, call) : `${JSON.stringify(call)}\n`)
     }
+    written += data.length
+    progress.show(written, null)
     cursor = next_cursor
   } while (cursor)
+  progress.end()
 }
 
 const renderRow = (columns: string[], call: Call): string =>

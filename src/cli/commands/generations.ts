@@ -1,11 +1,15 @@
+import type { explainGeneration } from '../../core/dialects/past-request.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Feedback } from '../../core/telemetry/feedback.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
 import type { getGenerationContent } from '../../core/telemetry/transcripts.ts'
+import { getDataDirectory } from '../data-directory.ts'
 import { demand, fill, fillNamed, NUMBER, offer } from '../fields.ts'
 import { GENERATIONS, KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
-import { formatDollars, print, printFields, printTable } from '../output.ts'
+import type { CommonOptions } from '../options.ts'
+import { formatDollars, print, printFields, printNote, printTable } from '../output.ts'
+import { printExplanation } from './explain.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -13,6 +17,7 @@ const verb = defineVerbs(
     ...(await import('../../core/telemetry/generations/filter.ts')),
     ...(await import('../../core/telemetry/transcripts.ts')),
     ...(await import('../../core/telemetry/feedback.ts')),
+    ...(await import('../../core/dialects/past-request.ts')),
   }),
   {
     args: { id: 'its id, a beginning of it, or the request id that its caller saw' },
@@ -83,6 +88,16 @@ export const createGenerationsCommand = () =>
       [],
       core => core.getGenerationContent,
     ).printAs(({ data }) => printContent(data)),
+    verb(
+      'explain <id>',
+      'explain what would happen to the same request now, as the running server knows it',
+      [],
+      (core, flags: CommonOptions) => async (gateway, actor, id) =>
+        explainNow(flags, id, () => core.explainGeneration(gateway, actor, id)),
+    ).printAs(({ data: { explanation, unknown } }) => {
+      printExplanation(explanation)
+      for (const sentence of unknown) printNote(sentence)
+    }),
     verb('feedback <id>', 'say what was wrong with an answer', FEEDBACK, core =>
       withInput(core.FeedbackAbout, core.submitFeedbackAbout),
     ).printAs(() => print('Noted')),
@@ -93,6 +108,19 @@ export const createGenerationsCommand = () =>
       core => core.deleteGenerationContent,
     ).printAs((_, { named }) => print(`Deleted the content of ${named}`)),
   ])
+
+type PastExplanation = Awaited<ReturnType<typeof explainGeneration>>
+
+/** Asks the running server, which knows cooldowns; without one what is stored decides. */
+async function explainNow(
+  flags: CommonOptions,
+  id: string,
+  explainHere: () => Promise<PastExplanation>,
+): Promise<PastExplanation> {
+  const { askServer } = await import('../feed.ts')
+  const asked = askServer(getDataDirectory(flags), { do: 'explain', id })
+  return asked.catch(explainHere) as Promise<PastExplanation>
+}
 
 /** Prints how the calls with a request id were refused, as they became no generations. */
 async function printRefusals(gateway: Gateway, id: string): Promise<void> {

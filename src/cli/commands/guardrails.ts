@@ -36,7 +36,11 @@ const assignmentVerb = defineVerbs(
     ...(await import('../../core/policy/guardrails/schema.ts')),
     ...(await import('../../core/policy/guardrails.ts')),
   }),
-  { args: { id: 'its id or name' }, names: { id: GUARDRAILS } },
+  {
+    args: { id: 'its id or name' },
+    names: { id: GUARDRAILS },
+    lists: { assignments: 'assignments found' },
+  },
 )
 
 const WORDS: Fields = {

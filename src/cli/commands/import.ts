@@ -3,6 +3,7 @@ import { fillWorkspace, offer } from '../fields.ts'
 import { readPieces } from '../input.ts'
 import { defineVerbs, withInput } from '../noun.ts'
 import { print } from '../output.ts'
+import { openRowProgress } from '../progress.ts'
 
 const verb = defineVerbs(() => import('../../core/policy/imports.ts'), {
   args: { export: 'the export as JSON, or - for standard input' },
@@ -19,11 +20,14 @@ export const createImportCommand = () =>
     'import <export>',
     'take over keys and budgets from an export of LiteLLM or OpenRouter',
     FIELDS,
-    (core, { yes }) =>
+    (core, flags) =>
       withInput(core.ImportScope, async (gateway, actor, path: string, scope) => {
         const exported = await readJson(path)
-        const answer = yes
-          ? await core.importExport(gateway, actor, exported, scope)
+        const progress = openRowProgress(flags, { few: FEW })
+        const answer = flags.yes
+          ? await core
+              .importExport(gateway, actor, exported, scope, progress.show)
+              .finally(() => progress.end())
           : await core.planImport(gateway, actor, exported, scope)
         if (answer.data.some(({ action }) => action === 'bad')) process.exitCode = 1
         return answer
@@ -42,6 +46,9 @@ export const createImportCommand = () =>
       flags.yes ? `Created ${count} of ${data.length}` : `--yes creates ${count} of ${data.length}`,
     )
   })
+
+/** So many rows are imported before anybody looks: each is a transaction. */
+const FEW = 500
 
 /** Reads a JSON file of at most 32 MiB. */
 async function readJson(path: string): Promise<unknown> {

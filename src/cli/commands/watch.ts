@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { invalid } from '../../core/errors.ts'
 import type { ActivityEntry } from '../../core/inference/activity/entries.ts'
 import { toPrintableJson } from '../../core/kernel/printable.ts'
 import { addShapeOptions, COMMON_HEADING, type CommonOptions, parseNumber } from '../options.ts'
@@ -8,6 +9,7 @@ import type { CallFilter } from './watch/filter.ts'
 interface WatchOptions extends CommonOptions, CallFilter {
   url?: string
   limit?: number
+  past?: number
 }
 
 /** `gateway watch`: what happens at a gateway, line by line. */
@@ -22,6 +24,7 @@ export const createWatchCommand = () =>
     .option('--model <id>', 'calls of this model')
     .option('--provider <name>', 'calls that this provider was asked for')
     .option('--status <status>', 'entries with this HTTP status: 429, 5xx', parseStatus)
+    .option('--past <n>', 'begin with those of the last so many calls, up to 1000', parsePast)
     .option('--limit <n>', 'end after so many lines', parseLimit)
     .option('--url <url>', 'a gateway elsewhere; its management key is in GATEWAY_KEY')
     .addOption(
@@ -42,6 +45,15 @@ function parseLimit(text: string): number {
   throw new InvalidArgumentError('expected a whole number above 0')
 }
 
+function parsePast(text: string): number {
+  const count = parseNumber(text)
+  if (Number.isInteger(count) && count >= 0 && count <= MOST_PAST) return count
+  throw new InvalidArgumentError(`expected a whole number from 0 to ${MOST_PAST}`)
+}
+
+/** How many past calls a gateway tells. */
+const MOST_PAST = 1_000
+
 /** Chooses how entries are rendered. With fields those that have none of them are left out. */
 async function chooseRenderer({
   json,
@@ -50,7 +62,17 @@ async function chooseRenderer({
   if (json) return entry => toPrintableJson(entry)
   if (field === undefined) return (await import('./watch/line.ts')).renderEntry
   const { renderSome } = await import('../shapes.ts')
+  await checkFields(field)
   return entry => renderSome(entry, field)
+}
+
+/** Throws 400 for a field that no type of entry has: it would print nothing for ever. */
+async function checkFields(fields: string): Promise<void> {
+  const { ENTRY_FIELDS } = await import('../../core/inference/activity/entries.ts')
+  const names = fields.split(',').map(name => name.trim())
+  const unknown = names.find(name => !Object.hasOwn(ENTRY_FIELDS, name.split('.')[0] ?? ''))
+  if (unknown !== undefined)
+    throw invalid(`--field: expected ${Object.keys(ENTRY_FIELDS).join(', ')}, found ${unknown}`)
 }
 
 async function watch(options: WatchOptions): Promise<void> {

@@ -132,6 +132,7 @@ export const EXAMPLES: Record<string, string[]> = {
   ],
   'generations get': ['generations get gen-1790'],
   'generations content': ['generations content gen-1790'],
+  'generations explain': ['generations explain gen-1790'],
   'generations feedback': [
     'generations feedback gen-1790 --category incorrect_response --comment wrong',
   ],

@@ -29,9 +29,19 @@ const VIEWS: {
   { name: 'Calls', View: CallsView, hint: 'enter open · / filter · s sort · p pause' },
   { name: 'Endpoints', View: EndpointsView, hint: 'z rest · w wake · / filter' },
   { name: 'Money', View: MoneyView, hint: 'a add credits · / filter', isStill: true },
-  { name: 'Keys', View: KeysView, hint: 'n new · d disable · m limit · enter open', isStill: true },
+  {
+    name: 'Keys',
+    View: KeysView,
+    hint: 'n new · d disable · m limit · x delete · enter open',
+    isStill: true,
+  },
   { name: 'Overview', View: OverviewView, hint: '' },
-  { name: 'More', View: NounsView, hint: 'enter open · esc back', isStill: true },
+  {
+    name: 'More',
+    View: NounsView,
+    hint: 'enter open · n e d m x t u change it · esc back',
+    isStill: true,
+  },
 ]
 
 /** The smallest screen that shows something useful. */
@@ -39,6 +49,8 @@ const LEAST = { columns: 40, rows: 8 }
 
 /** In characters: the longest text that a question takes. What is pasted beyond it is cut. */
 const LONGEST_TEXT = 200
+/** The same for a secret: a service account has thousands. */
+const LONGEST_SECRET = 20_000
 
 /** A question on the last line. */
 interface Question {
@@ -46,6 +58,8 @@ interface Question {
   typed: string
   /** Whether one key answers it. */
   isYesNo: boolean
+  /** Whether what is typed is not shown. */
+  isSecret?: boolean | undefined
   onChange: ((text: string) => void) | undefined
   resolve(answer: string | null): void
 }
@@ -75,7 +89,8 @@ export function App({ source, onLeave, size }: AppProps) {
   const [isHelp, setHelp] = useState(false)
   const [notice, setNotice] = useState<Notice | null>(null)
   const [question, asked, setQuestion] = useLatest<Question | null>(null)
-  const shell = useScreen(question === null && !isHelp, setQuestion, setNotice)
+  const [openHint, setHint] = useState<string | null>(null)
+  const shell = useScreen(question === null && !isHelp, { setQuestion, setNotice, setHint })
 
   useInput((input, key) => {
     if (key.ctrl && input === 'c') return onLeave()
@@ -114,7 +129,10 @@ export function App({ source, onLeave, size }: AppProps) {
         <Box display={isHelp ? 'none' : 'flex'}>
           <View key={view} {...props} />
         </Box>
-        <Lines height={1} lines={[renderFooter(question, notice, connection, hint, columns)]} />
+        <Lines
+          height={1}
+          lines={[renderFooter(question, notice, connection, openHint ?? hint, columns)]}
+        />
       </Box>
     </ShellContext.Provider>
   )
@@ -131,11 +149,13 @@ function useLatest<Value>(initial: Value) {
   return [value, latest, change] as const
 }
 
-function useScreen(
-  isFree: boolean,
-  setQuestion: (question: Question | null) => void,
-  setNotice: (notice: Notice | null) => void,
-): Shell {
+interface Setters {
+  setQuestion(question: Question | null): void
+  setNotice(notice: Notice | null): void
+  setHint(hint: string | null): void
+}
+
+function useScreen(isFree: boolean, { setQuestion, setNotice, setHint }: Setters): Shell {
   const open = useCallback(
     (question: Omit<Question, 'resolve'>) =>
       new Promise<string | null>(resolve => setQuestion({ ...question, resolve })),
@@ -146,12 +166,14 @@ function useScreen(
     return {
       isFree,
       notify,
-      ask: (text, typed = '', onChange) => open({ text, typed, isYesNo: false, onChange }),
+      hint: setHint,
+      ask: (text, typed = '', onChange, isSecret) =>
+        open({ text, typed, isYesNo: false, onChange, isSecret }),
       confirm: async text =>
         (await open({ text, typed: '', isYesNo: true, onChange: undefined })) === 'y',
       attempt: work => void work().catch(thrown => notify(describeFailure(thrown), 'bad')),
     }
-  }, [isFree, open, setNotice])
+  }, [isFree, open, setNotice, setHint])
 }
 
 /** Takes a key for a question. Returns what is left of it: null once it is answered. */
@@ -160,7 +182,8 @@ function answerQuestion(
   input: string,
   key: { return: boolean; escape: boolean; backspace: boolean; delete: boolean; ctrl: boolean },
 ): Question | null {
-  const { typed, isYesNo, onChange, resolve } = question
+  const { typed, isYesNo, isSecret, onChange, resolve } = question
+  const longest = isSecret ? LONGEST_SECRET : LONGEST_TEXT
   // Several keys may come at once: those up to the end of a line are an answer.
   const lineEnd = isYesNo ? -1 : input.search(/[\r\n]/)
   if (lineEnd > 0) {
@@ -177,10 +200,7 @@ function answerQuestion(
       ? [...typed].slice(0, -1).join('')
       : key.ctrl
         ? typed
-        : (typed + toPrintable(input.slice(0, LONGEST_TEXT)).replaceAll('\uFFFD', '')).slice(
-            0,
-            LONGEST_TEXT,
-          )
+        : (typed + toPrintable(input.slice(0, longest)).replaceAll('\uFFFD', '')).slice(0, longest)
   onChange?.(text)
   return { ...question, typed: text }
 }
@@ -210,6 +230,14 @@ function renderHeader(view: number, width: number, name: string, connection: Con
   ]
 }
 
+/** Shows the end of a question where all of it does not fit: what is typed is there. */
+function fitEnd(text: string, width: number): string {
+  const printable = toPrintable(text)
+  let from = 0
+  while (measure(printable.slice(from)) > width - 1 && from < printable.length) from += 1
+  return fit(from === 0 ? printable : `…${printable.slice(from + 1)}`, width)
+}
+
 function renderFooter(
   question: Question | null,
   notice: Notice | null,
@@ -218,10 +246,23 @@ function renderFooter(
   width: number,
 ): Line {
   if (question) {
-    const { text, typed, isYesNo } = question
-    return say(fit(isYesNo ? `${text} [y/N]` : `${text}: ${typed}▏`, width), 'accent')
+    const { text, typed, isYesNo, isSecret } = question
+    if (isYesNo) return say(fitEnd(`${text} [y/N]`, width), 'accent')
+    const shown = isSecret
+      ? `${'•'.repeat(Math.min(8, typed.length))} ${typed.length} characters`
+      : typed
+    return say(fitEnd(`${text}: ${shown}▏`, width), 'accent')
   }
   if (notice) return say(fit(notice.text, width), notice.kind)
   if (!isOpen && reason) return say(fit(`${reason}. What is stored is shown`, width), 'warn')
-  return say(fit([hint, '? keys · q quit'].filter(Boolean).join(' · '), width), 'dim')
+  return say(fit(fitHint(hint, width), width), 'dim')
+}
+
+const ALWAYS = '? keys · q quit'
+
+/** Leaves out of a hint what has no room, from its end: the way to the help stays. */
+function fitHint(hint: string, width: number): string {
+  const pieces = hint === '' ? [] : hint.split(' · ')
+  while (pieces.length > 0 && measure([...pieces, ALWAYS].join(' · ')) > width) pieces.pop()
+  return [...pieces, ALWAYS].join(' · ')
 }

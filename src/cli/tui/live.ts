@@ -31,6 +31,8 @@ export interface LiveCall {
   key: string
   app: string
   attempts: LiveAttempt[]
+  /** How many attempts there were in all: those of a past call are on its record alone. */
+  tries: number
   /** The entry about its plan, as JSON: it is long, and few plans are looked at. */
   plan: string | null
 }
@@ -170,7 +172,7 @@ export class Live {
     'call.progress': ({ id, tokens, cost }) => this.#change(id, { tokens, cost }),
     'call.finished': entry => {
       this.#requests.delete(entry.request_id)
-      if (!this.calls.has(entry.id)) this.#add(createCall(entry.id, entry.at))
+      if (!this.calls.has(entry.id)) this.#addPast(entry)
       const call = this.calls.get(entry.id)
       if (call) finishCall(call, entry)
     },
@@ -206,6 +208,20 @@ export class Live {
       this.#warn(at, 'warn', `${count} entries were lost: they came too fast`)
     },
     state: entry => this.#addSecond(entry),
+  }
+
+  /** Adds a call of which nothing was told but its end. */
+  #addPast({
+    id,
+    at,
+    generation_time,
+  }: {
+    id: string
+    at: string
+    generation_time: number | null
+  }) {
+    const startedAt = Date.parse(at) - (generation_time ?? 0)
+    this.#add(createCall(id, new Date(startedAt).toISOString()))
   }
 
   #add(call: LiveCall): void {
@@ -258,6 +274,7 @@ export class Live {
 
 function finishCall(call: LiveCall, entry: Extract<ActivityEntry, { type: 'call.finished' }>) {
   call.state = 'done'
+  call.tries = entry.attempts
   call.status = entry.status
   call.error = entry.error_type
   call.model = entry.model
@@ -287,5 +304,6 @@ export const createCall = (id: string, at: string): LiveCall => ({
   key: '',
   app: '',
   attempts: [],
+  tries: 0,
   plan: null,
 })

@@ -1,3 +1,4 @@
+import type { explainGeneration } from '../../core/dialects/past-request.ts'
 import type { showKey } from '../../core/identity/keys/view.ts'
 import type { listBudgets } from '../../core/policy/budgets.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
@@ -36,7 +37,7 @@ export interface Money {
   groups: Record<string, Spending[]>
 }
 
-/** The nouns that have a list. */
+/** The nouns that have a list beside the keys, which have a view of their own. */
 export const NOUNS = [
   'workspaces',
   'members',
@@ -44,10 +45,26 @@ export const NOUNS = [
   'presets',
   'guardrails',
   'byok',
+  'destinations',
   'credits',
   'audit',
 ] as const
-export type Noun = (typeof NOUNS)[number]
+export type Noun = (typeof NOUNS)[number] | 'keys'
+
+/** A change of one thing, in the API's words. */
+export interface Change {
+  noun: Noun
+  /** What its command calls it: create, update, delete, … */
+  verb: string
+  /** What is changed; empty for what is created. A budget's is its workspace and its interval. */
+  id: string
+  /** Its workspace, where the id alone does not tell it. */
+  workspace_id?: string
+  input: object
+}
+
+/** What would become of a past call now, as `gateway generations explain --json` shows it. */
+export type PastExplanation = Awaited<ReturnType<typeof explainGeneration>>['data']
 
 /** Where the terminal UI reads and what it changes: a data directory, or a gateway elsewhere. */
 export interface Source {
@@ -57,14 +74,12 @@ export interface Source {
   /** Lists the calls that finished last, oldest first. */
   listCalls(limit: number): Promise<LiveCall[]>
   getCall(id: string): Promise<CallRecord>
-  listKeys(): Promise<KeyRecord[]>
-  /** Creates a key and returns its plaintext, which is not shown again. */
-  createKey(input: { name: string; limit?: number }): Promise<string>
-  updateKey(hash: string, change: { disabled?: boolean; limit?: number | null }): Promise<void>
+  /** Explains what would become of the request of a finished call now. */
+  explainCall(id: string): Promise<PastExplanation>
   readMoney(): Promise<Money>
-  /** Adds prepaid credits in USD, or corrects them by less than nothing. */
-  addCredit(input: { amount: number; note?: string }): Promise<void>
-  listNoun(noun: Noun): Promise<object[]>
+  list(noun: Noun): Promise<object[]>
+  /** Makes a change. Returns a text that is shown this once: the plaintext of a new key. */
+  change(change: Change): Promise<string | null>
   rest(endpoint: string, seconds: number): Promise<void>
   wake(endpoint: string): Promise<void>
 }

@@ -223,10 +223,12 @@ export function formatTime(milliseconds: number | null): string {
 }
 
 /** Formats USD in few characters: $0.0012, $3.40, $1.2k. */
-export function formatUsd(usd: number | null): string {
-  if (usd === null) return '-'
+export function formatUsd(usd: number | null | undefined): string {
+  // A gateway elsewhere may be older, and know no such amount.
+  if (usd === null || usd === undefined) return '-'
   if (usd === 0) return '$0'
   const size = Math.abs(usd)
   if (size >= 1_000) return `$${formatCount(usd)}`
-  return `$${size >= 1 ? usd.toFixed(2) : size < 0.001 ? usd.toExponential(1) : usd.toPrecision(2)}`
+  if (size < 0.00001) return `$${usd.toExponential(1)}`
+  return `$${size >= 1 ? usd.toFixed(2) : size < 0.001 ? usd.toFixed(5) : usd.toPrecision(2)}`
 }

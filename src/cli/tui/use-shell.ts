@@ -1,5 +1,5 @@
 import { type Key, useInput } from 'ink'
-import { createContext, useContext } from 'react'
+import { createContext, useContext, useEffect } from 'react'
 import { type Action, findAction } from './keys.ts'
 import type { LiveAlarm } from './live.ts'
 
@@ -7,12 +7,19 @@ import type { LiveAlarm } from './live.ts'
 export interface Shell {
   /** Whether keys are for the view: no question and no help is open. */
   isFree: boolean
-  /** Asks for a text on the last line. Null: the question was left. */
-  ask(question: string, initial?: string, onChange?: (text: string) => void): Promise<string | null>
+  /** Asks for a text on the last line, which hides a secret. Null: the question was left. */
+  ask(
+    question: string,
+    initial?: string,
+    onChange?: (text: string) => void,
+    isSecret?: boolean,
+  ): Promise<string | null>
   /** Asks for yes or no. */
   confirm(question: string): Promise<boolean>
   /** Shows a sentence on the last line, until the next key. */
   notify(text: string, kind?: LiveAlarm['kind']): void
+  /** Replaces the hint on the last line; null: that of the view. */
+  hint(text: string | null): void
   /** Runs what may fail, and shows why it did. */
   attempt(work: () => Promise<void>): void
 }
@@ -24,6 +31,15 @@ export function useShell(): Shell {
   const shell = useContext(ShellContext)
   if (!shell) throw new Error('A view is on no screen')
   return shell
+}
+
+/** Shows a hint on the last line as long as something is open. */
+export function useHint(text: string | null): void {
+  const { hint } = useShell()
+  useEffect(() => {
+    hint(text)
+    return () => hint(null)
+  }, [hint, text])
 }
 
 /** Calls the view with each key that does something, while keys are for it. */

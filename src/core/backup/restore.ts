@@ -32,6 +32,8 @@ export interface RestoreInput {
   force: boolean
   /** The secret where it is neither in the backup nor in the data directory. */
   secret: string | undefined
+  /** Hears how many rows of the backup were checked. */
+  onProgress?: (done: number, total: number) => void
 }
 
 /** What may be in a directory that counts as empty. */
@@ -78,7 +80,7 @@ async function stageAndMove(
   let isMoving = false
   try {
     const parts = stageBackup(input, staging)
-    await checkStore(staging, input.secret)
+    await checkStore(staging, input.secret, input.onProgress)
     const { nanos, ...counts } = summarizeStore(join(staging, 'gateway.db'))
     isMoving = true
     const moved = replaceFiles(input.data, staging)

@@ -16,9 +16,11 @@ import {
   buildLimitNear,
   hideReason,
   nameEndpoint,
+  type Queues,
   type State,
 } from './activity/entries.ts'
 import { ActivityListener, type Audience } from './activity/listener.ts'
+import { listPast } from './activity/past.ts'
 import { Totals } from './activity/totals.ts'
 import { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
@@ -66,9 +68,10 @@ export class Activity {
 
   /**
    * Begins to listen as this actor, who sees the calls of the workspaces that they manage, and the
-   * state of the server if they manage all. The first entries tell what is there already.
+   * state of the server if they manage all. The first entries tell what is there already, and then
+   * so many past calls. One that finishes meanwhile may be told twice.
    */
-  listen(actor: Actor): ActivityListener {
+  listen(actor: Actor, past = 0): ActivityListener {
     const isOperator = actor.kind === 'operator'
     const workspace_id = canManageAll(this.#world, actor) ? null : actor.workspace_id
     const listener = new ActivityListener(
@@ -79,6 +82,7 @@ export class Activity {
     if (this.#listeners.size === 0) this.#start()
     this.#tellPresent(listener)
     this.#listeners.add(listener)
+    if (past > 0) void this.#tellPast(listener, actor, past)
     return listener
   }
 
@@ -292,8 +296,14 @@ export class Activity {
       draining: traffic.calls.draining,
       memory_bytes: process.memoryUsage.rss(),
       ...(since === null ? new Totals(clock.ticks()) : this.#totals).take(clock.ticks()),
+      queues: countQueues(this.#world),
       endpoints: traffic.health.listStates(since),
     }
+  }
+
+  async #tellPast(listener: ActivityListener, actor: Actor, past: number): Promise<void> {
+    for (const entry of await listPast(this.#world, actor, past))
+      listener.add(JSON.stringify(entry))
   }
 
   /** Tells a new listener of the running calls and of all endpoints. */
@@ -311,6 +321,12 @@ export class Activity {
       }
   }
 }
+
+const countQueues = ({ traffic, recorder, deliveries }: InferenceWorld): Queues => ({
+  calls: traffic.admission.turns.size,
+  records: recorder.listPending().length,
+  deliveries: deliveries.list().reduce((sum, { waiting }) => sum + waiting, 0),
+})
 
 /** Repeats some work, and returns the function that stops it. */
 type Repeat = (work: () => void) => () => void

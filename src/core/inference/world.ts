@@ -60,6 +60,8 @@ export interface InferenceWorld
   videos: VideoJobs
   journal: Journal
   recorder: Recorder
+  /** What destinations are still to be told. */
+  deliveries: { list(): { waiting: number }[] }
   /** The bytes of files. */
   blobs: BlobStore
   /** Reads documents that calls contain. */

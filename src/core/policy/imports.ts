@@ -55,17 +55,21 @@ export const planImport = async (
  * Imports what `planImport` shows: teams as workspaces with their budgets, then keys, whose new
  * secrets are in the answer and nowhere else. What is there already stays as it is, so that an
  * import that was interrupted can be repeated. A row that fails is told and ends nothing.
+ * `onProgress` hears how many rows are done.
  */
 export async function importExport(
   world: PolicyWorld,
   actor: Actor,
   exported: unknown,
   { workspace_id }: ImportScope,
+  onProgress?: (done: number, total: number) => void,
 ) {
   resolveWorkspaceId(world, actor, workspace_id)
+  const rows = readExport(exported)
   const teams = new Map<string, string>()
   const data: ImportedRow[] = []
-  for (const row of readExport(exported)) {
+  for (const row of rows) {
+    onProgress?.(data.length, rows.length)
     const described = describeRow(world, row)
     data.push(described)
     try {

@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
 import type { ActivityListener } from '../../core/inference/activity/listener.ts'
+import { MOST_PAST } from '../../core/inference/activity/past.ts'
 import { requireManagementKey } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { findConnection } from '../connections.ts'
@@ -17,6 +18,14 @@ const ActivityQuery = Type.Object({
       description: 'The stream ends after so many entries',
     }),
   ),
+  past: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: MOST_PAST,
+      description:
+        'Tell of those of the last so many calls of the gateway that the key may see, first',
+    }),
+  ),
 })
 
 /** Creates the route of the feed of what happens. */
@@ -24,10 +33,10 @@ export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
   new Elysia().use(requireManagementKey(gateway)).get(
     '/activity/stream',
     ({ actor, request }) => {
-      const { limit = Number.POSITIVE_INFINITY } = readQuery(request, ActivityQuery)
+      const { limit = Number.POSITIVE_INFINITY, past } = readQuery(request, ActivityQuery)
       if (request.method === 'HEAD') return new Response(null, { headers: HEADERS })
       const { service_name, timeouts } = gateway.config
-      const events = streamEntries(gateway.activity.listen(actor), limit)
+      const events = streamEntries(gateway.activity.listen(actor, past), limit)
       const interval = timeouts.keep_alive_seconds * 1000
       const keepAlive = { text: `: ${service_name.toUpperCase()} PROCESSING\n\n`, interval }
       return createEventStreamResponse(events, keepAlive, {}, findConnection(request))

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { KEYS } from '../../../src/cli/tui/keys.ts'
-import { NOUNS } from '../../../src/cli/tui/source.ts'
+import { NOUNS, type PastExplanation } from '../../../src/cli/tui/source.ts'
 import { measure } from '../../../src/cli/tui/text.ts'
 import {
   buildCallEntries,
@@ -16,12 +16,41 @@ const STATE = entry('state', {
   ...{ running_calls: 3, draining: false, memory_bytes: 100 * 1024 * 1024, milliseconds: 1_000 },
   ...{ finished: 20, failed: 1, refused: 2, tokens_prompt: 100, tokens_completion: 800, cost: 0.5 },
   ...{ first_part_p50: 120, first_part_p95: 480 },
+  queues: { calls: 4, records: 5, deliveries: 1_200 },
   endpoints: ['flaky', 'solid'].map(provider => ({
     ...{ endpoint: `acme/small ${provider}/m`, provider, model: 'acme/small', cooldown: null },
     ...{ is_probing: false, succeeded: 9, failed: provider === 'flaky' ? 3 : 0 },
     ...{ latency_p50: 100, latency_p95: 400, throughput_p50: 55 },
   })),
 })
+
+const EXPLANATION = {
+  explanation: {
+    error: null,
+    endpoints: [
+      {
+        ...{ provider: 'solid', model: 'acme/small', probability: 1, session: true },
+        ...{ pricing: { prompt: '0.00000015', completion: '0.0000006' }, is_byok: false },
+        ...{ estimated_cost: { usd: 0.004 }, cooldown: null },
+      },
+    ],
+    dropped: [
+      {
+        provider: 'dear',
+        model: 'acme/small',
+        excluded_by: 'max_price',
+        reason: 'too dear, still',
+      },
+      { provider: 'none', model: 'acme/small', excluded_by: 'not_configured', reason: 'no key' },
+    ],
+    policy: {
+      guardrails: [{ id: 'g', name: 'Strict', scope: 'key' }],
+      limits: [{ account: 'key x', period: 'daily', limit_usd: 2, remaining_usd: 1, pays: 'yes' }],
+      filters: [{ filter: 'email', action: 'redact', looks_at: ['prompt'], found: 1 }],
+    },
+  },
+  unknown: ['Its texts are not kept: a filler of 10 tokens stands for them.'],
+} as unknown as PastExplanation
 
 function openFed(...entries: Parameters<FakeSource['tell']>) {
   const source = new FakeSource()
@@ -133,17 +162,37 @@ describe('the calls', () => {
         { guardrail_id: 'g-1', filter: 'email', action: 'redact', where: 'input', count: 2 },
       ],
     }
+    source.explanation = EXPLANATION
     source.tell(...buildCallEntries('gen-1'))
-    using screen = openScreen(source, { columns: 100, rows: 60 })
+    using screen = openScreen(source, { columns: 100, rows: 80 })
     await screen.see('1 shown')
     await screen.type(ENTER)
+    await screen.see('The same request now')
     const shown = await screen.see('session-9')
     for (const text of [
       ...['75%  $0.15/$0.6', '25%', 'dropped: dear acme/small: max_price: too dear'],
       ...['1. acme/small flaky/m  503  12ms  provider_overloaded busy', 'Too many of you'],
+      ...['10 tokens in, 2 of them cached; 50 out, 7 of them reasoning'],
+      ...['$0.012, by the provider’s own counts; the provider took $0.010'],
+      ...['100%  $0.15/$0.6        acme/small solid  up to $0.0040, the session is here'],
+      ...['dropped: dear acme/small: max_price: too dear, still', 'dropped: 1 others'],
+      ...['guardrail of the key: Strict', 'limit of key x (daily): $1.00 left of $2.00'],
+      ...['filter email: redact in the prompt, found 1', 'Its texts are not kept'],
       ...['1. tool web_search search', 'redact email in the input, 2 times', 'req-7'],
     ])
       expect(shown).toContain(text)
+  })
+})
+
+describe('a past call', () => {
+  test('that nothing was told of is shown with its attempts, and why it cannot go again', async () => {
+    const source = new FakeSource()
+    source.tell(...buildCallEntries('gen-7').slice(-1))
+    using screen = openScreen(source, { columns: 120, rows: 60 })
+    expect(await screen.see('1 shown')).toMatch(/05:06:05 +200 +acme\/small +solid +2 /)
+    await screen.type(ENTER)
+    await screen.see('This call cannot be asked again')
+    expect(source.asked).toContainEqual(['explainCall', 'gen-7'])
   })
 })
 
@@ -205,7 +254,9 @@ describe('money', () => {
     await screen.see('Add $50.00 to the credits? [y/N]')
     await screen.type('y')
     await screen.see('$50.00 is added')
-    expect(source.asked).toEqual([['addCredit', { amount: 50, note: 'May' }]])
+    expect(source.asked).toEqual([
+      { noun: 'credits', verb: 'create', id: '', input: { amount: 50, note: 'May' } },
+    ])
     await screen.type('/')
     await screen.see('Filter:')
     await screen.type('m', 'o', 'd', 'e', 'l')
@@ -224,6 +275,8 @@ describe('keys', () => {
     await screen.type('c', 'i', ENTER)
     await screen.see('Its limit in USD')
     await screen.type('5', ENTER)
+    await screen.see('Create the key ci with a limit of $5.00? [y/N]')
+    await screen.type('y')
     await screen.see('gw-v1-secret')
     await screen.type('y')
     await screen.see('Copied')
@@ -249,9 +302,15 @@ describe('keys', () => {
     await screen.type(ESCAPE)
     await screen.see('2 keys')
     expect(source.asked).toEqual([
-      ['createKey', { name: 'ci', limit: 5 }],
-      ['updateKey', 'hash-laptop', { disabled: true }],
-      ['updateKey', 'hash-laptop', { limit: 100 }],
+      { noun: 'keys', verb: 'create', id: '', input: { name: 'ci', limit: 5 } },
+      {
+        noun: 'keys',
+        verb: 'update',
+        id: 'hash-laptop',
+        workspace_id: 'w',
+        input: { disabled: true },
+      },
+      { noun: 'keys', verb: 'update', id: 'hash-laptop', workspace_id: 'w', input: { limit: 100 } },
     ])
     screen[Symbol.dispose]()
   })
@@ -268,6 +327,7 @@ describe('the overview', () => {
     await screen.type('5')
     const shown = await screen.see('Alarms (3)')
     for (const text of [
+      ...['waiting: 4 calls for a turn', '5 records', '1.2k for destinations'],
       ...['3 in flight', '20 calls/s', '6 errors in a minute', '100 MiB', 'p50 120ms', 'p95 480ms'],
       ...[
         '800 tokens/s',
@@ -299,6 +359,276 @@ describe('the other nouns', () => {
     await screen.see('What else there is')
     await screen.type('j', ENTER)
     await screen.see('members cannot be listed')
+    screen[Symbol.dispose]()
+  })
+})
+
+describe('what a noun lists is changed', () => {
+  const ROW = { id: 'r-1', name: 'Strict', slug: 'strict', workspace_id: 'w', disabled: false }
+  async function openNoun(noun: (typeof NOUNS)[number], row: object = ROW) {
+    const { source, screen } = openFed()
+    source.rows = {
+      ...{
+        members: [{ id: 'u-1', email: 'ada@x.org' }],
+        workspaces: [{ id: 'w-1', name: 'Team' }],
+      },
+      [noun]: [row],
+    }
+    await screen.type('6')
+    await screen.see('What else there is')
+    await screen.type(...Array(NOUNS.indexOf(noun)).fill('j'), ENTER)
+    await screen.see(`${noun}: 1`)
+    return { source, screen }
+  }
+  /** Types a key and its answers, each after its question, and says yes to the last. */
+  async function change(
+    screen: ReturnType<typeof openScreen>,
+    key: string,
+    answers: [question: string, answer: string][],
+    confirmed: string,
+  ) {
+    await screen.type(key)
+    for (const [question, answer] of answers) {
+      await screen.see(question)
+      await screen.type(...Array(30).fill('\u007f'), `${answer}\r`)
+    }
+    await screen.see(`${confirmed} [y/N]`)
+    await screen.type('y')
+  }
+
+  test.each([
+    [
+      'guardrails',
+      'n',
+      [['Name of the new', 'Lax']],
+      'until t assigns it',
+      'create',
+      '',
+      { name: 'Lax' },
+    ],
+    [
+      'guardrails',
+      'e',
+      [['New name of Strict', 'Hard']],
+      'Rename Strict to Hard?',
+      'update',
+      'r-1',
+      { name: 'Hard' },
+    ],
+    [
+      'guardrails',
+      'm',
+      [
+        ['The budget of Strict', '5'],
+        ['For which time', 'daily'],
+      ],
+      'from none to $5.00 daily?',
+      'update',
+      'r-1',
+      { limit_usd: 5, reset_interval: 'daily' },
+    ],
+    ['guardrails', 'x', [], 'Delete Strict? This cannot be undone', 'delete', 'r-1', {}],
+    [
+      'guardrails',
+      't',
+      [['assign Strict to which', 'lap']],
+      'Assign Strict to laptop?',
+      'assign-keys',
+      'r-1',
+      { key_hashes: ['hash-laptop'] },
+    ],
+    [
+      'guardrails',
+      'u',
+      [['unassign Strict from which', 'ada@x.org']],
+      'Take Strict from ada@x.org?',
+      'unassign-members',
+      'r-1',
+      { member_user_ids: ['u-1'] },
+    ],
+    ['byok', 'd', [], 'Disable Strict?', 'update', 'r-1', { disabled: true }],
+    [
+      'byok',
+      'n',
+      [
+        ['The provider of', 'openai'],
+        ['Its name', 'own'],
+        ['key', 'sk-1234'],
+      ],
+      'Use this key of 7 characters at openai?',
+      'create',
+      '',
+      { provider: 'openai', name: 'own', key: 'sk-1234' },
+    ],
+    [
+      'byok',
+      't',
+      [['For which keys alone', 'laptop,batch']],
+      'Use Strict for laptop, batch alone?',
+      'update',
+      'r-1',
+      { allowed_api_key_hashes: ['hash-laptop', 'hash-batch'] },
+    ],
+    [
+      'presets',
+      'x',
+      [],
+      'Archive Strict? Its versions stay',
+      'update',
+      'strict',
+      { status: 'archived' },
+    ],
+    [
+      'presets',
+      'n',
+      [
+        ['Slug of the preset', 'terse'],
+        ['Its model', 'm/x'],
+      ],
+      'Save the preset terse with m/x?',
+      'create',
+      'terse',
+      { model: 'm/x' },
+    ],
+    [
+      'destinations',
+      'n',
+      [
+        ['Name of', 'hook'],
+        ['Its type', 'webhook'],
+        ['Its config', '{"url":"https://x"}'],
+      ],
+      'Tell calls to hook (webhook)?',
+      'create',
+      '',
+      { name: 'hook', type: 'webhook', config: { url: 'https://x' } },
+    ],
+    [
+      'destinations',
+      'u',
+      [],
+      'Use Strict for all keys?',
+      'update',
+      'r-1',
+      { api_key_hashes: null },
+    ],
+    [
+      'members',
+      'd',
+      [],
+      'Deactivate Strict, and disable every key that they created?',
+      'deactivate',
+      'r-1',
+      {},
+    ],
+  ] as const)('%s: %s', async (noun, key, answers, question, verb, id, input) => {
+    const { source, screen } = await openNoun(noun)
+    await change(screen, key, answers as never, question)
+    await screen.see('[y/N]', false)
+    expect(source.asked).toMatchObject([{ noun, verb, id, input }])
+    screen[Symbol.dispose]()
+  })
+
+  test.each([
+    [
+      'workspaces',
+      { ...ROW, id: 'w-1' },
+      'm',
+      [
+        ['which time', 'daily'],
+        ['Its daily budget', '3'],
+      ],
+      'Set the daily budget of Strict to $3.00?',
+      'budgets',
+      'set',
+      'w-1 daily',
+      { limit_usd: 3 },
+    ],
+    [
+      'workspaces',
+      { ...ROW, id: 'w-1' },
+      't',
+      [['add which members', 'ada']],
+      'Add ada@x.org to Strict?',
+      'workspaces',
+      'add',
+      'w-1',
+      { user_ids: ['u-1'] },
+    ],
+    [
+      'members',
+      { ...ROW, id: 'u-1' },
+      'u',
+      [['which workspace', 'Te']],
+      'Remove Strict from Team?',
+      'workspaces',
+      'remove',
+      'w-1',
+      { user_ids: ['u-1'] },
+    ],
+    [
+      'budgets',
+      { workspace_id: 'w-1', reset_interval: 'daily', limit_usd: 2 },
+      'x',
+      [],
+      'Delete the daily budget?',
+      'budgets',
+      'delete',
+      'w-1 daily',
+      {},
+    ],
+  ] as const)('%s %o: %s', async (noun, row, key, answers, question, changed, verb, id, input) => {
+    const { source, screen } = await openNoun(noun, row)
+    await change(screen, key, answers as never, question)
+    await screen.see('[y/N]', false)
+    expect(source.asked).toMatchObject([{ noun: changed, verb, id, input }])
+    screen[Symbol.dispose]()
+  })
+
+  test('not where it is declined or left, named wrongly or unknown: a sentence says so', async () => {
+    const { source, screen } = await openNoun('guardrails')
+    await screen.type('x')
+    await screen.see('[y/N]')
+    await screen.type('n')
+    await screen.see('[y/N]', false)
+    await screen.type('e')
+    await screen.see('New name of Strict')
+    await screen.type(ESCAPE)
+    await screen.see('New name of Strict', false)
+    await screen.type('d')
+    await screen.see('A guardrail cannot be disabled: u takes it from keys and members')
+    await screen.type('t')
+    await screen.see('assign Strict to which')
+    await screen.type('zz\r')
+    await screen.see('zz: found none among the keys or members')
+    await screen.type('t')
+    await screen.see('assign Strict to which')
+    await screen.type(ENTER)
+    await screen.see('Expected a name, or several with commas')
+    await screen.type('m')
+    await screen.see('The budget of Strict')
+    await screen.type('-1\r')
+    await screen.see('Expected an amount such as 5')
+    expect(source.asked).toEqual([])
+    screen[Symbol.dispose]()
+  })
+
+  test('a secret is not on the screen, however long', async () => {
+    const { source, screen } = await openNoun('byok')
+    await screen.type('n')
+    await screen.see('The provider of')
+    await screen.type('openai\r')
+    await screen.see('Its name')
+    await screen.type('own\r')
+    await screen.see('The provider’s key')
+    await screen.type('s3cret'.repeat(1_000))
+    await screen.see('6000 characters')
+    expect(screen.stdout.frames.join('')).not.toContain('s3c')
+    await screen.type(ENTER)
+    await screen.see('Use this key of 6000 characters')
+    await screen.type('y')
+    await screen.see('own is used at openai')
+    expect(source.asked).toMatchObject([{ input: { key: 's3cret'.repeat(1_000) } }])
     screen[Symbol.dispose]()
   })
 })
@@ -415,14 +745,13 @@ describe('the screen', () => {
 
   test('says in a sentence what is wrong with the database meanwhile, and goes on', async () => {
     const { source, screen } = openFed()
-    const { listKeys } = source
+    const { list } = source
     await screen.type('4')
     await screen.see('2 keys')
-    source.listKeys = () =>
-      Promise.reject(Object.assign(new Error('locked'), { code: 'SQLITE_BUSY' }))
+    source.list = () => Promise.reject(Object.assign(new Error('locked'), { code: 'SQLITE_BUSY' }))
     await screen.type('5', '4')
     await screen.see('another process writes to the database: try again (SQLITE_BUSY)')
-    source.listKeys = listKeys
+    source.list = list
     await screen.type('5', '4')
     await screen.see('2 keys')
     screen[Symbol.dispose]()

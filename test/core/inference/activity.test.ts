@@ -4,7 +4,7 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { authenticate, getOperator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
-import type { ActivityEntry } from '../../../src/core/inference/activity/entries.ts'
+import { type ActivityEntry, ENTRY_FIELDS } from '../../../src/core/inference/activity/entries.ts'
 import { Activity } from '../../../src/core/inference/activity.ts'
 import { readUntil } from '../../support/activity.ts'
 import { getApp } from '../../support/app.ts'
@@ -203,7 +203,40 @@ describe('the feed', () => {
     const states = pick(await readUntil(listener, 'state'), 'state')
     expect(states).toMatchObject([
       { finished: 1, failed: 0, refused: 1, endpoints: [{ model: 'sandbox/echo', succeeded: 1 }] },
-      { finished: 0, failed: 0, refused: 0 },
+      { finished: 0, failed: 0, refused: 0, queues: { calls: 0, records: 0, deliveries: 0 } },
+    ])
+    for (const name of states.flatMap(Object.keys)) expect(ENTRY_FIELDS).toHaveProperty(name)
+    await gateway.close()
+  })
+
+  test('begins with past calls, oldest first, of those that the listener may see', async () => {
+    const gateway = await testGateway()
+    const operator = getOperator(gateway)
+    const { data } = await createWorkspace(gateway, operator, { name: 'Other', slug: 'other' })
+    await call(gateway)
+    await call(gateway, {}, { workspace_id: data.id })
+    await call(gateway)
+    const managed = { name: 'manager', workspace_id: data.id }
+    const { key } = await createKey(gateway, operator, managed, 'management')
+    const activity = openActivity(gateway)
+    const read = async (actor: typeof operator, past: number, count: number) => {
+      const listener = activity.listen(actor, past)
+      const entries: ActivityEntry[] = []
+      while (pick(entries, 'call.finished').length < count)
+        entries.push(...((await listener.next()).value ?? []).map(json => JSON.parse(json)))
+      await listener.return()
+      return pick(entries, 'call.finished')
+    }
+    const all = await read(operator, 5, 3)
+    expect(all.map(({ at }) => at)).toEqual(all.map(({ at }) => at).toSorted())
+    expect(all.map(({ attempts }) => attempts)).toEqual([1, 1, 1])
+    expect((await read(operator, 1, 1)).map(({ id }) => id)).toEqual([all[2]?.id as string])
+    const own = await read(await authenticate(gateway, `Bearer ${key}`), 5, 1)
+    expect(own.map(({ workspace_id }) => workspace_id)).toEqual([data.id])
+    gateway.store.generations.list = () => Promise.reject(new Error('disk'))
+    const listener = activity.listen(operator, 5)
+    expect(pick(await readUntil(listener, 'alarm'), 'alarm')).toMatchObject([
+      { name: 'past.unreadable' },
     ])
     await gateway.close()
   })

@@ -1,3 +1,4 @@
+import { explainGeneration } from '../../../core/dialects/past-request.ts'
 import { GatewayError } from '../../../core/errors.ts'
 import type { Gateway } from '../../../core/gateway.ts'
 import { getOperator } from '../../../core/identity/actor.ts'
@@ -6,7 +7,9 @@ import type { Lines } from '../../status-socket.ts'
 
 /** What a reader of the socket may ask for. Who may read the data directory is the operator. */
 const REQUESTS: Record<string, (gateway: Gateway, request: Record<string, unknown>) => Lines> = {
-  watch: gateway => gateway.activity.listen(getOperator(gateway)),
+  watch: (gateway, { past }) => gateway.activity.listen(getOperator(gateway), Number(past) || 0),
+  explain: (gateway, { id }) =>
+    answerOnce(() => explainGeneration(gateway, getOperator(gateway), String(id))),
   rest: (gateway, { endpoint, seconds }) =>
     answerOnce(() =>
       restEndpoint(gateway, getOperator(gateway), String(endpoint), Number(seconds)),

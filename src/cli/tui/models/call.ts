@@ -1,21 +1,35 @@
 import type { CallPlanned } from '../../../core/inference/activity/entries.ts'
 import type { LiveCall } from '../live.ts'
-import type { CallRecord } from '../source.ts'
+import type { CallRecord, PastExplanation } from '../source.ts'
 import { fit, formatTime, formatUsd, type Line, say, wrap } from '../text.ts'
+import { perMillion, renderExplanation, title } from './explanation.ts'
 
 /** Fields of a record that have a section of their own. */
 const SECTIONS = ['provider_responses', 'steps', 'contentFilters'] as const
 
 /**
  * Renders one call: what the feed told of its plan and attempts, and every field of its record, as
- * `gateway generations get --json` has it. The record is null while the call runs.
+ * `gateway generations get --json` has it, and between them what would become of it `now`, or why
+ * that cannot be said. Both are null while the call runs.
  */
-export function renderCall(call: LiveCall, record: CallRecord | null, width: number): Line[] {
+export function renderCall(
+  call: LiveCall,
+  record: CallRecord | null,
+  now: PastExplanation | string | null,
+  width: number,
+): Line[] {
   return [
     ...renderSummary(call, width),
     ...renderPlan(call, width),
     ...(record ? renderResponses(record, width) : renderAttempts(call, width)),
-    ...(record ? [...renderSteps(record, width), ...renderFilters(record, width)] : []),
+    ...(record
+      ? [
+          ...renderUsage(record, width),
+          ...renderSteps(record, width),
+          ...renderFilters(record, width),
+        ]
+      : []),
+    ...renderExplanation(now, width),
     ...(record
       ? renderRecord(record, width)
       : [
@@ -29,8 +43,6 @@ export function renderCall(call: LiveCall, record: CallRecord | null, width: num
         ]),
   ]
 }
-
-const title = (text: string): Line[] => [say(''), say(text, 'bold')]
 
 function renderSummary(call: LiveCall, width: number): Line[] {
   const facts = [
@@ -81,11 +93,6 @@ function renderPlan({ plan: json, attempts }: LiveCall, width: number): Line[] {
   ]
 }
 
-const perMillion = (price: string): string => {
-  const usd = Number(price) * 1_000_000
-  return usd < 0 ? '?' : `$${Number(usd.toPrecision(4))}`
-}
-
 function renderAttempts({ attempts }: LiveCall, width: number): Line[] {
   if (attempts.length === 0) return []
   return [
@@ -123,6 +130,38 @@ function renderResponses({ provider_responses }: CallRecord, width: number): Lin
       ]
     }),
   ]
+}
+
+/** Renders what was used, by class, what it cost, and how that is known. */
+function renderUsage(record: CallRecord, width: number): Line[] {
+  const { native_tokens_prompt, native_tokens_cached, native_tokens_completion } = record
+  const { native_tokens_reasoning, native_tokens_completion_images: images } = record
+  const tokens = [
+    `${native_tokens_prompt} tokens in, ${native_tokens_cached} of them cached`,
+    `${native_tokens_completion} out, ${native_tokens_reasoning} of them reasoning`,
+    images > 0 ? `${images} of pictures` : '',
+  ]
+  const cost = [
+    `${formatUsd(record.total_cost)}, ${SOURCES[record.usageSource]}`,
+    record.upstream_inference_cost === null
+      ? ''
+      : `the provider took ${formatUsd(record.upstream_inference_cost)}`,
+    record.is_byok ? 'by the caller’s own key' : '',
+    record.service_tier ? `tier ${record.service_tier}` : '',
+    record.session_id ? `session ${record.session_id}` : '',
+  ]
+  return [
+    ...title('Usage and cost'),
+    ...[tokens, cost].flatMap(facts =>
+      wrap(facts.filter(Boolean).join('; '), width).map(text => say(text)),
+    ),
+  ]
+}
+
+const SOURCES = {
+  exact: 'by the provider’s own counts',
+  estimated: 'by our estimate of the tokens',
+  none: 'as nothing was used',
 }
 
 function renderSteps({ steps }: CallRecord, width: number): Line[] {

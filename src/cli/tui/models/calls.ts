@@ -20,13 +20,20 @@ export interface CallChoice {
   isReversed: boolean
 }
 
-/** Computes the tokens per second after the first part; null while that is unknown. */
+/**
+ * Computes the tokens per second after the first part; null while that is unknown. An answer that
+ * came whole has no time after it: its tokens took all of its time.
+ */
 export function computeSpeed(call: LiveCall, now: number): number | null {
   const total = call.state === 'running' ? now - call.startedAt : call.time
   if (total === null || call.tokens === 0) return null
-  const seconds = Math.max(1, total - (call.latency ?? 0)) / 1000
+  const after = total - (call.latency ?? 0)
+  const seconds = Math.max(1, after * WHOLE < total ? total : after) / 1000
   return call.tokens / seconds
 }
+
+/** An answer came whole where its parts came within this fraction of its time. */
+const WHOLE = 20
 
 const VALUES: Record<CallSort, (call: LiveCall, now: number) => number | string> = {
   time: call => call.startedAt,
@@ -64,6 +71,7 @@ function matches(call: LiveCall, words: string[]): boolean {
     call.key,
     call.app,
     call.error,
+    ...call.attempts.map(({ provider, error_type }) => `${provider} ${error_type ?? ''}`),
   ]
     .join(' ')
     .toLowerCase()
@@ -77,6 +85,8 @@ const renderStatus = ({ state, status, latency }: LiveCall): string =>
 export const styleStatus = ({ state, status }: LiveCall): Style =>
   state === 'running' ? 'accent' : (status ?? 0) >= 400 ? 'bad' : 'good'
 
+const countAttempts = ({ attempts, tries }: LiveCall): number => Math.max(attempts.length, tries)
+
 const columns = (now: number): Column<LiveCall>[] => [
   { title: 'TIME', width: 8, rank: 3, cell: ({ at }) => at.slice(11, 19) },
   { title: 'STATUS', width: 7, rank: 0, cell: renderStatus, style: styleStatus },
@@ -84,8 +94,8 @@ const columns = (now: number): Column<LiveCall>[] => [
   { title: 'PROVIDER', width: 10, rank: 2, cell: ({ provider }) => provider || '-' },
   {
     ...{ title: 'TRY', width: 3, rank: 4, align: 'right' },
-    cell: ({ attempts }) => String(attempts.length),
-    style: ({ attempts }) => (attempts.length > 1 ? 'warn' : 'plain'),
+    cell: call => String(countAttempts(call)),
+    style: call => (countAttempts(call) > 1 ? 'warn' : 'plain'),
   },
   {
     ...{ title: 'FIRST', width: 6, rank: 6, align: 'right' },

@@ -41,9 +41,14 @@ export function renderRows(rows: object[], options: { width: number; selected: n
 const rankField = (name: string): number =>
   ['name', 'slug', 'action', 'email', 'interval', 'provider', 'amount'].includes(name)
     ? 0
-    : name === 'id' || name.endsWith('_id') || name === 'hash'
-      ? 2
-      : 1
+    : STATES.includes(name)
+      ? 1
+      : name === 'id' || name.endsWith('_id') || name === 'hash'
+        ? 3
+        : 2
+
+/** What an operator changes is seen without opening a row. */
+const STATES = ['type', 'label', 'status', 'disabled', 'enabled', 'limit_usd', 'reset_interval']
 
 /** Renders every field of one thing. */
 export function renderFields(row: object, width: number): Line[] {

@@ -65,6 +65,7 @@ function renderNumbers(seconds: State[], width: number): Line[] {
       `${errors} errors in a minute`,
       `${formatCount((last?.memory_bytes ?? 0) / 1024 / 1024)} MiB`,
     ],
+    renderQueues(last),
     [
       `first part p50 ${formatTime(last?.first_part_p50 ?? null)}`,
       `p95 ${formatTime(last?.first_part_p95 ?? null)}`,
@@ -73,6 +74,16 @@ function renderNumbers(seconds: State[], width: number): Line[] {
     ],
   ]
   return texts.map(parts => say(fit(parts.join('   '), width)))
+}
+
+// A gateway elsewhere may be older, and tell of no queues.
+function renderQueues(last: State | undefined): string[] {
+  const { calls = 0, records = 0, deliveries = 0 } = last?.queues ?? {}
+  return [
+    `waiting: ${formatCount(calls)} calls for a turn`,
+    `${formatCount(records)} records`,
+    `${formatCount(deliveries)} for destinations`,
+  ]
 }
 
 /** Renders two plots beside each other, and two under them. */

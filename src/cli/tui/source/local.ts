@@ -5,7 +5,7 @@ import { getDataDirectory } from '../../data-directory.ts'
 import { askServer, openLocalFeed } from '../../feed.ts'
 import type { CommonOptions } from '../../options.ts'
 import { withGateway } from '../../with-gateway.ts'
-import type { Budget, Money, Noun, Source } from '../source.ts'
+import type { Budget, Money, Noun, PastExplanation, Source } from '../source.ts'
 import { toLiveCall } from './calls.ts'
 import { type QueryRows, readGroups, toBudgetRows } from './money.ts'
 
@@ -32,24 +32,17 @@ export function openLocalSource(options: CommonOptions): Source {
         const { getGeneration } = await import('../../../core/telemetry/generations.ts')
         return (await getGeneration(gateway, actor, id)).data
       }),
-    listKeys: () => run(listAllKeys),
-    createKey: input =>
-      run(async (gateway, actor) => {
-        const { createKey } = await import('../../../core/identity/keys.ts')
-        return (await createKey(gateway, actor, input)).key
-      }),
-    updateKey: (hash, change) =>
-      run(async (gateway, actor) => {
-        const { updateKey } = await import('../../../core/identity/keys.ts')
-        await updateKey(gateway, actor, hash, change)
-      }),
+    explainCall: id =>
+      askServer(data, { do: 'explain', id })
+        .catch(() => run((gateway, actor) => explainHere(gateway, actor, id)))
+        .then(answer => (answer as { data: PastExplanation }).data),
     readMoney: () => run(readMoney),
-    addCredit: input =>
+    list: noun => run((gateway, actor) => LISTS[noun](gateway, actor)),
+    change: change =>
       run(async (gateway, actor) => {
-        const { addCredit } = await import('../../../core/ledger/credits.ts')
-        await addCredit(gateway, actor, input)
+        const { makeLocalChange } = await import('./local/changes.ts')
+        return makeLocalChange(gateway, actor, change)
       }),
-    listNoun: noun => run((gateway, actor) => LISTS[noun](gateway, actor)),
     rest: async (endpoint, seconds) => {
       await askServer(data, { do: 'rest', endpoint, seconds })
     },
@@ -61,10 +54,17 @@ export function openLocalSource(options: CommonOptions): Source {
 
 /** How many rows of a noun are listed: a screen shows the first, and a filter finds the rest. */
 const MOST_ROWS = 100_000
+const EVERYTHING = { limit: MOST_ROWS }
+
+// Without a server, or with one of another version, what is stored decides: no cooldowns.
+async function explainHere(gateway: Gateway, actor: Actor, id: string) {
+  const { explainGeneration } = await import('../../../core/dialects/past-request.ts')
+  return explainGeneration(gateway, actor, id)
+}
 
 async function listAllKeys(gateway: Gateway, actor: Actor) {
   const { listKeys } = await import('../../../core/identity/keys.ts')
-  return listKeys(gateway, actor, { include_disabled: 'true', limit: MOST_ROWS } as never).data
+  return listKeys(gateway, actor, { include_disabled: 'true', ...EVERYTHING }).data
 }
 
 async function readMoney(gateway: Gateway, actor: Actor): Promise<Money> {
@@ -82,39 +82,62 @@ async function readMoney(gateway: Gateway, actor: Actor): Promise<Money> {
   }
 }
 
+/** Lists what is in each workspace, one workspace after the other. */
+const listEverywhere = async (
+  { memory: { workspaces } }: Gateway,
+  list: (workspace_id: string) => object[] | Promise<object[]>,
+): Promise<object[]> =>
+  (await Promise.all([...workspaces.values()].map(({ id }) => list(id)))).flat()
+
 /** The list of each noun, by the function that its command uses. */
 const LISTS: Record<Noun, (gateway: Gateway, actor: Actor) => Promise<object[]>> = {
+  keys: listAllKeys,
   async workspaces(gateway, actor) {
     const { listWorkspaces } = await import('../../../core/identity/workspaces.ts')
-    return (await listWorkspaces(gateway, actor, { limit: MOST_ROWS } as never)).data
+    return (await listWorkspaces(gateway, actor, EVERYTHING)).data
   },
   async members(gateway, actor) {
     const { listMembers } = await import('../../../core/identity/workspace-members.ts')
-    return (await listMembers(gateway, actor, { limit: MOST_ROWS } as never)).data
+    return (await listMembers(gateway, actor, EVERYTHING)).data
   },
   async budgets(gateway, actor) {
     const { listBudgets } = await import('../../../core/policy/budgets.ts')
-    const workspaces = [...gateway.memory.workspaces.values()]
-    return workspaces.flatMap(({ id }) => listBudgets(gateway, actor, id).data as object[])
+    return listEverywhere(gateway, id => listBudgets(gateway, actor, id).data)
   },
   async presets(gateway, actor) {
     const { listPresets } = await import('../../../core/catalog/presets.ts')
-    return (await listPresets(gateway, actor, { limit: MOST_ROWS } as never)).data
+    return listEverywhere(
+      gateway,
+      id => listPresets(gateway, { ...actor, workspace_id: id }, EVERYTHING).data,
+    )
   },
   async guardrails(gateway, actor) {
     const { listGuardrails } = await import('../../../core/policy/guardrails.ts')
-    return (await listGuardrails(gateway, actor, { limit: MOST_ROWS } as never)).data
+    return listEverywhere(
+      gateway,
+      workspace_id => listGuardrails(gateway, actor, { ...EVERYTHING, workspace_id }).data,
+    )
   },
   async byok(gateway, actor) {
     const { listByokKeys } = await import('../../../core/catalog/byok.ts')
-    return (await listByokKeys(gateway, actor, { limit: MOST_ROWS } as never)).data
+    return listEverywhere(
+      gateway,
+      workspace_id => listByokKeys(gateway, actor, { ...EVERYTHING, workspace_id }).data,
+    )
+  },
+  async destinations(gateway, actor) {
+    const { listDestinations } = await import('../../../core/destinations.ts')
+    return listEverywhere(
+      gateway,
+      workspace_id => listDestinations(gateway, actor, { ...EVERYTHING, workspace_id }).data,
+    )
   },
   async credits(gateway, actor) {
     const { listCredits } = await import('../../../core/ledger/credits.ts')
-    return (await listCredits(gateway, actor, { limit: 1_000 } as never)).data
+    return (await listCredits(gateway, actor, { limit: 1_000 })).data
   },
   async audit(gateway, actor) {
     const { listAudit } = await import('../../../core/identity/audit.ts')
-    return (await listAudit(gateway, actor, { limit: 1_000 } as never)).data
+    return (await listAudit(gateway, actor, { limit: 1_000 })).data
   },
 }

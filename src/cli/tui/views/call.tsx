@@ -1,13 +1,17 @@
 import { useEffect, useState } from 'react'
+import { describeFailure } from '../failure.ts'
 import { Lines } from '../lines.tsx'
 import type { LiveCall } from '../live.ts'
 import { renderCall } from '../models/call.ts'
-import type { CallRecord } from '../source.ts'
+import type { CallRecord, PastExplanation } from '../source.ts'
 import { useScroll } from '../use-scroll.ts'
-import { useAction, useShell } from '../use-shell.ts'
+import { useAction, useHint, useShell } from '../use-shell.ts'
 import type { ViewProps } from '../view.ts'
 
-/** One call: its plan, its attempts, and its record once it has ended. */
+/**
+ * One call: its plan, its attempts, and once it has ended its record, and what would become of it
+ * now.
+ */
 export function CallView({
   call,
   source,
@@ -17,11 +21,15 @@ export function CallView({
 }: ViewProps & { call: LiveCall; onBack(): void }) {
   const { attempt } = useShell()
   const [record, setRecord] = useState<CallRecord | null>(null)
+  const [now, setNow] = useState<PastExplanation | string | null>(null)
   const isDone = call.state === 'done'
   useEffect(() => {
-    if (isDone) attempt(async () => setRecord(await source.getCall(call.id)))
+    if (!isDone) return
+    attempt(async () => setRecord(await source.getCall(call.id)))
+    source.explainCall(call.id).then(setNow, thrown => setNow(describeFailure(thrown)))
   }, [call.id, isDone, source])
-  const lines = renderCall(call, record, width)
+  useHint('esc back · j k ctrl-d ctrl-u scroll')
+  const lines = renderCall(call, record, now, width)
   const { top, handle } = useScroll(lines.length, height)
   useAction(action => {
     if (!handle(action) && action === 'back') onBack()

@@ -31,6 +31,24 @@ export type ActivityEntry =
   | State
   | Lost
 
+type KeyOfAny<Union> = Union extends unknown ? keyof Union : never
+
+/** The fields that entries have, of whatever type: the first part of each path into one. */
+export const ENTRY_FIELDS: Record<KeyOfAny<ActivityEntry>, true> = {
+  ...{ type: true, at: true, id: true, request_id: true, workspace_id: true, key_hash: true },
+  ...{ key_name: true, models: true, model: true, app: true, session_id: true, api_type: true },
+  ...{ streamed: true, step: true, strategy: true, candidates: true, dropped: true, more: true },
+  ...{ endpoint: true, provider: true, status: true, error_type: true, message: true },
+  ...{ latency: true, tokens: true, cost: true, provider_name: true, finish_reason: true },
+  ...{ attempts: true, generation_time: true, tokens_prompt: true, tokens_completion: true },
+  ...{ total_cost: true, path: true, reason: true, seconds_left: true, account: true },
+  ...{ name: true, period: true, limit: true, spent: true, share: true, changed: true },
+  ...{ needs_restart: true, running_calls: true, draining: true, memory_bytes: true },
+  ...{ milliseconds: true, finished: true, failed: true, refused: true, first_part_p50: true },
+  ...{ first_part_p95: true, queues: true, endpoints: true, count: true },
+  ...{ service_name: true, version: true },
+}
+
 interface Entry<Type extends string> {
   type: Type
   at: string
@@ -226,8 +244,19 @@ export interface State extends Entry<'state'> {
   cost: number
   first_part_p50: number | null
   first_part_p95: number | null
+  queues: Queues
   /** Those that were used since the entry before, or are in a cooldown. */
   endpoints: EndpointState[]
+}
+
+/** What waits in the server at this moment. */
+export interface Queues {
+  /** Admitted calls that wait for a turn. */
+  calls: number
+  /** Finished calls that wait to be recorded. */
+  records: number
+  /** Calls that destinations are still to be told. */
+  deliveries: number
 }
 
 /** Entries that the listener did not get, as it was not reading. */
