@@ -16,13 +16,15 @@ const BINARY = 'dist/gateway'
 /** The number of a scenario in the name of a test. */
 const NUMBER = /\b[UCASDXOR]-\d\d\b/g
 /** The name of a test, or of a group of them, as it stands in the source. */
-const TITLE = /^\s*(?:(?:test|describe)(?:\.\w+)?(?:\([^\n]*?\))?\(\s*)?[`'"](.*?)[`'"],/gm
+const TITLE = /^\s*(?:(?:test|describe)(?:\.\w+)?(?:\([^\n]*?\))?\(\s*|\]\)\()?[`'"](.*?)[`'"],/gm
+/** The name of a row in a table of tests: the first text of a list, which begins with a number. */
+const ROW = /\[\s*[`'"]([UCASDXOR]-\d\d\b.*?)[`'"],/g
 
 /** Lists which files try each scenario. */
 export function mapScenarios(files: Map<string, string>): Map<string, string[]> {
   const map = new Map<string, string[]>()
   for (const [path, text] of files)
-    for (const [, title = ''] of text.matchAll(TITLE))
+    for (const [, title = ''] of [...text.matchAll(TITLE), ...text.matchAll(ROW)])
       for (const [number] of title.matchAll(NUMBER))
         if (number in SCENARIOS) map.set(number, [...new Set([...(map.get(number) ?? []), path])])
   return map

@@ -39,7 +39,7 @@ describe('a line', () => {
 })
 
 describe('a reader that takes nothing', () => {
-  test('costs a bounded number of lines, and is told how many', async () => {
+  test('O-06 costs a bounded number of lines, and is told how many', async () => {
     let resume: () => void = () => undefined
     const taken: string[] = []
     const sink = {

@@ -151,7 +151,7 @@ function askersOf(route: DescribedRoute): [who: Live, whose: keyof World['actors
   ]
 }
 
-describe('X-01 another workspace’s things get, byte by byte, the answer for missing ones:', () => {
+describe('X-01 X-02 another workspace’s things get, byte by byte, the answer for missing ones:', () => {
   test.each(foreign)('%s, of the %s, by a %s', async (id, whose, askers, route) => {
     await using world = await openWorld(upstream.url)
     const asked = await requestOf(id, world, whose)

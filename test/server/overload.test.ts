@@ -68,7 +68,7 @@ const countHeld = () => {
   return [calls.used, memory.used]
 }
 
-describe('above the calls in flight', () => {
+describe('O-01 above the calls in flight', () => {
   test.each([
     ['/chat/completions', text(), { code: 503, message: expect.stringContaining('in flight') }],
     ['/completions', { model: 'acme/small', prompt: 'Hi' }, { code: 503 }],
@@ -104,7 +104,7 @@ describe('above the calls in flight', () => {
     expect(upstream.hits).toHaveLength(1)
   })
 
-  test('a key that takes all that it can leaves places to another', async () => {
+  test('C-20 O-05 a key that takes all that it can leaves places to another', async () => {
     await start({ in_flight: 10 })
     upstream.plan(HELD)
     const held: Promise<Response>[] = []
@@ -117,7 +117,7 @@ describe('above the calls in flight', () => {
   })
 })
 
-describe('above the memory', () => {
+describe('O-03 above the memory', () => {
   const SIZE = 8 * MIB
   const head = (client: StubbornClient, path: string, key: string) =>
     client.sendHead('POST', `/api/v1${path}`, {

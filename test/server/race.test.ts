@@ -163,11 +163,7 @@ async function ask(
 
 const PERIODS: (Period | null)[] = ['daily', 'weekly', 'monthly', null]
 
-const TITLE =
-  `A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, with every kind of limit: ` +
-  `none is ever exceeded, and no hold is left (seed ${SEED})`
-
-test(TITLE, async () => {
+test(`A-03 A-05 ${CALLS} calls, ${CLIENTS} at once, exceed no limit and leave no hold (seed ${SEED})`, async () => {
   const gateway = await testGateway({ config, egress: provider })
   const keys = await tenKeys(gateway)
   const actors = keys.map(key => {

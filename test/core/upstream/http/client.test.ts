@@ -199,7 +199,7 @@ describe('an answer', () => {
     expect(await textOf(answer)).toBe('')
   })
 
-  test('that redirects is not followed', async () => {
+  test('X-25 that redirects is not followed', async () => {
     upstream.plan(head(307, { location: '/elsewhere', 'content-length': '0' }), kept('elsewhere'))
     const answer = await ask()
     expect([answer.status, answer.header('location')]).toEqual([307, '/elsewhere'])
@@ -364,7 +364,7 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 2])
   })
 
-  test('with bytes after the answer is closed, and no other request gets them', async () => {
+  test('U-22 with bytes after the answer is closed, and no other request gets them', async () => {
     upstream.plan([kept('one') + kept('injected'), silence()], kept('two'))
     expect(await said()).toBe('one')
     await (await upstream.hit()).clientLeft
@@ -372,7 +372,7 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 2])
   })
 
-  test('that receives bytes while idle is closed, and no request gets them', async () => {
+  test('U-22 that receives bytes while idle is closed, and no request gets them', async () => {
     upstream.plan([kept('one'), { wait: 'idle' }, kept('injected'), silence()], kept('two'))
     expect(await said()).toBe('one')
     upstream.open('idle')
@@ -689,7 +689,7 @@ describe('a host', () => {
   })
 })
 
-describe('a compressed answer', () => {
+describe('U-21 a compressed answer', () => {
   const TEXT = 'Hello 🌍 '.repeat(1_000)
   const CODINGS: [coding: string, packed: Uint8Array][] = [
     ['gzip', gzipSync(TEXT)],
@@ -817,7 +817,7 @@ async function packedInTwo(first: string, second: string): Promise<[Buffer, Buff
   return [one, Buffer.concat(parts)]
 }
 
-test('the environment’s proxies are not used', async () => {
+test('X-28 the environment’s proxies are not used', async () => {
   upstream.plan(kept('direct'))
   const proxy = `http://127.0.0.1:${await refusedPort()}`
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap(name => [
