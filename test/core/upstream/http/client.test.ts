@@ -1,4 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  jest,
+  test,
+} from 'bun:test'
 import { Readable } from 'node:stream'
 import { createGzip, deflateSync, gzipSync, constants as zlib } from 'node:zlib'
 import { GatewayError } from '../../../../src/core/errors.ts'
@@ -25,6 +34,7 @@ import {
   startUpstream,
   type Upstream,
 } from '../../../support/upstream.ts'
+import { startFullListener } from '../../../support/full-listener.ts'
 import { startRawServer, until } from './raw-server.ts'
 
 const KIBIBYTE = 1024
@@ -395,6 +405,27 @@ describe('a connection', () => {
     },
   )
 
+  test('U-23 whose peer is silent by now ends with its request, and the next has another', async () => {
+    upstream.plan(kept('one'), silence(), kept('two'))
+    expect(await said()).toBe('one')
+    const cancellation = new Cancellation()
+    const second = ask({}, cancellation)
+    await until(() => upstream.hits.length === 2)
+    cancellation.cancel(REASON)
+    expect(await rejection(second)).toBe(REASON)
+    expect(await said()).toBe('two')
+    expect(connections()).toEqual([1, 1, 2])
+  })
+
+  test('U-24 that is reset as a request comes fails it, and the request is not sent again', async () => {
+    upstream.plan(kept('one'), { end: 'rst' }, kept('two'))
+    expect(await said()).toBe('one')
+    expect(await failureCode(ask())).toBe('ECONNRESET')
+    expect(connections()).toEqual([1, 1])
+    expect(await said()).toBe('two')
+    expect(connections()).toEqual([1, 1, 2])
+  })
+
   test('is closed if the answer arrives before the whole request is sent', async () => {
     await using server = await startRawServer(socket => {
       socket.pause()
@@ -644,6 +675,28 @@ describe('cancelled', () => {
 })
 
 describe('a host', () => {
+  test.skipIf(process.platform !== 'linux')(
+    'U-09 that drops requests for connections is given up in time',
+    async () => {
+      using full = await startFullListener()
+      const hasty = openHttpClient({ connectMilliseconds: 50 })
+      const request = { method: 'POST', url: full.url, headers: {}, body: '' }
+      expect(await failureCode(hasty.send(request, new Cancellation()))).toBe('ETIMEDOUT')
+      hasty.close()
+    },
+  )
+
+  test('U-25 that is silent for an hour and then answers is waited for', async () => {
+    upstream.plan([{ wait: 'an hour' }, kept('late')])
+    const late = said()
+    await until(() => upstream.hits.length === 1)
+    jest.useFakeTimers()
+    jest.advanceTimersByTime(3_600_000)
+    jest.useRealTimers()
+    upstream.open('an hour')
+    expect(await late).toBe('late')
+  })
+
   test('that refuses the connection is an error with the platform’s code', async () => {
     expect(await failureCode(ask({ url: `http://127.0.0.1:${await refusedPort()}/` }))).toBe(
       'ECONNREFUSED',
