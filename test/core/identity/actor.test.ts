@@ -68,6 +68,18 @@ describe('authenticate', () => {
     for (const authorization of wrong) expect(refusalOf(authorization)).toEqual(INVALID)
   })
 
+  test('X-12 no part of a key is one, however long, and no key that differs in one sign', () => {
+    const { inference } = keys
+    for (let length = 1; length < inference.length; length++)
+      expect(refusalOf(`Bearer ${inference.slice(0, length)}`)).toEqual(INVALID)
+    for (let at = 6; at < inference.length; at++) {
+      const other = inference[at] === '0' ? '1' : '0'
+      const key = inference.slice(0, at) + other + inference.slice(at + 1)
+      expect(refusalOf(`Bearer ${key}`)).toEqual(INVALID)
+    }
+    expect(refusalOf(`Bearer ${inference}`)).toBeUndefined()
+  })
+
   test('X-05 a disabled key is refused until it is enabled again', async () => {
     await updateKey(gateway, getOperator(gateway), keys.hash, { disabled: true })
     expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)

@@ -1,13 +1,4 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  jest,
-  test,
-} from 'bun:test'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from 'bun:test'
 import { Readable } from 'node:stream'
 import { createGzip, deflateSync, gzipSync, constants as zlib } from 'node:zlib'
 import { GatewayError } from '../../../../src/core/errors.ts'
@@ -21,6 +12,7 @@ import {
 } from '../../../../src/core/upstream/http/client.ts'
 import type { IncomingResponse } from '../../../../src/core/upstream/http/exchange.ts'
 import { MalformedResponse } from '../../../../src/core/upstream/http/response-parser.ts'
+import { startFullListener } from '../../../support/full-listener.ts'
 import {
   body,
   chunk,
@@ -34,7 +26,6 @@ import {
   startUpstream,
   type Upstream,
 } from '../../../support/upstream.ts'
-import { startFullListener } from '../../../support/full-listener.ts'
 import { startRawServer, until } from './raw-server.ts'
 
 const KIBIBYTE = 1024
