@@ -63,6 +63,11 @@ async function letGo(...held: Promise<Response>[]): Promise<void> {
   await waitUntil(() => countHeld().join() === '0,0')
 }
 
+async function askReadiness(): Promise<[status: number, body: unknown]> {
+  const answer = await fetch(`${server.url}/ready`)
+  return [answer.status, await answer.json()]
+}
+
 const countHeld = () => {
   const { calls, memory } = server.gateway.traffic.admission
   return [calls.used, memory.used]
@@ -92,6 +97,7 @@ describe('O-01 above the calls in flight', () => {
     expect((await call()).status).toBe(503)
     for (const path of ['/health', '/ready', '/metrics'])
       expect((await fetch(server.url + path)).status).toBe(200)
+    expect(await askReadiness()).toEqual([200, { status: 'ready', overloaded: 'in_flight' }])
     const made = await server.fetch('/keys', { key: server.management_key, json: { name: 'New' } })
     expect(made.status).toBe(201)
     expect(await readMetric(server, 'gateway_calls_shed_total{reason="in_flight"}')).toBe(1)
@@ -102,6 +108,7 @@ describe('O-01 above the calls in flight', () => {
     expect(refusal?.key_hash).not.toBeNull()
     await letGo(held)
     expect(upstream.hits).toHaveLength(1)
+    expect(await askReadiness()).toEqual([200, { status: 'ready' }])
   })
 
   test('C-20 O-05 a key that takes all that it can leaves places to another', async () => {
