@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { parseConfig } from '../../src/core/config.ts'
 import { reconfigure } from '../../src/core/reconfigure.ts'
+import { expectBooksHold } from '../support/invariants.ts'
 import { buildLocalConfig, startLocalServer } from '../support/server.ts'
 import { completion, startUpstream } from '../support/upstream.ts'
 
@@ -25,6 +26,7 @@ test.each([false, true])(
       expect.stringContaining('base_url leads back'),
     ])
     expect(opened).toBe(3)
+    await expectBooksHold(server)
   },
 )
 

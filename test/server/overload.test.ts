@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import { createLimitedKey, readMetric, waitUntil } from '../support/chat.ts'
+import { expectBooksHold } from '../support/invariants.ts'
 import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
 import { StubbornClient } from '../support/stubborn-client.ts'
 import {
@@ -28,6 +29,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
+  await expectBooksHold(server)
   await server[Symbol.asyncDispose]()
   await upstream.close()
 })

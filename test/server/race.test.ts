@@ -236,4 +236,21 @@ test(`A-03 A-05 ${CALLS} calls, ${CLIENTS} at once, exceed no limit and leave no
   await gateway.close()
 }, 60_000)
 
+test('X-09 of 200 requests at once each is answered with what is its own', async () => {
+  const gateway = await testGateway({ config, egress: provider })
+  const keys = await tenKeys(gateway)
+  const app = createApp(gateway)
+  const askOwn = async (key: string) => {
+    const headers = { authorization: `Bearer ${key}` }
+    const answer = await app.handle(new Request('http://localhost/api/v1/key', { headers }))
+    return ((await answer.json()) as { data: { label: string } }).data.label
+  }
+  const own = await Promise.all(keys.map(askOwn))
+  expect(new Set(own).size).toBe(keys.length)
+  const mixed = Array.from({ length: 200 }, (_, i) => i % keys.length)
+  const labels = await Promise.all(mixed.map(i => askOwn(keys[i] ?? '')))
+  expect(labels).toEqual(mixed.map(i => own[i] ?? ''))
+  await gateway.close()
+})
+
 const texts = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value)
