@@ -7,7 +7,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SCENARIOS } from './scenarios.data.ts'
+import { ABSENT, COMMANDS, SCENARIOS } from './scenarios.data.ts'
 
 const ROOT = join(import.meta.dir, '..')
 const PAGE = join(ROOT, 'docs/reliability.md')
@@ -16,13 +16,15 @@ const BINARY = 'dist/gateway'
 /** The number of a scenario in the name of a test. */
 const NUMBER = /\b[UCASDXOR]-\d\d\b/g
 /** The name of a test, or of a group of them, as it stands in the source. */
-const TITLE = /^\s*(?:(?:test|describe)(?:\.\w+)?(?:\([^\n]*?\))?\(\s*)?[`'"](.*?)[`'"],/gm
+const TITLE = /^\s*(?:(?:test|describe)(?:\.\w+)?(?:\([^\n]*?\))?\(\s*|\]\)\()?[`'"](.*?)[`'"],/gm
+/** The name of a row in a table of tests: the first text of a list, which begins with a number. */
+const ROW = /\[\s*[`'"]([UCASDXOR]-\d\d\b.*?)[`'"],/g
 
 /** Lists which files try each scenario. */
 export function mapScenarios(files: Map<string, string>): Map<string, string[]> {
   const map = new Map<string, string[]>()
   for (const [path, text] of files)
-    for (const [, title = ''] of text.matchAll(TITLE))
+    for (const [, title = ''] of [...text.matchAll(TITLE), ...text.matchAll(ROW)])
       for (const [number] of title.matchAll(NUMBER))
         if (number in SCENARIOS) map.set(number, [...new Set([...(map.get(number) ?? []), path])])
   return map
@@ -119,20 +121,29 @@ function runSelftest(): { data: Outcome[]; seconds: number } {
 
 const escapeCell = (text: string): string => text.replaceAll('|', '\\|')
 
+/** Describes what tries a scenario and what came of it, or why nothing does. */
+export function describeTrial(
+  number: string,
+  map: Map<string, string[]>,
+  results: Map<string, Result>,
+): string {
+  const paths = map.get(number)?.map(path => `\`${path.replace(/^test\//, '')}\``)
+  if (paths) return `${paths.join(', ')} | ${describeResult(results.get(number))}`
+  if (COMMANDS[number] !== undefined) return `\`${COMMANDS[number]}\` | by hand`
+  return ABSENT[number] === undefined ? 'none | not tried' : `none | ${ABSENT[number]}`
+}
+
 function renderPage(map: Map<string, string[]>, results: Map<string, Result>): string {
   const { data, seconds } = runSelftest()
   const numbers = Object.keys(SCENARIOS)
-  const missing = numbers.filter(number => !map.has(number))
   const promises = data.map(
     ({ id, promise, ok, found }) =>
       `| ${id} | ${promise} | ${ok ? 'holds' : 'broken'} | ${escapeCell(found)} |`,
   )
-  const tried = numbers.flatMap(number => {
-    const paths = map.get(number)
-    if (!paths) return []
-    const tests = paths.map(path => `\`${path.replace(/^test\//, '')}\``).join(', ')
-    return `| ${number} | ${escapeCell(SCENARIOS[number] ?? '')} | ${tests} | ${describeResult(results.get(number))} |`
-  })
+  const rows = numbers.map(
+    number =>
+      `| ${number} | ${escapeCell(SCENARIOS[number] ?? '')} | ${describeTrial(number, map, results)} |`,
+  )
   return `# Reliability
 
 Written by \`bun run reliability\`, which runs what it names. Do not edit it.
@@ -151,17 +162,12 @@ What it cannot show in seconds, the scenarios below do, and \`npm run test:long\
 
 ## Scenarios
 
-${tried.length} of ${numbers.length} have a test with their number in its name. The result is that of the built binary.
+${map.size} of ${numbers.length} have a test with their number in its name. The result is that of the built binary. Tests of
+\`core/\` try parts of it in their own process.
 
 | | Fault or abuse | Test | Result |
 | --- | --- | --- | --- |
-${tried.join('\n')}
-
-### Without a test of their number
-
-A test may try them under another name. Nobody has said so yet:
-
-${missing.map(number => `- ${number}: ${SCENARIOS[number]}`).join('\n')}
+${rows.join('\n')}
 `
 }
 

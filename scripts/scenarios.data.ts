@@ -187,3 +187,21 @@ export const SCENARIOS: Record<string, string> = {
   'R-05': 'hostile working directory',
   'R-06': 'strings on the binary',
 }
+
+/** Scenarios that a command tries which is no test, by number: too long for one, or of the whole. */
+export const COMMANDS: Record<string, string> = {
+  'O-12': 'bun run bench:soak --minutes 480',
+  'R-01': 'bun run reliability',
+}
+
+/** Scenarios about what there is not, by number, with why. */
+export const ABSENT: Record<string, string> = {
+  'A-21': 'There is one server on a data directory: no Postgres, no Redis, no second node',
+  'S-04':
+    'No test injects errors of the system by its number; a full disk, a lock and kill -9 are S-01, S-03, S-05',
+  'S-10':
+    'The terminal reads through the server’s socket, and the doctor in slices: no transaction reads for long',
+  'X-48': 'The server speaks plain HTTP on its own host; a proxy before it ends TLS',
+  'O-09': 'Sockets are not handed from one process to the next',
+  'R-02': 'Builds are not compared: Bun’s compiler does not promise the same bytes',
+}

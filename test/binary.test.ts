@@ -209,3 +209,29 @@ describe.skipIf(!built || !hasStrace)(
     })
   },
 )
+
+describe.skipIf(!built)('the binary as a file (needs GATEWAY_TEST_BINARY)', () => {
+  test('R-06 holds no path of the machine that built it, no key and no switch for faults', async () => {
+    const bytes = Buffer.from(await Bun.file(PROGRAM[0] ?? '').bytes())
+    const root = join(import.meta.dir, '..')
+    for (const text of [`${root}/src`, `${root}/node_modules`, 'GATEWAY_FAILPOINT', 'gw-v1-0123'])
+      expect([text, bytes.includes(text)]).toEqual([text, false])
+  })
+})
+
+test('R-03 packages are pinned exactly, checked by hash, a week old, and run nothing', async () => {
+  const read = (name: string) => Bun.file(join(import.meta.dir, '..', name))
+  const manifest = await read('package.json').json()
+  const pinned = Object.values<string>({ ...manifest.dependencies, ...manifest.devDependencies })
+  expect(pinned.filter(version => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([])
+  expect(manifest.trustedDependencies ?? []).toEqual([])
+  expect(Object.keys(manifest.dependencies).length).toBeLessThanOrEqual(25)
+  const lock = await read('bun.lock').text()
+  const packages = lock.slice(lock.indexOf('"packages": {')).match(/^ {4}"[^"]+": \[.*$/gm) ?? []
+  expect(packages.length).toBeGreaterThan(100)
+  expect(packages.filter(line => !/"sha512-[\w+/=]+"\],?$/.test(line))).toEqual([])
+  const { install } = Bun.TOML.parse(await read('bunfig.toml').text()) as {
+    install: { minimumReleaseAge: number }
+  }
+  expect(install.minimumReleaseAge).toBeGreaterThanOrEqual(7 * 86_400)
+})

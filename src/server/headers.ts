@@ -1,5 +1,6 @@
 import { invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
+import { HOPS_HEADER, parseHops } from '../core/kernel/hops.ts'
 import { toPrintable } from '../core/kernel/printable.ts'
 import { parseTraceparent } from '../core/kernel/traceparent.ts'
 import type { Origin } from '../core/language/call.ts'
@@ -31,6 +32,7 @@ export function readOrigin(
     user_agent: readPrintable(headers, 'user-agent'),
     region: resolveRegion(config, headers.get('host'), findPeer),
     traceContext: parseTraceparent(headers.get('traceparent')),
+    hops: parseHops(headers.get(HOPS_HEADER)),
   }
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { closeSync, mkdtempSync, openSync } from 'node:fs'
+import { join } from 'node:path'
 import { createLog, type Level, openLineWriter } from '../../src/cli/log.ts'
 import { buildRoutesConfig, sendChat } from '../support/chat.ts'
 import { runGateway, startServer } from '../support/server.ts'
@@ -39,7 +40,7 @@ describe('a line', () => {
 })
 
 describe('a reader that takes nothing', () => {
-  test('costs a bounded number of lines, and is told how many', async () => {
+  test('O-06 costs a bounded number of lines, and is told how many', async () => {
     let resume: () => void = () => undefined
     const taken: string[] = []
     const sink = {
@@ -126,4 +127,15 @@ describe('serve', () => {
     const { code, stderr } = await runGateway(['serve', '--log-level', 'loud'])
     expect([code, stderr]).toEqual([2, expect.stringContaining('debug, info, warn, error')])
   })
+})
+
+test('X-35 O-13 bugs that nobody catches are logged without data, and end nothing', async () => {
+  const script = join(import.meta.dir, '../support/uncaught.ts')
+  const child = Bun.spawn([process.execPath, script], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const [code, printed] = [await child.exited, await new Response(child.stdout).text()]
+  const [lines, end] = [printed.split('\n').slice(0, 3), printed.split('\n')[3]]
+  expect([code, end]).toEqual([0, 'still alive'])
+  for (const line of lines) expect(JSON.parse(line)).toMatchObject({ level: 'error', event: 'bug' })
+  expect(printed).toContain('uncaught.ts')
+  expect(printed).not.toContain('canary')
 })

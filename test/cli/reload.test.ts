@@ -151,7 +151,7 @@ describe('a config that changes while the gateway runs', () => {
   })
 })
 
-describe('a wrong config', () => {
+describe('O-11 a wrong config', () => {
   const WRONG: [what: string, text: () => string, path: string | undefined, reason: string][] = [
     [
       'broken YAML',

@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describeListenError, describeSystemError } from '../../src/cli/system-errors.ts'
-import { runGateway, startServer } from '../support/server.ts'
+import { hasMounts, NAMESPACE } from '../support/mounts.ts'
+import { PROGRAM, runGateway, startServer } from '../support/server.ts'
 
 const fail = (code: string, more: object = {}) => Object.assign(new Error('raw'), { code, ...more })
 
@@ -61,6 +62,28 @@ test('a data directory that cannot be made is named', async () => {
     `gateway: ${join(directory, 'file', 'data')}: a part of the path is no directory (ENOTDIR)\n`,
   ])
 })
+
+test.skipIf(!hasMounts)(
+  'S-09 a data directory on a read-only file system is named, with what to do',
+  async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+    expect((await runGateway(['init', '--data', data])).code).toBe(0)
+    const mounted = `mount --bind ${data} ${data} && mount -o remount,ro,bind ${data} && exec "$@"`
+    const program = [...NAMESPACE, 'sh', '-c', mounted, 'sh', ...PROGRAM]
+    for (const [file, ...args] of [
+      ['gateway.db', 'keys', 'create', '--name', 'x'],
+      ['serve.lock', 'serve', '--port', '0'],
+    ]) {
+      const { code, stderr } = await runGateway([...args, '--data', data], { program })
+      expect([code, stderr]).toEqual([
+        1,
+        `gateway: ${join(data, file ?? '')}: the file system is read-only: mount it writable, ` +
+          'or name another directory (--data) (EROFS)\n',
+      ])
+    }
+    rmSync(data, { recursive: true })
+  },
+)
 
 describe('a data directory that cannot be used', () => {
   const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))

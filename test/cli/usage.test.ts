@@ -80,7 +80,7 @@ test('generations are exported one a line, or as CSV that no spreadsheet runs', 
   expect([code, stderr]).toEqual([2, expect.stringContaining('--json')])
 })
 
-test('a text that looks like a formula is one no more', () => {
+test('X-10 a text that looks like a formula is one no more', () => {
   expect(renderCsvRow(['=1+1', '@a', '-1', 'a,"b"', 'two\nlines', null, -1, 5n])).toBe(
     `'=1+1,'@a,'-1,"a,""b""","two\nlines",,-1,5\r\n`,
   )

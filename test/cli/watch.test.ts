@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { EntryFilter } from '../../src/cli/commands/watch/filter.ts'
 import { renderEntry } from '../../src/cli/commands/watch/line.ts'
+import { serveStatus } from '../../src/cli/status-socket.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { ActivityEntry } from '../../src/core/inference/activity/entries.ts'
 import { toPrintable } from '../../src/core/kernel/printable.ts'
@@ -194,4 +195,15 @@ describe('a filter of entries', () => {
     )
     expect(line).toBe(toPrintable(line ?? ''))
   })
+})
+
+test('X-46 the socket of a data directory is its owner’s alone, as is the directory', async () => {
+  const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  const stop = serveStatus(data, { describe: () => '{}' } as Parameters<typeof serveStatus>[1])
+  const modes = [data, ...readdirSync(data).map(name => join(data, name))].map(
+    path => statSync(path).mode & 0o077,
+  )
+  stop()
+  rmSync(data, { recursive: true })
+  expect(modes).toEqual([0, 0])
 })

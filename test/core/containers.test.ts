@@ -419,7 +419,7 @@ describe('a list', () => {
   })
 
   test.each(['../../etc/passwd', '/etc/passwd', 'a/../b', '.', 'a\0b', 'a/', ''])(
-    'the path %j is that of no file',
+    'X-37 the path %j is that of no file',
     async path => {
       await makeHome(gateway, operator.workspace_id, 'mine', { a: 'x', b: 'y' })
       const get = getContainerFile(gateway, operator, 'mine', buildFileId(path))

@@ -184,12 +184,12 @@ describe('POST /observability/destinations', () => {
     ['a header that is a number', config({ headers: { 'X-A': 1 } }), 'config.headers.X-A'],
     ['a header with a space in its name', config({ headers: { 'X A': 'a' } }), 'config.headers'],
     ['a header of the connection', config({ headers: { Host: 'a' } }), 'config.headers'],
-  ])('refuses %s with 400 and names the field', async (_, body, field) => {
+  ])('D-13 refuses %s with 400 and names the field', async (_, body, field) => {
     const { status, json } = await create(body)
     expect([status, json.error?.metadata?.field]).toEqual([400, field])
   })
 
-  test('allows five of one type in a workspace, also when more come at once', async () => {
+  test('D-11 allows five of one type in a workspace, also when more come at once', async () => {
     const made = await Promise.all(
       Array.from({ length: 50 }, () => api('POST', PATH, { body: HOOK })),
     )
@@ -243,7 +243,7 @@ describe('PATCH /observability/destinations/{id}', () => {
     expect(getOpened(hook)?.config).toMatchObject(HOOK.config)
   })
 
-  test('sends a secret to no other host than it was given for', async () => {
+  test('D-12 sends a secret to no other host than it was given for', async () => {
     const id = await made()
     const moved = { url: 'https://evil.example.com/a' }
     const refused = await update(id, { config: moved })

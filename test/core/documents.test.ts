@@ -100,7 +100,7 @@ describe('what is no such document', () => {
   })
 })
 
-describe('damaged documents', () => {
+describe('X-36 damaged documents', () => {
   test.each([
     ['a PDF without anything', new TextEncoder().encode('%PDF-1.7\n')],
     ['a zip file that is cut', buildDocx(buildParagraph('Hi')).slice(0, 60)],
@@ -179,7 +179,7 @@ describe('X-43 hostile documents', () => {
     expect(await refusal(lying(0xfffffff0))).toBe(DAMAGED)
   })
 
-  test('a PDF that inflates to gigabytes is refused', async () => {
+  test('X-44 a PDF that inflates to gigabytes is refused', async () => {
     const bomb = buildPdf(Buffer.alloc(80 * 1024 * 1024, 0x20))
     expect(bomb.length).toBeLessThan(200_000)
     expect(await refusal(bomb)).toBe(DAMAGED)
@@ -209,7 +209,7 @@ describe('X-43 hostile documents', () => {
     expect(found?.filter(text => text !== '')).toEqual(numbers.map(number => `text ${number}`))
   })
 
-  test('a program in a PDF is not run', async () => {
+  test('X-44 a program in a PDF is not run', async () => {
     const catalog = '/OpenAction << /S /JavaScript /JS (app.alert\\(1\\)) >>'
     const pdf = buildPdf(buildPageContent('Plain'), catalog)
     expect((await documents.read(pdf, 'a'))?.text).toBe('Plain')
@@ -228,7 +228,7 @@ function findEntry(file: Uint8Array, from: number): number {
 }
 
 describe('the reader', () => {
-  test('refuses a document that takes too long, and reads the next', async () => {
+  test('X-44 refuses a document that takes too long, and reads the next', async () => {
     // The first Worker never answers; the second is a real one.
     const silent = new Worker(URL.createObjectURL(new Blob(['self.onmessage = () => {}'])))
     const { startWorker } = await import('../../src/core/documents/start-worker.ts')
@@ -253,7 +253,7 @@ describe('the reader', () => {
     expect(await closing.read(buildPdf('a'), 'a').catch(e => e.status)).toBe(503)
   })
 
-  test('refuses more than may wait', async () => {
+  test('O-06 refuses more than may wait', async () => {
     const small = openDocuments({ ...PATIENT, maxWaiting: 1 })
     const reads = Array.from({ length: 3 }, () =>
       small.read(buildPdf(buildPageContent('Hi')), 'a').then(

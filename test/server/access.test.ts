@@ -27,6 +27,7 @@ import {
 } from '../support/access.ts'
 import { testGateway } from '../support/gateway.ts'
 import { makeMember, type OperationRequest } from '../support/operations.ts'
+import { LONG } from '../support/random.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 const routes = listDescribedRoutes(createApp(await testGateway()))
@@ -129,6 +130,35 @@ describe.each(named)('%s', (id, route) => {
   })
 })
 
+/** What the server alone decides, with values that no request makes true. */
+const PLANTED = {
+  ...{ id: 'planted', hash: 'planted', label: 'planted', kind: 'planted', is_management: true },
+  ...{ created_at: 'planted', updated_at: 'planted', creator_user_id: 'planted', version: 987_654 },
+  ...{ usage: 987_654, usage_daily: 987_654, byok_usage: 987_654, limit_remaining: 987_654 },
+}
+
+test('X-03 what the server alone decides is refused or ignored in every body, and never kept', async () => {
+  const tried: string[] = []
+  const writing = routes.filter(
+    ({ credential, method }) =>
+      credential === 'management' && ['post', 'patch', 'put'].includes(method),
+  )
+  for (const route of writing.filter((_, i) => LONG || i % 3 === 0)) {
+    await using world = await openWorld(upstream.url)
+    const { body, ...asked } = await requestOf(route.operation.id, world)
+    if (body === undefined || body instanceof FormData || Array.isArray(body)) continue
+    const request = { ...asked, body: { ...PLANTED, ...body } }
+    const { status, body: text } = await world.ask(route, world.live['management key'], request)
+    const kept = JSON.stringify(Object.values(world.readStored()), (_, value) =>
+      typeof value === 'bigint' ? String(value) : value,
+    )
+    const found = ['planted', '987654'].filter(one => `${text}${kept}`.includes(one))
+    tried.push(route.operation.id)
+    expect([route.operation.id, status < 500, found]).toEqual([route.operation.id, true, []])
+  }
+  expect(tried.length).toBeGreaterThan(LONG ? 20 : 5)
+})
+
 /** Routes about a workspace’s things, by whose they are, with those who call from another one. */
 const foreign = routes
   .filter(namesResource)
@@ -151,7 +181,7 @@ function askersOf(route: DescribedRoute): [who: Live, whose: keyof World['actors
   ]
 }
 
-describe('X-01 another workspace’s things get, byte by byte, the answer for missing ones:', () => {
+describe('X-01 X-02 another workspace’s things get, byte by byte, the answer for missing ones:', () => {
   test.each(foreign)('%s, of the %s, by a %s', async (id, whose, askers, route) => {
     await using world = await openWorld(upstream.url)
     const asked = await requestOf(id, world, whose)

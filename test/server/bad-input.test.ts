@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { toPrintable } from '../../src/core/kernel/printable.ts'
 import { buildRoutesConfig, fetchKeyState, readMetric, sendChat } from '../support/chat.ts'
 import { type Outcome, type RawRequest, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -328,6 +329,128 @@ describe('a body is refused that', () => {
       400,
     ),
   )
+})
+
+test('C-07 of a key that comes twice the last counts: what is sent is what was priced', async () => {
+  const twice =
+    '{"model":"acme/none","model":"acme/small","max_tokens":9000,"max_tokens":5,"stream":true,' +
+    '"stream":false,"messages":[{"role":"user","content":"first","content":"last"}]}'
+  expect((await send({ body: twice })).status).toBe(200)
+  expect(upstream.hits[0]?.body).toBe(
+    '{"model":"test-model","messages":[{"role":"user","content":"last"}],"max_tokens":5}',
+  )
+})
+
+describe('C-14 a head is refused with 431, and the server goes on, for', () => {
+  const headers = (count: number, value: string) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`x-${i}`, value]))
+  test.each<[name: string, sending: Sending]>([
+    ['a header of 32 KiB', { headers: headers(1, 'x'.repeat(32_768)) }],
+    ['250 headers', { headers: headers(250, '1') }],
+    ['a URL of 20 KiB', { at: `/chat/completions?${'a'.repeat(20_480)}` }],
+  ])('%s', async (_, sending) => {
+    expect(await send({ json: { model: 'acme/small', messages }, ...sending })).toMatchObject({
+      status: 431,
+      complete: true,
+    })
+    expect(upstream.hits).toHaveLength(0)
+    expect((await fetch(`${server.url}/health`)).status).toBe(200)
+  })
+})
+
+describe('C-18 a header of the app’s name or site is stored harmless, or refused:', () => {
+  test.each<[name: string, value: string, status: number]>([
+    ['another script', '日本', 200],
+    ['control and direction marks', 'caf\u00e9 \u009b31m \u202e', 200],
+    ['a long text', 'x'.repeat(4_000), 200],
+    ['sequences of terminals', '\u001b[31mred\u001b]0;title\u0007', 400],
+    ['a NUL', 'a\u0000b', 400],
+  ])('%s', async (_, value, status) => {
+    const headers = { 'x-title': value, 'http-referer': value, 'user-agent': value }
+    const outcome = await send({ json: { model: 'acme/small', messages }, headers })
+    expect(outcome.status).toBe(status)
+    if (status !== 200) return
+    const id = JSON.parse(outcome.body).id
+    const answer = await server.fetch(`/generation?id=${id}`)
+    const { data } = (await answer.json()) as { data: Record<string, string> }
+    for (const text of [data.http_referer ?? '', data.user_agent ?? '']) {
+      expect(text).toBe(toPrintable(text))
+      expect(text.length).toBeLessThanOrEqual(512)
+    }
+    expect(JSON.stringify(upstream.hits[0]?.headers)).not.toContain(value.slice(0, 6))
+  })
+})
+
+describe('C-19 the bounds of a session and of metadata are exact:', () => {
+  const pairs = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 'v']))
+  test.each<[name: string, fields: object, status: number]>([
+    ['a session of 256', { session_id: 'x'.repeat(256) }, 200],
+    ['a session of 256 signs of two code units', { session_id: '🌍'.repeat(256) }, 200],
+    ['a session of 257', { session_id: 'x'.repeat(257) }, 400],
+    ['a session of 257 signs of two code units', { session_id: '🌍'.repeat(257) }, 400],
+    ['16 pairs', { metadata: pairs(16) }, 200],
+    ['17 pairs', { metadata: pairs(17) }, 400],
+    ['a name of 64', { metadata: { ['k'.repeat(64)]: 'v' } }, 200],
+    ['a name of 65', { metadata: { ['k'.repeat(65)]: 'v' } }, 400],
+    ['a value of 512', { metadata: { k: 'v'.repeat(512) } }, 200],
+    ['a value of 513', { metadata: { k: 'v'.repeat(513) } }, 400],
+    ['a name with brackets', { metadata: { 'a[b]': 'v' } }, 400],
+  ])('%s', async (_, fields, status) => {
+    const json = { model: 'acme/small', input: 'Hi', ...fields }
+    expect((await send({ at: '/responses', json })).status).toBe(status)
+    expect(upstream.hits).toHaveLength(status === 200 ? 1 : 0)
+  })
+})
+
+test('X-20 neither a body, nor a query, nor a header chooses who is called', async () => {
+  await using other = await startUpstream()
+  other.plan(completion('stolen'))
+  const fields = Object.fromEntries(
+    ['api_base', 'base_url', 'baseURL', 'endpoint', 'host', 'url'].map(name => [name, other.url]),
+  )
+  const header = (name: string) => [name, other.url]
+  const names = [
+    'x-portkey-custom-host',
+    'x-forwarded-host',
+    'x-upstream',
+    'x-base-url',
+    'api-base',
+  ]
+  const outcome = await send({
+    at: `/chat/completions?${new URLSearchParams(fields)}`,
+    json: { model: 'acme/small', messages, ...fields, extra_body: fields },
+    headers: Object.fromEntries(names.map(header)),
+  })
+  const inProvider = { model: 'acme/small', messages, provider: { ...fields, order: [other.url] } }
+  const routed = await send({ json: inProvider })
+  expect(outcome.status).toBe(200)
+  expect([200, 400, 404]).toContain(routed.status)
+  expect(upstream.hits.length).toBe(routed.status === 200 ? 2 : 1)
+  expect(other.hits).toHaveLength(0)
+})
+
+test('X-31 schemas of tools and answers are data: they go on as they came, or are refused', async () => {
+  const anyOf = Array.from({ length: 2_000 }, () => ({ pattern: '(a+)+$' }))
+  const bombs = [
+    { $ref: '#' },
+    { $ref: 'http://127.0.0.1:1/schema.json' },
+    { type: 'string', pattern: '(a+)+$', enum: ['a'.repeat(40)] },
+    { anyOf },
+    { allOf: [{ $ref: '#/$defs/a' }], $defs: { a: { allOf: [{ $ref: '#/$defs/a' }] } } },
+  ]
+  for (const schema of bombs) {
+    const parameters = { type: 'object', properties: { a: schema } }
+    const tools = [{ type: 'function', function: { name: 'f', parameters } }]
+    const response_format = { type: 'json_schema', json_schema: { name: 'f', schema: parameters } }
+    upstream.hits.length = 0
+    const json = { model: 'acme/small', messages, tools, response_format }
+    expect((await send({ json })).status).toBe(200)
+    expect(upstream.hits[0]?.json).toMatchObject({ tools, response_format })
+  }
+  const deep = JSON.parse(`${'{"not":'.repeat(200)}{}${'}'.repeat(200)}`)
+  const tools = [{ type: 'function', function: { name: 'f', parameters: deep } }]
+  expect((await send({ json: { model: 'acme/small', messages, tools } })).status).toBe(400)
 })
 
 describe('C-04 a body past 32 MiB is refused', () => {

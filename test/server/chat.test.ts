@@ -88,7 +88,7 @@ describe('E9 the provider’s request', () => {
   })
 })
 
-describe('E9 debug.echo_upstream_body', () => {
+describe('X-20 E9 debug.echo_upstream_body', () => {
   const echoed = (body: string) =>
     parseStream(body).events.flatMap(event =>
       event !== '[DONE]' && 'debug' in event

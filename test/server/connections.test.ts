@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
+import { LONG } from '../support/random.ts'
 import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
 import { frameChunk, StubbornClient } from '../support/stubborn-client.ts'
 import {
@@ -93,6 +94,14 @@ describe.concurrent('a connection that is not used any more is closed, after', (
 })
 
 describe.concurrent('a connection', () => {
+  test('C-15 idle connections hold up nobody, and are closed', async () => {
+    const idle = Array.from({ length: LONG ? 5_000 : 200 }, connect)
+    for (const client of idle) client.sendHead('GET', '/health')
+    await Promise.all(idle.map(client => client.sees('HTTP/1.1 200')))
+    expect((await server.fetch('/key')).status).toBe(200)
+    await Promise.all(idle.map(client => client.closes(SOON)))
+  })
+
   test('serves further requests, whatever the first one was', async () => {
     using client = connect()
     post(client, CHAT, chatBody())

@@ -192,7 +192,7 @@ describe('a call', () => {
   })
 })
 
-describe('what is told', () => {
+describe('D-08 what is told', () => {
   const GROUPS = ['cost', 'identity', 'request_context'] as const
   const NAMES = { cost: 'usage', identity: 'workspace_slug', request_context: 'api_type' }
 
@@ -244,7 +244,7 @@ describe('what is told', () => {
   })
 })
 
-describe('who is told', () => {
+describe('D-09 who is told', () => {
   test('is nobody where the workspace does not broadcast', async () => {
     const { call, addWebhook, gateway, operator, workspace_id } = await open()
     await addWebhook()

@@ -25,7 +25,7 @@ async function readAuthorization(server: Server): Promise<string | undefined> {
 }
 
 describe('a provider of the environment', () => {
-  test('answers with a real model, and its key is nowhere to be seen', async () => {
+  test('X-34 answers with a real model, and its key is nowhere to be seen', async () => {
     await using server = await start()
     const response = await server.fetch('/chat/completions', { json })
     const text = await response.text()

@@ -156,7 +156,7 @@ for (const streamed of [false, true]) {
 
   // `trap 101`: an attempt whose answer never came may have cost the provider. The caller pays for
   // the one that answered, and sees both.
-  describe(`U-01 trap 101: another endpoint answers, ${how}, and is charged once, after`, () => {
+  describe(`U-01 A-08 trap 101: another endpoint answers, ${how}, and is charged once, after`, () => {
     test.each(FAILURES)('%s', async (_, script, code) => {
       first.plan(script())
       const outcome = await ask({}, streamed)

@@ -204,7 +204,7 @@ describe('/messages/count_tokens', () => {
     expect(Number(less.body.input_tokens)).toBeLessThan(Number(stored.body.input_tokens))
   })
 
-  test.each(['0'.repeat(32), 'nope', '../../etc/passwd'])('refuses or_file_%s', async end => {
+  test.each(['0'.repeat(32), 'nope', '../../etc/passwd'])('X-37 refuses or_file_%s', async end => {
     const { status, body } = await count(document({ type: 'file', file_id: `or_file_${end}` }))
     expect([status, JSON.stringify(body)]).toEqual([
       400,

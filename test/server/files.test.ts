@@ -219,7 +219,7 @@ describe('an upload', () => {
     ['', 400],
     ['a\u2028b', 400],
   ]
-  test.each(NAMES)('named %p: %i', async (filename, status) => {
+  test.each(NAMES)('X-38 named %p: %i', async (filename, status) => {
     await using house = await openHouse()
     const body = `--X\r\nContent-Disposition: form-data; name="file"; filename="${filename}"\r\n\r\nhi\r\n--X--`
     const quoted = body.replace('..\\..\\x', '..\\\\..\\\\x')
@@ -505,7 +505,7 @@ describe('a workspace', () => {
   })
 })
 
-test('a download is an attachment that a browser neither shows nor guesses', async () => {
+test('X-38 X-39 a download is an attachment that a browser neither shows nor guesses', async () => {
   await using house = await openHouse()
   const filename = "reports/año “1”; 'x'.pdf"
   async function* content() {

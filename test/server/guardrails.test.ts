@@ -118,7 +118,7 @@ describe('a rule about models', () => {
     expect(hits()).toEqual([NAMES.length, 0])
   })
 
-  test('applies to fallbacks, presets and the default model', async () => {
+  test('X-16 applies to fallbacks, presets and the default model', async () => {
     await rule({ ignored_models: ['acme/small', 'acme/plain'] })
     const fallback = await ask({
       model: 'acme/small',
@@ -202,7 +202,7 @@ describe('a rule about regions', () => {
   const from = (host: string, more: Record<string, string> = {}, path?: string, body = {}) =>
     ask(body, { host, ...more }, path)
 
-  test('refuses calls through another region with 403, and only Host decides it', async () => {
+  test('X-17 refuses calls through another region with 403, and only Host decides it', async () => {
     await rule({ allowed_data_regions: ['europe'] })
     expect((await from('eu.example.com')).status).toBe(200)
     expect((await from('EU.example.com:8443')).status).toBe(200)

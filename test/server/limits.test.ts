@@ -108,7 +108,7 @@ const spentBy = (outcomes: Outcome[]) =>
     0,
   )
 
-describe('A-01 a limit of one dollar', () => {
+describe('A-01 A-02 a limit of one dollar', () => {
   for (const count of [1, 10, 100, 1_000]) {
     test(`holds for ${count} calls at once, and refused calls reach no provider`, async () => {
       const key = await createLimitedKey(server, 1)

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
 import { createLimitedKey, readMetric, waitUntil } from '../support/chat.ts'
+import { expectBooksHold } from '../support/invariants.ts'
 import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
 import { StubbornClient } from '../support/stubborn-client.ts'
 import {
@@ -28,6 +29,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
+  await expectBooksHold(server)
   await server[Symbol.asyncDispose]()
   await upstream.close()
 })
@@ -63,12 +65,17 @@ async function letGo(...held: Promise<Response>[]): Promise<void> {
   await waitUntil(() => countHeld().join() === '0,0')
 }
 
+async function askReadiness(): Promise<[status: number, body: unknown]> {
+  const answer = await fetch(`${server.url}/ready`)
+  return [answer.status, await answer.json()]
+}
+
 const countHeld = () => {
   const { calls, memory } = server.gateway.traffic.admission
   return [calls.used, memory.used]
 }
 
-describe('above the calls in flight', () => {
+describe('O-01 above the calls in flight', () => {
   test.each([
     ['/chat/completions', text(), { code: 503, message: expect.stringContaining('in flight') }],
     ['/completions', { model: 'acme/small', prompt: 'Hi' }, { code: 503 }],
@@ -92,6 +99,7 @@ describe('above the calls in flight', () => {
     expect((await call()).status).toBe(503)
     for (const path of ['/health', '/ready', '/metrics'])
       expect((await fetch(server.url + path)).status).toBe(200)
+    expect(await askReadiness()).toEqual([200, { status: 'ready', overloaded: 'in_flight' }])
     const made = await server.fetch('/keys', { key: server.management_key, json: { name: 'New' } })
     expect(made.status).toBe(201)
     expect(await readMetric(server, 'gateway_calls_shed_total{reason="in_flight"}')).toBe(1)
@@ -102,9 +110,10 @@ describe('above the calls in flight', () => {
     expect(refusal?.key_hash).not.toBeNull()
     await letGo(held)
     expect(upstream.hits).toHaveLength(1)
+    expect(await askReadiness()).toEqual([200, { status: 'ready' }])
   })
 
-  test('a key that takes all that it can leaves places to another', async () => {
+  test('C-20 O-05 a key that takes all that it can leaves places to another', async () => {
     await start({ in_flight: 10 })
     upstream.plan(HELD)
     const held: Promise<Response>[] = []
@@ -117,7 +126,7 @@ describe('above the calls in flight', () => {
   })
 })
 
-describe('above the memory', () => {
+describe('O-03 above the memory', () => {
   const SIZE = 8 * MIB
   const head = (client: StubbornClient, path: string, key: string) =>
     client.sendHead('POST', `/api/v1${path}`, {

@@ -163,11 +163,7 @@ async function ask(
 
 const PERIODS: (Period | null)[] = ['daily', 'weekly', 'monthly', null]
 
-const TITLE =
-  `A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, with every kind of limit: ` +
-  `none is ever exceeded, and no hold is left (seed ${SEED})`
-
-test(TITLE, async () => {
+test(`A-03 A-05 ${CALLS} calls, ${CLIENTS} at once, exceed no limit and leave no hold (seed ${SEED})`, async () => {
   const gateway = await testGateway({ config, egress: provider })
   const keys = await tenKeys(gateway)
   const actors = keys.map(key => {
@@ -239,5 +235,22 @@ test(TITLE, async () => {
   expect([...bounds.values()].filter(bound => left(bound) < toNanos(0.1)).length).toBeGreaterThan(0)
   await gateway.close()
 }, 60_000)
+
+test('X-09 of 200 requests at once each is answered with what is its own', async () => {
+  const gateway = await testGateway({ config, egress: provider })
+  const keys = await tenKeys(gateway)
+  const app = createApp(gateway)
+  const askOwn = async (key: string) => {
+    const headers = { authorization: `Bearer ${key}` }
+    const answer = await app.handle(new Request('http://localhost/api/v1/key', { headers }))
+    return ((await answer.json()) as { data: { label: string } }).data.label
+  }
+  const own = await Promise.all(keys.map(askOwn))
+  expect(new Set(own).size).toBe(keys.length)
+  const mixed = Array.from({ length: 200 }, (_, i) => i % keys.length)
+  const labels = await Promise.all(mixed.map(i => askOwn(keys[i] ?? '')))
+  expect(labels).toEqual(mixed.map(i => own[i] ?? ''))
+  await gateway.close()
+})
 
 const texts = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value)

@@ -97,7 +97,7 @@ describe('a refused call', () => {
     expect(JSON.parse(outcome.body).error.metadata.raw).toBe('Input should be 1')
   })
 
-  test('has no credential, no control character and no more than 500 characters', async () => {
+  test('X-33 has no credential, no control character and no more than 500 characters', async () => {
     const { outcome, asOperator } = await call(
       refusal(400, `${CREDENTIAL} and ${STRANGE}\u001b[2J\n${'so '.repeat(2_000)}`),
     )
@@ -108,7 +108,7 @@ describe('a refused call', () => {
   })
 })
 
-describe('a failure of our account or of the provider', () => {
+describe('X-33 a failure of our account or of the provider', () => {
   test.each([
     [401, 'Incorrect API key provided'],
     [402, 'You exceeded your current quota'],

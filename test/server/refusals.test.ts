@@ -99,7 +99,7 @@ describe.each([
   ['SQLite', () => ({})],
   ['plain Maps', () => ({ store: openMemoryStore() })],
 ])('a flood, in %s', (_, openParts) => {
-  test('is bounded in rate and in number', async () => {
+  test('O-06 is bounded in rate and in number', async () => {
     const gateway = await testGateway({ ...openParts(), config: { storage: { refusals: 60 } } })
     const { inference } = await createTestKeys(gateway)
     const skipped: number[] = []

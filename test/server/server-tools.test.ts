@@ -390,7 +390,7 @@ describe('an answer that a client sends back', () => {
   })
 })
 
-describe('a loop stops', () => {
+describe('A-19 a loop stops', () => {
   /** The turns of the model, and whether the last had no tools. */
   const turns = ({ heard }: LoopStage) => [heard.length, heard.at(-1)?.choice === 'none']
   const stopped = async (more: Json, scenario = forever('echo')) => {
@@ -730,7 +730,7 @@ describe('while a tool runs', () => {
     await expectBooks(stage)
   })
 
-  test('its key is disabled: the loop ends at once', async () => {
+  test('X-05 its key is disabled: the loop ends at once', async () => {
     const { tool, begun, ended } = waiting()
     const { ask, stage } = bind(await open(forever('echo'), { tools: [tool], limit: 1 }))
     const reading = ask('chat', ECHO)

@@ -631,7 +631,7 @@ describe('a plugin that changes the answer', () => {
   })
 })
 
-test('a plugin that throws ends the call as our own bug, and releases its hold', async () => {
+test('O-13 a plugin that throws ends the call as our own bug, and releases its hold', async () => {
   const broken: Plugin<object> = {
     id: 'broken',
     readOptions: () => ({}),

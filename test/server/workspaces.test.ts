@@ -167,7 +167,7 @@ describe('a workspace', () => {
     await waitUntil(async () => (await status()) === 404)
   })
 
-  test('E13 that is deleted lets running calls finish with a record; the next is 401', async () => {
+  test('A-17 E13 that is deleted lets running calls finish with a record; the next is 401', async () => {
     upstream.plan([
       sseHead(),
       delta('Hel'),

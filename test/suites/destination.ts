@@ -77,7 +77,7 @@ export function testDestination(kind: DestinationKind): void {
   const findIssue = (config: object) => findSchemaIssue(kind.config, config)
   const tell = (trace: Trace): string => readTexts(render(trace).body).join('\n')
 
-  describe(`${kind.type}: the config`, () => {
+  describe(`D-13 ${kind.type}: the config`, () => {
     test('passes with the required fields and with every field', () => {
       expect(findIssue(sample.least)).toBeUndefined()
       expect(findIssue(full)).toBeUndefined()
@@ -204,7 +204,7 @@ export function testDestination(kind: DestinationKind): void {
         expect(told).toContain(text)
     })
 
-    test('in privacy mode tells the call without any content', () => {
+    test('D-08 in privacy mode tells the call without any content', () => {
       const { url, headers, body } = render(PRIVATE_TRACE)
       const told = tell(PRIVATE_TRACE)
       expect(url + JSON.stringify(headers) + Buffer.from(body).toString('latin1')).not.toContain(
@@ -250,7 +250,7 @@ export function testDestination(kind: DestinationKind): void {
       )
     })
 
-    test.each(HOSTILE_TEXTS)('stands %j wherever a stranger may write it', text => {
+    test.each(HOSTILE_TEXTS)('D-04 stands %j wherever a stranger may write it', text => {
       const plain = render(TRACE)
       const hostile = render(buildHostileTrace(text))
       const [path, expected] = [hostile, plain].map(({ url }) => new URL(url))
@@ -262,7 +262,7 @@ export function testDestination(kind: DestinationKind): void {
       expect(texts).toContain(text.toWellFormed())
     })
 
-    test('bears a content of many megabytes', () => {
+    test('D-04 bears a content of many megabytes', () => {
       const huge = {
         ...TRACE,
         input: [{ role: 'user', content: HUGE }],

@@ -155,6 +155,7 @@ export const buildProvider = (more: Partial<Provider> = {}): Provider => ({
   headers: {},
   quirks: NO_QUIRKS,
   fetchesUrls: true,
+  isHosted: true,
   on_abort: 'cancel',
   ...more,
 })

@@ -18,7 +18,9 @@ import {
 import { print } from '../output.ts'
 import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
 import { describeListenError } from '../system-errors.ts'
+import { logBugs } from './serve/bugs.ts'
 import { createServerLog, getCause, type LogOptions } from './serve/log.ts'
+import { finish, limitStop } from './serve/stop.ts'
 
 interface ServeOptions extends CommonOptions, LogOptions {
   host?: string
@@ -132,7 +134,7 @@ async function runServer(serving: Serving): Promise<void> {
   const metricsExport = new MetricsExport(serving.gateway)
   const stopBatches = await startBatches(serving)
   await stopped
-  limitStop(serving)
+  limitStop(serving, serving.options.drain * 1000)
   // Lines that run end with the calls of clients.
   await Promise.all([stopBatches(), drain(serving, listeners)])
   await metricsExport.stop()
@@ -256,55 +258,6 @@ async function drain({ gateway, options, log }: Serving, { stop }: Listeners): P
   log('info', 'draining', { running: gateway.traffic.calls.size })
   await stop(options.drain * 1000)
 }
-
-/**
- * Writes the records and the ends of the calls that a server has made. Ends the process with 1 if
- * the store takes no records any more: what they came to is in the journal then.
- */
-async function finish({ gateway, log }: Serving): Promise<void> {
-  const { markEnds } = await import('../../core/inference/recover.ts')
-  const isWritten = gateway.recorder.flush().then(() => true)
-  if (!(await Promise.race([isWritten, Bun.sleep(RECORD_GRACE).then(() => false)])))
-    await endUnrecorded({ gateway, log })
-  await markEnds(gateway).catch(() => undefined)
-  log('info', 'stopped', {})
-}
-
-/**
- * Ends the process with 1, with what could not be recorded in the journal. Where that cannot be
- * written either, the log has what each call came to.
- */
-async function endUnrecorded({ gateway, log }: Pick<Serving, 'gateway' | 'log'>): Promise<never> {
-  const { keepUnrecorded } = await import('../../core/inference/recover.ts')
-  try {
-    const calls = keepUnrecorded(gateway)
-    const consequence = 'the store took no records; the next start charges what they came to'
-    if (calls > 0) log('error', 'calls.unrecorded', { calls, consequence })
-  } catch (thrown) {
-    for (const { charge } of gateway.recorder.listPending())
-      if (charge)
-        log('error', 'call.lost', {
-          ...{ generation: charge.id, nanos: String(charge.nanos), cause: getCause(thrown) },
-          consequence: 'neither the store nor the journal could be written',
-        })
-  }
-  process.exit(1)
-}
-
-/** Ends the process when its time to stop is over, whatever it still waits for. */
-function limitStop(serving: Serving): void {
-  const limit = serving.options.drain * 1000 + RECORD_GRACE + STOP_GRACE
-  setTimeout(() => {
-    serving.log('error', 'stop.overdue', { consequence: 'the server ends without waiting' })
-    void endUnrecorded(serving)
-  }, limit)
-}
-
-/** In milliseconds: how much longer than the drain and the last records a stop may take. */
-const STOP_GRACE = 5_000
-
-/** In milliseconds: how long a server that stops waits for a store that takes no records. */
-const RECORD_GRACE = 3_000
 
 /** Says what runs the commands of models, and what it lacks: what it has may be the server’s alone. */
 function logSandbox({
@@ -455,21 +408,4 @@ function waitForStop(): Promise<void> {
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
   })
-}
-
-// A bug ends the call that met it, not the others. Only its place in the code is logged, never the
-// data of the call.
-function logBugs(log: Log): void {
-  const logBug = (thrown: unknown) => {
-    const { name, stack } = thrown instanceof Error ? thrown : new Error()
-    log('error', 'bug', {
-      error: name,
-      at: stack
-        ?.split('\n')
-        .find(line => line.trimStart().startsWith('at '))
-        ?.trim(),
-    })
-  }
-  process.on('unhandledRejection', logBug)
-  process.on('uncaughtException', logBug)
 }

@@ -58,6 +58,8 @@ export interface Provider extends Credential {
    * they can do no harm.
    */
   fetchesUrls: boolean
+  /** Whether its address is its vendor's own. Any other may lead back to this gateway. */
+  isHosted: boolean
   /** What to do when a client leaves: close the connection, or read on for the count. */
   on_abort: 'cancel' | 'drain'
 }
@@ -132,6 +134,7 @@ const createUnconfiguredProvider = (
   headers: {},
   quirks: { ...NO_QUIRKS, ...quirks },
   fetchesUrls: false,
+  isHosted: false,
   on_abort: 'cancel',
 })
 
@@ -166,6 +169,7 @@ export function openProvider(
     headers: lowerCaseNames(settings.headers ?? {}),
     quirks: { ...NO_QUIRKS, ...row?.quirks, ...settings.quirks },
     fetchesUrls: settings.fetches_urls ?? isHosted(row, base_url),
+    isHosted: isHosted(row, base_url),
     on_abort: settings.on_abort ?? row?.on_abort ?? 'cancel',
   }
 }

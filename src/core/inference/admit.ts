@@ -1,4 +1,4 @@
-import { denied, GatewayError, unauthenticated, unavailable } from '../errors.ts'
+import { denied, GatewayError, invalid, unauthenticated, unavailable } from '../errors.ts'
 import { isUsable } from '../identity/keys.ts'
 import type { Kind } from '../language/work.ts'
 import { getPolicy } from '../policy/effective.ts'
@@ -12,6 +12,7 @@ type Check = (world: InferenceWorld, run: Run) => void
 /** Everything that may stop a call before it is planned. */
 const CHECKS: Check[] = [
   checkMayInfer,
+  checkHops,
   checkKey,
   checkCounts,
   checkNotDraining,
@@ -22,7 +23,7 @@ const CHECKS: Check[] = [
 /**
  * Checks whether this call may be made at all, and now. Throws 403 for a management key or a region
  * that a guardrail does not allow, 401 for a key that is no longer valid, 400 for a
- * count that providers could read in different ways, 503 while the gateway
+ * count that providers could read in different ways and for a call that goes in circles, 503 while the gateway
  * stops or cannot write, and 429 above a rate limit. The rate limit comes last: a refused call is
  * not counted.
  */
@@ -69,6 +70,15 @@ export function endLoopsOfGoneKeys({
 
 function checkMayInfer(_: InferenceWorld, { actor }: Run): void {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
+}
+
+/** Gateways that one call may come through: more are a provider that leads back to one of them. */
+const MOST_HOPS = 3
+
+function checkHops(_: InferenceWorld, { call }: Run): void {
+  if ((call.origin.hops ?? 0) < MOST_HOPS) return
+  const message = `The call has come through ${MOST_HOPS} gateways: a provider’s base_url leads back`
+  throw invalid(message, 'base_url')
 }
 
 // Money depends on these counts, whichever dialect, preset or plugin they come from. Throws 400.

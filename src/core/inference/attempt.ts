@@ -1,9 +1,12 @@
 import type { Endpoint } from '../catalog/models.ts'
+import type { Provider } from '../catalog/providers.ts'
 import { GatewayError } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { isLongTurn, yieldToEventLoop } from '../kernel/clock.ts'
+import { HOPS_HEADER, renderHops } from '../kernel/hops.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
 import { isObject } from '../kernel/json.ts'
+import type { CallBase } from '../language/call.ts'
 import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
@@ -398,6 +401,7 @@ async function awaitAnswer<K extends Kind>(
   const outgoing = authorized instanceof Promise ? await authorized : authorized
   if (world.config.telemetry.propagate_traces)
     outgoing.headers.traceparent = buildTraceparent(step.run.call)
+  markHop(outgoing, endpoint.provider, step.run.call)
   const sentAt = world.clock.ticks()
   attempt.sentAt = sentAt
   attempt.onSent?.()
@@ -482,6 +486,11 @@ async function openAdmitted<K extends Kind>(
   return kind.admitParts ? admitAnswer(world, kind, opened, asked) : opened
 }
 
+/** Counts this gateway in a request to an address that may be a gateway's, or its own. */
+function markHop({ headers }: OutgoingRequest, { isHosted }: Provider, { origin }: CallBase): void {
+  if (!isHosted) headers[HOPS_HEADER] = renderHops((origin.hops ?? 0) + 1)
+}
+
 /** Sends every request of a call at once. The attempt shows the head of any answer. */
 async function openInShares<K extends Kind>(
   world: InferenceWorld,
@@ -497,6 +506,7 @@ async function openInShares<K extends Kind>(
       share === prepared
         ? opening.outgoing
         : await authorize(world, provider, share.request, branch)
+    markHop(outgoing, provider, prepared.call)
     const one = { ...prepared, ...share }
     return openAdmitted(world, attempt, one, { ...opening, outgoing }, branch)
   })

@@ -51,6 +51,8 @@ export interface Origin {
   region: Region
   /** The trace that the request is part of, by its header; null if it names none. */
   traceContext: TraceContext | null
+  /** How many gateways it has come through already; absent for none. */
+  hops?: number
   /** The batch that it is a line of; absent for a request of its own. */
   batch_id?: string
 }

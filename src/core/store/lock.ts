@@ -1,8 +1,9 @@
 import { Database } from 'bun:sqlite'
+import { closeSync } from 'node:fs'
 import { join } from 'node:path'
 import { conflict } from '../errors.ts'
 import { makeDataDirectory } from './data-directory.ts'
-import { nameDatabase } from './data-files.ts'
+import { nameDatabase, openDataFile } from './data-files.ts'
 
 /**
  * Locks the data directory against other servers, and returns the function that unlocks it. The
@@ -13,6 +14,8 @@ import { nameDatabase } from './data-files.ts'
 export function lockData(data: string): () => void {
   makeDataDirectory(data)
   const path = join(data, 'serve.lock')
+  // The system says why a file cannot be written; SQLite would say only that it cannot be opened.
+  closeSync(openDataFile(path, 'append'))
   const db = nameDatabase(path, () => new Database(path, { create: true }))
   try {
     nameDatabase(path, () => {

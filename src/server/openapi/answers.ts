@@ -219,7 +219,12 @@ const OWN: Answers['operations'] = {
   favicon: { 'image/svg+xml': text },
   health: json(HEALTH),
   healthz: json(HEALTH),
-  ready: json(object({ status: { ...text, examples: ['ready'] } })),
+  ready: json(
+    object({
+      status: { ...text, examples: ['ready'] },
+      overloaded: { ...text, examples: ['in_flight'] },
+    }),
+  ),
   metrics: { 'text/plain': text },
   openapiJson: json({ type: 'object' }),
   openapiYaml: { 'application/yaml': text },

@@ -581,7 +581,11 @@ export const NOTES: Record<string, OperationNote> = {
     description: 'Answers while the process runs. `config` is `rejected` where its file is wrong.',
   },
   healthz: { description: 'Answers like `/health`, under the name that Kubernetes uses.' },
-  ready: { description: 'Answers 200 while calls are accepted, and 503 before it stops.' },
+  ready: {
+    description:
+      'Answers 200 while calls are accepted, and 503 before it stops. Under overload it stays 200, ' +
+      'and `overloaded` says what is used up.',
+  },
   metrics: { description: 'Gets counters and timings in the format of Prometheus.' },
   openapiJson: { description: 'Gets this description as JSON.' },
   openapiYaml: { description: 'Gets this description as YAML.' },

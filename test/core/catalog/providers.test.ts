@@ -139,7 +139,7 @@ describe('credentials', () => {
     expect(account?.private_key.reveal()).toBe(pem)
   })
 
-  test('never appear when they are printed', () => {
+  test('X-34 never appear when they are printed', () => {
     const secrets = ['aws-secret', 'lent', 'PRIVATE KEY']
     const providers = [
       providerOf('bedrock', { aws: { ...AWS, session_token: 'lent' }, region: 'us-east-1' }),
@@ -255,7 +255,7 @@ describe('an address with blanks', () => {
   })
 
   test.each(['us/east', 'evil.example#', 'a@b', 'US', ' '])(
-    'takes no region like %j, which would make it another address',
+    'X-21 takes no region like %j, which would make it another address',
     region => {
       expect(() => providersOf('bedrock', { api_key: 'k', region })).toThrow(
         'providers.bedrock.region: expected string in the form slug, found a string',

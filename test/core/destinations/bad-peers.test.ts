@@ -37,7 +37,7 @@ async function openBeside(made: Server, parts: object = {}): Promise<string> {
 }
 
 describe('a destination', () => {
-  test('that drips its answer has failed when its time is over', async () => {
+  test('D-02 that drips its answer has failed when its time is over', async () => {
     const drips: ReturnType<typeof setInterval>[] = []
     const host = await openBeside(
       createServer((_, response) => {
@@ -149,7 +149,7 @@ describe('a long queue', () => {
     expect(await gateway.store.outbox.listPending(10)).toEqual([])
   })
 
-  test('that is full makes room for a few more than have come', async () => {
+  test('D-06 that is full makes room for a few more than have come', async () => {
     house = await openTellingHouse({ config: { telemetry: { queue_rows: 2_000 } } })
     const { gateway, operator } = house
     const { id } = await house.addWebhook()
@@ -169,7 +169,7 @@ describe('a long queue', () => {
 describe('calls', () => {
   const COUNT = process.env.GATEWAY_TEST_LONG ? 10_000 : 200
 
-  test(`go on, ${COUNT} of them, while everything is down, and none is lost`, async () => {
+  test(`D-01 go on, ${COUNT} of them, while everything is down, and none is lost`, async () => {
     house = await openTellingHouse({
       deliveryPace: { linger: 0, firstPause: 600_000, longestPause: 600_000 },
     })

@@ -65,7 +65,7 @@ describe.each([
     ['429', { status: 429 }],
     ['408', { status: 408 }],
     ['a reset connection', 'reset'],
-  ])('tries again after %s, with the same calls', async (_, failure) => {
+  ])('D-03 tries again after %s, with the same calls', async (_, failure) => {
     const { gateway, call, addWebhook, readIds, countAll } = await open(parts())
     await addWebhook()
     answerWith(failure, OK)
@@ -79,7 +79,7 @@ describe.each([
   })
 
   test.each([401, 404, 301])(
-    'keeps apart what is refused with %d, until it is replayed',
+    'D-03 D-11 keeps apart what is refused with %d, until it is replayed',
     async status => {
       const { gateway, operator, call, addWebhook, readAllIds, countAll } = await open(parts())
       const { id } = await addWebhook()
@@ -102,7 +102,7 @@ describe.each([
   )
 
   test.each([413, 400])(
-    'cuts a batch that is answered %d, and finds the one that is at fault',
+    'D-03 cuts a batch that is answered %d, and finds the one that is at fault',
     async status => {
       const { gateway, operator, call, addWebhook, countAll } = await open(parts())
       const { id } = await addWebhook()
@@ -118,7 +118,7 @@ describe.each([
     },
   )
 
-  test('isolates a call that its receiver always stumbles over, and the rest flows', async () => {
+  test('D-04 isolates a call that its receiver always stumbles over, and the rest flows', async () => {
     const { gateway, call, addWebhook, countAll } = await open(parts())
     await addWebhook()
     const ids = await call(5)
@@ -137,7 +137,7 @@ describe.each([
     expect(await countAll()).toMatchObject({ delivered: 4, failed: 1, waiting: 0 })
   })
 
-  test('drops the oldest beyond its bound, and counts each', async () => {
+  test('D-06 O-06 drops the oldest beyond its bound, and counts each', async () => {
     const { gateway, call, addWebhook, countAll } = await open({
       ...parts(),
       config: { telemetry: { queue_rows: 10 } },
@@ -159,7 +159,7 @@ describe.each([
     expect(kept.map(({ generation_id }) => generation_id)).toEqual(ids.slice(15))
   })
 
-  test('holds what waits while it is paused, and drops it where it is switched off', async () => {
+  test('D-09 holds what waits while it is paused, and drops it where it is switched off', async () => {
     const { gateway, operator, call, addWebhook, readAllIds, countAll } = await open(parts())
     const { id } = await addWebhook()
     await pauseDestination(gateway, operator, id)
@@ -185,7 +185,7 @@ describe.each([
     expect(gateway.deliveries.list()).toEqual([])
   })
 
-  test('forgets what waits for a workspace that is deleted or no longer tells', async () => {
+  test('D-09 forgets what waits for a workspace that is deleted or no longer tells', async () => {
     const { gateway, operator, workspace_id, call, addWebhook, countAll } = await open(parts())
     await addWebhook()
     await call(2)
@@ -222,7 +222,7 @@ describe.each([
 })
 
 describe('one destination', () => {
-  test('that is gone (410) is paused; what it refused is kept apart', async () => {
+  test('D-03 that is gone (410) is paused; what it refused is kept apart', async () => {
     const { gateway, operator, call, addWebhook, countAll } = await open()
     const { id } = await addWebhook()
     answerWith({ status: 410 })
@@ -260,7 +260,7 @@ describe('one destination', () => {
     ])
   })
 
-  test('is asked again after as long as it says', async () => {
+  test('D-03 is asked again after as long as it says', async () => {
     const { gateway, call, addWebhook } = await open()
     await addWebhook()
     answerWith({ status: 429, headers: { 'retry-after': '7' } })
@@ -272,7 +272,7 @@ describe('one destination', () => {
     expect(house.receiver.requests.length).toBe(1)
   })
 
-  test('that never answers holds up nothing else', async () => {
+  test('D-02 that never answers holds up nothing else', async () => {
     const { gateway, receiver, call, addWebhook } = await open({
       deliveryPace: { linger: 0, firstPause: 0, longestPause: 0, timeout: 600_000 },
     })
@@ -287,7 +287,7 @@ describe('one destination', () => {
     expect(slow.length).toBeLessThanOrEqual(4)
   })
 
-  test('that takes too long has failed, and so has one that answers without end', async () => {
+  test('D-02 that takes too long has failed, and so has one that answers without end', async () => {
     const { gateway, call, addWebhook } = await open({
       deliveryPace: { linger: 0, firstPause: 0, longestPause: 0, timeout: 50 },
     })
@@ -301,7 +301,7 @@ describe('one destination', () => {
     expect(ends.at(-1)).toMatchObject({ verdict: 'delivered', status: 200 })
   })
 
-  test('whose host has become private is not called', async () => {
+  test('D-11 whose host has become private is not called', async () => {
     const { gateway, call, addWebhook } = await open({ resolve: async () => ['169.254.169.254'] })
     await addWebhook({ config: { url: 'https://hooks.example.com/traces' } })
     await call(1)

@@ -70,7 +70,7 @@ test('rules of a group are joined by its logic, groups by OR; none, or off, mean
   expect(await matchesRules({ enabled: false, groups: [{ rules: [no] }] }, CALL)).toBe(true)
 })
 
-describe('a sample', () => {
+describe('D-07 a sample', () => {
   const id = '0198aa00-0000-7000-8000-000000000001'
   const countSampled = (sampling_rate: number, total: number) =>
     Array.from({ length: total }, (_, i) =>

@@ -36,7 +36,7 @@ describe('a test of a webhook', () => {
   })
 })
 
-describe('the signature of a webhook', async () => {
+describe('D-10 the signature of a webhook', async () => {
   const docs = await Bun.file(join(import.meta.dir, '../../../docs/destinations/types.md')).text()
   const [, example = ''] = /```js\n([\s\S]*?)```/.exec(docs) ?? []
   // The receiver's side as the docs have it.

@@ -2,11 +2,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-
-const NAMESPACE = ['unshare', '--user', '--map-root-user', '--mount', '--propagation', 'private']
-const hasMounts =
-  Bun.which('unshare') !== null &&
-  Bun.spawnSync([...NAMESPACE, 'mount', '-t', 'tmpfs', 'x', '/mnt'], { stderr: 'ignore' }).success
+import { hasMounts, NAMESPACE } from '../../support/mounts.ts'
 
 test.skipIf(!hasMounts)(
   `a disk that is full leaves nothing half-done${hasMounts ? '' : ' (no file system can be mounted here)'}`,

@@ -139,7 +139,7 @@ const POLYGLOTS: [string, Uint8Array | string, string | undefined][] = [
   ['an overlong character', Buffer.from([0x61, 0xc0, 0xaf]), undefined],
 ]
 
-describe('a file of two kinds:', () => {
+describe('X-39 a file of two kinds:', () => {
   test('there are 24 and more', () => expect(POLYGLOTS.length).toBeGreaterThan(23))
   test.each(POLYGLOTS)('%s', async (_, content, type) => {
     expect(await detect(content)).toBe(type)

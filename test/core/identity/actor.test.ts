@@ -51,7 +51,7 @@ describe('authenticate', () => {
     expect(refusalOf('')).toEqual(MISSING)
   })
 
-  test('all other failures get the same sentence', () => {
+  test('X-11 all other failures get the same sentence', () => {
     const wrong = [
       'Bearer',
       'Bearer ',
@@ -68,19 +68,31 @@ describe('authenticate', () => {
     for (const authorization of wrong) expect(refusalOf(authorization)).toEqual(INVALID)
   })
 
-  test('a disabled key is refused until it is enabled again', async () => {
+  test('X-12 no part of a key is one, however long, and no key that differs in one sign', () => {
+    const { inference } = keys
+    for (let length = 1; length < inference.length; length++)
+      expect(refusalOf(`Bearer ${inference.slice(0, length)}`)).toEqual(INVALID)
+    for (let at = 6; at < inference.length; at++) {
+      const other = inference[at] === '0' ? '1' : '0'
+      const key = inference.slice(0, at) + other + inference.slice(at + 1)
+      expect(refusalOf(`Bearer ${key}`)).toEqual(INVALID)
+    }
+    expect(refusalOf(`Bearer ${inference}`)).toBeUndefined()
+  })
+
+  test('X-05 a disabled key is refused until it is enabled again', async () => {
     await updateKey(gateway, getOperator(gateway), keys.hash, { disabled: true })
     expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
     await updateKey(gateway, getOperator(gateway), keys.hash, { disabled: false })
     expect(refusalOf(`Bearer ${keys.inference}`)).toBeUndefined()
   })
 
-  test('a deleted key is refused', async () => {
+  test('X-05 a deleted key is refused', async () => {
     await deleteKey(gateway, getOperator(gateway), keys.hash)
     expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
   })
 
-  test('a key is refused from the moment it expires', async () => {
+  test('X-05 a key is refused from the moment it expires', async () => {
     const { key } = await createKey(gateway, getOperator(gateway), {
       name: 'short',
       expires_at: '2026-03-04T05:06:08Z',

@@ -61,7 +61,7 @@ test.each<[how: string, status: number, happening: () => unknown]>([
   },
 )
 
-test('a call whose key is deleted while filters run gets 401 and is not sent', async () => {
+test('X-05 a call whose key is deleted while filters run gets 401 and is not sent', async () => {
   const actor = authenticate(gateway, `Bearer ${key}`)
   const nothing: Filters = { getInputFilters: () => null, outputFilters: null }
   let looking: Promise<Filters> | undefined

@@ -192,7 +192,7 @@ for (const [name, openStore] of Object.entries(STORES))
       await gateway.close()
     })
 
-    test('many at once: each is settled by what is known of it', async () => {
+    test('O-14 many at once: each is settled by what is known of it', async () => {
       const data = mkdtempSync(join(root, 'data-'))
       const start = openStore().bind(null, data)
       const ids = Array.from({ length: 30 }, (_, i) => `g${i}`)

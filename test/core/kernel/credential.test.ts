@@ -57,7 +57,7 @@ describe('findCredentials', () => {
 })
 
 const cases = LONG ? 10_000 : 500
-test(`a random key under any name, at any depth, is replaced (${cases} cases, seed ${SEED})`, () => {
+test(`X-34 a random key under any name, at any depth, is replaced (${cases} cases, seed ${SEED})`, () => {
   const random = createSeededRandom(SEED)
   const pick = (from: string) => from[Math.floor(random() * from.length)] ?? ''
   const alphabets = [

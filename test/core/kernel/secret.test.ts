@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { Secret } from '../../../src/core/kernel/secret.ts'
 
 describe('Secret', () => {
-  test('is never printed, and returns its value by reveal', () => {
+  test('X-04 is never printed, and returns its value by reveal', () => {
     const secret = new Secret('sk-secret')
     const shown = [
       `${secret}`,

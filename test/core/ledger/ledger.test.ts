@@ -107,7 +107,7 @@ describe('a hold', () => {
     expect([ledger.getRemaining(bound), ledger.getHeld('key k', false)]).toEqual([30n, 0n])
   })
 
-  test('settles only once', async () => {
+  test('A-09 settles only once', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(createLedgerStore(), clock)
     const hold = ledger.reserve(buildPayer(), toExactEstimate(toOwnAmounts(100n)), [])

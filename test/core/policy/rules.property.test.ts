@@ -227,7 +227,7 @@ function attempted(plan: () => Plan): Plan | GatewayError {
   }
 }
 
-test(`a plan has exactly the endpoints that no guardrail excludes (${COMBINATIONS}×)`, async () => {
+test(`X-16 X-18 a plan has exactly the endpoints that no guardrail excludes (${COMBINATIONS}×)`, async () => {
   const gateways = await Promise.all(fc.sample(catalogue, CATALOGUES).map(openCatalogue))
   let refused = 0
   let planned = 0

@@ -210,7 +210,7 @@ describe('providers', () => {
   })
 })
 
-describe('zero data retention', () => {
+describe('X-18 zero data retention', () => {
   const MODELS = [
     'anthropic/claude-opus-4.5',
     'openai/gpt',
@@ -260,7 +260,7 @@ describe('zero data retention', () => {
   })
 })
 
-describe('training', () => {
+describe('X-18 training', () => {
   test.each([
     [{ enable_free_model_training: false }, ['two', 'azure']],
     [{ enable_free_model_publication: false }, ['two', 'azure']],

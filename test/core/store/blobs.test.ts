@@ -25,6 +25,22 @@ const makeRoom = () => mkdtempSync(join(root, 'data-'))
 testBlobStore('blobs on disk', () => openDiskBlobs(join(makeRoom(), 'files')))
 testBlobStore('blobs in memory', createMemoryBlobs)
 
+test('S-16 blobs are in 256 directories, so that none has them all', async () => {
+  const workspace_id = '019aa000-0000-7000-8000-0000000000aa'
+  const directory = join(makeRoom(), 'files')
+  const blobs = openDiskBlobs(directory)
+  for (let i = 0; i < 64; i++) {
+    const name = new Bun.CryptoHasher('md5').update(`${i}`).digest('hex')
+    const draft = await blobs.create({ workspace_id, name })
+    await draft.write(Buffer.from('x'))
+    await draft.keep(async () => undefined)
+  }
+  const shards = readdirSync(join(directory, workspace_id))
+  expect(shards.length).toBeGreaterThan(40)
+  expect(shards.every(name => /^[0-9a-f]{2}$/.test(name))).toBe(true)
+  await blobs.close()
+})
+
 let server: S3rver
 let endpoint: string
 beforeAll(async () => {

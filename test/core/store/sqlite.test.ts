@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -48,6 +48,68 @@ const byokKey = {
   },
   ...{ allowed_models: null, allowed_api_key_hashes: null, allowed_user_ids: null },
 }
+
+/*
+ * A transaction that begins by reading cannot always go on to write: SQLite refuses it at once when
+ * another connection has written meanwhile. In these tests one that does so fails always.
+ */
+const { transaction } = Database.prototype
+beforeAll(() => {
+  Database.prototype.transaction = forbidUpgrades as typeof transaction
+})
+afterAll(() => {
+  Database.prototype.transaction = transaction
+})
+
+function forbidUpgrades(this: Database, work: (...args: unknown[]) => unknown) {
+  const begun = transaction.call(this, work)
+  const deferred = (...args: unknown[]) => {
+    if (this.inTransaction) return begun(...args)
+    this.run('pragma query_only = on')
+    try {
+      return begun(...args)
+    } finally {
+      this.run('pragma query_only = off')
+    }
+  }
+  const { immediate, exclusive } = begun
+  return Object.assign(deferred, { deferred, default: deferred, immediate, exclusive })
+}
+
+test('S-06 a transaction that reads first and then writes is found by these tests', () => {
+  const db = new Database(':memory:')
+  db.run('create table a (b)')
+  const write = db.transaction(() => db.run('insert into a values (1)'))
+  expect(() => write()).toThrow('readonly')
+  expect(() => write.deferred()).toThrow('readonly')
+  expect(write.immediate()).toMatchObject({ changes: 1 })
+  db.close()
+})
+
+test('S-17 a store has the version and the settings that its promises need', async () => {
+  const opened: Database[] = []
+  const { run, query } = Database.prototype
+  Database.prototype.run = function (this: Database, ...args: Parameters<typeof run>) {
+    opened.push(this)
+    return run.apply(this, args)
+  }
+  try {
+    const store = await open(newPath())
+    const db = opened[0] as Database
+    const read = (name: string) => Object.values(db.query(`pragma ${name}`).get() as object)[0]
+    const names = ['journal_mode', 'foreign_keys', 'trusted_schema', 'cell_size_check']
+    expect(names.map(read)).toEqual(['wal', 1, 0, 1])
+    expect(read('journal_size_limit')).toBeLessThanOrEqual(64 * 1024 * 1024)
+    await store.close()
+    Database.prototype.query = function (this: Database, sql: string) {
+      const old = sql.includes('sqlite_version') ? "select '3.51.2' as version" : sql
+      return query.call(this, old)
+    } as typeof query
+    expect(open(newPath())).rejects.toThrow('SQLite 3.51.2 is too old: 3.51.3 is needed')
+  } finally {
+    Object.assign(Database.prototype, { run, query })
+  }
+})
 
 testStore('SQLite in memory', () => open(':memory:'))
 testStore(

@@ -82,7 +82,7 @@ describe('recorder', () => {
     expect(state.batches).toEqual([['a'], ids])
   })
 
-  test('a flood is written in bounded batches, in order', async () => {
+  test('O-06 a flood is written in bounded batches, in order', async () => {
     const { state, recorder } = bench()
     const ids = Array.from({ length: 3_000 }, (_, i) => `g${i}`)
     await Promise.all(ids.map(id => recorder.record(buildRecordEntry(id))))

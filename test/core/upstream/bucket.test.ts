@@ -61,7 +61,7 @@ describe('a request', () => {
     expect(seen[0]?.headers.get('x-amz-security-token')).toBeNull()
   })
 
-  test('is repeated when the service fails, with the whole body', async () => {
+  test('S-18 is repeated when the service fails, with the whole body', async () => {
     const { bucket, seen } = openAnswering([refuse(503, 'SlowDown'), refuse(500, 'Internal'), done])
     await bucket.put('a', HELLO, HASH)
     expect(seen.map(({ body }) => body)).toEqual(['Hello', 'Hello', 'Hello'])
@@ -88,7 +88,7 @@ describe('a request', () => {
     expect(seen).toHaveLength(times)
   })
 
-  test('that nobody takes is a 503', async () => {
+  test('S-18 that nobody takes is a 503', async () => {
     const { bucket } = openAnswering([done], { endpoint: 'http://127.0.0.1:1' })
     await expect(bucket.remove('a')).rejects.toMatchObject({
       status: 503,
@@ -96,7 +96,7 @@ describe('a request', () => {
     })
   })
 
-  test('that gets no answer is given up', async () => {
+  test('S-18 that gets no answer is given up', async () => {
     const { bucket } = openAnswering([() => new Promise<Response>(() => undefined)])
     await expect(bucket.remove('a')).rejects.toMatchObject({
       status: 503,

@@ -176,7 +176,7 @@ describe('fetchMedia', () => {
   })
 })
 
-describe('a redirect', () => {
+describe('X-25 a redirect', () => {
   test.each([301, 302, 303, 307, 308])('with status %p is followed', async status => {
     upstream.plan(redirect('/b?c', status), answer(PNG))
     expect((await fetched()).media_type).toBe('image/png')
@@ -222,7 +222,7 @@ describe('a redirect', () => {
   })
 })
 
-describe('failures', () => {
+describe('X-27 X-36 failures', () => {
   const FIELD = { field: 'messages.0.content.1' }
 
   test.each<[string, Script, string, string]>([
@@ -349,7 +349,7 @@ describe('failures', () => {
     })
   })
 
-  test('an image may have 20 MiB by default, and an endless one is abandoned', async () => {
+  test('X-27 an image may have 20 MiB by default, and an endless one is abandoned', async () => {
     const large = Buffer.concat([PNG], 20 * 1024 * 1024)
     upstream.plan(answer(large))
     expect(Bun.hash(Buffer.from((await fetched()).data, 'base64'))).toBe(Bun.hash(large))
@@ -359,7 +359,7 @@ describe('failures', () => {
     expect(upstream.hits.at(-1)?.sent).toBeLessThan(60 * 1024 * 1024)
   })
 
-  test('an image that is small only when compressed is too large', async () => {
+  test('X-27 an image that is small only when compressed is too large', async () => {
     const packed = gzipSync(Buffer.alloc(64 * 1024 * 1024))
     upstream.plan([
       head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }),

@@ -69,7 +69,7 @@ test('what a reader pauses is no time of the upstream', async () => {
   expect((await stream.next()).done).toBe(true)
 })
 
-test('an upstream that takes longer than it may has a timeout, whatever its reader pauses', async () => {
+test('U-17 an upstream that takes longer than it may has a timeout, whatever its reader pauses', async () => {
   let now = 0
   const stream = openStream([delta('a'), delta('b')], { now: () => now })
   await stream.next()

@@ -228,7 +228,7 @@ describe('X-23 X-26 checkUntrustedUrl', () => {
     'http://127.0.0.1\\@example.com/',
     'http:/\\127.0.0.1/',
     '\thttp://127.0.0\n.1/',
-  ])('refuses %j, which is private', async url => {
+  ])('X-24 refuses %j, which is private', async url => {
     expect(await refusal(url)).toBe('messages.0: expected the URL of a public host')
   })
 
@@ -266,7 +266,7 @@ describe('X-23 X-26 checkUntrustedUrl', () => {
     'http://user:word@example.com/',
     'http://:word@example.com/',
     'http://127.0.0.1%2f@example.com/',
-  ])('refuses %j, which holds credentials', async url => {
+  ])('X-24 refuses %j, which holds credentials', async url => {
     expect(await refusal(url)).toBe('messages.0: expected a URL without credentials')
   })
 

@@ -61,7 +61,7 @@ export function testLedger(store: GetStore): void {
     expect(rows[0]?.nanos).toBe(LARGEST)
   })
 
-  test('a call is charged step by step, each step once, and its rows are in order', async () => {
+  test('A-09 a call is charged step by step, each step once, and its rows are in order', async () => {
     const { generations, ledger } = store()
     await generations.record([
       buildStepEntry('a', 2, { nanos: 2n, byok: true }),

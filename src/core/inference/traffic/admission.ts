@@ -98,6 +98,11 @@ export class Admission {
     return this.calls.has(key, 1) ? null : 'in_flight'
   }
 
+  /** Finds what a key without any calls would be refused for now; null if it would be admitted. */
+  findSaturation(): Overload | null {
+    return this.findOverload(NEWCOMER) ?? (this.memory.has(NEWCOMER, 1) ? null : 'memory')
+  }
+
   /**
    * Admits a call of a key with a body of so many bytes, NaN if that is not known. Throws 503 with
    * what is used up. The call waits for its turn before it goes on: `pass.turn`.
@@ -179,6 +184,9 @@ const REFUSALS: Record<Overload, GatewayError> = {
   loop_lag: createRefusal('loop_lag', 'The gateway is overloaded: calls wait too long for a turn'),
   descriptors: createRefusal('descriptors', 'The gateway has too many connections'),
 }
+
+/** A key that has taken nothing. No hash of a key looks like it. */
+const NEWCOMER = ''
 
 /** Whose bodies those of management are. No hash of a key looks like it. */
 const MANAGEMENT = 'management'

@@ -25,7 +25,7 @@ describe('a supply', () => {
     expect(takeAll(supply, 'third')).toBe(9)
   })
 
-  test('is shared equally by keys that call again and again', () => {
+  test('O-05 is shared equally by keys that call again and again', () => {
     const supply = new Supply(() => 1_000)
     const held = new Map(['greedy', 'a', 'b'].map(key => [key, 0]))
     held.set('greedy', takeAll(supply, 'greedy'))
@@ -162,7 +162,7 @@ describe('turns', () => {
     expect(begun).toEqual(Array.from({ length: 2_000 }, (_, call) => call))
   })
 
-  test('have fewer calls once they take long, and more again', () => {
+  test('O-02 have fewer calls once they take long, and more again', () => {
     const { turns, endTurn } = createLoop()
     const begin = (length: number) => {
       const before = turns.size

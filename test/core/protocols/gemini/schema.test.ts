@@ -118,7 +118,7 @@ describe('the reduced form', () => {
     },
   )
 
-  test('trap 39: refuses multiplying references and endless depth', () => {
+  test('X-31 trap 39: refuses multiplying references and endless depth', () => {
     const doubling = Object.fromEntries(
       Array.from({ length: 30 }, (_, i) => [
         `d${i}`,

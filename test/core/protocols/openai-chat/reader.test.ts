@@ -371,7 +371,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('by the thousand come from a broken provider, and no list grows for them', () => {
+  test('U-28 by the thousand come from a broken provider, and no list grows for them', () => {
     const calls = Array.from({ length: 1_000 }, (_, index) => ({
       index,
       id: `c${index}`,
@@ -403,7 +403,7 @@ describe('a call whose name comes late', () => {
     ).toEqual(['text-delta'])
   })
 
-  test('does not hold back arguments without a limit', () => {
+  test('U-28 does not hold back arguments without a limit', () => {
     const endless = Array.from({ length: 200 }, () => more({ arguments: 'x'.repeat(10_000) }))
     expect(() => streamed(begun, ...endless)).toThrow(GatewayError)
     const many = Array.from({ length: 1_000 }, (_, index) => ({ index, function: {} }))
@@ -438,7 +438,7 @@ describe('choices', () => {
     ).toEqual(expected)
   })
 
-  test('an absurd index is skipped', () => {
+  test('U-28 an absurd index is skipped', () => {
     for (const index of [-1, 1.5, 1e9, Number.MAX_SAFE_INTEGER])
       expect(streamed({ choices: [{ index, delta: { content: 'x' } }] })).toEqual([])
   })

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from 'bun:test'
 import { Readable } from 'node:stream'
 import { createGzip, deflateSync, gzipSync, constants as zlib } from 'node:zlib'
 import { GatewayError } from '../../../../src/core/errors.ts'
@@ -12,6 +12,7 @@ import {
 } from '../../../../src/core/upstream/http/client.ts'
 import type { IncomingResponse } from '../../../../src/core/upstream/http/exchange.ts'
 import { MalformedResponse } from '../../../../src/core/upstream/http/response-parser.ts'
+import { startFullListener } from '../../../support/full-listener.ts'
 import {
   body,
   chunk,
@@ -199,7 +200,7 @@ describe('an answer', () => {
     expect(await textOf(answer)).toBe('')
   })
 
-  test('that redirects is not followed', async () => {
+  test('X-25 that redirects is not followed', async () => {
     upstream.plan(head(307, { location: '/elsewhere', 'content-length': '0' }), kept('elsewhere'))
     const answer = await ask()
     expect([answer.status, answer.header('location')]).toEqual([307, '/elsewhere'])
@@ -364,7 +365,7 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 2])
   })
 
-  test('with bytes after the answer is closed, and no other request gets them', async () => {
+  test('U-22 with bytes after the answer is closed, and no other request gets them', async () => {
     upstream.plan([kept('one') + kept('injected'), silence()], kept('two'))
     expect(await said()).toBe('one')
     await (await upstream.hit()).clientLeft
@@ -372,7 +373,7 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 2])
   })
 
-  test('that receives bytes while idle is closed, and no request gets them', async () => {
+  test('U-22 that receives bytes while idle is closed, and no request gets them', async () => {
     upstream.plan([kept('one'), { wait: 'idle' }, kept('injected'), silence()], kept('two'))
     expect(await said()).toBe('one')
     upstream.open('idle')
@@ -394,6 +395,27 @@ describe('a connection', () => {
       expect(connections()).toEqual([1, 2])
     },
   )
+
+  test('U-23 whose peer is silent by now ends with its request, and the next has another', async () => {
+    upstream.plan(kept('one'), silence(), kept('two'))
+    expect(await said()).toBe('one')
+    const cancellation = new Cancellation()
+    const second = ask({}, cancellation)
+    await until(() => upstream.hits.length === 2)
+    cancellation.cancel(REASON)
+    expect(await rejection(second)).toBe(REASON)
+    expect(await said()).toBe('two')
+    expect(connections()).toEqual([1, 1, 2])
+  })
+
+  test('U-24 that is reset as a request comes fails it, and the request is not sent again', async () => {
+    upstream.plan(kept('one'), { end: 'rst' }, kept('two'))
+    expect(await said()).toBe('one')
+    expect(await failureCode(ask())).toBe('ECONNRESET')
+    expect(connections()).toEqual([1, 1])
+    expect(await said()).toBe('two')
+    expect(connections()).toEqual([1, 1, 2])
+  })
 
   test('is closed if the answer arrives before the whole request is sent', async () => {
     await using server = await startRawServer(socket => {
@@ -676,6 +698,28 @@ describe('cancelled', () => {
 })
 
 describe('a host', () => {
+  test.skipIf(process.platform !== 'linux')(
+    'U-09 that drops requests for connections is given up in time',
+    async () => {
+      using full = await startFullListener()
+      const hasty = openHttpClient({ connectMilliseconds: 50 })
+      const request = { method: 'POST', url: full.url, headers: {}, body: '' }
+      expect(await failureCode(hasty.send(request, new Cancellation()))).toBe('ETIMEDOUT')
+      hasty.close()
+    },
+  )
+
+  test('U-25 that is silent for an hour and then answers is waited for', async () => {
+    upstream.plan([{ wait: 'an hour' }, kept('late')])
+    const late = said()
+    await until(() => upstream.hits.length === 1)
+    jest.useFakeTimers()
+    jest.advanceTimersByTime(3_600_000)
+    jest.useRealTimers()
+    upstream.open('an hour')
+    expect(await late).toBe('late')
+  })
+
   test('that refuses the connection is an error with the platform’s code', async () => {
     expect(await failureCode(ask({ url: `http://127.0.0.1:${await refusedPort()}/` }))).toBe(
       'ECONNREFUSED',
@@ -721,7 +765,7 @@ describe('a host', () => {
   })
 })
 
-describe('a compressed answer', () => {
+describe('U-21 a compressed answer', () => {
   const TEXT = 'Hello 🌍 '.repeat(1_000)
   const CODINGS: [coding: string, packed: Uint8Array][] = [
     ['gzip', gzipSync(TEXT)],
@@ -849,7 +893,7 @@ async function packedInTwo(first: string, second: string): Promise<[Buffer, Buff
   return [one, Buffer.concat(parts)]
 }
 
-test('the environment’s proxies are not used', async () => {
+test('X-28 the environment’s proxies are not used', async () => {
   upstream.plan(kept('direct'))
   const proxy = `http://127.0.0.1:${await refusedPort()}`
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap(name => [

@@ -339,7 +339,7 @@ function expectCut(bytes: Buffer) {
   expect(heard.ends).toEqual([])
 }
 
-describe('bytes after the end', () => {
+describe('U-22 bytes after the end', () => {
   const kept = Object.entries(ANSWERS).filter(
     ([, { closes, reusable = true }]) => !closes && reusable,
   )

@@ -252,7 +252,7 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
       ['a time that is over', 'expired', 'ca.pem', 'CERT_HAS_EXPIRED'],
     ]
   test.each(UNTRUSTED)(
-    'a certificate of %s is refused before a byte of the request is sent',
+    'U-10 a certificate of %s is refused before a byte of the request is sent',
     async (_, certificate, ca, code, host = 'localhost') => {
       await using server = await startTlsServer(certificate, fine)
       const failure = await rejection(ask(server, { ca, host }))

@@ -88,7 +88,7 @@ describe('a picture in another format than the call asks for', () => {
 })
 
 describe('a picture that is', () => {
-  test('a bomb by its pixels is none, whether it is converted or not', async () => {
+  test('X-44 a bomb by its pixels is none, whether it is converted or not', async () => {
     const bomb = png(30_000, 30_000, 1)
     await expect(check(bomb)).rejects.toMatchObject(REFUSED)
     await expect(check(bomb, { output_format: 'webp' })).rejects.toThrow()

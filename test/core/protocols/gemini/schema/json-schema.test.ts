@@ -34,7 +34,7 @@ describe('plain JSON Schema', () => {
     )
   })
 
-  test('refuses a schema without end by name', () => {
+  test('X-31 refuses a schema without end by name', () => {
     let deep: object = { type: 'string' }
     for (let i = 0; i < 5_000; i++) deep = { type: 'array', items: deep }
     expect(() => toJsonSchema({ ...deep }, 'f')).toThrow(

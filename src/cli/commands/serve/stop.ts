@@ -1,0 +1,69 @@
+import type { Gateway } from '../../../core/gateway.ts'
+import type { Log } from '../../log.ts'
+import { getCause } from './log.ts'
+
+/** A server that stops, and how its process ends. */
+interface Stopping {
+  gateway: Gateway
+  log: Log
+  exit?: (code: number) => void
+}
+
+/** In milliseconds: how much longer than the drain and the last records a stop may take. */
+const STOP_GRACE = 5_000
+
+/** In milliseconds: how long a server that stops waits for a store that takes no records. */
+const RECORD_GRACE = 3_000
+
+/**
+ * Writes the records and the ends of the calls that a server has made. Ends the process with 1 if
+ * the store takes no records any more: what they came to is in the journal then.
+ */
+export async function finish(stopping: Stopping): Promise<void> {
+  const { gateway, log } = stopping
+  const { markEnds } = await import('../../../core/inference/recover.ts')
+  const isWritten = gateway.recorder.flush().then(() => true)
+  if (!(await Promise.race([isWritten, Bun.sleep(RECORD_GRACE).then(() => false)])))
+    await endUnrecorded(stopping)
+  await markEnds(gateway).catch(() => undefined)
+  log('info', 'stopped', {})
+}
+
+/**
+ * Ends the process when its time to stop is over, whatever it still waits for. `drain` is in
+ * milliseconds.
+ */
+export function limitStop(stopping: Stopping, drain: number): void {
+  setTimeout(
+    () => {
+      stopping.log('error', 'stop.overdue', { consequence: 'the server ends without waiting' })
+      void endUnrecorded(stopping)
+    },
+    drain + RECORD_GRACE + STOP_GRACE,
+  )
+}
+
+/**
+ * Ends the process with 1, with what could not be recorded in the journal. Where that cannot be
+ * written either, the log has what each call came to.
+ */
+export async function endUnrecorded({
+  gateway,
+  log,
+  exit = process.exit,
+}: Stopping): Promise<void> {
+  const { keepUnrecorded } = await import('../../../core/inference/recover.ts')
+  try {
+    const calls = keepUnrecorded(gateway)
+    const consequence = 'the store took no records; the next start charges what they came to'
+    if (calls > 0) log('error', 'calls.unrecorded', { calls, consequence })
+  } catch (thrown) {
+    for (const { charge } of gateway.recorder.listPending())
+      if (charge)
+        log('error', 'call.lost', {
+          ...{ generation: charge.id, nanos: String(charge.nanos), cause: getCause(thrown) },
+          consequence: 'neither the store nor the journal could be written',
+        })
+  }
+  exit(1)
+}
