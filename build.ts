@@ -20,7 +20,7 @@ const withoutDevtools: Bun.BunPlugin = {
 const result = await Bun.build({
   // Each Worker is a program of its own. The first entry point is the one that starts.
   entrypoints: [
-    'src/cli/main.ts',
+    'src/cli/start.ts',
     'src/core/tokenizers/worker.ts',
     'src/core/documents/worker.ts',
     'src/core/healing/worker.ts',

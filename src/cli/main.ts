@@ -4,6 +4,7 @@ import { VERSION } from '../core/kernel/version.ts'
 import { createAuditCommand } from './commands/audit.ts'
 import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
 import { createBatchesCommand } from './commands/batches.ts'
+import { createBenchCommand } from './commands/bench.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createCompletionsCommand } from './commands/completions.ts'
@@ -90,6 +91,7 @@ export function createProgram(): Command {
     .addCommand(createConfigCommand())
     .addCommand(createDoctorCommand())
     .addCommand(createSelftestCommand())
+    .addCommand(createBenchCommand())
     .addCommand(createBackupCommand())
     .addCommand(createRestoreCommand())
     .addCommand(createUsageCommand())
@@ -137,9 +139,12 @@ function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error
 }
 
-if (import.meta.main) {
+/** Runs the command line of this process. */
+export async function start(): Promise<void> {
   // Files are readable by their owner only, even in a directory that others may read.
   process.umask(0o077)
   process.stdout.on('error', ignoreClosedPipe)
   await run(process.argv)
 }
+
+if (import.meta.main) await start()

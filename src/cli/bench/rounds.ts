@@ -1,0 +1,72 @@
+import { CASE_NAMES, type CaseName, type Extent, getCase } from './cases.ts'
+import type { Contender } from './contenders.ts'
+import type { Order, Outcome } from './generator.ts'
+import { createCpuReader, readResidentMb } from './procfs.ts'
+import { shuffle } from './statistics.ts'
+
+/** A program to measure. One without a `pid` has no CPU time of its own. */
+export type Subject = Pick<Contender, 'name' | 'target'> & { pid: number | null }
+
+/** One case of one program in one round. CPU is in microseconds, for each unit. */
+export interface Sample extends Outcome {
+  case: CaseName
+  contender: string
+  round: number
+  cpu: number | null
+  residentMb: number | null
+}
+
+/** What the rounds need. */
+export interface Arena {
+  subjects: Subject[]
+  extent: Extent
+  /** The address of the mock provider. */
+  upstream: string
+  cases: readonly CaseName[]
+  ask(order: Order): Promise<Outcome>
+  progress(line: string): void
+}
+
+/** The programs that understand several dialects here. */
+export const TRANSLATORS = ['ours', 'ours-full']
+
+// Long enough for what is written or told after an answer.
+const SETTLE_MS = 100
+
+/** Warms up every program, then measures them one at a time, in a new order each round. */
+export async function runRounds(arena: Arena): Promise<Sample[]> {
+  arena.progress('warming up')
+  const samples = []
+  for (const subject of arena.subjects) samples.push(...(await runCases(subject, 0, arena)))
+  for (let round = 1; round <= arena.extent.rounds; round++) {
+    arena.progress(`round ${round} of ${arena.extent.rounds}`)
+    for (const subject of shuffle(arena.subjects))
+      samples.push(...(await runCases(subject, round, arena)))
+  }
+  return samples
+}
+
+async function runCases(subject: Subject, round: number, arena: Arena): Promise<Sample[]> {
+  const samples = []
+  for (const name of CASE_NAMES.filter(one => arena.cases.includes(one)))
+    if (!getCase(name).isTranslated || TRANSLATORS.includes(subject.name))
+      samples.push(await takeSample(subject, name, round, arena))
+  return samples
+}
+
+async function takeSample(
+  { name: contender, target, pid }: Subject,
+  name: CaseName,
+  round: number,
+  { extent, upstream, ask }: Arena,
+): Promise<Sample> {
+  const order = getCase(name).createOrder(extent, target, upstream)
+  const readCpu = pid === null ? null : createCpuReader(pid)
+  const outcome = await ask(order)
+  const residentMb = pid === null ? null : readResidentMb(pid)
+  await Bun.sleep(SETTLE_MS)
+  const used = readCpu?.() ?? 0
+  // A system that does not tell has used nothing.
+  const cpu = used > 0 && outcome.units > 0 ? used / outcome.units : null
+  return { ...outcome, case: name, contender, round, cpu, residentMb }
+}
