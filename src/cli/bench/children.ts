@@ -38,6 +38,7 @@ export async function startChild(start: Start): Promise<Child> {
     stdin: 'pipe',
     stdout: Bun.file(stdout),
     stderr: Bun.file(stderr),
+    cwd: home,
     env: { ...createCleanEnvironment(), ...env },
   })
   const kill = () => child.kill('SIGKILL')

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { findProgram } from '../own-program.ts'
-import { type Child, createCleanEnvironment, startChild } from './children.ts'
+import { type Child, createCleanEnvironment, listLeashArguments, startChild } from './children.ts'
 import { MODEL, type Target } from './wire.ts'
 
 /** A program under test: its address, the key to call it with, and how to stop it. */
@@ -218,7 +218,7 @@ function findFreePort(): number {
 }
 
 async function runCommand(command: string[]): Promise<string> {
-  const child = Bun.spawn(command, {
+  const child = Bun.spawn([...listLeashArguments(), ...command], {
     ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 120_000 },
     env: createCleanEnvironment(),
   })

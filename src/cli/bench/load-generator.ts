@@ -1,5 +1,6 @@
 import { findProgram } from '../own-program.ts'
 import { createCleanEnvironment, listLeashArguments, listPinArguments } from './children.ts'
+import { CORES } from './contenders.ts'
 import type { Order, Outcome } from './generator.ts'
 
 /** The load generator, as the benchmark asks it: a process that carries out one order at a time. */
@@ -12,13 +13,15 @@ export class LoadGenerator {
     this.#lines = readLines(child.stdout)
   }
 
-  /** Starts it on a core, and waits until it takes orders. */
-  static async start(core: number): Promise<LoadGenerator> {
+  /** Starts it beside the mock provider, and waits until it takes orders. */
+  static async start(home: string): Promise<LoadGenerator> {
     const command = [...findProgram(), 'bench-part', 'load']
-    const child = Bun.spawn([...listLeashArguments(), ...listPinArguments(core), ...command], {
+    const prefix = [...listLeashArguments(), ...listPinArguments(CORES.tools)]
+    const child = Bun.spawn([...prefix, ...command], {
       ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' },
-      env: createCleanEnvironment(),
+      ...{ cwd: home, env: createCleanEnvironment() },
     })
+    process.once('exit', () => child.kill('SIGKILL'))
     const generator = new LoadGenerator(child)
     await generator.#readLine()
     return generator

@@ -1,4 +1,4 @@
-import { CASE_NAMES, type CaseName, type Extent, getCase } from './cases.ts'
+import { CASE_NAMES, type CaseName, type Extent, getCase, isFor } from './cases.ts'
 import type { Contender } from './contenders.ts'
 import type { Order, Outcome } from './generator.ts'
 import { createCpuReader, readResidentMb } from './procfs.ts'
@@ -27,9 +27,6 @@ export interface Arena {
   progress(line: string): void
 }
 
-/** The programs that understand several dialects here. */
-export const TRANSLATORS = ['ours', 'ours-full']
-
 // Long enough for what is written or told after an answer.
 const SETTLE_MS = 100
 
@@ -37,7 +34,7 @@ const SETTLE_MS = 100
 export async function runRounds(arena: Arena): Promise<Sample[]> {
   arena.progress('warming up')
   const samples = []
-  for (const subject of arena.subjects) samples.push(...(await runCases(subject, 0, arena)))
+  for (const subject of arena.subjects) samples.push(...(await warmUp(subject, arena)))
   for (let round = 1; round <= arena.extent.rounds; round++) {
     arena.progress(`round ${round} of ${arena.extent.rounds}`)
     for (const subject of shuffle(arena.subjects))
@@ -46,11 +43,19 @@ export async function runRounds(arena: Arena): Promise<Sample[]> {
   return samples
 }
 
+/** Makes many calls, then a round of everything. */
+async function warmUp(subject: Subject, arena: Arena): Promise<Sample[]> {
+  const limit = { connections: 32, ...arena.extent.warmUp }
+  const order: Order = { load: 'closed', target: subject.target, shape: { stream: false }, limit }
+  const outcome = await arena.ask(order)
+  const sample = { ...outcome, contender: subject.name, round: 0, cpu: null, residentMb: null }
+  return [{ ...sample, case: 'calls' }, ...(await runCases(subject, 0, arena))]
+}
+
 async function runCases(subject: Subject, round: number, arena: Arena): Promise<Sample[]> {
   const samples = []
   for (const name of CASE_NAMES.filter(one => arena.cases.includes(one)))
-    if (!getCase(name).isTranslated || TRANSLATORS.includes(subject.name))
-      samples.push(await takeSample(subject, name, round, arena))
+    if (isFor(name, subject.name)) samples.push(await takeSample(subject, name, round, arena))
   return samples
 }
 

@@ -1,10 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { CaseName, Extent } from './cases.ts'
+import { createExtent, type Extent, isFull, type Selection } from './cases.ts'
 import type { Child } from './children.ts'
 import {
-  CORES,
   type Contender,
   type Home,
   initGateway,
@@ -28,11 +27,8 @@ export const CONTENDERS = ['direct', 'nginx', 'floor', 'portkey', 'ours', 'ours-
 export type ContenderName = (typeof CONTENDERS)[number]
 
 /** What is measured, and for how long. */
-export interface BenchOptions {
-  seconds: number
-  rate: number
+export interface BenchOptions extends Selection {
   contenders: readonly ContenderName[]
-  cases: readonly CaseName[]
 }
 
 /** The programs of a run, while they live. */
@@ -46,19 +42,10 @@ interface Field {
   skipped: Skipped[]
 }
 
-/** How many streams there are in a run of full length, as the goals have it. */
-const STREAMS = 200
-/** In seconds: a shorter run has fewer streams, and one round. */
-const SHORT = 30
-const MOST_ROUNDS = 5
-/** The share of the time that loops get; the rest is for streams, the start and the warm-up. */
-const SHARE_OF_LOOPS = 0.4
-const SHORTEST_LOOP = 0.1
-
 /**
  * Runs the benchmark: a mock provider, a load generator and each contender in processes of their
  * own, in a temporary directory. Ends and removes all of them, also where it throws or the signal
- * is aborted.
+ * is aborted, with the signal’s reason.
  */
 export async function runBench(
   options: BenchOptions,
@@ -68,14 +55,38 @@ export async function runBench(
   const home = mkdtempSync(join(tmpdir(), 'gateway-bench-'))
   const remove = () => rmSync(home, { recursive: true, force: true, maxRetries: 3 })
   process.once('exit', remove)
-  const children: Pick<Child, 'stop'>[] = []
+  const children = new Children(signal)
+  const work = measure(options, home, { keep: child => children.keep(child), progress })
   try {
-    const work = measure(options, home, { children, progress })
     return await Promise.race([work, rejectOnAbort(signal)])
   } finally {
-    await Promise.all(children.map(child => child.stop('SIGKILL')))
+    await children.stop()
+    // What was being started when the signal came is kept, and ended, once it runs.
+    await work.catch(() => undefined)
+    await children.stop()
     remove()
     process.off('exit', remove)
+  }
+}
+
+/** What a run has to end. */
+class Children {
+  readonly #signal: AbortSignal
+  readonly #children: Pick<Child, 'stop'>[] = []
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal
+  }
+
+  /** Keeps a child, to end it later. Throws if the run has been ended meanwhile. */
+  keep<T extends Pick<Child, 'stop'>>(child: T): T {
+    this.#children.push(child)
+    this.#signal.throwIfAborted()
+    return child
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#children.map(child => child.stop('SIGKILL')))
   }
 }
 
@@ -85,16 +96,16 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return promise
 }
 
-/** What a run hears of: what it has to end, and whom it tells how far it is. */
+/** What a run hands over: what has to be ended, and how far it is. */
 interface Course {
-  children: Pick<Child, 'stop'>[]
+  keep<T extends Pick<Child, 'stop'>>(child: T): T
   progress(line: string): void
 }
 
 async function measure(options: BenchOptions, home: string, course: Course): Promise<Report> {
   const extent = createExtent(options)
   const field = await openField(options, extent, home, course)
-  const start = await measureFirst(field, course)
+  const start = await measureFirst(field, !isFull(options), course)
   const readMachine = createMachineReader()
   const samples = await runRounds({
     ...{ subjects: listSubjects(options, field), extent, upstream: field.upstream.url },
@@ -108,32 +119,13 @@ async function measure(options: BenchOptions, home: string, course: Course): Pro
   return createReport(samples, { start, ledger, skipped, extent, machine, versions })
 }
 
-/** Decides how much is done in the time. */
-export function createExtent({ seconds, rate, contenders, cases }: BenchOptions): Extent {
-  const isShort = seconds < SHORT
-  const rounds = Math.min(MOST_ROUNDS, Math.max(1, Math.floor(seconds / (SHORT / 1.5))))
-  const loops = (rounds + 1) * contenders.length * cases.length
-  return {
-    rounds,
-    loopSeconds: Math.max(SHORTEST_LOOP, (seconds * SHARE_OF_LOOPS) / loops),
-    rate,
-    streams: isShort ? STREAMS / 4 : STREAMS,
-    chunks: isShort ? 8 : 20,
-    intervalMs: isShort ? 10 : 25,
-  }
-}
-
 async function openField(
   { contenders: names }: BenchOptions,
   { chunks, intervalMs }: Extent,
   home: string,
-  { children, progress }: Course,
+  { keep, progress }: Course,
 ): Promise<Field> {
-  const keep = <T extends Pick<Child, 'stop'>>(child: T): T => {
-    children.push(child)
-    return child
-  }
-  const load = keep(await LoadGenerator.start(CORES.tools))
+  const load = keep(await LoadGenerator.start(home))
   const switches = { CHUNKS: `${chunks}`, INTERVAL_MS: `${intervalMs}` }
   const upstream = keep(await startUpstream(home, switches))
   const field: Field = { home, upstream, load, contenders: [], homes: new Map(), skipped: [] }
@@ -170,11 +162,15 @@ async function startOurs(name: string, field: Field, directory: string): Promise
 }
 
 /** Measures how a gateway starts, if one takes part, on a directory of its own. */
-async function measureFirst({ home, upstream, homes }: Field, { children, progress }: Course) {
+async function measureFirst(
+  { home, upstream, homes }: Field,
+  isShort: boolean,
+  { keep, progress }: Course,
+) {
   if (homes.size === 0) return null
   progress('measuring the start')
   const prepared = await initGateway(renderSingleModelConfig(upstream), join(home, 'start'))
-  return measureStartUp(prepared, child => children.push(child))
+  return measureStartUp(prepared, { isShort, keep })
 }
 
 const listSubjects = ({ contenders }: BenchOptions, field: Field): Subject[] => [

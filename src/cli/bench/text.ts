@@ -75,8 +75,8 @@ export function listRemarks({ data, machine, skipped, ledger }: Report): string[
     ...ledger.map(
       one =>
         `${one.contender}: after kill -9 the ledger has ${formatDollars(one.spent_usd)} for ` +
-        `${one.calls} answered calls of ${formatDollars(one.expected_usd)}: ` +
-        (one.holds ? 'none is lost' : 'WRONG'),
+        `${one.calls} answered calls of ${formatDollars(one.expected_usd)} ` +
+        `(and what left streams cost): ${one.holds ? 'none is lost' : 'WRONG'}`,
     ),
     ...(machine.otherCores > QUIET
       ? [`the machine was not quiet: others used ${machine.otherCores.toFixed(1)} cores`]
