@@ -122,10 +122,11 @@ test('a ratio is the median of those of each round, without the warm-up', () => 
 })
 
 test('the page tells misses, what is left out, and that the machine was not quiet', () => {
-  const page = renderPage(createReport([createSample('floor', 1, 3)], FOUND))
+  const samples = CASE_NAMES.map(name => ({ ...createSample('floor', 1, 3), case: name }))
+  const page = renderPage(createReport(samples, FOUND))
   expect(page).toContain('| the first answer after the start | 100 ms | 150 ms | missed |')
   expect(page).toContain('- nginx is left out: not installed')
-  expect(page).toContain('- the machine was not quiet: others used 2.0 cores')
+  expect(page).toContain('- the machine was not quiet: others used 2.0 cores, so that')
   const long = page.split('\n').filter(line => line.length > 100 && !line.startsWith('|'))
   expect(long).toEqual([])
 })

@@ -53,15 +53,17 @@ Each figure is the median of the rounds. CPU is the user and system time of all 
 contender. Nothing is subtracted: parsing, the connection to the provider and the record on disk are
 in it. The ratio is to the ten-line proxy in the same round.`
 
-const EPILOGUE = `Memory of many streams, large bodies and overload are what
+const EPILOGUE = `What this does not measure: memory of thousands of streams, large bodies and overload are what
 \`bun run bench:overload\` prints, a chunk from every protocol to every dialect
-\`bun run bench:translation\`, and the filters' cost for a megabyte \`bun run bench:filters\`.`
+\`bun run bench:translation\`, the filters’ cost for a megabyte \`bun run bench:filters\`, questions
+about millions of calls \`bun run bench:rollups\`, and the size of the program’s parts
+\`bun run sizes\`.`
 
 const renderList = (lines: string[]): string[] => lines.map(line => `- ${wrap(line)}`)
 
 /** Breaks a line of a list at 100 columns. */
 function wrap(line: string): string {
-  let width = 2
+  let width = 2 + line.indexOf(' ')
   return line.split(' ').reduce((text, word) => {
     const isFull = width + 1 + word.length > 100
     width = isFull ? 2 + word.length : width + 1 + word.length

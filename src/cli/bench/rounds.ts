@@ -27,9 +27,6 @@ export interface Arena {
   progress(line: string): void
 }
 
-// Long enough for what is written or told after an answer.
-const SETTLE_MS = 100
-
 /** Warms up every program, then measures them one at a time, in a new order each round. */
 export async function runRounds(arena: Arena): Promise<Sample[]> {
   arena.progress('warming up')
@@ -69,9 +66,27 @@ async function takeSample(
   const readCpu = pid === null ? null : createCpuReader(pid)
   const outcome = await ask(order)
   const residentMb = pid === null ? null : readResidentMb(pid)
-  await Bun.sleep(SETTLE_MS)
-  const used = readCpu?.() ?? 0
+  const used = await waitForRest(readCpu)
   // A system that does not tell has used nothing.
   const cpu = used > 0 && outcome.units > 0 ? used / outcome.units : null
   return { ...outcome, case: name, contender, round, cpu, residentMb }
+}
+
+/** In milliseconds, and in microseconds of CPU: a program that takes so little in that time rests. */
+const REST = { ms: 100, cpu: 5_000 }
+const LONGEST_WAIT_MS = 2_000
+
+/**
+ * Waits until a program rests, and returns what it has used: what it writes and tells after an
+ * answer belongs to the call.
+ */
+async function waitForRest(readCpu: (() => number) | null): Promise<number> {
+  const deadline = performance.now() + LONGEST_WAIT_MS
+  let used = readCpu?.() ?? 0
+  for (;;) {
+    await Bun.sleep(REST.ms)
+    const now = readCpu?.() ?? 0
+    if (now - used < REST.cpu || performance.now() > deadline) return now
+    used = now
+  }
 }

@@ -79,7 +79,10 @@ export function listRemarks({ data, machine, skipped, ledger }: Report): string[
         `(and what left streams cost): ${one.holds ? 'none is lost' : 'WRONG'}`,
     ),
     ...(machine.otherCores > QUIET
-      ? [`the machine was not quiet: others used ${machine.otherCores.toFixed(1)} cores`]
+      ? [
+          `the machine was not quiet: others used ${machine.otherCores.toFixed(1)} cores, so that ` +
+            'CPU figures are too high, and times say little',
+        ]
       : []),
     ...(rate < TOOL_RATE
       ? [`direct reached ${rate} calls/s only: the tools may be what limits calls/s`]
