@@ -2,7 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { pinSelf } from './children.ts'
+import { pinSelf } from '../src/cli/bench/children.ts'
+import { runClosedLoop } from '../src/cli/bench/load.ts'
+import { createCpuReader } from '../src/cli/bench/procfs.ts'
+import { computeSpread, shuffle } from '../src/cli/bench/statistics.ts'
+import { openStreams } from '../src/cli/bench/streams.ts'
+import type { Target } from '../src/cli/bench/wire.ts'
 import {
   CORES,
   type Contender,
@@ -12,11 +17,6 @@ import {
   startGateway,
   startUpstream,
 } from './contenders.ts'
-import { runClosedLoop } from './load.ts'
-import { createCpuReader } from './procfs.ts'
-import { computeSpread, shuffle } from './statistics.ts'
-import { openStreams } from './streams.ts'
-import type { Target } from './wire.ts'
 
 const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] [--warm-up N] [--stream] PROGRAM...
 
@@ -74,7 +74,7 @@ async function main(): Promise<void> {
 /** Starts the ten-line proxy, and the programs to compare with it. */
 async function startContenders(programs: string[]): Promise<Contender[]> {
   const upstream = await startUpstream(home, { CHUNKS: '10', INTERVAL_MS: '5' })
-  const started = [await startFloor('floor', upstream, home)]
+  const started = [await startFloor(upstream, home)]
   for (const [at, path] of programs.entries()) {
     const directory = join(home, String(at))
     const program = path.endsWith('.ts') ? [process.execPath, path] : [path]

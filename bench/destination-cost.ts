@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { computePercentile, shuffle } from '../src/cli/bench/statistics.ts'
 import { parseConfig } from '../src/core/config.ts'
 import { createDestination, pauseDestination } from '../src/core/destinations.ts'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
@@ -9,7 +10,6 @@ import { createKey } from '../src/core/identity/keys.ts'
 import { createWorkspace, updateWorkspace } from '../src/core/identity/workspaces.ts'
 import { type Send, toIncomingResponse } from '../src/core/upstream/egress.ts'
 import { createApp } from '../src/server/app.ts'
-import { computePercentile, shuffle } from './statistics.ts'
 
 /*
  * `bun run bench/destination-cost.ts [ROUNDS] [AT_ONCE]`: what destinations cost a call, without

@@ -1,6 +1,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pinSelf } from '../src/cli/bench/children.ts'
+import { runClosedLoop } from '../src/cli/bench/load.ts'
+import { createCpuReader } from '../src/cli/bench/procfs.ts'
+import { computeSpread, type Spread, shuffle } from '../src/cli/bench/statistics.ts'
+import type { Target } from '../src/cli/bench/wire.ts'
 import type { ToldCall } from '../src/core/destinations/told-call.ts'
 import { createDestination, pauseDestination } from '../src/core/destinations.ts'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
@@ -8,7 +13,6 @@ import { getOperator } from '../src/core/identity/actor.ts'
 import { createKey } from '../src/core/identity/keys.ts'
 import { createWorkspace, updateWorkspace } from '../src/core/identity/workspaces.ts'
 import { openDatabase } from '../test/support/database.ts'
-import { pinSelf } from './children.ts'
 import {
   CORES,
   type Contender,
@@ -17,10 +21,6 @@ import {
   startGateway,
   startUpstream,
 } from './contenders.ts'
-import { runClosedLoop } from './load.ts'
-import { createCpuReader } from './procfs.ts'
-import { computeSpread, type Spread, shuffle } from './statistics.ts'
-import type { Target } from './wire.ts'
 
 /*
  * `bun run bench/destinations.ts [SLICES] [ROUNDS] [BACKLOG]`: what destinations cost calls, as

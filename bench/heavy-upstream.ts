@@ -1,4 +1,4 @@
-import { USAGE } from './wire.ts'
+import { USAGE } from '../src/cli/bench/wire.ts'
 
 /**
  * A mock provider for heavy answers, a process of its own. It reads each request to its end and

@@ -1,4 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
+import { computePercentile, computeSpread } from '../src/cli/bench/statistics.ts'
 import { parseConfig } from '../src/core/config.ts'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
 import { getOperator } from '../src/core/identity/actor.ts'
@@ -9,7 +10,6 @@ import type { TextCall } from '../src/core/language/call.ts'
 import type { Message } from '../src/core/language/message.ts'
 import { type Send, toIncomingResponse } from '../src/core/upstream/egress.ts'
 import { decodeOutgoing } from '../test/support/outgoing.ts'
-import { computePercentile, computeSpread } from './statistics.ts'
 
 /**
  * Measures what the loop around a call adds to its turns: the CPU time of this process for a call of

@@ -3,7 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Socket } from 'bun'
-import { type Child, pinSelf } from './children.ts'
+import { type Child, pinSelf } from '../src/cli/bench/children.ts'
+import { createCpuReader, readResidentMb } from '../src/cli/bench/procfs.ts'
+import { computePercentile } from '../src/cli/bench/statistics.ts'
+import { MODEL, renderPost, renderRequest, type Target } from '../src/cli/bench/wire.ts'
 import {
   CORES,
   type Contender,
@@ -13,9 +16,6 @@ import {
   startGateway,
   startUpstream,
 } from './contenders.ts'
-import { createCpuReader, readResidentMb } from './procfs.ts'
-import { computePercentile } from './statistics.ts'
-import { MODEL, renderPost, renderRequest, type Target } from './wire.ts'
 
 const USAGE = `bun run bench/overload.ts [bodies] [answers] [health] [streams] [goodput] [busy]
 
@@ -44,10 +44,10 @@ type Part = (home: string) => Promise<boolean>
 const PARTS: Record<string, Part> = {
   bodies: home => withGateway(home, 'heavy-upstream.ts', measureBodies),
   answers: home => withGateway(home, 'heavy-upstream.ts', measureAnswers),
-  health: home => withGateway(home, 'upstream.ts', measureHealth),
+  health: home => withGateway(home, undefined, measureHealth),
   streams: home => withGateway(home, 'heavy-upstream.ts', measureStreams),
   goodput: home => withGateway(home, 'heavy-upstream.ts', measureGoodput, IN_FLIGHT),
-  busy: home => withGateway(home, 'upstream.ts', measureBusy),
+  busy: home => withGateway(home, undefined, measureBusy),
 }
 
 async function main(): Promise<void> {
@@ -73,7 +73,7 @@ async function main(): Promise<void> {
 
 async function withGateway(
   home: string,
-  program: string,
+  program: string | undefined,
   measure: (gateway: Contender) => Promise<boolean>,
   settings = '',
 ): Promise<boolean> {

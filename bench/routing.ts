@@ -1,3 +1,4 @@
+import { computeSpread } from '../src/cli/bench/statistics.ts'
 import { parseConfig } from '../src/core/config.ts'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
 import { getOperator } from '../src/core/identity/actor.ts'
@@ -5,7 +6,6 @@ import { planRoute } from '../src/core/inference/plan.ts'
 import { findSession } from '../src/core/inference/traffic/sessions.ts'
 import type { TextCall } from '../src/core/language/call.ts'
 import type { RoutingPreferences } from '../src/core/language/routing.ts'
-import { computeSpread } from './statistics.ts'
 
 /**
  * Measures the CPU time of this process for planning one call over a catalogue of this size. No

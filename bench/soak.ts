@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { readResidentMb } from '../src/cli/bench/procfs.ts'
 import * as fake from '../test/support/upstream.ts'
 import {
   type Contender,
@@ -10,7 +11,6 @@ import {
   initGateway,
   startGateway,
 } from './contenders.ts'
-import { readResidentMb } from './procfs.ts'
 
 const USAGE = `bun run bench/soak.ts [--minutes N] [--clients N]
 

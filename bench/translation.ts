@@ -2,9 +2,16 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type Child, pinSelf } from './children.ts'
-import { CORES, ensureGateway, initGateway, startGateway, startUpstream } from './contenders.ts'
-import { createMachineReader, readVersions } from './machine.ts'
+import { type Child, pinSelf } from '../src/cli/bench/children.ts'
+import { createMachineReader, readVersions } from '../src/cli/bench/machine.ts'
+import {
+  CORES,
+  ensureGateway,
+  getGatewayBinary,
+  initGateway,
+  startGateway,
+  startUpstream,
+} from './contenders.ts'
 import { listSharedProtocols, measureMatrix, type Plan } from './translation/matrix.ts'
 import { measureReaders } from './translation/readers.ts'
 import {
@@ -106,7 +113,7 @@ async function measureReport(plan: Plan): Promise<MatrixReport> {
   const found = await measureMatrix(gateway, plan, printProgress)
   const machine = readMachine()
   await Promise.all([upstream, gateway].map(child => child.stop('SIGKILL')))
-  return { plan, versions: readVersions('ours'), machine, limit: MAX_PER_CHUNK, found }
+  return { plan, versions: readVersions(getGatewayBinary()), machine, limit: MAX_PER_CHUNK, found }
 }
 
 /**

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { type Child, startChild } from './children.ts'
-import { createCpuReader } from './procfs.ts'
-import { computePercentile } from './statistics.ts'
+import { type Child, startChild } from '../src/cli/bench/children.ts'
+import { createCpuReader } from '../src/cli/bench/procfs.ts'
+import { computePercentile } from '../src/cli/bench/statistics.ts'
 
 /*
  * `bun run bench/tui.ts [--calls 200] [--seconds 8]`: what the terminal UI costs, in percent of a

@@ -33,8 +33,9 @@ async function measureTime(act: () => Promise<unknown>): Promise<number> {
   return performance.now() - began
 }
 
-const printVersion = () => runGateway(['--version'], { cwd: directory })
-const printVersionFromSource = () => runGateway(['--version'], { program: SOURCE })
+// The commands are loaded for `version`, and not for `--version`.
+const printVersion = () => runGateway(['version'], { cwd: directory })
+const printVersionFromSource = () => runGateway(['version'], { program: SOURCE })
 
 /** The resident memory of a process, in MiB. */
 const residentMiB = (pid: number) =>

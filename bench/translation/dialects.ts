@@ -1,4 +1,4 @@
-import { PROMPT } from '../wire.ts'
+import { PROMPT } from '../../src/cli/bench/wire.ts'
 import { TOOL } from './model-output.ts'
 
 /** What a client has read from one stream. */

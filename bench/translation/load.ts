@@ -1,5 +1,5 @@
 import type { Socket } from 'bun'
-import { renderPost, type Target } from '../wire.ts'
+import { renderPost, type Target } from '../../src/cli/bench/wire.ts'
 import type { Dialect, StreamedOutput } from './dialects.ts'
 import { OUTPUT } from './model-output.ts'
 

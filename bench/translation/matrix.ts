@@ -1,9 +1,8 @@
+import { readCpu, readResidentMb } from '../../src/cli/bench/procfs.ts'
+import { shuffle } from '../../src/cli/bench/statistics.ts'
+import type { Target } from '../../src/cli/bench/wire.ts'
 import { protocols } from '../../src/core/protocols/registry.ts'
 import type { Contender } from '../contenders.ts'
-import { readResidentMb } from '../procfs.ts'
-import { measureCpu } from '../rounds.ts'
-import { shuffle } from '../statistics.ts'
-import type { Target } from '../wire.ts'
 import { type Dialect, dialects } from './dialects.ts'
 import { checkAnswers, type Delivery, type Load, readStreams } from './load.ts'
 import { mockProtocols } from './mock-protocols.ts'
@@ -133,3 +132,17 @@ const listSkipped = (served: string[]): string[] => [
     served.includes(name) ? [] : [`${name}: its route answers 404`],
   ),
 ]
+
+// Long enough for writes after an answer.
+const SETTLE_MS = 400
+
+/** Runs the work and measures its CPU time, including the writes after the answers. */
+async function measureCpu<T>(
+  { pid }: Contender,
+  work: () => Promise<T>,
+): Promise<{ result: T; cpu: number }> {
+  const before = readCpu(pid)
+  const result = await work()
+  await Bun.sleep(SETTLE_MS)
+  return { result, cpu: readCpu(pid) - before }
+}

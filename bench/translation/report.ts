@@ -1,5 +1,5 @@
-import type { Machine, Versions } from '../machine.ts'
-import { computeSpread, type Spread } from '../statistics.ts'
+import type { Machine, Versions } from '../../src/cli/bench/machine.ts'
+import { computeSpread, type Spread } from '../../src/cli/bench/statistics.ts'
 import type { Cell, MatrixResult, Plan } from './matrix.ts'
 import type { CostCurve } from './readers.ts'
 
@@ -37,7 +37,7 @@ export function renderMatrix(report: MatrixReport): string {
     cell => cell.protocol === 'openai-chat' && cell.dialect === 'chat',
   )
   const lines = [
-    `${versions.binary} on Bun ${versions.bun}, ${versions.processor}, ${versions.cores} cores` +
+    `${versions.program} on Bun ${versions.bun}, ${versions.processor}, ${versions.cores} cores` +
       `${versions.pinned ? '' : ', NOT PINNED'}`,
     `${plan.streams} concurrent streams, ${plan.rounds} rounds in shuffled order, ` +
       `${machine.seconds.toFixed(0)} s; others used ${machine.otherCores.toFixed(2)} cores`,

@@ -1,9 +1,8 @@
-import { Command, CommanderError, Option } from 'commander'
-import { toPrintable } from '../core/kernel/printable.ts'
-import { VERSION } from '../core/kernel/version.ts'
+import type { Command } from 'commander'
 import { createAuditCommand } from './commands/audit.ts'
 import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
 import { createBatchesCommand } from './commands/batches.ts'
+import { createBenchCommand } from './commands/bench.ts'
 import { createBudgetsCommand } from './commands/budgets.ts'
 import { createByokCommand } from './commands/byok.ts'
 import { createCompletionsCommand } from './commands/completions.ts'
@@ -42,25 +41,15 @@ import { createVersionCommand } from './commands/version.ts'
 import { createVideosCommand } from './commands/videos.ts'
 import { createWatchCommand } from './commands/watch.ts'
 import { createWorkspacesCommand } from './commands/workspaces.ts'
-import { addExamples, createHelpCommand, HELP_LAYOUT } from './help.ts'
-import { COMMON_HEADING } from './options.ts'
-import { printFailure } from './output.ts'
+import { addExamples, createHelpCommand } from './help.ts'
+import { createBareProgram, prepareProcess, runProgram } from './program.ts'
 
 /**
  * Builds the program: `gateway NOUN VERB`. Every command opens what it needs when it runs, so
  * `--help` opens nothing.
  */
 export function createProgram(): Command {
-  const program = new Command('gateway')
-    .description('One API in front of every model provider')
-    .version(VERSION)
-    .configureOutput({
-      outputError: text =>
-        process.stderr.write(`gateway: ${joinLines(text.replace(/^error: /, ''))}\n`),
-    })
-    .exitOverride()
-    .configureHelp(HELP_LAYOUT)
-    .addHelpOption(new Option('-h, --help', 'show this help').helpGroup(COMMON_HEADING))
+  const program = createBareProgram()
     .addCommand(createServeCommand())
     .addCommand(createSetupCommand())
     .addCommand(createInitCommand())
@@ -90,6 +79,7 @@ export function createProgram(): Command {
     .addCommand(createConfigCommand())
     .addCommand(createDoctorCommand())
     .addCommand(createSelftestCommand())
+    .addCommand(createBenchCommand())
     .addCommand(createBackupCommand())
     .addCommand(createRestoreCommand())
     .addCommand(createUsageCommand())
@@ -108,38 +98,10 @@ export function createProgram(): Command {
   return program
 }
 
-// Commander repeats the input, and puts its suggestion on a line of its own.
-const joinLines = (text: string) => toPrintable(text.trim().replaceAll('\n', ' '))
-
-/**
- * Runs one command line. The exit code is 0 for success, 1 for failure, 2 for wrong usage, 3 for
- * not found, 4 for a conflict, 5 for refused.
- */
-export async function run(argv: string[]): Promise<void> {
-  try {
-    await inheritSettings(createProgram()).parseAsync(argv)
-  } catch (thrown) {
-    process.exitCode =
-      thrown instanceof CommanderError ? toUsageExitCode(thrown) : printFailure(thrown)
-  }
-}
-
-const toUsageExitCode = ({ exitCode }: CommanderError) => (exitCode === 0 ? 0 : 2)
-
-// Commander passes its settings only to commands that it creates itself.
-function inheritSettings(command: Command): Command {
-  for (const child of command.commands) inheritSettings(child.copyInheritedSettings(command))
-  return command
-}
-
-// A reader may close the pipe early (`| head`). That is not a failure.
-function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EPIPE') throw error
-}
+/** Runs one command line of the program, as `runProgram` does. */
+export const run = (argv: string[]): Promise<void> => runProgram(createProgram(), argv)
 
 if (import.meta.main) {
-  // Files are readable by their owner only, even in a directory that others may read.
-  process.umask(0o077)
-  process.stdout.on('error', ignoreClosedPipe)
+  prepareProcess()
   await run(process.argv)
 }

@@ -86,6 +86,7 @@ describe('of the commands', () => {
     try: ['--json'],
     status: ['--config'],
     selftest: ['--data', '--config'],
+    bench: ['--data', '--config'],
     watch: ['--config'],
     tui: ['--json'],
     'providers rest': ['--config'],

@@ -162,6 +162,11 @@ export const EXAMPLES: Record<string, string[]> = {
   'config schema': ['config schema'],
   doctor: ['doctor'],
   selftest: ['selftest'],
+  bench: [
+    'bench',
+    'bench --seconds 10 --only floor,ours',
+    'bench --cases steady --rate 500 --json',
+  ],
   backup: ['backup gateway.backup', 'backup gateway.backup --with-secret --with-config'],
   restore: ['restore gateway.backup --data ./gateway-data'],
 }

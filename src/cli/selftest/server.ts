@@ -5,6 +5,7 @@ import { createDefaultConfig } from '../../core/config.ts'
 import { unavailable } from '../../core/errors.ts'
 import { Cancellation } from '../../core/kernel/cancellation.ts'
 import { openEgress, type Send } from '../../core/upstream/egress.ts'
+import { findProgram } from '../own-program.ts'
 
 /** In bytes. */
 const LARGEST_ANSWER = 10_000_000
@@ -109,10 +110,4 @@ export class TestServer {
     )
     return { incoming, cancellation }
   }
-}
-
-/** Returns the command of this program: the executable, or its source under Bun. */
-function findProgram(): string[] {
-  const isCompiled = Bun.main.startsWith('/$bunfs/') || Bun.main.startsWith('B:\\~BUN\\')
-  return isCompiled ? [process.execPath] : [process.execPath, 'run', Bun.main]
 }

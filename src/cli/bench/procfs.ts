@@ -27,7 +27,7 @@ export function createCpuReader(pid: number): () => number {
 }
 
 function readThreadCpu(pid: number): Map<string, number> {
-  const threads = readdirSync(`/proc/${pid}/task`)
+  const threads = listNames(`/proc/${pid}/task`)
   return new Map(
     threads.map(thread => [
       thread,
@@ -69,7 +69,7 @@ function sumTreeTicks(pid: number, stats: Stat[]): number {
 }
 
 function listStats(): Stat[] {
-  return readdirSync('/proc').flatMap(name => (/^\d+$/.test(name) ? readStat(Number(name)) : []))
+  return listNames('/proc').flatMap(name => (/^\d+$/.test(name) ? readStat(Number(name)) : []))
 }
 
 function readStat(pid: number): Stat[] {
@@ -83,6 +83,15 @@ function readStat(pid: number): Stat[] {
   return text
     ? [{ pid, parent: fields[1] ?? 0, ticks: user + system + childUser + childSystem }]
     : []
+}
+
+// Other systems than Linux have no /proc, and a process may end.
+function listNames(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return []
+  }
 }
 
 function readText(path: string): string {

@@ -1,5 +1,34 @@
-/** The address of a call, and its key. */
-export type Target = { url: string; key: string }
+/** The address of a call, and its key. Some programs want another path, or more headers. */
+export type Target = {
+  url: string
+  key: string
+  path?: string
+  headers?: Record<string, string>
+}
+
+/** The words of a client. */
+export type Dialect = 'chat' | 'messages'
+
+/** A call: its client's dialect, whether it is a stream, and the size of its prompt. */
+export interface CallShape {
+  stream: boolean
+  dialect?: Dialect
+  /** In bytes; about 300 by default. */
+  promptBytes?: number
+  /** Whether the answer is longer than its client waits for. */
+  isEndless?: boolean
+}
+
+/** How many tokens are asked for, of an answer of the usual length and of one that goes on. */
+const MAX_TOKENS = { usual: 400, endless: 100_000 }
+/** Tells from the body of a call whether its answer goes on. */
+export const isEndless = (body: string): boolean =>
+  body.includes(`"max_tokens":${MAX_TOKENS.endless}`)
+
+const PATHS: Record<Dialect, string> = {
+  chat: '/api/v1/chat/completions',
+  messages: '/api/v1/messages',
+}
 
 /** The model that every call names. */
 export const MODEL = 'bench/model'
@@ -21,19 +50,30 @@ export const PROMPT =
   'providers is good for. '
 
 /** Renders one chat call: a prompt of about 0.3 KB, on a connection that is kept. */
-export function renderRequest(target: Target, stream: boolean): Buffer {
-  const messages = [{ role: 'user', content: PROMPT.repeat(2) }]
-  return renderPost(target, '/api/v1/chat/completions', {
+export const renderRequest = (target: Target, stream: boolean): Buffer =>
+  renderCall(target, { stream })
+
+/** Renders one call on a connection that is kept. Both dialects have the same fields here. */
+export function renderCall(
+  target: Target,
+  { stream, dialect = 'chat', promptBytes = 2 * PROMPT.length, ...more }: CallShape,
+): Buffer {
+  const content = PROMPT.repeat(Math.ceil(promptBytes / PROMPT.length)).slice(0, promptBytes)
+  return renderPost(target, target.path ?? PATHS[dialect], {
     model: MODEL,
-    messages,
+    messages: [{ role: 'user', content }],
     temperature: 0.2,
-    max_tokens: 400,
+    max_tokens: more.isEndless ? MAX_TOKENS.endless : MAX_TOKENS.usual,
     stream,
   })
 }
 
 /** Renders one call of any route, on a connection that is kept. */
-export function renderPost({ url, key }: Target, path: string, fields: object): Buffer {
+export function renderPost(
+  { url, key, headers = {} }: Target,
+  path: string,
+  fields: object,
+): Buffer {
   const body = Buffer.from(JSON.stringify(fields))
   const lines = [
     `POST ${path} HTTP/1.1`,
@@ -41,6 +81,7 @@ export function renderPost({ url, key }: Target, path: string, fields: object): 
     `Authorization: Bearer ${key}`,
     'Content-Type: application/json',
     `Content-Length: ${body.length}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
   ]
   return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), body])
 }

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
-import { cpus, loadavg, release } from 'node:os'
+import { cpus, loadavg, release, type } from 'node:os'
+import { VERSION } from '../../core/kernel/version.ts'
 import { canPin } from './children.ts'
-import { getGatewayBinary, type Rival } from './contenders.ts'
 import { readCpu, readMachineCpu } from './procfs.ts'
 
 /**
@@ -18,13 +18,14 @@ export type Machine = {
 
 /** The versions of the software and hardware of a run. */
 export type Versions = {
+  gateway: string
+  program: string
+  programMb: number
   bun: string
-  kernel: string
+  system: string
   processor: string
   cores: number
   pinned: boolean
-  binary?: string
-  binaryMb?: number
 }
 
 /** Starts to observe the machine. The returned function reports what happened since. */
@@ -45,20 +46,19 @@ export function createMachineReader(): () => Machine {
   }
 }
 
-/** Reads the versions of this run. */
-export function readVersions(rival: Rival): Versions {
+/** Reads the versions of this run, and of the program under test. */
+export function readVersions(program: string): Versions {
   const [processor] = cpus()
-  const common = {
+  return {
+    gateway: VERSION,
+    program,
+    programMb: statSync(program).size / 1024 ** 2,
     bun: Bun.version,
-    kernel: release(),
+    system: `${type()} ${release()}`,
     processor: processor?.model ?? '?',
     cores: cpus().length,
     pinned: canPin,
   }
-  if (rival !== 'ours') return common
-  const binary = getGatewayBinary()
-  const version = Bun.spawnSync([binary, '--version'], { timeout: 5_000 }).stdout.toString().trim()
-  return { ...common, binary: `${binary} ${version}`, binaryMb: statSync(binary).size / 1024 ** 2 }
 }
 
 function takeReading() {

@@ -1,10 +1,11 @@
-import { getMicroseconds, USAGE } from './wire.ts'
+import { getMicroseconds, isEndless, USAGE } from './wire.ts'
 
-/**
+/*
  * The mock provider, a process of its own. It answers an OpenAI chat call at once with a fixed
  * answer of about 1 KB. It answers a call with `"stream":true` with CHUNKS events INTERVAL_MS apart
  * (or `?chunks=` and `?interval=`), the usage and `[DONE]`. Each chunk contains the time at which
- * it was sent, so that a reader on the same machine can compute its delay.
+ * it was sent, so that a reader on the same machine can compute its delay. It takes everything at
+ * `/hook`.
  */
 const defaults = {
   chunks: Number(process.env.CHUNKS ?? 50),
@@ -25,29 +26,41 @@ const whole = JSON.stringify({
   usage: USAGE,
 })
 
-const server = Bun.serve({
-  hostname: '127.0.0.1',
-  port: 0,
-  idleTimeout: 0,
-  routes: { '/stats': () => Response.json(stats) },
-  fetch: respond,
-})
-process.stdout.write(`${JSON.stringify({ event: 'listening', url: server.url.origin })}\n`)
+/** Serves the mock provider. */
+export function serveUpstream(): void {
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    routes: { '/stats': () => Response.json(stats), '/hook': swallow },
+    fetch: respond,
+  })
+  process.stdout.write(`${JSON.stringify({ event: 'listening', url: server.url.origin })}\n`)
+}
+
+async function swallow(request: Request): Promise<Response> {
+  await request.arrayBuffer()
+  return new Response(null, { status: 204 })
+}
 
 async function respond(request: Request): Promise<Response> {
   const body = await request.text()
   if (/"stream":\s*true/.test(body))
-    return new Response(createStream(readSwitches(request.url)), {
+    return new Response(createStream(readSwitches(request.url, body)), {
       headers: { 'content-type': 'text/event-stream' },
     })
   stats.finished++
   return new Response(whole, { headers: { 'content-type': 'application/json' } })
 }
 
-function readSwitches(url: string): typeof defaults {
+// Minutes, at any interval that is used.
+const ENDLESS_CHUNKS = 10_000
+
+function readSwitches(url: string, body: string): typeof defaults {
   const query = new URL(url).searchParams
+  const chunks = isEndless(body) ? ENDLESS_CHUNKS : defaults.chunks
   return {
-    chunks: Number(query.get('chunks') ?? defaults.chunks),
+    chunks: Number(query.get('chunks') ?? chunks),
     intervalMs: Number(query.get('interval') ?? defaults.intervalMs),
   }
 }

@@ -1,9 +1,12 @@
-import type { Socket } from 'bun'
+import { Connection } from './connection.ts'
 import { computePercentile } from './statistics.ts'
 import { getMicroseconds, renderRequest, type Target } from './wire.ts'
 
-/** The number of streams, the time between their starts, and when unfinished ones are given up. */
-export type StreamLoad = { streams: number; gapMs: number; seconds: number }
+/**
+ * The number of streams, the time between their starts, when unfinished ones are given up, and
+ * after how many chunks their clients leave, if they do.
+ */
+export type StreamLoad = { streams: number; gapMs: number; seconds: number; leaveAfter?: number }
 
 /**
  * The result of the streams. TTFT runs from the opening of the connection to the first chunk with
@@ -24,9 +27,12 @@ export type StreamResult = {
 type StreamTally = { finished: number; ttfts: number[]; relays: number[]; lates: number[] }
 
 /** Opens streams at planned times, whatever happens to those before, and reads each to its end. */
-export async function openStreams(target: Target, load: StreamLoad): Promise<StreamResult> {
+export async function openStreams(
+  target: Target,
+  load: StreamLoad,
+  request = renderRequest(target, true),
+): Promise<StreamResult> {
   const tally: StreamTally = { finished: 0, ttfts: [], relays: [], lates: [] }
-  const request = renderRequest(target, true)
   const began = performance.now()
   const plans = Array.from({ length: load.streams }, (_, index) => began + index * load.gapMs)
   await Promise.all(
@@ -49,37 +55,45 @@ async function openScheduledStream(plan: number, opening: ScheduledStream): Prom
 }
 
 async function readStream({ target, request, load, seen }: ScheduledStream): Promise<void> {
-  const { hostname, port } = new URL(target.url)
   const { promise, resolve } = Promise.withResolvers<void>()
   const began = performance.now()
   let remainder = ''
   let chunks = 0
+  let end = ''
 
-  const receive = (socket: Socket, bytes: Buffer) => {
+  const receive = (bytes: Buffer, connection: Connection) => {
     const now = getMicroseconds()
     const text = remainder + bytes.toString('latin1')
-    const end = text.lastIndexOf('\n') + 1
-    remainder = text.slice(end)
-    for (const [, sentAt] of text.slice(0, end).matchAll(/"content":"@(\d+)/g)) {
+    const lineEnd = text.lastIndexOf('\n') + 1
+    remainder = text.slice(lineEnd)
+    for (const [, sentAt] of text.slice(0, lineEnd).matchAll(CHUNK)) {
       if (chunks++ === 0) seen.ttfts.push(performance.now() - began)
       seen.relays.push((now - Number(sentAt)) / 1000)
     }
-    if (!text.includes('data: [DONE]')) return
-    seen.finished++
-    socket.end()
+    // The word may come in two pieces.
+    end = (end + bytes.toString('latin1')).slice(-END_ROOM)
+    const isFinished = END.test(end)
+    if (isFinished) seen.finished++
+    const isLeft = load.leaveAfter !== undefined && chunks >= load.leaveAfter
+    if (isFinished || isLeft) connection.leave()
   }
 
-  const close = () => resolve()
-  const open = (socket: Socket) => void socket.write(request)
-  const socket = await Bun.connect({
-    hostname,
-    port: Number(port),
-    socket: { open, data: receive, close, error: close },
+  const connection = new Connection(target.url, {
+    open: opened => opened.send(request),
+    data: receive,
+    close: resolve,
   })
-  const impatience = setTimeout(() => socket.terminate(), load.seconds * 1000)
+  const impatience = setTimeout(() => connection.leave(), load.seconds * 1000)
   await promise
   clearTimeout(impatience)
 }
+
+/** A chunk of the mock provider in any dialect, with the time at which it was sent. */
+const CHUNK = /"(?:content|text)":"@(\d+)/g
+/** The end of a stream in any dialect. */
+const END = /data: \[DONE\]|event: message_stop/
+/** In characters. */
+const END_ROOM = 400
 
 function summarize(
   { streams }: StreamLoad,

@@ -1,0 +1,164 @@
+import type { Order } from './generator.ts'
+import type { CallShape, Target } from './wire.ts'
+
+/** The extent of a run. */
+export interface Extent {
+  rounds: number
+  /** The time of a loop. */
+  loopSeconds: number
+  /** Calls of the first loop of all, which warms up, and the longest that it may take. */
+  warmUp: { calls: number; seconds: number }
+  /** Calls that begin in a second, in the open loop. */
+  rate: number
+  /** Streams at once. */
+  streams: number
+  chunks: number
+  intervalMs: number
+}
+
+/** One kind of load. */
+export interface Case {
+  /** What the CPU time is divided by. */
+  unit: 'call' | 'chunk' | 'stream'
+  description: string
+  /** Whether the client speaks another dialect than the provider, which only gateways understand. */
+  isTranslated?: boolean
+  /** The case of the ten-line proxy that this one is compared with; itself by default. */
+  beside?: CaseName
+  createOrder(extent: Extent, target: Target, upstream: string): Order
+}
+
+export type CaseName =
+  | 'calls'
+  | 'steady'
+  | 'prompts'
+  | 'translation'
+  | 'streams'
+  | 'translated-streams'
+  | 'aborts'
+
+/** How long a run takes, and of what. */
+export interface Selection {
+  seconds: number
+  rate: number
+  contenders: readonly string[]
+  cases: readonly CaseName[]
+}
+
+/** The programs that understand several dialects here. */
+const TRANSLATORS = ['ours', 'ours-full']
+
+/** Tells whether a program can be asked this. */
+export const isFor = (name: CaseName, contender: string): boolean =>
+  !CASES[name].isTranslated || TRANSLATORS.includes(contender)
+
+/** How many streams there are in a run of full length, as the goals have it. */
+const STREAMS = 200
+/** In seconds: a shorter run has fewer streams, and one round. */
+const FULL = 30
+const BRIEF = { streams: STREAMS / 4, intervalMs: 10 }
+const SECONDS_PER_ROUND = 30
+const MOST_ROUNDS = 5
+/** The share of the time for loops; the rest is for streams, the warm-up and the start. */
+const SHARE_OF_LOOPS = 0.4
+/** Calls for each second of a run. So many are enough for a compiler that works while it runs. */
+const WARM_UP_PER_SECOND = 400
+const MOST_WARM_UP = 40_000
+/** In seconds: the bounds of a loop. */
+const LOOP = { least: 0.1, most: 10 }
+
+/** Tells whether there is time for what the goals speak of. */
+export const isFull = ({ seconds }: Pick<Selection, 'seconds'>): boolean => seconds >= FULL
+
+/** Decides how much is done in the time. */
+export function createExtent(selection: Selection): Extent {
+  const { seconds, rate, contenders, cases } = selection
+  const rounds = Math.min(MOST_ROUNDS, Math.max(1, Math.floor(seconds / SECONDS_PER_ROUND)))
+  const loops = cases.flatMap(name =>
+    contenders.filter(one => CASES[name].unit === 'call' && isFor(name, one)),
+  )
+  const loopSeconds = (seconds * SHARE_OF_LOOPS) / (loops.length * (rounds + 1))
+  return {
+    ...{ rounds, rate },
+    loopSeconds: Math.min(LOOP.most, Math.max(LOOP.least, loopSeconds)),
+    // A busy machine takes longer: figures of a program that is not warm say nothing.
+    warmUp: { calls: Math.min(MOST_WARM_UP, seconds * WARM_UP_PER_SECOND), seconds },
+    ...{ chunks: 10 },
+    ...(isFull(selection) ? { streams: STREAMS, intervalMs: 25 } : BRIEF),
+  }
+}
+
+const CONNECTIONS = 64
+const LARGE = 100_000
+/** So many chunks a client reads before it leaves. */
+const CHUNKS_BEFORE_LEAVING = 3
+
+const createLoop =
+  (shape: CallShape, connections = CONNECTIONS) =>
+  ({ loopSeconds: seconds }: Extent, target: Target): Order => {
+    const limit = { connections, calls: Number.MAX_SAFE_INTEGER, seconds }
+    return { load: 'closed', target, shape, limit }
+  }
+
+const createStreams =
+  (shape: CallShape) =>
+  ({ streams }: Extent, target: Target): Order => ({
+    ...{ load: 'streams', target, shape, limit: { streams, gapMs: 1, seconds: 30 } },
+  })
+
+/** Every kind of load, in the order in which it is shown. */
+const CASES: Record<CaseName, Case> = {
+  calls: {
+    unit: 'call',
+    description: `${CONNECTIONS} clients, each with its next call when the last is answered`,
+    createOrder: createLoop({ stream: false }),
+  },
+  steady: {
+    unit: 'call',
+    description: 'calls at a steady rate, whatever happens to those before',
+    createOrder: ({ loopSeconds: seconds, rate }, target) => ({
+      ...{ load: 'open', target, shape: { stream: false }, limit: { rate, seconds } },
+    }),
+  },
+  prompts: {
+    unit: 'call',
+    description: '16 clients with prompts of 100 KB',
+    createOrder: createLoop({ stream: false, promptBytes: LARGE }, 16),
+  },
+  translation: {
+    unit: 'call',
+    description: `${CONNECTIONS} clients that speak Messages, to a provider that speaks Chat`,
+    isTranslated: true,
+    beside: 'calls',
+    createOrder: createLoop({ stream: false, dialect: 'messages' }),
+  },
+  streams: {
+    unit: 'chunk',
+    description:
+      'streams of ten chunks at once, their opening included; p50 and p99: to the first chunk',
+    createOrder: createStreams({ stream: true }),
+  },
+  'translated-streams': {
+    unit: 'chunk',
+    description: 'such streams at once, of clients that speak Messages',
+    isTranslated: true,
+    beside: 'streams',
+    createOrder: createStreams({ stream: true, dialect: 'messages' }),
+  },
+  aborts: {
+    unit: 'stream',
+    description:
+      'streams whose clients leave after three chunks; errors are those that the provider goes on ' +
+      'with',
+    createOrder: ({ streams }, target, upstream) => ({
+      ...{ load: 'leavers', target, shape: { stream: true, isEndless: true }, upstream },
+      limit: { streams, gapMs: 1, seconds: 30, leaveAfter: CHUNKS_BEFORE_LEAVING },
+    }),
+  },
+}
+
+/** Returns a kind of load. */
+export const getCase = (name: CaseName): Case => CASES[name]
+
+/** The names of every kind of load. */
+export const CASE_NAMES = Object.keys(CASES) as CaseName[]

@@ -1,0 +1,101 @@
+import { CASE_NAMES, type CaseName, type Extent, getCase } from './cases.ts'
+import { type Goal, judgeGoals } from './goals.ts'
+import type { Ledger } from './ledger.ts'
+import type { Machine, Versions } from './machine.ts'
+import type { Sample } from './rounds.ts'
+import { computeSpread } from './statistics.ts'
+
+/**
+ * One case of one program: medians of the rounds. Times of streams are those to the first chunk.
+ * Null is what the case or the program does not have.
+ */
+export interface Row {
+  case: CaseName
+  contender: string
+  unit: string
+  calls: number
+  errors: number
+  cpu_us: number | null
+  calls_per_second: number | null
+  p50_ms: number | null
+  p99_ms: number | null
+  relay_p99_ms: number | null
+  resident_mb: number | null
+  /** The CPU time by that of the ten-line proxy in the same round, as a median. */
+  ratio: number | null
+}
+
+/** How a gateway starts: medians, in milliseconds and MB. */
+export interface StartUp {
+  version_ms: number
+  first_answer_ms: number
+  idle_mb: number | null
+}
+
+/** A program that was not measured, and why. */
+export interface Skipped {
+  contender: string
+  why: string
+}
+
+/** Everything that one run found. `--json` prints it unchanged. */
+export interface Report {
+  data: Row[]
+  start: StartUp | null
+  goals: Goal[]
+  ledger: Ledger[]
+  skipped: Skipped[]
+  extent: Extent
+  machine: Machine
+  versions: Versions
+}
+
+/** Makes the report of the rounds. The warm-up is round 0, and does not count. */
+export function createReport(samples: Sample[], found: Omit<Report, 'data' | 'goals'>): Report {
+  const measured = samples.filter(({ round }) => round > 0)
+  const names = [...new Set(samples.map(({ contender }) => contender))]
+  const data = CASE_NAMES.flatMap(name =>
+    names.flatMap(contender => createRows(name, contender, measured)),
+  )
+  return { data, goals: judgeGoals(data, found.start), ...found }
+}
+
+function createRows(name: CaseName, contender: string, samples: Sample[]): Row[] {
+  const own = samples.filter(one => one.case === name && one.contender === contender)
+  if (own.length === 0) return []
+  const median = (pick: (sample: Sample) => number | null, digits: number) =>
+    computeMedian(own.map(pick), digits)
+  return [
+    {
+      case: name,
+      contender,
+      unit: getCase(name).unit,
+      calls: own.reduce((sum, { calls }) => sum + calls, 0),
+      errors: own.reduce((sum, { errors }) => sum + errors, 0),
+      cpu_us: median(({ cpu }) => cpu, 1),
+      calls_per_second: median(({ callsPerSecond }) => callsPerSecond, 0),
+      p50_ms: median(({ p50Ms }) => p50Ms, 2),
+      p99_ms: median(({ p99Ms }) => p99Ms, 2),
+      relay_p99_ms: median(({ relayP99Ms }) => relayP99Ms, 2),
+      resident_mb: median(({ residentMb }) => residentMb, 0),
+      ratio: computeRatio(own, samples),
+    },
+  ]
+}
+
+/** Compares each round with the ten-line proxy in the same one, so that what slows both cancels. */
+function computeRatio(own: Sample[], samples: Sample[]): number | null {
+  const ratios = own.map(one => {
+    const beside = getCase(one.case).beside ?? one.case
+    const floor = samples.find(
+      other => other.contender === 'floor' && other.case === beside && other.round === one.round,
+    )
+    return one.cpu !== null && floor?.cpu ? one.cpu / floor.cpu : null
+  })
+  return computeMedian(ratios, 2)
+}
+
+function computeMedian(values: (number | null)[], digits: number): number | null {
+  const known = values.filter(value => value !== null && Number.isFinite(value)) as number[]
+  return known.length > 0 ? Number(computeSpread(known).median.toFixed(digits)) : null
+}

@@ -1,0 +1,92 @@
+import { CASE_NAMES, type CaseName, type Extent, getCase, isFor } from './cases.ts'
+import type { Contender } from './contenders.ts'
+import type { Order, Outcome } from './generator.ts'
+import { createCpuReader, readResidentMb } from './procfs.ts'
+import { shuffle } from './statistics.ts'
+
+/** A program to measure. One without a `pid` has no CPU time of its own. */
+export type Subject = Pick<Contender, 'name' | 'target'> & { pid: number | null }
+
+/** One case of one program in one round. CPU is in microseconds, for each unit. */
+export interface Sample extends Outcome {
+  case: CaseName
+  contender: string
+  round: number
+  cpu: number | null
+  residentMb: number | null
+}
+
+/** What the rounds need. */
+export interface Arena {
+  subjects: Subject[]
+  extent: Extent
+  /** The address of the mock provider. */
+  upstream: string
+  cases: readonly CaseName[]
+  ask(order: Order): Promise<Outcome>
+  progress(line: string): void
+}
+
+/** Warms up every program, then measures them one at a time, in a new order each round. */
+export async function runRounds(arena: Arena): Promise<Sample[]> {
+  arena.progress('warming up')
+  const samples = []
+  for (const subject of arena.subjects) samples.push(...(await warmUp(subject, arena)))
+  for (let round = 1; round <= arena.extent.rounds; round++) {
+    arena.progress(`round ${round} of ${arena.extent.rounds}`)
+    for (const subject of shuffle(arena.subjects))
+      samples.push(...(await runCases(subject, round, arena)))
+  }
+  return samples
+}
+
+/** Makes many calls, then a round of everything. */
+async function warmUp(subject: Subject, arena: Arena): Promise<Sample[]> {
+  const limit = { connections: 32, ...arena.extent.warmUp }
+  const order: Order = { load: 'closed', target: subject.target, shape: { stream: false }, limit }
+  const outcome = await arena.ask(order)
+  const sample = { ...outcome, contender: subject.name, round: 0, cpu: null, residentMb: null }
+  return [{ ...sample, case: 'calls' }, ...(await runCases(subject, 0, arena))]
+}
+
+async function runCases(subject: Subject, round: number, arena: Arena): Promise<Sample[]> {
+  const samples = []
+  for (const name of CASE_NAMES.filter(one => arena.cases.includes(one)))
+    if (isFor(name, subject.name)) samples.push(await takeSample(subject, name, round, arena))
+  return samples
+}
+
+async function takeSample(
+  { name: contender, target, pid }: Subject,
+  name: CaseName,
+  round: number,
+  { extent, upstream, ask }: Arena,
+): Promise<Sample> {
+  const order = getCase(name).createOrder(extent, target, upstream)
+  const readCpu = pid === null ? null : createCpuReader(pid)
+  const outcome = await ask(order)
+  const residentMb = pid === null ? null : readResidentMb(pid)
+  const used = await waitForRest(readCpu)
+  // A system that does not tell has used nothing.
+  const cpu = used > 0 && outcome.units > 0 ? used / outcome.units : null
+  return { ...outcome, case: name, contender, round, cpu, residentMb }
+}
+
+/** In milliseconds, and in microseconds of CPU: a program that takes so little in that time rests. */
+const REST = { ms: 100, cpu: 5_000 }
+const LONGEST_WAIT_MS = 2_000
+
+/**
+ * Waits until a program rests, and returns what it has used: what it writes and tells after an
+ * answer belongs to the call.
+ */
+async function waitForRest(readCpu: (() => number) | null): Promise<number> {
+  const deadline = performance.now() + LONGEST_WAIT_MS
+  let used = readCpu?.() ?? 0
+  for (;;) {
+    await Bun.sleep(REST.ms)
+    const now = readCpu?.() ?? 0
+    if (now - used < REST.cpu || performance.now() > deadline) return now
+    used = now
+  }
+}
