@@ -25,6 +25,7 @@ const result = await Bun.build({
     'src/core/documents/worker.ts',
     'src/core/healing/worker.ts',
     'src/core/sandboxes/just-bash/worker.ts',
+    'src/core/store/sqlite/inspection/worker.ts',
   ],
   compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
   plugins: [withoutDevtools],

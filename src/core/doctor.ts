@@ -33,8 +33,11 @@ export async function examineGateway(
   world: InferenceWorld & RollupReader,
   onProgress?: InspectionOptions['onProgress'],
 ): Promise<{ data: Finding[] }> {
-  const results = await runChecks(world, world.secrets.mac, onProgress)
-  return { data: [...results, await checkRollups(world)].map(toFinding) }
+  const [results, rollups] = await Promise.all([
+    runChecks(world, world.secrets.mac, onProgress),
+    checkRollups(world),
+  ])
+  return { data: [...results, rollups].map(toFinding) }
 }
 
 /**
