@@ -12,6 +12,7 @@ import { createContainerStore } from './containers.ts'
 import { createCreditStore } from './credits.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createDestinationStore } from './destinations.ts'
+import { createEraser } from './erasing.ts'
 import { createEvictionStore } from './evictions.ts'
 import { createFeedbackStore } from './feedback.ts'
 import { createFileStore } from './files.ts'
@@ -81,10 +82,11 @@ interface OpenDatabase {
 export const openStores = (
   { db, kysely, write, writeDurably, sealing, secrets }: OpenDatabase,
   fresh = new FreshCalls(),
+  erase = createEraser(db),
 ) => ({
   keys: createKeyStore(kysely, writeDurably),
   byok: createByokStore(kysely, write),
-  workspaces: createWorkspaceStore(kysely, write),
+  workspaces: createWorkspaceStore(kysely, write, erase),
   members: createMemberStore(kysely, write),
   scim: createScimStore(kysely, write),
   budgets: createBudgetStore(kysely, write),
@@ -103,11 +105,11 @@ export const openStores = (
   signIns: createSignInStore(kysely, write),
   idempotency: createIdempotencyStore(kysely, write),
   feedback: createFeedbackStore(kysely, write),
-  evictions: createEvictionStore(kysely),
+  evictions: createEvictionStore(kysely, erase),
   outbox: createOutboxStore(kysely, write),
   refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db, fresh),
-  destinations: createDestinationStore(kysely, write),
+  destinations: createDestinationStore(kysely, write, erase),
   deliveries: createDeliveryStore(kysely, write),
   videos: createVideoStore(kysely, write),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),

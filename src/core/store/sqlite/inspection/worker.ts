@@ -1,18 +1,13 @@
 /** The Worker's side: checks a database beside the thread that reads the chain and the records. */
 
 import { Database } from 'bun:sqlite'
-import { setPriority } from 'node:os'
 import { CHECKS, type CheckAnswer, type CheckRequest } from './apart.ts'
-
-/** Of this thread alone: a server on the same machine goes first. */
-const PRIORITY = 10
 
 self.onmessage = async ({ data }: MessageEvent<CheckRequest>) => {
   postMessage(await check(data))
 }
 
 async function check({ check: name, path }: CheckRequest): Promise<CheckAnswer> {
-  lowerPriority()
   try {
     const db = new Database(path, { readonly: true, strict: true })
     try {
@@ -35,13 +30,4 @@ function applyPragmas(db: Database): void {
   db.run('pragma cell_size_check = on')
   db.run('pragma temp_store = memory')
   db.run(`pragma cache_size = -${CACHE}`)
-}
-
-// A container may forbid it.
-function lowerPriority(): void {
-  try {
-    setPriority(PRIORITY)
-  } catch {
-    return
-  }
 }
