@@ -47,7 +47,10 @@ function takeFitting(db: Database, ids: string[]): string[] {
     .all(JSON.stringify(ids))
   const sizes = new Map(rows.map(row => [row.generation_id, row.size_bytes]))
   let bytes = 0
-  const end = ids.findIndex(id => (bytes += sizes.get(id) ?? 0) > BYTES_AT_ONCE)
+  const end = ids.findIndex(id => {
+    bytes += sizes.get(id) ?? 0
+    return bytes > BYTES_AT_ONCE
+  })
   return end === -1 ? ids : ids.slice(0, Math.max(end, 1))
 }
 
