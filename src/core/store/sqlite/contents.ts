@@ -66,6 +66,7 @@ import { createTranscriptStore } from './transcripts.ts'
 import { createVideoStore } from './videos.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
+import { createWriteLogStore } from './write-log.ts'
 
 /** An open database: how it is read, written and sealed. */
 interface OpenDatabase {
@@ -112,6 +113,7 @@ export const openStores = (
   destinations: createDestinationStore(kysely, write, erase),
   deliveries: createDeliveryStore(kysely, write),
   videos: createVideoStore(kysely, write),
+  writeLog: createWriteLogStore(db),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 
