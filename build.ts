@@ -81,6 +81,7 @@ export const createOptions = async (directory: string) =>
       'src/core/documents/worker.ts',
       'src/core/healing/worker.ts',
       'src/core/sandboxes/just-bash/worker.ts',
+      'src/core/store/sqlite/inspection/worker.ts',
     ],
     plugins: [withoutDevtools, await createPacking(directory)],
     target: 'bun',

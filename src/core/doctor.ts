@@ -33,8 +33,11 @@ export async function examineGateway(
   world: InferenceWorld & RollupReader,
   onProgress?: InspectionOptions['onProgress'],
 ): Promise<{ data: Finding[] }> {
-  const results = await runChecks(world, world.secrets.mac, onProgress)
-  return { data: [...results, await checkRollups(world)].map(toFinding) }
+  const [results, rollups] = await Promise.all([
+    runChecks(world, world.secrets.mac, onProgress),
+    checkRollups(world),
+  ])
+  return { data: [...results, rollups].map(toFinding) }
 }
 
 /**
@@ -160,6 +163,9 @@ const checkStructure = ({ integrity }: LedgerBooks) =>
 const checkSchema = ({ schema }: SealReport) =>
   toResult('schema', schema, 'every table, index and trigger is as this program made it')
 
+/** Of the date that a time in ISO 8601 begins with. */
+const DATE_LENGTH = 10
+
 /** Reads the rows of the ledger once, in order, for all checks. */
 class ChainReader {
   readonly #mac: Mac
@@ -171,6 +177,8 @@ class ChainReader {
   #digest = ''
   #last = 0
   #isChained = false
+  #date = ''
+  #day = 0
 
   constructor(mac: Mac, opening: SealOpening | null) {
     this.#mac = mac
@@ -181,8 +189,15 @@ class ChainReader {
     if (this.#covered.digest !== undefined && row.seq <= this.#covered.seq) this.#readCovered(row)
     else this.#readChained(row)
     this.#last = row.seq
-    const name = renderCounterName(row, toDayNumber(new Date(row.settled_at)))
+    const name = renderCounterName(row, this.#findDay(row.settled_at))
     this.#sums.set(name, (this.#sums.get(name) ?? 0n) + row.nanos)
+  }
+
+  // Rows of one day follow one another.
+  #findDay(time: string): number {
+    const date = time.slice(0, DATE_LENGTH)
+    if (date !== this.#date) [this.#date, this.#day] = [date, toDayNumber(new Date(time))]
+    return this.#day
   }
 
   // These rows were sealed as they stood, so only their digest counts.

@@ -80,6 +80,7 @@ import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
 import { openRefusalLog, type RefusalLog } from './telemetry/refusals.ts'
 import { openRollupKeeper, type RollupKeeper } from './telemetry/rollups.ts'
+import { openWriteLog, type WriteLog } from './telemetry/write-log.ts'
 import { openTokenizers, type Tokenizers } from './tokenizers.ts'
 import { TOOLS } from './tools/registry.ts'
 import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
@@ -113,6 +114,7 @@ export interface Gateway {
   ledger: Ledger
   journal: Journal
   recorder: Recorder
+  writeLog: WriteLog
   /** Notes calls that are refused before any provider is asked. */
   refusals: RefusalLog
   /** Keeps the roll-ups near the records. */
@@ -326,6 +328,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     ledger: await openLedger(store.ledger, clock),
     journal,
     recorder,
+    writeLog: openWriteLog(store.writeLog, events),
     refusals: openRefusalLog({
       store: store.refusals,
       events,

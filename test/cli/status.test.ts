@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { VERSION } from '../../src/core/kernel/version.ts'
 import { runCommand } from '../support/commands.ts'
+import { openDatabase } from '../support/database.ts'
 import { buildLocalConfig, runGateway, startServer } from '../support/server.ts'
 import { completion, startUpstream, status } from '../support/upstream.ts'
 
@@ -29,6 +30,7 @@ describe('gateway status', () => {
       draining: false,
       cooldown_count: 0,
       cooldowns: [],
+      write_log: { bytes: expect.any(Number), held: false },
       config: {
         file: join(server.data, 'gateway.yaml'),
         applied_at: expect.any(String),
@@ -71,6 +73,25 @@ describe('gateway status', () => {
       1,
       expect.stringMatching(/\nrejected +.*gateway\.yaml:1:\d+: limits\.max_tokens: expected /),
     ])
+  })
+
+  test('exits with 1 while a reader keeps the log of the store from being shortened', async () => {
+    await using server = await startServer()
+    const [reader, writer] = [openDatabase(server.data), openDatabase(server.data)]
+    reader.run('begin')
+    reader.query('select count(*) from generations').get()
+    writer.run('create table scratch (value blob)')
+    for (let i = 0; i < 9; i++) writer.run('insert into scratch values (zeroblob(8388608))')
+    let result = await ask(server.data)
+    while (result.code === 0) result = await ask(server.data)
+    expect([result.code, result.stdout]).toEqual([
+      1,
+      expect.stringMatching(/\nstorage +a process that reads .* being shortened: \d+ MiB\n/),
+    ])
+    reader.close()
+    while (result.code !== 0) result = await ask(server.data)
+    writer.run('drop table scratch')
+    writer.close()
   })
 
   test('exits with 3 where no server runs: none yet, one stopped, one killed', async () => {

@@ -58,6 +58,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     keys: createMemoryKeyStore(connection),
     byok: createMemoryByokStore(connection),
     workspaces: createMemoryWorkspaceStore(connection),
+    writeLog: { shorten: async () => ({ bytes: 0, isHeld: false }) },
     members: createMemoryMemberStore(connection),
     scim: createMemoryScimStore(connection),
     budgets: createMemoryBudgetStore(connection),

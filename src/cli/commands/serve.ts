@@ -241,14 +241,25 @@ async function startBatches({ gateway, log }: Serving): Promise<() => Promise<vo
   return () => runner.stop()
 }
 
+const LOG_HELD = 'a process that reads the database keeps its log from being shortened: it grows'
+
+function logWriteLog({ events }: Gateway, log: Serving['log']): void {
+  events.on('write-log.held', ({ bytes }) =>
+    log('warn', 'write-log.held', { bytes, consequence: LOG_HELD }),
+  )
+  events.on('write-log.released', ({ bytes }) => log('info', 'write-log.released', { bytes }))
+}
+
 /** Starts what a server does at intervals, and returns the function that stops it. */
-async function startTimers({ gateway }: Serving, watch: ConfigWatch): Promise<() => void> {
+async function startTimers({ gateway, log }: Serving, watch: ConfigWatch): Promise<() => void> {
   const { evictRows } = await import('../../core/telemetry/retention.ts')
   const { writeCheckpoint } = await import('../../core/inference/recover.ts')
+  logWriteLog(gateway, log)
   const timers = [
     watchForChanges(gateway),
     scheduleWork(EVICTION_INTERVAL, () => evictRows(gateway)),
     scheduleWork(CHECKPOINT_INTERVAL, () => writeCheckpoint(gateway)),
+    scheduleWork(WRITE_LOG_INTERVAL, () => gateway.writeLog.keepShort()),
     setInterval(() => void watch.look(), LOOK_INTERVAL),
   ]
   return () => timers.forEach(clearInterval)
@@ -323,6 +334,9 @@ function readPlace(options: ServeOptions, { config }: ConfigFile): ListenPlace {
 
 /** In milliseconds. A killed process may forget to charge this much of an answer. */
 const CHECKPOINT_INTERVAL = 1_000
+
+/** In milliseconds, between two looks at the length of the store’s log. */
+const WRITE_LOG_INTERVAL = 1_000
 
 /** In milliseconds. Rows whose time is over are removed within this time. */
 const EVICTION_INTERVAL = 60_000

@@ -30,7 +30,8 @@ async function showStatus(options: CommonOptions): Promise<void> {
   const text = await readStatus(data)
   const status = text === undefined ? undefined : (parseObject(text) as ServerStatus | undefined)
   if (!status) throw await describeSilence(data)
-  if (status.config.rejected || status.draining) process.exitCode = 1
+  const { config, draining, write_log } = status
+  if (config.rejected || draining || write_log.held) process.exitCode = 1
   await printResult(options, { data: status }, ({ data }) => printStatus(data))
 }
 
@@ -45,6 +46,7 @@ function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerSta
     'running calls': status.running_calls,
     cooldowns: cooldown_count,
     config: `${config.file ?? 'none: the defaults'}, applied ${config.applied_at}`,
+    ...(status.write_log.held ? { storage: describeHeldLog(status.write_log.bytes) } : {}),
     ...(config.rejected ? { rejected: config.reason ?? 'a newer config' } : {}),
   })
   if (cooldowns.length === 0) return
@@ -54,6 +56,11 @@ function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerSta
     cooldowns.map(({ endpoint, reason, seconds_left }) => [endpoint, reason, seconds_left]),
   )
 }
+
+const MIB = 1024 * 1024
+
+const describeHeldLog = (bytes: number): string =>
+  `a process that reads the database keeps its log from being shortened: ${Math.ceil(bytes / MIB)} MiB`
 
 /** Formats a length of time by its two largest units: `3 h 20 min`. */
 function formatLength(seconds: number): string {

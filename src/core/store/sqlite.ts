@@ -8,6 +8,7 @@ import { migrate, openInMemory, refuseForeign } from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createDurableWriter, createWriter, type Write } from './sqlite/write.ts'
+import { applyLogLimits } from './sqlite/write-log.ts'
 import type { Store } from './store.ts'
 
 export interface SqliteOptions {
@@ -64,9 +65,6 @@ export async function openSqlite({
   }
 }
 
-/** In bytes: what the write-ahead log keeps on disk once it has been copied. */
-const LARGEST_LOG = 64 * 1024 * 1024
-
 function applyPragmas(db: Database, durability: 'normal' | 'full'): void {
   const { version } = db.query('select sqlite_version() as version').get() as { version: string }
   if (isOlder(version.split('.').map(Number), OLDEST_SQLITE))
@@ -77,10 +75,7 @@ function applyPragmas(db: Database, durability: 'normal' | 'full'): void {
   db.run('pragma trusted_schema = off')
   db.run('pragma cell_size_check = on')
   db.run('pragma temp_store = memory')
-  // In pages. Each copy ends with two waits for the disk, so few of them cost less than many; a copy
-  // of more would hold everyone else longer. The file shrinks after a burst.
-  db.run('pragma wal_autocheckpoint = 4000')
-  db.run(`pragma journal_size_limit = ${LARGEST_LOG}`)
+  applyLogLimits(db)
 }
 
 function isOlder(version: number[], minimum: number[]): boolean {

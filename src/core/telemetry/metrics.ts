@@ -192,6 +192,16 @@ function readGauges(world: TelemetryWorld): MetricReading[] {
       world.recorder.healthy ? 1 : 0,
     ),
     readValue(
+      'gateway_write_log_bytes',
+      'The size of the log that the store writes ahead of its file',
+      world.writeLog.state.bytes,
+    ),
+    readValue(
+      'gateway_write_log_held',
+      'Whether another process keeps that log from being shortened',
+      world.writeLog.state.isHeld ? 1 : 0,
+    ),
+    readValue(
       'gateway_config_rejected',
       'Whether a newer config was rejected, so that the previous one is in effect',
       rejected ? 1 : 0,

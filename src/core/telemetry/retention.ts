@@ -31,6 +31,11 @@ export interface EvictionCount extends Eviction {
 /** Stores the counts of removed rows. What removes rows counts them in the same transaction. */
 export interface EvictionStore {
   all(): Promise<EvictionCount[]>
+  /**
+   * Erases some of what deleted workspaces and destinations have left, as far as a killed process
+   * has not. Returns how many rows; 0 when nothing is left.
+   */
+  eraseDeleted(): Promise<number>
 }
 
 /** What is needed to remove rows whose time is over. */
@@ -44,15 +49,19 @@ interface RetentionWorld {
     refusals: Pick<RefusalStore, 'removeBefore'>
     transcripts: TranscriptStore
     batches: { removeBefore(time: string, now: string): Promise<number> }
+    evictions: Pick<EvictionStore, 'eraseDeleted'>
   }
 }
 
 /**
  * Removes the rows whose time is over by `retention`, in small transactions. Sums of calls that are
  * removed stay, so that usage and the checks of the ledger still add up. No entry of the ledger and
- * of the audit trail is ever removed. Of batches only those that have ended are removed. Publishes and returns what was removed.
+ * of the audit trail is ever removed. Of batches only those that
+ * have ended are removed. What deleted workspaces have left is erased. Publishes and returns what
+ * was removed by age or size.
  */
 export async function evictRows(world: RetentionWorld): Promise<Eviction[]> {
+  await removeAll(() => world.store.evictions.eraseDeleted())
   const evictions = [
     await evictGenerations(world),
     ...(await trimTranscripts(world)),

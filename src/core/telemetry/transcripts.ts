@@ -4,6 +4,7 @@ import type { Actor } from '../identity/actor.ts'
 import { defineAudit } from '../identity/audit/entry.ts'
 import type { AuditEntry } from '../identity/audit.ts'
 import type { IdentityWorld } from '../identity/world.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { Ids } from '../kernel/ids.ts'
 import type { Seal } from '../kernel/seal.ts'
 import { findGeneration } from './generations/find.ts'
@@ -189,9 +190,15 @@ export async function trimTranscripts({
   ]
 }
 
-/** Repeats the removal of some rows until none is left. Returns how many that were. */
+/**
+ * Repeats the removal of some rows until none is left, in turns of their own. Returns how many that
+ * were.
+ */
 export async function removeAll(removeSome: () => Promise<number>): Promise<number> {
   let removed = 0
-  for (let some = await removeSome(); some > 0; some = await removeSome()) removed += some
+  for (let some = await removeSome(); some > 0; some = await removeSome()) {
+    removed += some
+    await yieldToEventLoop()
+  }
   return removed
 }

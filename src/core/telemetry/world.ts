@@ -3,6 +3,7 @@ import type { IdentityWorld } from '../identity/world.ts'
 import type { GenerationStore } from './generations.ts'
 import type { Recorder } from './recorder.ts'
 import type { RollupStore } from './rollups.ts'
+import type { WriteLog } from './write-log.ts'
 
 type DestinationCount = 'waiting' | 'bytes' | 'failed' | 'delivered' | 'skipped' | 'dropped'
 
@@ -20,6 +21,7 @@ export interface TelemetryWorld extends IdentityWorld {
   /** The containers that run, and the sandboxes that wait for one. */
   warm: { size: number; pool: { size: number } }
   recorder: Pick<Recorder, 'healthy'>
+  writeLog: Pick<WriteLog, 'state'>
   /** What became of what destinations are told: each count, by the id of its destination. */
   deliveries: {
     list(): (Record<DestinationCount, number> & { destination_id: string })[]

@@ -76,6 +76,17 @@ describe('the records of calls', () => {
       'the first seal of records is missing, or of another secret',
     ],
     [
+      'the first seal of another secret',
+      "update record_seals set seal = 'x' where n = 1",
+      'the first seal of records is missing, or of another secret',
+    ],
+    [
+      'a seal of more records than any transaction writes',
+      "insert into record_seals values (5, 31, 100000, 41, 'x'); " +
+        'update generations set rowid = 100000 where rowid = 30',
+      'record rows 31 to 100000: no transaction writes so many under one seal',
+    ],
+    [
       'a removed end of the seals',
       'delete from record_seals where n = 4',
       'record row 21 (gen-020) was added by another program; ' +

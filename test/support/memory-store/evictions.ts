@@ -2,8 +2,9 @@ import type { Eviction, EvictionStore } from '../../../src/core/telemetry/retent
 import type { Connection, Memory } from './memory.ts'
 import { compareByFields } from './table.ts'
 
-/** The counts of removed rows in memory. */
+/** The counts of removed rows in memory. What is deleted there goes with all that is in it. */
 export const createMemoryEvictionStore = (connection: Connection): EvictionStore => ({
+  eraseDeleted: async () => 0,
   all: () =>
     connection.read(({ evictions }) => evictions.all().sort(compareByFields('kind', 'reason'))),
 })

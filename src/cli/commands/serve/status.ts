@@ -49,6 +49,7 @@ function buildStatus(
     started_at: started.toISOString(),
     uptime_seconds: Math.floor((gateway.clock.now().getTime() - started.getTime()) / 1000),
     ...status,
+    write_log: { bytes: gateway.writeLog.state.bytes, held: gateway.writeLog.state.isHeld },
     config: {
       file: file === null ? null : resolve(file),
       ...config,

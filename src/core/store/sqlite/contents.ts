@@ -12,6 +12,7 @@ import { createContainerStore } from './containers.ts'
 import { createCreditStore } from './credits.ts'
 import { createDeliveryStore } from './deliveries.ts'
 import { createDestinationStore } from './destinations.ts'
+import { createEraser } from './erasing.ts'
 import { createEvictionStore } from './evictions.ts'
 import { createFeedbackStore } from './feedback.ts'
 import { createFileStore } from './files.ts'
@@ -66,6 +67,7 @@ import { createTranscriptStore } from './transcripts.ts'
 import { createVideoStore } from './videos.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
+import { createWriteLogStore } from './write-log.ts'
 
 /** An open database: how it is read, written and sealed. */
 interface OpenDatabase {
@@ -82,10 +84,11 @@ interface OpenDatabase {
 export const openStores = (
   { db, kysely, write, writeDurably, sealing, secrets }: OpenDatabase,
   fresh = new FreshCalls(),
+  erase = createEraser(db),
 ) => ({
   keys: createKeyStore(kysely, writeDurably),
   byok: createByokStore(kysely, write),
-  workspaces: createWorkspaceStore(kysely, write),
+  workspaces: createWorkspaceStore(kysely, write, erase),
   members: createMemberStore(kysely, write),
   scim: createScimStore(kysely, write),
   budgets: createBudgetStore(kysely, write),
@@ -104,13 +107,14 @@ export const openStores = (
   signIns: createSignInStore(kysely, write),
   idempotency: createIdempotencyStore(kysely, write),
   feedback: createFeedbackStore(kysely, write),
-  evictions: createEvictionStore(kysely),
+  evictions: createEvictionStore(kysely, erase),
   outbox: createOutboxStore(kysely, write),
   refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db, fresh),
-  destinations: createDestinationStore(kysely, write),
+  destinations: createDestinationStore(kysely, write, erase),
   deliveries: createDeliveryStore(kysely, write),
   videos: createVideoStore(kysely, write),
+  writeLog: createWriteLogStore(db),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 

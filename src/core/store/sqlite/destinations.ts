@@ -4,12 +4,17 @@ import { tooMany } from '../../destinations.ts'
 import { buildAuditInsert } from './audit.ts'
 import { parseList, toColumns } from './columns.ts'
 import { buildDestinationsDelete } from './destinations/erasing.ts'
+import { eraseLeft } from './erasing.ts'
 import type { DestinationTable, Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { type Check, check, type Write } from './write.ts'
 
 /** Creates the store of destinations in SQL. Their configs are sealed. */
-export function createDestinationStore(kysely: Kysely<Tables>, write: Write): DestinationStore {
+export function createDestinationStore(
+  kysely: Kysely<Tables>,
+  write: Write,
+  erase: () => number,
+): DestinationStore {
   return {
     async all() {
       const rows = await kysely
@@ -35,11 +40,13 @@ export function createDestinationStore(kysely: Kysely<Tables>, write: Write): De
           .where('deleted_at', 'is', null),
         buildAuditInsert(kysely, entry),
       ),
-    remove: (id, deleted_at, entry) =>
-      write(
+    async remove(id, deleted_at, entry) {
+      await write(
         ...buildDestinationsDelete(kysely, deleted_at, 'id', id),
         buildAuditInsert(kysely, entry),
-      ),
+      )
+      await eraseLeft(erase)
+    },
   }
 }
 

@@ -4,7 +4,11 @@ import type { EvictedKind, Eviction, EvictionStore } from '../../telemetry/reten
 import type { Tables } from './tables.ts'
 
 /** Creates the store of the counts of removed rows in SQL. What removes rows writes them. */
-export const createEvictionStore = (kysely: Kysely<Tables>): EvictionStore => ({
+export const createEvictionStore = (
+  kysely: Kysely<Tables>,
+  erase: () => number,
+): EvictionStore => ({
+  eraseDeleted: async () => erase(),
   all: () => kysely.selectFrom('evictions').selectAll().orderBy('kind').orderBy('reason').execute(),
 })
 

@@ -3,10 +3,12 @@ import { yieldToEventLoop } from '../../kernel/clock.ts'
 import type { Mac } from '../../kernel/mac.ts'
 import type { LedgerRow } from '../../ledger/chain.ts'
 import type { DaySpend, InspectionOptions, LedgerBooks } from '../../ledger/ledger.ts'
+import { runCheck } from './inspection/apart.ts'
 import { findMatches, UNMATCHED } from './inspection/matches.ts'
+import { readAhead } from './inspection/read-ahead.ts'
 import { inspectRecords } from './inspection/records.ts'
+import { isLarge } from './inspection/size.ts'
 import { readAround, readDamage, renderUnreadable, type Unreadable } from './inspection/slices.ts'
-import { checkStructure } from './inspection/structure.ts'
 import { parseMoney, parseRow, type RawRow, selectLedger } from './ledger/rows.ts'
 
 /** How many rows one read takes: a moment, in which no log has to wait. */
@@ -30,23 +32,36 @@ export const createInspector =
       onProgress(Math.min(done, total), total)
     }
     onRead(0)
-    const integrity = await checkStructure(db)
-    const { spend, damaged } = await readChain(db, onRow, onRead)
-    const chainedAt = findChainedAt(db)
-    const { charged, ...records } = await inspectRecords(
-      db,
-      mac,
-      { lastRow: ends.row, chainedAt, countEvicted: () => readEnds(db).evicted },
-      onRead,
-    )
-    const matches = await matchCalls(db, { ...ends, chainedAt, charged })
-    return {
-      integrity: [...integrity, ...damaged, ...matches.damaged],
-      spend,
-      unmatched: matches.unmatched,
-      records,
-    }
+    const [integrity, books] = await Promise.all([
+      runCheck(db, 'structure'),
+      readBooks({ db, mac, ends, onRow, onRead }),
+    ])
+    return { ...books, integrity: [...integrity, ...books.integrity] }
   }
+
+type Ends = ReturnType<typeof readEnds>
+
+/** Reads the ledger, then the records, and matches them. */
+async function readBooks({ db, mac, ends, onRow, onRead }: Reading): Promise<LedgerBooks> {
+  if (isLarge(db)) await readAhead(db.filename)
+  const { spend, damaged } = await readChain(db, onRow, onRead)
+  const chainedAt = findChainedAt(db)
+  const countEvicted = () => readEnds(db).evicted
+  const scope = { lastRow: ends.row, chainedAt, countEvicted }
+  const { charged, ...records } = await inspectRecords(db, mac, scope, onRead)
+  const matches = await matchCalls(db, { ...ends, chainedAt, charged })
+  const { unmatched } = matches
+  return { integrity: [...damaged, ...matches.damaged], spend, unmatched, records }
+}
+
+/** What the books are read with. */
+interface Reading {
+  db: Database
+  mac: Mac
+  ends: Ends
+  onRow: (row: LedgerRow) => void
+  onRead: (rows: number) => void
+}
 
 /** Matches charges with calls. Where the file is damaged, that is not known. */
 async function matchCalls(

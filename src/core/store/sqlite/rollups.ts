@@ -3,11 +3,11 @@ import { conflict } from '../../errors.ts'
 import type { App } from '../../telemetry/rollups/apps.ts'
 import type { FreshCalls } from '../../telemetry/rollups/slice.ts'
 import type { RollupStore } from '../../telemetry/rollups.ts'
+import { runCheck } from './inspection/apart.ts'
 import { createAdvance } from './rollups/advance.ts'
 import { createCallReader } from './rollups/calls.ts'
 import { createCellReader } from './rollups/sessions.ts'
 import { createSumReader } from './rollups/sums.ts'
-import { createVerifier } from './rollups/verify.ts'
 import { retryWhileLocked } from './write.ts'
 
 /** What is forgotten when the roll-ups are computed again. Groups and apps keep their ids. */
@@ -26,7 +26,6 @@ export function createRollupStore(db: Database, fresh: FreshCalls): RollupStore 
   const advance = createAdvance(db, calls, fresh)
   const sum = createSumReader(db)
   const listCells = createCellReader(db)
-  const verify = createVerifier(db)
   const reset = db.transaction(() => {
     if (hasLostRows(db)) throw conflict('Older calls are no longer on record: their sums stay')
     for (const table of MADE_TABLES) db.run(`delete from ${table}`)
@@ -41,7 +40,7 @@ export function createRollupStore(db: Database, fresh: FreshCalls): RollupStore 
     listApps: async () =>
       db.query<App, []>('select id, identity, name, slug from apps order by id').all(),
     listSessionCells: async (week, minimum) => listCells(week, minimum),
-    verify,
+    verify: () => runCheck(db, 'roll-ups'),
   }
 }
 

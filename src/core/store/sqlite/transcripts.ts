@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import { notFound } from '../../errors.ts'
 import type { StoredTranscript, TranscriptStore } from '../../telemetry/transcripts.ts'
 import { buildAuditInsert } from './audit.ts'
+import { BYTES_AT_ONCE, selectFitting } from './erasing.ts'
 import { createEvictionCounter, createRemoval } from './evictions.ts'
 import type { Tables } from './tables.ts'
 import { check, type Write } from './write.ts'
@@ -42,9 +43,10 @@ export const createTranscriptStore = (
     ),
 })
 
-const REMOVE_OLD =
-  'delete from transcripts where sequence in ' +
-  '(select sequence from transcripts where created_at < ? order by created_at limit 1000)'
+const REMOVE_OLD = `delete from transcripts where sequence in (${selectFitting(
+  'select sequence, size_bytes from transcripts where created_at < ? order by created_at ' +
+    'limit 1000',
+)})`
 
 /** Creates the function that removes the oldest until the rest is small enough. */
 function createTrim(db: Database): TranscriptStore['trim'] {
@@ -55,7 +57,7 @@ function createTrim(db: Database): TranscriptStore['trim'] {
   const remove = db.query('delete from transcripts where sequence <= ?')
   const count = createEvictionCounter(db)
   const trim = db.transaction((bytes: number, now: string) => {
-    let excess = (readUse.get()?.bytes ?? 0) - bytes
+    let excess = Math.min((readUse.get()?.bytes ?? 0) - bytes, BYTES_AT_ONCE)
     if (excess <= 0) return 0
     let last = 0
     for (const { sequence, size_bytes } of listOldest.all()) {

@@ -5,11 +5,16 @@ import type { Workspace, WorkspaceStore } from '../../identity/workspaces/store.
 import { buildAuditInsert } from './audit.ts'
 import { parseList, toColumns } from './columns.ts'
 import { buildDestinationsDelete } from './destinations/erasing.ts'
+import { eraseLeft } from './erasing.ts'
 import type { Tables, WorkspaceTable } from './tables.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Creates the store of workspaces in SQL. */
-export function createWorkspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceStore {
+export function createWorkspaceStore(
+  kysely: Kysely<Tables>,
+  write: Write,
+  erase: () => number,
+): WorkspaceStore {
   return {
     async all() {
       const rows = await kysely
@@ -43,8 +48,8 @@ export function createWorkspaceStore(kysely: Kysely<Tables>, write: Write): Work
         buildAuditInsert(kysely, entry),
       )
     },
-    remove(workspace, keys, entry) {
-      return write(
+    async remove(workspace, keys, entry) {
+      await write(
         checkWorkspaceExists(kysely, workspace.id),
         ...buildKeyDisabling(kysely, workspace, keys),
         checkNoActiveKeys(kysely, workspace, entry.created_at),
@@ -52,6 +57,7 @@ export function createWorkspaceStore(kysely: Kysely<Tables>, write: Write): Work
         buildWorkspaceDelete(kysely, workspace, entry.created_at),
         buildAuditInsert(kysely, entry),
       )
+      await eraseLeft(erase)
     },
   }
 }
@@ -134,7 +140,10 @@ function checkNoActiveKeys(
 const isActive = (now: string) =>
   sql<boolean>`disabled = 0 and (expires_at is null or julianday(expires_at) > julianday(${now}))`
 
-/** Deletes everything in a workspace. Sealed credentials are erased. */
+/**
+ * Deletes what a workspace has few of, and erases sealed credentials. Calls that wait, content,
+ * batches, files and containers may be many, and are erased in parts after it (`erasing.ts`).
+ */
 function buildContentsDelete(
   kysely: Kysely<Tables>,
   { id }: Workspace,
@@ -145,14 +154,8 @@ function buildContentsDelete(
     // The foreign keys delete their assignments too.
     kysely.deleteFrom('guardrails').where('workspace_id', '=', id),
     kysely.deleteFrom('budgets').where('workspace_id', '=', id),
-    kysely.deleteFrom('files').where('workspace_id', '=', id),
-    // The foreign key deletes their results too.
-    kysely.deleteFrom('batches').where('workspace_id', '=', id),
     kysely.deleteFrom('auth_codes').where('workspace_id', '=', id),
-    kysely.deleteFrom('transcripts').where('workspace_id', '=', id),
     ...buildDestinationsDelete(kysely, deleted_at, 'workspace_id', id),
-    // The foreign key deletes the records of their files too.
-    kysely.deleteFrom('containers').where('workspace_id', '=', id),
     kysely.deleteFrom('scim_group_mappings').where('workspace_id', '=', id),
     kysely.deleteFrom('workspace_members').where('workspace_id', '=', id),
     kysely.deleteFrom('preset_versions').where('preset_id', 'in', presets),

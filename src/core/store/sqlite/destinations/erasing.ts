@@ -3,7 +3,10 @@ import { deleteUnreferred } from '../deliveries.ts'
 import type { Tables } from '../tables.ts'
 import { follow, type Statement } from '../write.ts'
 
-/** Erases the destinations of a workspace, or one by its id, with all that is kept for them. */
+/**
+ * Erases the destinations of a workspace, or one by its id, with all that is kept for them but the
+ * calls that wait: they may be millions, and are erased in parts after it (`erasing.ts`).
+ */
 export function buildDestinationsDelete(
   kysely: Kysely<Tables>,
   deleted_at: string,
@@ -11,7 +14,7 @@ export function buildDestinationsDelete(
   value: string,
 ): Statement[] {
   const ids = kysely.selectFrom('destinations').select('id').where(column, '=', value)
-  const eraseFrom = (table: 'deliveries' | 'failed_deliveries') =>
+  const eraseFrom = (table: 'failed_deliveries') =>
     follow(
       kysely.deleteFrom(table).where('destination_id', 'in', ids).returning('sequence'),
       rows => [
@@ -22,7 +25,6 @@ export function buildDestinationsDelete(
       ],
     )
   return [
-    eraseFrom('deliveries'),
     eraseFrom('failed_deliveries'),
     kysely.deleteFrom('delivery_counts').where('destination_id', 'in', ids),
     kysely

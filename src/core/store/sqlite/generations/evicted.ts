@@ -1,4 +1,5 @@
 import type { Database } from 'bun:sqlite'
+import { BYTES_AT_ONCE } from '../erasing.ts'
 import { createEvictionCounter } from '../evictions.ts'
 
 /** How many calls one transaction looks at, from the oldest on. */
@@ -24,8 +25,9 @@ export function createEvictor(db: Database) {
   ].map(target => db.query(`delete from ${target} in (select value from json_each(?))`))
   const count = createEvictionCounter(db)
   const evict = db.transaction((midnight: string, now: string) => {
-    const ids = listOld.all(AT_ONCE, midnight).map(({ id }) => id)
-    if (ids.length === 0) return 0
+    const old = listOld.all(AT_ONCE, midnight).map(({ id }) => id)
+    if (old.length === 0) return 0
+    const ids = takeFitting(db, old)
     const json = JSON.stringify(ids)
     addSums.run(json)
     for (const removal of removals) removal.run(json)
@@ -33,6 +35,23 @@ export function createEvictor(db: Database) {
     return ids.length
   })
   return async (midnight: string, now: string): Promise<number> => evict.immediate(midnight, now)
+}
+
+/** Takes the first calls whose content is not too large for one transaction, and one in any case. */
+function takeFitting(db: Database, ids: string[]): string[] {
+  const rows = db
+    .query<{ generation_id: string; size_bytes: number }, [string]>(
+      'select generation_id, size_bytes from transcripts ' +
+        'where generation_id in (select value from json_each(?))',
+    )
+    .all(JSON.stringify(ids))
+  const sizes = new Map(rows.map(row => [row.generation_id, row.size_bytes]))
+  let bytes = 0
+  const end = ids.findIndex(id => {
+    bytes += sizes.get(id) ?? 0
+    return bytes > BYTES_AT_ONCE
+  })
+  return end === -1 ? ids : ids.slice(0, Math.max(end, 1))
 }
 
 /**

@@ -16,8 +16,8 @@ type RecordRow = [row: number, ...values: SealedValue[]]
 
 const MONEY = ['total_cost', 'upstream_inference_cost']
 const COLUMNS = NAMES.map(name => (MONEY.includes(name) ? `cast(${name} as text)` : name))
-const SELECT =
-  `select rowid, ${COLUMNS.join(', ')} from generations ` +
+const select = (columns: string[]): string =>
+  `select rowid, ${columns.join(', ')} from generations ` +
   'where rowid > ? and rowid <= ? order by rowid'
 
 const findPlace = (name: string): number => NAMES.indexOf(name) + 1
@@ -27,8 +27,16 @@ const KEY_HASH = findPlace('key_hash')
 const COST = findPlace('upstream_inference_cost')
 const LISTS = ['provider_responses', 'contentFilters', 'steps']
 
+/** What is read of a record without a seal; all else is null. */
+const READ_UNSEALED = ['id', 'settled_at', 'key_hash', 'upstream_inference_cost', ...LISTS]
+const FEW_COLUMNS = COLUMNS.map((column, i) =>
+  READ_UNSEALED.includes(NAMES[i] ?? '') ? column : 'null',
+)
+
 /** How many rows one read takes, and how many seals. */
 const AT_ONCE = 2_000
+/** More than any transaction writes: a seal of more is none of ours. */
+const MOST_SEALED = 10_000
 
 /** What an inspection of records starts from. */
 export interface RecordScope {
@@ -68,6 +76,7 @@ class RecordInspection {
   readonly #mac: Mac
   readonly #scope: RecordScope
   readonly #read
+  readonly #readFew
   readonly #listSeals
   readonly #unreadable: Unreadable[] = []
   readonly #problems: string[] = []
@@ -75,7 +84,7 @@ class RecordInspection {
   readonly #incomplete: string[] = []
   #unsealed = 0
   #charged = 0
-  /** The last row that was read, the last one from before the seals, and the newest seal. */
+  /** The last row that was read, the last one whose seal cannot be checked, and the newest seal. */
   #row = 0
   #opening = 0
   #n = 0
@@ -84,7 +93,8 @@ class RecordInspection {
     this.#db = db
     this.#mac = mac
     this.#scope = scope
-    this.#read = db.query(SELECT)
+    this.#read = db.query(select(COLUMNS))
+    this.#readFew = db.query(select(FEW_COLUMNS))
     this.#listSeals = db.query<RecordSeal, [number, number, number]>(
       'select * from record_seals where n > ? and first_row <= ? order by n limit ?',
     )
@@ -93,10 +103,12 @@ class RecordInspection {
 
   #readAnchor(): void {
     const [anchor] = this.#listSeals.all(0, 0, 1)
-    if (anchor?.columns === 0 && anchor.seal === this.#mac(renderAnchor(anchor.last_row))) {
+    if (anchor?.columns === 0) {
       this.#n = anchor.n
       this.#opening = anchor.last_row
-    } else this.#problems.push('the first seal of records is missing, or of another secret')
+    }
+    if (anchor?.columns !== 0 || anchor.seal !== this.#mac(renderAnchor(anchor.last_row)))
+      this.#problems.push('the first seal of records is missing, or of another secret')
   }
 
   /** Reads the next rows. Returns whether there are more. */
@@ -112,7 +124,7 @@ class RecordInspection {
   #readUnsealed(last: number): void {
     const first = this.#findFirst() ?? last
     const end = Math.min(last, Math.max(first, this.#row + 1) + AT_ONCE)
-    for (const row of this.#readRows(end)) {
+    for (const row of this.#readRows(end, this.#readFew)) {
       this.#unsealed += 1
       this.#checkLists(row)
     }
@@ -131,6 +143,10 @@ class RecordInspection {
     const seals = this.#takeSeals()
     const last = seals.at(-1)
     if (!last) return false
+    if (isTooLarge(last)) {
+      this.#passOver(last)
+      return true
+    }
     const damaged = this.#unreadable.length
     const rows = this.#readRows(last.last_row)
     const isDamaged = this.#unreadable.length > damaged
@@ -143,11 +159,19 @@ class RecordInspection {
     return true
   }
 
+  // Read in slices as those without a seal: all of them at once may be more than the memory holds.
+  #passOver({ first_row, last_row }: RecordSeal): void {
+    const rows = renderRange('record', first_row, last_row)
+    this.#problems.push(`${rows}: no transaction writes so many under one seal`)
+    this.#opening = last_row
+  }
+
   /** Takes the next seals, up to some number of rows. */
   #takeSeals(): RecordSeal[] {
     const found = this.#listSeals.all(this.#n, this.#scope.lastRow, AT_ONCE)
     const taken = found.filter(
-      ({ last_row }, i) => i === 0 || last_row <= (found[0]?.last_row ?? 0) + AT_ONCE,
+      (seal, i) =>
+        i === 0 || (!isTooLarge(found[0]) && seal.last_row <= (found[0]?.last_row ?? 0) + AT_ONCE),
     )
     for (const { n, first_row } of taken) {
       if (n !== this.#n + 1)
@@ -179,8 +203,8 @@ class RecordInspection {
       this.#problems.push(`record row ${row} (${values[ID - 1]}) was added by another program`)
   }
 
-  #readRows(last: number): RecordRow[] {
-    const read = (after: number, end: number) => this.#read.values(after, end) as RecordRow[]
+  #readRows(last: number, query = this.#read): RecordRow[] {
+    const read = (after: number, end: number) => query.values(after, end) as RecordRow[]
     const rows = readAround(read, this.#row, last, this.#unreadable)
     this.#row = last
     this.count += rows.length
@@ -221,10 +245,14 @@ class RecordInspection {
   }
 }
 
+const isTooLarge = (seal: RecordSeal | undefined): boolean =>
+  seal !== undefined && seal.last_row - seal.first_row >= MOST_SEALED
+
 const renderRange = (what: string, first: number, last: number): string =>
   first === last ? `${what} row ${first}` : `${what} rows ${first} to ${last}`
 
 function isJson(text: SealedValue | undefined): boolean {
+  if (text === '[]') return true
   try {
     return Array.isArray(JSON.parse(String(text)))
   } catch {

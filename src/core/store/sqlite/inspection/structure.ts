@@ -1,9 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../kernel/clock.ts'
+import { isLarge } from './size.ts'
 import { readDamage } from './slices.ts'
-
-/** In bytes: a database up to this size is checked at one moment. */
-const SMALL = 64 * 1024 * 1024
 
 /**
  * Checks the structure of a database. A large one is checked table by table: a reader that stays
@@ -11,22 +9,13 @@ const SMALL = 64 * 1024 * 1024
  * indexes, such as free pages, is then not looked at.
  */
 export async function checkStructure(db: Database): Promise<string[]> {
-  if (measureDatabase(db) <= SMALL) return listFaults(db, 'pragma integrity_check')
+  if (!isLarge(db)) return listFaults(db, 'pragma integrity_check')
   const faults: string[] = []
   for (const table of listTables(db)) {
     await yieldToEventLoop()
     faults.push(...listFaults(db, `pragma integrity_check("${table}")`))
   }
   return faults
-}
-
-function measureDatabase(db: Database): number {
-  const row = db
-    .query<{ bytes: number }, []>(
-      'select page_count * page_size as bytes from pragma_page_count(), pragma_page_size()',
-    )
-    .get()
-  return row?.bytes ?? 0
 }
 
 function listTables(db: Database): string[] {

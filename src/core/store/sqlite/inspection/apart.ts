@@ -1,0 +1,56 @@
+import type { Database } from 'bun:sqlite'
+import { createVerifier } from '../rollups/verify.ts'
+import { readAhead } from './read-ahead.ts'
+import { isLarge } from './size.ts'
+import { checkStructure } from './structure.ts'
+
+/** Checks that need nothing but the database, and return what they find wrong. */
+export const CHECKS = {
+  structure: checkStructure,
+  'roll-ups': (db: Database) => createVerifier(db)(),
+}
+export type CheckName = keyof typeof CHECKS
+
+/** What a Worker is asked, and what it answers. */
+export interface CheckRequest {
+  check: CheckName
+  path: string
+}
+export type CheckAnswer = { problems: string[] } | { failure: string }
+
+/**
+ * Runs a check of a database, and returns what is wrong. That of a large one runs in a thread of its
+ * own, with a connection of its own, beside the others. Throws what the check throws.
+ */
+export async function runCheck(db: Database, check: CheckName): Promise<string[]> {
+  if (!isLarge(db)) return CHECKS[check](db)
+  await readAhead(db.filename)
+  return runCheckApart({ check, path: db.filename })
+}
+
+/** Runs a check of the database at a path in a thread of its own. Throws as it does. */
+export async function runCheckApart(request: CheckRequest): Promise<string[]> {
+  const worker = new Worker(getWorkerUrl().href)
+  try {
+    const answer = await ask(worker, request)
+    if ('failure' in answer) throw new Error(answer.failure)
+    return answer.problems
+  } finally {
+    worker.terminate()
+  }
+}
+
+const ask = (worker: Worker, request: CheckRequest): Promise<CheckAnswer> =>
+  new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }: MessageEvent<CheckAnswer>) => resolve(data)
+    worker.onerror = ({ message }) => reject(new Error(message))
+    worker.postMessage(request)
+  })
+
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable ? './core/store/sqlite/inspection/worker.ts' : './worker.ts',
+    import.meta.url,
+  )
