@@ -61,7 +61,7 @@ async function serve(options: ServeOptions): Promise<void> {
   const isNew = !hasData(parts.data)
   const unlock = explainLock(parts.data, () => lockData(parts.data))
   const { openGateway } = await import('../../core/gateway.ts')
-  const gateway = await openGateway({ ...parts, busyTimeout: 0 })
+  const gateway = await openGateway({ ...parts, busyTimeout: 0, access: 'server' })
   const log = createServerLog(options, gateway)
   await runServer({ gateway, options, configFile, isNew, log, place })
   await gateway.close()
