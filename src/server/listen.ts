@@ -1,5 +1,6 @@
 import { GatewayError, notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
+import type { BoundSocket, ListenerCalls } from '../core/kernel/listener-calls.ts'
 import { LiveSet } from '../core/kernel/live-set.ts'
 import { openSocketCalls } from '../core/kernel/socket-calls.ts'
 import { createApp } from './app.ts'
@@ -23,6 +24,10 @@ import { createDirectAnswer } from './routes/inference.ts'
 /** A server that is running. */
 export interface RunningServer {
   url: string
+  /** The port that it listens on. */
+  port: number
+  /** Has every answer from now on end its connection: the next one is for another server. */
+  turnAway(): void
   /** Accepts no more connections, gives running calls the drain time to end, then closes. */
   stop(drainMilliseconds: number): Promise<void>
 }
@@ -36,8 +41,22 @@ declare module '../core/events.ts' {
   }
 }
 
-/** Serves the API. Throws when the port is taken. */
-export function listen(gateway: Gateway, host: string, port: number): RunningServer {
+/** A socket that somebody else has opened, and what puts it into use. */
+export interface GivenSocket {
+  socket: BoundSocket
+  calls: ListenerCalls
+}
+
+/**
+ * Serves the API, on a given socket if there is one: host and port are its own then. Throws when
+ * the port is taken.
+ */
+export function listen(
+  gateway: Gateway,
+  host: string,
+  port: number,
+  given: GivenSocket | null = null,
+): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
   const findPeer = (request: Request) => server.requestIP(findOriginal(request))?.address ?? null
   const app = createApp(gateway, findPeer)
@@ -65,8 +84,8 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     return endRequest(connection, gateway, request, response)
   }
   const server: Bun.Server<undefined> = Bun.serve({
-    hostname: host,
-    port,
+    // Bun has no setting for a socket that is open: one of its own makes place for it.
+    ...(given ? { hostname: '127.0.0.1', port: 0 } : { hostname: host, port }),
     development: false,
     // By default, Bun lets a second server of the same user listen on the port too, and the kernel
     // distributes connections among both.
@@ -78,10 +97,16 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
-  const watch = setInterval(createWatch(gateway, world, descriptors, server), LOOK_INTERVAL)
-  gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
+  if (given) useSocket(given, server)
+  const bound = given?.socket.port ?? server.port ?? 0
+  const watch = setInterval(createWatch(gateway, world, descriptors, server, bound), LOOK_INTERVAL)
+  gateway.instance.siteUrl = gateway.config.server.site_url ?? address + bound
   return {
-    url: address + server.port,
+    url: address + bound,
+    port: bound,
+    turnAway() {
+      world.isTurningAway = true
+    },
     async stop(drainMilliseconds) {
       clearInterval(watch)
       const closed = server.stop(false)
@@ -92,6 +117,12 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
   }
 }
 
+function useSocket({ socket, calls }: GivenSocket, server: Bun.Server<undefined>): void {
+  const served = calls.findListener(server.port ?? 0)
+  if (served === null) throw new Error('The socket of the server cannot be found')
+  calls.replace(served, socket.descriptor)
+}
+
 // The config is replaced while the server runs.
 const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors) => ({
   get config() {
@@ -100,6 +131,7 @@ const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors) => ({
   traffic: gateway.traffic,
   descriptors,
   busy: new LiveSet<Connection>(),
+  isTurningAway: false,
 })
 
 // Bun reads the rest of an unwanted body, however long it is, unless the connection ends.
@@ -133,11 +165,12 @@ function createWatch(
   { busy }: ConnectionWorld,
   descriptors: Descriptors,
   server: Bun.Server<undefined>,
+  port: number,
 ): () => void {
   let halfHeads: Promise<HalfHeads | null> | undefined
   return () => {
     // Opened at the first look: when descriptors are scarce, it may be too late.
-    halfHeads ??= openSockets(busy, descriptors.limit, server.port ?? 0)
+    halfHeads ??= openSockets(busy, descriptors.limit, port)
     traffic.admission.look()
     descriptors.look()
     if (!descriptors.isScarce) return

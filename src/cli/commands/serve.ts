@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { toPrintableJson } from '../../core/kernel/printable.ts'
+import type { GivenSocket } from '../../server/listen.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { getDataDirectory, hasData } from '../data-directory.ts'
@@ -57,13 +58,23 @@ async function serve(options: ServeOptions): Promise<void> {
   const configFile = await loadConfig(options)
   const place = readPlace(options, configFile)
   const parts = toGatewayParts(options, configFile)
+  const { takeSystemdSocket } = await import('./serve/systemd.ts')
+  const given = await takeSystemdSocket(findAddressFlag(options))
   const { lockData } = await import('../../core/store/lock.ts')
   const isNew = !hasData(parts.data)
   const unlock = explainLock(parts.data, () => lockData(parts.data))
   const { openGateway } = await import('../../core/gateway.ts')
   const gateway = await openGateway({ ...parts, busyTimeout: 0, access: 'server' })
   const log = createServerLog(options, gateway)
-  await runServer({ gateway, options, configFile, isNew, log, place })
+  await runServer({
+    gateway,
+    options,
+    configFile,
+    isNew,
+    log,
+    place: takePlace(place, given),
+    given,
+  })
   await gateway.close()
   unlock()
   process.exit(0)
@@ -111,6 +122,8 @@ interface Serving {
   isNew: boolean
   log: Log
   place: ListenPlace
+  /** The socket that it serves on, where somebody else has opened it. */
+  given: GivenSocket | null
 }
 
 /** Serves from the first connection to the last answer. */
@@ -123,6 +136,7 @@ async function runServer(serving: Serving): Promise<void> {
   const silence = await tellStatus(serving, listeners)
   await logConfigFile(serving)
   await announce(serving, listeners)
+  await notifySystemd(serving, `READY=1\nMAINPID=${process.pid}`)
   serving.gateway.rollups.start()
   serving.gateway.warm.pool.fill(serving.gateway)
   const stopTimers = await startTimers(serving, watch)
@@ -132,6 +146,7 @@ async function runServer(serving: Serving): Promise<void> {
   const metricsExport = new MetricsExport(serving.gateway)
   const stopBatches = await startBatches(serving)
   await stopped
+  await notifySystemd(serving, 'STOPPING=1')
   limitStop(serving)
   // Lines that run end with the calls of clients.
   await Promise.all([stopBatches(), drain(serving, listeners)])
@@ -143,6 +158,17 @@ async function runServer(serving: Serving): Promise<void> {
   await finish(serving)
 }
 
+// A server that systemd does not hear of serves all the same.
+async function notifySystemd({ log }: Serving, text: string): Promise<void> {
+  const { notifySystemd } = await import('./serve/systemd.ts')
+  await notifySystemd(text).catch(thrown =>
+    log('warn', 'systemd.unreachable', {
+      cause: getCause(thrown),
+      consequence: 'it may take the server for one that does not start',
+    }),
+  )
+}
+
 /** Where a server is reached, and how it stops listening. */
 interface Listeners {
   url: string
@@ -151,11 +177,11 @@ interface Listeners {
   stop(drain: number): Promise<void>
 }
 
-async function openListeners({ gateway, log, place }: Serving): Promise<Listeners> {
+async function openListeners({ gateway, log, place, given }: Serving): Promise<Listeners> {
   const { listen } = await import('../../server/listen.ts')
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
   const metrics = explainListen(splitAddress(gateway), () => listenForMetrics(gateway))
-  const server = explainListen(place, () => listen(gateway, place.host, place.port))
+  const server = explainListen(place, () => listen(gateway, place.host, place.port, given))
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
   await warnOfFewDescriptors(log)
   return {
@@ -357,6 +383,18 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
       consequence: 'they are charged their last known cost',
     })
 }
+
+/** Finds what names an address on the command line or in the environment. */
+const findAddressFlag = ({ host, port }: ServeOptions): string | undefined =>
+  [
+    ['--host', host],
+    ['--port', port],
+    ['GATEWAY_HOST', process.env.GATEWAY_HOST],
+    ['GATEWAY_PORT', process.env.GATEWAY_PORT],
+  ].find(([, value]) => value)?.[0] as string | undefined
+
+const takePlace = (place: ListenPlace, given: GivenSocket | null): ListenPlace =>
+  given ? { ...place, host: given.socket.host, port: given.socket.port } : place
 
 function readPlace(options: ServeOptions, { config }: ConfigFile): ListenPlace {
   const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
