@@ -149,6 +149,8 @@ export interface Gateway {
    * change. Simultaneous callers share the work.
    */
   catchUp(): Promise<boolean>
+  /** Reloads everything in memory, whoever has changed it. Simultaneous callers share the work. */
+  refresh(): Promise<boolean>
   /**
    * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
    * while a server runs.
@@ -378,6 +380,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       version = now
       return true
     }),
+    refresh: shareRuns(async () => {
+      await reload(gateway)
+      return true
+    }),
     lock: () => (data === undefined ? () => undefined : lockData(data)),
     async close() {
       await gateway.deliveries.stop()
@@ -573,6 +579,7 @@ const createMemoryJournal = (): HoldJournal => ({
   updateSpent: () => undefined,
   listCalls: () => [],
   listGarbled: () => [],
+  moveTo: () => undefined,
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }

@@ -1,6 +1,5 @@
 import { GatewayError, notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
-import type { BoundSocket, ListenerCalls } from '../core/kernel/listener-calls.ts'
 import { LiveSet } from '../core/kernel/live-set.ts'
 import { openSocketCalls } from '../core/kernel/socket-calls.ts'
 import { createApp } from './app.ts'
@@ -16,6 +15,7 @@ import { createErrorResponse } from './errors.ts'
 import { HalfHeads } from './half-heads.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, withIdempotency } from './idempotency.ts'
+import { type GivenSocket, useSocket } from './listen/given-socket.ts'
 import { keepConnectionsAlive } from './listen/keep-alive.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
@@ -26,6 +26,10 @@ export interface RunningServer {
   url: string
   /** The port that it listens on. */
   port: number
+  /** How many requests are being answered. */
+  readonly busy: number
+  /** Closes the connections that are not in use. */
+  closeIdle(): void
   /** Has every answer from now on end its connection: the next one is for another server. */
   turnAway(): void
   /** Accepts no more connections, gives running calls the drain time to end, then closes. */
@@ -39,12 +43,6 @@ declare module '../core/events.ts' {
     /** There are enough file descriptors again. */
     'descriptors.sufficient': object
   }
-}
-
-/** A socket that somebody else has opened, and what puts it into use. */
-export interface GivenSocket {
-  socket: BoundSocket
-  calls: ListenerCalls
 }
 
 /**
@@ -104,6 +102,10 @@ export function listen(
   return {
     url: address + bound,
     port: bound,
+    get busy() {
+      return world.busy.size
+    },
+    closeIdle: () => server.closeIdleConnections(),
     turnAway() {
       world.isTurningAway = true
     },
@@ -115,12 +117,6 @@ export function listen(
       await server.stop(true)
     },
   }
-}
-
-function useSocket({ socket, calls }: GivenSocket, server: Bun.Server<undefined>): void {
-  const served = calls.findListener(server.port ?? 0)
-  if (served === null) throw new Error('The socket of the server cannot be found')
-  calls.replace(served, socket.descriptor)
 }
 
 // The config is replaced while the server runs.

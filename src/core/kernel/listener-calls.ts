@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 
 /** A socket that listens, as whoever opened it has bound it. */
 export interface BoundSocket {
@@ -21,8 +21,8 @@ export interface ListenerCalls {
   replace(served: number, descriptor: number): void
   /** Has a served socket accept nothing more: who else has it may. */
   pause(served: number): void
-  /** Has a paused socket accept again. */
-  resume(served: number): void
+  /** Lets a served socket go: this process accepts nothing more, and who else has it may. */
+  letGo(served: number): void
   /** Sends a datagram, with descriptors, to a local socket. A name with `@` is abstract. */
   send(path: string, text: string, descriptors?: number[]): void
   /** Opens a local socket at a path for datagrams. */
@@ -81,8 +81,6 @@ export async function openListenerCalls(): Promise<ListenerCalls | null> {
     sendmsg: { args: ['i32', 'ptr', 'i32'], returns: 'i64' },
     recvmsg: { args: ['i32', 'ptr', 'i32'], returns: 'i64' },
   })
-  const paused = new Map<number, Watched>()
-
   function readOption(descriptor: number, option: number): number | null {
     const [value, size] = [new Int32Array(1), new Uint32Array([4])]
     const failed = libc.getsockopt(descriptor, SOL_SOCKET, option, ptr(value), ptr(size)) !== 0
@@ -160,12 +158,14 @@ export async function openListenerCalls(): Promise<ListenerCalls | null> {
     pause(served) {
       const watched = findWatched(served)
       control(watched.epoll, EPOLL_CTL_DEL, served, buildEvent(watched))
-      paused.set(served, watched)
     },
-    resume(served) {
-      const watched = paused.get(served)
-      paused.delete(served)
-      if (watched) watch(served, watched)
+    letGo(served) {
+      const watched = findWatched(served)
+      control(watched.epoll, EPOLL_CTL_DEL, served, buildEvent(watched))
+      // Its number stays taken: the server closes it when it stops.
+      const nothing = openSync('/dev/null', 'r')
+      libc.dup3(nothing, served, O_CLOEXEC)
+      closeSync(nothing)
     },
     send,
     openMailbox,

@@ -12,7 +12,14 @@ import { nameDatabase } from './data-files.ts'
  */
 export function lockData(data: string): () => void {
   makeDataDirectory(data)
-  const path = join(data, 'serve.lock')
+  return lockFile(join(data, 'serve.lock'), `Another gateway serves from ${data}`)
+}
+
+/**
+ * Locks a file of the data directory, as `lockData` does. Throws 409 with this message when another
+ * process holds it.
+ */
+export function lockFile(path: string, message: string): () => void {
   const db = nameDatabase(path, () => new Database(path, { create: true }))
   try {
     nameDatabase(path, () => {
@@ -22,7 +29,7 @@ export function lockData(data: string): () => void {
     })
   } catch (thrown) {
     db.close()
-    throw isBusy(thrown) ? conflict(`Another gateway serves from ${data}`) : thrown
+    throw isBusy(thrown) ? conflict(message) : thrown
   }
   return () => db.close()
 }

@@ -1,5 +1,5 @@
 import type { ListenerCalls } from '../../../core/kernel/listener-calls.ts'
-import type { GivenSocket } from '../../../server/listen.ts'
+import type { GivenSocket } from '../../../server/listen/given-socket.ts'
 
 /** The first descriptor that systemd passes: sd_listen_fds(3). */
 const FIRST = 3
