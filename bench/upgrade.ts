@@ -22,6 +22,7 @@ for (let upgrade = 1; upgrade <= upgrades; upgrade++) {
   const ended = performance.now() - startedAt
   running = successor
   const { calls, streams, refused, cut } = rig.figures
+  for (const failure of rig.takeFailures()) print(failure)
   print(
     `upgrade ${upgrade}: serves after ${serving.toFixed(0)} ms, the server before has ended after ` +
       `${ended.toFixed(0)} ms; ${calls} calls and ${streams} streams so far, ${refused} refused, ${cut} cut`,
@@ -31,7 +32,7 @@ await rig.finish()
 running.child.kill('SIGTERM')
 await running.child.exited
 const { calls, streams: streamed, refused, cut, lost, twice } = rig.compareBooks()
-for (const failure of rig.failures) print(failure)
+for (const failure of rig.takeFailures()) print(failure)
 print(
   `${upgrades} upgrades under ${streams} live streams and ${rate} calls/s: ${calls} calls, ` +
     `${streamed} streams; ${refused} refused, ${cut} cut, ${lost} lost, ${twice} charged twice`,

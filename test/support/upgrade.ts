@@ -84,9 +84,9 @@ export class UpgradeRig {
     return new UpgradeRig(load, server, await createLimitedKey(server, 1_000), upstream)
   }
 
-  /** What failed, the first of it. */
-  get failures(): string[] {
-    return this.#failures.slice(0, 10)
+  /** Returns what has failed since the last time, the first of it. */
+  takeFailures(): string[] {
+    return this.#failures.splice(0).slice(0, 10)
   }
 
   /** Begins the load. */
@@ -152,9 +152,9 @@ export class UpgradeRig {
   async #call(number: number): Promise<void> {
     try {
       const response = await this.#send({ stream: false }, number % 2 === 0)
-      const { id, usage } = await response.json()
+      const { id, usage, error } = await response.json()
       if (response.status === 200) this.#note(id, usage.cost)
-      else this.#fail('refused', `call ${number}: status ${response.status}`)
+      else this.#fail('refused', `call ${number}: ${response.status} ${error?.message}`)
     } catch (thrown) {
       this.#fail('refused', `call ${number}: ${thrown}`)
     }

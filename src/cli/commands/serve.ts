@@ -298,8 +298,10 @@ async function finishAnswers(
   void stopped.then(() => {
     isStopped = true
   })
+  const countConnections = await openConnectionCount(listeners)
   const isBusy = () => calls.size > 0 || readOns.size > 0 || listeners.busy > 0
-  for (let waited = 0; !isStopped && (isBusy() || waited < LINGER); waited += LOOK_PAUSE) {
+  const isOver = (waited: number) => !isBusy() && (waited >= LINGER || countConnections() === 0)
+  for (let waited = 0; !isStopped && !isOver(waited); waited += LOOK_PAUSE) {
     if (waited >= LINGER) listeners.closeIdle()
     await Bun.sleep(LOOK_PAUSE)
   }
@@ -308,6 +310,12 @@ async function finishAnswers(
   await (isStopped ? drain(serving, listeners) : listeners.stop(0))
   clearInterval(journal)
   await finish(serving)
+}
+
+async function openConnectionCount({ ports: [port = 0] }: Listeners): Promise<() => number> {
+  const { openListenerCalls } = await import('../../core/kernel/listener-calls.ts')
+  const calls = await openListenerCalls()
+  return () => calls?.countConnections(port) ?? 0
 }
 
 function updateJournal({ journal, traffic }: Gateway): void {

@@ -19,6 +19,8 @@ export interface ListenerCalls {
    * closed; connections that wait at the new one are accepted from now on. Frees the descriptor.
    */
   replace(served: number, descriptor: number): void
+  /** Counts the connections that were accepted at this port. */
+  countConnections(port: number): number
   /** Has a served socket accept nothing more: who else has it may. */
   pause(served: number): void
   /** Lets a served socket go: this process accepts nothing more, and who else has it may. */
@@ -98,6 +100,19 @@ export async function openListenerCalls(): Promise<ListenerCalls | null> {
     return { descriptor, host, port: address.readUInt16BE(2) }
   }
 
+  function countConnections(port: number): number {
+    let count = 0
+    const [address, size] = [Buffer.alloc(128), new Uint32Array(1)]
+    for (const name of readdirSync('/proc/self/fd')) {
+      size[0] = address.length
+      if (libc.getsockname(Number(name), ptr(address), ptr(size)) !== 0) continue
+      const family = address.readUInt16LE(0)
+      const isOurs = family === AF_INET || family === AF_INET6
+      if (isOurs && address.readUInt16BE(2) === port) count += 1
+    }
+    return count
+  }
+
   function control(epoll: number, operation: number, descriptor: number, event: Buffer): void {
     if (libc.epoll_ctl(epoll, operation, descriptor, ptr(event)) !== 0)
       throw new Error('A socket that the event loop does not take')
@@ -142,6 +157,7 @@ export async function openListenerCalls(): Promise<ListenerCalls | null> {
 
   return {
     readBound,
+    countConnections,
     findListener(port) {
       for (const name of readdirSync('/proc/self/fd'))
         if (readBound(Number(name))?.port === port) return Number(name)

@@ -54,7 +54,8 @@ export async function takeOver(data: string, place: WantedPlace): Promise<Taken 
   const calls = await openCalls('--takeover')
   const unlock = lockFile(
     join(data, 'takeover.lock'),
-    'Another takeover of this server is running: wait until it has ended',
+    'Another takeover of this server is running, or the server before it still finishes its ' +
+      'answers: wait until that has ended',
   )
   try {
     return await receive({ data, running, calls, unlock })
