@@ -154,8 +154,10 @@ describe('a server that is taken over', () => {
     async () => {
       const kept = () => request(`${server.base}/chat/completions`, { raw: buildKept(server, key) })
       upstream.plan([completion('Hello')])
-      const [first, second] = [kept(), kept()]
-      for (const call of [first, second]) await call.sees('"usage"')
+      const first = kept()
+      await first.sees('"usage"')
+      const second = kept()
+      await second.sees('"usage"')
       const { address } = succeed()
       await address
       first.send(buildKept(server, key))
@@ -284,7 +286,7 @@ describe('a takeover', () => {
     ['knows none', () => undefined, '(version 0.0.9, pid 7) knows no handover: stop it'],
     [
       'refuses',
-      async function* () {
+      async function* (): AsyncGenerator<string[]> {
         yield [JSON.stringify({ error: { message: 'Not now' } })]
       },
       'Not now',

@@ -109,25 +109,20 @@ export class UpgradeRig {
   /** Compares what was answered with what is on record. No server may run. */
   compareBooks(): UpgradeFigures {
     const db = openDatabase(this.server.data, { readonly: true })
-    const rows = db
-      .query<{ id: string; nanos: number; charges: number }, []>(
-        `select generations.id, coalesce(sum(ledger.nanos), -1) as nanos, count(ledger.id) as charges
-         from generations left join ledger on ledger.id = generations.id group by generations.id`,
-      )
+    const charges = db
+      .query<{ id: string; nanos: number }, []>('select id, nanos from ledger')
       .all()
-    const orphans = db
-      .query<{ n: number }, []>(
-        'select count(*) n from ledger where id not in (select id from generations)',
-      )
-      .get()
+    const ids = db.query<{ id: string }, []>('select id from generations').all()
     db.close()
-    const recorded = new Map(rows.map(row => [row.id, row]))
+    const recorded = new Set(ids.map(({ id }) => id))
+    const charged = Map.groupBy(charges, ({ id }) => id)
     for (const [id, nanos] of this.#costs) {
-      const row = recorded.get(id)
-      if (!row || row.nanos < nanos) this.figures.lost += 1
-      else if (row.charges > 1 || row.nanos > nanos) this.figures.twice += 1
+      const of = charged.get(id) ?? []
+      const sum = of.reduce((total, row) => total + row.nanos, 0)
+      if (!recorded.has(id) || sum < nanos) this.figures.lost += 1
+      else if (of.length > 1 || sum > nanos) this.figures.twice += 1
     }
-    this.figures.twice += orphans?.n ?? 0
+    for (const id of charged.keys()) if (!recorded.has(id)) this.figures.twice += 1
     return this.figures
   }
 

@@ -105,7 +105,8 @@ export class Predecessor {
     this.#switch.release((noun, method, parameters) =>
       this.#runElsewhere(channel, noun, method, parameters),
     )
-    this.#gateway.recorder.resume()
+    this.#gateway.recorder.resume(true)
+    void channel.closed.then(() => this.#gateway.recorder.resume())
   }
 
   /** Nobody writes for this server any more: what its calls come to stays in its journal. */

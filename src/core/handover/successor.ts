@@ -15,6 +15,9 @@ const KEPT = new Set([
 /** Methods that only read, by their names. */
 const READS = /^(all|by|list|find|count|compute|read|has)/
 
+/** In milliseconds: how long a new process may be slow, while its code is compiled. */
+const COLD = 20_000
+
 /** In milliseconds, between two looks whether a server that was cut off has ended. */
 const PAUSE = 100
 
@@ -38,6 +41,7 @@ export class Successor {
     this.#data = data
     for (const { id, payer, amounts } of handed.holds)
       this.#reserve(id, payer, { maximum: amounts, minimum: amounts }, [])
+    gateway.traffic.admission.bePatient(COLD)
     gateway.traffic.rateLimits.importCounts(handed.windows)
     channel.answer({
       reserve: (id: number, payer: Payer, estimate: CostEstimate, bounds: Bound[]) =>

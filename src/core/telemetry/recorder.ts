@@ -59,7 +59,8 @@ export interface Recorder {
   listPending(): RecorderEntry[]
   /** Writes nothing until `resume`, which is no fault of the store: entries wait without a limit. */
   pause(): void
-  resume(): void
+  /** Writes again. A store in another process is waited for, however long it takes. */
+  resume(isElsewhere?: boolean): void
 }
 
 interface PendingEntry {
@@ -92,6 +93,7 @@ export function openRecorder(
   const waiting: PendingEntry[] = []
   let failing = false
   let paused: PromiseWithResolvers<void> | null = null
+  let isPatient = false
   /** Since when the store has not accepted the oldest entries; null while it is not asked. */
   let askedAt: number | null = null
   let running: Promise<void> | undefined
@@ -170,7 +172,7 @@ export function openRecorder(
 
   // The entry stays in the queue. Only its caller gets an error, because it may not be safe yet.
   function rejectOverdue(): void {
-    if (paused) return
+    if (paused || isPatient) return
     const limit = ticks() - PATIENCE
     for (const pending of waiting)
       if (pending.since < limit) pending.reject(unavailable('The call could not be recorded'))
@@ -184,7 +186,10 @@ export function openRecorder(
       }),
     // Not since an entry waits: on a busy event loop, that is no fault of the store.
     get healthy() {
-      return waiting.length < MAX_WAITING && (paused !== null || askedAt === null || ticks() - askedAt < ALARM)
+      return (
+        waiting.length < MAX_WAITING &&
+        (paused !== null || isPatient || askedAt === null || ticks() - askedAt < ALARM)
+      )
     },
     async flush() {
       await running
@@ -193,7 +198,8 @@ export function openRecorder(
     pause() {
       paused ??= Promise.withResolvers()
     },
-    resume() {
+    resume(isElsewhere = false) {
+      isPatient = isElsewhere
       for (const pending of waiting) pending.since = ticks()
       if (askedAt !== null) askedAt = ticks()
       paused?.resolve()

@@ -11,6 +11,9 @@ import { openShortPath } from '../../status-socket.ts'
 import { getCause } from './log.ts'
 import { CHANNEL_SOCKET, HANDOVER_FORM, SOCKET_BOX } from './takeover.ts'
 
+/** In milliseconds: how long the start of the other server may slow this one down. */
+const START = 20_000
+
 /** What a running server hands over, and how it stops and goes on. */
 export interface Offering {
   gateway: Gateway
@@ -54,6 +57,8 @@ export class Offer {
       throw conflict('The server before the running one still finishes its answers: try later')
     const calls = await openListenerCalls()
     if (!calls) throw invalid('Sockets can be taken over on Linux only')
+    // The other process starts on the same machine.
+    gateway.traffic.admission.bePatient(START)
     await this.#connect(calls)
     return { version: VERSION, pid: process.pid }
   }
