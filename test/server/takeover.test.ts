@@ -282,16 +282,14 @@ describe('a takeover', () => {
     expect(await child.exited).toBe(0)
   })
 
+  async function* refuseTakeover(): AsyncGenerator<string[]> {
+    yield [JSON.stringify({ error: { message: 'Not now' } })]
+  }
+
   onLinux.each([
     ['knows none', () => undefined, '(version 0.0.9, pid 7) knows no handover: stop it'],
-    [
-      'refuses',
-      async function* (): AsyncGenerator<string[]> {
-        yield [JSON.stringify({ error: { message: 'Not now' } })]
-      },
-      'Not now',
-    ],
-  ] as const)('of a server that %s is refused with a sentence', async (_, answer, message) => {
+    ['refuses', refuseTakeover, 'Not now'],
+  ])('of a server that %s is refused with a sentence', async (_, answer, message) => {
     const status = { url: 'http://127.0.0.1:8080', version: '0.0.9', pid: 7 }
     const silence = serveStatus(root, { describe: () => JSON.stringify(status), answer })
     try {
