@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { unavailable } from '../errors.ts'
@@ -7,8 +6,7 @@ import type { HeadFile } from '../ledger/chain.ts'
 import type { Amounts, Charge, Hold, Ledger, Payer } from '../ledger/ledger.ts'
 import type { WindowCounts } from '../policy/rate-limits.ts'
 import { lockData } from '../store/lock.ts'
-import { MIGRATIONS } from '../store/sqlite/contents.ts'
-import { readVersion } from '../store/sqlite/migrations.ts'
+import { hasOwnSchema } from '../store/sqlite/migrations.ts'
 import type { RecorderEntry } from '../telemetry/recorder.ts'
 import { BEFORE_JOURNAL, lockBefore } from './before.ts'
 import type { Channel } from './channel.ts'
@@ -222,11 +220,6 @@ async function lockSoon(data: string): Promise<() => void> {
 }
 
 function requireOwnSchema(data: string): void {
-  const db = new Database(join(data, 'gateway.db'), { readonly: true })
-  try {
-    if (readVersion(db) !== MIGRATIONS.length)
-      throw unavailable('The store was migrated by another program')
-  } finally {
-    db.close()
-  }
+  if (!hasOwnSchema(join(data, 'gateway.db')))
+    throw unavailable('The store was migrated by another program')
 }

@@ -30,6 +30,7 @@ export class Successor {
   readonly #channel: Channel
   readonly #data: string
   readonly #holds = new Map<number, Hold>()
+  readonly #over = Promise.withResolvers<void>()
   #isOver = false
   /** Resolves when the server before has ended, with how many of its calls were recovered. */
   readonly ended: Promise<number>
@@ -93,10 +94,11 @@ export class Successor {
   #end(): void {
     this.#isOver = true
     this.#releaseAll()
+    this.#over.resolve()
   }
 
   async #watchEnd(): Promise<number> {
-    await this.#channel.closed
+    await Promise.race([this.#channel.closed, this.#over.promise])
     if (this.#isOver) return 0
     for (;;) {
       const recovery = await recoverBefore(this.#gateway, this.#data)

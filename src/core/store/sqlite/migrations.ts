@@ -98,3 +98,13 @@ function createImage(): Uint8Array {
 /** Reads the schema version of a database: how many migrations have been applied. */
 export const readVersion = (db: Database): number =>
   (db.query('pragma user_version').get() as { user_version: number }).user_version
+
+/** Whether the database in a file has the schema of this program. */
+export function hasOwnSchema(path: string): boolean {
+  const db = new Database(path, { readonly: true })
+  try {
+    return readVersion(db) === MIGRATIONS.length
+  } finally {
+    db.close()
+  }
+}
