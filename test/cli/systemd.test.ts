@@ -8,7 +8,7 @@ import { PROGRAM, readAddress } from '../support/server.ts'
 const root = mkdtempSync(join(tmpdir(), 'gateway-systemd-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 
-const test$ = test.skipIf(process.platform !== 'linux')
+const onLinux = test.skipIf(process.platform !== 'linux')
 let directories = 0
 
 /** Starts a server as systemd does, with this descriptor as the first that is passed. */
@@ -40,7 +40,7 @@ async function openSocket() {
   return { calls, opener, port, descriptor }
 }
 
-test$('serves on the socket that systemd has opened, and tells when it is ready', async () => {
+onLinux('serves on the socket that systemd has opened, and tells when it is ready', async () => {
   const { calls, opener, port, descriptor } = await openSocket()
   const path = join(root, 'notify')
   const mailbox = calls.openMailbox(path)
@@ -63,7 +63,7 @@ test$('serves on the socket that systemd has opened, and tells when it is ready'
   }
 })
 
-test$('sockets for another process are left alone', async () => {
+onLinux('sockets for another process are left alone', async () => {
   const null3 = openSync('/dev/null', 'r')
   const { child, stderr } = start(null3, { LISTEN_FDS: '1', LISTEN_PID: '1' }, ['--port', '0'])
   try {
@@ -75,7 +75,7 @@ test$('sockets for another process are left alone', async () => {
   }
 })
 
-test$.each([
+onLinux.each([
   ['no number', { LISTEN_FDS: 'abc' }, [], 'LISTEN_FDS=abc: expected 1'],
   ['none', { LISTEN_FDS: '0' }, [], 'LISTEN_FDS=0: expected 1'],
   ['a negative number', { LISTEN_FDS: '-1' }, [], 'LISTEN_FDS=-1: expected 1'],
