@@ -14,7 +14,7 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   ],
   [/^(?!src\/core\/store\/(sqlite|lock\.ts))/, /^(bun:sqlite|kysely)/],
   [
-    /^(?!src\/core\/(gateway\.ts|backup|store\/)|src\/cli\/commands\/serve\.ts)/,
+    /^(?!src\/core\/(gateway\.ts|backup|handover\/|store\/)|src\/cli\/commands\/serve(\.ts|\/takeover\.ts))/,
     /^src\/core\/store\//,
   ],
   [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
@@ -40,10 +40,10 @@ const DIALECT_COMPARED =
 /** What may appear in one place only, or nowhere. */
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
   [
-    /^src\/(?!core\/upstream\/(egress\.ts|http\/)|cli\/(status-socket|bench\/(connection|floor))\.ts)/,
+    /^src\/(?!core\/upstream\/(egress\.ts|http\/)|core\/handover\/channel\.ts|cli\/(status-socket|bench\/(connection|floor)|commands\/serve\/(offer|takeover))\.ts)/,
     CONNECTIONS,
-    'only core/upstream/egress.ts and its http asks the world; status-socket.ts a file’s server; ' +
-      'the benchmark this machine, with what it compares with',
+    'only core/upstream/egress.ts and its http asks the world; status-socket.ts and a handover a ' +
+      'file’s server; the benchmark this machine, with what it compares with',
   ],
   [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
   [/^src\//, /\bconsole\./, 'only the terminal prints, and through output.ts'],
@@ -88,6 +88,7 @@ const WINGS = [
     'reconfigure',
     'gateway',
     'backup',
+    'handover',
   ],
 ]
 

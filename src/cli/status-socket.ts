@@ -215,11 +215,11 @@ class IncomingLines {
   }
 }
 
-/** Opens a path to the socket that is short enough: a deep one goes through the open directory. */
-function openShortPath(data: string): { path: string; close(): void } {
-  const path = join(data, NAME)
+/** Opens a path to a socket that is short enough: a deep one goes through the open directory. */
+export function openShortPath(data: string, name = NAME): { path: string; close(): void } {
+  const path = join(data, name)
   if (Buffer.byteLength(path) <= LONGEST_PATH || process.platform !== 'linux')
     return { path, close: () => undefined }
   const directory = openSync(data, 'r')
-  return { path: `/proc/self/fd/${directory}/${NAME}`, close: () => closeSync(directory) }
+  return { path: `/proc/self/fd/${directory}/${name}`, close: () => closeSync(directory) }
 }

@@ -1,12 +1,9 @@
 import {
   chmodSync,
-  closeSync,
   existsSync,
-  fsyncSync,
   linkSync,
   lstatSync,
   mkdirSync,
-  openSync,
   readdirSync,
   realpathSync,
   renameSync,
@@ -17,7 +14,7 @@ import { examineGateway } from './doctor.ts'
 import { conflict, invalid, notFound } from './errors.ts'
 import { openGateway } from './gateway.ts'
 import { toUsd } from './kernel/money.ts'
-import { hasCode, readDataFile, writeDataFile } from './store/data-files.ts'
+import { hasCode, readDataFile, syncPath, writeDataFile } from './store/data-files.ts'
 import { openHoldJournal, writeHolds } from './store/hold-journal.ts'
 import {
   addParts,
@@ -109,7 +106,7 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
 }
 
 /** Files of a data directory. A backup in the place of one would destroy what it has saved. */
-const OWN_FILE = /^(gateway\.db(-.*)?|serve\.lock.*)$/
+const OWN_FILE = /^(gateway\.db(-.*)?|serve\.lock.*|before-schema-\d+\.backup)$/
 
 function refuseOwnFile(target: string, data: string): void {
   const [directory, name] = [dirname(target), basename(target)]
@@ -179,6 +176,7 @@ export async function checkStore(
     throw conflict('The secret is missing, so the seals cannot be checked: set GATEWAY_SECRET')
   const gateway = await openGateway({
     data: staging,
+    access: 'copy',
     ...(secret === undefined ? {} : { secret }),
   })
   try {
@@ -229,10 +227,10 @@ export const listFilesElsewhere = (parts: Parts): string[] =>
 /** Gives the finished file its name. Without `force` it never replaces another. */
 function publish(path: string, target: string, force: boolean): void {
   chmodSync(path, 0o600)
-  syncFile(path)
+  syncPath(path)
   if (force) renameSync(path, target)
   else linkOnce(path, target)
-  syncFile(dirname(target))
+  syncPath(dirname(target))
 }
 
 function linkOnce(path: string, target: string): void {
@@ -244,15 +242,5 @@ function linkOnce(path: string, target: string): void {
     if (!hasCode(error, 'EPERM') && !hasCode(error, 'ENOTSUP')) throw error
     refuseExisting(target, false)
     renameSync(path, target)
-  }
-}
-
-/** Waits until a file, or a directory's names, are on the disk. */
-export function syncFile(path: string): void {
-  const file = openSync(path, 'r')
-  try {
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
   }
 }

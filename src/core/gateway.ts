@@ -74,6 +74,7 @@ import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { openHeadFile } from './store/ledger-head.ts'
 import { lockData } from './store/lock.ts'
+import { guardMigration } from './store/migration-guard.ts'
 import { loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
@@ -150,6 +151,8 @@ export interface Gateway {
    * change. Simultaneous callers share the work.
    */
   catchUp(): Promise<boolean>
+  /** Reloads everything in memory, whoever has changed it. Simultaneous callers share the work. */
+  refresh(): Promise<boolean>
   /**
    * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
    * while a server runs.
@@ -219,6 +222,13 @@ export interface GatewayParts {
   config: Config
   /** The data directory. Without one, everything is kept in memory only. */
   data: string
+  /**
+   * How the data directory is used: beside a server that may run, by the server that has locked it,
+   * or as a copy that nobody else knows and that is migrated without a backup.
+   */
+  access: 'command' | 'server' | 'copy'
+  /** Milliseconds that a command waits for another one that migrates the data directory. */
+  patience: number
   /** The store that replaces SQLite. The gateway closes it. */
   store: Store
   /** The store of files’ bytes that replaces the disk. The gateway closes it. */
@@ -275,6 +285,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       durability: config.storage.durability,
       busyTimeout,
       secrets,
+      ...guardStore(data, overrides),
     }))
   const journal = openJournal(data, secrets.mac)
   await markOpening({ store, journal })
@@ -370,6 +381,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await reload(gateway)
       await gateway.warm.endGone(gateway)
       version = now
+      return true
+    }),
+    refresh: shareRuns(async () => {
+      await reload(gateway)
       return true
     }),
     lock: () => (data === undefined ? () => undefined : lockData(data)),
@@ -530,6 +545,14 @@ function openStore(data: string | undefined, options: Omit<SqliteOptions, 'path'
   return openSqlite({ path: join(data, 'gateway.db'), ...options })
 }
 
+const guardStore = (
+  data: string | undefined,
+  { access, patience = 5_000 }: Partial<Pick<GatewayParts, 'access' | 'patience'>>,
+): Pick<SqliteOptions, 'guardMigration'> =>
+  data === undefined || access === 'copy'
+    ? {}
+    : { guardMigration: guardMigration(data, { isLocked: access === 'server', patience }) }
+
 function openBlobs(
   data: string | undefined,
   { s3 }: Config['storage'],
@@ -559,6 +582,7 @@ const createMemoryJournal = (): HoldJournal => ({
   updateSpent: () => undefined,
   listCalls: () => [],
   listGarbled: () => [],
+  moveTo: () => undefined,
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }

@@ -19,6 +19,8 @@ export interface ConnectionWorld {
   descriptors: Pick<Descriptors, 'isScarce' | 'admitCall' | 'startCall'>
   /** The connections whose requests are being answered. */
   busy: LiveSet<Connection>
+  /** Whether the next requests of its clients are for another server. */
+  isTurningAway?: boolean
 }
 
 const connections = new WeakMap<Request, Connection>()
@@ -209,11 +211,12 @@ export class Connection {
 
   /**
    * Decides whether the connection can serve another request after this one: not while the body of
-   * this one is still on its way, since Bun would read all of it, nor if descriptors are scarce.
+   * this one is still on its way, since Bun would read all of it, nor if descriptors are scarce or
+   * another server has taken over.
    * Returns no promise where it need not wait, as after most calls.
    */
   isReusable(): boolean | Promise<boolean> {
-    if (this.#world.descriptors.isScarce) return false
+    if (this.#world.descriptors.isScarce || this.#world.isTurningAway) return false
     return this.#isBodyReceived || hasDrained(this.#request)
   }
 

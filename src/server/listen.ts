@@ -15,6 +15,7 @@ import { createErrorResponse } from './errors.ts'
 import { HalfHeads } from './half-heads.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, withIdempotency } from './idempotency.ts'
+import { type GivenSocket, useSocket } from './listen/given-socket.ts'
 import { keepConnectionsAlive } from './listen/keep-alive.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
@@ -23,6 +24,14 @@ import { createDirectAnswer } from './routes/inference.ts'
 /** A server that is running. */
 export interface RunningServer {
   url: string
+  /** The port that it listens on. */
+  port: number
+  /** How many requests are being answered. */
+  readonly busy: number
+  /** Closes the connections that are not in use. */
+  closeIdle(): void
+  /** Has every answer from now on end its connection: the next one is for another server. */
+  turnAway(): void
   /** Accepts no more connections, gives running calls the drain time to end, then closes. */
   stop(drainMilliseconds: number): Promise<void>
 }
@@ -36,8 +45,16 @@ declare module '../core/events.ts' {
   }
 }
 
-/** Serves the API. Throws when the port is taken. */
-export function listen(gateway: Gateway, host: string, port: number): RunningServer {
+/**
+ * Serves the API, on a given socket if there is one: host and port are its own then. Throws when
+ * the port is taken.
+ */
+export function listen(
+  gateway: Gateway,
+  host: string,
+  port: number,
+  given: GivenSocket | null = null,
+): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
   const findPeer = (request: Request) => server.requestIP(findOriginal(request))?.address ?? null
   const app = createApp(gateway, findPeer)
@@ -65,8 +82,8 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     return endRequest(connection, gateway, request, response)
   }
   const server: Bun.Server<undefined> = Bun.serve({
-    hostname: host,
-    port,
+    // Bun has no setting for a socket that is open: one of its own makes place for it.
+    ...(given ? { hostname: '127.0.0.1', port: 0 } : { hostname: host, port }),
     development: false,
     // By default, Bun lets a second server of the same user listen on the port too, and the kernel
     // distributes connections among both.
@@ -78,10 +95,20 @@ export function listen(gateway: Gateway, host: string, port: number): RunningSer
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
-  const watch = setInterval(createWatch(gateway, world, descriptors, server), LOOK_INTERVAL)
-  gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
+  if (given) useSocket(given, server)
+  const bound = given?.socket.port ?? server.port ?? 0
+  const watch = setInterval(createWatch(gateway, world, descriptors, server, bound), LOOK_INTERVAL)
+  gateway.instance.siteUrl = gateway.config.server.site_url ?? address + bound
   return {
-    url: address + server.port,
+    url: address + bound,
+    port: bound,
+    get busy() {
+      return world.busy.size
+    },
+    closeIdle: () => server.closeIdleConnections(),
+    turnAway() {
+      world.isTurningAway = true
+    },
     async stop(drainMilliseconds) {
       clearInterval(watch)
       const closed = server.stop(false)
@@ -100,6 +127,7 @@ const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors) => ({
   traffic: gateway.traffic,
   descriptors,
   busy: new LiveSet<Connection>(),
+  isTurningAway: false,
 })
 
 // Bun reads the rest of an unwanted body, however long it is, unless the connection ends.
@@ -133,11 +161,12 @@ function createWatch(
   { busy }: ConnectionWorld,
   descriptors: Descriptors,
   server: Bun.Server<undefined>,
+  port: number,
 ): () => void {
   let halfHeads: Promise<HalfHeads | null> | undefined
   return () => {
     // Opened at the first look: when descriptors are scarce, it may be too late.
-    halfHeads ??= openSockets(busy, descriptors.limit, server.port ?? 0)
+    halfHeads ??= openSockets(busy, descriptors.limit, port)
     traffic.admission.look()
     descriptors.look()
     if (!descriptors.isScarce) return

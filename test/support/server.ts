@@ -251,7 +251,8 @@ async function openFirstKeys(data: string, secret: string): Promise<FirstKeys> {
   }
 }
 
-async function readAddress(
+/** Reads where a server listens from what it prints. Throws what it says when it does not start. */
+export async function readAddress(
   child: Subprocess<'ignore', 'pipe', 'pipe'>,
   stderr: Promise<string>,
 ): Promise<string> {

@@ -3,7 +3,10 @@ import { join, resolve } from 'node:path'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
+import type { Handed, Predecessor } from '../../core/handover/predecessor.ts'
+import type { Successor } from '../../core/handover/successor.ts'
 import { toPrintableJson } from '../../core/kernel/printable.ts'
+import type { GivenSocket } from '../../server/listen/given-socket.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { getDataDirectory, hasData } from '../data-directory.ts'
@@ -20,12 +23,15 @@ import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
 import { describeListenError } from '../system-errors.ts'
 import { logBugs } from './serve/bugs.ts'
 import { createServerLog, getCause, type LogOptions } from './serve/log.ts'
+import type { Offer } from './serve/offer.ts'
 import { finish, limitStop } from './serve/stop.ts'
+import type { Taken } from './serve/takeover.ts'
 
 interface ServeOptions extends CommonOptions, LogOptions {
   host?: string
   port?: number
   drain: number
+  takeover?: boolean
 }
 
 /** `gateway serve`: runs the server. Only this command knows the server. */
@@ -33,6 +39,10 @@ export const createServeCommand = () =>
   addPlaceOptions(new Command('serve').description('serve the API'))
     .option('--host <address>', 'the address to listen on (GATEWAY_HOST; 127.0.0.1)')
     .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', parseNumber)
+    .option(
+      '--takeover',
+      'take over from the server that runs there: nobody is refused, and its answers are finished',
+    )
     .option(
       '--drain <seconds>',
       'how long running answers may continue after SIGTERM',
@@ -59,17 +69,55 @@ async function serve(options: ServeOptions): Promise<void> {
   const configFile = await loadConfig(options)
   const place = readPlace(options, configFile)
   const parts = toGatewayParts(options, configFile)
+  const { takeSystemdSocket } = await import('./serve/systemd.ts')
+  const given = await takeSystemdSocket(findAddressFlag(options))
+  const taken = await takeFrom(options, parts.data, place)
   const { lockData } = await import('../../core/store/lock.ts')
   const isNew = !hasData(parts.data)
+  const handed = (await taken?.takeData()) ?? null
   const unlock = explainLock(parts.data, () => lockData(parts.data))
   const { openGateway } = await import('../../core/gateway.ts')
-  const gateway = await openGateway({ ...parts, busyTimeout: 0 })
+  const gateway = await openGateway({ ...parts, busyTimeout: 0, access: 'server' })
+  const { Predecessor } = await import('../../core/handover/predecessor.ts')
+  const predecessor = new Predecessor(gateway, parts.data, unlock)
   const log = createServerLog(options, gateway)
-  await runServer({ gateway, options, configFile, isNew, log, place })
+  const socket = taken?.main ?? given
+  const serving = { gateway, options, configFile, isNew, log, predecessor, given: socket, taken }
+  const succession = taken && handed ? await succeed(serving, taken, handed) : null
+  await runServer({ ...serving, succession, place: takePlace(place, socket) })
   await gateway.close()
-  unlock()
+  await predecessor.end().catch(() => process.exit(1))
   process.exit(0)
 }
+
+/** Asks the server that runs to hand over, if that is wanted. Null if there is none. */
+async function takeFrom(
+  { takeover }: ServeOptions,
+  data: string,
+  place: ListenPlace,
+): Promise<Taken | null> {
+  if (!takeover) return null
+  const { takeOver } = await import('./serve/takeover.ts')
+  return takeOver(data, place)
+}
+
+/** Keeps the books for the server before this one, until that has ended. */
+async function succeed(
+  { gateway, log, options }: Pick<Serving, 'gateway' | 'log' | 'options'>,
+  taken: Taken,
+  handed: Handed,
+): Promise<Successor> {
+  const { Successor } = await import('../../core/handover/successor.ts')
+  const successor = new Successor(gateway, taken.channel, getDataDirectory(options), handed)
+  void successor.ended.then(recovered => {
+    taken.close()
+    if (recovered === 0) log('info', 'takeover.ended', {})
+    else log('warn', 'calls.recovered', { calls: recovered, consequence: RECOVERED })
+  })
+  return successor
+}
+
+const RECOVERED = 'they are charged their last known cost'
 
 /** Where a server listens, and what changes the port. */
 interface ListenPlace {
@@ -113,56 +161,221 @@ interface Serving {
   isNew: boolean
   log: Log
   place: ListenPlace
+  /** The socket that it serves on, where somebody else has opened it. */
+  given: GivenSocket | null
+  /** The server before this one, whose calls may still run; null without a takeover. */
+  taken: Taken | null
+  succession: Successor | null
+  /** What hands over to the next server. */
+  predecessor: Predecessor
 }
 
-/** Serves from the first connection to the last answer. */
+/** Serves from the first connection to the last answer, or until another server has taken over. */
 async function runServer(serving: Serving): Promise<void> {
   logBugs(serving.log)
   await prepare(serving)
   const stopped = waitForStop()
   const watch = await watchConfig(serving)
   const listeners = await openListeners(serving)
-  const silence = await tellStatus(serving, listeners)
+  const work = new Work(serving, watch)
+  const { offer, silence } = await offerHandover(serving, listeners, work)
   await logConfigFile(serving)
   await announce(serving, listeners)
-  serving.gateway.rollups.start()
+  await notifySystemd(serving, `READY=1\nMAINPID=${process.pid}`)
   serving.gateway.warm.pool.fill(serving.gateway)
-  const stopTimers = await startTimers(serving, watch)
-  await serving.gateway.deliveries.start()
-  await serving.gateway.videos.start()
-  const { MetricsExport } = await import('../../core/destinations/metrics-export.ts')
-  const metricsExport = new MetricsExport(serving.gateway)
-  const stopBatches = await startBatches(serving)
-  await stopped
+  await work.start()
+  if (await Promise.race([stopped.then(() => false), offer.left.then(() => true)]))
+    return finishAnswers(serving, listeners, stopped)
+  await notifySystemd(serving, 'STOPPING=1')
   limitStop(serving, serving.options.drain * 1000)
   // Lines that run end with the calls of clients.
-  await Promise.all([stopBatches(), drain(serving, listeners)])
-  await metricsExport.stop()
-  await serving.gateway.deliveries.stop()
-  await serving.gateway.videos.stop()
+  await Promise.all([work.stopBatches(), drain(serving, listeners), waitForPredecessor(serving)])
   silence()
-  stopTimers()
+  await work.stop()
   await finish(serving)
+}
+
+/** What a server does beside calls. Another server takes it over with the data directory. */
+class Work {
+  readonly #serving: Serving
+  readonly #watch: ConfigWatch
+  #stops: (() => unknown)[] = []
+  #batches: Promise<() => Promise<void>> | null = null
+  #isRunning = false
+
+  constructor(serving: Serving, watch: ConfigWatch) {
+    this.#serving = serving
+    this.#watch = watch
+  }
+
+  async start(): Promise<void> {
+    const { gateway, succession } = this.#serving
+    this.#isRunning = true
+    gateway.rollups.start()
+    this.#stops.push(await startTimers(this.#serving, this.#watch))
+    await gateway.deliveries.start()
+    this.#stops.push(() => gateway.deliveries.stop())
+    await gateway.videos.start()
+    this.#stops.push(() => gateway.videos.stop())
+    const { MetricsExport } = await import('../../core/destinations/metrics-export.ts')
+    const metricsExport = new MetricsExport(gateway)
+    this.#stops.push(() => metricsExport.stop())
+    // Lines of the server before this one run to their end there.
+    if (succession) void succession.ended.then(() => this.#startBatches())
+    else await this.#startBatches()
+  }
+
+  async stopBatches(): Promise<void> {
+    this.#isRunning = false
+    const stop = await this.#batches
+    this.#batches = null
+    await stop?.()
+  }
+
+  async stop(): Promise<void> {
+    this.#isRunning = false
+    for (const stop of this.#stops.splice(0).toReversed()) await stop()
+  }
+
+  /** Stops all but the lines of batches that run. */
+  async pause(): Promise<void> {
+    void this.stopBatches()
+    await this.stop()
+  }
+
+  async #startBatches(): Promise<void> {
+    if (!this.#isRunning || this.#batches) return
+    this.#batches = startBatches(this.#serving)
+    await this.#batches
+  }
+}
+
+/** Tells its state, and hands over to the next server when that asks. */
+async function offerHandover(
+  serving: Serving,
+  listeners: Listeners,
+  work: Work,
+): Promise<{ offer: Offer; silence(): void }> {
+  const { Offer } = await import('./serve/offer.ts')
+  const { gateway, options, predecessor, log } = serving
+  let silence: () => void = () => undefined
+  const offer = new Offer({
+    ...{ gateway, predecessor, log, ports: listeners.ports, data: getDataDirectory(options) },
+    pauseWork: () => work.pause(),
+    resumeWork: () => work.start(),
+    turnAway() {
+      listeners.turnAway()
+      silence()
+      silence = () => undefined
+    },
+  })
+  silence = await tellStatus(serving, listeners, offer)
+  return { offer, silence: () => silence() }
+}
+
+/** Gives the server before this one time to finish its answers: this one writes what they cost. */
+async function waitForPredecessor({ succession, options }: Serving): Promise<void> {
+  await Promise.race([succession?.ended, Bun.sleep(options.drain * 1000)])
+}
+
+/** In milliseconds: how long clients may use the connections that they keep, and between looks. */
+const LINGER = 5_000
+const LOOK_PAUSE = 50
+
+/**
+ * Finishes all answers, however long they take, since another server has taken over. A signal ends
+ * them as it ends a server.
+ */
+async function finishAnswers(
+  serving: Serving,
+  listeners: Listeners,
+  stopped: Promise<void>,
+): Promise<void> {
+  const { gateway, log } = serving
+  const { calls, readOns } = gateway.traffic
+  log('info', 'handed.over', { running: calls.size })
+  const journal = setInterval(() => updateJournal(gateway), CHECKPOINT_INTERVAL)
+  const changes = scheduleWork(CHANGES_ELSEWHERE_INTERVAL, () => gateway.catchUp())
+  let isStopped = false
+  void stopped.then(() => {
+    isStopped = true
+  })
+  const countConnections = await openConnectionCount(listeners)
+  const isBusy = () => calls.size > 0 || readOns.size > 0 || listeners.busy > 0
+  const isOver = (waited: number) => !isBusy() && (waited >= LINGER || countConnections() === 0)
+  for (let waited = 0; !isStopped && !isOver(waited); waited += LOOK_PAUSE) {
+    if (waited >= LINGER) listeners.closeIdle()
+    await Bun.sleep(LOOK_PAUSE)
+  }
+  clearInterval(changes)
+  if (isStopped) limitStop(serving, serving.options.drain * 1000)
+  await (isStopped ? drain(serving, listeners) : listeners.stop(0))
+  clearInterval(journal)
+  await finish(serving)
+}
+
+async function openConnectionCount({ ports: [port = 0] }: Listeners): Promise<() => number> {
+  const { openListenerCalls } = await import('../../core/kernel/listener-calls.ts')
+  const calls = await openListenerCalls()
+  return () => calls?.countConnections(port) ?? 0
+}
+
+function updateJournal({ journal, traffic }: Gateway): void {
+  try {
+    journal.holds.updateSpent(traffic.calls.listProgress())
+  } catch {
+    // The next look tries again.
+  }
+}
+
+/** In milliseconds: changes at the server that has taken over are read within this time. */
+const CHANGES_ELSEWHERE_INTERVAL = 2_000
+
+// A server that systemd does not hear of serves all the same.
+async function notifySystemd({ log }: Serving, text: string): Promise<void> {
+  const { notifySystemd } = await import('./serve/systemd.ts')
+  await notifySystemd(text).catch(thrown =>
+    log('warn', 'systemd.unreachable', {
+      cause: getCause(thrown),
+      consequence: 'it may take the server for one that does not start',
+    }),
+  )
 }
 
 /** Where a server is reached, and how it stops listening. */
 interface Listeners {
   url: string
   metrics_url: string | null
+  ports: number[]
+  /** How many requests are being answered. */
+  readonly busy: number
+  closeIdle(): void
+  turnAway(): void
   /** Stops taking connections, and waits so many milliseconds for running answers. */
   stop(drain: number): Promise<void>
 }
 
-async function openListeners({ gateway, log, place }: Serving): Promise<Listeners> {
+async function openListeners(serving: Serving): Promise<Listeners> {
+  const { gateway, log, place, given, taken } = serving
   const { listen } = await import('../../server/listen.ts')
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
-  const metrics = explainListen(splitAddress(gateway), () => listenForMetrics(gateway))
-  const server = explainListen(place, () => listen(gateway, place.host, place.port))
+  await taken?.serve()
+  const metricsPlace = splitAddress(gateway)
+  const metrics = explainListen(metricsPlace, () =>
+    listenForMetrics(gateway, taken?.findSocket(metricsPlace.port)),
+  )
+  const server = explainListen(place, () => listen(gateway, place.host, place.port, given))
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
   await warnOfFewDescriptors(log)
   return {
     url: server.url,
     metrics_url: metrics?.url ?? null,
+    ports: [server.port, ...(metrics ? [metrics.port] : [])],
+    get busy() {
+      return server.busy
+    },
+    closeIdle: () => server.closeIdle(),
+    turnAway: () => server.turnAway(),
     async stop(drain) {
       await server.stop(drain)
       await metrics?.stop()
@@ -216,10 +429,14 @@ async function printStart(
 async function tellStatus(
   { gateway, options, configFile: { file }, log }: Serving,
   { url, metrics_url }: Listeners,
+  offer: Offer,
 ): Promise<() => void> {
   const core = await import('./serve/status.ts')
   try {
-    return core.tellStatus(gateway, { data: getDataDirectory(options), url, metrics_url, file })
+    return core.tellStatus(gateway, {
+      ...{ data: getDataDirectory(options), url, metrics_url, file },
+      beginHandover: request => offer.begin(request),
+    })
   } catch (thrown) {
     const consequence = 'gateway status cannot ask this server'
     log('warn', 'status.unavailable', { cause: getCause(thrown), consequence })
@@ -284,7 +501,8 @@ function logSandbox({
 }
 
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
-async function prepare({ gateway, log }: Serving): Promise<void> {
+async function prepare(serving: Serving): Promise<void> {
+  const { gateway, log } = serving
   const { verifyLedgerEnd, recoverCalls } = await import('../../core/inference/recover.ts')
   const { listUnreadableByokKeys } = await import('../../core/catalog/byok.ts')
   const { isEmbedded } = await import('../../core/catalog/models/built-in.ts')
@@ -296,7 +514,8 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
   logSandbox({ gateway, log })
   const { sweepBlobs } = await import('../../core/containers.ts')
   // Calls need no files: a bucket that is not there keeps no server from starting.
-  const swept = await sweepBlobs(gateway).catch(thrown => {
+  const isAlone = await recoverServerBefore(serving)
+  const swept = await (isAlone ? sweepBlobs(gateway) : Promise.resolve(0)).catch(thrown => {
     if (!(thrown instanceof GatewayError)) throw thrown
     log('error', 'files.unreachable', { reason: thrown.message })
     return 0
@@ -320,6 +539,42 @@ async function prepare({ gateway, log }: Serving): Promise<void> {
       calls,
       consequence: 'they are charged their last known cost',
     })
+}
+
+/** Finds what names an address on the command line or in the environment. */
+const findAddressFlag = ({ host, port }: ServeOptions): string | undefined =>
+  [
+    ['--host', host],
+    ['--port', port],
+    ['GATEWAY_HOST', process.env.GATEWAY_HOST],
+    ['GATEWAY_PORT', process.env.GATEWAY_PORT],
+  ].find(([, value]) => value)?.[0] as string | undefined
+
+const takePlace = (place: ListenPlace, given: GivenSocket | null): ListenPlace =>
+  given ? { ...place, host: given.socket.host, port: given.socket.port } : place
+
+/**
+ * Settles the calls of a server that has handed over to one that is gone. Returns false where it
+ * still runs: then they are held, and settled when it has ended.
+ */
+async function recoverServerBefore({ gateway, log, options, taken }: Serving): Promise<boolean> {
+  if (taken) return false
+  const { holdBefore, recoverBefore } = await import('../../core/handover/before.ts')
+  const data = getDataDirectory(options)
+  const recover = async () => {
+    const recovery = await recoverBefore(gateway, data)
+    if (recovery && recovery.calls > 0)
+      log('warn', 'calls.recovered', { calls: recovery.calls, consequence: RECOVERED })
+    return recovery !== null
+  }
+  if (await recover()) return true
+  const release = holdBefore(gateway, data)
+  const timer = scheduleWork(LOOK_INTERVAL, async () => {
+    if (!(await recover())) return
+    clearInterval(timer)
+    release()
+  })
+  return false
 }
 
 function readPlace(options: ServeOptions, { config }: ConfigFile): ListenPlace {

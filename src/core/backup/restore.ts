@@ -9,17 +9,11 @@ import {
   statSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import {
-  type BackupSummary,
-  checkStore,
-  isPartName,
-  listFilesElsewhere,
-  syncFile,
-} from '../backup.ts'
+import { type BackupSummary, checkStore, isPartName, listFilesElsewhere } from '../backup.ts'
 import { conflict, invalid, notFound } from '../errors.ts'
 import { toUsd } from '../kernel/money.ts'
 import { RESTORING } from '../store/data-directory.ts'
-import { readDataFile, writeDataFile } from '../store/data-files.ts'
+import { readDataFile, syncPath, writeDataFile } from '../store/data-files.ts'
 import { lockData } from '../store/lock.ts'
 import { type Parts, summarizeStore, takeParts } from '../store/sqlite/backup-file.ts'
 
@@ -139,8 +133,8 @@ function replaceFiles(data: string, staging: string): string | null {
   if (inTheWay.length > 0) mkdirSync(aside, { mode: 0o700 })
   for (const name of new Set(inTheWay)) renameSync(join(data, name), join(aside, name))
   for (const name of staged) renameSync(join(staging, name), join(data, name))
-  syncFile(join(staging, 'gateway.db'))
+  syncPath(join(staging, 'gateway.db'))
   renameSync(join(staging, 'gateway.db'), join(data, 'gateway.db'))
-  syncFile(data)
+  syncPath(data)
   return inTheWay.length > 0 ? aside : null
 }

@@ -5,7 +5,7 @@ import { sumUnits } from '../language/units.ts'
 import { createTextUsage, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { computeInputCost, priceUnits } from '../ledger/cost.ts'
-import type { Amounts, CostEstimate, HeldCall, Hold } from '../ledger/ledger.ts'
+import type { Amounts, CostEstimate, HeldCall, Hold, Ledger, Payer } from '../ledger/ledger.ts'
 import type { ExpectedInput } from '../tokenizers/prompt.ts'
 import { type Costing, kinds } from './kinds.ts'
 import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
@@ -19,17 +19,51 @@ import type { InferenceWorld } from './world.ts'
  * endpoints that its limits cannot pay. A dry run only computes the amounts. Throws 402 if a limit
  * has not enough left; it says what the call may cost, what is left and what would fit.
  */
-export function reserveStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
+export function reserveStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): void | Promise<void> {
   const { run, plan, call } = step
   if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !run.isDry)) return
   const costEstimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
   step.costEstimate = costEstimate
+  if (world.ledger.reserveElsewhere && !run.isDry)
+    return reserveElsewhere(world, step, plan, costEstimate)
   try {
     reserveEstimate(world, step, plan, costEstimate)
   } catch (thrown) {
     throw explainRefusal(world, step, thrown)
   }
 }
+
+async function reserveElsewhere<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  plan: Plan<K>,
+  costEstimate: CostEstimate,
+): Promise<void> {
+  const { bounds } = step.run.policy
+  try {
+    const hold = await reserveAnywhere(world, getPayer(step.run), costEstimate, bounds)
+    step.hold = hold
+    step.plan = dropUnpayable(plan, hold.amounts)
+  } catch (thrown) {
+    throw explainRefusal(world, step, thrown)
+  }
+}
+
+/** Sets money aside, here or where the books are kept. Throws as `Ledger.reserve` does. */
+export const reserveAnywhere = async (
+  { ledger }: Pick<InferenceWorld, 'ledger'>,
+  ...of: Parameters<Ledger['reserve']>
+): Promise<Hold> =>
+  ledger.reserveElsewhere ? ledger.reserveElsewhere(...of) : ledger.reserve(...of)
+
+const getPayer = ({ actor: { key_hash, user_id, workspace_id } }: Run): Payer => ({
+  key_hash: key_hash ?? '',
+  user_id,
+  workspace_id,
+})
 
 // A function of its own, so that calls that can be paid make no closure.
 const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, thrown: unknown) =>

@@ -1,6 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { computeFirstDay, PERIODS, type Period, toDayNumber } from '../kernel/clock.ts'
+import { LiveSet } from '../kernel/live-set.ts'
 import type { Mac } from '../kernel/mac.ts'
 import { pickLarger } from '../kernel/money.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
@@ -60,6 +61,8 @@ export interface Hold {
   amounts: Amounts
   /** False once it is settled or released. */
   isOpen: boolean
+  /** Takes it from the open ones. */
+  leave?(): void
 }
 
 /** The cost of a settled call, on the day when it settled. Money in nano-dollars. */
@@ -146,6 +149,8 @@ export interface HoldJournal {
   listCalls(): HeldCall[]
   /** Lists the lines that are not as they were written: their calls may not be listed. */
   listGarbled(): GarbledCall[]
+  /** Gives the journal another name, under which it goes on. */
+  moveTo(name: string): void
   /** Drops all calls but the running ones. A copy of garbled lines stays beside the journal. */
   clear(): void
 }
@@ -208,6 +213,13 @@ export interface LedgerStore {
  */
 export interface Ledger {
   /**
+   * Sets money aside in the process that has taken the books over. Promises what `reserve` does.
+   * Null while they are kept here.
+   */
+  reserveElsewhere: ((...of: Parameters<Ledger['reserve']>) => Promise<Hold>) | null
+  /** Lists what is set aside. */
+  listHolds(): Hold[]
+  /**
    * Sets money aside in all accounts of the payer, or in none. It takes as much of the estimated
    * maximum as every bound has left, and at least the minimum. The amount of a way that cannot be
    * paid becomes null. If neither can, throws 402 with the message of the first bound that refused.
@@ -242,6 +254,7 @@ export const DAYS_KEPT = 31
 /** Creates the ledger from everything that the store has. */
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
   const books = new Books()
+  const openHolds = new LiveSet<Hold>()
 
   for (const total of await store.listTotals())
     for (const book of books.findForPayer(total))
@@ -268,14 +281,18 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
   function release(hold: Hold): boolean {
     if (!hold.isOpen) return false
     hold.isOpen = false
+    hold.leave?.()
     subtractHold(books.findForPayer(hold.payer), hold.amounts)
     return true
   }
 
   return {
+    reserveElsewhere: null,
+    listHolds: () => [...openHolds],
     reserve(payer, estimate, bounds) {
       requireNonNegative(estimate)
-      const hold = { payer, amounts: computeGrant(estimate, bounds), isOpen: true }
+      const hold: Hold = { payer, amounts: computeGrant(estimate, bounds), isOpen: true }
+      hold.leave = openHolds.add(hold)
       addHold(books.findForPayer(payer), hold.amounts)
       return hold
     },

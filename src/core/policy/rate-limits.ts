@@ -50,6 +50,16 @@ export interface RateLimits {
    * models.
    */
   reconfigure(config: Config, freeSoFar: number | null): void
+  /** Returns the counts of the current windows, for the process that counts on. */
+  exportCounts(): WindowCounts[]
+  /** Takes the counts of another process over. */
+  importCounts(windows: WindowCounts[]): void
+}
+
+/** What is counted by name in one window. */
+export interface WindowCounts {
+  number: number
+  counts: Map<string, number>
 }
 
 const MINUTE = 60_000
@@ -88,6 +98,8 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
   const visits = new Window(MINUTE, clock, MOST_NETWORKS)
   const running = new Map<string, number>()
   freeDay.setCount(ALL_KEYS, freeSoFar)
+  // In an order that no version changes.
+  const windows = [minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits]
 
   function listLimits(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
     const { requests_per_minute, concurrent_requests, free_models } = limits
@@ -172,6 +184,10 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
       ;({ limits, datasets, files, oauth, service_name } = other)
       if (freeSoFar !== null) freeDay.setCount(ALL_KEYS, freeSoFar)
     },
+    exportCounts: () => windows.map(window => window.exportCounts()),
+    importCounts(exported) {
+      for (const [i, counts] of exported.entries()) windows[i]?.importCounts(counts)
+    },
   }
 }
 
@@ -255,6 +271,17 @@ class Window {
       reset: (this.#number + 1) * this.#length,
       count: () => this.setCount(counter, this.getCount(counter) + 1),
     }
+  }
+
+  exportCounts(): WindowCounts {
+    this.#advance()
+    return { number: this.#number, counts: new Map(this.#counts) }
+  }
+
+  /** Counts of another window are over. */
+  importCounts({ number, counts }: WindowCounts): void {
+    this.#advance()
+    if (number === this.#number) keepLarger(this.#counts, counts)
   }
 
   #findPlace(name: string): string {

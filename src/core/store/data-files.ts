@@ -48,6 +48,16 @@ export function writeDataFile(path: string, content: string | Uint8Array): void 
   }
 }
 
+/** Waits until a file, or a directory's names, are on the disk. */
+export function syncPath(path: string): void {
+  const file = openSync(path, constants.O_RDONLY)
+  try {
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
 /** Whether this is a system error with this code. */
 export const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code

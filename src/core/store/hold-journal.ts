@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, ftruncateSync, renameSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, ftruncateSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { unavailable } from '../errors.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
@@ -16,8 +16,8 @@ const LARGEST = 4 * 1024 * 1024
  * calls that begin in one turn of the event loop. What is written survives a kill of the process.
  * The end of a call is not written: by then the call is on record.
  */
-export function openHoldJournal(data: string): HoldJournal {
-  const path = join(data, 'holds.log')
+export function openHoldJournal(data: string, name = 'holds.log'): HoldJournal {
+  let path = join(data, name)
   const openCalls = new LiveSet<HeldCall>()
   let file: number | undefined
   let size = 0
@@ -71,6 +71,11 @@ export function openHoldJournal(data: string): HoldJournal {
       const changed = calls.filter(({ held, spent }) => held.spent !== spent)
       for (const { held, spent } of changed) held.spent = spent
       if (changed.length > 0) append(changed.map(({ held }) => renderLine(held)).join(''))
+    },
+    moveTo(other) {
+      const target = join(data, other)
+      if (existsSync(path)) renameSync(path, target)
+      path = target
     },
     listCalls: () => readJournal(path).calls,
     listGarbled: () => readJournal(path).garbled.map(readGarbled),

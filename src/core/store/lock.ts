@@ -13,7 +13,14 @@ import { nameDatabase, openDataFile } from './data-files.ts'
  */
 export function lockData(data: string): () => void {
   makeDataDirectory(data)
-  const path = join(data, 'serve.lock')
+  return lockFile(join(data, 'serve.lock'), `Another gateway serves from ${data}`)
+}
+
+/**
+ * Locks a file of the data directory, as `lockData` does. Throws 409 with this message when another
+ * process holds it.
+ */
+export function lockFile(path: string, message: string): () => void {
   // The system says why a file cannot be written; SQLite would say only that it cannot be opened.
   closeSync(openDataFile(path, 'append'))
   const db = nameDatabase(path, () => new Database(path, { create: true }))
@@ -25,7 +32,7 @@ export function lockData(data: string): () => void {
     })
   } catch (thrown) {
     db.close()
-    throw isBusy(thrown) ? conflict(`Another gateway serves from ${data}`) : thrown
+    throw isBusy(thrown) ? conflict(message) : thrown
   }
   return () => db.close()
 }

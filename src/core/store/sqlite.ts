@@ -4,7 +4,14 @@ import type { Owner } from '../identity/workspaces/store.ts'
 import type { RecordSecrets } from '../ledger/seals.ts'
 import { nameDatabase } from './data-files.ts'
 import { openStores } from './sqlite/contents.ts'
-import { migrate, openInMemory, refuseForeign } from './sqlite/migrations.ts'
+import {
+  migrate,
+  needsMigration,
+  openInMemory,
+  readVersion,
+  refuseForeign,
+  refuseNewer,
+} from './sqlite/migrations.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createDurableWriter, createWriter, type Write } from './sqlite/write.ts'
@@ -21,7 +28,12 @@ export interface SqliteOptions {
    */
   busyTimeout: number
   secrets: RecordSecrets
+  /** What a migration of records that are there has to wait for; nothing by default. */
+  guardMigration?: MigrationGuard
 }
+
+/** Runs a migration when nothing is in its way. The schema may have changed by then. */
+export type MigrationGuard = (readSchema: () => number, migrate: () => void) => Promise<void>
 
 /** Older versions can lose writes when two connections checkpoint at once (fixed in 3.51.3). */
 const OLDEST_SQLITE = [3, 51, 3]
@@ -35,6 +47,7 @@ export async function openSqlite({
   durability,
   busyTimeout,
   secrets,
+  guardMigration,
 }: SqliteOptions): Promise<Store> {
   const db =
     path === ':memory:'
@@ -45,9 +58,13 @@ export async function openSqlite({
       // Opening a new file takes its lock for a moment, so that two starting processes take turns.
       db.run('pragma busy_timeout = 5000')
       refuseForeign(db)
+      refuseNewer(db)
       applyPragmas(db, durability)
-      migrate(db, secrets)
     })
+    const migrateDatabase = () => nameDatabase(path, () => migrate(db, secrets))
+    if (guardMigration && needsMigration(db))
+      await guardMigration(() => readVersion(db), migrateDatabase)
+    else migrateDatabase()
   } catch (error) {
     db.close()
     throw error

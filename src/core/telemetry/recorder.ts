@@ -57,6 +57,10 @@ export interface Recorder {
   flush(): Promise<void>
   /** Lists what is not written yet, oldest first. */
   listPending(): RecorderEntry[]
+  /** Writes nothing until `resume`, which is no fault of the store: entries wait without a limit. */
+  pause(): void
+  /** Writes again. A store in another process is waited for, however long it takes. */
+  resume(isElsewhere?: boolean): void
 }
 
 interface PendingEntry {
@@ -88,6 +92,8 @@ export function openRecorder(
 ): Recorder {
   const waiting: PendingEntry[] = []
   let failing = false
+  let paused: PromiseWithResolvers<void> | null = null
+  let isPatient = false
   /** Since when the store has not accepted the oldest entries; null while it is not asked. */
   let askedAt: number | null = null
   let running: Promise<void> | undefined
@@ -102,6 +108,7 @@ export function openRecorder(
       // continue between two batches. A transaction costs as much as several of its calls.
       await yieldToEventLoop()
       await yieldToEventLoop()
+      if (paused) await paused.promise
       if (await writeBatch()) {
         askedAt = null
         pause = FIRST_PAUSE
@@ -165,6 +172,7 @@ export function openRecorder(
 
   // The entry stays in the queue. Only its caller gets an error, because it may not be safe yet.
   function rejectOverdue(): void {
+    if (paused || isPatient) return
     const limit = ticks() - PATIENCE
     for (const pending of waiting)
       if (pending.since < limit) pending.reject(unavailable('The call could not be recorded'))
@@ -178,12 +186,25 @@ export function openRecorder(
       }),
     // Not since an entry waits: on a busy event loop, that is no fault of the store.
     get healthy() {
-      return waiting.length < MAX_WAITING && (askedAt === null || ticks() - askedAt < ALARM)
+      return (
+        waiting.length < MAX_WAITING &&
+        (paused !== null || isPatient || askedAt === null || ticks() - askedAt < ALARM)
+      )
     },
     async flush() {
       await running
     },
     listPending: () => waiting.map(({ entry }) => entry),
+    pause() {
+      paused ??= Promise.withResolvers()
+    },
+    resume(isElsewhere = false) {
+      isPatient = isElsewhere
+      for (const pending of waiting) pending.since = ticks()
+      if (askedAt !== null) askedAt = ticks()
+      paused?.resolve()
+      paused = null
+    },
   }
 }
 

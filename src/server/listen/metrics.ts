@@ -2,26 +2,32 @@ import type { Gateway } from '../../core/gateway.ts'
 import { createMetricsApp } from '../app.ts'
 import { createErrorResponse } from '../errors.ts'
 import { buildTargetTable, refuseTarget } from '../request-target.ts'
+import { type GivenSocket, useSocket } from './given-socket.ts'
 
 /** A server that answers `/metrics` and nothing else. */
 export interface MetricsServer {
   url: string
+  port: number
   stop(): Promise<void>
 }
 
 /**
- * Serves metrics at `server.metrics_address`; returns null if they are answered with the API.
+ * Serves metrics at `server.metrics_address`, on a given socket if there is one; returns null if they are answered with the API.
  * Throws when the port is taken.
  */
-export function listenForMetrics(gateway: Gateway): MetricsServer | null {
+export function listenForMetrics(
+  gateway: Gateway,
+  given: GivenSocket | null = null,
+): MetricsServer | null {
   const address = gateway.config.server.metrics_address
   if (address === undefined) return null
   const app = createMetricsApp(gateway)
   const [hostname, port] = splitAddress(address)
   const refuse = (request: Request) => refuseTarget(gateway, request)
   const server = Bun.serve({
-    hostname: hostname.replace(/^\[|\]$/g, ''),
-    port,
+    ...(given
+      ? { hostname: '127.0.0.1', port: 0 }
+      : { hostname: hostname.replace(/^\[|\]$/g, ''), port }),
     development: false,
     reusePort: false,
     idleTimeout: IDLE_SECONDS,
@@ -30,8 +36,11 @@ export function listenForMetrics(gateway: Gateway): MetricsServer | null {
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })
+  if (given) useSocket(given, server)
+  const bound = given?.socket.port ?? server.port ?? 0
   return {
-    url: `http://${hostname}:${server.port}/metrics`,
+    url: `http://${hostname}:${bound}/metrics`,
+    port: bound,
     stop: () => server.stop(true),
   }
 }

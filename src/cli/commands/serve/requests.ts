@@ -22,7 +22,13 @@ const REQUESTS: Record<string, (gateway: Gateway, request: Record<string, unknow
 export const answerRequest = (
   gateway: Gateway,
   request: Record<string, unknown>,
+  beginHandover: (request: Record<string, unknown>) => Promise<object>,
 ): Lines | undefined =>
+  request.do === 'takeover'
+    ? answerOnce(() => beginHandover(request))
+    : answerKnown(gateway, request)
+
+const answerKnown = (gateway: Gateway, request: Record<string, unknown>): Lines | undefined =>
   typeof request.do === 'string' && Object.hasOwn(REQUESTS, request.do)
     ? REQUESTS[request.do]?.(gateway, request)
     : undefined

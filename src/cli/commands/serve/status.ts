@@ -13,6 +13,8 @@ interface Served {
   metrics_url: string | null
   /** The config file; null for the defaults. */
   file: string | null
+  /** Hands over to the process that asks. */
+  beginHandover(request: Record<string, unknown>): Promise<object>
 }
 
 /** What a server tells about itself. */
@@ -30,7 +32,7 @@ export function tellStatus(gateway: Gateway, served: Served): () => void {
   })
   return serveStatus(served.data, {
     describe: () => JSON.stringify(buildStatus(gateway, served, started, reason)),
-    answer: request => answerRequest(gateway, request),
+    answer: request => answerRequest(gateway, request, served.beginHandover),
   })
 }
 

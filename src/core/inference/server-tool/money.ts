@@ -1,6 +1,6 @@
 import { createFreeReceipt, createTextUsage, type Receipt } from '../../language/usage.ts'
 import type { Hold, JournalEntry } from '../../ledger/ledger.ts'
-import { buildHeldCall } from '../reserve.ts'
+import { buildHeldCall, reserveAnywhere } from '../reserve.ts'
 import type { Run } from '../run.ts'
 import { recordCharge } from '../settle.ts'
 import type { InferenceWorld } from '../world.ts'
@@ -41,7 +41,8 @@ export async function reserveUses(
   if (key_hash === null) return money
   const payer = { key_hash, user_id, workspace_id }
   const amounts = { own: nanos, byok: null }
-  money.hold = world.ledger.reserve(
+  money.hold = await reserveAnywhere(
+    world,
     payer,
     { maximum: amounts, minimum: amounts },
     run.policy.bounds,

@@ -77,6 +77,7 @@ export class Admission {
   #released = 0
   #refused = 0
   #refusedAt = 0
+  #patientUntil = 0
 
   constructor({ readLimits, events, collect = () => Bun.gc(true), turns }: AdmissionWorld) {
     const defaults = readDefaults()
@@ -92,9 +93,17 @@ export class Admission {
     this.#collect = collect
   }
 
+  /**
+   * Lets calls wait for their turn, however long, for so many milliseconds: a process that is new, or
+   * shares the machine with a new one, is slow for a moment and not overloaded.
+   */
+  bePatient(milliseconds: number): void {
+    this.#patientUntil = performance.now() + milliseconds
+  }
+
   /** Finds why no call of this key is admitted now, whatever its body; null if one may be. */
   findOverload(key: string): Overload | null {
-    if (this.turns.wait > LONGEST_WAIT) return 'loop_lag'
+    if (this.turns.wait > LONGEST_WAIT && performance.now() >= this.#patientUntil) return 'loop_lag'
     return this.calls.has(key, 1) ? null : 'in_flight'
   }
 

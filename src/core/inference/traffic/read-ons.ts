@@ -17,6 +17,10 @@ export class ReadOns {
   #size = 0
   #isOver = false
 
+  get size(): number {
+    return this.#size
+  }
+
   /**
    * Lists an answer to a call of this key, and returns a function that removes it. When all places
    * are taken, the key with the most gives its newest back. Returns null if there is no place for

@@ -13,6 +13,8 @@ import type { VideoJob } from './store.ts'
 
 /** What follows the jobs of videos. */
 export interface VideoJobs {
+  /** Lists what is set aside for the jobs that are followed. */
+  listHolds(): Hold[]
   /** Follows a job. The hold becomes its own. */
   add(job: VideoJob, hold: Hold | null): void
   /** Takes over the jobs of the process before, and sets their money aside again. */
@@ -86,6 +88,10 @@ class JobPoller implements VideoJobs {
 
   get size(): number {
     return this.#jobs.size
+  }
+
+  listHolds(): Hold[] {
+    return [...this.#jobs.values()].flatMap(({ hold }) => hold ?? [])
   }
 
   add(job: VideoJob, hold: Hold | null): void {

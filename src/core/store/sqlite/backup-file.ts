@@ -29,6 +29,17 @@ export function copyDatabase(from: string, to: string): void {
   }
 }
 
+/** Copies a database of any version into a new file. Throws what SQLite throws for a full disk. */
+export function copyWholeDatabase(from: string, to: string): void {
+  const db = new Database(from, { readonly: true })
+  try {
+    db.run('pragma busy_timeout = 5000')
+    vacuum(db, to)
+  } finally {
+    db.close()
+  }
+}
+
 function vacuum(db: Database, to: string): void {
   try {
     db.query('vacuum main into ?').run(to)

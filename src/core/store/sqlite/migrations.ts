@@ -1,4 +1,5 @@
 import { Database } from 'bun:sqlite'
+import { VERSION } from '../../kernel/version.ts'
 import type { RecordSecrets } from '../../ledger/seals.ts'
 import { MIGRATIONS } from './contents.ts'
 import { anchorRecords } from './generations/sealing.ts'
@@ -21,14 +22,25 @@ export function migrate(
   secrets: RecordSecrets,
   migrations: string[] = MIGRATIONS,
 ): void {
+  refuseNewer(db, migrations)
+  if (readVersion(db) < migrations.length)
+    db.transaction(() => applyMigrations(db, readVersion(db), secrets, migrations)).immediate()
+}
+
+/** Throws for a database that a newer program has written. Changes nothing. */
+export function refuseNewer(db: Database, migrations: string[] = MIGRATIONS): void {
   const applied = readVersion(db)
   if (applied > migrations.length)
     throw new Error(
-      `This data directory was written by a newer gateway (schema ${applied}, ` +
-        `this one knows ${migrations.length})`,
+      `This data directory was written by a newer gateway: it has schema ${applied}, and this ` +
+        `one (${VERSION}) knows ${migrations.length}`,
     )
-  if (applied < migrations.length)
-    db.transaction(() => applyMigrations(db, readVersion(db), secrets, migrations)).immediate()
+}
+
+/** Whether a database has records that migrations would change: a new one has none. */
+export function needsMigration(db: Database): boolean {
+  const applied = readVersion(db)
+  return applied > 0 && applied < MIGRATIONS.length
 }
 
 /**
@@ -86,3 +98,13 @@ function createImage(): Uint8Array {
 /** Reads the schema version of a database: how many migrations have been applied. */
 export const readVersion = (db: Database): number =>
   (db.query('pragma user_version').get() as { user_version: number }).user_version
+
+/** Whether the database in a file has the schema of this program. */
+export function hasOwnSchema(path: string): boolean {
+  const db = new Database(path, { readonly: true })
+  try {
+    return readVersion(db) === MIGRATIONS.length
+  } finally {
+    db.close()
+  }
+}
