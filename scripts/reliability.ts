@@ -16,7 +16,8 @@ const BINARY = 'dist/gateway'
 /** The number of a scenario in the name of a test. */
 const NUMBER = /\b[UCASDXOR]-\d\d\b/g
 /** The name of a test, or of a group of them, as it stands in the source. */
-const TITLE = /^\s*(?:(?:test|describe)(?:\.\w+)?(?:\([^\n]*?\))?\(\s*|\]\)\()?[`'"](.*?)[`'"],/gm
+const TITLE =
+  /^\s*(?:(?:test|describe|onLinux)(?:\.\w+)?(?:\([^\n]*?\))?\(\s*|\]\)\()?[`'"](.*?)[`'"],/gm
 /** The name of a row in a table of tests: the first text of a list, which begins with a number. */
 const ROW = /\[\s*[`'"]([UCASDXOR]-\d\d\b.*?)[`'"],/g
 

@@ -202,6 +202,5 @@ export const ABSENT: Record<string, string> = {
   'S-10':
     'The terminal reads through the server’s socket, and the doctor in slices: no transaction reads for long',
   'X-48': 'The server speaks plain HTTP on its own host; a proxy before it ends TLS',
-  'O-09': 'Sockets are not handed from one process to the next',
   'R-02': 'Builds are not compared: Bun’s compiler does not promise the same bytes',
 }

@@ -35,12 +35,13 @@ onLinux('O-09 an upgrade refuses no call, cuts no stream, and charges each once'
   try {
     expect(await address).toBe(rig.server.url)
     expect(await rig.server.process.exited).toBe(0)
+    const before = rig.figures.calls
+    await waitUntil(() => rig.figures.calls > before + 20)
     await rig.finish()
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
     expect(rig.takeFailures()).toEqual([])
     expect(rig.compareBooks()).toMatchObject(NONE)
-    expect(rig.figures.calls).toBeGreaterThan(40)
     expect(await findFaults(rig.server.data)).toBeNull()
   } finally {
     child.kill('SIGKILL')

@@ -253,7 +253,7 @@ async function openFirstKeys(data: string, secret: string): Promise<FirstKeys> {
 
 /** Reads where a server listens from what it prints. Throws what it says when it does not start. */
 export async function readAddress(
-  child: Subprocess<'ignore', 'pipe', 'pipe'>,
+  child: Subprocess<'ignore' | 'pipe', 'pipe', 'pipe'>,
   stderr: Promise<string>,
 ): Promise<string> {
   let text = ''

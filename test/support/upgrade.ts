@@ -47,6 +47,8 @@ export function startSuccessor(data: string, args: string[] = ['--port', '0']): 
   return { child, address, stderr }
 }
 
+const START = resolve(import.meta.dir, '../../src/cli/start.ts')
+
 /** Servers of one data directory under load, and a provider that answers their calls. */
 export class UpgradeRig {
   readonly server: Server
@@ -69,13 +71,11 @@ export class UpgradeRig {
   }
 
   static async open(load: UpgradeLoad, config: object = {}): Promise<UpgradeRig> {
-    const upstream = Bun.spawn(
-      [process.execPath, resolve(import.meta.dir, '../../bench/upstream.ts')],
-      {
-        env: { ...process.env, CHUNKS: String(load.chunks), INTERVAL_MS: String(load.interval) },
-        ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
-      },
-    )
+    const upstream = Bun.spawn([process.execPath, START, 'bench-part', 'upstream'], {
+      env: { ...process.env, CHUNKS: String(load.chunks), INTERVAL_MS: String(load.interval) },
+      // It ends with its standard input.
+      ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' },
+    })
     const url = await readAddress(upstream, new Response(upstream.stderr).text())
     const server = await startServer({
       config: { ...buildLocalConfig(url), ...config },

@@ -220,10 +220,13 @@ const OWN: Answers['operations'] = {
   health: json(HEALTH),
   healthz: json(HEALTH),
   ready: json(
-    object({
-      status: { ...text, examples: ['ready'] },
-      overloaded: { ...text, examples: ['in_flight'] },
-    }),
+    object(
+      {
+        status: { ...text, examples: ['ready'] },
+        overloaded: { ...text, examples: ['in_flight'] },
+      },
+      ['overloaded'],
+    ),
   ),
   metrics: { 'text/plain': text },
   openapiJson: json({ type: 'object' }),

@@ -39,7 +39,8 @@ export async function runSession<T>(
     // Schemas of servers are not compiled: they may be of any size, and models get results as text.
     { capabilities: {}, jsonSchemaValidator: { getValidator: acceptAll } },
   )
-  const options = { timeout: server.timeoutMilliseconds }
+  // The limit of the use ends a request; the library's own clock must not be first.
+  const options = { timeout: server.timeoutMilliseconds * 2 }
   try {
     // Its type has no undefined for optional fields.
     await client.connect(transport as Parameters<typeof client.connect>[0], options)

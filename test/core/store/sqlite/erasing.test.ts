@@ -27,7 +27,7 @@ function fill(db: Database, workspace: string, name: string, first: number): voi
       values ('dest-${name}', '${workspace}', 'webhook', '${name}', 1, '[]', 1, 1, 1, 0, 1, '${time}', '${time}')`,
     `insert into outbox (sequence, topic, generation_id, payload, created_at)
       ${NUMBERS} select ${first} + i, 'call', 'gen', 'p', '${time}' from n`,
-    `insert into deliveries ${NUMBERS} select 'dest-${name}', ${first} + i, 1 from n`,
+    `insert into deliveries ${NUMBERS} select 'dest-${name}', ${first} + i, 1, 1 from n`,
     `insert into transcripts (generation_id, workspace_id, created_at, size_bytes, sealed)
       ${NUMBERS} select 'gen-${name}-' || i, '${workspace}', '${time}',
       iif(i < 10, ${3 * MIB}, 10), 'x' from n`,
@@ -126,7 +126,7 @@ test('what a killed process has not erased is erased by the next sweep', async (
 test('a deleted destination leaves nothing that waits, and no message that nobody waits for', async () => {
   const { gateway, operator, db, before, close } = await open()
   await gateway.memory.destinations.reload()
-  db.run("insert into deliveries values ('dest-kept', 7, 1)")
+  db.run("insert into deliveries values ('dest-kept', 7, 1, 1)")
   await deleteDestination(gateway, operator, 'dest-gone')
   expect(countRows(db)).toMatchObject({
     deliveries: Number(before.deliveries) + 1,
