@@ -13,7 +13,7 @@ const KEPT = new Set([
 ])
 
 /** Methods that only read, by their names. */
-const READS = /^(all|by|list|find|count|compute|read|has)/
+const READS = /^(all|by|list|filter|find|count|compute|read|has)/
 
 /** In milliseconds: how long a new process may be slow, while its code is compiled. */
 const COLD = 20_000
