@@ -85,7 +85,7 @@ test('a reader who never ends is told of, once, and so is the end', async () => 
   await log.keepShort()
   expect(log.state).toEqual({ bytes: 0, isHeld: false })
   expect(told).toEqual(['held at true', 'released at 0'])
-  expect(readAutomatic()?.wal_autocheckpoint).toBe(4_000)
+  expect(readAutomatic()?.wal_autocheckpoint).toBe(1_000)
   expect(db.query('select count(*) as count from rows').get()).toEqual({ count: 50 })
   db.close()
 })
