@@ -27,6 +27,11 @@ export function useActions(source: Source, noun: Noun, { reload, reveal }: Liste
   }
   const asking = {
     ask: (question: string, initial?: string) => demand(question, initial),
+    async askName(question: string, initial?: string) {
+      const name = await demand(question, initial)
+      if (name === '') throw new Error('Expected a name')
+      return name
+    },
     askSecret: (question: string) => demand(question, '', undefined, true),
     find: (text: string, ...nouns: Noun[]) => findRows(source, text, nouns),
   }

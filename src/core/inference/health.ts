@@ -36,12 +36,14 @@ interface HealthState {
   throughput_p50: number | null
 }
 
-/** The health of one endpoint, about five kilobytes. */
+/** The health of one endpoint, about seven kilobytes. */
 interface HealthRecord {
   provider: string
   model: string
   circuit: Circuit
   latency: Samples
+  /** How long whole answers took, which is no latency: no plan compares it. */
+  answerTime: Samples
   throughput: Samples
   /** Null until an answer is judged. */
   quality: Quality | null
@@ -56,7 +58,7 @@ interface HealthRecord {
  */
 const WINDOW = 5 * MINUTE
 /**
- * How many endpoints are remembered, which takes 50 megabytes. Above that, the tenth that was
+ * How many endpoints are remembered, which takes 70 megabytes. Above that, the tenth that was
  * unused for longest is forgotten.
  */
 const MAX_ENDPOINTS = 10_000
@@ -179,9 +181,10 @@ export class Health {
    */
   recordAnswer(endpoint: Endpoint, sent: number, streamed: boolean): void {
     const now = this.#clock.ticks()
-    const { circuit, latency } = this.#getRecord(endpoint)
+    const { circuit, latency, answerTime } = this.#getRecord(endpoint)
     circuit.recordAnswer(now, sent)
-    if (streamed) latency.add(now, now - sent)
+    const times = streamed ? latency : answerTime
+    times.add(now, now - sent)
   }
 
   /**
@@ -303,7 +306,10 @@ export const isEndpointFault = ({ type }: GatewayError): boolean => FAULTS.has(t
 const MOST_STATES = 500
 
 function describeRecord(endpoint: string, record: HealthRecord, now: number): HealthState {
-  const { circuit, latency, throughput, uptime, provider, model } = record
+  const { circuit, throughput, uptime, provider, model } = record
+  // Where nothing is streamed, an operator sees how long whole answers take.
+  const hasStreams = record.latency.getPercentiles(now, WINDOW) !== null
+  const latency = hasStreams ? record.latency : record.answerTime
   const { ok, failed } = uptime['5m'].sum(now)
   const seconds_left = Math.ceil((circuit.cooldownEnd - now) / 1000)
   return {
@@ -323,6 +329,7 @@ const createRecord = (thresholds: Thresholds, provider: string, model: string): 
   model,
   circuit: new Circuit(thresholds),
   latency: new Samples('less'),
+  answerTime: new Samples('less'),
   throughput: new Samples('more'),
   quality: null,
   uptime: {

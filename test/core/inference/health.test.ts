@@ -251,6 +251,21 @@ describe('the public statistics of an endpoint', () => {
     expect(health.getStats(endpoint)).toMatchObject({ uptime_last_1d: null })
   })
 
+  test('show operators how long whole answers take where nothing is streamed', () => {
+    const answer = (streamed: boolean, milliseconds: number) => {
+      const sent = clock.ticks()
+      clock.pass(milliseconds)
+      health.recordAnswer(endpoint, sent, streamed)
+    }
+    answer(false, 700)
+    expect(health.listStates(null)).toMatchObject([{ latency_p50: 700, latency_p95: null }])
+    for (let i = 0; i < 19; i++) answer(false, 700)
+    expect(health.listStates(null)).toMatchObject([{ latency_p50: 700, latency_p95: 700 }])
+    answer(true, 200)
+    expect(health.listStates(null)).toMatchObject([{ latency_p50: 200, latency_p95: null }])
+    expect(health.getPercentiles(endpoint, 'latency')?.p99).toBe(200)
+  })
+
   test('show a cooldown', () => {
     fail(5)
     expect(health.getStats(endpoint).status).toBe(-1)

@@ -14,6 +14,8 @@ export interface Plan {
 /** What an action may ask. Each throws `Left` when the question is left. */
 export interface Asking {
   ask(question: string, initial?: string): Promise<string>
+  /** Asks for a name. Throws a sentence for an empty one. */
+  askName(question: string, initial?: string): Promise<string>
   /** Asks for what nobody else should read on the screen. */
   askSecret(question: string): Promise<string>
   /** Finds things by what is typed: their ids, names, or beginnings of one, with commas between. */

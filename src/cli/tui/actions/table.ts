@@ -48,9 +48,9 @@ const update = (noun: Noun, row: Row, input: object): Change => ({
 
 const renames =
   (noun: Noun): Prepare =>
-  async (row, { ask }) => {
+  async (row, { askName }) => {
     const before = nameRow(row)
-    const name = await ask(`New name of ${before}`, String(row.name ?? ''))
+    const name = await askName(`New name of ${before}`, String(row.name ?? ''))
     return {
       question: `Rename ${before} to ${name}?`,
       changes: [update(noun, row, { name })],
@@ -228,8 +228,8 @@ const FINAL = 'Credits are never changed: n adds others, also below 0 to correct
 /** What can be done to what each noun lists, by the same functions as its command. */
 export const NOUN_ACTIONS: Record<Noun, Actions> = {
   keys: {
-    async create(_, { ask }) {
-      const name = await ask('Name of the new key')
+    async create(_, { ask, askName }) {
+      const name = await askName('Name of the new key')
       const limit = readLimit(await ask(`Its limit ${AMOUNT}`))
       return {
         question: `Create the key ${name}${limit === null ? '' : ` with a limit of ${formatUsd(limit)}`}?`,
@@ -257,9 +257,9 @@ export const NOUN_ACTIONS: Record<Noun, Actions> = {
     unassign: assignsToKey('unassign'),
   },
   workspaces: {
-    async create(_, { ask }) {
-      const name = await ask('Name of the new workspace')
-      const slug = await ask('Its name in URLs', toSlug(name))
+    async create(_, { askName }) {
+      const name = await askName('Name of the new workspace')
+      const slug = await askName('Its name in URLs', toSlug(name))
       return {
         question: `Create the workspace ${name} (${slug})?`,
         changes: [change('workspaces', 'create', '', { name, slug })],
@@ -358,8 +358,8 @@ export const NOUN_ACTIONS: Record<Noun, Actions> = {
     unassign: 'A preset is for whatever call names it',
   },
   guardrails: {
-    async create(_, { ask }) {
-      const name = await ask('Name of the new guardrail')
+    async create(_, { askName }) {
+      const name = await askName('Name of the new guardrail')
       return {
         question: `Create ${name}? It has no effect until t assigns it`,
         changes: [change('guardrails', 'create', '', { name })],
@@ -414,8 +414,8 @@ export const NOUN_ACTIONS: Record<Noun, Actions> = {
     unassign: unassignsKeys('byok', 'allowed_api_key_hashes'),
   },
   destinations: {
-    async create(_, { ask, askSecret }) {
-      const name = await ask('Name of the new destination')
+    async create(_, { ask, askName, askSecret }) {
+      const name = await askName('Name of the new destination')
       const type = await ask('Its type, as docs/destinations.md lists them', 'webhook')
       const config = readJson(await askSecret('Its config in JSON, such as {"url":"https://…"}'))
       return {

@@ -224,6 +224,7 @@ export interface EndpointState {
   /** Of the last five minutes. */
   succeeded: number
   failed: number
+  /** Until the first part of streams; where there are none, until whole answers. In milliseconds. */
   latency_p50: number | null
   latency_p95: number | null
   /** Tokens per second. */
