@@ -41,6 +41,15 @@ test('a call says how many gateways it has come through, to providers at address
   }
   expect(await heard({})).toBe('gateway;hops=1')
   expect(await heard({ 'cdn-loop': 'gateway;hops=2' })).toBe('gateway;hops=3')
+  // What stands between two gateways adds itself to the list.
+  for (const list of [
+    'gateway;hops=2, cdn',
+    'cdn; a=9,gateway;hops=2',
+    'gateway;hops=1, gateway;hops=2',
+  ])
+    expect(await heard({ 'cdn-loop': list })).toBe('gateway;hops=3')
+  for (const list of ['cdn, gateway;hops=3', 'gateway;hops=99999999999999999999'])
+    expect(await heard({ 'cdn-loop': list })).toBeUndefined()
   for (const other of ['gateway;hops=-5', 'gateway;hops=1e9', 'cdn; a=9', 'x'.repeat(4_000)])
     expect(await heard({ 'cdn-loop': other })).toBe('gateway;hops=1')
 })
