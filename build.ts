@@ -1,5 +1,4 @@
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { realpathSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
 const OUTFILE = 'dist/gateway'
@@ -19,35 +18,39 @@ const VOCABULARIES = [
   'ai-tokenizer/dist/encoding/claude.js',
 ]
 
+/** How the source of a vocabulary names its data: by no path, so that every build is the same. */
+const PACKED = 'packed-vocabulary'
+
 /**
  * Puts vocabularies into the executable as compressed data, which their first use unpacks. As
  * modules they would be there twice, as source and as bytecode of three times its size.
  */
-async function createPacking(directory: string): Promise<Bun.BunPlugin> {
-  const sources = new Map<string, string>()
-  for (const name of VOCABULARIES) {
-    const path = realpathSync(join(import.meta.dir, 'node_modules', name))
-    sources.set(path, await packModule(path, join(directory, `${basename(name, '.js')}.zst`)))
-  }
-  return {
-    name: 'packed-vocabularies',
-    setup(build) {
-      const filter = /\/(o200k_base|claude)\.js$/
-      build.onLoad({ filter }, ({ path }) => {
-        const contents = sources.get(path)
-        return contents === undefined ? undefined : { contents, loader: 'js' }
-      })
-    },
-  }
+const packVocabularies: Bun.BunPlugin = {
+  name: 'packed-vocabularies',
+  async setup(build) {
+    const [sources, packed] = [new Map<string, string>(), new Map<string, Uint8Array>()]
+    for (const name of VOCABULARIES) {
+      const exported = await import(realpathSync(join(import.meta.dir, 'node_modules', name)))
+      const file = `${basename(name, '.js')}.zst`
+      packed.set(file, packModule(exported))
+      sources.set(basename(name), renderUnpacking(`${PACKED}:${file}`, Object.keys(exported)))
+    }
+    build.onLoad({ filter: /\/(o200k_base|claude)\.js$/ }, ({ path }) => {
+      const contents = sources.get(basename(path))
+      return contents === undefined ? undefined : { contents, loader: 'js' }
+    })
+    build.onResolve({ filter: new RegExp(`^${PACKED}:`) }, ({ path }) => ({
+      ...{ namespace: PACKED, path: path.slice(PACKED.length + 1) },
+    }))
+    build.onLoad({ filter: /./, namespace: PACKED }, ({ path }) => ({
+      ...{ contents: packed.get(path) ?? '', loader: 'file' },
+    }))
+  },
 }
 
-/** Writes what a module exports into a file, and returns the source that reads it. */
-async function packModule(path: string, file: string): Promise<string> {
-  const exported = await import(path)
-  const json = JSON.stringify({ ...exported }, packValue)
-  writeFileSync(file, Bun.zstdCompressSync(Buffer.from(json), { level: 19 }))
-  return renderUnpacking(file, Object.keys(exported))
-}
+/** Compresses what a module exports. */
+const packModule = (exported: object): Uint8Array =>
+  Bun.zstdCompressSync(Buffer.from(JSON.stringify({ ...exported }, packValue)), { level: 19 })
 
 /** Converts what JSON does not have: bytes, and objects that inherit nothing. */
 function packValue(_: string, value: unknown): unknown {
@@ -72,33 +75,31 @@ export { ${names.map(name => `x_${name} as ${name}`).join(', ')} }
  * started in: those files may belong to another program. Not minified: Elysia reads its handlers'
  * source text.
  */
-export const createOptions = async (directory: string) =>
-  ({
-    // Each Worker is a program of its own. The first entry point is the one that starts.
-    entrypoints: [
-      'src/cli/start.ts',
-      'src/core/tokenizers/worker.ts',
-      'src/core/documents/worker.ts',
-      'src/core/healing/worker.ts',
-      'src/core/sandboxes/just-bash/worker.ts',
-      'src/core/store/sqlite/inspection/worker.ts',
-    ],
-    plugins: [withoutDevtools, await createPacking(directory)],
-    target: 'bun',
-    format: 'esm',
-    splitting: true,
-    minify: false,
-    define: { 'process.env.NODE_ENV': '"production"' },
-  }) satisfies Bun.BuildConfig
+export const OPTIONS = {
+  // Each Worker is a program of its own. The first entry point is the one that starts.
+  entrypoints: [
+    'src/cli/start.ts',
+    'src/core/tokenizers/worker.ts',
+    'src/core/documents/worker.ts',
+    'src/core/healing/worker.ts',
+    'src/core/sandboxes/just-bash/worker.ts',
+    'src/core/store/sqlite/inspection/worker.ts',
+  ],
+  plugins: [withoutDevtools, packVocabularies],
+  target: 'bun',
+  format: 'esm',
+  splitting: true,
+  minify: false,
+  define: { 'process.env.NODE_ENV': '"production"' },
+} satisfies Bun.BuildConfig
 
-/** Builds one executable that contains everything. */
+/** Builds one executable that contains everything: the same bytes from the same files, anywhere. */
 async function buildProgram(): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'gateway-build-'))
   const result = await Bun.build({
-    ...(await createOptions(directory)),
+    ...OPTIONS,
     compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
     bytecode: true,
-  }).finally(() => rmSync(directory, { recursive: true }))
+  })
   rmSync('dist/start.js.map', { force: true })
   for (const message of result.logs) process.stderr.write(`${message}\n`)
   if (!result.success) process.exit(1)

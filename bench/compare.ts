@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { pinSelf } from '../src/cli/bench/children.ts'
+import { type Child, pinSelf } from '../src/cli/bench/children.ts'
 import { runClosedLoop } from '../src/cli/bench/load.ts'
 import { createCpuReader } from '../src/cli/bench/procfs.ts'
 import { computeSpread, shuffle } from '../src/cli/bench/statistics.ts'
 import { openStreams } from '../src/cli/bench/streams.ts'
-import type { Target } from '../src/cli/bench/wire.ts'
+import { type Dialect, MODEL, renderCall, type Target } from '../src/cli/bench/wire.ts'
 import {
   CORES,
   type Contender,
@@ -18,18 +18,26 @@ import {
   startUpstream,
 } from './contenders.ts'
 
-const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] [--warm-up N] [--stream] PROGRAM...
+const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] [--warm-up N] [--stream] [--dialect chat|messages]
+  PROGRAM...
 
 Compares the CPU that a call costs in several programs: built gateways, or the source of one
 (src/cli/main.ts of any checkout). They take turns of less than a second, in a new order each
 round, so that other load on the machine affects all of them alike. Prints the microseconds of
 CPU per call, and the median over the rounds of each round's ratio to the first program and to
-the ten-line proxy. With --stream, calls are streams of ten chunks.
+the ten-line proxy. With --stream, calls are streams, of ten chunks and of 200, so that what a
+stream costs is told apart from what a chunk costs. With --dialect messages, clients speak Messages
+to the gateways, to a provider that speaks Chat.
 `
 
 const CONNECTIONS = 10
+/** In milliseconds, between two chunks, and between the starts of two streams. */
+const PACE = { interval: 20, gap: 4 }
+/** The chunks of a stream, and how many streams take one turn. */
+const SHORT = { chunks: 10, streams: 500 }
+const LONG = { chunks: 200, streams: 100 }
 
-/** The costs of one contender in each round, in microseconds of CPU per call. */
+/** What one contender cost in each round, in microseconds of CPU. */
 interface ContenderCosts {
   contender: Contender
   costs: number[]
@@ -55,32 +63,71 @@ async function main(): Promise<void> {
       calls: { type: 'string', default: '2000' },
       'warm-up': { type: 'string', default: '25000' },
       stream: { type: 'boolean', default: false },
+      dialect: { type: 'string', default: 'chat' },
     },
   })
   const programs = positionals.map(path => resolve(path))
   if (programs.length === 0) throw new Error(USAGE)
   pinSelf(CORES.tools)
-  const all = (await startContenders(programs)).map(
-    (contender): ContenderCosts => ({ contender, costs: [] }),
-  )
-  const send = values.stream ? sendStreams : sendCalls
-  for (const { contender } of all) await measureCost(contender, send, Number(values['warm-up']))
-  for (let round = 0; round < Number(values.rounds); round++)
+  const contenders = await startContenders(programs)
+  const rounds = Number(values.rounds)
+  const dialect = values.dialect === 'messages' ? 'messages' : 'chat'
+  const figures = values.stream
+    ? await compareStreams(contenders, dialect, rounds)
+    : { call: await compareCalls(contenders, rounds, values) }
+  for (const [unit, all] of Object.entries(figures)) process.stdout.write(renderCosts(all, unit))
+}
+
+async function compareCalls(
+  contenders: Contender[],
+  rounds: number,
+  { calls, 'warm-up': warmUp }: { calls: string; 'warm-up': string },
+): Promise<ContenderCosts[]> {
+  const all = contenders.map((contender): ContenderCosts => ({ contender, costs: [] }))
+  for (const { contender } of all) await measureCost(contender, sendCalls, Number(warmUp))
+  for (let round = 0; round < rounds; round++)
     for (const { contender, costs } of shuffle(all))
-      costs.push(await measureCost(contender, send, Number(values.calls)))
-  process.stdout.write(renderCosts(all))
+      costs.push(await measureCost(contender, sendCalls, Number(calls)))
+  return all
+}
+
+/** Tells what a stream costs apart from its chunks, and what a chunk costs. */
+async function compareStreams(
+  contenders: Contender[],
+  dialect: Dialect,
+  rounds: number,
+): Promise<Record<string, ContenderCosts[]>> {
+  const all = contenders.map((contender, at) => ({
+    ...{ contender, ofStream: [] as number[], ofChunk: [] as number[] },
+    send: (shape: typeof SHORT) => openSized(shape, at === 0 ? 'chat' : dialect),
+  }))
+  for (const { contender, send } of all)
+    for (const shape of [SHORT, SHORT, LONG])
+      await measureCost(contender, send(shape), shape.streams)
+  for (let round = 0; round < rounds; round++)
+    for (const { contender, send, ofStream, ofChunk } of shuffle(all)) {
+      const short = await measureCost(contender, send(SHORT), SHORT.streams)
+      const long = await measureCost(contender, send(LONG), LONG.streams)
+      const chunk = (long - short) / (LONG.chunks - SHORT.chunks)
+      ofChunk.push(chunk)
+      ofStream.push(short - chunk * SHORT.chunks)
+    }
+  return {
+    'stream without its chunks': all.map(one => ({ ...one, costs: one.ofStream })),
+    chunk: all.map(one => ({ ...one, costs: one.ofChunk })),
+  }
 }
 
 /** Starts the ten-line proxy, and the programs to compare with it. */
 async function startContenders(programs: string[]): Promise<Contender[]> {
-  const upstream = await startUpstream(home, { CHUNKS: '10', INTERVAL_MS: '5' })
+  const upstream = await startUpstream(home, { INTERVAL_MS: String(PACE.interval) })
   const started = [await startFloor(upstream, home)]
   for (const [at, path] of programs.entries()) {
     const directory = join(home, String(at))
     const program = path.endsWith('.ts') ? [process.execPath, path] : [path]
     started.push(
       await startGateway(
-        await initGateway(renderSingleModelConfig(upstream), directory, program),
+        await initGateway(renderConfig(upstream), directory, program),
         directory,
         program,
       ),
@@ -90,6 +137,20 @@ async function startContenders(programs: string[]): Promise<Contender[]> {
     at === 0 ? contender : { ...contender, name: getProgramName(programs[at - 1] ?? '') },
   )
 }
+
+/** Renders the config of a model for each length of streams. */
+function renderConfig(upstream: Child): string {
+  const config = renderSingleModelConfig(upstream)
+  const [, model = ''] = /models:\n([\s\S]*)security:/.exec(config) ?? []
+  const sized = [SHORT, LONG].map(({ chunks }) =>
+    model
+      .replace(MODEL, nameModel(chunks))
+      .replace('model: bench-model', `model: bench-model-${chunks}`),
+  )
+  return config.replace('security:', `${sized.join('')}security:`)
+}
+
+const nameModel = (chunks: number) => `${MODEL}-${chunks}`
 
 // A source is named after its checkout.
 const getProgramName = (path: string) =>
@@ -104,8 +165,13 @@ const sendCalls: Send = async (target, calls) => {
   return answered - errors
 }
 
-const sendStreams: Send = async (target, streams) =>
-  (await openStreams(target, { streams, gapMs: 1, seconds: 120 })).finished
+const openSized =
+  ({ chunks }: typeof SHORT, dialect: Dialect): Send =>
+  async (target, streams) => {
+    const load = { streams, gapMs: PACE.gap, seconds: 120 }
+    const request = renderCall(target, { stream: true, dialect, model: nameModel(chunks) })
+    return (await openStreams(target, load, request)).finished
+  }
 
 /** Sends a number of calls, and returns the cost of one. Throws if one fails. */
 async function measureCost(
@@ -119,7 +185,7 @@ async function measureCost(
   return cpu() / calls
 }
 
-function renderCosts(all: ContenderCosts[]): string {
+function renderCosts(all: ContenderCosts[], unit: string): string {
   const [floor, first] = all
   const lines = all.map(one => {
     const { median, least, most } = computeSpread(one.costs)
@@ -127,7 +193,7 @@ function renderCosts(all: ContenderCosts[]): string {
     const ratios = `${toFirst} of the first, ${toFloor} of the floor`
     const name = one.contender.name.padEnd(16)
     const range = `${least.toFixed(1)} to ${most.toFixed(1)}`
-    return `${name} ${median.toFixed(1)} µs a call (${range}), ${ratios}\n`
+    return `${name} ${median.toFixed(1)} µs a ${unit} (${range}), ${ratios}\n`
   })
   return lines.join('')
 }

@@ -75,7 +75,7 @@ async function writeUntilStopped(data: string): Promise<void> {
   print('writing')
   for (;;) {
     const before = performance.now()
-    await recordCalls(gateway, 10, true, `gen-w${first}-${written}`)
+    await recordCalls(gateway, 10, true, { prefix: `gen-w${first}-${written}` })
     slowest = Math.max(slowest, performance.now() - before)
     written += 10
     await Bun.sleep(20)

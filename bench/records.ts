@@ -15,12 +15,16 @@ const MODELS_OF_KEY = 4
 /** The first moment of the month that the calls are of. */
 export const FIRST = Date.parse('2026-10-01T00:00:00.000Z')
 
+/** Returns the id of a record. */
+export const nameRecord = (n: number, prefix = 'gen'): string =>
+  `${prefix}-${String(n).padStart(9, '0')}`
+
 /** Records so many calls of a month, each with its row in the ledger where `isCharged`. */
 export async function recordCalls(
   { store }: Pick<Gateway, 'store'>,
   calls: number,
   isCharged: boolean,
-  prefix = 'gen',
+  { prefix = 'gen', ...more }: { prefix?: string; workspace_id?: string } = {},
 ): Promise<void> {
   const integers = createSeededIntegers(1)
   // A few keys, models and apps have most of the calls.
@@ -31,10 +35,11 @@ export async function recordCalls(
     const key = pick(KEYS)
     const model = `acme/model-${(key + pick(MODELS_OF_KEY) * 7) % MODELS}`
     const cost = BigInt(1 + integers(50_000_000))
-    const id = `${prefix}-${String(n).padStart(9, '0')}`
+    const id = nameRecord(n, prefix)
     const payer = { key_hash: `key-${key}`, user_id: `user-${key % 20}` }
     return {
       generation: buildGeneration({
+        ...more,
         ...payer,
         id,
         request_id: id,

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readResidentMb } from '../src/cli/bench/procfs.ts'
+import { computeSpread } from '../src/cli/bench/statistics.ts'
 import * as fake from '../test/support/upstream.ts'
 import {
   type Contender,
@@ -15,13 +16,14 @@ import {
 const USAGE = `bun run bench/soak.ts [--minutes N] [--clients N]
 
 Loads dist/gateway (or GATEWAY_BIN) with every fault of a provider and of a client at once, and prints
-its memory, descriptors and threads each minute. Ends with 1 if at the end they are more than 5 %
-above minute five (or half of a shorter run), if a call got no answer, or if the books do not hold.
+its memory, descriptors and threads each minute: the medians of a look each second. Ends with 1 if
+those of the end are more than 5 % above minute five (or half of a shorter run), if a call got no
+answer, or if the books do not hold.
 `
 
-/** By how much the end may be above the middle, and what noise of small counts may add to it. */
+/** By how much the end may be above the middle, and what small counts may add to it. */
 const GROWTH = 1.05
-const SLACK = { mb: 8, descriptors: 5, threads: 2 }
+const SLACK = { mb: 0, descriptors: 2, threads: 1 }
 
 /** In milliseconds: after the load ends, until what it left is counted. */
 const REST_MS = 8_000
@@ -100,8 +102,7 @@ async function soak(home: string, minutes: number, clients: number): Promise<boo
   const load = Array.from({ length: clients }, (_, i) => runClient(gateway, i, until, tally))
   const samples: Sample[] = []
   for (let minute = 1; minute <= minutes; minute++) {
-    await Bun.sleep(until - (minutes - minute) * 60_000 - performance.now())
-    samples.push(takeSample(gateway.pid, minute))
+    samples.push(await watchMinute(gateway.pid, minute, until - (minutes - minute) * 60_000))
     print(describeSample(samples.at(-1) as Sample))
   }
   await Promise.all(load)
@@ -167,6 +168,23 @@ const buildCall = (content: string, stream: boolean) => ({
   ...{ model: 'acme/small', stream, max_tokens: 50 },
   messages: [{ role: 'user', content }],
 })
+
+/** Looks each second until the minute is over. Returns the medians: load comes and goes. */
+async function watchMinute(pid: number, minute: number, until: number): Promise<Sample> {
+  const looks: Sample[] = []
+  while (performance.now() < until) {
+    await Bun.sleep(Math.min(1_000, until - performance.now()))
+    looks.push(takeSample(pid, minute))
+  }
+  const findMedian = (name: 'mb' | 'descriptors' | 'threads') =>
+    computeSpread(looks.map(look => look[name])).median
+  return {
+    minute,
+    mb: findMedian('mb'),
+    descriptors: findMedian('descriptors'),
+    threads: findMedian('threads'),
+  }
+}
 
 function takeSample(pid: number, minute: number): Sample {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')

@@ -196,11 +196,8 @@ export const COMMANDS: Record<string, string> = {
 
 /** Scenarios about what there is not, by number, with why. */
 export const ABSENT: Record<string, string> = {
-  'A-21': 'There is one server on a data directory: no Postgres, no Redis, no second node',
-  'S-04':
-    'No test injects errors of the system by its number; a full disk, a lock and kill -9 are S-01, S-03, S-05',
-  'S-10':
-    'The terminal reads through the server’s socket, and the doctor in slices: no transaction reads for long',
-  'X-48': 'The server speaks plain HTTP on its own host; a proxy before it ends TLS',
-  'R-02': 'Builds are not compared: Bun’s compiler does not promise the same bytes',
+  'A-21':
+    'A data directory has one server, whose lock S-15 tries: there is no store that nodes could share',
+  'X-48':
+    'There is no TLS listener: the server speaks plain HTTP, on loopback by default, and a proxy ends TLS',
 }

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createOptions } from '../build.ts'
+import { OPTIONS } from '../build.ts'
 
 /*
  * `bun run sizes`: what takes how much of dist/gateway, in MB. Of the engine, of the sources by
@@ -36,8 +36,7 @@ async function printSizes(): Promise<void> {
 }
 
 async function listParts(): Promise<{ sources: Part[]; assets: Part[] }> {
-  const options = await createOptions(directory)
-  const result = await Bun.build({ ...options, metafile: true, outdir: join(directory, 'out') })
+  const result = await Bun.build({ ...OPTIONS, metafile: true, outdir: join(directory, 'out') })
   const sizes = new Map<string, number>()
   for (const { inputs } of Object.values(result.metafile?.outputs ?? {}))
     for (const [path, { bytesInOutput }] of Object.entries(inputs))

@@ -1,5 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PROGRAM, runGateway, SOURCE, startServer } from './support/server.ts'
@@ -219,6 +229,35 @@ describe.skipIf(!built)('the binary as a file (needs GATEWAY_TEST_BINARY)', () =
       expect([text, bytes.includes(text)]).toEqual([text, false])
   })
 })
+
+// Two builds take most of a minute of processor.
+test.skipIf(!built || !process.env.GATEWAY_TEST_LONG)(
+  'R-02 two builds of the same files, in directories of their own, are the same to the byte',
+  () => {
+    const rooms = ['dist/again', 'dist/once/more'].map(name => join(ROOT, name))
+    try {
+      const hashes = rooms.map(room => hashBuild(room))
+      expect(hashes[0]).toBe(hashes[1] ?? '')
+    } finally {
+      for (const room of ['dist/again', 'dist/once']) rmSync(join(ROOT, room), { recursive: true })
+    }
+  },
+)
+
+const ROOT = join(import.meta.dir, '..')
+
+/** Builds the program in a directory that gets its files, and the packages that are installed. */
+function hashBuild(room: string): string {
+  mkdirSync(room, { recursive: true })
+  for (const name of ['src', 'docs', 'build.ts', 'package.json', 'tsconfig.json'])
+    cpSync(join(ROOT, name), join(room, name), { recursive: true })
+  const packages = realpathSync(join(ROOT, 'node_modules'))
+  Bun.spawnSync(['cp', '-al', packages, join(room, 'node_modules')])
+  const { stderr, success } = Bun.spawnSync([process.execPath, 'run', 'build.ts'], { cwd: room })
+  if (!success) throw new Error(stderr.toString())
+  const bytes = readFileSync(join(room, 'dist/gateway'))
+  return Bun.CryptoHasher.hash('sha256', bytes, 'hex')
+}
 
 test('R-03 packages are pinned exactly, checked by hash, a week old, and run nothing', async () => {
   const read = (name: string) => Bun.file(join(import.meta.dir, '..', name))

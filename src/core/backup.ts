@@ -16,6 +16,7 @@ import { openGateway } from './gateway.ts'
 import { toUsd } from './kernel/money.ts'
 import { hasCode, readDataFile, syncPath, writeDataFile } from './store/data-files.ts'
 import { openHoldJournal, writeHolds } from './store/hold-journal.ts'
+import { RECORD_LOG } from './store/record-log.ts'
 import {
   addParts,
   copyDatabase,
@@ -45,7 +46,7 @@ export interface BackupInput {
 }
 
 /** The files that a backup may hold beside the database, and the key files of the config. */
-const PART_NAMES = ['ledger.head', 'holds.log', 'secret.key', 'gateway.yaml']
+const PART_NAMES = ['ledger.head', 'holds.log', RECORD_LOG, 'secret.key', 'gateway.yaml']
 
 /** A file of a provider's key in the data directory, as `gateway init --provider` names it. */
 const KEY_FILE = /^[a-z0-9][a-z0-9._-]*\.key$/
@@ -152,6 +153,7 @@ function copyStore({ data, secret }: BackupInput, staging: string): void {
   const head = readDataFile(join(data, 'ledger.head'))
   const journal = openHoldJournal(data)
   const before = journal.listCalls()
+  const records = readDataFile(join(data, RECORD_LOG))
   copyDatabase(join(data, 'gateway.db'), copy)
   const known = new Set(before.map(({ id }) => id))
   const later = journal.listCalls().filter(({ id }) => !known.has(id))
@@ -161,6 +163,8 @@ function copyStore({ data, secret }: BackupInput, staging: string): void {
   )
   writeHolds(staging, [...before, ...later.filter(({ id }) => charged.has(id))])
   if (head) writeDataFile(join(staging, 'ledger.head'), head)
+  // What waited for its transaction is written when the copy is checked.
+  if (records) writeDataFile(join(staging, RECORD_LOG), records)
   const key = readDataFile(join(data, 'secret.key'))
   if (key && secret === undefined) writeDataFile(join(staging, 'secret.key'), key)
   chmodSync(copy, 0o600)

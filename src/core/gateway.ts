@@ -17,6 +17,7 @@ import { type Documents, openDocuments } from './documents.ts'
 import { type Events, openEvents } from './events.ts'
 import type { BlobStore } from './files/blobs.ts'
 import { type Healer, openHealer } from './healing.ts'
+import { KeptCalls } from './identity/idempotency/calls.ts'
 import { KeyMirror } from './identity/keys/mirror.ts'
 import { buildOwnerMember } from './identity/members.ts'
 import type { Workloads } from './identity/workloads/parts.ts'
@@ -57,7 +58,7 @@ import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
 import type { RecordSecrets } from './ledger/seals.ts'
 import { PLUGINS } from './plugins/registry.ts'
 import type { Assignment } from './policy/assignments/store.ts'
-import { buildAssigneeName } from './policy/assignments.ts'
+import { buildAssigneeName, shareHashes } from './policy/assignments.ts'
 import type { Budget } from './policy/budgets/store.ts'
 import { buildBudgetName } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
@@ -74,7 +75,8 @@ import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { openHeadFile } from './store/ledger-head.ts'
 import { lockData } from './store/lock.ts'
-import { guardMigration } from './store/migration-guard.ts'
+import { guardMigration, type Migration } from './store/migration-guard.ts'
+import { takeRecordLog } from './store/record-log.ts'
 import { loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
@@ -151,7 +153,7 @@ export interface Gateway {
    * change. Simultaneous callers share the work.
    */
   catchUp(): Promise<boolean>
-  /** Reloads everything in memory, whoever has changed it. Simultaneous callers share the work. */
+  /** Reloads everything in memory, whichever process has changed it. Simultaneous callers share the work. */
   refresh(): Promise<boolean>
   /**
    * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
@@ -224,9 +226,11 @@ export interface GatewayParts {
   data: string
   /**
    * How the data directory is used: beside a server that may run, by the server that has locked it,
-   * or as a copy that nobody else knows and that is migrated without a backup.
+   * or as a copy that no other process knows and that is migrated without a backup.
    */
   access: 'command' | 'server' | 'copy'
+  /** Is told when the store was migrated to this program’s schema. */
+  onMigration: (migration: Migration) => void
   /** Milliseconds that a command waits for another one that migrates the data directory. */
   patience: number
   /** The store that replaces SQLite. The gateway closes it. */
@@ -279,17 +283,23 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     issues: listPluginIssues(config, overrides.plugins ?? PLUGINS),
   })
   const secrets = openSecrets(data, overrides)
+  const events = openEvents()
+  let garbledRecords = 0
   const store =
     overrides.store ??
-    (await openStore(data, {
+    (await openStore(data, overrides.access, {
       durability: config.storage.durability,
       busyTimeout,
       secrets,
+      ticks: clock.ticks,
+      onFault: error => events.publish('store.failing', { error }),
+      onGarbled(lines) {
+        garbledRecords = lines
+      },
       ...guardStore(data, overrides),
     }))
-  const journal = openJournal(data, secrets.mac)
+  const journal = openJournal(data, secrets.mac, garbledRecords)
   await markOpening({ store, journal })
-  const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await ensureOwner(store, ids, clock)
   // Read before everything else: what another process writes meanwhile is picked up later.
@@ -425,16 +435,17 @@ async function openMemory(
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
   const byId = ({ id }: { id: string }) => id
+  const keys = await KeyMirror.openKeys(
+    () => store.keys.all(),
+    () => {
+      onChange()
+      onKeysChange()
+    },
+  )
   const memory: Memory = {
     owner,
     policies,
-    keys: await KeyMirror.openKeys(
-      () => store.keys.all(),
-      () => {
-        onChange()
-        onKeysChange()
-      },
-    ),
+    keys,
     byok,
     destinations,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
@@ -445,7 +456,7 @@ async function openMemory(
     }),
     presets: await Mirror.open({ read: () => store.presets.all(), getName: buildPresetName }),
     assignments: await Mirror.open({
-      read: () => store.assignments.all(),
+      read: async () => shareHashes(await store.assignments.all(), keys),
       getName: buildAssigneeName,
       onChange,
     }),
@@ -496,14 +507,15 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Omit<Traf
     responseCache: new ResponseCache(),
     largeAnswers: new LargeAnswers(),
     readDocuments: new ReadDocuments(),
+    keptCalls: new KeptCalls(),
     rateLimits: openRateLimits(config, clock, freeSoFar),
   }
 }
 
-const openJournal = (data: string | undefined, mac: Mac): Journal =>
+const openJournal = (data: string | undefined, mac: Mac, garbledRecords: number): Journal =>
   data === undefined
-    ? { holds: createMemoryJournal(), head: NO_HEAD }
-    : { holds: openHoldJournal(data), head: openHeadFile(data, mac) }
+    ? { holds: createMemoryJournal(), head: NO_HEAD, garbledRecords }
+    : { holds: openHoldJournal(data), head: openHeadFile(data, mac), garbledRecords }
 
 function openSecrets(
   data: string | undefined,
@@ -539,19 +551,38 @@ const findPreviousSecret = (data: string | undefined, configured: string | undef
       ? null
       : readPreviousSecret(data)
 
-function openStore(data: string | undefined, options: Omit<SqliteOptions, 'path'>): Promise<Store> {
+async function openStore(
+  data: string | undefined,
+  access: GatewayParts['access'] = 'command',
+  options: Omit<SqliteOptions, 'path'>,
+): Promise<Store> {
   if (data === undefined) return openSqlite({ path: ':memory:', ...options })
   openDataDirectory(data)
-  return openSqlite({ path: join(data, 'gateway.db'), ...options })
+  const { log: recordLog, unlock } = await takeRecordLog(data, access, options)
+  try {
+    return await openSqlite({ path: join(data, 'gateway.db'), recordLog, ...options })
+  } finally {
+    unlock()
+  }
 }
 
 const guardStore = (
   data: string | undefined,
-  { access, patience = 5_000 }: Partial<Pick<GatewayParts, 'access' | 'patience'>>,
+  {
+    access,
+    patience = 5_000,
+    onMigration,
+  }: Partial<Pick<GatewayParts, 'access' | 'patience' | 'onMigration'>>,
 ): Pick<SqliteOptions, 'guardMigration'> =>
   data === undefined || access === 'copy'
     ? {}
-    : { guardMigration: guardMigration(data, { isLocked: access === 'server', patience }) }
+    : {
+        guardMigration: guardMigration(data, {
+          isLocked: access === 'server',
+          patience,
+          onMigration,
+        }),
+      }
 
 function openBlobs(
   data: string | undefined,

@@ -40,6 +40,23 @@ export function createEventStreamResponse(
     connection?.leaveReading()
     void stopSource(source)
   }
+  const createWriter = (controller: Controller): TextWriter => ({
+    write(text) {
+      timer?.refresh()
+      send(controller, encoder.encode(text))
+    },
+    end() {
+      clearInterval(timer)
+      controller.close()
+      connection?.finishReading()
+    },
+    fail(bug) {
+      clearInterval(timer)
+      connection?.leaveReading()
+      throw bug
+    },
+  })
+  let writer: TextWriter | undefined
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
@@ -51,20 +68,14 @@ export function createEventStreamResponse(
           else if ((controller.desiredSize ?? 0) > 0) controller.enqueue(keepAlive)
         }, interval)
       },
-      async pull(controller) {
-        pace?.take(performance.now())
-        if (pace?.isTooSlow(performance.now())) return cut(controller)
-        const text = await readNextText(source).catch(bug => {
-          clearInterval(timer)
-          connection?.leaveReading()
-          throw bug
-        })
-        timer?.refresh()
-        if (text === undefined) {
-          clearInterval(timer)
-          controller.close()
-          connection?.finishReading()
-        } else send(controller, encoder.encode(text))
+      pull(controller) {
+        if (pace) {
+          const now = performance.now()
+          pace.take(now)
+          if (pace.isTooSlow(now)) return cut(controller)
+        }
+        writer ??= createWriter(controller)
+        return readNextText(source, writer)
       },
       async cancel() {
         clearInterval(timer)
@@ -89,11 +100,19 @@ async function stopSource(source: EventSource): Promise<void> {
   await (await source).return?.()
 }
 
-async function readNextText(source: EventSource): Promise<string | undefined> {
-  const texts = source instanceof Promise ? await source : source
-  for (;;) {
-    const step = await texts.next()
-    if (step.done) return undefined
-    if (step.value !== '') return step.value
-  }
+/** Takes the next text of a source, or learns that there is none. */
+interface TextWriter {
+  write(text: string): void
+  end(): void
+  fail(bug: unknown): never
+}
+
+// One promise for each text, and not one for each function on its way.
+function readNextText(source: EventSource, writer: TextWriter): Promise<void> {
+  if (source instanceof Promise)
+    return source.then(texts => readNextText(texts, writer), writer.fail)
+  return source.next().then(step => {
+    if (step.done) return writer.end()
+    return step.value === '' ? readNextText(source, writer) : writer.write(step.value)
+  }, writer.fail)
 }

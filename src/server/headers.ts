@@ -55,18 +55,29 @@ export function readRoutingMetadataName(
   { headers }: Request,
   { config: { service_name } }: Gateway,
 ): string | undefined {
-  const isWanted = (name: string) =>
-    readMetadataLevel(headers, name)?.trim().toLowerCase() === 'enabled'
-  const name = isWanted(service_name)
-    ? service_name
-    : METADATA_NAMES.find(other => other !== service_name && isWanted(other))
-  return name === undefined ? undefined : `${name}_metadata`
+  for (const { header, legacy, field } of listMetadataHeaders(service_name)) {
+    const level = headers.get(header) ?? headers.get(legacy)
+    if (level?.trim().toLowerCase() === 'enabled') return field
+  }
 }
 
 const METADATA_NAMES = ['gateway', 'openrouter']
 
-const readMetadataLevel = (headers: Headers, name: string): string | null =>
-  headers.get(`x-${name}-metadata`) ?? headers.get(`x-${name}-experimental-metadata`)
+/** A header that asks for routing metadata, its legacy form, and the field of the answer. */
+interface MetadataHeader {
+  header: string
+  legacy: string
+  field: string
+}
+
+/** Lists the headers that ask for routing metadata: first those with the service's own name. */
+const listMetadataHeaders = memoizeByName((service): MetadataHeader[] =>
+  [...new Set([service, ...METADATA_NAMES])].map(name => ({
+    header: `x-${name}-metadata`,
+    legacy: `x-${name}-experimental-metadata`,
+    field: `${name}_metadata`,
+  })),
+)
 
 /** Reads the session id from its header. One in the body takes precedence. */
 export function readSessionId(request: Request): string | null {
@@ -145,15 +156,18 @@ function readTtl(headers: Headers, name: string): number | null {
 }
 
 /** Lists the names of each service's headers about caches: first the one that switches it. */
-function listCacheHeaders(service: string): string[][] {
-  const known = cacheHeaders.get(service)
-  if (known) return known
-  const names = [...new Set([...METADATA_NAMES, service])].map(name =>
+const listCacheHeaders = memoizeByName((service): string[][] =>
+  [...new Set([...METADATA_NAMES, service])].map(name =>
     ['cache', 'cache-ttl', 'cache-clear'].map(end => `x-${name}-${end}`),
-  )
-  cacheHeaders.set(service, names)
-  return names
-}
+  ),
+)
 
-/** By the name that the config gives the service. */
-const cacheHeaders = new Map<string, string[][]>()
+/** Remembers what is computed of a service's name: few configs give it another one. */
+function memoizeByName<T>(compute: (service: string) => T): (service: string) => T {
+  const known = new Map<string, T>()
+  return service => {
+    const found = known.get(service) ?? compute(service)
+    known.set(service, found)
+    return found
+  }
+}

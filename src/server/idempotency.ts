@@ -2,12 +2,12 @@ import { dialects } from '../core/dialects/registry.ts'
 import { invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { type Actor, identify } from '../core/identity/actor.ts'
+import type { KeptCall } from '../core/identity/idempotency/calls.ts'
 import {
   beginChange,
   checkSameRequest,
   endChange,
   isWorthRetrying,
-  KEPT_FOR,
   type KeptResponse,
   stillRunning,
 } from '../core/identity/idempotency.ts'
@@ -20,15 +20,6 @@ import { readPath } from './request-target.ts'
 
 type Handle = (request: Request) => Response | Promise<Response>
 
-/** An answer to a call that runs or has ended. */
-interface KeptCall {
-  fingerprint: string
-  created_at: number
-  /** Null until the answer has begun. */
-  recording: Recording | null
-  isOver: boolean
-}
-
 /** A request under a client's key. */
 interface Keyed {
   name: string
@@ -39,8 +30,6 @@ interface Keyed {
 
 const HEADER = 'idempotency-key'
 const REPLAYED = { 'idempotency-replayed': 'true' }
-/** How many calls are remembered, however small their answers. */
-const MOST_CALLS = 10_000
 const MIB = 1024 * 1024
 
 const originals = new WeakMap<Request, Request>()
@@ -55,17 +44,15 @@ export const findOriginal = (request: Request): Request => originals.get(request
  * store, calls in memory. Requests without a valid API key are handled as usual.
  */
 export function withIdempotency(gateway: Gateway, handle: Handle): Handle {
-  const calls = new CallMemory()
   return request => {
     if (!request.headers.has(HEADER) || request.method === 'GET' || request.method === 'HEAD')
       return handle(request)
-    return respondOnce(gateway, { handle, calls, request })
+    return respondOnce(gateway, { handle, request })
   }
 }
 
 interface Keeping {
   handle: Handle
-  calls: CallMemory
   request: Request
 }
 
@@ -141,67 +128,31 @@ const render = ({ status, headers, body }: KeptResponse, more: Record<string, st
 /** Makes a call once, and reads its answer to the end, also if its client leaves. */
 async function callOnce(
   gateway: Gateway,
-  { handle, calls }: Keeping,
+  { handle }: Keeping,
   { name, fingerprint, inner }: Keyed,
 ): Promise<Response> {
+  const { keptCalls } = gateway.traffic
   const most = gateway.config.idempotency.max_mib * MIB
   if (most === 0)
     throw invalid('Idempotency-Key: expected none, as answers are not kept here', HEADER)
-  const now = gateway.clock.now().getTime()
-  const known = calls.find(name, now)
+  const known = await keptCalls.begin(name, fingerprint, gateway.clock.now().getTime())
   if (known) return replay(known, fingerprint)
-  const call: KeptCall = { fingerprint, created_at: now, recording: null, isOver: false }
-  calls.begin(name, call)
   try {
     const response = await handle(inner)
     const recording = new Recording(response)
-    call.recording = recording
-    void recording.record(response.body).then(() => {
-      call.isOver = true
-      if (isWorthRetrying(response.status)) calls.remove(name, call)
-      else calls.trim(most)
-    })
+    void recording
+      .record(response.body)
+      .then(answer => keptCalls.end(name, isWorthRetrying(answer.status) ? null : answer, most))
     return recording.play()
   } catch (thrown) {
-    calls.remove(name, call)
+    keptCalls.end(name, null, most)
     throw thrown
   }
 }
 
-function replay({ fingerprint: first, recording, isOver }: KeptCall, fingerprint: string) {
-  checkSameRequest(first, fingerprint)
-  if (!recording || !isOver) throw stillRunning()
-  return recording.play(REPLAYED)
-}
-
-/** Remembers calls, the oldest first. */
-class CallMemory {
-  readonly #calls = new Map<string, KeptCall>()
-
-  find(name: string, now: number): KeptCall | undefined {
-    const call = this.#calls.get(name)
-    if (!call?.isOver || call.created_at > now - KEPT_FOR) return call
-    this.#calls.delete(name)
-    return undefined
-  }
-
-  begin(name: string, call: KeptCall): void {
-    this.#calls.set(name, call)
-  }
-
-  remove(name: string, call: KeptCall): void {
-    if (this.#calls.get(name) === call) this.#calls.delete(name)
-  }
-
-  /** Forgets the oldest that have ended until the rest takes at most so many bytes. */
-  trim(most: number): void {
-    let size = 0
-    for (const { recording } of this.#calls.values()) size += recording?.size ?? 0
-    for (const [name, { recording, isOver }] of this.#calls) {
-      if (size <= most && this.#calls.size <= MOST_CALLS) return
-      if (!isOver) continue
-      this.#calls.delete(name)
-      size -= recording?.size ?? 0
-    }
-  }
+async function replay(known: KeptCall, fingerprint: string): Promise<Response> {
+  checkSameRequest(known.fingerprint, fingerprint)
+  await known.arriving
+  if (!known.answer) throw stillRunning()
+  return Recording.of(known.answer).play(REPLAYED)
 }

@@ -106,8 +106,15 @@ describe('gateway doctor', () => {
     [
       'an invented step',
       "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, " +
-        '1, source, hash, 2, 1 from ledger where seq = 30',
+        '1, source, hash, 2, 1, 0 from ledger where seq = 30',
       ['chain', 'counters', 'calls'],
+    ],
+    [
+      'a charge that is there twice',
+      'drop trigger ledger_charges_once; ' +
+        'insert into ledger select 31, id, settled_at, key_hash, user_id, workspace_id, byok, ' +
+        'nanos, source, hash, 1, 0, 31 from ledger where seq = 30',
+      ['schema', 'chain', 'counters', 'calls'],
     ],
     [
       'a call whose record is missing',

@@ -417,10 +417,10 @@ describe('no hedge starts', () => {
     await start()
     for (const upstream of upstreams)
       upstream.answer(hit => [{ wait: 'budget' }, from('one of them')(hit)])
-    const calls = Array.from({ length: 6 }, () => send())
-    await Promise.all([upstreams[0].hit(6), upstreams[1].hit(3)])
+    const calls = Array.from({ length: 20 }, () => send())
+    await Promise.all([upstreams[0].hit(20), upstreams[1].hit(10)])
     await Bun.sleep(100)
-    expect(hits()).toEqual([6, 3, 0])
+    expect(hits()).toEqual([20, 10, 0])
     for (const upstream of upstreams) upstream.open('budget')
     expect(new Set((await Promise.all(calls.map(call => call.outcome()))).map(readText))).toEqual(
       new Set(['one of them']),

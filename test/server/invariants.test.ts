@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Charge } from '../../src/core/ledger/ledger.ts'
 import type { RecorderEntry } from '../../src/core/telemetry/recorder.ts'
 import type { Tokenizers } from '../../src/core/tokenizers.ts'
@@ -114,6 +116,7 @@ describe('a planted bug is found:', () => {
   ]
   test.each(PLANTS)('%s', async (_, plant, broken) => {
     await using server = await start()
+    server.isTampered = true
     plant(server)
     const answers = await makeCalls(server)
     expect(await findBrokenInvariants(server, answers)).toContain(broken)
@@ -127,9 +130,40 @@ describe('a planted bug is found:', () => {
     'drop trigger if exists ledger_update; update ledger set nanos = nanos + 1 where seq = 1',
   ])('%s', async sql => {
     await using server = await start()
+    server.isTampered = true
     const answers = await makeCalls(server)
     query(server, sql)
     expect(await findBrokenInvariants(server, answers)).toContain('I1')
+  })
+
+  test.each<[what: string, plant: (server: LocalServer) => void, broken: string]>([
+    ['a changed counter', server => query(server, 'update spend set nanos = nanos + 1'), 'I1'],
+    [
+      'a hold that stays',
+      ({ gateway }) => {
+        gateway.ledger.reserve(
+          { key_hash: 'k', user_id: 'u', workspace_id: 'w' },
+          { maximum: { own: 1n, byok: null }, minimum: { own: 1n, byok: null } },
+          [],
+        )
+      },
+      'I2',
+    ],
+    [
+      'a key in a file',
+      ({ data, inference_key }) => writeFileSync(join(data, 'core'), inference_key),
+      'I5',
+    ],
+    [
+      'a record of another cost',
+      server => query(server, 'update generations set upstream_inference_cost = 1 where rowid = 1'),
+      'I8',
+    ],
+  ])('%s, when the server of any test stops', async (_, plant, broken) => {
+    const server = await start()
+    await makeCalls(server)
+    plant(server)
+    await expect(server[Symbol.asyncDispose]()).rejects.toThrow(broken)
   })
 
   test('a reader that takes a stream which broke off for a finished one', async () => {

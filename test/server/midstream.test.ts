@@ -1,4 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { parseConfig } from '../../src/core/config.ts'
+import { reconfigure } from '../../src/core/reconfigure.ts'
 import {
   buildRoutesConfig,
   COST,
@@ -11,7 +13,7 @@ import {
   sendChat,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type Server, startLocalServer, startServer } from '../support/server.ts'
 import { renderBytes } from '../support/upstream/steps.ts'
 import {
   bomSse,
@@ -337,14 +339,21 @@ test('words that come together with the error after them still reach the client'
 })
 
 test('U-12 silence in one stream does not end another', async () => {
-  upstream.plan([sseHead(), delta('Hel'), { wait: 'never' }], slowDrip(1))
-  const silent = sendChat(server, { stream: true }, { key })
-  await silent.sees('"Hel"')
-  const [broken, whole] = await Promise.all([
-    silent.outcome(),
-    sendChat(server, { stream: true }, { key }).outcome(),
-  ])
+  const buildConfig = (idle_seconds: number) =>
+    buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts: { idle_seconds } })
+  await using patient = await startLocalServer(buildConfig(60))
+  upstream.plan(
+    [sseHead(), delta('Hel'), { wait: 'silent ended' }, delta('lo'), ending()],
+    [sseHead(), delta('Hel'), { wait: 'never' }],
+  )
+  const other = sendChat(patient, { stream: true })
+  await other.sees('"Hel"')
+  // Streams that begin from now on may not be silent for long.
+  await reconfigure(patient.gateway, parseConfig(JSON.stringify(buildConfig(0.05)), {}))
+  const broken = await sendChat(patient, { stream: true }).outcome()
   expect(parseStream(broken.body).errors).toHaveLength(1)
+  upstream.open('silent ended')
+  const whole = await other.outcome()
   expect(parseStream(whole.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1 })
 })
 

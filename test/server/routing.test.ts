@@ -118,6 +118,16 @@ describe('when a cooldown is over', () => {
   })
 })
 
+test('U-01 a burst of ten calls at a small gateway keeps its fallbacks', async () => {
+  await start({ choice: 'listed', failures: 0 })
+  upstreams[0]?.answer(() => [{ wait: 'all' }, status(529)])
+  const calls = Array.from({ length: 10 }, () => ask())
+  await upstreams[0]?.hit(9)
+  upstreams[0]?.open('all')
+  expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(Array(10).fill(200))
+  expect(hits()).toEqual([10, 10, 0])
+})
+
 describe('U-27 all three endpoints down', () => {
   beforeEach(async () => {
     await start()

@@ -156,7 +156,7 @@ function breakDown(): void {
     gateway.memory.guardrails,
     gateway.memory.assignments,
   ])
-    Object.assign(memory, { get: isBroken, values: isBroken })
+    Object.assign(memory, { get: isBroken, values: isBroken, filter: isBroken })
   Object.assign(gateway.memory.keys, { values: isBroken })
   Object.assign(gateway.ledger, { getSpent: isBroken })
 }

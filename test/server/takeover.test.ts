@@ -71,6 +71,7 @@ describe('a server that is taken over', () => {
 
   const buildConfig = (base_url: string) => ({
     server: { metrics_address: '127.0.0.1:0' },
+    limits: { concurrent_requests: 3 },
     providers: { local: { protocol: 'openai-chat', base_url, api_key: 'mock' } },
     models: [
       {
@@ -170,6 +171,62 @@ describe('a server that is taken over', () => {
       expectCharged(3)
     },
   )
+
+  /** Asks under an idempotency key. */
+  const askOnce = (name: string, fields: object = {}) =>
+    sendChat(server, { max_tokens: 10, ...fields }, { headers: { 'idempotency-key': name } })
+
+  onLinux('hands over the calls under idempotency keys, ended or not', async () => {
+    upstream.plan(
+      [completion('Hello')],
+      [
+        sseHead(),
+        delta('Hello'),
+        { wait: 'rest' },
+        delta('you'),
+        finish('stop', usage(10, 5)),
+        done(),
+      ],
+    )
+    const ended = await askOnce('ended').outcome()
+    const running = askOnce('running', { stream: true })
+    await running.sees('Hello')
+    await succeed().address
+    const replayed = await askOnce('ended').outcome()
+    expect([replayed.body, replayed.headers['idempotency-replayed']]).toEqual([ended.body, 'true'])
+    expect((await askOnce('running', { stream: true }).outcome()).status).toBe(409)
+    expect((await askOnce('ended', { max_tokens: 11 }).outcome()).status).toBe(422)
+    upstream.open('rest')
+    const whole = await running.outcome()
+    expect(await server.process.exited).toBe(0)
+    const again = await askOnce('running', { stream: true }).outcome()
+    expect([again.body, again.headers['idempotency-replayed']]).toEqual([whole.body, 'true'])
+    expect(upstream.hits.length).toBe(2)
+  })
+
+  onLinux('counts with the other how many calls of a key run at once', async () => {
+    const { inference_key } = server
+    const begin = (options = { key: inference_key }) =>
+      sendChat(server, { max_tokens: 10, stream: true }, options)
+    upstream.answer(() => [
+      sseHead(),
+      delta('Hello'),
+      { wait: 'rest' },
+      finish('stop', usage(1, 1)),
+      done(),
+    ])
+    const calls = [begin(), begin()]
+    for (const call of calls) await call.sees('Hello')
+    await succeed().address
+    const third = begin()
+    await third.sees('Hello')
+    const refused = await begin().outcome()
+    expect([refused.status, refused.body]).toEqual([429, expect.stringContaining('concurrent')])
+    expect(await begin({ key }).sees('Hello')).toBeUndefined()
+    upstream.open('rest')
+    for (const call of [...calls, third]) expect((await call.outcome()).complete).toBe(true)
+    expect((await begin().outcome()).status).toBe(200)
+  })
 
   onLinux('is recovered by the other when it is killed', async () => {
     const call = await beginStream()

@@ -1,15 +1,45 @@
 import { Database } from 'bun:sqlite'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
  * Opens the database of a data directory beside its server. A statement waits up to 5 s for a lock,
- * since the server writes when it wants to; SQLite's default is to fail at once.
+ * since the server writes when it wants to; SQLite's default is to fail at once. What the server has
+ * put aside is awaited.
  */
 export function openDatabase(
   data: string,
   options: ConstructorParameters<typeof Database>[1] = { readwrite: true, create: true },
 ): Database {
+  awaitRecords(data)
+  return openDatabaseNow(data, options)
+}
+
+/** Opens it as `openDatabase` does, with what is in it at this moment. */
+export function openDatabaseNow(
+  data: string,
+  options: ConstructorParameters<typeof Database>[1],
+): Database {
   const db = new Database(join(data, 'gateway.db'), options)
   db.run('pragma busy_timeout = 5000')
   return db
+}
+
+const PATIENCE = 2_000
+
+/** Waits until the server has written the records that wait now. A dead one never does. */
+function awaitRecords(data: string): void {
+  const beginning = readBeginning(data)
+  for (let waited = 0; waited < PATIENCE; waited += 5) {
+    if (beginning === '' || readBeginning(data) !== beginning) return
+    Bun.sleepSync(5)
+  }
+}
+
+function readBeginning(data: string): string {
+  try {
+    return readFileSync(join(data, 'records.log'), 'latin1').slice(0, 200)
+  } catch {
+    return ''
+  }
 }

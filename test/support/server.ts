@@ -6,6 +6,7 @@ import { parseConfig } from '../../src/core/config.ts'
 import { type Gateway, type GatewayParts, openGateway } from '../../src/core/gateway.ts'
 import { createFirstKeys as createKeys } from '../../src/core/identity/workspaces.ts'
 import { listen, type RunningServer } from '../../src/server/listen.ts'
+import { requireBooks, requireRest } from './resting-books.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 
@@ -110,6 +111,8 @@ export class Listener {
 /** A gateway in its own process. */
 export class Server extends Listener {
   readonly data: string
+  /** Whether a test has changed what its books are about. */
+  isTampered = false
   readonly process: Subprocess<'ignore', 'pipe', 'pipe'>
   readonly #stderr: Promise<string>
 
@@ -140,12 +143,17 @@ export class Server extends Listener {
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.process.exitCode === null) await this.kill()
-    rmSync(this.data, { recursive: true, force: true })
+    try {
+      if (!this.isTampered) requireBooks(this.data, [this.management_key, this.inference_key])
+    } finally {
+      rmSync(this.data, { recursive: true, force: true })
+    }
   }
 }
 
 /**
- * Starts a server on a free port. Disposing of it (`await using`) kills it and removes its data.
+ * Starts a server on a free port. Disposing of it (`await using`) kills it, requires that its books
+ * hold, and removes its data.
  */
 export async function startServer({
   config = {},
@@ -182,6 +190,8 @@ export async function startServer({
 /** A gateway in the process of the tests. */
 export class LocalServer extends Listener {
   readonly data: string
+  /** Whether a test has changed what its books are about. */
+  isTampered = false
   readonly gateway: Gateway
   readonly #running: RunningServer
 
@@ -194,14 +204,21 @@ export class LocalServer extends Listener {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#running.stop(0)
+    await this.gateway.recorder.flush()
     await this.gateway.close()
-    rmSync(this.data, { recursive: true, force: true })
+    try {
+      if (this.isTampered) return
+      requireRest(this.gateway)
+      requireBooks(this.data, [this.management_key, this.inference_key])
+    } finally {
+      rmSync(this.data, { recursive: true, force: true })
+    }
   }
 }
 
 /**
  * Starts a server on a free port of this process: for tests of answers that need many servers, and
- * nothing of a process. Disposing of it (`await using`) closes it.
+ * nothing of a process. Disposing of it (`await using`) closes it, and requires that its books hold.
  */
 export async function startLocalServer(
   config: Record<string, unknown>,

@@ -49,7 +49,7 @@ export interface Selection {
 const TRANSLATORS = ['ours', 'ours-full']
 
 /** Tells whether a program can be asked this. */
-export const isFor = (name: CaseName, contender: string): boolean =>
+export const isMeasured = (name: CaseName, contender: string): boolean =>
   !CASES[name].isTranslated || TRANSLATORS.includes(contender)
 
 /** How many streams there are in a run of full length, as the goals have it. */
@@ -75,7 +75,7 @@ export function createExtent(selection: Selection): Extent {
   const { seconds, rate, contenders, cases } = selection
   const rounds = Math.min(MOST_ROUNDS, Math.max(1, Math.floor(seconds / SECONDS_PER_ROUND)))
   const loops = cases.flatMap(name =>
-    contenders.filter(one => CASES[name].unit === 'call' && isFor(name, one)),
+    contenders.filter(one => CASES[name].unit === 'call' && isMeasured(name, one)),
   )
   const loopSeconds = (seconds * SHARE_OF_LOOPS) / (loops.length * (rounds + 1))
   return {

@@ -109,7 +109,7 @@ const listEverything = (upstream: Pick<Child, 'url'>): string[][] => [
 const FILTERS = 'email=redact,phone=redact,credit-card=redact'
 
 /** Switches on what a careful operator has: limits of the key and workspace, filters, a webhook. */
-export async function switchEverythingOn(home: Home, upstream: Pick<Child, 'url'>): Promise<void> {
+export async function enableEverything(home: Home, upstream: Pick<Child, 'url'>): Promise<void> {
   for (const words of listEverything(upstream)) await runVerb(home, words)
 }
 

@@ -24,7 +24,7 @@ interface Aim {
 }
 
 /** What a gateway adds to the ten-line proxy. */
-const addTo = (name: CaseName, field: 'p50_ms' | 'p99_ms') => (findings: Findings) => {
+const measureAdded = (name: CaseName, field: 'p50_ms' | 'p99_ms') => (findings: Findings) => {
   const [ours, floor] = ['ours-full', 'floor'].map(one => findings.pick(name, one)?.[field])
   return typeof ours === 'number' && typeof floor === 'number' ? ours - floor : null
 }
@@ -44,7 +44,7 @@ const AIMS: Aim[] = [
   },
   {
     ...{ goal: 'p99 at the steady rate, above the ten-line proxy’s', unit: 'ms', most: 2 },
-    measure: addTo('steady', 'p99_ms'),
+    measure: measureAdded('steady', 'p99_ms'),
   },
   {
     ...{ goal: 'CPU of a relayed chunk, by the ten-line proxy’s', unit: '×', most: 1.5 },
@@ -56,11 +56,11 @@ const AIMS: Aim[] = [
   },
   {
     ...{ goal: 'time to the first chunk, p50, above the ten-line proxy’s', unit: 'ms', most: 1 },
-    measure: addTo('streams', 'p50_ms'),
+    measure: measureAdded('streams', 'p50_ms'),
   },
   {
     ...{ goal: 'time to the first chunk, p99, above the ten-line proxy’s', unit: 'ms', most: 3 },
-    measure: addTo('streams', 'p99_ms'),
+    measure: measureAdded('streams', 'p99_ms'),
   },
   {
     goal: 'streams that the provider goes on with when the client has left',

@@ -56,8 +56,9 @@ in it. The ratio is to the ten-line proxy in the same round.`
 const EPILOGUE = `What this does not measure: memory of thousands of streams, large bodies and overload are what
 \`bun run bench:overload\` prints, a chunk from every protocol to every dialect
 \`bun run bench:translation\`, the filters’ cost for a megabyte \`bun run bench:filters\`, questions
-about millions of calls \`bun run bench:rollups\`, and the size of the program’s parts
-\`bun run sizes\`.`
+about millions of calls \`bun run bench:rollups\`, what a stream costs apart from its chunks
+\`bun run bench:compare --stream\`, a data directory that has grown \`bun run bench:growth\`, and the
+size of the program’s parts \`bun run sizes\`.`
 
 const renderList = (lines: string[]): string[] => lines.map(line => `- ${wrap(line)}`)
 

@@ -1,4 +1,4 @@
-import { CASE_NAMES, type CaseName, type Extent, getCase, isFor } from './cases.ts'
+import { CASE_NAMES, type CaseName, type Extent, getCase, isMeasured } from './cases.ts'
 import type { Contender } from './contenders.ts'
 import type { Order, Outcome } from './generator.ts'
 import { createCpuReader, readResidentMb } from './procfs.ts'
@@ -52,7 +52,7 @@ async function warmUp(subject: Subject, arena: Arena): Promise<Sample[]> {
 async function runCases(subject: Subject, round: number, arena: Arena): Promise<Sample[]> {
   const samples = []
   for (const name of CASE_NAMES.filter(one => arena.cases.includes(one)))
-    if (isFor(name, subject.name)) samples.push(await takeSample(subject, name, round, arena))
+    if (isMeasured(name, subject.name)) samples.push(await takeSample(subject, name, round, arena))
   return samples
 }
 

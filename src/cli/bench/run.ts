@@ -5,6 +5,7 @@ import { createExtent, type Extent, isFull, type Selection } from './cases.ts'
 import type { Child } from './children.ts'
 import {
   type Contender,
+  enableEverything,
   type Home,
   initGateway,
   renderSingleModelConfig,
@@ -13,7 +14,6 @@ import {
   startNginx,
   startPortkey,
   startUpstream,
-  switchEverythingOn,
 } from './contenders.ts'
 import { checkLedger, type Ledger } from './ledger.ts'
 import { LoadGenerator } from './load-generator.ts'
@@ -156,7 +156,7 @@ async function startContender(name: ContenderName, field: Field): Promise<Conten
 
 async function startOurs(name: string, field: Field, directory: string): Promise<Contender> {
   const home = await initGateway(renderSingleModelConfig(field.upstream), directory)
-  if (name === 'ours-full') await switchEverythingOn(home, field.upstream)
+  if (name === 'ours-full') await enableEverything(home, field.upstream)
   field.homes.set(name, home)
   return startGateway(home, name)
 }

@@ -3,7 +3,7 @@ import { getMicroseconds, isEndless, USAGE } from './wire.ts'
 /*
  * The mock provider, a process of its own. It answers an OpenAI chat call at once with a fixed
  * answer of about 1 KB. It answers a call with `"stream":true` with CHUNKS events INTERVAL_MS apart
- * (or `?chunks=` and `?interval=`), the usage and `[DONE]`. Each chunk contains the time at which
+ * (or `?chunks=` and `?interval=`, or as many chunks as its model’s name ends with), the usage and `[DONE]`. Each chunk contains the time at which
  * it was sent, so that a reader on the same machine can compute its delay. It takes everything at
  * `/hook`.
  */
@@ -58,7 +58,8 @@ const ENDLESS_CHUNKS = 10_000
 
 function readSwitches(url: string, body: string): typeof defaults {
   const query = new URL(url).searchParams
-  const chunks = isEndless(body) ? ENDLESS_CHUNKS : defaults.chunks
+  const [, named] = /"model":"[^"]*-(\d+)"/.exec(body) ?? []
+  const chunks = isEndless(body) ? ENDLESS_CHUNKS : Number(named ?? defaults.chunks)
   return {
     chunks: Number(query.get('chunks') ?? chunks),
     intervalMs: Number(query.get('interval') ?? defaults.intervalMs),

@@ -17,6 +17,7 @@ export interface CallShape {
   promptBytes?: number
   /** Whether the answer is longer than its client waits for. */
   isEndless?: boolean
+  model?: string
 }
 
 /** How many tokens are asked for, of an answer of the usual length and of one that goes on. */
@@ -60,7 +61,7 @@ export function renderCall(
 ): Buffer {
   const content = PROMPT.repeat(Math.ceil(promptBytes / PROMPT.length)).slice(0, promptBytes)
   return renderPost(target, target.path ?? PATHS[dialect], {
-    model: MODEL,
+    model: more.model ?? MODEL,
     messages: [{ role: 'user', content }],
     temperature: 0.2,
     max_tokens: more.isEndless ? MAX_TOKENS.endless : MAX_TOKENS.usual,

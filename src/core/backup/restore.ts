@@ -15,6 +15,7 @@ import { toUsd } from '../kernel/money.ts'
 import { RESTORING } from '../store/data-directory.ts'
 import { readDataFile, syncPath, writeDataFile } from '../store/data-files.ts'
 import { lockData } from '../store/lock.ts'
+import { RECORD_LOG } from '../store/record-log.ts'
 import { type Parts, summarizeStore, takeParts } from '../store/sqlite/backup-file.ts'
 
 /** What is restored, and to where. */
@@ -110,7 +111,7 @@ function stageBackup({ data, file, force, secret }: RestoreInput, staging: strin
 
 /** A secret or a config that is there already is replaced on request only. */
 function refuseOtherFiles(data: string, parts: Parts, force: boolean): void {
-  const kept = ['ledger.head', 'holds.log']
+  const kept = ['ledger.head', 'holds.log', RECORD_LOG]
   for (const name of [...parts.keys()].filter(one => !kept.includes(one))) {
     const [present, given] = [readDataFile(join(data, name)), parts.get(name)]
     if (present && given && !present.equals(given) && !force)
@@ -126,7 +127,7 @@ const DATABASE = ['gateway.db-wal', 'gateway.db-shm', 'gateway.db-journal', 'gat
  */
 function replaceFiles(data: string, staging: string): string | null {
   const staged = readdirSync(staging).filter(isPartName)
-  const inTheWay = [...DATABASE, 'ledger.head', 'holds.log', ...staged].filter(name =>
+  const inTheWay = [...DATABASE, 'ledger.head', 'holds.log', RECORD_LOG, ...staged].filter(name =>
     existsSync(join(data, name)),
   )
   const aside = join(data, `before-restore-${new Date().toISOString().replaceAll(':', '')}`)

@@ -24,6 +24,13 @@ interface WarmContainer {
   idle: Timer | undefined
 }
 
+/** Where containers are borrowed from: another server of the data directory has taken over. */
+export interface Lender {
+  /** Resolves when the container may be used here, and throws when nobody lends it any more. */
+  borrow(id: string): Promise<void>
+  giveBack(id: string): void
+}
+
 /** What a use of a container needs to begin. */
 export interface ContainerUse {
   container: Container
@@ -41,6 +48,11 @@ export class WarmContainers {
   readonly pool = new SandboxPool()
   /** Copies into the workspace’s files that are being made, by blob. */
   readonly promotions = new Map<string, Promise<unknown>>()
+  /** The ends of the loans of containers that another server uses. */
+  readonly #lent = new Map<string, Promise<void>>()
+  /** The containers that were borrowed. */
+  readonly #borrowed = new Map<string, Promise<void>>()
+  #lender: Lender | null = null
   #uses = 0
   #isClosed = false
 
@@ -69,8 +81,8 @@ export class WarmContainers {
 
   /**
    * Does something in a container, once everything before it is done. Opens its sandbox if it does
-   * not run. Throws 409 where it runs with other hosts, 503 where no more may run, and the reason of
-   * the cancellation.
+   * not run, once no other server uses it. Throws 409 where it runs with other hosts, 503 where no
+   * more may run, and the reason of the cancellation.
    */
   async use<Result>(
     world: ContainerWorld,
@@ -83,7 +95,11 @@ export class WarmContainers {
     if (!Bun.deepEquals(warm.hosts, hosts)) throw conflict(OTHER_NETWORK)
     clearTimeout(warm.idle)
     warm.users += 1
-    const before = warm.queue
+    const before = Promise.all([
+      warm.queue,
+      this.#lent.get(container.id),
+      this.#borrow(container.id),
+    ])
     const turn = Promise.withResolvers<void>()
     warm.queue = turn.promise
     try {
@@ -96,6 +112,41 @@ export class WarmContainers {
       void before.then(() => turn.resolve())
       await this.#release(world, warm)
     }
+  }
+
+  /**
+   * Has every container borrowed from now on. Ends those that nothing uses, and returns the ids of
+   * the others, which count as borrowed.
+   */
+  leave(lender: Lender): string[] {
+    this.#lender = lender
+    const used: string[] = []
+    for (const [id, { users }] of this.#warm)
+      if (users === 0) void this.end(id)
+      else {
+        used.push(id)
+        this.#borrowed.set(id, Promise.resolve())
+      }
+    return used
+  }
+
+  /**
+   * Lends a container once the uses before are done, and ends it here: its files are on record.
+   * Later uses wait for the end of the loan.
+   */
+  async lend(id: string, returned: Promise<void>): Promise<void> {
+    const loan = returned.then(() => {
+      if (this.#lent.get(id) === loan) this.#lent.delete(id)
+    })
+    this.#lent.set(id, loan)
+    const warm = this.#warm.get(id)
+    if (!warm) return
+    await warm.queue
+    const box = warm.home?.box
+    warm.home = null
+    warm.copied.clear()
+    if (warm.users === 0) await this.end(id)
+    await box?.close()
   }
 
   /** Ends a container that runs, at once. What is not on record is lost. */
@@ -119,6 +170,22 @@ export class WarmContainers {
   async close(): Promise<void> {
     this.#isClosed = true
     await Promise.all([...this.listIds().map(id => this.end(id)), this.pool.close()])
+  }
+
+  #borrow(id: string): Promise<void> | undefined {
+    if (!this.#lender) return undefined
+    const known = this.#borrowed.get(id)
+    if (known) return known
+    // Where nobody lends any more, nobody else uses it either.
+    const borrowed = this.#lender.borrow(id).catch(() => undefined)
+    this.#borrowed.set(id, borrowed)
+    return borrowed
+  }
+
+  async #giveBack(id: string): Promise<void> {
+    await this.end(id)
+    // A use that has begun meanwhile gives it back at its end.
+    if (!this.#warm.has(id) && this.#borrowed.delete(id)) this.#lender?.giveBack(id)
   }
 
   #add(world: ContainerWorld, container: Container, hosts: AllowedHosts): WarmContainer {
@@ -152,6 +219,7 @@ export class WarmContainers {
       warm.copied.clear()
     }
     if (warm.users > 0) return
+    if (this.#lender) return this.#giveBack(id)
     if (!warm.home) {
       if (this.#warm.get(id) === warm) this.#warm.delete(id)
       return

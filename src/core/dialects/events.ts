@@ -6,14 +6,18 @@ export function writeEvents<K extends Kind>(
   { parts }: Answer<K>,
   write: (batch: AnswerPart<K>[]) => string | Promise<string>,
 ): AsyncIterator<string> {
+  // Most texts are ready at once: awaiting each would cost a turn of the event loop.
+  const writeStep = (
+    step: IteratorResult<AnswerPart<K>[]>,
+  ): IteratorResult<string> | Promise<IteratorResult<string>> => {
+    if (step.done) return { done: true, value: undefined }
+    const text = write(step.value)
+    return typeof text === 'string'
+      ? { done: false, value: text }
+      : text.then(value => ({ done: false, value }))
+  }
   return {
-    async next() {
-      const step = await parts.next()
-      if (step.done) return { done: true, value: undefined }
-      const text = write(step.value)
-      // Most texts are ready at once: awaiting each would cost a turn of the event loop.
-      return { done: false, value: typeof text === 'string' ? text : await text }
-    },
+    next: () => parts.next().then(writeStep),
     async return() {
       await parts.return?.()
       return { done: true, value: undefined }

@@ -10,6 +10,9 @@ import { hasOwnSchema } from '../store/sqlite/migrations.ts'
 import type { RecorderEntry } from '../telemetry/recorder.ts'
 import { BEFORE_JOURNAL, lockBefore } from './before.ts'
 import type { Channel } from './channel.ts'
+import { giveContainers } from './containers.ts'
+import { giveCounts } from './counts.ts'
+import { type GivenAnswers, giveKeptCalls } from './kept-calls.ts'
 import { StoreSwitch } from './store-switch.ts'
 
 /** Money that is set aside, under the number by which both servers know it. */
@@ -33,6 +36,7 @@ export class Predecessor {
   readonly #gateway: Gateway
   readonly #data: string
   readonly #switch: StoreSwitch
+  readonly #flushStore: () => Promise<void>
   readonly #ids = new WeakMap<Hold, number>()
   readonly #charged = new WeakMap<Charge, number>()
   readonly #recorded = new WeakSet<RecorderEntry>()
@@ -40,13 +44,15 @@ export class Predecessor {
   #unlock: () => void
   #unlockBefore: () => void = () => undefined
   #channel: Channel | null = null
+  #answers: GivenAnswers | null = null
   #released: number[] = []
   #count = 0
 
   /** `unlock` gives the data directory's lock back. */
   constructor(gateway: Gateway, data: string, unlock: () => void) {
-    const { ledger, journal } = gateway
+    const { ledger, journal, store } = gateway
     this.#gateway = gateway
+    this.#flushStore = store.generations.flush
     this.#data = data
     this.#unlock = unlock
     this.#switch = new StoreSwitch(gateway.store)
@@ -64,6 +70,7 @@ export class Predecessor {
     gateway.recorder.pause()
     this.#watchLedger()
     await this.#switch.hold()
+    await this.#flushStore()
     const jobs = new Set(gateway.videos.listHolds())
     const open = gateway.ledger.listHolds().filter(hold => !jobs.has(hold))
     const holds = open.map(hold => ({
@@ -100,6 +107,10 @@ export class Predecessor {
   leave(channel: Channel): void {
     this.#channel = channel
     for (const id of this.#released) channel.tell('release', id)
+    // Told before the other one serves: it waits for the answer to the request that led here.
+    channel.answer(giveCounts(this.#gateway, channel))
+    this.#answers = giveKeptCalls(this.#gateway, channel)
+    giveContainers(this.#gateway, channel)
     this.#switch.release((noun, method, parameters) =>
       this.#runElsewhere(channel, noun, method, parameters),
     )
@@ -119,6 +130,7 @@ export class Predecessor {
    */
   async end(): Promise<void> {
     if (!this.#channel) return this.#unlock()
+    await this.#answers?.sent
     await this.#channel.ask('end')
     rmSync(join(this.#data, BEFORE_JOURNAL), { force: true })
     this.#unlockBefore()

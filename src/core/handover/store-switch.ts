@@ -1,4 +1,5 @@
 import { unavailable } from '../errors.ts'
+import { replaceMethods } from '../store/methods.ts'
 import type { Store } from '../store/store.ts'
 
 /** Runs a method of the store in another process. */
@@ -6,8 +7,6 @@ export type RunElsewhere = (noun: string, method: string, parameters: unknown[])
 
 /** What stays with this process: its own connection. */
 const OWN = new Set(['owner', 'version', 'close'])
-
-type Method = (...parameters: unknown[]) => Promise<unknown>
 
 /**
  * Where the methods of a store run: here, as long as this process has the data directory, then in
@@ -22,7 +21,7 @@ export class StoreSwitch {
   /** Puts itself before every method of a store. */
   constructor(store: Store) {
     for (const [noun, part] of Object.entries(store))
-      if (!OWN.has(noun)) this.#replaceMethods(noun, part as Record<string, unknown>)
+      if (!OWN.has(noun)) this.#place(noun, part as object)
   }
 
   /** Holds back what begins from now on, and waits for what runs. */
@@ -47,14 +46,13 @@ export class StoreSwitch {
     while (this.#gate) await this.#gate.opened
   }
 
-  #replaceMethods(noun: string, part: Record<string, unknown>): void {
-    for (const name of listMethods(part)) {
-      const method = part[name] as Method
-      part[name] = (...parameters: unknown[]) =>
-        this.#gate || this.#elsewhere
-          ? this.#runLater(noun, name, () => method.apply(part, parameters), parameters)
-          : this.#runHere(() => method.apply(part, parameters))
-    }
+  #place(noun: string, part: object): void {
+    replaceMethods(part, (name, method) => (...parameters) => {
+      const run = () => method(...parameters)
+      return this.#gate || this.#elsewhere
+        ? this.#runLater(noun, name, run, parameters)
+        : this.#runHere(run)
+    })
   }
 
   async #runLater(
@@ -79,13 +77,4 @@ export class StoreSwitch {
       if (this.#running === 0) this.#onIdle?.()
     }
   }
-}
-
-/** Lists the names of methods, also of those that a class declares. */
-function listMethods(part: Record<string, unknown>): string[] {
-  const prototype = Object.getPrototypeOf(part)
-  const inherited = prototype === Object.prototype ? [] : Object.getOwnPropertyNames(prototype)
-  return [...new Set([...Object.keys(part), ...inherited])].filter(
-    name => name !== 'constructor' && typeof part[name] === 'function',
-  )
 }

@@ -4,6 +4,9 @@ import type { Amounts, Bound, CostEstimate, Hold, Payer } from '../ledger/ledger
 import type { RecorderEntry } from '../telemetry/recorder.ts'
 import { recoverBefore } from './before.ts'
 import type { Channel } from './channel.ts'
+import { takeContainers } from './containers.ts'
+import { takeCounts } from './counts.ts'
+import { takeKeptCalls } from './kept-calls.ts'
 import type { Handed } from './predecessor.ts'
 
 /** What is kept in memory, so that it is read again after a change of it. */
@@ -45,6 +48,9 @@ export class Successor {
     gateway.traffic.admission.bePatient(COLD)
     gateway.traffic.rateLimits.importCounts(handed.windows)
     channel.answer({
+      ...takeCounts(gateway, channel),
+      ...takeKeptCalls(gateway, channel),
+      ...takeContainers(gateway, channel),
       reserve: (id: number, payer: Payer, estimate: CostEstimate, bounds: Bound[]) =>
         this.#reserve(id, payer, estimate, bounds),
       release: (id: number) => this.#release(id),

@@ -53,7 +53,7 @@ const knownHashes = new Map<string, string>()
 const MOST_HASHES = 10_000
 const LONGEST_HEADER = 256
 
-// Only of keys that exist, and without a wealth of blanks: nobody can fill the memory.
+// Only of keys that exist, and no longer than a header needs: requests cannot fill the memory.
 function rememberHash(authorization: string, hash: string): void {
   if (authorization.length > LONGEST_HEADER || knownHashes.has(authorization)) return
   if (knownHashes.size >= MOST_HASHES) knownHashes.clear()

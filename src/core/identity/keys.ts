@@ -3,7 +3,7 @@ import { getIsoTime } from '../kernel/clock.ts'
 import { omitUndefined, pickDefined } from '../kernel/json.ts'
 import { overlay } from '../kernel/mirror.ts'
 import { toNanos } from '../kernel/money.ts'
-import { toPage } from '../kernel/pages.ts'
+import { toSortedPage } from '../kernel/pages.ts'
 import { compareNewestFirst } from '../kernel/sorting.ts'
 import type { Region } from '../language/region.ts'
 import type { Actor } from './actor.ts'
@@ -133,10 +133,10 @@ export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery
   const isWanted = ({ disabled }: Key) => !disabled || query.include_disabled === 'true'
   const keys = world.memory.keys.filter(key => key.workspace_id === workspace_id && isWanted(key))
   const page = { offset: query.offset ?? 0, limit: query.limit ?? LIST_SIZE }
+  // The newest are the last that were read.
+  const order = compareNewestFirst('created_at', 'hash')
   return {
-    data: toPage(keys.sort(compareNewestFirst('created_at', 'hash')), page, key =>
-      showKey(world, key),
-    ).data,
+    data: toSortedPage(keys.reverse(), order, page, key => showKey(world, key)).data,
   }
 }
 

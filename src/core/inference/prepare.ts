@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts'
+import type { Plugin } from './plugin.ts'
 import { resolvePluginOptions } from './plugin-defaults.ts'
 import type { Run } from './run.ts'
 import { resolveStoredFiles } from './stored-files.ts'
@@ -23,14 +24,24 @@ function prepareFiles(world: InferenceWorld, run: Run): void | Promise<void> {
 function preparePlugins(world: InferenceWorld, run: Run): void | Promise<void> {
   const plugins = resolvePluginOptions(world, run)
   if (plugins && plugins !== run.call.plugins) run.call = { ...run.call, plugins }
-  for (const plugin of world.plugins) {
-    if (!plugin.prepare || plugins?.[plugin.id] !== undefined) continue
+  for (const plugin of listImplied(world.plugins)) {
+    if (plugins?.[plugin.id] !== undefined) continue
     const options = plugin.imply?.(world, run.call)
     if (options !== undefined)
       run.call = { ...run.call, plugins: { ...run.call.plugins, [plugin.id]: options } }
   }
   if (needsPreparing(world, run)) return prepareInTurn(world, run)
 }
+
+/** Lists the plugins that some calls have unasked. */
+function listImplied(plugins: Plugin[]): Plugin[] {
+  let found = implied.get(plugins)
+  found ??= plugins.filter(({ prepare, imply }) => prepare && imply)
+  implied.set(plugins, found)
+  return found
+}
+
+const implied = new WeakMap<Plugin[], Plugin[]>()
 
 const needsPreparing = ({ plugins }: InferenceWorld, { call }: Run): boolean =>
   call.plugins !== undefined &&

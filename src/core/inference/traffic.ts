@@ -1,3 +1,4 @@
+import type { KeptCalls } from '../identity/idempotency/calls.ts'
 import type { RateLimits } from '../policy/rate-limits.ts'
 import type { Health } from './health.ts'
 import type { Admission } from './traffic/admission.ts'
@@ -31,6 +32,8 @@ export interface Traffic {
   responseCache: ResponseCache
   /** What documents of conversations say. */
   readDocuments: ReadDocuments
+  /** Calls under clients’ keys, and their answers. */
+  keptCalls: KeptCalls
   /** Limits how often calls may be made. */
   rateLimits: RateLimits
 }

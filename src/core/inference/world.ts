@@ -27,6 +27,8 @@ export interface Journal {
   holds: HoldJournal
   /** Where the ledger ended when that was last written. */
   head: HeadFile
+  /** How many lines of records that a dead process has left are not as they were written. */
+  garbledRecords: number
 }
 
 /** What this wing needs from the gateway. */

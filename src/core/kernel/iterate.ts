@@ -37,6 +37,8 @@ class CleanupIterator<T> implements Sequence<T> {
   readonly #rest: AsyncIterator<T> | null
   readonly #hooks: IterationHooks<T>
   #isOver = false
+  /** What `onEnd` returned; null before. */
+  #end: Promise<T | undefined> | null = null
 
   constructor(opened: PeekedSequence<T>, watcher: IterationHooks<T>) {
     this.#peeked = opened
@@ -48,24 +50,36 @@ class CleanupIterator<T> implements Sequence<T> {
     return this
   }
 
-  async next(): Promise<IteratorResult<T>> {
-    if (this.#isOver) return END
-    try {
-      const step = this.#takeFirst() ?? (await this.#rest?.next()) ?? END
-      // The reader left during the wait: `return` has called `onEnd`.
-      if (this.#isOver) return END
-      if (step.done) return this.#finish({ type: 'completed' })
-      this.#hooks.onItem(step.value)
-      return step
-    } catch (thrown) {
-      return this.#isOver ? END : this.#finish({ type: 'failed', thrown })
-    }
+  // Not async: each part of a stream passes here, and one promise for each is enough.
+  next(): Promise<IteratorResult<T>> {
+    if (this.#isOver) return Promise.resolve(END)
+    const first = this.#takeFirst()
+    if (first) return Promise.resolve(this.#pass(first))
+    if (!this.#rest) return Promise.resolve(this.#pass(END))
+    return this.#rest.next().then(this.#pass, this.#fail)
   }
 
-  async return(): Promise<IteratorResult<T>> {
+  readonly #pass = (step: IteratorResult<T>): IteratorResult<T> | Promise<IteratorResult<T>> => {
+    // The reader left during the wait: `return` has called `onEnd`.
     if (this.#isOver) return END
+    if (step.done) return this.#finish({ type: 'completed' })
+    const ending = this.#passItem(step.value)
+    return ending.type === 'completed' ? step : this.#finish(ending)
+  }
+
+  readonly #fail = (thrown: unknown): IteratorResult<T> | Promise<IteratorResult<T>> =>
+    this.#isOver ? END : this.#finish({ type: 'failed', thrown })
+
+  // Who leaves while a failure is being handled waits for that, too: after `return` all is done.
+  async return(): Promise<IteratorResult<T>> {
+    if (this.#isOver) {
+      await this.#end?.catch(() => undefined)
+      return END
+    }
     this.#isOver = true
-    await Promise.all([this.#rest?.return?.(), this.#hooks.onEnd({ type: 'abandoned' })])
+    const closed = this.#rest?.return?.()
+    this.#end = this.#hooks.onEnd({ type: 'abandoned' })
+    await Promise.all([closed, this.#end])
     return END
   }
 
@@ -109,7 +123,8 @@ class CleanupIterator<T> implements Sequence<T> {
 
   async #finish(ending: SequenceEnding): Promise<IteratorResult<T>> {
     this.#isOver = true
-    const last = await this.#hooks.onEnd(ending)
+    this.#end = this.#hooks.onEnd(ending)
+    const last = await this.#end
     return last === undefined ? END : { done: false, value: last }
   }
 }

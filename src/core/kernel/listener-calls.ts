@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 
-/** A socket that listens, as whoever opened it has bound it. */
+/** A socket that listens, with the address that it was bound to. */
 export interface BoundSocket {
   descriptor: number
   /** The address, without brackets. */

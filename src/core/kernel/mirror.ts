@@ -1,3 +1,8 @@
+import { yieldToEventLoop } from './clock.ts'
+
+/** So many values are indexed before others get their turn. */
+const AT_ONCE = 4_000
+
 /** Where a mirror gets its values, and what it calls when they change. */
 export interface MirrorSource<Value> {
   /** Reads everything from the store. The values replace the old ones in the same step. */
@@ -15,6 +20,8 @@ export interface MirrorSource<Value> {
 export class Mirror<Value> {
   readonly #source: MirrorSource<Value>
   #values = new Map<string, Value>()
+  /** For each reload that is under way, what this process has changed since; undefined if deleted. */
+  readonly #changes = new Set<Map<string, Value | undefined>>()
 
   /** Creates an empty mirror. `reload` fills it. */
   constructor(reflection: MirrorSource<Value>) {
@@ -50,11 +57,13 @@ export class Mirror<Value> {
 
   /** Lists the values that match. */
   filter(predicate: (value: Value) => boolean): Value[] {
-    return [...this.values()].filter(predicate)
+    const matching: Value[] = []
+    for (const value of this.#values.values()) if (predicate(value)) matching.push(value)
+    return matching
   }
 
   set(value: Value): void {
-    this.#values.set(this.#source.getName(value), value)
+    this.#put(this.#source.getName(value), value)
     this.#notify()
   }
 
@@ -76,37 +85,65 @@ export class Mirror<Value> {
   }
 
   delete(name: string): void {
-    this.#values.delete(name)
+    this.#remove(name)
     this.#notify()
   }
 
   /** Deletes the values that match, and returns them. */
   deleteWhere(predicate: (value: Value) => boolean): Value[] {
     const deleted = this.filter(predicate)
-    for (const value of deleted) this.#values.delete(this.#source.getName(value))
+    for (const value of deleted) this.#remove(this.#source.getName(value))
     if (deleted.length > 0) this.#notify()
     return deleted
   }
 
   /** Replaces all values in one step. */
   replaceAll(values: Iterable<Value>): void {
-    this.#values = this.#indexByName(values)
+    for (const name of [...this.#values.keys()]) this.#remove(name)
+    for (const value of values) this.#put(this.#source.getName(value), value)
     this.#notify()
   }
 
   /**
-   * Reads everything again to pick up the changes of another process. Changes that this process
-   * makes meanwhile are kept, since the values read may be older.
+   * Reads everything again to pick up the changes of another process, and replaces the values in one
+   * step. Changes that this process makes meanwhile are kept, since the values read may be older.
+   * Many values are indexed in turns.
    */
   async reload(): Promise<void> {
-    const before = new Map(this.#values)
-    const read = this.#indexByName(await this.#source.read())
-    this.#values = mergeChanges(read, before, this.#values)
+    const changes = new Map<string, Value | undefined>()
+    this.#changes.add(changes)
+    try {
+      const read = await this.#indexByName(await this.#source.read())
+      for (const [name, value] of changes)
+        if (value === undefined) read.delete(name)
+        else read.set(name, value)
+      this.#values = read
+    } finally {
+      this.#changes.delete(changes)
+    }
     this.#notify()
   }
 
-  #indexByName(values: Iterable<Value>): Map<string, Value> {
-    return new Map(Array.from(values, value => [this.#source.getName(value), value]))
+  async #indexByName(values: Iterable<Value>): Promise<Map<string, Value>> {
+    const index = new Map<string, Value>()
+    let left = AT_ONCE
+    for (const value of values) {
+      index.set(this.#source.getName(value), value)
+      if (--left > 0) continue
+      left = AT_ONCE
+      await yieldToEventLoop()
+    }
+    return index
+  }
+
+  #put(name: string, value: Value): void {
+    this.#values.set(name, value)
+    for (const changes of this.#changes) changes.set(name, value)
+  }
+
+  #remove(name: string): void {
+    this.#values.delete(name)
+    for (const changes of this.#changes) changes.set(name, undefined)
   }
 
   #notify(): void {
@@ -118,17 +155,3 @@ export class Mirror<Value> {
 export const overlay =
   <Value>(fields: Partial<NoInfer<Value>>) =>
   (now: Value): Value => ({ ...now, ...fields })
-
-/**
- * Returns the values that were read, updated with the changes since `before`. `now` is the memory
- * after the read.
- */
-function mergeChanges<Value>(
-  read: Map<string, Value>,
-  before: Map<string, Value>,
-  now: Map<string, Value>,
-): Map<string, Value> {
-  for (const [name, value] of now) if (before.get(name) !== value) read.set(name, value)
-  for (const name of before.keys()) if (!now.has(name)) read.delete(name)
-  return read
-}

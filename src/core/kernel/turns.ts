@@ -104,7 +104,9 @@ function* findRuns<T>(items: T[], compare: (a: T, b: T) => number): Work<T[][]> 
 function* mergeRuns<T>(first: T[], second: T[], compare: (a: T, b: T) => number): Work<T[]> {
   if (second.length === 0) return first
   const merged: T[] = []
-  for (let [a, b] = [0, 0]; a < first.length || b < second.length; ) {
+  let a = 0
+  let b = 0
+  while (a < first.length || b < second.length) {
     const isFirst =
       b >= second.length || (a < first.length && compare(first[a] as T, second[b] as T) <= 0)
     merged.push((isFirst ? first[a++] : second[b++]) as T)

@@ -90,7 +90,9 @@ export function findRouter(
   const slash = slug.indexOf('/')
   const author = slug.slice(0, slash)
   const isOurs = author === service_name || SERVICE_NAMES.includes(author)
-  return isOurs ? ROUTERS.find(router => router === slug.slice(slash + 1)) : undefined
+  if (!isOurs) return undefined
+  const name = slug.slice(slash + 1)
+  return ROUTERS.find(router => router === name)
 }
 
 /** Names that contain the service's name are accepted in both forms. */

@@ -90,7 +90,9 @@ export const namesRouter = (
   { models }: Work[Kind]['call'],
   router: Router,
 ): boolean =>
-  models.some(slug => {
-    const [name = ''] = slug.split(':')
-    return findRouter(config, name) === router && !catalog.models.has(slug)
-  })
+  models.some(slug => findRouter(config, cutVariant(slug)) === router && !catalog.models.has(slug))
+
+const cutVariant = (slug: string): string => {
+  const at = slug.indexOf(':')
+  return at === -1 ? slug : slug.slice(0, at)
+}

@@ -3,7 +3,7 @@ import type { Actor } from '../identity/actor.ts'
 import { assertCanManageAll, canManage } from '../identity/management.ts'
 import { getOrganizationId } from '../identity/organization.ts'
 import { getIsoTime } from '../kernel/clock.ts'
-import { toPage } from '../kernel/pages.ts'
+import { toSortedPage } from '../kernel/pages.ts'
 import { compareOldestFirst } from '../kernel/sorting.ts'
 import type { KeyNames, MemberNames } from './assignments/schema.ts'
 import type { Assignment } from './assignments/store.ts'
@@ -125,11 +125,13 @@ export function listKeyAssignments(
   page: AssignmentQuery,
   id?: string,
 ) {
-  const own = listAssignments(world, actor, 'key', id).flatMap(assignment => {
-    const key = world.memory.keys.get(assignment.assignee)
-    return key ? showKeyAssignment(assignment, key) : []
+  const { keys } = world.memory
+  const own = listAssignments(world, actor, 'key', id).filter(({ assignee }) => keys.has(assignee))
+  const shown = toSortedPage(own, compareOldestFirst, page, assignment => {
+    const key = keys.get(assignment.assignee)
+    return key && showKeyAssignment(assignment, key)
   })
-  return toPage(own, page, shown => shown)
+  return { ...shown, data: shown.data.filter(one => one !== undefined) }
 }
 
 /** Lists the same for members. Throws 404. */
@@ -141,7 +143,8 @@ export function listMemberAssignments(
 ) {
   const organization_id = getOrganizationId(world)
   const own = listAssignments(world, actor, 'member', id)
-  return toPage(own, page, assignment => showMemberAssignment(assignment, organization_id))
+  const show = (assignment: Assignment) => showMemberAssignment(assignment, organization_id)
+  return toSortedPage(own, compareOldestFirst, page, show)
 }
 
 function listAssignments(
@@ -151,16 +154,13 @@ function listAssignments(
   id: string | undefined,
 ): Assignment[] {
   if (id !== undefined) requireManagedGuardrail(world, actor, id)
-  const isRequested = ({ guardrail_id }: Assignment) => {
-    const guardrail = world.memory.guardrails.get(guardrail_id)
-    return (
-      guardrail !== undefined &&
-      (id === undefined ? canManage(world, actor, guardrail.workspace_id) : id === guardrail_id)
-    )
-  }
-  return world.memory.assignments
-    .filter(assignment => assignment.kind === kind && isRequested(assignment))
-    .sort(compareOldestFirst)
+  const managed = world.memory.guardrails.filter(guardrail =>
+    id === undefined ? canManage(world, actor, guardrail.workspace_id) : id === guardrail.id,
+  )
+  const requested = new Set(managed.map(guardrail => guardrail.id))
+  return world.memory.assignments.filter(
+    assignment => assignment.kind === kind && requested.has(assignment.guardrail_id),
+  )
 }
 
 /** Keys by their hashes, or members by their user ids. */
@@ -223,11 +223,26 @@ export const findAssignment = (
   assignee: string,
 ): Assignment | undefined => assignments.get(buildAssigneeName({ kind, assignee }))
 
-/** Builds the name that the assignment of a key or a member is kept under. */
+/**
+ * Builds the name that the assignment of a key or a member is kept under: a key's is its hash itself,
+ * since there may be very many.
+ */
 export const buildAssigneeName = ({
   kind,
   assignee,
-}: Pick<Assignment, 'kind' | 'assignee'>): string => `${kind} ${assignee}`
+}: Pick<Assignment, 'kind' | 'assignee'>): string =>
+  kind === 'key' ? assignee : `member ${assignee}`
+
+/** Replaces the hashes of keys in assignments by the keys' own texts, so that they are held once. */
+export const shareHashes = (
+  assignments: Assignment[],
+  keys: { get(hash: string): { hash: string } | undefined },
+): Assignment[] => {
+  for (const assignment of assignments)
+    if (assignment.kind === 'key')
+      assignment.assignee = keys.get(assignment.assignee)?.hash ?? assignment.assignee
+  return assignments
+}
 
 const removeDuplicates = (names: string[]) => [...new Set(names)]
 

@@ -54,6 +54,22 @@ export interface RateLimits {
   exportCounts(): WindowCounts[]
   /** Takes the counts of another process over. */
   importCounts(windows: WindowCounts[]): void
+  /** Returns how many calls of each key run here. */
+  exportRunning(): Map<string, number>
+  /** Counts these calls too: they run in another process, which takes their ends back from them. */
+  importRunning(running: Map<string, number>): void
+  /** Has all that is counted here told to another process; null: to none any more. */
+  share(tell: ((count: SharedCount) => void) | null): void
+  /** Counts what another process tells. */
+  takeCount(count: SharedCount): void
+}
+
+/** One more in a window, or one more or less of the calls that run. */
+export interface SharedCount {
+  /** The number of the window; null for the calls that run. */
+  window: number | null
+  name: string
+  by: 1 | -1
 }
 
 /** What is counted by name in one window. */
@@ -97,9 +113,14 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
   const readingDay = new Window(DAY, clock)
   const visits = new Window(MINUTE, clock, MOST_NETWORKS)
   const running = new Map<string, number>()
+  /** The calls that run in another process. */
+  let elsewhere = new Map<string, number>()
+  let tell: ((count: SharedCount) => void) | null = null
   freeDay.setCount(ALL_KEYS, freeSoFar)
   // In an order that no version changes.
   const windows = [minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits]
+  for (const [window, one] of windows.entries())
+    one.onCount = name => tell?.({ window, name, by: 1 })
 
   function listLimits(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
     const { requests_per_minute, concurrent_requests, free_models } = limits
@@ -121,9 +142,12 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
   const buildConcurrencyLimit = (key: string, maximum: number): Limit => ({
     name: 'concurrent-requests',
     maximum,
-    used: running.get(key) ?? 0,
+    used: (running.get(key) ?? 0) + (elsewhere.get(key) ?? 0),
     reset: clock.now().getTime() + RETRY_HINT,
-    count: () => void running.set(key, (running.get(key) ?? 0) + 1),
+    count() {
+      addTo(running, key, 1)
+      tell?.({ window: null, name: key, by: 1 })
+    },
   })
 
   const createRelease = (key: string) => {
@@ -131,9 +155,8 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     return () => {
       if (!isHeld) return
       isHeld = false
-      const remaining = (running.get(key) ?? 0) - 1
-      if (remaining > 0) running.set(key, remaining)
-      else running.delete(key)
+      addTo(running, key, -1)
+      tell?.({ window: null, name: key, by: -1 })
     }
   }
 
@@ -188,7 +211,24 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     importCounts(exported) {
       for (const [i, counts] of exported.entries()) windows[i]?.importCounts(counts)
     },
+    exportRunning: () => new Map(running),
+    importRunning(others) {
+      elsewhere = new Map(others)
+    },
+    share(other) {
+      tell = other
+    },
+    takeCount({ window, name, by }) {
+      if (window === null) addTo(elsewhere, name, by)
+      else windows[window]?.addCount(name)
+    },
   }
+}
+
+function addTo(counts: Map<string, number>, name: string, by: number): void {
+  const sum = (counts.get(name) ?? 0) + by
+  if (sum > 0) counts.set(name, sum)
+  else counts.delete(name)
 }
 
 // The other half stays for clients who wait.
@@ -245,6 +285,8 @@ class Window {
   readonly #entered = new Map<number, Map<string, number>>()
   #counts = new Map<string, number>()
   #number = 0
+  /** Hears of each count by a limit. */
+  onCount: ((name: string) => void) | null = null
 
   constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
     this.#length = length
@@ -269,8 +311,15 @@ class Window {
       maximum,
       used,
       reset: (this.#number + 1) * this.#length,
-      count: () => this.setCount(counter, this.getCount(counter) + 1),
+      count: () => {
+        this.addCount(counter)
+        this.onCount?.(counter)
+      },
     }
+  }
+
+  addCount(name: string): void {
+    this.setCount(name, this.getCount(name) + 1)
   }
 
   exportCounts(): WindowCounts {

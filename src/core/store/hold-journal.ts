@@ -5,6 +5,7 @@ import { yieldToEventLoop } from '../kernel/clock.ts'
 import { parseObject } from '../kernel/json.ts'
 import { LiveSet } from '../kernel/live-set.ts'
 import type { GarbledCall, HeldCall, HoldJournal } from '../ledger/ledger.ts'
+import { computeChecksum, parseCheckedLine, renderCheckedLine } from './checked-lines.ts'
 import { openDataFile, readDataFile, writeDataFile } from './data-files.ts'
 
 /** Beyond this many bytes the file is rewritten with only the calls that still run. */
@@ -125,13 +126,8 @@ const renderLine = (call: HeldCall): string => {
     nanos: String(call.nanos),
     spent: String(call.spent),
   })
-  return `${computeChecksum(json)} ${json}\n`
+  return renderCheckedLine(json, computeChecksum)
 }
-
-const computeChecksum = (json: string): string =>
-  Bun.hash.crc32(json).toString(16).padStart(CHECKSUM_LENGTH, '0')
-
-const CHECKSUM_LENGTH = 8
 
 /**
  * Reads every call in the journal, each with the last line of its last step and of every inner one,
@@ -167,11 +163,8 @@ function parseLine(line: string): HeldCall | null {
 }
 
 // Lines from versions before checksums begin with their call.
-function verifyLine(line: string): string | null {
-  if (line.startsWith('{')) return line
-  const json = line.slice(CHECKSUM_LENGTH + 1)
-  return line === `${computeChecksum(json)} ${json}` ? json : null
-}
+const verifyLine = (line: string): string | null =>
+  line.startsWith('{') ? line : parseCheckedLine(line, computeChecksum)
 
 const isAmount = (text: unknown): text is string =>
   typeof text === 'string' && /^\d{1,30}$/.test(text)

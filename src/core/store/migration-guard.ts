@@ -1,9 +1,10 @@
-import { chmodSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, readdirSync, renameSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { conflict, GatewayError } from '../errors.ts'
+import { conflict, GatewayError, unavailable } from '../errors.ts'
 import { VERSION } from '../kernel/version.ts'
 import { readDataFile, syncPath } from './data-files.ts'
 import { lockData } from './lock.ts'
+import { RECORD_LOG } from './record-log.ts'
 import { addParts, copyWholeDatabase, type Parts } from './sqlite/backup-file.ts'
 import { MIGRATIONS } from './sqlite/contents.ts'
 import type { MigrationGuard } from './sqlite.ts'
@@ -12,7 +13,7 @@ import type { MigrationGuard } from './sqlite.ts'
 const BACKUP = /^before-schema-(\d+)\.backup(\.part)?$/
 
 /** What a backup holds beside the database. */
-const PARTS = ['ledger.head', 'holds.log']
+const PARTS = ['ledger.head', 'holds.log', RECORD_LOG]
 
 /** In milliseconds, between two looks whether another command has migrated. */
 const PAUSE = 50
@@ -23,26 +24,65 @@ export interface MigrationAccess {
   isLocked: boolean
   /** In milliseconds: how long others wait for a command that migrates. */
   patience: number
+  /** Is told of a migration that was made. */
+  onMigration?: ((migration: Migration) => void) | undefined
+  /** Returns how many bytes there is room for, at a path. */
+  readFree?: (path: string) => number
+}
+
+/** A migration that was made, and the backup of what was before. */
+export interface Migration {
+  from: number
+  to: number
+  backup: string
+  bytes: number
 }
 
 /**
  * Guards the migration of a data directory: no server uses it meanwhile, and a backup is made
  * before. The migration itself is one transaction: killed at any moment, it is made from the
- * beginning by the next start. Throws 409 while a server runs, and what a full disk throws; then
- * nothing is changed.
+ * beginning by the next start. Throws 409 while a server runs, 503 where there is no room for the
+ * backup, and what a full disk throws; then nothing is changed.
  */
 export const guardMigration =
-  (data: string, { isLocked, patience }: MigrationAccess): MigrationGuard =>
+  (
+    data: string,
+    { isLocked, patience, onMigration, readFree = readRoom }: MigrationAccess,
+  ): MigrationGuard =>
   async (readSchema, migrate) => {
     const unlock = isLocked ? () => undefined : await lockForMigration(data, patience, readSchema)
     try {
       const schema = readSchema()
-      if (schema < MIGRATIONS.length) backUpSchema(data, schema)
+      if (schema >= MIGRATIONS.length) return migrate()
+      requireRoom(data, readFree(data))
+      const backup = backUpSchema(data, schema)
       migrate()
+      const bytes = statSync(backup).size
+      onMigration?.({ from: schema, to: MIGRATIONS.length, backup, bytes })
     } finally {
       unlock()
     }
   }
+
+const MIB = 2 ** 20
+
+function readRoom(path: string): number {
+  const { bavail, bsize } = statfsSync(path)
+  return bavail * bsize
+}
+
+/** Throws 503 unless a backup fits: nothing has to be removed in a hurry from a disk that is full. */
+function requireRoom(data: string, free: number): void {
+  let needed = 0
+  for (const name of ['gateway.db', 'gateway.db-wal', ...PARTS])
+    needed += statSync(join(data, name), { throwIfNoEntry: false })?.size ?? 0
+  if (needed <= free) return
+  const [wanted, found] = [Math.ceil(needed / MIB), Math.floor(free / MIB)]
+  throw unavailable(
+    `A migration begins with a backup of the whole store: it takes ${wanted} MiB in ${data}, where ` +
+      `${found} MiB are free. Make room and start again: nothing was changed`,
+  )
+}
 
 /** Locks out servers and other migrations. Another one may have migrated when it returns. */
 async function lockForMigration(
@@ -69,9 +109,9 @@ const describeObstacle = (data: string, schema: number): GatewayError =>
 
 /**
  * Writes the whole store as a backup that the program of that schema restores, and removes those of
- * earlier migrations.
+ * earlier migrations. Returns its path.
  */
-function backUpSchema(data: string, schema: number): void {
+function backUpSchema(data: string, schema: number): string {
   const path = join(data, `before-schema-${MIGRATIONS.length}.backup`)
   const part = `${path}.part`
   rmSync(part, { force: true })
@@ -91,6 +131,7 @@ function backUpSchema(data: string, schema: number): void {
   }
   syncPath(data)
   removeEarlier(data, schema)
+  return path
 }
 
 function removeEarlier(data: string, schema: number): void {

@@ -1,9 +1,14 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces/store.ts'
+import { systemClock } from '../kernel/clock.ts'
 import type { RecordSecrets } from '../ledger/seals.ts'
+import { FreshCalls } from '../telemetry/rollups/slice.ts'
 import { nameDatabase } from './data-files.ts'
+import { replaceMethods } from './methods.ts'
+import type { RecordLog } from './record-log.ts'
 import { openStores } from './sqlite/contents.ts'
+import { Recording } from './sqlite/generations/recording.ts'
 import {
   migrate,
   needsMigration,
@@ -30,6 +35,14 @@ export interface SqliteOptions {
   secrets: RecordSecrets
   /** What a migration of records that are there has to wait for; nothing by default. */
   guardMigration?: MigrationGuard
+  /** Where records wait for their transaction. Without it, they do not. */
+  recordLog?: RecordLog | undefined
+  /** In milliseconds. */
+  ticks?: () => number
+  /** Is told what keeps waiting records from the database. */
+  onFault?: (error: unknown) => void
+  /** Is told how many lines of what a dead process has left are not as they were written. */
+  onGarbled?: (lines: number) => void
 }
 
 /** Runs a migration when nothing is in its way. The schema may have changed by then. */
@@ -48,6 +61,10 @@ export async function openSqlite({
   busyTimeout,
   secrets,
   guardMigration,
+  recordLog,
+  onFault,
+  onGarbled,
+  ticks = systemClock.ticks,
 }: SqliteOptions): Promise<Store> {
   const db =
     path === ':memory:'
@@ -69,17 +86,46 @@ export async function openSqlite({
     db.close()
     throw error
   }
+  const fresh = new FreshCalls()
+  const recording = new Recording({ db, mac: secrets.mac, fresh, log: recordLog, onFault, ticks })
+  onGarbled?.(recording.restore())
   db.run(`pragma busy_timeout = ${busyTimeout}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
   const sealing = openSealing(db, secrets.mac)
   const write = createWriter(db, sealing.sealChanges)
   const writeDurably = createDurableWriter(db, sealing.sealChanges)
+  const stores = openStores({
+    ...{ db, kysely, write, writeDurably, sealing, secrets, fresh, recording },
+  })
+  flushFirst(stores, recording)
   return {
-    ...openStores({ db, kysely, write, writeDurably, sealing, secrets }),
+    ...stores,
     owner: candidate => claimOwner(kysely, write, candidate),
     version: createVersionReader(db),
-    close: async () => db.close(),
+    async close() {
+      // What cannot be written now is in the log, for the next start.
+      await recording.flush().catch(() => undefined)
+      db.close()
+    },
   }
+}
+
+/** What records calls, and what reads nothing that they change. */
+const UNFLUSHED = new Set(['generations.record', 'generations.flush', 'writeLog.shorten'])
+
+/**
+ * Has every method of every noun write what waits for its transaction, so that it sees all that is
+ * on record. What cannot be written now is seen later.
+ */
+function flushFirst(stores: object, recording: Recording): void {
+  for (const [noun, part] of Object.entries(stores))
+    replaceMethods(part, (name, method) => {
+      if (UNFLUSHED.has(`${noun}.${name}`)) return method
+      return (...parameters) => {
+        const run = () => method(...parameters)
+        return recording.isWaiting ? recording.flush().then(run, run) : run()
+      }
+    })
 }
 
 function applyPragmas(db: Database, durability: 'normal' | 'full'): void {

@@ -132,6 +132,8 @@ export interface Generation {
  */
 export interface GenerationStore {
   record(batch: RecorderEntry[]): Promise<void>
+  /** Writes what `record` has put aside: every process that reads the store sees it then. */
+  flush(): Promise<void>
   byId(id: string): Promise<Generation | undefined>
   /**
    * Removes some of the calls that were settled before this midnight, with what was asked, answered

@@ -53,7 +53,7 @@ export interface Recorder {
   record(entry: RecorderEntry): Promise<void>
   /** Whether new work can be recorded. */
   readonly healthy: boolean
-  /** Waits until everything pending is written. */
+  /** Waits until everything pending is written, or where the store's next start finds it. */
   flush(): Promise<void>
   /** Lists what is not written yet, oldest first. */
   listPending(): RecorderEntry[]
@@ -193,6 +193,7 @@ export function openRecorder(
     },
     async flush() {
       await running
+      await store.flush().catch(() => undefined)
     },
     listPending: () => waiting.map(({ entry }) => entry),
     pause() {

@@ -289,6 +289,9 @@ interface DeadlineOptions {
   now?: () => number
 }
 
+/** In milliseconds: after a shorter pause the clock of silence goes on. */
+const SHORT_PAUSE = 1
+
 /** In milliseconds: a pause of the reader after which an upstream may rightly hang up. */
 const LONG_PAUSE = 10_000
 
@@ -348,7 +351,7 @@ export class Deadline {
     this.#endsAt += pause
     this.#longestPause = Math.max(this.#longestPause, pause)
     if (this.#isSilent) this.#begin()
-    else this.#timeout.restart()
+    else if (pause >= SHORT_PAUSE) this.#timeout.restart()
     this.#isSilent = false
   }
 

@@ -11,7 +11,10 @@ const LARGEST_EVENT = 4 * 1024 * 1024
 export class SseScanner {
   readonly #decoder = new TextDecoder()
   #line = ''
-  #data: string[] = []
+  /** The data of the event so far; null for none. Almost all events have one line of it. */
+  #data: string | null = null
+  /** The lines of data after the first. */
+  #more: string[] | null = null
   #event: string | null = null
   #size = 0
   #skipLineFeed = false
@@ -56,20 +59,25 @@ export class SseScanner {
   }
 
   #readField(line: string): void {
-    if (line.startsWith('data:')) this.#data.push(line.slice(line[5] === ' ' ? 6 : 5))
+    if (line.startsWith('data:')) this.#addData(line.slice(line[5] === ' ' ? 6 : 5))
     else if (line.startsWith('event:')) this.#event = line.slice(line[6] === ' ' ? 7 : 6)
     // A line that is only a name is a field with an empty value (9.2.6).
-    else if (line === 'data') this.#data.push('')
+    else if (line === 'data') this.#addData('')
     else if (line === 'event') this.#event = ''
   }
 
+  #addData(data: string): void {
+    if (this.#data === null) this.#data = data
+    else if (this.#more === null) this.#more = [data]
+    else this.#more.push(data)
+  }
+
   #dispatch(frames: Frame[]): void {
-    if (this.#data.length > 0)
-      frames.push({
-        event: this.#event,
-        data: this.#data.length === 1 ? (this.#data[0] ?? '') : this.#data.join('\n'),
-      })
-    this.#data = []
+    const [data, more] = [this.#data, this.#more]
+    if (data !== null)
+      frames.push({ event: this.#event, data: more ? [data, ...more].join('\n') : data })
+    this.#data = null
+    this.#more = null
     this.#event = null
     this.#size = 0
   }

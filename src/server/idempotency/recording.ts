@@ -1,3 +1,5 @@
+import type { KeptAnswer } from '../../core/identity/idempotency/calls.ts'
+
 /**
  * The answer to one request as it comes: it is read to its end whether or not its client stays, so
  * that the same request can have it again.
@@ -8,19 +10,25 @@ export class Recording {
   readonly #pieces: Uint8Array[] = []
   #waiting = Promise.withResolvers<void>()
   #isOver = false
-  size = 0
 
-  constructor({ status, headers }: Response) {
+  constructor({ status, headers }: Pick<Response, 'status' | 'headers'>) {
     this.status = status
     this.headers = new Headers(headers)
   }
 
-  /** Reads the answer to its end. Never throws: an answer that breaks off ends there. */
-  async record(body: ReadableStream<Uint8Array> | null): Promise<void> {
+  /** Returns the recording of an answer that has ended. */
+  static of({ status, headers, pieces }: KeptAnswer): Recording {
+    const recording = new Recording({ status, headers: new Headers(headers) })
+    recording.#pieces.push(...pieces)
+    recording.#isOver = true
+    return recording
+  }
+
+  /** Reads the answer to its end, and returns it. Never throws: one that breaks off ends there. */
+  async record(body: ReadableStream<Uint8Array> | null): Promise<KeptAnswer> {
     try {
       for await (const piece of body ?? []) {
         this.#pieces.push(piece)
-        this.size += piece.length
         this.#wake()
       }
     } catch {
@@ -28,6 +36,7 @@ export class Recording {
     }
     this.#isOver = true
     this.#wake()
+    return { status: this.status, headers: [...this.headers], pieces: this.#pieces }
   }
 
   /** Returns the answer from its beginning on. */

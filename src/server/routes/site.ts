@@ -96,7 +96,7 @@ const renderHealth = ({
 function renderReadiness(gateway: Gateway, connection: Connection | undefined): Response {
   const reason = findUnreadiness(gateway, connection)
   if (reason) return Response.json({ status: reason }, { status: 503 })
-  // A saturated gateway serves as much as it can: whoever took it out of rotation would lose that.
+  // A saturated gateway serves as much as it can: to take it out of rotation would lose that.
   const overload = gateway.traffic.admission.findSaturation()
   return Response.json({ status: 'ready', ...(overload ? { overloaded: overload } : {}) })
 }

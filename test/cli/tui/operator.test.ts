@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { measure } from '../../../src/cli/tui/text.ts'
 import { startTellingServer, type TellingServer } from '../../support/activity.ts'
+import { openDatabaseNow } from '../../support/database.ts'
 import { PROGRAM } from '../../support/server.ts'
 import { openTerminal } from '../../support/terminal.ts'
 import type { TerminalScreen } from '../../support/terminal-screen.ts'
@@ -107,6 +108,21 @@ describe.skipIf(process.platform === 'win32')('an operator while a provider flap
     terminal.type('q')
     expect(await terminal.child.exited).toBe(0)
     expect(readState(terminal.screen)).toEqual([false, true, ''])
+  })
+
+  test('S-10 keeps no transaction open in any view: the write-ahead log can be emptied', async () => {
+    const terminal = openTerminal([...PROGRAM, 'tui', '--data', server.data])
+    await terminal.seeScreen(/ live/, /200/)
+    const db = openDatabaseNow(server.data, { readwrite: true })
+    for (const [key, ...patterns] of VIEWS) {
+      terminal.type(key)
+      await terminal.seeScreen(...patterns)
+      // Waits for reads of a moment, and is refused by one that stays.
+      expect(db.query('pragma wal_checkpoint(truncate)').get()).toMatchObject({ busy: 0 })
+    }
+    db.close()
+    terminal.type('q')
+    expect(await terminal.child.exited).toBe(0)
   })
 
   test('lets it rest by hand, changes a limit, and finds the terminal as it was', async () => {

@@ -42,6 +42,25 @@ function watched(
 }
 
 describe('withCleanup', () => {
+  test('who leaves while a failure is handled waits until it is', async () => {
+    const { promise: handled, resolve } = Promise.withResolvers<undefined>()
+    const failing = { next: () => Promise.reject(new Error('gone')) }
+    const hooks = { onItem: () => undefined, onEnd: () => handled }
+    const sequence = withCleanup<number>({ first: 1, rest: failing }, hooks)
+    await sequence.next()
+    const reading = sequence.next()
+    const order: string[] = []
+    const leaving = Promise.resolve()
+      .then(() => sequence.return?.())
+      .then(() => order.push('left'))
+    setImmediate(() => {
+      order.push('handled')
+      resolve(undefined)
+    })
+    await Promise.all([reading, leaving])
+    expect(order).toEqual(['handled', 'left'])
+  })
+
   test('returns every item, passes each to the hook, and reports the end once', async () => {
     const { sequence, told } = watched(1, [2, 3])
     expect(await Array.fromAsync(sequence)).toEqual([1, 2, 3])
@@ -196,4 +215,25 @@ describe('collect', () => {
     await sequence.collect().catch(() => undefined)
     expect(endings).toEqual([{ type: 'failed', thrown }])
   })
+})
+
+test('who leaves while the end runs waits until it has run', async () => {
+  const { promise: ended, resolve: end } = Promise.withResolvers<undefined>()
+  const rest = { next: () => Promise.reject(new Error('cut')) }
+  const sequence = withCleanup<number>(
+    { first: 1, rest },
+    { onItem: () => undefined, onEnd: () => ended },
+  )
+  await sequence.next()
+  const step = sequence.next()
+  await Promise.resolve()
+  await Promise.resolve()
+  let hasLeft = false
+  const leaving = sequence.return?.().then(() => {
+    hasLeft = true
+  })
+  await Bun.sleep(0)
+  expect(hasLeft).toBe(false)
+  end(undefined)
+  await Promise.all([leaving, step])
 })

@@ -108,4 +108,48 @@ describe('reloading', () => {
     await reading
     expect(lazy.get('a')?.text).toBe('new one')
   })
+
+  test('keeps what replaced everything during the read', async () => {
+    const reading = mirror.reload()
+    mirror.replaceAll([{ name: 'z', text: 'mine' }])
+    await reading
+    expect(shown()).toEqual({ z: 'mine' })
+  })
+
+  test('keeps what a deletion of several left during the read', async () => {
+    const reading = mirror.reload()
+    mirror.deleteWhere(({ text }) => text === 'one')
+    await reading
+    expect(shown()).toEqual({ b: 'two' })
+  })
+
+  test('forgets what changed during a read that failed', async () => {
+    let isBroken = true
+    const read = async () => {
+      if (isBroken) throw new Error('The disk is gone')
+      return stored
+    }
+    const failing = new Mirror<Note>({ read, getName: ({ name }) => name })
+    const reading = failing.reload()
+    failing.set({ name: 'a', text: 'mine' })
+    expect(reading).rejects.toThrow('The disk is gone')
+    await reading.catch(() => undefined)
+    isBroken = false
+    await failing.reload()
+    expect(failing.get('a')?.text).toBe('one')
+  })
+
+  test('of many values gives others their turn, and shows all of them at once', async () => {
+    const many = Array.from({ length: 10_000 }, (_, n) => ({ name: `n${n}`, text: '' }))
+    const large = new Mirror<Note>({ read: async () => many, getName: ({ name }) => name })
+    const seen: number[] = []
+    const look = () => {
+      seen.push(large.size)
+      if (large.size === 0) setImmediate(look)
+    }
+    setImmediate(look)
+    await large.reload()
+    expect([seen.length > 1, new Set(seen)]).toEqual([true, new Set([0])])
+    expect(large.size).toBe(many.length)
+  })
 })

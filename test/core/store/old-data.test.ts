@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { restore } from '../../../src/core/backup/restore.ts'
 import { examineGateway } from '../../../src/core/doctor.ts'
@@ -8,6 +8,7 @@ import { openGateway } from '../../../src/core/gateway.ts'
 import { hashSecret } from '../../../src/core/identity/keys/secret.ts'
 import { recoverCalls } from '../../../src/core/inference/recover.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
+import { guardMigration, type Migration } from '../../../src/core/store/migration-guard.ts'
 import { MIGRATIONS } from '../../../src/core/store/sqlite/contents.ts'
 import { openDatabase } from '../../support/database.ts'
 import { OLD_SCHEMAS, unpackOldData } from '../../support/old-data.ts'
@@ -88,7 +89,40 @@ describe.each(OLD_SCHEMAS)('S-11 the data directory of schema %i', schema => {
     expect(listBackups(data)).toEqual([BACKUP])
   })
 
-  test('is not migrated without room for the backup', async () => {
+  test('is not migrated, and not backed up in part, where there is less room than that takes', async () => {
+    const { data } = await unpack(schema)
+    const size = statSync(join(data, 'gateway.db')).size
+    let isMigrated = false
+    const migrate = (readFree: () => number) =>
+      guardMigration(data, { isLocked: false, patience: 0, readFree })(
+        () => schema,
+        () => {
+          isMigrated = true
+        },
+      )
+    await expect(migrate(() => size - 1)).rejects.toMatchObject({
+      type: 'unavailable',
+      message: expect.stringContaining(`takes 1 MiB in ${data}, where 0 MiB are free`),
+    })
+    expect([isMigrated, listBackups(data)]).toEqual([false, []])
+    await migrate(() => 2 * size)
+    expect([isMigrated, listBackups(data)]).toEqual([true, [BACKUP]])
+  })
+
+  test('tells of its migration, once, and keeps no backup but that of the last one', async () => {
+    const { data } = await unpack(schema)
+    writeFileSync(join(data, `before-schema-${schema}.backup`), 'an earlier one')
+    const told: Migration[] = []
+    const onMigration = (migration: Migration) => void told.push(migration)
+    for (let i = 0; i < 2; i++) await (await openGateway({ data, onMigration })).close()
+    const { size: bytes } = statSync(join(data, BACKUP))
+    expect(told).toEqual([
+      { from: schema, to: MIGRATIONS.length, backup: join(data, BACKUP), bytes },
+    ])
+    expect(listBackups(data)).toEqual([BACKUP])
+  })
+
+  test('is not migrated where the backup cannot be put in its place', async () => {
     const { data } = await unpack(schema)
     mkdirSync(join(data, BACKUP))
     writeFileSync(join(data, BACKUP, 'in-the-way'), '')

@@ -9,6 +9,7 @@ import { buildGeneration, buildRecordEntry } from '../../support/generation.ts'
 /** A store of which only `record` is used. */
 const storeOf = (record: GenerationStore['record']): GenerationStore => ({
   record,
+  flush: async () => undefined,
   evictBefore: async () => 0,
   byId: async () => undefined,
   list: async () => [],

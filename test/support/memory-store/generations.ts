@@ -15,6 +15,7 @@ export const createMemoryGenerationStore = (connection: Connection): GenerationS
     connection.write(memory => {
       for (const entry of batch) record(memory, entry)
     }),
+  flush: async () => undefined,
   evictBefore: (midnight, now) =>
     connection.write(memory => {
       const all = memory.generations.all()

@@ -10,7 +10,10 @@ import {
   type WrittenFile,
 } from '../../../src/core/sandboxes/sandbox.ts'
 
-/** A sandbox whose commands are words: `write <path> <text>`, `remove <path>`, `hang`, `late`. */
+/**
+ * A sandbox whose commands are words: `write <path> <text>`, `remove <path>`,
+ * `slow <path> <text>`, `hang`, `late`.
+ */
 export class FakeSandbox implements Sandbox {
   readonly name = 'just-bash'
   obstacle: string | null = null
@@ -43,7 +46,9 @@ export class FakeBox implements SandboxBox {
   readonly #sandbox: FakeSandbox
   readonly #files = new Map<string, { bytes: Buffer; mode: number; version: number }>()
   #changes = 0
-  /** Resolves when a command hangs. */
+  /** Lets a slow command write. */
+  readonly go = Promise.withResolvers<void>()
+  /** Resolves when a command hangs, or a slow one has begun. */
   readonly hung = Promise.withResolvers<void>()
   readonly #end = Promise.withResolvers<never>()
   /** Resolves when it has ended. */
@@ -65,11 +70,17 @@ export class FakeBox implements SandboxBox {
     const [verb, path = '', ...words] = command.text.split(' ')
     if (verb === 'hang') return this.#hang(command)
     if (verb === 'late') return { stdout: '', stderr: '', exitCode: null }
+    if (verb === 'slow') await this.#waitForGo()
     if (verb === 'remove') this.#files.delete(path)
-    if (verb === 'write') this.#set(path, Buffer.from(words.join(' ')), 0o644)
+    if (verb === 'write' || verb === 'slow') this.#set(path, Buffer.from(words.join(' ')), 0o644)
     if (verb === 'large') this.#set(path, Buffer.alloc(Number(words[0])), 0o644)
     const found = this.#files.get(path)?.bytes.toString() ?? ''
     return { stdout: verb === 'read' ? found : '', stderr: '', exitCode: 0 }
+  }
+
+  #waitForGo(): Promise<void> {
+    this.hung.resolve()
+    return this.go.promise
   }
 
   #hang({ cancellation }: SandboxCommand): Promise<never> {

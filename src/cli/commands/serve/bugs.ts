@@ -1,8 +1,8 @@
 import type { Log } from '../../log.ts'
 
 /**
- * Logs what nobody has caught. A bug ends the call that met it, not the others. Only its place in
- * the code is logged, never the data of the call.
+ * Logs errors that no code has caught. A bug ends the call that met it, not the others. Only its
+ * place in the code is logged, never the data of the call.
  */
 export function logBugs(log: Log): void {
   const logBug = (thrown: unknown) => {

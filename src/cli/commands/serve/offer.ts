@@ -25,7 +25,7 @@ export interface Offering {
   /** Stops what it does beside calls. */
   pauseWork(): Promise<void>
   resumeWork(): Promise<void>
-  /** Ends the connections of clients as they are answered, and tells nobody its state any more. */
+  /** Ends the connections of clients as they are answered, and stops telling its state. */
   turnAway(): void
 }
 

@@ -39,7 +39,7 @@ export async function openCalls(what: string): Promise<ListenerCalls> {
 
 /**
  * Tells systemd that the server is ready, or whatever else of sd_notify(3). Does nothing where
- * nobody waits for it.
+ * it was not asked to.
  */
 export async function notifySystemd(text: string): Promise<void> {
   const path = process.env.NOTIFY_SOCKET

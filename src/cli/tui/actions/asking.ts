@@ -16,7 +16,7 @@ export interface Asking {
   ask(question: string, initial?: string): Promise<string>
   /** Asks for a name. Throws a sentence for an empty one. */
   askName(question: string, initial?: string): Promise<string>
-  /** Asks for what nobody else should read on the screen. */
+  /** Asks for a secret, which is not shown as it is typed. */
   askSecret(question: string): Promise<string>
   /** Finds things by what is typed: their ids, names, or beginnings of one, with commas between. */
   find(text: string, ...nouns: Noun[]): Promise<[Found, ...Found[]]>

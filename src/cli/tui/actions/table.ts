@@ -25,7 +25,7 @@ type Actions = Record<NounAction, Prepare | string>
 /** Whether an action is about a row, and not about a new one. */
 export const needsRow = (action: NounAction): boolean => action !== 'create'
 
-const limitOf = (usd: unknown): string => (typeof usd === 'number' ? formatUsd(usd) : 'none')
+const formatLimit = (usd: unknown): string => (typeof usd === 'number' ? formatUsd(usd) : 'none')
 
 function readLimit(text: string): number | null {
   const limit = parseLimit(text)
@@ -247,7 +247,7 @@ export const NOUN_ACTIONS: Record<Noun, Actions> = {
       const name = nameRow(row)
       const limit = readLimit(await ask(`New limit of ${name} ${AMOUNT}`, String(row.limit ?? '')))
       return {
-        question: `Change the limit of ${name} from ${limitOf(row.limit)} to ${limitOf(limit)}?`,
+        question: `Change the limit of ${name} from ${formatLimit(row.limit)} to ${formatLimit(limit)}?`,
         changes: [update('keys', row, { limit })],
         done: `The limit of ${name} is changed`,
       }
@@ -382,7 +382,7 @@ export const NOUN_ACTIONS: Record<Noun, Actions> = {
               ),
             )
       return {
-        question: `Change the budget of ${nameRow(row)} from ${limitOf(row.limit_usd)} to ${limitOf(limit_usd)} ${reset_interval ?? ''}?`,
+        question: `Change the budget of ${nameRow(row)} from ${formatLimit(row.limit_usd)} to ${formatLimit(limit_usd)} ${reset_interval ?? ''}?`,
         changes: [update('guardrails', row, { limit_usd, reset_interval })],
         done: `The budget of ${nameRow(row)} is changed`,
       }

@@ -31,7 +31,9 @@ export class ChatStreamWriter {
 
   /** Renders the events of one batch. */
   write(parts: TextPart[]): string {
-    return parts.map(part => this.#render(part)).join('')
+    let events = ''
+    for (const part of parts) events += this.#render(part)
+    return events
   }
 
   #render(part: TextPart): string {
@@ -41,7 +43,9 @@ export class ChatStreamWriter {
           this.#fingerprint = `,"system_fingerprint":${JSON.stringify(part.system_fingerprint)}`
         return ''
       case 'text-delta':
-        return this.#renderDelta(part.choice, { content: part.text }, part.logprobs)
+        return part.logprobs === undefined && !this.#shape.usesText
+          ? this.#renderText(part.choice, part.text)
+          : this.#renderDelta(part.choice, { content: part.text }, part.logprobs)
       case 'refusal-delta':
         return this.#renderDelta(part.choice, { refusal: part.text }, part.logprobs)
       case 'reasoning-delta':
@@ -110,6 +114,14 @@ export class ChatStreamWriter {
         ? { tool_calls, function_call: call }
         : { tool_calls },
     )
+  }
+
+  // Most chunks of most streams, and nothing in them varies but the text.
+  #renderText(choice: number, text: string): string {
+    const role = this.#renderRole(choice)
+    const delta = `{"content":${JSON.stringify(text)}}`
+    const rest = '"finish_reason":null,"native_finish_reason":null,"logprobs":null'
+    return `${role}data: ${this.#head}${this.#fingerprint},"choices":[{"index":${choice},"delta":${delta},${rest}}]}\n\n`
   }
 
   #renderDelta(choice: number, delta: Record<string, unknown>, logprobs: unknown = null): string {

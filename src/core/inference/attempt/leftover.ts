@@ -21,6 +21,12 @@ interface LeftoverOptions {
   getLimits(): ReadOnLimits
 }
 
+/** Who waits for a read. */
+interface Waiting<Step> {
+  resolve(step: Step): void
+  reject(reason: unknown): void
+}
+
 /**
  * An answer that may outlive its client: a provider that charges for all of it, read or not, counts
  * at its end. To the client's side it ends at once. Nothing closes the connection but `close`, the
@@ -33,6 +39,10 @@ export class Leftover<Part> implements AsyncIterator<Part[]> {
   isSent = false
   readonly #options: LeftoverOptions
   readonly #left = Promise.withResolvers<never>()
+  /** Why the client's side waits for nothing more; null while it does. */
+  #leftReason: GatewayError | null = null
+  /** The client's side, while it waits for a read. */
+  #waiting: Waiting<IteratorResult<Part[]>> | null = null
   #opening: Promise<PeekedSequence<Part[]>> | null = null
   #rest: AsyncIterator<Part[]> | null = null
   #isOpen = false
@@ -61,18 +71,33 @@ export class Leftover<Part> implements AsyncIterator<Part[]> {
     return { first, rest: rest && this }
   }
 
-  async next(): Promise<IteratorResult<Part[]>> {
-    if (!this.#rest || this.#isReadOn) return END
+  // No race with `#left`: a promise that outlives all reads would keep something of each of them.
+  next(): Promise<IteratorResult<Part[]>> {
+    if (!this.#rest || this.#isReadOn) return Promise.resolve(END)
+    if (this.#leftReason) return Promise.reject(this.#leftReason)
+    const waiting = Promise.withResolvers<IteratorResult<Part[]>>()
+    this.#waiting = waiting
     this.#pending = this.#rest.next()
     this.#pending.then(
-      ({ done }) => done && this.close(),
-      () => this.close(),
+      step => this.#handOver(step),
+      thrown => this.#fail(thrown),
     )
-    const step = await Promise.race([this.#pending, this.#left.promise])
-    // What arrived meanwhile belongs to those who read on.
-    if (this.#isReadOn) return END
-    this.#pending = null
-    return step
+    return waiting.promise
+  }
+
+  #handOver(step: IteratorResult<Part[]>): void {
+    if (step.done) this.close()
+    const waiting = this.#waiting
+    this.#waiting = null
+    // What arrived after the client left belongs to those who read on.
+    if (!this.#isReadOn && waiting) this.#pending = null
+    waiting?.resolve(this.#isReadOn ? END : step)
+  }
+
+  #fail(thrown: unknown): void {
+    this.close()
+    this.#waiting?.reject(thrown)
+    this.#waiting = null
   }
 
   /** Leaves the answer as it is: whether it is read on is decided when its step is settled. */
@@ -132,6 +157,9 @@ export class Leftover<Part> implements AsyncIterator<Part[]> {
       this.#isCut = true
       this.connection.cancel(reason)
     }
+    this.#leftReason = reason
+    this.#waiting?.reject(reason)
+    this.#waiting = null
     this.#left.reject(reason)
   }
 

@@ -1,11 +1,11 @@
 import type { RunningCalls } from './running-calls.ts'
 
 /**
- * The share of running calls that may be retries, and how many always may: an outage must not
- * multiply traffic.
+ * The share of running calls that may be retries: an outage must not multiply traffic. And how many
+ * always may: a burst at a small gateway multiplies little, and its calls would have no fallback.
  */
 const RETRY_SHARE = 0.2
-const MIN_RETRIES = 3
+const MIN_RETRIES = 10
 
 /** Limits how many retries run at once. */
 export class RetryBudget {

@@ -86,7 +86,7 @@ function compileDetectors(builtin: Builtin): CompiledDetector[] {
       program,
       ...(accepts ? { accepts } : {}),
       ...(findSpans ? { findSpans } : {}),
-      ...(anchor ? { anchor: { regExp: anchor, before: before ?? program.listAlphabet() } } : {}),
+      ...(anchor ? { anchor: { find: anchor, before: before ?? program.listAlphabet() } } : {}),
     }
   })
   detectorCache.set(builtin, detectors)

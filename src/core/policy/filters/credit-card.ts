@@ -14,10 +14,32 @@ export const creditCard: Builtin = {
     {
       pattern: '\\b\\d(?:[ .\\x{A0}-]?\\d){12,}\\b',
       findSpans: findCards,
-      anchor: /\d(?:[ .\xa0-]?\d){12}/g,
+      anchor: seekThirteen,
     },
   ],
 }
+
+/** Finds thirteen digits with at most one sign between two of them. */
+function seekThirteen(text: string, from: number, to: number): number {
+  let first = -1
+  let last = -1
+  let count = 0
+  for (let i = from; i < to || first >= 0; i++) {
+    const code = text.charCodeAt(i)
+    if (isDigit(code)) {
+      if (first < 0) {
+        first = i
+        count = 0
+      }
+      last = i
+      if (++count === SHORTEST) return first
+    } else if (i - last > 1 || !isSign(code)) first = -1
+  }
+  return -1
+}
+
+const isSign = (code: number): boolean =>
+  code === 0x20 || code === 0x2e || code === 0xa0 || code === 0x2d
 
 const LONGEST = 19
 const SHORTEST = 13
@@ -83,27 +105,33 @@ class CardSearch {
 
   /** Finds the last digit of the card that begins with this one; null if none does. */
   #findLast(first: number): number | null {
-    for (let last = first + SHORTEST - 1; last < first + LONGEST; last++) {
-      if (!this.#has(last)) return null
-      const isWhole = this.#ends[last & LAST_KNOWN] === 1 && this.#hasCheckDigit(first, last)
-      if (isWhole && this.#isOfNetwork(first, last)) return last
-    }
+    this.#has(first + LONGEST - 1)
+    const ends = this.#ends
+    const until = Math.min(this.#count, first + LONGEST)
+    for (let last = first + SHORTEST - 1; last < until; last++)
+      if (
+        ends[last & LAST_KNOWN] === 1 &&
+        this.#hasCheckDigit(first, last) &&
+        this.#isOfNetwork(first, last)
+      )
+        return last
     return null
   }
 
-  /** Tells whether there are so many digits and one more. */
+  /** Reads on up to the digit of this index. Tells whether there is one. */
   #has(index: number): boolean {
-    while (this.#count <= index) if (!this.#readDigit()) return false
-    return true
+    if (this.#count <= index) this.#readUntil(index)
+    return this.#count > index
   }
 
-  #readDigit(): boolean {
+  #readUntil(index: number): void {
     const text = this.#text
-    while (this.#position < text.length) {
-      const at = this.#position++
+    let at = this.#position
+    let count = this.#count
+    for (; count <= index && at < text.length; at++) {
       const code = text.charCodeAt(at)
       if (!isDigit(code)) continue
-      const place = this.#count++ & LAST_KNOWN
+      const place = count++ & LAST_KNOWN
       // Each is kept twice, so that a number can be read in one piece.
       this.#codes[place] = code
       this.#codes[place + KNOWN] = code
@@ -111,9 +139,9 @@ class CardSearch {
       this.#begins[place] = Number(!isDigit(text.charCodeAt(at - 1)))
       this.#ends[place] = Number(!isDigit(text.charCodeAt(at + 1)))
       this.#addToSums(place, code - ZERO)
-      return true
     }
-    return false
+    this.#position = at
+    this.#count = count
   }
 
   #addToSums(place: number, digit: number): void {

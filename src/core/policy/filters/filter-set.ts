@@ -81,7 +81,7 @@ function* scanWith(
 ): Work<number> {
   const candidates: Span[] = []
   const onMatch = (start: number, end: number) => {
-    if (accepts && !accepts(text.slice(start, end))) return
+    if (accepts && !accepts(text, start, end)) return
     if (findSpans) candidates.push({ start, end })
     else found.push({ rule, start, end })
   }

@@ -15,15 +15,15 @@ export const ipAddress: Builtin = {
   detectors: [
     {
       pattern: `(?:${NUMBERED}[. ]{0,2})?\\b\\d+(?:\\.\\d+){3,}\\b`,
-      accepts: text => isIpv4(text, 0, text.length),
-      anchor: /\d\.\d{1,3}\.\d{1,3}\.\d/g,
+      accepts: isIpv4,
+      anchor: seekFourNumbers,
     },
     {
       pattern: '[\\w.]*:[\\w.]*:[\\w:.]*',
-      accepts: text =>
-        text.length <= LONGEST_LABEL + LONGEST_IPV6 + 1 && hasDigit(text, 0, text.length),
+      accepts: (text, start, end) =>
+        end - start <= LONGEST_LABEL + LONGEST_IPV6 + 1 && hasDigit(text, start, end),
       findSpans: findIpv6,
-      anchor: /:[\da-fA-F]{0,4}:/g,
+      anchor: seekGroup,
     },
   ],
 }
@@ -33,7 +33,9 @@ export const ipAddress: Builtin = {
  * zeros before a number.
  */
 export function isIpv4(text: string, start: number, end: number): boolean {
-  let [count, number, first] = [0, 0, start]
+  let count = 0
+  let number = 0
+  let first = start
   for (let i = start; i <= end; i++) {
     const code = i < end ? text.charCodeAt(i) : DOT
     if (code === DOT) {
@@ -57,6 +59,34 @@ function findIpv6(text: string): Span[] {
   const isAddress =
     end - start <= LONGEST_IPV6 && hasDigit(text, start, end) && isIpv6(text, start, end)
   return isAddress ? [{ start, end }] : NOTHING
+}
+
+/** Finds a digit, two numbers of up to three digits and a digit, with full stops between them. */
+function seekFourNumbers(text: string, from: number, to: number): number {
+  for (let i = from + 1; i <= to; i++) {
+    if (text.charCodeAt(i) !== DOT || !isDigit(text.charCodeAt(i - 1))) continue
+    const second = findStop(text, i + 1)
+    const third = second < 0 ? -1 : findStop(text, second + 1)
+    if (third >= 0 && isDigit(text.charCodeAt(third + 1))) return i - 1
+  }
+  return -1
+}
+
+/** Finds the full stop after one to three digits; -1 if there is none. */
+function findStop(text: string, from: number): number {
+  let at = from
+  while (at < from + 3 && isDigit(text.charCodeAt(at))) at += 1
+  return at > from && text.charCodeAt(at) === DOT ? at : -1
+}
+
+/** Finds two colons with up to four hexadecimal digits between them. */
+function seekGroup(text: string, from: number, to: number): number {
+  for (let i = from; i < to; i++)
+    if (text.charCodeAt(i) === COLON) {
+      const end = findGroupEnd(text, i + 1, text.length)
+      if (end < text.length && text.charCodeAt(end) === COLON) return i
+    }
+  return -1
 }
 
 const NOTHING: Span[] = []
@@ -97,7 +127,9 @@ const isHexDigit = (code: number): boolean =>
  * last two may be an address of version 4, and one or more may be left out.
  */
 export function isIpv6(text: string, start: number, end: number): boolean {
-  let [count, isShort, at] = [0, false, start]
+  let count = 0
+  let isShort = false
+  let at = start
   while (at < end) {
     if (text.charCodeAt(at) === COLON && text.charCodeAt(at + 1) === COLON && at + 1 < end) {
       if (isShort) return false

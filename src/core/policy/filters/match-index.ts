@@ -36,7 +36,8 @@ export class MatchIndex {
   #findFurthestEnd(rule: CompiledRule, offset: number): number {
     const spans = this.#byRule.get(rule)
     if (!spans) return Number.NEGATIVE_INFINITY
-    let [low, high] = [0, spans.starts.length]
+    let low = 0
+    let high = spans.starts.length
     while (low < high) {
       const middle = (low + high) >>> 1
       if ((spans.starts[middle] ?? 0) <= offset) low = middle + 1

@@ -1,4 +1,5 @@
 import type { Span } from '../patterns/machine.ts'
+import { seekExpression } from './anchors.ts'
 import { type Builtin, toAlphabet } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import { GIVEN_NAMES, NO_NAMES, TITLES } from './names.data.ts'
@@ -23,24 +24,65 @@ export const personName: Builtin = {
     {
       pattern: `${WORD}(?: (?:${PARTICLE}){0,2}${WORD}){1,4}`,
       findSpans: findNames,
-      // The blank after the first word: most blanks are none, so what precedes is read last.
-      anchor: / (?=[A-Z\x80-\uffffvdlzbaet])(?<=[A-Z\x80-\uffff][^ ]{0,200} )/g,
+      anchor: seekBlank,
       before: toAlphabet(/[A-Za-z'.-]/, true),
     },
     {
       pattern: `${INTRODUCTION}${WORD}(?: ${WORD}){0,2}`,
       findSpans: findIntroducedName,
       // A point stands for what has other forms: s, ß.
-      anchor: /(?:name i.t?|am called|call me|ich hei.e|appelle|nom e.t|me llamo|mi chiamo) /gi,
+      anchor: seekExpression(
+        /(?:name i.t?|am called|call me|ich hei.e|appelle|nom e.t|me llamo|mi chiamo) /gi,
+      ),
     },
   ],
 }
 
-/** A word, and what it may be within a name. */
-interface Word {
-  text: string
-  start: number
-  end: number
+/** The longest first word of a name: longer ones are neither titles nor given names. */
+const LONGEST_FIRST = 200
+
+/** Finds a blank after a word with a large letter, and before a large letter or a particle. */
+function seekBlank(text: string, from: number, to: number): number {
+  for (let i = from; i < to && i + 1 < text.length; i++)
+    if (
+      text.charCodeAt(i) === BLANK &&
+      readLetter(text.charCodeAt(i + 1)) !== NO_LETTER &&
+      followsLarge(text, i)
+    )
+      return i
+  return -1
+}
+
+/** Tells whether the word that ends here has a letter that may be a large one. */
+function followsLarge(text: string, end: number): boolean {
+  const least = Math.max(0, end - LONGEST_FIRST - 1)
+  for (let i = end - 1; i >= least; i--) {
+    const code = text.charCodeAt(i)
+    if (code === BLANK) return false
+    if (isLarge(code)) return true
+  }
+  return false
+}
+
+const BLANK = 0x20
+const [UNKNOWN, LARGE, SMALL, NO_LETTER] = [0, 1, 2, 3]
+/** What is known of each UTF-16 unit: a large letter, the first of a particle, or neither. */
+const LETTERS = new Uint8Array(0x10000)
+for (const letter of 'vdlzbaet') LETTERS[letter.charCodeAt(0)] = SMALL
+
+/** Tells whether a unit is a large letter, or half of a character that may be one. */
+const isLarge = (code: number): boolean => readLetter(code) === LARGE
+
+function readLetter(code: number): number {
+  const known = LETTERS[code] as number
+  if (known !== UNKNOWN) return known
+  const kind = /^[\p{Lu}\p{Cs}]$/u.test(String.fromCharCode(code)) ? LARGE : NO_LETTER
+  LETTERS[code] = kind
+  return kind
+}
+
+/** A word of a text, and what it may be within a name. */
+interface Word extends Span {
   kind: WordKind
 }
 
@@ -57,29 +99,47 @@ interface WordKind {
 /** Splits what a pattern has matched: there is no other blank in it than a space. */
 function splitWords(text: string): Word[] {
   const words: Word[] = []
-  for (let start = 0; start < text.length; ) {
-    const space = text.indexOf(' ', start)
-    const end = space === -1 ? text.length : space
-    const word = text.slice(start, end)
-    words.push({ text: word, start, end, kind: getKind(word) })
-    start = end + 1
+  let hash = 0
+  let start = 0
+  for (let i = 0; i <= text.length; i++) {
+    const code = i < text.length ? text.charCodeAt(i) : BLANK
+    if (code !== BLANK) {
+      hash = (Math.imul(hash, 31) + code) | 0
+      continue
+    }
+    words.push({ start, end: i, kind: getKind(text, start, i, hash) })
+    start = i + 1
+    hash = 0
   }
   return words
 }
 
-/** Words that came before. They are forgotten when there are too many. */
-const kinds = new Map<string, WordKind>()
-const MOST_KINDS = 4_096
+/**
+ * Words that came before, each at the place of its hash: to find one there takes no copy of it.
+ * Another word of the same place takes it.
+ */
+const PLACES = 4_096
+const knownWords: (string | undefined)[] = new Array(PLACES).fill(undefined)
+const knownKinds: (WordKind | undefined)[] = new Array(PLACES).fill(undefined)
 const LONGEST_KEPT = 32
 
-function getKind(word: string): WordKind {
-  const known = kinds.get(word)
-  if (known) return known
-  const kind = computeKind(word)
-  if (word.length > LONGEST_KEPT) return kind
-  if (kinds.size === MOST_KINDS) kinds.clear()
-  kinds.set(word, kind)
+function getKind(text: string, start: number, end: number, hash: number): WordKind {
+  const place = (hash ^ (hash >>> 12)) & (PLACES - 1)
+  const word = knownWords[place]
+  if (word !== undefined && isWordAt(text, start, end, word)) return knownKinds[place] as WordKind
+  const kind = computeKind(text.slice(start, end))
+  if (end - start > LONGEST_KEPT) return kind
+  // A part of a text would keep all of it in memory.
+  knownWords[place] = Buffer.from(text.slice(start, end), 'utf16le').toString('utf16le')
+  knownKinds[place] = kind
   return kind
+}
+
+function isWordAt(text: string, start: number, end: number, word: string): boolean {
+  if (word.length !== end - start) return false
+  for (let i = 0; i < word.length; i++)
+    if (word.charCodeAt(i) !== text.charCodeAt(start + i)) return false
+  return true
 }
 
 function computeKind(word: string): WordKind {
@@ -141,22 +201,20 @@ const MAX_WORDS = 5
 
 /** Returns the span of these words, without the full stop of a sentence. */
 function toSpan(words: Word[], first: number, last: number): Span {
-  const end = words[last]
-  return {
-    start: words[first]?.start ?? 0,
-    end: (end?.end ?? 0) - (end?.text.endsWith('.') && end.text.length > 2 ? 1 : 0),
-  }
+  const end = words[last] as Word
+  return { start: (words[first] as Word).start, end: end.end - (endsSentence(end) ? 1 : 0) }
 }
+
+const endsSentence = ({ start, end, kind }: Word): boolean => kind.isLast && end - start > 2
 
 function findIntroducedName(text: string): Span[] {
   const words = splitWords(text)
-  const first = words.findIndex(
-    (word, i) => i >= 2 && /^\p{Lu}/u.test(word.text) && !/^(?:Name|Nom)$/.test(word.text),
+  const texts = words.map(({ start, end }) => text.slice(start, end))
+  const first = texts.findIndex(
+    (word, i) => i >= 2 && /^\p{Lu}/u.test(word) && !/^(?:Name|Nom)$/.test(word),
   )
-  if (first === -1 || isNoName(words[first]?.text ?? '')) return []
-  const stop = words.findIndex(
-    (word, i) => i >= first && word.text.endsWith('.') && word.text.length > 2,
-  )
+  if (first === -1 || isNoName(texts[first] ?? '')) return []
+  const stop = words.findIndex((word, i) => i >= first && endsSentence(word))
   return [toSpan(words, first, stop === -1 ? words.length - 1 : stop)]
 }
 

@@ -1,4 +1,5 @@
-import type { Builtin } from './builtin.ts'
+import { seekDigits } from './anchors.ts'
+import { areDigits, type Builtin, isDigit } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import { isPossibleNumber } from './phone/possible.ts'
 
@@ -17,7 +18,31 @@ export const phone: Builtin = {
   label: LABELS.phone,
   name: 'Phone number',
   detectors: [
-    { pattern: INTERNATIONAL, accepts: isPossibleNumber, anchor: /\+\d/g },
-    { pattern: `${AMERICAN}|${BRACKETED}`, anchor: /\d{3}[ .-]?\d{4}/g },
+    { pattern: INTERNATIONAL, accepts: isPossibleNumber, anchor: seekPlus },
+    { pattern: `${AMERICAN}|${BRACKETED}`, anchor: seekDigits(3, isExchange) },
   ],
 }
+
+const [PLUS, BLANK, DOT, DASH, BRACKET, TWO] = [0x2b, 0x20, 0x2e, 0x2d, 0x29, 0x32]
+
+/** Finds a plus sign before a digit. */
+function seekPlus(text: string, from: number, to: number): number {
+  for (let i = from; i < to; i++)
+    if (text.charCodeAt(i) === PLUS && isDigit(text.charCodeAt(i + 1))) return i
+  return -1
+}
+
+/**
+ * Tells whether the three digits at this place are an exchange: an area code stands before them, and
+ * four digits follow, each with a sign between or without one.
+ */
+function isExchange(text: string, at: number): boolean {
+  if (text.charCodeAt(at) < TWO) return false
+  const line = isSign(text.charCodeAt(at + 3)) ? at + 4 : at + 3
+  if (!areDigits(text, line, 4)) return false
+  const end = isSign(text.charCodeAt(at - 1)) ? at - 1 : at
+  const area = text.charCodeAt(end - 1) === BRACKET ? end - 4 : end - 3
+  return areDigits(text, area, 3) && text.charCodeAt(area) >= TWO
+}
+
+const isSign = (code: number): boolean => code === BLANK || code === DOT || code === DASH

@@ -2,7 +2,7 @@ import { handleEach, sortInTurns, type Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import { compileProgram, type Program } from '../patterns/program.ts'
 import { searchText } from '../patterns/search.ts'
-import type { Builtin } from './builtin.ts'
+import { type Builtin, toAlphabet } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import {
   foldText,
@@ -146,10 +146,11 @@ function findWordEnd(text: string, start: number): number {
 
 /** Returns the word that this one is a scrambled form of; undefined for the word itself. */
 function findOriginalWord(text: string, start: number, end: number): string | undefined {
-  const original = BY_ENDS.get(nameEnds(text, start, end))?.find(
-    word => sumLetters(text, start, end) === SUMS.get(word) && hasLetters(text, start, word),
-  )
-  return original === undefined || isWord(text, start, original) ? undefined : original
+  const words = BY_ENDS.get(nameEnds(text, start, end))
+  if (!words) return undefined
+  for (const word of words) if (isWord(text, start, word)) return undefined
+  const sum = sumLetters(text, start, end)
+  return words.find(word => sum === SUMS.get(word) && hasLetters(text, start, word))
 }
 
 /** Names what a scrambled word keeps, in either case: its length, its first and last letter. */
@@ -160,7 +161,10 @@ const BY_ENDS = Map.groupBy(SCRAMBLED, word => nameEnds(word, 0, word.length))
 /** Adds up the letters, in either case: that is the same in any order, and fast. */
 function sumLetters(text: string, start: number, end: number): number {
   let sum = 0
-  for (let i = start; i < end; i++) sum += (text.charCodeAt(i) | 0x20) ** 2
+  for (let i = start; i < end; i++) {
+    const letter = text.charCodeAt(i) | 0x20
+    sum += letter * letter
+  }
   return sum
 }
 const SUMS = new Map(SCRAMBLED.map(word => [word, sumLetters(word, 0, word.length)]))
@@ -255,63 +259,83 @@ const findEncodedWords = (text: string): Span[] =>
 
 interface Code {
   name: 'base64' | 'hex'
-  digits: RegExp
+  isDigit: Uint8Array
+  /** The fewest digits of a run. */
+  fewest: number
   perGroup: number
 }
 
+const listDigits = (digits: RegExp): Uint8Array => toAlphabet(digits, false).ascii
+
 const CODES: Code[] = [
-  { name: 'base64', digits: /[a-z0-9+/]{8,}/gi, perGroup: 4 },
-  { name: 'hex', digits: /[0-9a-f]{12,}/gi, perGroup: 2 },
+  { name: 'base64', isDigit: listDigits(/[a-z0-9+/]/i), fewest: 8, perGroup: 4 },
+  { name: 'hex', isDigit: listDigits(/[0-9a-f]/i), fewest: 12, perGroup: 2 },
 ]
 
 const TELL_TALE = new RegExp(ENCODED.join('|'), 'gi')
 
 // Every offset of the first whole group is tried: other digits may precede it.
 function findEncodedRuns(text: string, code: Code): Span[] {
-  const runs = [...text.matchAll(code.digits)].map(({ 0: run, index }) => ({ run, index }))
+  const runs = listRuns(text, code)
+  if (runs.length === 0) return runs
   const isFound = new Uint8Array(runs.length)
-  for (let offset = 0; offset < code.perGroup; offset++) markRuns(runs, code, offset, isFound)
+  for (let offset = 0; offset < code.perGroup; offset++) markRuns(text, runs, code, offset, isFound)
+  return runs.filter((_, i) => isFound[i] === 1)
+}
+
+/** Lists where enough digits of a code stand in a row. */
+function listRuns(text: string, { isDigit, fewest }: Code): Span[] {
+  const runs: Span[] = []
+  let start = 0
+  for (let i = 0; i <= text.length; i++) {
+    if (isDigit[text.charCodeAt(i)] === 1) continue
+    if (i - start >= fewest) runs.push({ start, end: i })
+    start = i + 1
+  }
   return runs
-    .filter((_, i) => isFound[i] === 1)
-    .map(({ run, index }) => ({ start: index, end: index + run.length }))
 }
 
 /** Decodes all runs that are not yet found at once, from an offset, and marks those with a word. */
 function markRuns(
-  runs: { run: string }[],
+  text: string,
+  runs: Span[],
   { name, perGroup }: Code,
   offset: number,
   isFound: Uint8Array,
 ): void {
   const open: number[] = []
   const ends: number[] = []
-  let digits = ''
-  for (const [i, { run }] of runs.entries()) {
+  const parts: string[] = []
+  let length = 0
+  for (let i = 0; i < runs.length; i++) {
     if (isFound[i] === 1) continue
-    const whole = completeGroups(run.slice(offset), perGroup)
-    digits += whole
+    const { start, end } = runs[i] as Span
+    const rest = (end - start - offset) % perGroup
+    // A single digit of a group encodes nothing.
+    const until = rest === 1 ? end - 1 : end
+    const zeros = SEPARATORS[perGroup]?.[rest] ?? ''
+    parts.push(text.slice(start + offset, until), zeros)
+    length += until - start - offset + zeros.length
     open.push(i)
-    ends.push(digits.length)
+    ends.push(length)
   }
-  const decoded = Buffer.from(digits, name).toString('latin1')
+  if (open.length === 0) return
+  const decoded = Buffer.from(parts.join(''), name).toString('latin1')
   let at = 0
   TELL_TALE.lastIndex = 0
   for (let found = TELL_TALE.exec(decoded); found; found = TELL_TALE.exec(decoded)) {
-    const place = (found.index * digits.length) / decoded.length
+    const place = (found.index * length) / decoded.length
     while ((ends[at] as number) <= place) at += 1
     isFound[open[at] as number] = 1
   }
 }
 
 /**
- * Returns digits in whole groups, with zeros at the end that are no letters. A single digit of a
- * group encodes nothing.
+ * What follows the digits of a run, by how many are left beyond whole groups: zeros that complete
+ * the last group and are no letters, and a group of them, so that no word begins in one run and ends
+ * in the next.
  */
-function completeGroups(digits: string, perGroup: number): string {
-  const rest = digits.length % perGroup
-  if (rest === 1) return digits.slice(0, -1) + SEPARATOR[perGroup]
-  return digits + (rest === 0 ? '' : 'A'.repeat(perGroup - rest)) + SEPARATOR[perGroup]
+const SEPARATORS: Record<number, string[]> = {
+  4: ['AAAA', 'AAAA', 'AAAAAA', 'AAAAA'],
+  2: ['00', '00'],
 }
-
-/** A group of zeros, so that no word begins in one run and ends in the next. */
-const SEPARATOR: Record<number, string> = { 4: 'AAAA', 2: '00' }

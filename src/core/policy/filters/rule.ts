@@ -1,7 +1,7 @@
 import type { Work } from '../../kernel/turns.ts'
 import type { Span } from '../patterns/machine.ts'
 import type { Program } from '../patterns/program.ts'
-import type { Anchor } from '../patterns/search.ts'
+import type { Anchor } from '../patterns/start-search.ts'
 
 /** What is done about a match, strictest first. */
 export const ACTIONS = ['block', 'redact', 'flag'] as const
@@ -36,8 +36,8 @@ export interface CompiledRule {
 export interface CompiledDetector {
   program: Program
   anchor?: Anchor
-  /** Tells whether a match of the program counts. */
-  accepts?: (text: string) => boolean
+  /** Tells whether a part of a text that the program matches counts. */
+  accepts?: (text: string, start: number, end: number) => boolean
   findSpans?: (text: string) => Iterable<Span | null>
 }
 
@@ -54,6 +54,6 @@ export const listSpans = (
   text: string,
   length = text.length,
 ): Iterable<Span | null> => {
-  if (accepts && !accepts(text)) return []
+  if (accepts && !accepts(text, 0, length)) return []
   return findSpans?.(text) ?? [{ start: 0, end: length }]
 }

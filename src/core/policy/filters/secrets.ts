@@ -1,4 +1,5 @@
 import type { Span } from '../patterns/machine.ts'
+import { seekExpression } from './anchors.ts'
 import { type Builtin, toAlphabet } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import { SECRET_BEGINNINGS, SECRET_FORMS, SECRET_NAMES } from './secrets.data.ts'
@@ -27,19 +28,65 @@ export const secrets: Builtin = {
   detectors: [
     {
       pattern: `\\b(?:${Object.values(SECRET_FORMS).join('|')})`,
-      anchor: SECRET_BEGINNINGS,
+      anchor: seekExpression(SECRET_BEGINNINGS),
       before: NOTHING_BEFORE,
     },
-    { pattern: PRIVATE_KEY, anchor: /-----BEGIN /g, before: NOTHING_BEFORE },
-    { pattern: IN_ADDRESS, findSpans: findUrlPassword, anchor: /:\/\/[^ \t-\r:@/"']+:/g },
+    { pattern: PRIVATE_KEY, anchor: seekExpression(/-----BEGIN /g), before: NOTHING_BEFORE },
+    {
+      pattern: IN_ADDRESS,
+      findSpans: findUrlPassword,
+      anchor: seekExpression(/:\/\//g),
+      before: toAlphabet(/[a-z0-9+.-]/, false),
+    },
     {
       pattern: ASSIGNED,
       findSpans: findAssignedSecret,
-      anchor: /(?:=>|:=|=|:)\s*\\?["']?[^ \t-\r"'\\,;)\]}<>]{8}/g,
+      anchor: seekAssignment,
       before: toAlphabet(/[\w\s"'\\-]/, true),
     },
   ],
 }
+
+/** Finds a sign of assignment before something that may be a value. */
+function seekAssignment(text: string, from: number, to: number): number {
+  for (let i = from; i < to; i++) {
+    const code = text.charCodeAt(i)
+    if ((code === COLON || code === EQUALS) && mayBeAssigned(text, i)) return i
+  }
+  return -1
+}
+
+const [COLON, EQUALS, GREATER] = [0x3a, 0x3d, 0x3e]
+const SHORTEST_VALUE = 8
+/** What follows more blanks than these is not looked at. */
+const MOST_BLANKS = 64
+
+/** Tells whether a value follows the sign of assignment at this place, or many blanks do. */
+function mayBeAssigned(text: string, at: number): boolean {
+  const next = text.charCodeAt(at + 1)
+  if (text.charCodeAt(at) === COLON && next === EQUALS) return true
+  let start = next === GREATER ? at + 2 : at + 1
+  for (let left = MOST_BLANKS; OUTSIDE[text.charCodeAt(start)] === IS_BLANK; start++)
+    if (left-- === 0) return true
+  // A backslash may stand before the value, and then a quote.
+  if (OUTSIDE[text.charCodeAt(start)] === IS_QUOTE) start += 1
+  if (OUTSIDE[text.charCodeAt(start)] === IS_QUOTE) start += 1
+  for (let i = start; i < start + SHORTEST_VALUE; i++) {
+    const code = text.charCodeAt(i)
+    if (code < 0x80 ? OUTSIDE[code] !== 0 : Number.isNaN(code)) return false
+  }
+  return true
+}
+
+/** What is no part of a value: blanks, what stands before one, and other signs. */
+const [IS_BLANK, IS_QUOTE, IS_SIGN] = [1, 2, 3]
+const OUTSIDE = new Uint8Array(128)
+for (const [kind, signs] of [
+  [IS_BLANK, ' \t\n\f\r'],
+  [IS_QUOTE, '\\"\''],
+  [IS_SIGN, ',;)]}<>'],
+] as const)
+  for (const sign of signs) OUTSIDE[sign.charCodeAt(0)] = kind
 
 function findUrlPassword(text: string): Span[] {
   const start = text.lastIndexOf(':') + 1
@@ -59,8 +106,12 @@ function findAssignedSecret(text: string): Span[] {
 const LONGEST_VALUE = 512
 
 /** Finds the offset after the last character of an assignment that is not part of the value. */
-const findValueStart = (text: string): number =>
-  /^[\w-]+\\?["']?\s*(?:=>|:=|=|:)\s*\\?["']?/.exec(text)?.[0].length ?? 0
+function findValueStart(text: string): number {
+  BEFORE_VALUE.lastIndex = 0
+  return BEFORE_VALUE.test(text) ? BEFORE_VALUE.lastIndex : 0
+}
+
+const BEFORE_VALUE = /[\w-]+\\?["']?\s*(?:=>|:=|=|:)\s*\\?["']?/y
 
 const PLACEHOLDER = new RegExp(
   '^(?:\\$|%|\\{|<|\\*{3}|\\.{3}|x{4}|your|my[-_]|example|change|placeholder' +
@@ -89,6 +140,20 @@ function computeEntropy(value: string): number {
 }
 
 const IS_ASCII = /^[\0-\x7f]*$/
+/** What characters add that occur so often in a value of this length: zero is not yet known. */
+const LONGEST_KNOWN = 63
+const BITS = new Float64Array((LONGEST_KNOWN + 1) ** 2)
+
+function getBits(count: number, length: number): number {
+  if (length > LONGEST_KNOWN) return computeBits(count, length)
+  const place = length * (LONGEST_KNOWN + 1) + count
+  if (BITS[place] === 0) BITS[place] = computeBits(count, length)
+  return BITS[place] as number
+}
+
+const computeBits = (count: number, length: number): number =>
+  (count / length) * Math.log2(count / length)
+
 /** How often each character occurs in the value at hand: all are zero between two of them. */
 const COUNTS = new Uint16Array(128)
 
@@ -102,7 +167,7 @@ function computeAsciiEntropy(value: string): number {
   for (let i = 0; i < value.length; i++) {
     const code = value.charCodeAt(i)
     const count = COUNTS[code] as number
-    if (count > 0) bits -= (count / value.length) * Math.log2(count / value.length)
+    if (count > 0) bits -= getBits(count, value.length)
     COUNTS[code] = 0
   }
   return bits

@@ -40,14 +40,20 @@ export class Shifts {
 
   /** Returns one place of so many; none is the beginning of the text. */
   #readPlace(count: number) {
-    const [original = 0, length = 0, normal = 0, normalLength = 0] =
-      count === 0 ? [] : this.#places.slice(4 * count - 4, 4 * count)
-    return { original, length, normal, normalLength }
+    const at = 4 * count - 4
+    const places = this.#places
+    return {
+      original: places[at] ?? 0,
+      length: places[at + 1] ?? 0,
+      normal: places[at + 2] ?? 0,
+      normalLength: places[at + 3] ?? 0,
+    }
   }
 
   /** Counts the places at or before an offset of the normal form. */
   #findIndex(offset: number): number {
-    let [low, high] = [0, this.#places.length / 4]
+    let low = 0
+    let high = this.#places.length / 4
     while (low < high) {
       const middle = (low + high) >>> 1
       if ((this.#places[4 * middle + 2] ?? 0) <= offset) low = middle + 1

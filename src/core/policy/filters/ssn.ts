@@ -1,5 +1,6 @@
 import type { Span } from '../patterns/machine.ts'
-import type { Builtin } from './builtin.ts'
+import { seekDigits } from './anchors.ts'
+import { areDigits, type Builtin } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
 // A run of digits and dashes is matched whole, so that no number is found inside a longer one. Nine
@@ -7,6 +8,8 @@ import { LABELS } from './labels.data.ts'
 const DASHED = '\\b\\d[\\d-]*\\d\\b'
 const SPACED = '\\b\\d{3} \\d{2} \\d{4}\\b'
 const NAMED = '(?i)\\b(?:ssn|social security(?: number| no\\.?)?)[ :#=]{0,3}(?:is )?\\d{9}\\b'
+
+const [BLANK, DASH, ZERO] = [0x20, 0x2d, 0x30]
 
 /** Finds social security numbers of the United States. */
 export const ssn: Builtin = {
@@ -16,17 +19,17 @@ export const ssn: Builtin = {
     {
       pattern: DASHED,
       accepts: isDashed,
-      anchor: /\d{3}-\d{2}-\d{4}/g,
+      anchor: seekDigits(3, isGrouped(DASH)),
     },
     {
       pattern: SPACED,
-      accepts: text => isIssued(text, 0, 4, 7),
-      anchor: /\d{3} \d{2} \d{4}/g,
+      accepts: (text, start) => isIssued(text, start, start + 4, start + 7),
+      anchor: seekDigits(3, isGrouped(BLANK)),
     },
     {
       pattern: NAMED,
       findSpans: findNamed,
-      anchor: /\d{9}/g,
+      anchor: seekDigits(9, () => true),
     },
   ],
 }
@@ -34,29 +37,45 @@ export const ssn: Builtin = {
 // 20 CFR 422.103 and SSA's "Meaning of the Social Security Number": no area 000, 666 or 900 and
 // above, no group 00, no serial 0000.
 function isIssued(text: string, area: number, group: number, serial: number): boolean {
+  const number = readNumber(text, area, 3)
   return (
-    text.charCodeAt(area) !== NINE &&
-    !text.startsWith('000', area) &&
-    !text.startsWith('666', area) &&
-    !text.startsWith('00', group) &&
-    !text.startsWith('0000', serial)
+    number !== 0 &&
+    number !== 666 &&
+    number < 900 &&
+    readNumber(text, group, 2) !== 0 &&
+    readNumber(text, serial, 4) !== 0
   )
 }
 
-const NINE = 0x39
+function readNumber(text: string, from: number, count: number): number {
+  let number = 0
+  for (let i = from; i < from + count; i++) number = 10 * number + text.charCodeAt(i) - ZERO
+  return number
+}
 
 /** Tells whether digits and dashes are three groups of three, two and four digits. */
-function isDashed(text: string): boolean {
+function isDashed(text: string, start: number, end: number): boolean {
   return (
-    text.length === 11 &&
-    text.indexOf('-') === 3 &&
-    text.indexOf('-', 4) === 6 &&
-    text.lastIndexOf('-') === 6 &&
-    isIssued(text, 0, 4, 7)
+    end - start === 11 &&
+    text.charCodeAt(start + 3) === DASH &&
+    text.charCodeAt(start + 6) === DASH &&
+    areDigits(text, start, 3) &&
+    areDigits(text, start + 4, 2) &&
+    areDigits(text, start + 7, 4) &&
+    isIssued(text, start, start + 4, start + 7)
   )
 }
 
 function findNamed(text: string): Span[] {
   const start = text.length - 9
   return isIssued(text, start, start + 3, start + 5) ? [{ start, end: text.length }] : []
+}
+
+/** Tells whether two and four digits follow the three at a place, with this sign between them. */
+function isGrouped(sign: number): (text: string, at: number) => boolean {
+  return (text, at) =>
+    text.charCodeAt(at + 3) === sign &&
+    text.charCodeAt(at + 6) === sign &&
+    areDigits(text, at + 4, 2) &&
+    areDigits(text, at + 7, 4)
 }

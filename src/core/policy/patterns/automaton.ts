@@ -113,7 +113,9 @@ export class Automaton {
   #runKnown(text: string, from: number, to: number, first: number): number {
     const next = this.#next
     const isAsciiFirst = this.#program.beginsWithFolded
-    let [state, clearUntil, i] = [first, this.#clearUntil, from]
+    let state = first
+    let clearUntil = this.#clearUntil
+    let i = from
     for (; i < to; i++) {
       if (state < CLEAR_STATES) clearUntil = i
       const code = text.charCodeAt(i)

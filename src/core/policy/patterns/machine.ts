@@ -170,7 +170,9 @@ export class Machine {
   #lookUp(text: string, from: number, until: number): number {
     let to = until
     const { next, edges } = this.#known
-    let [state, i, counted] = [this.#state as number, from, from]
+    let state = this.#state as number
+    let i = from
+    let counted = from
     for (; i < to; i++) {
       const code = text.charCodeAt(i)
       if (code >= ASCII) break

@@ -2,6 +2,7 @@ import { RE2JS } from 're2js'
 import { Automaton } from './automaton.ts'
 import { ASCII, OP } from './instructions.ts'
 import { KnownStates } from './known-states.ts'
+import { StartStates } from './starts.ts'
 
 /** One instruction as RE2 compiles it. */
 interface Instruction {
@@ -42,6 +43,7 @@ export class Program {
 
   #automaton: Automaton | undefined
   #knownStates: KnownStates | undefined
+  #startStates: StartStates | undefined
 
   constructor(regex: RE2JS) {
     const { inst: instructions, start } = regex.re2().prog as { inst: Instruction[]; start: number }
@@ -74,6 +76,12 @@ export class Program {
   get knownStates(): KnownStates {
     if (!this.#knownStates || this.#knownStates.isFull) this.#knownStates = new KnownStates(this)
     return this.#knownStates
+  }
+
+  /** What is remembered of matches that begin at a given place. Made like `knownStates`. */
+  get startStates(): StartStates {
+    if (!this.#startStates || this.#startStates.isFull) this.#startStates = new StartStates(this)
+    return this.#startStates
   }
 
   /** Finds out which characters its matches may consist of: those of ASCII, and whether others. */

@@ -1,19 +1,14 @@
 import type { Work } from '../../kernel/turns.ts'
-import { ASCII, NOTHING } from './instructions.ts'
+import { NOTHING } from './instructions.ts'
 import { Machine, type OnMatch } from './machine.ts'
-import type { Alphabet, Program } from './program.ts'
+import type { Program } from './program.ts'
+import { type Anchor, StartSearch } from './start-search.ts'
 
 /** After this many instructions others may have their turn: about a millisecond. */
 const MOST_STEPS = 50_000
 
 /** A text that may go on is kept this far back at most: a machine reads what is open longer. */
 const MOST_KEPT = 4_096
-
-/** What every match of a program includes, and what may stand before that in a match. */
-export interface Anchor {
-  regExp: RegExp
-  before: Alphabet
-}
 
 /**
  * Finds every match of a program in a whole text: those that a machine finds, in the same order.
@@ -35,19 +30,19 @@ export class TextSearch {
   /** How far it has decided what matches. The next window begins there or before. */
   position = 0
   readonly #program: Program
-  readonly #anchor: Anchor | undefined
+  readonly #starts: StartSearch | null
   readonly #machine: Machine
   #automatonSteps = 0
 
   constructor(program: Program, onMatch: OnMatch, anchor?: Anchor) {
     this.#program = program
-    this.#anchor = anchor
+    this.#starts = anchor ? new StartSearch(program, anchor, onMatch) : null
     this.#machine = new Machine(program, onMatch)
   }
 
   /** How many instructions ran. */
   get steps(): number {
-    return this.#machine.steps + this.#automatonSteps
+    return this.#machine.steps + this.#automatonSteps + (this.#starts?.steps ?? 0)
   }
 
   /** Reads a window that begins at `base`: the last one, or one that is followed by another. */
@@ -58,8 +53,7 @@ export class TextSearch {
     let until = offset
     while (offset < window.length) {
       if (machine.isIdle && offset >= until) {
-        const place =
-          this.#findAnchor(window, offset) ?? (yield* this.#findCandidate(window, offset, isLast))
+        const place = yield* this.#findPlace(window, base, offset, isLast)
         if (place.from === null) {
           this.position = base + place.until
           return
@@ -77,13 +71,20 @@ export class TextSearch {
     this.position = base + window.length
   }
 
-  /** Finds where a machine must read on if there is no anchor, or up to where it need not. */
-  *#findCandidate(
-    window: string,
-    from: number,
-    isLast: boolean,
-  ): Work<{ from: number | null; until: number }> {
-    if (this.#anchor && isLast) return { from: null, until: from }
+  /** Finds where a machine must read on, and at least up to where; or up to where it need not. */
+  *#findPlace(window: string, base: number, from: number, isLast: boolean): Work<Place> {
+    const starts = this.#starts
+    if (!starts) return yield* this.#findCandidate(window, from, isLast)
+    starts.jumpTo(from)
+    while (!starts.run(window, base, isLast)) yield
+    const { offset, until } = starts
+    if (starts.needsMachine) return { from: offset, until }
+    return isLast
+      ? { from: null, until: offset }
+      : yield* this.#findCandidate(window, offset, isLast)
+  }
+
+  *#findCandidate(window: string, from: number, isLast: boolean): Work<Place> {
     const { automaton } = this.#program
     const stepsBefore = automaton.steps
     const { clearUntil, isCandidate } = yield* automaton.search(window, from, isLast)
@@ -91,19 +92,9 @@ export class TextSearch {
     const isOpenLong = !isLast && window.length - clearUntil > MOST_KEPT
     return { from: isCandidate || isOpenLong ? clearUntil : null, until: clearUntil }
   }
-
-  /** Finds the next anchor, and where the earliest match that includes it may begin. */
-  #findAnchor(window: string, from: number): { from: number; until: number } | null {
-    if (!this.#anchor) return null
-    const { regExp, before } = this.#anchor
-    regExp.lastIndex = from
-    const anchor = regExp.exec(window)
-    if (!anchor) return null
-    let start = anchor.index
-    while (start > from && includes(before, window.charCodeAt(start - 1))) start -= 1
-    return { from: start, until: anchor.index + 1 }
-  }
 }
 
-const includes = ({ ascii, beyondAscii }: Alphabet, code: number): boolean =>
-  code < ASCII ? ascii[code] === 1 : beyondAscii
+interface Place {
+  from: number | null
+  until: number
+}

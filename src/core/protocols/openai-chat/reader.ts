@@ -126,7 +126,7 @@ export class ChunkReader implements Reader<TextPart> {
       readThinking(delta.content)
     const details = Array.isArray(delta.reasoning_details)
       ? delta.reasoning_details.filter(isDetail)
-      : []
+      : NO_DETAILS
     if (content || details.length > 0)
       parts.push({ type: 'reasoning-delta', choice, text: content, details })
   }
@@ -244,6 +244,8 @@ function findUsage({ usage, x_groq, choices }: Json): unknown {
 
 const isZero = (usage: Usage): boolean => countInputTokens(usage) + countOutputTokens(usage) === 0
 
+const NO_DETAILS: ReasoningDetail[] = []
+
 const isDetail = (value: unknown): value is ReasoningDetail =>
   isObject(value) && typeof value.type === 'string'
 
@@ -264,7 +266,7 @@ const readThinking = (content: unknown): string =>
   joinTexts(content, part => (part.type === 'thinking' ? readText(part.thinking) : ''))
 
 const joinTexts = (parts: unknown, readPart: (part: Json) => string): string =>
-  readObjects(parts).map(readPart).join('')
+  Array.isArray(parts) ? readObjects(parts).map(readPart).join('') : ''
 
 /** Reads a piece of audio. Leaves out fields of a wrong type. */
 const readAudio = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({

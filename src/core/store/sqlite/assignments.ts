@@ -1,23 +1,51 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Assignment, AssignmentStore } from '../../policy/assignments/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
+import { readInTurns, type Share } from './turns.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of guardrail assignments in SQL, with a table for keys and one for members. */
 export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {
   return {
     async all() {
-      const keys = kysely
-        .selectFrom('guardrail_keys')
-        .select(['id', 'guardrail_id', 'key_hash as assignee', 'assigned_by', 'created_at'])
-      const members = kysely
-        .selectFrom('guardrail_members')
-        .select(['id', 'guardrail_id', 'user_id as assignee', 'assigned_by', 'created_at'])
-      return [
-        ...(await keys.execute()).map(row => ({ kind: 'key' as const, ...row })),
-        ...(await members.execute()).map(row => ({ kind: 'member' as const, ...row })),
-      ]
+      const keys = await readInTurns(
+        (after, count) =>
+          kysely
+            .selectFrom('guardrail_keys')
+            .select([
+              PLACE,
+              'id',
+              'guardrail_id',
+              'key_hash as assignee',
+              'assigned_by',
+              'created_at',
+            ])
+            .where(PLACE.expression, '>', after)
+            .orderBy(PLACE.expression)
+            .limit(count)
+            .execute(),
+        createConversion('key'),
+      )
+      const members = await readInTurns(
+        (after, count) =>
+          kysely
+            .selectFrom('guardrail_members')
+            .select([
+              PLACE,
+              'id',
+              'guardrail_id',
+              'user_id as assignee',
+              'assigned_by',
+              'created_at',
+            ])
+            .where(PLACE.expression, '>', after)
+            .orderBy(PLACE.expression)
+            .limit(count)
+            .execute(),
+        createConversion('member'),
+      )
+      return [...keys, ...members]
     },
     assign(assignments, entry) {
       return write(
@@ -36,6 +64,20 @@ export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): Ass
     },
   }
 }
+
+const PLACE = sql<number>`rowid`.as('place')
+
+// One copy of what many have in common: there may be as many as keys.
+const createConversion =
+  (kind: Assignment['kind']) =>
+  (row: Omit<Assignment, 'kind'>, share: Share): Assignment => ({
+    id: row.id,
+    guardrail_id: share(row.guardrail_id),
+    kind,
+    assignee: row.assignee,
+    assigned_by: share(row.assigned_by),
+    created_at: share(row.created_at),
+  })
 
 const TABLES = { key: 'guardrail_keys', member: 'guardrail_members' } as const
 

@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Kysely } from 'kysely'
 import type { RecordSecrets } from '../../ledger/seals.ts'
-import { FreshCalls } from '../../telemetry/rollups/slice.ts'
+import type { FreshCalls } from '../../telemetry/rollups/slice.ts'
 import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
 import { createAuthCodeStore } from './auth-codes.ts'
@@ -16,6 +16,7 @@ import { createEraser } from './erasing.ts'
 import { createEvictionStore } from './evictions.ts'
 import { createFeedbackStore } from './feedback.ts'
 import { createFileStore } from './files.ts'
+import type { Recording } from './generations/recording.ts'
 import { createGenerationStore } from './generations.ts'
 import { createGuardrailStore } from './guardrails.ts'
 import { createIdempotencyStore } from './idempotency.ts'
@@ -55,6 +56,7 @@ import videoCallbacks from './migrations/029-video-callbacks.sql' with { type: '
 import leanDeliveries from './migrations/030-deliveries.sql' with { type: 'text' }
 import recordSeals from './migrations/031-record-seals.sql' with { type: 'text' }
 import bundles from './migrations/032-bundles.sql' with { type: 'text' }
+import chargesOnce from './migrations/033-charges-once.sql' with { type: 'text' }
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -78,12 +80,14 @@ interface OpenDatabase {
   writeDurably: Write
   sealing: Sealing
   secrets: RecordSecrets
+  /** Calls that were recorded lately, which `recording` notes. */
+  fresh: FreshCalls
+  recording: Recording
 }
 
 /** Opens the store of every noun over one database. */
 export const openStores = (
-  { db, kysely, write, writeDurably, sealing, secrets }: OpenDatabase,
-  fresh = new FreshCalls(),
+  { db, kysely, write, writeDurably, sealing, secrets, fresh, recording }: OpenDatabase,
   erase = createEraser(db),
 ) => ({
   keys: createKeyStore(kysely, writeDurably),
@@ -101,7 +105,7 @@ export const openStores = (
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: { ...createLedgerStore(kysely, db), inspect: createInspector(db, secrets.mac) },
-  generations: createGenerationStore(kysely, db, secrets.mac, fresh),
+  generations: createGenerationStore(kysely, db, recording),
   transcripts: createTranscriptStore(kysely, db, write),
   authCodes: createAuthCodeStore(kysely, write),
   signIns: createSignInStore(kysely, write),
@@ -155,4 +159,5 @@ export const MIGRATIONS: string[] = [
   leanDeliveries,
   recordSeals,
   bundles,
+  chargesOnce,
 ]

@@ -43,21 +43,13 @@ export function createLedgerStore(
         .execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
-    // The row of a one-step call is in no index, so it is searched only if the call is on record.
     async listCharges(id) {
       const rows = kysely
         .selectFrom('ledger')
         .select(['step', 'byok', castToText('nanos')])
         .where('id', '=', id)
         .orderBy('step')
-      const steps = await rows.where('several', '=', 1).execute()
-      if (steps.length > 0) return steps.map(parseRow)
-      const recorded = await kysely
-        .selectFrom('generations')
-        .select('id')
-        .where('id', '=', id)
-        .executeTakeFirst()
-      return recorded ? (await rows.execute()).map(parseRow) : []
+      return (await rows.execute()).map(parseRow)
     },
     readHead: async () => head.get(),
     has: async ({ seq, hash }) => seq === 0 || findHash.get(seq)?.hash === hash,

@@ -117,6 +117,6 @@ function addMessage(bundle: Bundle, id: string, payload: string): void {
 const nameBundle = ({ topic, receivers = [] }: OutboxMessage): string =>
   `${topic}\n${receivers.join('\n')}`
 
-/** A bundle has a line for each message. Nothing takes parts of one that nobody waits for. */
+/** A bundle has a line for each message. Nothing takes parts of one without receivers. */
 const isBundled = ({ receivers = [], payload }: OutboxMessage): boolean =>
   receivers.length > 0 && !payload.includes('\n')

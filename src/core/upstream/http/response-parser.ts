@@ -25,6 +25,17 @@ const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: |$)/
 // A less strict reader may take one of these for the end of a line.
 const BARE_END = /[\r\n\0]/
 
+/** Sizes of more digits are read as text. */
+const MOST_DIGITS = 8
+const CARRIAGE_RETURN = 0x0d
+const LINE_FEED = 0x0a
+const NO_DIGIT = 255
+/** The value of each byte as a hexadecimal digit. */
+const HEX_DIGITS = Uint8Array.from({ length: 256 }, (_, code) => {
+  const value = Number.parseInt(String.fromCharCode(code), 16)
+  return Number.isNaN(value) ? NO_DIGIT : value
+})
+
 type State =
   | 'head'
   | 'length'
@@ -113,11 +124,9 @@ export class ResponseParser {
         this.#sink.onBytes(data.subarray(offset))
         return data.length
       case 'chunk-size':
-        return this.#readLine(data, offset, LONGEST_CHUNK_LINE, line => this.#readChunkSize(line))
+        return this.#readPlainSize(data, offset)
       case 'chunk-end':
-        return this.#readLine(data, offset, 0, () => {
-          this.#state = 'chunk-size'
-        })
+        return this.#readChunkEnd(data, offset)
       case 'trailer':
         return this.#readLine(data, offset, LARGEST_HEAD, line => {
           this.#trailerLeft -= line.length + 2
@@ -185,12 +194,40 @@ export class ResponseParser {
     return end + 2
   }
 
+  // Almost every size is some digits and the end of the line; all others are read as text.
+  #readPlainSize(data: Buffer, offset: number): number {
+    let [size, at] = [0, offset]
+    for (; at < data.length && at < offset + MOST_DIGITS; at++) {
+      const digit = HEX_DIGITS[data[at] as number] as number
+      if (digit === NO_DIGIT) break
+      size = size * 16 + digit
+    }
+    if (at === offset || data[at] !== CARRIAGE_RETURN || data[at + 1] !== LINE_FEED)
+      return this.#readLine(data, offset, LONGEST_CHUNK_LINE, line => this.#readChunkSize(line))
+    this.#beginChunk(size)
+    return at + 2
+  }
+
+  #readChunkEnd(data: Buffer, offset: number): number {
+    if (data[offset] === CARRIAGE_RETURN && data[offset + 1] === LINE_FEED) {
+      this.#state = 'chunk-size'
+      return offset + 2
+    }
+    return this.#readLine(data, offset, 0, () => {
+      this.#state = 'chunk-size'
+    })
+  }
+
+  #beginChunk(size: number): void {
+    this.#remaining = size
+    this.#state = size === 0 ? 'trailer' : 'chunk-data'
+  }
+
   #readChunkSize(line: string): void {
     const size = /^([0-9a-fA-F]{1,12})[ \t]*(?:;|$)/.exec(line)?.[1]
     if (size === undefined || BARE_END.test(line))
       throw new MalformedResponse('A chunk without a size')
-    this.#remaining = Number.parseInt(size, 16)
-    this.#state = this.#remaining === 0 ? 'trailer' : 'chunk-data'
+    this.#beginChunk(Number.parseInt(size, 16))
   }
 }
 

@@ -179,9 +179,10 @@ async function expectNothingLeft(): Promise<void> {
   expect(gateway.traffic.calls.size).toBe(0)
   expect(gateway.ledger.getHeld(`key ${actor.key_hash}`, true)).toBe(0n)
   expect([...world.hits.values()].flat().filter(({ isOpen }) => isOpen)).toEqual([])
-  const places = Array.from({ length: 4 }, () => gateway.traffic.retryBudget.tryAcquire())
-  expect(places).toEqual([true, true, true, false])
-  for (let i = 0; i < 3; i++) gateway.traffic.retryBudget.release()
+  let places = 0
+  while (gateway.traffic.retryBudget.tryAcquire()) places += 1
+  expect(places).toBe(10)
+  for (; places > 0; places--) gateway.traffic.retryBudget.release()
 }
 
 const words = (after: Fate['after']): Fate => ({ after, says: 'words', pace: 0 })

@@ -5,7 +5,8 @@ import { BUILTINS, type BuiltinSlug } from '../../../../src/core/policy/filters/
 import { type CompiledDetector, listSpans } from '../../../../src/core/policy/filters/rule.ts'
 import { SECRET_FORMS } from '../../../../src/core/policy/filters/secrets.data.ts'
 import { openFilters } from '../../../../src/core/policy/filters.ts'
-import { type Anchor, searchText, TextSearch } from '../../../../src/core/policy/patterns/search.ts'
+import { searchText, TextSearch } from '../../../../src/core/policy/patterns/search.ts'
+import { type Anchor, StartSearch } from '../../../../src/core/policy/patterns/start-search.ts'
 import { LONG } from '../../../support/random.ts'
 
 /*
@@ -159,6 +160,41 @@ describe('anchors change nothing of what is found by', () => {
     },
     600_000,
   )
+})
+
+/** Finds what trying places finds without a machine, with a pause after so many steps. */
+function tryPlaces(detector: CompiledDetector, text: string, mostSteps?: number) {
+  const found: string[] = []
+  const search = new StartSearch(
+    detector.program,
+    detector.anchor as Anchor,
+    (start, end) => found.push(`${start}-${end}`),
+    mostSteps,
+  )
+  search.jumpTo(0)
+  for (let isOver = false; !isOver; ) isOver = search.run(text, 0, true)
+  return { found, offset: search.offset, needsMachine: search.needsMachine }
+}
+
+test('a search that pauses anywhere finds the same', () => {
+  const all = [...detectors.values()].flat().filter(({ anchor }) => anchor)
+  fc.assert(
+    fc.property(texts, fc.integer({ min: 1, max: 40 }), fc.nat(), (text, mostSteps, which) => {
+      const detector = all[which % all.length] as CompiledDetector
+      expect(tryPlaces(detector, text, mostSteps)).toEqual(tryPlaces(detector, text))
+    }),
+    { numRuns: RUNS * 4 },
+  )
+}, 600_000)
+
+test('many tries that find nothing are left to a machine, and it finds the same', () => {
+  const [email] = detectors.get('email') ?? []
+  const text = `${'a'.repeat(20_000)}@ bob@example.com `.repeat(3)
+  const { needsMachine } = tryPlaces(email as CompiledDetector, text)
+  expect(needsMachine).toBe(true)
+  const found = findSpans(email as CompiledDetector, text, email?.anchor)
+  expect(found).toEqual(findSpans(email as CompiledDetector, text))
+  expect(found).toHaveLength(3)
 })
 
 test('every form of a secret is found', async () => {

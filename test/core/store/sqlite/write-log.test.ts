@@ -63,7 +63,7 @@ test('readers who come and go in turns do not let it grow', async () => {
   db.close()
 })
 
-test('a reader who never ends is told of, once, and so is the end', async () => {
+test('S-10 a reader who never ends is told of, once, and so is the end', async () => {
   const { db, path, write, store, measure } = open()
   const events = openEvents()
   const told: string[] = []

@@ -167,6 +167,9 @@ function estimateSoundTokens(characters: number, format: unknown): number {
 /** What a client received, in pieces: joined only if it has to be counted. */
 class DeliveredText {
   readonly #choices = new Map<number, string[]>()
+  /** The choice of the last piece, and its pieces: most answers have one choice. */
+  #last: number | null = null
+  #pieces: string[] = []
   #kept = 0
   #characters = 0
   #pending = ''
@@ -197,9 +200,17 @@ class DeliveredText {
 
   #keep(choice: number, delta: string): void {
     this.#kept += delta.length
-    const deltas = this.#choices.get(choice)
-    if (deltas) deltas.push(delta)
-    else this.#choices.set(choice, [delta])
+    if (choice !== this.#last) this.#pieces = this.#findPieces(choice)
+    this.#last = choice
+    this.#pieces.push(delta)
+  }
+
+  #findPieces(choice: number): string[] {
+    const known = this.#choices.get(choice)
+    if (known) return known
+    const pieces: string[] = []
+    this.#choices.set(choice, pieces)
+    return pieces
   }
 
   #countOverflow(delta: string): void {

@@ -7,8 +7,8 @@ import { isDigit } from '../builtin.ts'
  * `libphonenumber-js` tells it, but without looking for the country: that takes twenty times as
  * long. Signs between the digits mean nothing.
  */
-export function isPossibleNumber(text: string): boolean {
-  const count = readDigits(text)
+export function isPossibleNumber(text: string, start = 0, end = text.length): boolean {
+  const count = readDigits(text, start, end)
   const codeLength = count > 0 && count <= MOST_DIGITS ? findCodeLength(count) : 0
   if (codeLength === 0) return false
   const plan = getPlan(readCode(codeLength)) as Plan
@@ -18,7 +18,7 @@ export function isPossibleNumber(text: string): boolean {
     plan.prefix && mayBeginWith(plan.prefixDigits, codeLength)
       ? judgeWithPrefix(plan, plan.prefix, DIGITS.toString('latin1', codeLength, count))
       : judgeLength(plan, length)
-  return verdict ?? parsePhoneNumberFromString(text)?.isPossible() ?? false
+  return verdict ?? parsePhoneNumberFromString(text.slice(start, end))?.isPossible() ?? false
 }
 
 /** What numbers with one calling code are like. */
@@ -43,10 +43,10 @@ const LONGEST_CODE = 3
 const ZERO = 0x30
 const DIGITS = Buffer.alloc(MOST_DIGITS)
 
-/** Reads the digits of a text into `DIGITS`, and returns how many there are. */
-function readDigits(text: string): number {
+/** Reads the digits of a part of a text into `DIGITS`, and returns how many there are. */
+function readDigits(text: string, start: number, end: number): number {
   let count = 0
-  for (let i = 0; i < text.length; i++) {
+  for (let i = start; i < end; i++) {
     const code = text.charCodeAt(i)
     if (isDigit(code)) DIGITS[count++] = code
   }

@@ -133,22 +133,28 @@ const MAY_BE_SPACED = /[a-z][ .\-_*|\u00a0]{1,4}[a-z][ .\-_*|\u00a0]{1,4}[a-z][ 
 
 function joinLetters(text: string): SpacedLetters[] {
   const found: SpacedLetters[] = []
-  let run: SpacedLetters = { text: '', offsets: [] }
+  let offsets: number[] = []
+  let last = Number.NEGATIVE_INFINITY
+  let wasLetter = false
   for (let i = 0; i < text.length; i++) {
-    if (
-      !isLetter(text.charCodeAt(i)) ||
-      isLetter(text.charCodeAt(i - 1)) ||
-      isLetter(text.charCodeAt(i + 1))
-    )
-      continue
-    if (run.offsets.length > 0 && !isBridge(text, run.offsets.at(-1) ?? 0, i)) {
-      if (run.offsets.length >= FEWEST) found.push(run)
-      run = { text: '', offsets: [] }
+    const isLone = !wasLetter
+    wasLetter = isLetter(text.charCodeAt(i))
+    if (!wasLetter || !isLone || isLetter(text.charCodeAt(i + 1))) continue
+    if (offsets.length > 0 && !isBridge(text, last, i)) {
+      if (offsets.length >= FEWEST) found.push(spell(text, offsets))
+      offsets = []
     }
-    run.text += text[i]
-    run.offsets.push(i)
+    offsets.push(i)
+    last = i
   }
-  return run.offsets.length >= FEWEST ? [...found, run] : found
+  return offsets.length >= FEWEST ? [...found, spell(text, offsets)] : found
+}
+
+/** Joins the letters at these places, which are ASCII. */
+function spell(text: string, offsets: number[]): SpacedLetters {
+  const letters = Buffer.allocUnsafe(offsets.length)
+  for (let i = 0; i < offsets.length; i++) letters[i] = text.charCodeAt(offsets[i] as number)
+  return { text: letters.toString('latin1'), offsets }
 }
 
 /** The fewest letters in a run that do not form a word by accident. */

@@ -14,7 +14,7 @@ export function buildDestinationsDelete(
   value: string,
 ): Statement[] {
   const ids = kysely.selectFrom('destinations').select('id').where(column, '=', value)
-  const eraseFrom = (table: 'failed_deliveries') =>
+  const eraseRows = (table: 'failed_deliveries') =>
     follow(
       kysely.deleteFrom(table).where('destination_id', 'in', ids).returning('sequence'),
       rows => [
@@ -25,7 +25,7 @@ export function buildDestinationsDelete(
       ],
     )
   return [
-    eraseFrom('failed_deliveries'),
+    eraseRows('failed_deliveries'),
     kysely.deleteFrom('delivery_counts').where('destination_id', 'in', ids),
     kysely
       .updateTable('destinations')

@@ -22,16 +22,33 @@ const INSERT = 'insert into record_seals (first_row, last_row, columns, seal) va
  */
 export function createRecordSealer(db: Database, mac: Mac) {
   const insert = db.query(INSERT)
-  return (first: number, records: SealedValue[][]): void => {
-    const [columns, last] = [records[0]?.length ?? 0, first + records.length - 1]
-    insert.run(first, last, columns, mac(renderRecords(first, records)))
+  return (first: number, records: SealedRecord[]): void => {
+    const [columns, last] = [records[0]?.values.length ?? 0, first + records.length - 1]
+    const json = joinRecords(
+      first,
+      records.map(record => record.json),
+    )
+    insert.run(first, last, columns, mac(json))
   }
 }
 
-/** Renders what a seal covers, as SQLite keeps it: half a surrogate pair is no text there. */
-export function renderRecords(first: number, records: SealedValue[][]): string {
-  const json = JSON.stringify([first, records])
-  return json.includes('\\ud') ? JSON.stringify([first, records.map(toWellFormed)]) : json
+/** A record and its JSON. */
+interface SealedRecord {
+  values: SealedValue[]
+  json: string
+}
+
+/** Renders what a seal covers. */
+export const renderRecords = (first: number, records: SealedValue[][]): string =>
+  joinRecords(first, records.map(renderRecord))
+
+const joinRecords = (first: number, records: string[]): string =>
+  `[${first},[${records.join(',')}]]`
+
+/** Renders a record as SQLite keeps it: half a surrogate pair is no text there. */
+export function renderRecord(values: SealedValue[]): string {
+  const json = JSON.stringify(values)
+  return json.includes('\\ud') ? JSON.stringify(toWellFormed(values)) : json
 }
 
 const toWellFormed = (values: SealedValue[]): SealedValue[] =>

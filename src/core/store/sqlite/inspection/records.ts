@@ -2,13 +2,13 @@ import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../kernel/clock.ts'
 import type { Mac } from '../../../kernel/mac.ts'
 import type { RecordReport } from '../../../ledger/ledger.ts'
+import { NAMES } from '../generations/columns.ts'
 import {
   type RecordSeal,
   renderAnchor,
   renderRecords,
   type SealedValue,
 } from '../generations/sealing.ts'
-import { NAMES } from '../generations.ts'
 import { readAround, renderUnreadable, type Unreadable } from './slices.ts'
 
 /** A record as it is read: the number of its row, then the values of its columns. */

@@ -1,0 +1,56 @@
+import { invalid } from '../../../core/errors.ts'
+import type { Gateway } from '../../../core/gateway.ts'
+import type { GivenSocket } from '../../../server/listen/given-socket.ts'
+import type { ConfigFile } from '../../config-file.ts'
+import { parseNumber } from '../../options.ts'
+import { describeListenError } from '../../system-errors.ts'
+import type { ServeOptions } from './serving.ts'
+
+/** Where a server listens, and what changes the port. */
+export interface ListenPlace {
+  host: string
+  port: number
+  flag: string
+}
+
+/** Returns where the operator wants the server to listen. Throws 400 for a port that is none. */
+export function readPlace(options: ServeOptions, { config }: ConfigFile): ListenPlace {
+  const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
+  const port =
+    options.port ??
+    (process.env.GATEWAY_PORT ? parseNumber(process.env.GATEWAY_PORT) : config.server.port)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535)
+    throw invalid('port: expected an integer from 0 to 65535')
+  return { host, port, flag: '--port, GATEWAY_PORT' }
+}
+
+/** Finds what names an address on the command line or in the environment. */
+export const findAddressFlag = ({ host, port }: ServeOptions): string | undefined =>
+  [
+    ['--host', host],
+    ['--port', port],
+    ['GATEWAY_HOST', process.env.GATEWAY_HOST],
+    ['GATEWAY_PORT', process.env.GATEWAY_PORT],
+  ].find(([, value]) => value)?.[0] as string | undefined
+
+/** Returns where a server listens: where the socket is that it was given, if it was. */
+export const takePlace = (place: ListenPlace, given: GivenSocket | null): ListenPlace =>
+  given ? { ...place, host: given.socket.host, port: given.socket.port } : place
+
+/** Returns where the metrics are wanted. */
+export function readMetricsPlace({ config }: Gateway): ListenPlace {
+  const address = config.server.metrics_address ?? ''
+  const colon = address.lastIndexOf(':')
+  const [host, port] = [address.slice(0, colon), Number(address.slice(colon + 1))]
+  return { host, port, flag: 'server.metrics_address' }
+}
+
+/** Opens a socket. Says in the operator’s words why it cannot. */
+export function explainListen<T>(place: ListenPlace, listen: () => T): T {
+  try {
+    return listen()
+  } catch (thrown) {
+    const message = describeListenError(thrown, place)
+    throw message === undefined ? thrown : new Error(message, { cause: thrown })
+  }
+}

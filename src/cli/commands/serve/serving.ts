@@ -1,0 +1,39 @@
+import type { Gateway } from '../../../core/gateway.ts'
+import type { Predecessor } from '../../../core/handover/predecessor.ts'
+import type { Successor } from '../../../core/handover/successor.ts'
+import type { GivenSocket } from '../../../server/listen/given-socket.ts'
+import type { ConfigFile } from '../../config-file.ts'
+import type { Log } from '../../log.ts'
+import type { CommonOptions } from '../../options.ts'
+import type { LogOptions } from './log.ts'
+import type { ListenPlace } from './place.ts'
+import type { Taken } from './takeover.ts'
+
+/** How a server is to run, as the command line has it. */
+export interface ServeOptions extends CommonOptions, LogOptions {
+  host?: string
+  port?: number
+  drain: number
+  takeover?: boolean
+}
+
+/** What the steps in the life of a server share. */
+export interface Serving {
+  gateway: Gateway
+  options: ServeOptions
+  configFile: ConfigFile
+  /** Whether the data directory had no data before. */
+  isNew: boolean
+  log: Log
+  place: ListenPlace
+  /** The socket that it serves on, where somebody else has opened it. */
+  given: GivenSocket | null
+  /** The server before this one, whose calls may still run; null without a takeover. */
+  taken: Taken | null
+  succession: Successor | null
+  /** What hands over to the next server. */
+  predecessor: Predecessor
+}
+
+/** What is done with calls that another server has left. */
+export const RECOVERED = 'they are charged their last known cost'

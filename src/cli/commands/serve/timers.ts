@@ -1,0 +1,68 @@
+import type { Gateway } from '../../../core/gateway.ts'
+import type { ConfigWatch } from '../../config-file/watch.ts'
+import type { Serving } from './serving.ts'
+
+/** In milliseconds. A killed process may forget to charge this much of an answer. */
+export const CHECKPOINT_INTERVAL = 1_000
+
+/** In milliseconds, between two looks at the length of the store’s log. */
+const WRITE_LOG_INTERVAL = 1_000
+
+/** In milliseconds. Rows whose time is over are removed within this time. */
+const EVICTION_INTERVAL = 60_000
+
+/** In milliseconds. Changes by another process are applied within this time. */
+const CHANGES_INTERVAL = 50
+
+/**
+ * In milliseconds, between two looks at the config file. A change is applied when two looks have
+ * found the same file.
+ */
+export const LOOK_INTERVAL = 1_000
+
+/** Starts what a server does at intervals, and returns the function that stops it. */
+export async function startTimers(
+  { gateway, log }: Serving,
+  watch: ConfigWatch,
+): Promise<() => void> {
+  const { evictRows } = await import('../../../core/telemetry/retention.ts')
+  const { writeCheckpoint } = await import('../../../core/inference/recover.ts')
+  logWriteLog(gateway, log)
+  const timers = [
+    watchForChanges(gateway),
+    scheduleWork(EVICTION_INTERVAL, () => evictRows(gateway)),
+    scheduleWork(CHECKPOINT_INTERVAL, () => writeCheckpoint(gateway)),
+    scheduleWork(WRITE_LOG_INTERVAL, () => gateway.writeLog.keepShort()),
+    setInterval(() => void watch.look(), LOOK_INTERVAL),
+  ]
+  return () => timers.forEach(clearInterval)
+}
+
+const LOG_HELD = 'a process that reads the database keeps its log from being shortened: it grows'
+
+function logWriteLog({ events }: Gateway, log: Serving['log']): void {
+  events.on('write-log.held', ({ bytes }) =>
+    log('warn', 'write-log.held', { bytes, consequence: LOG_HELD }),
+  )
+  events.on('write-log.released', ({ bytes }) => log('info', 'write-log.released', { bytes }))
+}
+
+// `gateway keys create` runs while the server does. Its write changes the store's version, which
+// takes microseconds to read.
+const watchForChanges = (gateway: Gateway) =>
+  scheduleWork(CHANGES_INTERVAL, () => gateway.catchUp())
+
+/**
+ * Runs the work at an interval in milliseconds, and skips a turn while it still runs: requests to a
+ * slow store do not pile up. A failure is left to the next turn.
+ */
+export function scheduleWork(milliseconds: number, work: () => Promise<unknown>): NodeJS.Timeout {
+  let isRunning = false
+  const runOnce = async () => {
+    if (isRunning) return
+    isRunning = true
+    await work().catch(() => undefined)
+    isRunning = false
+  }
+  return setInterval(() => void runOnce(), milliseconds)
+}

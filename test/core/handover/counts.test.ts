@@ -1,0 +1,69 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { parseConfig } from '../../../src/core/config.ts'
+import { giveCounts, takeCounts } from '../../../src/core/handover/counts.ts'
+import { openRateLimits, type RateLimits } from '../../../src/core/policy/rate-limits.ts'
+import { openChannels } from '../../support/channels.ts'
+import { TestClock } from '../../support/gateway.ts'
+
+const KEY = { key_hash: 'k' }
+const CALL = { models: ['acme/small'] }
+
+let old: RateLimits
+let next: RateLimits
+let channels: Awaited<ReturnType<typeof openChannels>>
+
+beforeEach(async () => {
+  const limits = { concurrent_requests: 3, requests_per_minute: 7 }
+  const config = parseConfig(JSON.stringify({ limits }), {})
+  const clock = new TestClock()
+  old = openRateLimits(config, clock)
+  next = openRateLimits(config, clock)
+  channels = await openChannels()
+})
+
+afterEach(() => channels.close())
+
+const acquire = (limits: RateLimits) => limits.acquire(KEY, CALL)
+
+async function handOver(): Promise<void> {
+  const taking = takeCounts({ traffic: { rateLimits: next } }, channels.next)
+  channels.next.answer({ ...taking, told: () => true })
+  const giving = giveCounts({ traffic: { rateLimits: old } }, channels.old)
+  channels.old.answer({ ...giving, told: () => true })
+  await settle()
+}
+
+/** Waits until each side has what the other has told. */
+const settle = () => Promise.all([channels.old.ask('told'), channels.next.ask('told')])
+
+test('calls at once count at both servers, until they end', async () => {
+  const release = acquire(old)
+  acquire(old)
+  await handOver()
+  acquire(next)
+  await settle()
+  expect(() => acquire(next)).toThrow('concurrent-requests')
+  expect(() => acquire(old)).toThrow('concurrent-requests')
+  release()
+  await settle()
+  acquire(next)
+})
+
+test('calls of a minute count at both servers, whichever answers them', async () => {
+  for (let i = 0; i < 3; i++) acquire(old)()
+  await handOver()
+  for (let i = 0; i < 2; i++) acquire(next)()
+  for (let i = 0; i < 2; i++) acquire(old)()
+  await settle()
+  expect(() => acquire(next)).toThrow('requests-per-min')
+  expect(() => acquire(old)).toThrow('requests-per-min')
+})
+
+test('calls of a server that has died no longer count as running', async () => {
+  for (let i = 0; i < 3; i++) acquire(old)
+  await handOver()
+  expect(() => acquire(next)).toThrow('concurrent-requests')
+  channels.old.close()
+  await channels.next.closed
+  acquire(next)
+})
