@@ -29,14 +29,15 @@ const packVocabularies: Bun.BunPlugin = {
   name: 'packed-vocabularies',
   async setup(build) {
     const [sources, packed] = [new Map<string, string>(), new Map<string, Uint8Array>()]
+    const findName = (path: string) => VOCABULARIES.find(name => path.endsWith(`/${name}`)) ?? ''
     for (const name of VOCABULARIES) {
       const exported = await import(realpathSync(join(import.meta.dir, 'node_modules', name)))
       const file = `${basename(name, '.js')}.zst`
       packed.set(file, packModule(exported))
-      sources.set(basename(name), renderUnpacking(`${PACKED}:${file}`, Object.keys(exported)))
+      sources.set(name, renderUnpacking(`${PACKED}:${file}`, Object.keys(exported)))
     }
-    build.onLoad({ filter: /\/(o200k_base|claude)\.js$/ }, ({ path }) => {
-      const contents = sources.get(basename(path))
+    build.onLoad({ filter: /\/(bpeRanks\/o200k_base|encoding\/claude)\.js$/ }, ({ path }) => {
+      const contents = sources.get(findName(path))
       return contents === undefined ? undefined : { contents, loader: 'js' }
     })
     build.onResolve({ filter: new RegExp(`^${PACKED}:`) }, ({ path }) => ({
