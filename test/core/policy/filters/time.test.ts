@@ -73,6 +73,8 @@ const UNITS = [
   '1.2.3.',
   'ab:',
   '+1 ',
+  '+1 2345678 ',
+  '+297 1234567890123 ',
   'password = ',
   'Mr John Smith ',
   '12 Main Street, ',

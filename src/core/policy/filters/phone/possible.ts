@@ -1,11 +1,10 @@
-import { parsePhoneNumberFromString } from 'libphonenumber-js/min'
 import metadata from 'libphonenumber-js/min/metadata'
 import { isDigit } from '../builtin.ts'
 
 /**
- * Tells whether a number with a plus sign has a length that numbers of its country have, as
- * `libphonenumber-js` tells it, but without looking for the country: that takes twenty times as
- * long. Signs between the digits mean nothing.
+ * Tells whether a number with a plus sign has a length that numbers of its calling code have, by the
+ * tables of `libphonenumber-js`. Of the countries that share a code it is any: to look for the one
+ * takes a hundred times as long. Signs between the digits mean nothing.
  */
 export function isPossibleNumber(text: string, start = 0, end = text.length): boolean {
   const count = readDigits(text, start, end)
@@ -14,18 +13,17 @@ export function isPossibleNumber(text: string, start = 0, end = text.length): bo
   const plan = getPlan(readCode(codeLength)) as Plan
   const length = count - codeLength
   if (length < SHORTEST) return false
-  const verdict =
-    plan.prefix && mayBeginWith(plan.prefixDigits, codeLength)
-      ? judgeWithPrefix(plan, plan.prefix, DIGITS.toString('latin1', codeLength, count))
-      : judgeLength(plan, length)
-  return verdict ?? parsePhoneNumberFromString(text.slice(start, end))?.isPossible() ?? false
+  return plan.prefix && mayBeginWith(plan.prefixDigits, codeLength)
+    ? judgeWithPrefix(plan, plan.prefix, DIGITS.toString('latin1', codeLength, count))
+    : hasLength(plan, length)
 }
 
 /** What numbers with one calling code are like. */
 interface Plan {
-  /** Which lengths are possible in each of its countries, and in any of them: a bit for each. */
-  everywhere: number
-  anywhere: number
+  /** Which lengths are possible in any of its countries: a bit for each. */
+  lengths: number
+  /** The same of its main country, which decides about prefixes. */
+  mainLengths: number
   longest: number
   /** What is dialled before a number within the country. */
   prefix: RegExp | null
@@ -67,12 +65,10 @@ function readCode(length: number): number {
   return code
 }
 
-/** Tells whether a length is possible; null if not in every country of the plan. */
-function judgeLength({ everywhere, anywhere }: Plan, length: number): boolean | null {
-  const bit = 1 << length
-  if ((everywhere & bit) !== 0) return true
-  return (anywhere & bit) === 0 ? false : null
-}
+const hasLength = ({ lengths }: Plan, length: number): boolean => (lengths & (1 << length)) !== 0
+
+const isTooShort = ({ mainLengths, longest }: Plan, length: number): boolean =>
+  length <= longest && (mainLengths & (1 << length)) === 0
 
 /** Tells whether the number may begin with the prefix; of one that varies it is not known. */
 function mayBeginWith(digits: string, codeLength: number): boolean {
@@ -85,15 +81,13 @@ function mayBeginWith(digits: string, codeLength: number): boolean {
  * Judges a number that may begin with a prefix. It is taken off unless only the whole number is one
  * of the country, or what is left is too short.
  */
-function judgeWithPrefix(plan: Plan, prefix: RegExp, number: string): boolean | null {
-  const judged = judgeLength(plan, number.length)
+function judgeWithPrefix(plan: Plan, prefix: RegExp, number: string): boolean {
+  const judged = hasLength(plan, number.length)
   const match = prefix.exec(number)
   const rest = match ? takePrefix(plan, prefix, number, match) : number
-  if (rest === number || judged === null) return judged
-  const ofRest = judgeLength(plan, rest.length)
-  if (ofRest === null) return null
+  if (rest === number || isTooShort(plan, rest.length)) return judged
+  const ofRest = hasLength(plan, rest.length)
   if (judged === ofRest) return judged
-  if (!ofRest && rest.length <= plan.longest) return judged
   return plan.pattern.test(number) && !plan.pattern.test(rest) ? judged : ofRest
 }
 
@@ -130,15 +124,17 @@ function buildPlan(code: string): Plan | null {
   const [main] = entries
   if (!main) return null
   const lengths = entries.map(entry => entry[LENGTHS] as number[])
-  const bits = lengths.map(each => each.reduce((all, length) => all | (1 << length), 0))
   const prefix = main[PREFIX_FOR_PARSING] || main[PREFIX]
   return {
-    everywhere: bits.reduce((all, of) => all & of),
-    anywhere: bits.reduce((all, of) => all | of),
-    longest: Math.max(...(lengths[0] as number[])),
+    lengths: toBits(lengths.flat()),
+    mainLengths: toBits(lengths[0] ?? []),
+    longest: Math.max(...(lengths[0] ?? [])),
     prefix: prefix ? new RegExp(`^(?:${prefix})`) : null,
     prefixDigits: /^\d+$/.test(`${prefix}`) ? `${prefix}` : '',
     transform: (main[TRANSFORM] as string) || undefined,
     pattern: new RegExp(`^(?:${main[PATTERN]})$`),
   }
 }
+
+const toBits = (lengths: number[]): number =>
+  lengths.reduce((all, length) => all | (1 << length), 0)
