@@ -248,10 +248,15 @@ function compareOffered(name: string, peak: number, offered: Offered): boolean {
   print(
     `${name}: ${peak.toFixed(0)} calls/s at its peak; at ${offered.offered.toFixed(0)} offered a second ` +
       `(${(offered.offered / peak).toFixed(1)} ×) ${good.toFixed(0)} are answered (${(share * 100).toFixed(0)} %) ` +
-      `and ${(offered.refused / 6).toFixed(0)} refused, in ${offered.refusedP99.toFixed(1)} ms at p99`,
+      `and ${renderRefusals(offered)}`,
   )
   return share >= LIMITS.goodput
 }
+
+const renderRefusals = ({ refused, refusedP99 }: Offered): string =>
+  refused === 0
+    ? 'none refused'
+    : `${(refused / 6).toFixed(0)} refused, in ${refusedP99.toFixed(1)} ms at p99`
 
 async function measureRate(
   target: Target,

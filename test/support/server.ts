@@ -11,7 +11,7 @@ import { requireBooks, requireRest } from './resting-books.ts'
 const ROOT = resolve(import.meta.dir, '../..')
 
 /** The program from source. */
-export const SOURCE: string[] = [process.execPath, 'run', join(ROOT, 'src/cli/main.ts')]
+export const SOURCE: string[] = [process.execPath, 'run', join(ROOT, 'src/cli/start.ts')]
 
 /** The program under test: the built binary if `GATEWAY_TEST_BINARY` names it, else the source. */
 export const PROGRAM: string[] = process.env.GATEWAY_TEST_BINARY

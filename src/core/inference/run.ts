@@ -203,13 +203,13 @@ export class Run<K extends Kind = Kind> {
   }
 
   /**
-   * Cancels the run when the signal aborts. The signal outlives the call, so the listener keeps
-   * only the cancellation alive.
+   * Cancels the run when the signal aborts, which it does once: `once` would cost more than the
+   * listener. The signal outlives the call, so the listener keeps only the cancellation alive.
    */
   follow(signal: AbortSignal): void {
     const { cancellation } = this
     if (signal.aborted) cancellation.cancel(clientLeft())
-    else signal.addEventListener('abort', () => cancellation.cancel(clientLeft()), { once: true })
+    else signal.addEventListener('abort', () => cancellation.cancel(clientLeft()))
   }
 
   /** Takes the number of the next step in the ledger, where a run and those inside it are one call. */
