@@ -117,11 +117,14 @@ function isEscaped(json: string, quote: number, start: number): boolean {
 }
 
 const LONG_INTEGER = /^-?\d{16,}$/
+// Written out, it is found twice as fast as with a count, and most texts have none.
+const MANY_DIGITS = new RegExp('[0-9]'.repeat(16))
 // Fractions have as many digits, and an answer of vectors is full of them: they follow a point.
 const MAY_HOLD_ONE = /[[,:\s-]\d{16}|^\d{16}/
 
 /** Whether the text may hold an integer that JSON.parse would round. */
-export const mayHaveLongInteger = (json: string): boolean => MAY_HOLD_ONE.test(json)
+export const mayHaveLongInteger = (json: string): boolean =>
+  MANY_DIGITS.test(json) && MAY_HOLD_ONE.test(json)
 
 /**
  * Parses like JSON.parse, but keeps an integer that JavaScript would round as it was written, and
