@@ -42,11 +42,24 @@ export function useHint(text: string | null): void {
   }, [hint, text])
 }
 
-/** Calls the view with each key that does something, while keys are for it. */
+/**
+ * Calls the view with each key that does something, while keys are for it. Of keys that come at
+ * once, those after one that leaves the view are not.
+ */
 export function useAction(handle: (action: Action, input: string) => void): void {
   const { isFree } = useShell()
-  useInput((input, key) => dispatch(input, key, handle), { isActive: isFree })
+  const handleInput = (input: string, key: Key) => {
+    let isLeft = false
+    dispatch(input, key, (action, letter) => {
+      isLeft ||= LEAVING.has(action)
+      if (!isLeft) handle(action, letter)
+    })
+  }
+  useInput(handleInput, { isActive: isFree })
 }
+
+/** What leaves a view, or covers it. */
+const LEAVING = new Set<Action>(['view', 'next', 'previous', 'help', 'quit'])
 
 /** How many keys that come at once are keys. More is a text that was pasted. */
 const MOST_KEYS = 8

@@ -666,6 +666,15 @@ describe('the screen', () => {
     screen[Symbol.dispose]()
   })
 
+  test('keys that come at once with one that changes the view are not for the view that is left', async () => {
+    const { screen } = openFed(...buildCallEntries('gen-1'), STATE)
+    await screen.type('2')
+    await screen.see('2 endpoints')
+    await screen.type('1z')
+    expect(await screen.see('1 shown')).not.toContain('how many minutes')
+    screen[Symbol.dispose]()
+  })
+
   test('says that no server runs, shows what is stored, and finds one that comes back', async () => {
     const source = new FakeSource()
     source.silence = 'No server runs on /var/lib/gateway'
