@@ -113,6 +113,15 @@ function readNextText(source: EventSource, writer: TextWriter): Promise<void> {
     return source.then(texts => readNextText(texts, writer), writer.fail)
   return source.next().then(step => {
     if (step.done) return writer.end()
-    return step.value === '' ? readNextText(source, writer) : writer.write(step.value)
+    return step.value === '' ? skipEmptyTexts(source, writer) : writer.write(step.value)
   }, writer.fail)
+}
+
+// A loop: of texts without an end, none leaves a promise behind.
+async function skipEmptyTexts(texts: AsyncIterator<string>, writer: TextWriter): Promise<void> {
+  for (;;) {
+    const step = await texts.next().catch(writer.fail)
+    if (step.done) return writer.end()
+    if (step.value !== '') return writer.write(step.value)
+  }
 }

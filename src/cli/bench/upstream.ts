@@ -3,9 +3,9 @@ import { getMicroseconds, isEndless, USAGE } from './wire.ts'
 /*
  * The mock provider, a process of its own. It answers an OpenAI chat call at once with a fixed
  * answer of about 1 KB. It answers a call with `"stream":true` with CHUNKS events INTERVAL_MS apart
- * (or `?chunks=` and `?interval=`, or as many chunks as its model’s name ends with), the usage and `[DONE]`. Each chunk contains the time at which
- * it was sent, so that a reader on the same machine can compute its delay. It takes everything at
- * `/hook`.
+ * (or `?chunks=` and `?interval=`, or as many chunks as its model’s name ends with), the usage and
+ * `[DONE]`. Each chunk contains the time at which it was sent, so that a reader on the same machine
+ * can compute its delay. It takes everything at `/hook`.
  */
 const defaults = {
   chunks: Number(process.env.CHUNKS ?? 50),

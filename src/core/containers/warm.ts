@@ -26,7 +26,7 @@ interface WarmContainer {
 
 /** Where containers are borrowed from: another server of the data directory has taken over. */
 export interface Lender {
-  /** Resolves when the container may be used here, and throws when nobody lends it any more. */
+  /** Resolves when the container may be used here, and throws when its lender has ended. */
   borrow(id: string): Promise<void>
   giveBack(id: string): void
 }
@@ -176,7 +176,7 @@ export class WarmContainers {
     if (!this.#lender) return undefined
     const known = this.#borrowed.get(id)
     if (known) return known
-    // Where nobody lends any more, nobody else uses it either.
+    // Where the lender has ended, no other server uses it.
     const borrowed = this.#lender.borrow(id).catch(() => undefined)
     this.#borrowed.set(id, borrowed)
     return borrowed

@@ -1,11 +1,10 @@
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { type Recovery, recoverCalls } from '../inference/recover.ts'
 import type { Hold } from '../ledger/ledger.ts'
 import { openHoldJournal } from '../store/hold-journal.ts'
-import { lockFile } from '../store/lock.ts'
+import { lockFile, tryLock } from '../store/lock.ts'
 
 /** The journal of a server that finishes its answers after another one has taken over. */
 export const BEFORE_JOURNAL = 'holds.before.log'
@@ -19,7 +18,7 @@ export const lockBefore = (data: string): (() => void) =>
 
 /** Whether the server before this one still finishes its answers. */
 export function hasBefore(data: string): boolean {
-  const unlock = tryLock(data)
+  const unlock = tryLock(() => lockBefore(data))
   unlock?.()
   return unlock === null
 }
@@ -29,7 +28,7 @@ export function hasBefore(data: string): boolean {
  * while that server runs. May only run with the lock of the data directory.
  */
 export async function recoverBefore(gateway: Gateway, data: string): Promise<Recovery | null> {
-  const unlock = tryLock(data)
+  const unlock = tryLock(() => lockBefore(data))
   if (!unlock) return null
   try {
     if (!existsSync(join(data, BEFORE_JOURNAL))) return NOTHING
@@ -57,13 +56,4 @@ export function holdBefore({ ledger }: Gateway, data: string): () => void {
     held.push(ledger.reserve(payer, { maximum: amounts, minimum: amounts }, []))
   }
   return () => held.forEach(ledger.release)
-}
-
-function tryLock(data: string): (() => void) | null {
-  try {
-    return lockBefore(data)
-  } catch (thrown) {
-    if (thrown instanceof GatewayError && thrown.type === 'conflict') return null
-    throw thrown
-  }
 }

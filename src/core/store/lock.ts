@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { closeSync } from 'node:fs'
 import { join } from 'node:path'
-import { conflict } from '../errors.ts'
+import { conflict, GatewayError } from '../errors.ts'
 import { makeDataDirectory } from './data-directory.ts'
 import { nameDatabase, openDataFile } from './data-files.ts'
 
@@ -35,6 +35,16 @@ export function lockFile(path: string, message: string): () => void {
     throw isBusy(thrown) ? conflict(message) : thrown
   }
   return () => db.close()
+}
+
+/** Locks as `lock` does, but returns null when another process holds it. */
+export function tryLock(lock: () => () => void): (() => void) | null {
+  try {
+    return lock()
+  } catch (thrown) {
+    if (thrown instanceof GatewayError && thrown.type === 'conflict') return null
+    throw thrown
+  }
 }
 
 const isBusy = (thrown: unknown): boolean =>

@@ -1,10 +1,9 @@
 import { closeSync, ftruncateSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { GatewayError } from '../errors.ts'
 import type { Mac } from '../kernel/mac.ts'
 import { parseCheckedLine, renderCheckedLine } from './checked-lines.ts'
 import { hasCode, openDataFile, readDataFile, writeDataFile } from './data-files.ts'
-import { lockData } from './lock.ts'
+import { lockData, tryLock } from './lock.ts'
 import type { SqliteOptions } from './sqlite.ts'
 
 /** The file of a data directory in which records wait for their transaction. */
@@ -42,19 +41,10 @@ export async function takeRecordLog(
     return { log: openRecordLog(data, mac, isOpen), unlock() {} }
   }
   if (readBeginning(data) === '') return { unlock() {} }
-  const unlock = tryLock(data)
+  const unlock = tryLock(() => lockData(data))
   if (unlock) return { log: openRecordLog(data, mac, false), unlock }
   await awaitRecords(data)
   return { unlock() {} }
-}
-
-function tryLock(data: string): (() => void) | null {
-  try {
-    return lockData(data)
-  } catch (thrown) {
-    if (thrown instanceof GatewayError && thrown.type === 'conflict') return null
-    throw thrown
-  }
 }
 
 /** In milliseconds: how long a command waits for a server, and between two looks. */

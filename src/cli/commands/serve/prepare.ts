@@ -46,7 +46,7 @@ export async function prepare(serving: Serving): Promise<void> {
   if (calls > 0)
     log('warn', 'calls.recovered', {
       calls,
-      consequence: 'they are charged their last known cost',
+      consequence: RECOVERED,
     })
 }
 

@@ -26,7 +26,7 @@ export interface Serving {
   isNew: boolean
   log: Log
   place: ListenPlace
-  /** The socket that it serves on, where somebody else has opened it. */
+  /** The socket that it serves on, where it was opened by systemd or the server before. */
   given: GivenSocket | null
   /** The server before this one, whose calls may still run; null without a takeover. */
   taken: Taken | null

@@ -126,7 +126,8 @@ const LONGEST_KEPT = 32
 function getKind(text: string, start: number, end: number, hash: number): WordKind {
   const place = (hash ^ (hash >>> 12)) & (PLACES - 1)
   const word = knownWords[place]
-  if (word !== undefined && isWordAt(text, start, end, word)) return knownKinds[place] as WordKind
+  if (word !== undefined && containsWord(text, start, end, word))
+    return knownKinds[place] as WordKind
   const kind = computeKind(text.slice(start, end))
   if (end - start > LONGEST_KEPT) return kind
   // A part of a text would keep all of it in memory.
@@ -135,7 +136,7 @@ function getKind(text: string, start: number, end: number, hash: number): WordKi
   return kind
 }
 
-function isWordAt(text: string, start: number, end: number, word: string): boolean {
+function containsWord(text: string, start: number, end: number, word: string): boolean {
   if (word.length !== end - start) return false
   for (let i = 0; i < word.length; i++)
     if (word.charCodeAt(i) !== text.charCodeAt(start + i)) return false

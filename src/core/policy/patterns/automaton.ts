@@ -3,12 +3,15 @@ import {
   ANY_KIND,
   ASCII,
   computeContext,
+  GOES_ON,
   KINDS_BEFORE,
+  NAMING,
   NOTHING,
   OP,
   toKind,
 } from './instructions.ts'
 import type { Program } from './program.ts'
+import { NOT_KEPT, RuneCache } from './rune-cache.ts'
 
 /** A set of instructions that wait for the next character, and what kind of character was last. */
 interface State {
@@ -21,11 +24,8 @@ const SLICE = 16_384
 const MOST_WORK = 50_000
 /** A state costs 256 bytes. When there are too many, all are forgotten. */
 const MOST_STATES = 512
-const MOST_BEYOND_ASCII = 4_096
 /** A search that meets this many new states is left to a machine. */
 const MOST_CREATED = 2 * MOST_STATES
-
-const NAMING = 8
 
 /** What a search came to. */
 interface AutomatonResult {
@@ -49,9 +49,7 @@ export class Automaton {
   #byName = new Map<string, number>()
   /** The number of the next state plus one, by state and ASCII character. */
   #next = new Int16Array(0)
-  /** A small cache of what follows characters beyond ASCII: their states and characters. */
-  #beyondAscii = new Int32Array(0)
-  #nextBeyondAscii = new Int16Array(0)
+  readonly #beyondAscii = new RuneCache()
   #clearUntil = 0
   #reached = 0
   #created = 0
@@ -144,7 +142,7 @@ export class Automaton {
   #forgetStates(): void {
     this.#states = []
     this.#byName.clear()
-    this.#beyondAscii.fill(0)
+    this.#beyondAscii.clear()
     this.#next.fill(UNKNOWN)
     for (const before of KINDS_BEFORE) this.#add(`${before}`, { threads: [], before })
   }
@@ -157,16 +155,10 @@ export class Automaton {
 
   #findBeyondAscii(state: number, rune: number): number {
     if (state < CLEAR_STATES && !this.#program.canBeginBeyondAscii) return CLEAR_STATES
-    if (this.#beyondAscii.length === 0) {
-      this.#beyondAscii = new Int32Array(MOST_BEYOND_ASCII)
-      this.#nextBeyondAscii = new Int16Array(MOST_BEYOND_ASCII)
-    }
-    const name = state * 0x110000 + rune
-    const place = (Math.imul(state, 0x9e3b) ^ rune) & (MOST_BEYOND_ASCII - 1)
-    if (this.#beyondAscii[place] === name) return this.#nextBeyondAscii[place] as number
+    const known = this.#beyondAscii.find(state, rune)
+    if (known !== NOT_KEPT) return known
     const next = this.#step(state, rune)
-    this.#beyondAscii[place] = name
-    this.#nextBeyondAscii[place] = next
+    this.#beyondAscii.keep(state, rune, next)
     return next
   }
 
@@ -221,12 +213,6 @@ export class Automaton {
     next.set(this.#next)
     this.#next = next
   }
-}
-
-const GOES_ON: Record<number, boolean> = {
-  [OP.either]: true,
-  [OP.nothing]: true,
-  [OP.between]: true,
 }
 
 /** Tells whether this is a variant of a letter of ASCII: the long s, the Kelvin sign. */

@@ -1,6 +1,16 @@
 /** The operations of instructions. */
 export const OP = { fail: 0, either: 1, nothing: 2, between: 3, match: 4, rune: 5 } as const
 
+/** The operations that read no character. */
+export const GOES_ON: Record<number, boolean> = {
+  [OP.either]: true,
+  [OP.nothing]: true,
+  [OP.between]: true,
+}
+
+/** Naming a state costs so many times as much as running an instruction. */
+export const NAMING = 8
+
 /** Stands for the character before the beginning and after the end of a text. */
 export const NOTHING = -1
 export const ASCII = 128

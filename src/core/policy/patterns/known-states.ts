@@ -1,5 +1,6 @@
-import { ANY_KIND, ASCII, KINDS_BEFORE, toKind } from './instructions.ts'
+import { ANY_KIND, ASCII, KINDS_BEFORE, NAMING, toKind } from './instructions.ts'
 import type { Program } from './program.ts'
+import { NOT_KEPT, RuneCache } from './rune-cache.ts'
 import { NO_MATCH, Threads } from './threads.ts'
 
 /**
@@ -26,12 +27,8 @@ export interface Edge {
 /** A state costs 256 bytes and an edge about a hundred. When there are too many, all are dropped. */
 const MOST_STATES = 1_024
 const MOST_EDGES = 4_096
-const MOST_BEYOND_ASCII = 4_096
 /** A machine with more threads than this is in the same state but rarely. */
 const MOST_THREADS = 128
-
-/** Naming a state costs so many times as much as running an instruction. */
-const NAMING = 8
 
 /** A state without threads: there is one for each kind of character before. */
 export const CLEAR_STATES = KINDS_BEFORE.length
@@ -57,9 +54,7 @@ export class KnownStates {
   readonly #threads: Threads
   readonly #states: KnownState[] = []
   readonly #byName = new Map<string, number>()
-  /** A small cache of what characters beyond ASCII do: their states and characters. */
-  #beyondAscii = new Int32Array(0)
-  #nextBeyondAscii = new Int16Array(0)
+  readonly #beyondAscii = new RuneCache()
 
   constructor(program: Program) {
     this.#program = program
@@ -109,16 +104,10 @@ export class KnownStates {
       this.next[state * ASCII + rune] = next
       return next
     }
-    if (this.#beyondAscii.length === 0) {
-      this.#beyondAscii = new Int32Array(MOST_BEYOND_ASCII)
-      this.#nextBeyondAscii = new Int16Array(MOST_BEYOND_ASCII)
-    }
-    const name = state * 0x110000 + rune
-    const place = (Math.imul(state, 0x9e3b) ^ rune) & (MOST_BEYOND_ASCII - 1)
-    if (this.#beyondAscii[place] === name) return this.#nextBeyondAscii[place] as number
+    const known = this.#beyondAscii.find(state, rune)
+    if (known !== NOT_KEPT) return known
     const next = this.#compute(state, rune)
-    this.#beyondAscii[place] = name
-    this.#nextBeyondAscii[place] = next
+    this.#beyondAscii.keep(state, rune, next)
     return next
   }
 

@@ -12,7 +12,8 @@ const MOST_KEPT = 4_096
 
 /**
  * Finds every match of a program in a whole text: those that a machine finds, in the same order.
- * The machine reads only around anchors, or where the automaton says that a match may be. Returns how many instructions ran.
+ * The machine reads only around anchors, or where the automaton says that a match may be. Returns
+ * how many instructions ran.
  */
 export function* searchText(
   program: Program,

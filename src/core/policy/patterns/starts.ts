@@ -2,12 +2,15 @@ import {
   ANY_KIND,
   ASCII,
   computeContext,
+  GOES_ON,
   KINDS_BEFORE,
+  NAMING,
   NOTHING,
   OP,
   toKind,
 } from './instructions.ts'
 import type { Program } from './program.ts'
+import { NOT_KEPT, RuneCache } from './rune-cache.ts'
 
 /** What may follow a place at which a match has begun: instructions in order of preference. */
 interface State {
@@ -19,7 +22,6 @@ interface State {
 
 /** A state costs 256 bytes. When there are too many, others take their place. */
 const MOST_STATES = 1_024
-const MOST_BEYOND_ASCII = 4_096
 
 /** Says that it is not known yet what a character does in a state. */
 export const UNKNOWN = 0
@@ -46,8 +48,7 @@ export class StartStates {
   /** The state at the beginning of a match, by the character of ASCII before it. */
   readonly firsts: Int16Array
   readonly #firsts: number[]
-  #beyondAscii = new Int32Array(0)
-  #nextBeyondAscii = new Int16Array(0)
+  readonly #beyondAscii = new RuneCache()
   #isMatched = false
 
   constructor(program: Program) {
@@ -85,16 +86,10 @@ export class StartStates {
   }
 
   #findBeyondAscii(state: number, rune: number): number {
-    if (this.#beyondAscii.length === 0) {
-      this.#beyondAscii = new Int32Array(MOST_BEYOND_ASCII)
-      this.#nextBeyondAscii = new Int16Array(MOST_BEYOND_ASCII)
-    }
-    const name = state * 0x110000 + rune
-    const place = (Math.imul(state, 0x9e3b) ^ rune) & (MOST_BEYOND_ASCII - 1)
-    if (this.#beyondAscii[place] === name) return this.#nextBeyondAscii[place] as number
+    const known = this.#beyondAscii.find(state, rune)
+    if (known !== NOT_KEPT) return known
     const next = this.#compute(state, rune)
-    this.#beyondAscii[place] = name
-    this.#nextBeyondAscii[place] = next
+    this.#beyondAscii.keep(state, rune, next)
     return next
   }
 
@@ -159,13 +154,4 @@ export class StartStates {
   #toKind(rune: number): number {
     return this.#program.needsContext ? toKind(rune) : ANY_KIND
   }
-}
-
-/** Naming a state costs so many times as much as running an instruction. */
-const NAMING = 8
-
-const GOES_ON: Record<number, boolean> = {
-  [OP.either]: true,
-  [OP.nothing]: true,
-  [OP.between]: true,
 }

@@ -13,14 +13,7 @@ export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): Ass
         (after, count) =>
           kysely
             .selectFrom('guardrail_keys')
-            .select([
-              PLACE,
-              'id',
-              'guardrail_id',
-              'key_hash as assignee',
-              'assigned_by',
-              'created_at',
-            ])
+            .select([...SHARED, 'key_hash as assignee'])
             .where(PLACE.expression, '>', after)
             .orderBy(PLACE.expression)
             .limit(count)
@@ -31,14 +24,7 @@ export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): Ass
         (after, count) =>
           kysely
             .selectFrom('guardrail_members')
-            .select([
-              PLACE,
-              'id',
-              'guardrail_id',
-              'user_id as assignee',
-              'assigned_by',
-              'created_at',
-            ])
+            .select([...SHARED, 'user_id as assignee'])
             .where(PLACE.expression, '>', after)
             .orderBy(PLACE.expression)
             .limit(count)
@@ -66,6 +52,9 @@ export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): Ass
 }
 
 const PLACE = sql<number>`rowid`.as('place')
+
+/** What both tables have. */
+const SHARED = [PLACE, 'id', 'guardrail_id', 'assigned_by', 'created_at'] as const
 
 // One copy of what many have in common: there may be as many as keys.
 const createConversion =
