@@ -1,7 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
-import { handleEach, runInTurns } from '../kernel/turns.ts'
+import { handleEach, runInTurns, type Work as WorkInTurns } from '../kernel/turns.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextSegment } from '../language/text-segment.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
@@ -114,16 +114,28 @@ async function filterSegment(
   filtering: Filtering,
   blocking: BlockingMatch[],
 ): Promise<string[]> {
+  // Imported once: asking for a module that is there costs as much as searching a short text.
+  segments ??= await import('../policy/filters/text-segment.ts')
+  return runInTurns(readSegment(segment, filtering, blocking, segments))
+}
+
+let segments: typeof import('../policy/filters/text-segment.ts') | undefined
+
+function* readSegment(
+  segment: TextSegment,
+  filtering: Filtering,
+  blocking: BlockingMatch[],
+  { listTexts, redactSegment }: NonNullable<typeof segments>,
+): WorkInTurns<string[]> {
   const filterSet = filtering.filters.getInputFilters(segment.role)
-  const { listTexts, redactSegment } = await import('../policy/filters/text-segment.ts')
   let { pieces } = segment
   if (filterSet) {
-    const redacted = await runInTurns(redactSegment(segment, filterSet))
+    const redacted = yield* redactSegment(segment, filterSet)
     const note = (match: Match) => noteMatch(match, redacted.text, filtering, blocking)
-    await runInTurns(handleEach(redacted.matches, note))
+    yield* handleEach(redacted.matches, note)
     pieces = redacted.pieces
   }
-  await runInTurns(listTexts({ ...segment, pieces }, filtering.readTexts))
+  yield* listTexts({ ...segment, pieces }, filtering.readTexts)
   return pieces
 }
 

@@ -74,11 +74,16 @@ interface Extra {
   extra?: Json
 }
 
-/** Rewrites the extra fields of a block or a message. */
-export async function rewriteExtra<T extends Extra>(item: T, rewriter: Rewriter): Promise<T> {
-  if (item.extra === undefined) return item
-  return { ...item, extra: await rewriteValue(item.extra, rewriter) }
+/** Rewrites the extra fields of a block or a message. Returns it at once if it has none. */
+export function rewriteExtra<T extends Extra>(item: T, rewriter: Rewriter): T | Promise<T> {
+  return item.extra === undefined ? item : rewritePresentExtra(item, item.extra, rewriter)
 }
+
+const rewritePresentExtra = async <T extends Extra>(
+  item: T,
+  extra: Json,
+  rewriter: Rewriter,
+): Promise<T> => ({ ...item, extra: await rewriteValue(extra, rewriter) })
 
 type ReasoningBlock = Extract<Block, { type: 'reasoning' }>
 

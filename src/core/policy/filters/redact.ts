@@ -70,6 +70,7 @@ export function* replaceParts(text: string, replacements: Replacement[]): Work<s
  * Redacts the pieces of a text as one text. A label goes into the piece in which its match begins.
  */
 export function* redactPieces(pieces: string[], matches: Match[]): Work<string[]> {
+  if (matches.length === 0) return pieces
   const replacements = yield* listReplacements(matches)
   if (replacements.length === 0) return pieces
   const redacted: string[] = []

@@ -31,29 +31,31 @@ export class TextSearch {
   /** How far it has decided what matches. The next window begins there or before. */
   position = 0
   readonly #program: Program
+  readonly #onMatch: OnMatch
   readonly #starts: StartSearch | null
-  readonly #machine: Machine
+  /** Made when it is needed: most texts have nowhere that it must read, and cost less than it. */
+  #machine: Machine | null = null
   #automatonSteps = 0
 
   constructor(program: Program, onMatch: OnMatch, anchor?: Anchor) {
     this.#program = program
+    this.#onMatch = onMatch
     this.#starts = anchor ? new StartSearch(program, anchor, onMatch) : null
-    this.#machine = new Machine(program, onMatch)
   }
 
   /** How many instructions ran. */
   get steps(): number {
-    return this.#machine.steps + this.#automatonSteps + (this.#starts?.steps ?? 0)
+    return (this.#machine?.steps ?? 0) + this.#automatonSteps + (this.#starts?.steps ?? 0)
   }
 
   /** Reads a window that begins at `base`: the last one, or one that is followed by another. */
   *read(window: string, base: number, isLast: boolean): Work<void> {
-    const machine = this.#machine
+    let machine = this.#machine
     let offset = this.position - base
-    let yieldAt = machine.steps + MOST_STEPS
+    let yieldAt = (machine?.steps ?? 0) + MOST_STEPS
     let until = offset
     while (offset < window.length) {
-      if (machine.isIdle && offset >= until) {
+      if (!machine || (machine.isIdle && offset >= until)) {
         const place = yield* this.#findPlace(window, base, offset, isLast)
         if (place.from === null) {
           this.position = base + place.until
@@ -61,6 +63,7 @@ export class TextSearch {
         }
         offset = place.from
         until = place.until
+        machine ??= this.#machine = new Machine(this.#program, this.#onMatch)
         machine.jumpTo(base + offset, offset === 0 ? NOTHING : window.charCodeAt(offset - 1))
       }
       offset = machine.readUntilIdle(window, offset, window.length, MOST_STEPS)
