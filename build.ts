@@ -85,6 +85,7 @@ export const OPTIONS = {
     'src/core/healing/worker.ts',
     'src/core/sandboxes/just-bash/worker.ts',
     'src/core/store/sqlite/inspection/worker.ts',
+    'src/core/store/sqlite/write-log/worker.ts',
   ],
   plugins: [withoutDevtools, packVocabularies],
   target: 'bun',

@@ -20,6 +20,7 @@ import {
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createDurableWriter, createWriter, type Write } from './sqlite/write.ts'
+import { createLogCopier } from './sqlite/write-log/copier.ts'
 import { applyLogLimits } from './sqlite/write-log.ts'
 import type { Store } from './store.ts'
 
@@ -94,8 +95,9 @@ export async function openSqlite({
   const sealing = openSealing(db, secrets.mac)
   const write = createWriter(db, sealing.sealChanges)
   const writeDurably = createDurableWriter(db, sealing.sealChanges)
+  const copier = recordLog?.isOpen ? createLogCopier(path) : null
   const stores = openStores({
-    ...{ db, kysely, write, writeDurably, sealing, secrets, fresh, recording },
+    ...{ db, kysely, write, writeDurably, sealing, secrets, fresh, recording, copier },
   })
   flushFirst(stores, recording)
   return {
@@ -105,6 +107,7 @@ export async function openSqlite({
     async close() {
       // What cannot be written now is in the log, for the next start.
       await recording.flush().catch(() => undefined)
+      copier?.close()
       db.close()
     },
   }

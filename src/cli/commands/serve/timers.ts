@@ -6,7 +6,7 @@ import type { Serving } from './serving.ts'
 export const CHECKPOINT_INTERVAL = 1_000
 
 /** In milliseconds, between two looks at the length of the store’s log. */
-const WRITE_LOG_INTERVAL = 1_000
+const WRITE_LOG_INTERVAL = 250
 
 /** In milliseconds. Rows whose time is over are removed within this time. */
 const EVICTION_INTERVAL = 60_000

@@ -69,6 +69,7 @@ import { createTranscriptStore } from './transcripts.ts'
 import { createVideoStore } from './videos.ts'
 import { createWorkspaceStore } from './workspaces.ts'
 import type { Write } from './write.ts'
+import type { LogCopier } from './write-log/copier.ts'
 import { createWriteLogStore } from './write-log.ts'
 
 /** An open database: how it is read, written and sealed. */
@@ -83,11 +84,13 @@ interface OpenDatabase {
   /** Calls that were recorded lately, which `recording` notes. */
   fresh: FreshCalls
   recording: Recording
+  /** Copies the log beside the calls; null where there is none, or nobody to do it. */
+  copier: LogCopier | null
 }
 
 /** Opens the store of every noun over one database. */
 export const openStores = (
-  { db, kysely, write, writeDurably, sealing, secrets, fresh, recording }: OpenDatabase,
+  { db, kysely, write, writeDurably, sealing, secrets, fresh, recording, copier }: OpenDatabase,
   erase = createEraser(db),
 ) => ({
   keys: createKeyStore(kysely, writeDurably),
@@ -118,7 +121,7 @@ export const openStores = (
   destinations: createDestinationStore(kysely, write, erase),
   deliveries: createDeliveryStore(kysely, write),
   videos: createVideoStore(kysely, write),
-  writeLog: createWriteLogStore(db),
+  writeLog: createWriteLogStore(db, { copier }),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
 })
 

@@ -1,9 +1,11 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openEvents } from '../../../../src/core/events.ts'
+import { createLogCopier } from '../../../../src/core/store/sqlite/write-log/copier.ts'
+import { copyLog } from '../../../../src/core/store/sqlite/write-log/copy.ts'
 import { applyLogLimits, createWriteLogStore } from '../../../../src/core/store/sqlite/write-log.ts'
 import { openWriteLog } from '../../../../src/core/telemetry/write-log.ts'
 
@@ -23,9 +25,14 @@ function open() {
   const write = (times: number) => {
     for (let i = 0; i < times; i++) insert.run(new Uint8Array(8 * 1024))
   }
-  const store = createWriteLogStore(db, LARGEST)
+  const store = createWriteLogStore(db, { largest: LARGEST })
   return { db, path, write, store, measure: () => statSync(`${path}-wal`).size }
 }
+
+/** Returns after how many pages a write copies the log. */
+const readCopiedAfter = (db: Database) =>
+  db.prepare<{ wal_autocheckpoint: number }, []>('pragma wal_autocheckpoint').get()
+    ?.wal_autocheckpoint
 
 /** Begins a read in another connection, as another process would, and returns its end. */
 function hold(path: string): () => void {
@@ -70,8 +77,6 @@ test('S-10 a reader who never ends is told of, once, and so is the end', async (
   events.on('write-log.held', ({ bytes }) => told.push(`held at ${bytes > LARGEST}`))
   events.on('write-log.released', ({ bytes }) => told.push(`released at ${bytes}`))
   const log = openWriteLog(store, events)
-  const readAutomatic = () =>
-    db.prepare<{ wal_autocheckpoint: number }, []>('pragma wal_autocheckpoint').get()
   const release = hold(path)
   for (let i = 0; i < 5; i++) {
     write(10)
@@ -80,12 +85,12 @@ test('S-10 a reader who never ends is told of, once, and so is the end', async (
   expect(log.state).toEqual({ bytes: measure(), isHeld: true })
   expect(told).toEqual(['held at true'])
   // Each write would look through all of the log in vain.
-  expect(readAutomatic()?.wal_autocheckpoint).toBe(0)
+  expect(readCopiedAfter(db)).toBe(0)
   release()
   await log.keepShort()
   expect(log.state).toEqual({ bytes: 0, isHeld: false })
   expect(told).toEqual(['held at true', 'released at 0'])
-  expect(readAutomatic()?.wal_autocheckpoint).toBe(1_000)
+  expect(readCopiedAfter(db)).toBe(1_000)
   expect(db.query('select count(*) as count from rows').get()).toEqual({ count: 50 })
   db.close()
 })
@@ -99,7 +104,55 @@ test('looking changes neither how long a statement waits, nor a short log, nor o
   write(40)
   await store.shorten()
   expect(db.prepare('pragma busy_timeout').get()).toEqual({ timeout: 123 })
-  const memory = createWriteLogStore(new Database(':memory:'), LARGEST)
+  const memory = createWriteLogStore(new Database(':memory:'), { largest: LARGEST })
   expect(await memory.shorten()).toEqual({ bytes: 0, isHeld: false })
+  db.close()
+})
+
+test('while many write, a thread copies the log, and writes do so again when few do', async () => {
+  const { db, write } = open()
+  let copies = 0
+  const copier = { copy: async () => void copies++, close: () => undefined }
+  const store = createWriteLogStore(db, { copier })
+  write(10)
+  await store.shorten()
+  expect([copies, readCopiedAfter(db)]).toEqual([0, 1_000])
+  write(300)
+  await store.shorten()
+  expect([copies, readCopiedAfter(db)]).toEqual([1, 8_000])
+  for (let look = 0; look < 4; look++) await store.shorten()
+  expect([copies, readCopiedAfter(db)]).toEqual([1, 1_000])
+  db.close()
+})
+
+test('a log that its thread has copied begins anew', async () => {
+  const { db, path, write, measure } = open()
+  db.run('pragma wal_autocheckpoint = 0')
+  const copier = createLogCopier(path)
+  write(100)
+  const length = measure()
+  for (let i = 0; i < 3; i++) {
+    await copier.copy()
+    write(90)
+  }
+  expect(measure()).toBe(length)
+  copier.close()
+  expect(db.query('select count(*) as count from rows').get()).toEqual({ count: 370 })
+  db.close()
+})
+
+test('a copy fails softly: no file, a reader, a thread that has ended', async () => {
+  const { db, path, write } = open()
+  write(10)
+  const release = hold(path)
+  write(10)
+  expect(copyLog(path)).toBeFalse()
+  release()
+  expect(copyLog(path)).toBeTrue()
+  const missing = createLogCopier(join(root, 'missing.db'))
+  await missing.copy()
+  missing.close()
+  await missing.copy()
+  expect(existsSync(join(root, 'missing.db'))).toBeFalse()
   db.close()
 })

@@ -1,0 +1,14 @@
+/** The Worker's side: copies a log off the server's event loop. */
+
+import { copyLog } from './copy.ts'
+
+self.onmessage = ({ data: path }: MessageEvent<string>) => postMessage(tryCopy(path))
+
+function tryCopy(path: string): boolean {
+  try {
+    return copyLog(path)
+  } catch {
+    // Another process may hold it: the next look asks again.
+    return false
+  }
+}
