@@ -50,8 +50,12 @@ const LONGEST_WAIT = 2_000
 /** In milliseconds: an overload is over when no call has been refused for so long. */
 const CALM = 5_000
 
-/** In bytes: after so many in large bodies and answers were given back, their memory is collected. */
-const COLLECTED_AT = 128 * MIB
+/**
+ * In bytes: after so many in large bodies and answers were given back, their memory is collected if
+ * the process has grown by so many since it was least. A collection takes some 40 ms, and often the
+ * engine's own ones were enough.
+ */
+const COLLECTED_AT = { givenBack: 128 * MIB, growth: 64 * MIB }
 
 /** What admission needs from the gateway. */
 interface AdmissionWorld {
@@ -59,6 +63,8 @@ interface AdmissionWorld {
   events: Pick<Events, 'publish'>
   /** Collects what large bodies have left: the collector does not see how much texts take. */
   collect?: () => void
+  /** Returns the bytes of memory that the process has. */
+  readResident?: () => number
   turns?: TurnWorld
 }
 
@@ -74,12 +80,20 @@ export class Admission {
   readonly #answers: LargeAnswers
   readonly #events: Pick<Events, 'publish'>
   readonly #collect: () => void
+  readonly #readResident: () => number
+  #leastResident = 0
   #released = 0
   #refused = 0
   #refusedAt = 0
   #patientUntil = 0
 
-  constructor({ readLimits, events, collect = () => Bun.gc(true), turns }: AdmissionWorld) {
+  constructor({
+    readLimits,
+    events,
+    collect = () => Bun.gc(true),
+    readResident = () => process.memoryUsage.rss(),
+    turns,
+  }: AdmissionWorld) {
     const defaults = readDefaults()
     const readMemory = () => (readLimits().memory ?? defaults.memory) * MIB
     this.memory = new Supply(readMemory, RESERVE)
@@ -91,6 +105,7 @@ export class Admission {
     this.#answers = new LargeAnswers(this.memory)
     this.#events = events
     this.#collect = collect
+    this.#readResident = readResident
   }
 
   /**
@@ -160,9 +175,17 @@ export class Admission {
     this.memory.giveBack(key, bytes)
     this.#answers.wake()
     this.#released += bytes
-    if (this.#released < COLLECTED_AT) return
+    if (this.#released < COLLECTED_AT.givenBack) return
     this.#released = 0
+    this.#collectGrowth()
+  }
+
+  // The first collection tells how much the process needs.
+  #collectGrowth(): void {
+    if (this.#readResident() - this.#leastResident < COLLECTED_AT.growth) return
     this.#collect()
+    const resident = this.#readResident()
+    this.#leastResident = Math.min(this.#leastResident || resident, resident)
   }
 
   /** Counts a refusal, and returns the error to throw. */

@@ -188,6 +188,7 @@ describe('turns', () => {
 function createAdmission(limits: { memory?: number; in_flight?: number }) {
   const published: string[] = []
   let collected = 0
+  const memory = { resident: 100 * MIB }
   const admission = new Admission({
     readLimits: () => limits,
     events: {
@@ -195,10 +196,12 @@ function createAdmission(limits: { memory?: number; in_flight?: number }) {
     },
     collect: () => {
       collected += 1
+      memory.resident = 100 * MIB
     },
+    readResident: () => memory.resident,
     turns: { now: () => 0, onTurnEnd: () => undefined },
   })
-  return { admission, published, countCollections: () => collected }
+  return { admission, published, memory, countCollections: () => collected }
 }
 
 const refusalOf = (work: () => unknown): unknown => {
@@ -252,11 +255,26 @@ describe('admission', () => {
   })
 
   test('has the memory of large bodies collected, and not that of small ones', () => {
-    const { admission, countCollections } = createAdmission({ memory: 1_000 })
+    const { admission, memory, countCollections } = createAdmission({ memory: 1_000 })
     for (let call = 0; call < 1_000; call++) admission.admit('a', 1_000).end()
     expect(countCollections()).toBe(0)
-    for (let call = 0; call < 26; call++) admission.admit('a', 10 * MIB).end()
+    for (let call = 0; call < 26; call++) {
+      memory.resident += 40 * MIB
+      admission.admit('a', 10 * MIB).end()
+    }
     expect(countCollections()).toBe(6)
+  })
+
+  test('has nothing collected where the process does not grow', () => {
+    const { admission, memory, countCollections } = createAdmission({ memory: 1_000 })
+    for (let call = 0; call < 40; call++) admission.admit('a', 10 * MIB).end()
+    expect(countCollections()).toBe(1)
+    memory.resident += 63 * MIB
+    for (let call = 0; call < 40; call++) admission.admit('a', 10 * MIB).end()
+    expect(countCollections()).toBe(1)
+    memory.resident += MIB
+    for (let call = 0; call < 4; call++) admission.admit('a', 10 * MIB).end()
+    expect(countCollections()).toBe(2)
   })
 
   test('tells when an overload begins and when it is over', () => {
