@@ -66,9 +66,8 @@ function openMessage(
   { payload, generation_id }: WaitingDelivery,
 ): ToldCall | null {
   try {
-    const json = payload.startsWith('{')
-      ? payload
-      : secrets.destinationSeal().open(payload, generation_id)
+    const text = new TextDecoder().decode(payload)
+    const json = text.startsWith('{') ? text : secrets.destinationSeal().open(text, generation_id)
     const call = parseObject(json ?? '')
     return call && isObject(call.facts) ? (call as unknown as ToldCall) : null
   } catch {
