@@ -82,6 +82,7 @@ export const OPTIONS = {
     'src/cli/start.ts',
     'src/core/tokenizers/worker.ts',
     'src/core/documents/worker.ts',
+    'src/core/destinations/deliveries/renderer/worker.ts',
     'src/core/healing/worker.ts',
     'src/core/sandboxes/just-bash/worker.ts',
     'src/core/store/sqlite/inspection/worker.ts',

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createThreadCpuReader } from '../src/cli/bench/procfs.ts'
 import { computePercentile, shuffle } from '../src/cli/bench/statistics.ts'
 import { parseConfig } from '../src/core/config.ts'
 import { createDestination, pauseDestination } from '../src/core/destinations.ts'
@@ -12,14 +13,19 @@ import { type Send, toIncomingResponse } from '../src/core/upstream/egress.ts'
 import { createApp } from '../src/server/app.ts'
 
 /*
- * `bun run bench/destination-cost.ts [ROUNDS] [AT_ONCE]`: what destinations cost a call, without
- * sockets: the CPU time of this process for blocks of calls with none to three paused destinations,
- * in a new order each round. 150 rounds and 10 calls at once without arguments. On a busy machine
- * the lowest quartile says most, and two trees are compared by running them in turn.
+ * `bun run bench/destination-cost.ts [ROUNDS] [AT_ONCE] [TYPE]`: what destinations cost a call,
+ * without sockets: the CPU time for blocks of calls with none to three paused destinations, in a new
+ * order each round: of this process, and of the thread that serves calls alone. 150 rounds and 10
+ * calls at once without arguments. With a type (webhook, otel-collector) destinations take
+ * everything at once, and a block ends when all is delivered. On a busy machine the lowest quartile
+ * says most, and two trees are compared by running them in turn.
  */
-const [ROUNDS = 150, AT_ONCE = 10] = process.argv.slice(2).map(Number)
-const CALLS = 120
-const WARM_UP = 40
+const [rounds = '150', atOnce = '10', toldType] = process.argv.slice(2)
+const [ROUNDS, AT_ONCE] = [Number(rounds), Number(atOnce)]
+const TYPE: 'otel-collector' | 'webhook' = toldType === 'otel-collector' ? toldType : 'webhook'
+const IS_TOLD = toldType !== undefined
+const CALLS = IS_TOLD ? 400 : 120
+const WARM_UP = IS_TOLD ? 12 : 40
 const COUNTS = [0, 1, 2, 3]
 
 const CONFIG = {
@@ -53,9 +59,12 @@ const BODY = JSON.stringify({
   messages: [{ role: 'user', content: 'What did we measure last week, and why? '.repeat(7) }],
 })
 
-/** A provider that answers at once. */
-const egress: Send = async ({ onSent }) => {
+const RECEIVER = 'http://127.0.0.1:9/traces'
+
+/** A provider, and receivers of traces, that answer at once. */
+const egress: Send = async ({ url, onSent }) => {
   onSent?.()
+  if (url === RECEIVER) return toIncomingResponse(new Response('{}'))
   const headers = { 'content-type': 'application/json' }
   return toIncomingResponse(new Response(ANSWER, { headers }))
 }
@@ -70,31 +79,43 @@ await gateway.deliveries.start()
 const app = createApp(gateway)
 
 for (let i = 0; i < WARM_UP; i++) for (const key of keys) await measureBlock(key)
-const taken = keys.map((key): { key: string; figures: number[] } => ({ key, figures: [] }))
+const taken = keys.map((key): { key: string; figures: CpuTimes[] } => ({ key, figures: [] }))
 for (let round = 0; round < ROUNDS; round++)
   for (const { key, figures } of shuffle(taken)) figures.push(await measureBlock(key))
 for (const share of [0.25, 0.5]) report(share)
 process.exit(0)
 
+/** Microseconds of CPU for each call: of all threads, and of the one that serves calls. */
+type CpuTimes = Record<'all' | 'main', number>
+
 /** Prints what each destination adds, by the blocks of this percentile. */
 function report(share: number): void {
-  const costs = taken.map(({ figures }) => computePercentile(figures, share))
-  const added = costs.slice(1).map((cost, i) => (cost - (costs[i] ?? Number.NaN)).toFixed(1))
-  process.stdout.write(
-    `percentile ${share * 100}: a call ${costs[0]?.toFixed(1)} µs; ` +
-      `destinations add ${added.join(', ')} µs\n`,
-  )
+  for (const threads of ['all', 'main'] as const) {
+    const costs = taken.map(({ figures }) =>
+      computePercentile(
+        figures.map(times => times[threads]),
+        share,
+      ),
+    )
+    const added = costs.slice(1).map((cost, i) => (cost - (costs[i] ?? Number.NaN)).toFixed(1))
+    process.stdout.write(
+      `percentile ${share * 100}, ${threads === 'all' ? 'all threads' : "the calls' thread"}: ` +
+        `a call ${costs[0]?.toFixed(1)} µs; destinations add ${added.join(', ')} µs\n`,
+    )
+  }
 }
 
-async function measureBlock(key: string): Promise<number> {
-  const before = process.cpuUsage()
+async function measureBlock(key: string): Promise<CpuTimes> {
+  const readCpu = createThreadCpuReader(process.pid)
   let left = CALLS
   const ask = async () => {
     while (left-- > 0) await call(key)
   }
   await Promise.all(Array.from({ length: AT_ONCE }, ask))
-  const { user, system } = process.cpuUsage(before)
-  return (user + system) / CALLS
+  while (IS_TOLD && gateway.deliveries.list().some(({ waiting }) => waiting > 0))
+    await Bun.sleep(20)
+  const { all, main } = readCpu()
+  return { all: all / CALLS, main: main / CALLS }
 }
 
 async function call(key: string): Promise<void> {
@@ -113,13 +134,10 @@ async function addWorkspace(own: Gateway, count: number): Promise<string> {
   const { id } = (await createWorkspace(own, operator, { name, slug: name })).data
   await updateWorkspace(own, operator, id, { is_observability_broadcast_enabled: true })
   for (let i = 0; i < count; i++) {
-    const hook = {
-      type: 'webhook',
-      name: 'hook',
-      config: { url: 'http://127.0.0.1:9/traces' },
-    } as const
-    const made = (await createDestination(own, operator, { ...hook, workspace_id: id })).data
-    await pauseDestination(own, operator, made.id)
+    const config = TYPE === 'webhook' ? { url: RECEIVER } : { endpoint: RECEIVER }
+    const receiver = { type: TYPE, name: 'receiver', config, workspace_id: id }
+    const made = (await createDestination(own, operator, receiver)).data
+    if (!IS_TOLD) await pauseDestination(own, operator, made.id)
   }
   return (await createKey(own, operator, { name, workspace_id: id })).key
 }

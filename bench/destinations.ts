@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pinSelf } from '../src/cli/bench/children.ts'
 import { runClosedLoop } from '../src/cli/bench/load.ts'
-import { createCpuReader } from '../src/cli/bench/procfs.ts'
+import { createThreadCpuReader } from '../src/cli/bench/procfs.ts'
 import { computeSpread, type Spread, shuffle } from '../src/cli/bench/statistics.ts'
 import type { Target } from '../src/cli/bench/wire.ts'
+import type { DestinationType } from '../src/core/destinations/kind.ts'
 import type { ToldCall } from '../src/core/destinations/told-call.ts'
 import { createDestination, pauseDestination } from '../src/core/destinations.ts'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
@@ -28,11 +29,11 @@ import {
  * messages without arguments; no slices or no rounds leave that part out. Ends with 1 if a limit is
  * broken.
  *
- * First the CPU time for each call (user and system, all threads, to the scheduler's precision)
- * with none to three destinations: of one server, which is asked for a short time with the key of
+ * First the CPU time for each call (user and system, to the scheduler's precision: of all threads,
+ * and of the one that serves calls) with none to three destinations: of one server, which is asked for a short time with the key of
  * one workspace after the other, so that they share whatever else the machine does. The
  * destinations are paused: what is written down for later is all that a call pays. Then the same
- * with destinations that take everything at once, with all that is sent. Last the slowest calls
+ * with webhooks and with collectors that take everything at once, with all that is sent. Last the slowest calls
  * beside a destination that cannot be reached, for which an hour's messages wait up to the queue's
  * bound.
  */
@@ -57,10 +58,13 @@ const HOUR_MS = 3_600_000
 /** A workspace with its destinations, and how many messages wait for each before it starts. */
 interface Place {
   slug: string
+  type: ReceiverType
   urls: string[]
   isPaused: boolean
   waiting: number
 }
+
+type ReceiverType = Extract<DestinationType, 'webhook' | 'otel-collector'>
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const home = mkdtempSync(join(tmpdir(), 'gateway-bench-'))
@@ -69,15 +73,16 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.once(signal, () => process.exit(1))
 
 /** Prints what each destination adds to a call, and returns whether that keeps the limits. */
-async function reportCpu(url: string, isPaused: boolean): Promise<boolean> {
+async function reportCpu(url: string, type: ReceiverType, isPaused: boolean): Promise<boolean> {
   if (SLICES === 0) return true
   const places = [0, 1, 2, 3].map(count => ({
     slug: `with-${count}`,
+    type,
     urls: Array.from({ length: count }, () => `${url}/traces`),
     isPaused,
     waiting: 0,
   }))
-  const contender = await start(isPaused ? 'paused' : 'told', url, places)
+  const contender = await start(isPaused ? 'paused' : type, url, places)
   const subjects = contender.keys.map(key => ({
     ...contender,
     target: { url: contender.url, key },
@@ -86,26 +91,34 @@ async function reportCpu(url: string, isPaused: boolean): Promise<boolean> {
   const count = isPaused ? SLICES : Math.ceil(SLICES / 4)
   const found = await takeTurns(subjects, count, subject => measureCpu(subject, pause))
   await contender.stop('SIGKILL')
-  const [none = [], ...others] = found
-  const base = computeSpread(none).median
-  print(`destinations that are ${isPaused ? 'paused' : 'told'}, CPU a call:`)
-  print(`  none: ${base.toFixed(1)} µs`)
-  const added = others.map((own, i) => comparePairs(own, found[i] ?? []))
-  added.forEach((spread, i) => {
-    const share = (spread.median / base) * 100
-    print(`  destination ${i + 1} adds ${show(spread, 'µs')}, ${share.toFixed(1)} %`)
-  })
+  print(`destinations of type ${type} that are ${isPaused ? 'paused' : 'told'}, CPU a call:`)
+  const added = reportThreads('all', 'all threads', found)
+  reportThreads('main', "the calls' thread", found)
   if (!isPaused) return true
-  const [first = Number.NaN, ...more] = added.map(({ median }) => median)
+  const [first = Number.NaN, ...more] = added
   print(`  limits: ${FIRST_US} µs for the first, ${OTHER_US} µs for each other`)
   return first <= FIRST_US && more.every(one => one <= OTHER_US)
+}
+
+/** Prints what a call costs some threads, and returns what each destination adds. */
+function reportThreads(threads: keyof CpuTimes, name: string, found: CpuTimes[][]): number[] {
+  const figures = found.map(times => times.map(time => time[threads]))
+  const base = computeSpread(figures[0] ?? []).median
+  print(`  ${name}, none: ${base.toFixed(1)} µs`)
+  const added = figures.slice(1).map((own, i) => comparePairs(own, figures[i] ?? []))
+  added.forEach((spread, i) => {
+    const share = (spread.median / base) * 100
+    print(`  ${name}, destination ${i + 1} adds ${show(spread, 'µs')}, ${share.toFixed(1)} %`)
+  })
+  return added.map(({ median }) => median)
 }
 
 /** Prints what an unreachable destination adds to the slowest calls. */
 async function reportBacklog(url: string): Promise<boolean> {
   if (ROUNDS === 0) return true
-  const far = { slug: 'place', urls: ['http://127.0.0.1:9/traces'], isPaused: false }
-  const beside = await start('beside', url, [{ ...far, waiting: BACKLOG }])
+  const urls = ['http://127.0.0.1:9/traces']
+  const far: Place = { slug: 'place', type: 'webhook', urls, isPaused: false, waiting: BACKLOG }
+  const beside = await start('beside', url, [far])
   const alone = await start('alone', url, [{ ...far, urls: [], waiting: 0 }])
   const subjects = [alone, beside].map(child => ({
     ...child,
@@ -125,12 +138,16 @@ interface Subject {
   target: Target
 }
 
-async function measureCpu({ pid, target }: Subject, pause: number): Promise<number> {
-  const readCpu = createCpuReader(pid)
+/** Microseconds of CPU for each call. */
+type CpuTimes = Record<'all' | 'main', number>
+
+async function measureCpu({ pid, target }: Subject, pause: number): Promise<CpuTimes> {
+  const readCpu = createThreadCpuReader(pid)
   const { calls, errors } = await runClosedLoop(target, SLICE)
   await Bun.sleep(pause)
   if (errors > 0) throw new Error(`${errors} calls failed`)
-  return readCpu() / calls
+  const { all, main } = readCpu()
+  return { all: all / calls, main: main / calls }
 }
 
 async function measureSlowest({ target }: Subject): Promise<number> {
@@ -140,12 +157,12 @@ async function measureSlowest({ target }: Subject): Promise<number> {
 }
 
 /** Warms up, and measures one subject after the other, in a new order each time. */
-async function takeTurns(
+async function takeTurns<Figure>(
   subjects: Subject[],
   count: number,
-  take: (subject: Subject) => Promise<number>,
-): Promise<number[][]> {
-  const taken = subjects.map((subject): { subject: Subject; figures: number[] } => ({
+  take: (subject: Subject) => Promise<Figure>,
+): Promise<Figure[][]> {
+  const taken = subjects.map((subject): { subject: Subject; figures: Figure[] } => ({
     subject,
     figures: [],
   }))
@@ -187,12 +204,12 @@ async function prepare(data: string, places: Place[]): Promise<string[]> {
   const gateway = await openGateway({ data })
   const operator = getOperator(gateway)
   const keys: string[] = []
-  for (const { slug, urls, isPaused, waiting } of places) {
+  for (const { slug, type, urls, isPaused, waiting } of places) {
     gateway.config.security.allow_private_urls.push(...urls.map(url => new URL(url).host))
     const { id } = (await createWorkspace(gateway, operator, { name: slug, slug })).data
     await updateWorkspace(gateway, operator, id, { is_observability_broadcast_enabled: true })
     const ids: string[] = []
-    for (const url of urls) ids.push(await addWebhook(gateway, id, url, isPaused))
+    for (const url of urls) ids.push(await addReceiver(gateway, { type, url }, id, isPaused))
     keys.push((await createKey(gateway, operator, { name: slug, workspace_id: id })).key)
     if (waiting > 0) fillQueue(data, ids, waiting)
   }
@@ -200,15 +217,16 @@ async function prepare(data: string, places: Place[]): Promise<string[]> {
   return keys
 }
 
-async function addWebhook(
+async function addReceiver(
   gateway: Gateway,
+  { type, url }: { type: ReceiverType; url: string },
   workspace_id: string,
-  url: string,
   isPaused: boolean,
 ): Promise<string> {
   const operator = getOperator(gateway)
-  const hook = { type: 'webhook', name: 'hook', config: { url }, workspace_id } as const
-  const { id } = (await createDestination(gateway, operator, hook)).data
+  const config = type === 'webhook' ? { url } : { endpoint: url }
+  const receiver = { type, name: 'receiver', config, workspace_id }
+  const { id } = (await createDestination(gateway, operator, receiver)).data
   if (isPaused) await pauseDestination(gateway, operator, id)
   return id
 }
@@ -284,6 +302,11 @@ function readCount(text: string, what: string): number {
 await ensureGateway()
 pinSelf(CORES.tools)
 const { url } = await startUpstream(home, {})
-const isKept = [await reportCpu(url, true), await reportCpu(url, false), await reportBacklog(url)]
+const isKept = [
+  await reportCpu(url, 'webhook', true),
+  await reportCpu(url, 'webhook', false),
+  await reportCpu(url, 'otel-collector', false),
+  await reportBacklog(url),
+]
 print(isKept.every(Boolean) ? 'Within its limits.' : 'A limit is broken.')
 process.exit(isKept.every(Boolean) ? 0 : 1)

@@ -8,6 +8,7 @@ import { buildPresetName } from './catalog/presets.ts'
 import { type Config, createDefaultConfig } from './config.ts'
 import type { ContainerNetwork } from './containers/network.ts'
 import { WarmContainers } from './containers/warm.ts'
+import type { Renderer } from './destinations/deliveries/renderer.ts'
 import type { DeliveryPace } from './destinations/deliveries/retry.ts'
 import { createDeliveries, type Deliveries } from './destinations/deliveries.ts'
 import type { DestinationKind } from './destinations/kind.ts'
@@ -256,6 +257,7 @@ export interface GatewayParts {
   tools: ServerTool[]
   destinationKinds: DestinationKind[]
   deliveryPace: Partial<DeliveryPace>
+  openRenderer: () => Renderer
   pollPace: Partial<PollPace>
   sandboxes: Sandbox[]
 }
@@ -417,7 +419,9 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     },
   }
   const videos = memoize(() => createVideoJobs(gateway, overrides.pollPace))
-  const deliveries = memoize(() => createDeliveries(gateway, overrides.deliveryPace))
+  const deliveries = memoize(() =>
+    createDeliveries(gateway, overrides.deliveryPace, overrides.openRenderer),
+  )
   const issuerKeys = memoize(() => openIssuerKeys(gateway))
   endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()

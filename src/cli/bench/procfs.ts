@@ -18,13 +18,25 @@ export function readCpu(pid: number): number {
  * left out.
  */
 export function createCpuReader(pid: number): () => number {
-  const before = readThreadCpu(pid)
-  return () =>
-    [...readThreadCpu(pid)].reduce(
-      (sum, [thread, now]) => sum + now - (before.get(thread) ?? 0),
-      0,
-    ) / 1000
+  const read = createThreadCpuReader(pid)
+  return () => read().all
 }
+
+/** Measures like `createCpuReader`: all threads, and the one that runs the event loop. */
+export function createThreadCpuReader(pid: number): () => { all: number; main: number } {
+  const before = readThreadCpu(pid)
+  return () => {
+    const now = readThreadCpu(pid)
+    const since = (thread: string) =>
+      ((now.get(thread) ?? 0) - (before.get(thread) ?? 0)) / NANOSECONDS_PER_MICROSECOND
+    // A process begins with the thread that has its id.
+    return { all: sum([...now.keys()].map(since)), main: since(String(pid)) }
+  }
+}
+
+const NANOSECONDS_PER_MICROSECOND = 1000
+
+const sum = (values: number[]): number => values.reduce((one, other) => one + other, 0)
 
 function readThreadCpu(pid: number): Map<string, number> {
   const threads = listNames(`/proc/${pid}/task`)

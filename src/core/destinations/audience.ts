@@ -50,12 +50,18 @@ export const isActive = ({ destination, kind, config }: OpenedDestination): bool
   destination.enabled && kind !== null && config !== null
 
 /** Whether the destination is told of this call: by its region, its key and its sample. */
-export const isAddressed = (opened: OpenedDestination, call: CallIdentity): boolean =>
-  (isOperators(opened) || isChosen(opened, call)) &&
-  isSampled(opened.destination, call.session_id ?? call.id)
+export const isAddressed = (
+  { destination }: { destination: Addressee },
+  call: CallIdentity,
+): boolean =>
+  (isOperators({ destination }) || isChosen(destination, call)) &&
+  isSampled(destination, call.session_id ?? call.id)
+
+/** The settings that decide, without its content, whether a destination is told of a call. */
+type Addressee = Pick<Destination, 'id' | 'regions' | 'api_key_hashes' | 'sampling_rate'>
 
 const isChosen = (
-  { destination: { regions, api_key_hashes } }: OpenedDestination,
+  { regions, api_key_hashes }: Addressee,
   { region, key_hash }: CallIdentity,
 ): boolean =>
   regions.includes(region) &&

@@ -1,7 +1,9 @@
 import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
+import { Room } from '../kernel/room.ts'
 import { Lane, type Lanes, MOST_FAILED } from './deliveries/lane.ts'
+import { openRenderer, type Renderer } from './deliveries/renderer.ts'
 import { DELIVERY_PACE, type DeliveryPace } from './deliveries/retry.ts'
 import { type DeliveryCounts, DROPPED_AT_ONCE, type TakenDeliveries } from './deliveries/store.ts'
 import { NO_COUNTS } from './failures.ts'
@@ -27,6 +29,10 @@ export interface Deliveries {
   list(): DeliveryCounts[]
 }
 
+/** How many lanes read and render at once, and for how many milliseconds others wait for that. */
+const AT_ONCE = 2
+const LONGEST_WAIT = 60_000
+
 /** A full queue makes room for so many messages more: a thousandth of its bound, at most this. */
 const ROOM = 1 / 1_000
 const MOST_ROOM = 20
@@ -40,22 +46,23 @@ const MEBIBYTE = 1024 * 1024
 export const createDeliveries = (
   world: DestinationWorld,
   pace: Partial<DeliveryPace> = {},
-): Deliveries => new DeliveryQueue(world, { ...DELIVERY_PACE, ...pace })
+  open: () => Renderer = openRenderer,
+): Deliveries => new DeliveryQueue(world, { ...DELIVERY_PACE, ...pace }, open)
 
 class DeliveryQueue implements Deliveries {
   readonly #world: DestinationWorld
   readonly #pace: DeliveryPace
+  readonly #openRenderer: () => Renderer
   readonly #lanes = new Map<string, Lane>()
   readonly #counts = new Map<string, DeliveryCounts>()
   #shared: Lanes | null = null
   #listeners: (() => void)[] = []
-  #timer: ReturnType<typeof setTimeout> | undefined
-  readonly #woken = new Set<string>()
   #dropping: Promise<void> | null = null
 
-  constructor(world: DestinationWorld, pace: DeliveryPace) {
+  constructor(world: DestinationWorld, pace: DeliveryPace, open: () => Renderer) {
     this.#world = world
     this.#pace = pace
+    this.#openRenderer = open
   }
 
   async start(): Promise<void> {
@@ -72,12 +79,12 @@ class DeliveryQueue implements Deliveries {
   }
 
   async stop(): Promise<void> {
-    clearTimeout(this.#timer)
     for (const remove of this.#listeners) remove()
     this.#listeners = []
     if (!this.#shared) return
     this.#shared.isStopped = true
     for (const request of this.#shared.requests) request.cancel(STOPPED)
+    this.#shared.renderer.close()
     await this.#dropping
     for (const lane of this.#lanes.values()) await lane.stop()
     this.#lanes.clear()
@@ -97,6 +104,8 @@ class DeliveryQueue implements Deliveries {
     return {
       world: this.#world,
       pace: this.#pace,
+      renderer: this.#openRenderer(),
+      room: new Room(AT_ONCE, LONGEST_WAIT),
       requests: new Set(),
       isStopped: false,
       onTaken: (taken, count) => this.#take(taken, count),
@@ -126,14 +135,9 @@ class DeliveryQueue implements Deliveries {
       const counts = this.#getCounts(id)
       counts.waiting += 1
       counts.bytes += bytes
-      this.#woken.add(id)
+      this.#getLane(id)?.linger()
     }
     this.#checkSize()
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      for (const id of this.#woken) this.#getLane(id)?.wake()
-      this.#woken.clear()
-    }, this.#pace.linger)
   }
 
   #take(

@@ -39,7 +39,7 @@ function openOperatorDestination({ telemetry: { otlp } }: Config): OpenedDestina
 }
 
 /** Whether a destination is the operator's own. */
-export const isOperators = ({ destination }: OpenedDestination): boolean =>
+export const isOperators = ({ destination }: { destination: { id: string } }): boolean =>
   destination.id === OPERATOR_ID
 
 /** Finds a destination among those of the workspaces and the operator's own. */

@@ -20,6 +20,11 @@ export interface ToldCall {
   groups: ToldGroups
 }
 
+/** Whether a message, in UTF-8, is its call as JSON: one without content is not sealed. */
+export const isPlain = (message: Uint8Array): boolean => message[0] === OPENING_BRACE
+
+const OPENING_BRACE = 0x7b
+
 /** One attempt at one endpoint. Times in milliseconds since the epoch. */
 export interface ToldAttempt {
   /** The place of its step in the list of steps; 0 if there is none. */

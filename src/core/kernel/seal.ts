@@ -12,6 +12,8 @@ export interface Seal {
    * or has been changed.
    */
   open(sealed: string, context: string): string | undefined
+  /** Copies the key, for a Worker of this process that opens what was sealed: see `createSeal`. */
+  exportKey(): Uint8Array
 }
 
 const CIPHER = 'aes-256-gcm'
@@ -23,9 +25,13 @@ const TAG = 16
  * separates the keys of two uses. The cipher is AES-256-GCM (NIST SP 800-38D) with the context as
  * additional data. A sealed text is nonce, tag and ciphertext in base64url.
  */
-export function openSeal(secret: Uint8Array, purpose: string): Seal {
-  const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32))
+export const openSeal = (secret: Uint8Array, purpose: string): Seal =>
+  createSeal(Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32)))
+
+/** Creates a seal from the key that another one has exported. */
+export function createSeal(key: Uint8Array): Seal {
   return {
+    exportKey: () => new Uint8Array(key),
     seal(text, context, nonce) {
       const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG }).setAAD(
         Buffer.from(context),

@@ -123,7 +123,7 @@ export function testDestinations(store: GetStore): void {
     expect((await deliveries.listWaiting('a', 4, 1, 100))[0]).toEqual({
       sequence: 5,
       generation_id: 'call-4',
-      payload: 'xxxxxxxxxx',
+      payload: new TextEncoder().encode('xxxxxxxxxx'),
       created_at: '2026-03-04T05:06:08.000Z',
       bytes: 10,
     })
@@ -147,7 +147,7 @@ export function testDestinations(store: GetStore): void {
         expect(rows.length).toBeLessThanOrEqual(limit)
         for (const { sequence, generation_id, payload, bytes } of rows) {
           if (sequence < 42)
-            expect([generation_id, payload]).toEqual([
+            expect([generation_id, new TextDecoder().decode(payload)]).toEqual([
               `call-${sequence - 1}`,
               `of call-${sequence - 1}`,
             ])

@@ -20,7 +20,10 @@ export const createMemoryDeliveryStore = (connection: Connection): DeliveryStore
           sum += bytes
           return sum <= most || sum === bytes
         })
-        .map(({ sequence, bytes }) => ({ bytes, ...getMessage(memory, sequence) }))
+        .map(({ sequence, bytes }) => {
+          const { payload, ...message } = getMessage(memory, sequence)
+          return { bytes, ...message, payload: new TextEncoder().encode(payload) }
+        })
     }),
   finish: (id, sequences, last_success_at) =>
     connection.write(memory => {

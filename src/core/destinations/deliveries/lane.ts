@@ -2,22 +2,23 @@ import { pauseDestination } from '../../destinations.ts'
 import { getOperator } from '../../identity/actor.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import { getIsoTime, yieldToEventLoop } from '../../kernel/clock.ts'
+import { JobError } from '../../kernel/job-worker.ts'
+import type { Room } from '../../kernel/room.ts'
 import { isActive } from '../audience.ts'
 import { judgeAnswer } from '../judge.ts'
-import type { Verdict } from '../kind.ts'
+import type { DeliveryRequest, Verdict } from '../kind.ts'
 import type { OpenedDestination } from '../opened.ts'
 import { findDestination, isOperators, OPERATOR_ID } from '../operator.ts'
-import { createRenderWorld } from '../settings.ts'
 import type { DestinationWorld } from '../world.ts'
-import { type Batch, createBatch, sortMessages, splitBatch } from './batch.ts'
+import { type Batch, type BatchItem, createBatch, listSequences, splitBatch } from './batch.ts'
+import { BatchReader } from './reader.ts'
+import { createRenderJob, type RenderedBatch, type Renderer } from './renderer.ts'
 import { computePause, type DeliveryPace, LONGEST_RETRY } from './retry.ts'
 import { describeReason, type Sent, sendDelivery } from './send.ts'
 import { type DeliveryRefusal, DROPPED_AT_ONCE, type TakenDeliveries } from './store.ts'
 
 /** How many requests to one destination run at once. */
 const CONCURRENCY = 4
-/** The most bytes of messages in one batch. */
-const BATCH_BYTES = 4 * 1024 * 1024
 /** The most messages that are kept after a destination has refused them. */
 export const MOST_FAILED = 1_000
 /** A batch that is answered with failures so often is cut: one message may be at fault. */
@@ -50,6 +51,9 @@ export interface DeliveryEnd {
 export interface Lanes {
   world: DestinationWorld
   pace: DeliveryPace
+  renderer: Renderer
+  /** Few lanes read and render at once: what they have read is in memory. */
+  room: Room
   /** The requests that run. */
   requests: Set<Cancellation>
   isStopped: boolean
@@ -58,16 +62,20 @@ export interface Lanes {
   onError(id: string, noted: { last_error: string; last_error_at: string }): void
 }
 
+/** A batch with the request that delivers it, or what to do as it cannot be rendered. */
+interface PreparedBatch {
+  batch: Batch
+  request: DeliveryRequest | 'split' | 'retry'
+}
+
 /** The queue of one destination: what is being sent, what is tried again, and when. */
 export class Lane {
   readonly #id: string
   readonly #lanes: Lanes
+  readonly #reader: BatchReader
   readonly #running = new Set<Promise<void>>()
-  /** The sequences of everything that was read and is not settled. */
-  readonly #taken = new Set<number>()
   #again: Batch[] = []
-  /** Everything up to here was read. */
-  #cursor = 0
+  #lingering: ReturnType<typeof setTimeout> | undefined
   /** Failures in a row that may pass. */
   #failures = 0
   #blockedUntil = 0
@@ -80,6 +88,7 @@ export class Lane {
   constructor(id: string, lanes: Lanes) {
     this.#id = id
     this.#lanes = lanes
+    this.#reader = new BatchReader(id, lanes.world.store.deliveries)
   }
 
   /** Sends what waits, as far as may be sent now. */
@@ -93,11 +102,20 @@ export class Lane {
     })
   }
 
+  /** Sends what waits after a short while, together with what comes until then. */
+  linger(): void {
+    this.#lingering ??= setTimeout(() => {
+      this.#lingering = undefined
+      this.#reader.continue()
+      this.wake()
+    }, this.#lanes.pace.linger)
+  }
+
   /** Reads everything again, and tries it now: settings have changed, or messages came back. */
   rescan(): void {
-    for (const { items } of this.#again) this.#release(items)
+    for (const batch of this.#again) this.#release(batch)
     this.#again = []
-    this.#cursor = 0
+    this.#reader.rewind()
     this.#blockedUntil = 0
     this.wake()
   }
@@ -114,6 +132,7 @@ export class Lane {
   async stop(): Promise<void> {
     await this.rest()
     clearTimeout(this.#timer)
+    clearTimeout(this.#lingering)
   }
 
   get #world(): DestinationWorld {
@@ -128,9 +147,9 @@ export class Lane {
       if (!this.#isTold(opened)) return this.#drop()
       if (opened.destination.paused_at !== null || this.#isBlocked()) return
       if (this.#running.size >= (this.#failures > 0 ? 1 : CONCURRENCY)) return
-      const batch = this.#again.shift() ?? (await this.#read(opened))
-      if (!batch) return
-      this.#start(opened, batch)
+      const prepared = await this.#prepare(opened)
+      if (!prepared || this.#lanes.isStopped) return
+      if (prepared.batch.items.length > 0) this.#start(opened, prepared)
     }
   }
 
@@ -147,32 +166,61 @@ export class Lane {
     return left > 0
   }
 
-  /** Reads the next batch; null if nothing waits that may be sent. */
-  async #read(opened: OpenedDestination): Promise<Batch | null> {
-    if (!isActive(opened) || !opened.kind) return null
-    for (;;) {
-      const { deliveries } = this.#world.store
-      const limit = opened.kind.batchSize
-      const rows = await deliveries.listWaiting(this.#id, this.#cursor, limit, BATCH_BYTES)
-      const last = rows.at(-1)
-      if (!last) return null
-      this.#cursor = last.sequence
-      const fresh = rows.filter(({ sequence }) => !this.#taken.has(sequence))
-      const { items, skipped, unreadable } = await sortMessages(this.#world, opened, fresh)
-      if (skipped.length > 0)
-        this.#lanes.onTaken(await deliveries.skip(this.#id, skipped), 'skipped')
-      if (unreadable.length > 0) await this.#fail(unreadable, UNREADABLE, null)
-      for (const { sequence } of items) this.#taken.add(sequence)
-      if (items.length > 0) return createBatch(items)
+  /**
+   * Reads the next batch and has its request rendered. What the destination is not to get leaves the
+   * batch, perhaps all of it. Null if nothing waits that may be sent.
+   */
+  async #prepare(opened: OpenedDestination): Promise<PreparedBatch | null> {
+    const { kind, config } = opened
+    if (!isActive(opened) || !kind || !config) return null
+    if (this.#again.length === 0 && this.#reader.isCaughtUp) return null
+    const leave = await this.#lanes.room.enter()
+    const again = this.#again.shift()
+    const batch = again ?? createBatch([])
+    try {
+      const rows = await this.#reader.read(batch, kind.batchSize)
+      if (rows.length === 0) return again ? { batch, request: 'split' } : null
+      // Perhaps not everything was read.
+      if (this.#reader.isCaughtUp) this.linger()
+      const job = createRenderJob(this.#world, { ...opened, config }, rows)
+      const rendered = await this.#lanes.renderer.render(job).catch(readProblem)
+      if (rendered instanceof JobError) return judgeProblem(batch, rendered)
+      await this.#sortOut(batch, rendered)
+      return { batch, request: rendered.request ?? 'split' }
+    } catch (thrown) {
+      // The store does not answer: what was read is read again later.
+      this.#putAway(batch)
+      throw thrown
+    } finally {
+      leave()
     }
   }
 
-  #start(opened: OpenedDestination, batch: Batch): void {
-    const running = this.#send(opened, batch)
+  /** Takes messages out of a batch that its request does not tell. */
+  async #sortOut(batch: Batch, rendered: RenderedBatch): Promise<void> {
+    const { told, skipped, unreadable, unjudged } = rendered
+    if (told.length === batch.items.length) return
+    if (skipped.length > 0) {
+      this.#lanes.onTaken(await this.#world.store.deliveries.skip(this.#id, skipped), 'skipped')
+      this.#reader.release(skipped)
+    }
+    if (unreadable.length > 0) await this.#fail(unreadable, UNREADABLE, null)
+    if (unjudged.length > 0) await this.#fail(unjudged, UNJUDGED, null)
+    const left = new Set(told)
+    batch.items = batch.items.filter(({ sequence }) => left.has(sequence))
+  }
+
+  /** Forgets what was read: it is read again later. */
+  #putAway(batch: Batch): void {
+    this.#release(batch)
+    this.#reader.rewind()
+  }
+
+  #start(opened: OpenedDestination, prepared: PreparedBatch): void {
+    const running = this.#send(opened, prepared)
       // The store does not answer: what was read is read again later.
       .catch(() => {
-        this.#release(batch.items)
-        this.#cursor = 0
+        this.#putAway(prepared.batch)
         this.#block(this.#lanes.pace.firstPause)
       })
       .finally(() => {
@@ -182,8 +230,8 @@ export class Lane {
     this.#running.add(running)
   }
 
-  async #send(opened: OpenedDestination, batch: Batch): Promise<void> {
-    const { sent, verdict } = await this.#request(opened, batch)
+  async #send(opened: OpenedDestination, { batch, request }: PreparedBatch): Promise<void> {
+    const { sent, verdict } = await this.#request(opened, request)
     // Nothing is known of what was cut off by the end of this process.
     if (this.#lanes.isStopped && verdict === 'retry') return
     const reason = describeReason(sent)
@@ -196,25 +244,17 @@ export class Lane {
   }
 
   async #request(
-    { kind, config }: OpenedDestination,
-    { items }: Batch,
+    { kind }: OpenedDestination,
+    request: PreparedBatch['request'],
   ): Promise<{ sent: Sent; verdict: Verdict }> {
-    if (!kind || !config) return { sent: NO_CONFIG, verdict: 'retry' }
-    const traces = items.map(({ trace }) => trace)
-    try {
-      const request = kind.render(createRenderWorld(this.#world), config as never, traces)
-      const { pace, requests } = this.#lanes
-      const timeout = pace.timeout
-      const sent = await sendDelivery(this.#world, request, {
-        timeout,
-        requests,
-        isOperators: this.#id === OPERATOR_ID,
-      })
-      if (!sent.answer) return { sent, verdict: 'retry' }
-      return { sent, verdict: refine(judgeAnswer(kind, sent.answer), sent.answer.status) }
-    } catch {
-      return { sent: UNRENDERED, verdict: 'split' }
-    }
+    if (typeof request === 'string') return { sent: UNRENDERED, verdict: request }
+    const sent = await sendDelivery(this.#world, request, {
+      timeout: this.#lanes.pace.timeout,
+      requests: this.#lanes.requests,
+      isOperators: this.#id === OPERATOR_ID,
+    })
+    if (!sent.answer || !kind) return { sent, verdict: 'retry' }
+    return { sent, verdict: refine(judgeAnswer(kind, sent.answer), sent.answer.status) }
   }
 
   /** Does what a verdict asks for, and returns the pause before the next request. */
@@ -238,7 +278,7 @@ export class Lane {
     const sequences = listSequences(batch)
     const { deliveries } = this.#world.store
     const taken = await deliveries.finish(this.#id, sequences, getIsoTime(this.#world))
-    this.#release(batch.items)
+    this.#release(batch)
     this.#lanes.onTaken(taken, 'delivered')
     this.#successes += 1
     if (this.#failures > 0) this.#publish('destination.recovered')
@@ -277,7 +317,8 @@ export class Lane {
 
   /** Gives up what has failed for a day. */
   async #giveUp(batch: Batch, now: number, reason: string, status: number | null): Promise<void> {
-    const old = batch.items.filter(({ recordedAt }) => now - recordedAt > LONGEST_RETRY)
+    const isOld = ({ created_at }: BatchItem) => now - Date.parse(created_at) > LONGEST_RETRY
+    const old = batch.items.filter(isOld)
     if (old.length === 0) return
     const sequences = old.map(({ sequence }) => sequence)
     await this.#fail(sequences, `Given up after 24 hours: ${reason}`, status)
@@ -301,7 +342,7 @@ export class Lane {
     const refusal: DeliveryRefusal = { reason, status, failed_at: getIsoTime(this.#world) }
     const { deliveries } = this.#world.store
     const taken = await deliveries.fail(this.#id, sequences, refusal, MOST_FAILED)
-    for (const sequence of sequences) this.#taken.delete(sequence)
+    this.#reader.release(sequences)
     this.#lanes.onTaken(taken, 'failed')
     this.#lanes.onError(this.#id, { last_error: reason, last_error_at: refusal.failed_at })
   }
@@ -315,8 +356,7 @@ export class Lane {
   /** Drops what waits for a destination that is switched off. */
   async #drop(): Promise<void> {
     this.#again = []
-    this.#taken.clear()
-    this.#cursor = 0
+    this.#reader.clear()
     for (;;) {
       const taken = await this.#world.store.deliveries.drop(this.#id, DROPPED_AT_ONCE)
       this.#lanes.onTaken(taken, 'dropped')
@@ -340,8 +380,8 @@ export class Lane {
     }, pause)
   }
 
-  #release(items: Batch['items']): void {
-    for (const { sequence } of items) this.#taken.delete(sequence)
+  #release(batch: Batch): void {
+    this.#reader.release(listSequences(batch))
   }
 
   #publish(
@@ -361,7 +401,22 @@ const refine = (verdict: Verdict, status: number): Verdict =>
   verdict === 'refused' && BLAMED.includes(status) ? 'split' : verdict
 
 const UNREADABLE = 'It was sealed with another secret'
-const NO_CONFIG: Sent = { answer: null, retryAfter: null, failure: 'It has no config' }
+const UNJUDGED = 'The filter rules cannot be applied to it'
 const UNRENDERED: Sent = { answer: null, retryAfter: null, failure: 'It cannot be rendered' }
 
-const listSequences = ({ items }: Batch): number[] => items.map(({ sequence }) => sequence)
+function readProblem(thrown: unknown): JobError {
+  if (thrown instanceof JobError && thrown.problem !== 'busy') return thrown
+  throw thrown
+}
+
+/**
+ * Decides what to do with a batch that its Worker has not rendered. One that takes too long is cut.
+ * Otherwise the Worker may have ended for another reason: the batch is tried again as one whose
+ * receiver has failed, so that a message that ends every Worker is found, and no other is given up.
+ */
+function judgeProblem(batch: Batch, { problem }: JobError): PreparedBatch | null {
+  if (problem === 'closed') return null
+  if (problem === 'late' && batch.items.length > 1) return { batch, request: 'split' }
+  batch.failures += 1
+  return { batch, request: 'retry' }
+}

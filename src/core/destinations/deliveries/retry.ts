@@ -10,7 +10,7 @@ export interface DeliveryPace {
 }
 
 export const DELIVERY_PACE: DeliveryPace = {
-  linger: 500,
+  linger: 250,
   firstPause: 1_000,
   longestPause: 600_000,
   timeout: 10_000,

@@ -6,7 +6,8 @@ export interface WaitingDelivery {
   /** The order in which calls were recorded. */
   sequence: number
   generation_id: string
-  payload: string
+  /** The message in UTF-8: as JSON, or sealed. */
+  payload: Uint8Array
   /** When the call was recorded: ISO 8601. */
   created_at: string
   bytes: number

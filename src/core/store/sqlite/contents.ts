@@ -119,7 +119,7 @@ export const openStores = (
   refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db, fresh),
   destinations: createDestinationStore(kysely, write, erase),
-  deliveries: createDeliveryStore(kysely, write),
+  deliveries: createDeliveryStore(kysely, db, write),
   videos: createVideoStore(kysely, write),
   writeLog: createWriteLogStore(db, { copier }),
   seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),

@@ -1,3 +1,4 @@
+import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
 import type {
   DeliveryCounts,
@@ -7,15 +8,19 @@ import type {
   WaitingDelivery,
 } from '../../destinations/deliveries/store.ts'
 import { selectValues } from './json-values.ts'
-import { listNumbers, MOST_CALLS, openBundle } from './outbox/bundles.ts'
+import { type BundleRow, listNumbers, MOST_CALLS, openBundle } from './outbox/bundles.ts'
 import type { Tables } from './tables.ts'
-import { follow, type Statement, type Write } from './write.ts'
+import { follow, prepare, type Statement, type Write } from './write.ts'
 
 type Count = 'delivered' | 'skipped' | 'dropped'
 type Place = 'deliveries' | 'failed_deliveries'
 
 /** Creates the store of what waits for destinations in SQL. */
-export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): DeliveryStore {
+export function createDeliveryStore(
+  kysely: Kysely<Tables>,
+  db: Database,
+  write: Write,
+): DeliveryStore {
   const statements = new DeliveryStatements(kysely)
   /** Makes a change, and returns what it took. A transaction that is retried takes it once. */
   const take = async (
@@ -28,6 +33,8 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
   }
   const takeOwn = async (destination_id: string, ...change: Parameters<typeof take>) =>
     (await take(...change))[0] ?? { destination_id, count: 0, bytes: 0 }
+  const listRows = db.query<WaitingRow, [string, number, number]>(LIST_ROWS)
+  const readRows = db.query<MessageRow, [string, number, number]>(READ_ROWS)
   const listWaiting = (id: string, limit = -1) =>
     kysely
       .selectFrom('deliveries')
@@ -39,19 +46,16 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
     kysely.selectFrom('failed_deliveries').select('sequence').where('destination_id', '=', id)
   return {
     async listWaiting(destination_id, after, limit, bytes) {
-      const rows = await kysely
-        .selectFrom(statements.selectFitting(destination_id, after, limit, bytes).as('fitting'))
-        .innerJoin('outbox', 'outbox.sequence', 'fitting.sequence')
-        .selectAll('outbox')
-        .orderBy('outbox.sequence')
-        .execute()
-      return takeFitting(rows.flatMap(openBundle), after, limit, bytes)
+      const fitting = findFitting(listRows.all(destination_id, after, limit), limit, bytes)
+      if (fitting === null) return []
+      const rows = readRows.all(destination_id, after, fitting)
+      return takeFitting(rows.flatMap(openMessages), after, limit, bytes)
     },
     finish: (id, sequences, at) =>
       takeOwn(
         id,
         onTaken => statements.remove('deliveries', id, sequences, 'delivered', onTaken),
-        statements.note(id, { last_success_at: at }),
+        prepare(NOTE_SUCCESS, id, at),
       ),
     skip: (id, sequences) =>
       takeOwn(id, onTaken => statements.remove('deliveries', id, sequences, 'skipped', onTaken)),
@@ -125,20 +129,92 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
 
 const readSequence = ({ sequence }: { sequence: number }) => sequence
 
+/** A row that waits: of a message, or of a bundle of them. */
+interface WaitingRow {
+  sequence: number
+  bytes: number
+  calls: number
+}
+
+/** A row of the outbox as it is read to be sent: its text would take longer to make than its bytes. */
+type MessageRow = Pick<BundleRow, 'sequence' | 'generation_id' | 'created_at' | 'calls'> & {
+  payload: Uint8Array
+}
+
+// Prepared, as each batch reads, takes and settles its messages on the thread that serves calls.
+const LIST_ROWS = `select sequence, bytes, calls from deliveries
+  where destination_id = ? and sequence > ? order by sequence limit ?`
+const READ_ROWS = `select sequence, generation_id, cast(payload as blob) as payload, created_at,
+  outbox.calls from deliveries cross join outbox using (sequence)
+  where destination_id = ? and sequence > ? and sequence <= ? order by sequence`
+const TAKE_ROWS = `delete from deliveries where destination_id = ?
+  and sequence in (select value from json_each(?)) returning sequence, bytes, calls`
+const LIST_BUNDLES = `select sequence, calls from deliveries
+  where destination_id = ? and sequence >= ? and sequence < ? and calls > 1`
+const DELETE_UNREFERRED = `delete from outbox where sequence in (select value from json_each(?1))
+  and sequence not in (select sequence from deliveries
+    where destination_id in (select destination_id from delivery_receivers)
+    and sequence in (select value from json_each(?1)))
+  and sequence not in (select sequence from failed_deliveries
+    where sequence in (select value from json_each(?1)))`
+const ADD: Record<Count, string> = {
+  delivered: renderAdd('delivered'),
+  skipped: renderAdd('skipped'),
+  dropped: renderAdd('dropped'),
+}
+const NOTE_SUCCESS = `insert into delivery_counts (destination_id, last_success_at) values (?1, ?2)
+  on conflict do update set last_success_at = ?2`
+
+function renderAdd(count: Count): string {
+  return `insert into delivery_counts (destination_id, ${count}) values (?1, ?2)
+    on conflict do update set ${count} = ${count} + ?2`
+}
+
+/** Finds the last row of a batch: the first fits in any case. Null if there is none. */
+function findFitting(rows: WaitingRow[], limit: number, bytes: number): number | null {
+  let [last, count, length]: [number | null, number, number] = [null, 0, 0]
+  for (const row of rows) {
+    count += row.calls
+    length += row.bytes
+    if (last !== null && (count > limit || length > bytes)) break
+    last = row.sequence
+  }
+  return last
+}
+
+/** Opens a row into its messages, in order. They share the row's memory. */
+function openMessages({ calls, payload, generation_id, ...row }: MessageRow): WaitingDelivery[] {
+  const ids = calls === 1 ? [generation_id] : generation_id.split('\n')
+  let end = -1
+  return ids.map((id, i) => {
+    const start = end + 1
+    const lineEnd = i === calls - 1 ? -1 : payload.indexOf(LINE_BREAK, start)
+    end = lineEnd < 0 ? payload.length : lineEnd
+    const message = payload.subarray(start, end)
+    return {
+      sequence: row.sequence - calls + 1 + i,
+      ...{ generation_id: id, payload: message, created_at: row.created_at },
+      bytes: message.length,
+    }
+  })
+}
+
+const LINE_BREAK = 0x0a
+
 /** Leaves out messages up to a number, and those that are too many or too long; never the first. */
 function takeFitting(
-  messages: Omit<WaitingDelivery, 'bytes'>[],
+  messages: WaitingDelivery[],
   after: number,
   limit: number,
   bytes: number,
 ): WaitingDelivery[] {
   const taken: WaitingDelivery[] = []
   let length = 0
-  for (const { sequence, generation_id, payload, created_at } of messages) {
-    if (sequence <= after) continue
-    length += payload.length
+  for (const message of messages) {
+    if (message.sequence <= after) continue
+    length += message.bytes
     if (taken.length > 0 && (taken.length >= limit || length > bytes)) break
-    taken.push({ sequence, generation_id, payload, created_at, bytes: payload.length })
+    taken.push(message)
   }
   return taken
 }
@@ -205,11 +281,7 @@ class DeliveryStatements {
 
   /** Takes rows of messages from where they wait, and returns those that were there. */
   take(destination_id: string, sequences: number[]) {
-    return this.#kysely
-      .deleteFrom('deliveries')
-      .where('destination_id', '=', destination_id)
-      .where('sequence', 'in', selectValues(this.#kysely, sequences))
-      .returning(['sequence', 'bytes', 'calls'])
+    return prepare<WaitingRow>(TAKE_ROWS, destination_id, JSON.stringify(sequences))
   }
 
   /** Takes messages from those that failed, and returns those that were there. */
@@ -227,13 +299,12 @@ class DeliveryStatements {
    */
   cut(destination_id: string, sequences: number[], which: 'partial' | 'any'): Statement {
     const numbers = new Set(sequences)
-    const bundles = this.#kysely
-      .selectFrom('deliveries')
-      .select(['sequence', 'calls'])
-      .where('destination_id', '=', destination_id)
-      .where('sequence', '>=', Math.min(...sequences))
-      .where('sequence', '<', Math.max(...sequences) + MOST_CALLS)
-      .where('calls', '>', 1)
+    const bundles = prepare<{ sequence: number; calls: number }>(
+      LIST_BUNDLES,
+      destination_id,
+      Math.min(...sequences),
+      Math.max(...sequences) + MOST_CALLS,
+    )
     return follow(bundles, rows =>
       rows.flatMap(row => {
         const has = listNumbers(row).filter(number => numbers.has(number)).length
@@ -274,33 +345,6 @@ class DeliveryStatements {
     })
   }
 
-  /** Selects the messages of greater sequence that fit a batch, and the first in any case. */
-  selectFitting(destination_id: string, after: number, limit: number, bytes: number) {
-    const rows = this.#kysely
-      .selectFrom('deliveries')
-      .select(['sequence', 'bytes', 'calls'])
-      .where('destination_id', '=', destination_id)
-      .where('sequence', '>', after)
-      .orderBy('sequence')
-      .limit(limit)
-    return this.#kysely
-      .selectFrom(
-        this.#kysely
-          .selectFrom(rows.as('rows'))
-          .select([
-            'sequence',
-            sql<number>`sum(bytes) over (order by sequence)`.as('length'),
-            sql<number>`sum(calls) over (order by sequence)`.as('count'),
-            sql<number>`row_number() over (order by sequence)`.as('place'),
-          ])
-          .as('summed'),
-      )
-      .select('sequence')
-      .where(({ or, and, eb }) =>
-        or([eb('place', '=', 1), and([eb('length', '<=', bytes), eb('count', '<=', limit)])]),
-      )
-  }
-
   /** Selects the oldest messages of all destinations. */
   selectOldest(count: number) {
     return this.#kysely
@@ -328,8 +372,8 @@ class DeliveryStatements {
     const settle = (rows: TakenRow[]): Statement[] => {
       tellTaken(onTaken, destination_id, rows)
       return [
-        this.#add(destination_id, count, countCalls(rows)),
-        deleteUnreferred(this.#kysely, rows.map(readSequence)),
+        prepare(ADD[count], destination_id, countCalls(rows)),
+        deleteUnreferred(rows.map(readSequence)),
       ]
     }
     if (place === 'failed_deliveries')
@@ -400,34 +444,8 @@ class DeliveryStatements {
       .limit(1_000_000_000)
       .offset(most)
   }
-
-  #add(destination_id: string, count: Count, amount: number) {
-    return this.#kysely
-      .insertInto('delivery_counts')
-      .values({ destination_id, [count]: amount })
-      .onConflict(conflict =>
-        conflict
-          .column('destination_id')
-          .doUpdateSet({ [count]: sql`delivery_counts.${sql.ref(count)} + ${amount}` }),
-      )
-  }
 }
 
 /** Deletes those messages of the outbox that no destination waits for, or has refused. */
-export function deleteUnreferred(kysely: Kysely<Tables>, sequences: number[]) {
-  const values = selectValues(kysely, sequences)
-  const waiting = kysely
-    .selectFrom('deliveries')
-    .select('sequence')
-    .where('destination_id', 'in', kysely.selectFrom('delivery_receivers').select('destination_id'))
-    .where('sequence', 'in', values)
-  const failed = kysely
-    .selectFrom('failed_deliveries')
-    .select('sequence')
-    .where('sequence', 'in', values)
-  return kysely
-    .deleteFrom('outbox')
-    .where('sequence', 'in', values)
-    .where('sequence', 'not in', waiting)
-    .where('sequence', 'not in', failed)
-}
+export const deleteUnreferred = (sequences: number[]) =>
+  prepare(DELETE_UNREFERRED, JSON.stringify(sequences))

@@ -1,5 +1,5 @@
 import type { Database } from 'bun:sqlite'
-import type { Compilable } from 'kysely'
+import type { Compilable, CompiledQuery } from 'kysely'
 import { conflict, unavailable } from '../../errors.ts'
 import { nameDatabase } from '../data-files.ts'
 
@@ -12,6 +12,14 @@ export type Write = (...statements: Statement[]) => Promise<void>
 
 /** A step of a transaction. */
 export type Statement = Compilable | Check | FollowUp
+
+/** Makes a statement of a text that is always the same: it is compiled once for all its runs. */
+export const prepare = <Row = unknown>(
+  text: string,
+  ...parameters: (string | number)[]
+): Compilable<Row> => ({
+  compile: () => ({ sql: text, parameters }) as unknown as CompiledQuery<Row>,
+})
 
 /** A query inside a transaction, so that no other process can change what it sees. */
 export interface Check {
