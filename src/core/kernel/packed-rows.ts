@@ -1,0 +1,329 @@
+import { yieldToEventLoop } from './clock.ts'
+import { compareTexts, pickFirst } from './sorting.ts'
+
+/**
+ * How the records of a noun are packed. A packed row is a JSON array: the name, the time of
+ * creation, the mark, the group, and what else `parse` needs.
+ */
+export interface Packing<Value extends { created_at: string }> {
+  parse(fields: unknown[]): Value
+  /** Returns what a value is found by: usually a hash of 64 digits. */
+  getName(value: Value): string
+  /** Returns the id of what it belongs to: lists are of one group, or of some. */
+  getGroup(value: Value): string
+  /** Returns its mark: a sum of bits, from 0 to 9. */
+  getMark(value: Value): number
+  /** What decides the order of those created at the same time: the name, or the field after the group. */
+  tie: 'name' | 'field'
+  getTie(value: Value): string
+}
+
+/** Part of a list that is ordered by time of creation. */
+export interface PackedQuery {
+  isInGroup(group: string): boolean
+  /** Bits of marks: what has one of them is not in the list. */
+  without: number
+  order: 'oldest' | 'newest'
+  /** How many of the first are wanted. */
+  count: number
+}
+
+/** So many rows are one page, and are indexed before others get their turn. */
+export const PAGE = 1_000
+
+/** So many values that were parsed last are kept. */
+const RECENT = 4_096
+
+// Where the fields of a row are, in bytes: ["<64>","<24>",m,"<36>","…
+const NAME = 2
+const NAME_LENGTH = 64
+const CREATED = 69
+const CREATED_LENGTH = 24
+const MARK = 95
+const GROUP = 98
+const GROUP_LENGTH = 36
+const FIELD = GROUP + GROUP_LENGTH + 3
+
+const [QUOTE, COMMA, BACKSLASH, LINE_END] = [0x22, 0x2c, 0x5c, 0x0a]
+
+/**
+ * Records in memory as the bytes of their rows: a tenth of a million are a few large buffers, and
+ * not a million objects. A value is parsed when it is asked for.
+ */
+export class PackedRows<Value extends { created_at: string }> implements Iterable<Value> {
+  /** The values whose rows are of another form, and those that are no rows. */
+  readonly others: Value[]
+  readonly packing: Packing<Value>
+  readonly #pages: Buffer[]
+  readonly #starts: Uint32Array
+  /** Finds a row by its name: each place has the number of a row, from 1. */
+  readonly #places: Uint32Array
+  readonly #recent = new Map<number, Value>()
+  #columns: Columns | undefined
+
+  private constructor(
+    packing: Packing<Value>,
+    pages: Buffer[],
+    starts: Uint32Array,
+    others: Value[],
+  ) {
+    this.packing = packing
+    this.others = others
+    this.#pages = pages
+    this.#starts = starts
+    this.#places = new Uint32Array(toCapacity(starts.length))
+  }
+
+  /**
+   * Packs pages of rows, one a line: every page but the last has as many as `PAGE` says. Adds other
+   * values.
+   */
+  static async pack<Value extends { created_at: string }>(
+    packing: Packing<Value>,
+    pages: Buffer[],
+    others: Value[] = [],
+  ): Promise<PackedRows<Value>> {
+    const starts = pages.map(listStarts)
+    const all = new Uint32Array(starts.reduce((sum, { length }) => sum + length, 0))
+    for (const [i, some] of starts.entries()) all.set(some, i * PAGE)
+    const rows = new PackedRows(packing, pages, all, [...others])
+    for (let from = 0; from < all.length; from += PAGE) {
+      rows.#index(from, Math.min(all.length, from + PAGE))
+      if (from % (4 * PAGE) === 0) await yieldToEventLoop()
+    }
+    return rows
+  }
+
+  /** The number of rows, those of another form included. */
+  get length(): number {
+    return this.#starts.length
+  }
+
+  *[Symbol.iterator](): Iterator<Value> {
+    for (const row of this.list()) yield this.parse(row)
+    yield* this.others
+  }
+
+  /**
+   * Yields the numbers of all rows but those of another form: of those alone whose mark has one of
+   * these bits, if any are given.
+   */
+  *list(bits = 0): Iterable<number> {
+    for (let row = 0; row < this.length; row++)
+      if (hasForm(...this.#open(row)) && (bits === 0 || this.#has(row, bits))) yield row
+  }
+
+  /** Finds the row with a name. Undefined if there is none, or if it is one of `others`. */
+  find(name: string): number | undefined {
+    if (name.length !== NAME_LENGTH) return undefined
+    const last = this.#places.length - 1
+    for (let place = hashName(name) & last; ; place = (place + 1) & last) {
+      const row = (this.#places[place] ?? 0) - 1
+      if (row < 0) return undefined
+      if (this.#hasName(row, name)) return row
+    }
+  }
+
+  /** Returns a row's value. The same value again, as long as it is among the last ones. */
+  read(row: number): Value {
+    const known = this.#recent.get(row)
+    if (known !== undefined) return known
+    const value = this.parse(row)
+    if (this.#recent.size >= RECENT) this.#recent.clear()
+    this.#recent.set(row, value)
+    return value
+  }
+
+  /** Parses a row, for one that looks at very many. */
+  parse(row: number): Value {
+    const [page, start] = this.#open(row)
+    const end = page.indexOf(LINE_END, start)
+    const text = page.toString('utf8', start, end === -1 ? page.length : end)
+    return this.packing.parse(JSON.parse(text))
+  }
+
+  readName(row: number): string {
+    const [page, start] = this.#open(row)
+    return page.toString('latin1', start + NAME, start + NAME + NAME_LENGTH)
+  }
+
+  /** Yields the rows that have this plain text somewhere. */
+  *search(text: string): Iterable<number> {
+    for (const [i, page] of this.#pages.entries()) {
+      const first = i * PAGE
+      const starts = this.#starts.subarray(first, Math.min(this.length, first + PAGE))
+      for (let at = page.indexOf(text); at !== -1; ) {
+        const row = findLast(starts, at)
+        yield first + row
+        const next = starts[row + 1]
+        at = next === undefined ? -1 : page.indexOf(text, next)
+      }
+    }
+  }
+
+  /** Picks the first rows of a list, and counts all of it. Leaves out those that `isGone`. */
+  pick(query: PackedQuery, isGone: (row: number) => boolean): { first: number[]; total: number } {
+    const { created, groups, names } = this.#readColumns()
+    const isWanted = Uint8Array.from(names, name => Number(query.isInGroup(name)))
+    const direction = query.order === 'oldest' ? 1 : -1
+    const compare = (a: number, b: number) =>
+      direction * ((created[a] as number) - (created[b] as number)) || this.#compareTies(a, b)
+    const listed: number[] = []
+    for (let row = 0; row < this.length; row++)
+      if (isWanted[groups[row] as number] === 1 && !isGone(row) && !this.#has(row, query.without))
+        listed.push(row)
+    // The newest are the last that were read.
+    if (query.order === 'newest') listed.reverse()
+    return { first: pickFirst(listed, query.count, compare), total: listed.length }
+  }
+
+  #has(row: number, bits: number): boolean {
+    const [page, start] = this.#open(row)
+    return ((page[start + MARK] as number) & 0xf & bits) !== 0
+  }
+
+  #open(row: number): [page: Buffer, start: number] {
+    return [this.#pages[Math.floor(row / PAGE)] as Buffer, this.#starts[row] as number]
+  }
+
+  #index(from: number, to: number): void {
+    const last = this.#places.length - 1
+    for (let row = from; row < to; row++) {
+      const [page, start] = this.#open(row)
+      if (!hasForm(page, start)) {
+        this.others.push(this.parse(row))
+        continue
+      }
+      let place = hashBytes(page, start + NAME) & last
+      while (this.#places[place] !== 0) place = (place + 1) & last
+      this.#places[place] = row + 1
+    }
+  }
+
+  #hasName(row: number, name: string): boolean {
+    const [page, start] = this.#open(row)
+    for (let i = 0; i < NAME_LENGTH; i++)
+      if (page[start + NAME + i] !== name.charCodeAt(i)) return false
+    return true
+  }
+
+  #compareTies(a: number, b: number): number {
+    const at = this.packing.tie === 'name' ? NAME : FIELD
+    const [first, start] = this.#open(a)
+    const [second, other] = this.#open(b)
+    for (let i = at; i < at + NAME_LENGTH; i++) {
+      const difference = (first[start + i] as number) - (second[other + i] as number)
+      if (difference !== 0 || first[start + i] === QUOTE) return difference
+    }
+    return 0
+  }
+
+  /** What lists are chosen and ordered by. Read for the first list, as that takes a while. */
+  #readColumns(): Columns {
+    this.#columns ??= this.#listColumns()
+    return this.#columns
+  }
+
+  #listColumns(): Columns {
+    const created = new Float64Array(this.length)
+    const groups = new Uint32Array(this.length)
+    // The first group is that of rows that are not packed. It has no name.
+    const numbers = new Map<string, number>([['', 0]])
+    for (let row = 0; row < this.length; row++) {
+      const [page, start] = this.#open(row)
+      if (!hasForm(page, start)) continue
+      created[row] = readTime(page, start + CREATED)
+      const group = page.toString('latin1', start + GROUP, start + GROUP + GROUP_LENGTH)
+      const known = numbers.get(group) ?? numbers.size
+      if (known === numbers.size) numbers.set(group, known)
+      groups[row] = known
+    }
+    return { created, groups, names: [...numbers.keys()] }
+  }
+}
+
+interface Columns {
+  /** Numbers in the order of the times. */
+  created: Float64Array
+  /** The place of each row's group among the names. */
+  groups: Uint32Array
+  names: string[]
+}
+
+/** Compares two values as lists are ordered. */
+export const comparePacked =
+  <Value extends { created_at: string }>(
+    { getTie }: Pick<Packing<Value>, 'getTie'>,
+    order: PackedQuery['order'],
+  ) =>
+  (a: Value, b: Value): number =>
+    (order === 'oldest' ? 1 : -1) * compareTexts(a.created_at, b.created_at) ||
+    compareTexts(getTie(a), getTie(b))
+
+// At most half of the places are taken.
+const toCapacity = (count: number): number => 2 ** Math.ceil(Math.log2(count * 2 + 2))
+
+function listStarts(page: Buffer): Uint32Array {
+  const starts = new Uint32Array(PAGE)
+  let count = 0
+  for (let at = 0; at < page.length; ) {
+    starts[count++] = at
+    const end = page.indexOf(LINE_END, at)
+    at = end === -1 ? page.length : end + 1
+  }
+  return starts.subarray(0, count)
+}
+
+function hasForm(page: Buffer, start: number): boolean {
+  return (
+    endsText(page, start + NAME + NAME_LENGTH) &&
+    endsText(page, start + CREATED + CREATED_LENGTH) &&
+    page[start + MARK + 1] === COMMA &&
+    endsText(page, start + GROUP + GROUP_LENGTH)
+  )
+}
+
+const endsText = (page: Buffer, at: number): boolean =>
+  page[at] === QUOTE && page[at - 1] !== BACKSLASH && page[at + 1] === COMMA
+
+/** Returns the last of these starts that is not after a place. */
+function findLast(starts: Uint32Array, at: number): number {
+  let [low, high] = [0, starts.length - 1]
+  while (low < high) {
+    const middle = (low + high + 1) >> 1
+    if ((starts[middle] as number) <= at) low = middle
+    else high = middle - 1
+  }
+  return low
+}
+
+/** The first digits of a hash are as good as any number made of it. */
+const DIGITS = 8
+
+function hashBytes(page: Buffer, at: number): number {
+  let hash = 0
+  for (let i = 0; i < DIGITS; i++) hash = (hash << 4) ^ toDigit(page[at + i] as number)
+  return hash
+}
+
+function hashName(name: string): number {
+  let hash = 0
+  for (let i = 0; i < DIGITS; i++) hash = (hash << 4) ^ toDigit(name.charCodeAt(i))
+  return hash
+}
+
+const toDigit = (code: number): number => (code & 0xf) + (code >> 6) * 9
+
+/** Reads a time in ISO 8601 as a number that is greater for a later one. */
+function readTime(page: Buffer, at: number): number {
+  let time = 0
+  for (let i = 0; i < CREATED_LENGTH; i++) {
+    const digit = (page[at + i] as number) - 0x30
+    if (digit >= 0 && digit <= 9) time = time * (RADIX[i] ?? 10) + digit
+  }
+  return time
+}
+
+// Seventeen decimal digits are more than a number holds exactly: those of months, days, hours,
+// minutes and seconds that begin a pair count fewer.
+const RADIX: Record<number, number> = { 5: 2, 8: 4, 11: 3, 14: 6, 17: 6 }
