@@ -110,7 +110,8 @@ export class Mirror<Value> {
 
   /** Replaces all values in one step. */
   replaceAll(values: Iterable<Value>): void {
-    for (const name of [...this.#values.keys()]) this.#remove(name)
+    if (this.#changes.size > 0) for (const name of [...this.#values.keys()]) this.#remove(name)
+    this.#values = new Map()
     for (const value of values) this.#put(this.#source.getName(value), value)
     this.#notify()
   }

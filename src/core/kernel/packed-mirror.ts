@@ -77,7 +77,7 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
     const { others, packing } = rows
     this.#rows = rows
     this.#others = new Map(others.map(value => [packing.getName(value), value]))
-    this.#size = countAll(rows.list()) + this.#others.size
+    this.#size = rows.packed + this.#others.size
   }
 
   get size(): number {
@@ -158,10 +158,4 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
     this.#gone ??= new Uint8Array(this.#rows.length)
     this.#gone[row] = 1
   }
-}
-
-function countAll(rows: Iterable<number>): number {
-  let count = 0
-  for (const _ of rows) count++
-  return count
 }

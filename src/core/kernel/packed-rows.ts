@@ -11,11 +11,18 @@ export interface Packing<Value extends { created_at: string }> {
   getName(value: Value): string
   /** Returns the id of what it belongs to: lists are of one group, or of some. */
   getGroup(value: Value): string
-  /** Returns its mark: a sum of bits, from 0 to 9. */
+  /** Returns its mark: a sum of bits below 64. In rows, `NO_MARK` is added to it. */
   getMark(value: Value): number
   /** What decides the order of those created at the same time: the name, or the field after the group. */
   tie: 'name' | 'field'
   getTie(value: Value): string
+}
+
+/** Some rows as one text, one a line. */
+export interface PageOfRows {
+  rows: Buffer
+  /** How many: one at least. */
+  count: number
 }
 
 /** Part of a list that is ordered by time of creation. */
@@ -28,21 +35,28 @@ export interface PackedQuery {
   count: number
 }
 
-/** So many rows are one page, and are indexed before others get their turn. */
-export const PAGE = 1_000
+/** What is added to marks in rows, so that all are of two digits. */
+export const NO_MARK = 10
+
+/** So many pages are indexed before others get their turn. */
+const AT_ONCE = 4
 
 /** So many values that were parsed last are kept. */
 const RECENT = 4_096
 
-// Where the fields of a row are, in bytes: ["<64>","<24>",m,"<36>","…
+// Where the fields of a row are, in bytes: ["<64>","<24>",<2>,"<36>","…
 const NAME = 2
 const NAME_LENGTH = 64
 const CREATED = 69
 const CREATED_LENGTH = 24
 const MARK = 95
-const GROUP = 98
+const MARK_LENGTH = 2
+const GROUP = 99
 const GROUP_LENGTH = 36
 const FIELD = GROUP + GROUP_LENGTH + 3
+
+/** What the digits of a mark without bits come to: marks are written from 10, in two digits. */
+const ZERO = 0x31 * 10 + 0x30
 
 const [QUOTE, COMMA, BACKSLASH, LINE_END] = [0x22, 0x2c, 0x5c, 0x0a]
 
@@ -54,49 +68,49 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
   /** The values whose rows are of another form, and those that are no rows. */
   readonly others: Value[]
   readonly packing: Packing<Value>
+  /** The number of rows, those of another form included. */
+  readonly length: number
   readonly #pages: Buffer[]
+  /** The number of each page's first row. */
+  readonly #firsts: number[] = []
+  /** The page of each row, and where it starts there. */
+  readonly #pageNumbers: Uint32Array
   readonly #starts: Uint32Array
   /** Finds a row by its name: each place has the number of a row, from 1. */
   readonly #places: Uint32Array
   readonly #recent = new Map<number, Value>()
+  #packed = 0
   #columns: Columns | undefined
 
-  private constructor(
-    packing: Packing<Value>,
-    pages: Buffer[],
-    starts: Uint32Array,
-    others: Value[],
-  ) {
+  private constructor(packing: Packing<Value>, pages: PageOfRows[], others: Value[]) {
     this.packing = packing
     this.others = others
-    this.#pages = pages
-    this.#starts = starts
-    this.#places = new Uint32Array(toCapacity(starts.length))
+    this.length = pages.reduce((sum, { count }) => sum + count, 0)
+    this.#pages = pages.map(({ rows }) => rows)
+    this.#pageNumbers = new Uint32Array(this.length)
+    this.#starts = new Uint32Array(this.length)
+    this.#places = new Uint32Array(toCapacity(this.length))
   }
 
-  /**
-   * Packs pages of rows, one a line: every page but the last has as many as `PAGE` says. Adds other
-   * values.
-   */
+  /** Packs pages of rows, in turns. Adds other values. */
   static async pack<Value extends { created_at: string }>(
     packing: Packing<Value>,
-    pages: Buffer[],
+    pages: PageOfRows[],
     others: Value[] = [],
   ): Promise<PackedRows<Value>> {
-    const starts = pages.map(listStarts)
-    const all = new Uint32Array(starts.reduce((sum, { length }) => sum + length, 0))
-    for (const [i, some] of starts.entries()) all.set(some, i * PAGE)
-    const rows = new PackedRows(packing, pages, all, [...others])
-    for (let from = 0; from < all.length; from += PAGE) {
-      rows.#index(from, Math.min(all.length, from + PAGE))
-      if (from % (4 * PAGE) === 0) await yieldToEventLoop()
+    const rows = new PackedRows(packing, pages, [...others])
+    let first = 0
+    for (const [number, { count }] of pages.entries()) {
+      rows.#index(number, first, count)
+      first += count
+      if (number % AT_ONCE === AT_ONCE - 1) await yieldToEventLoop()
     }
     return rows
   }
 
-  /** The number of rows, those of another form included. */
-  get length(): number {
-    return this.#starts.length
+  /** The number of rows but those of another form. */
+  get packed(): number {
+    return this.#packed
   }
 
   *[Symbol.iterator](): Iterator<Value> {
@@ -149,9 +163,9 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
 
   /** Yields the rows that have this plain text somewhere. */
   *search(text: string): Iterable<number> {
-    for (const [i, page] of this.#pages.entries()) {
-      const first = i * PAGE
-      const starts = this.#starts.subarray(first, Math.min(this.length, first + PAGE))
+    for (const [number, page] of this.#pages.entries()) {
+      const first = this.#firsts[number] as number
+      const starts = this.#starts.subarray(first, this.#firsts[number + 1] ?? this.length)
       for (let at = page.indexOf(text); at !== -1; ) {
         const row = findLast(starts, at)
         yield first + row
@@ -179,24 +193,28 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
 
   #has(row: number, bits: number): boolean {
     const [page, start] = this.#open(row)
-    return ((page[start + MARK] as number) & 0xf & bits) !== 0
+    const digits = (page[start + MARK] as number) * 10 + (page[start + MARK + 1] as number)
+    return ((digits - ZERO) & bits) !== 0
   }
 
   #open(row: number): [page: Buffer, start: number] {
-    return [this.#pages[Math.floor(row / PAGE)] as Buffer, this.#starts[row] as number]
+    return [this.#pages[this.#pageNumbers[row] as number] as Buffer, this.#starts[row] as number]
   }
 
-  #index(from: number, to: number): void {
+  #index(number: number, first: number, count: number): void {
+    const page = this.#pages[number] as Buffer
     const last = this.#places.length - 1
-    for (let row = from; row < to; row++) {
-      const [page, start] = this.#open(row)
-      if (!hasForm(page, start)) {
-        this.others.push(this.parse(row))
-        continue
-      }
-      let place = hashBytes(page, start + NAME) & last
-      while (this.#places[place] !== 0) place = (place + 1) & last
-      this.#places[place] = row + 1
+    this.#firsts.push(first)
+    this.#pageNumbers.fill(number, first, first + count)
+    for (let row = first, start = 0; row < first + count; row++) {
+      this.#starts[row] = start
+      if (hasForm(page, start)) {
+        let place = hashBytes(page, start + NAME) & last
+        while (this.#places[place] !== 0) place = (place + 1) & last
+        this.#places[place] = row + 1
+        this.#packed++
+      } else this.others.push(this.parse(row))
+      start = page.indexOf(LINE_END, start) + 1
     }
   }
 
@@ -263,22 +281,11 @@ export const comparePacked =
 // At most half of the places are taken.
 const toCapacity = (count: number): number => 2 ** Math.ceil(Math.log2(count * 2 + 2))
 
-function listStarts(page: Buffer): Uint32Array {
-  const starts = new Uint32Array(PAGE)
-  let count = 0
-  for (let at = 0; at < page.length; ) {
-    starts[count++] = at
-    const end = page.indexOf(LINE_END, at)
-    at = end === -1 ? page.length : end + 1
-  }
-  return starts.subarray(0, count)
-}
-
 function hasForm(page: Buffer, start: number): boolean {
   return (
     endsText(page, start + NAME + NAME_LENGTH) &&
     endsText(page, start + CREATED + CREATED_LENGTH) &&
-    page[start + MARK + 1] === COMMA &&
+    page[start + MARK + MARK_LENGTH] === COMMA &&
     endsText(page, start + GROUP + GROUP_LENGTH)
   )
 }

@@ -1,17 +1,17 @@
 import { type Kysely, sql } from 'kysely'
-import { PackedRows } from '../../kernel/packed-rows.ts'
-import { ASSIGNMENT_PACKING } from '../../policy/assignments/packing.ts'
+import { NO_MARK, PackedRows } from '../../kernel/packed-rows.ts'
+import { ASSIGNMENT_MARKS, ASSIGNMENT_PACKING } from '../../policy/assignments/packing.ts'
 import type { Assignment, AssignmentStore } from '../../policy/assignments/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
-import { type PageOfRows, readInTurns } from './turns.ts'
+import { openReader, readInTurns } from './turns.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of guardrail assignments in SQL, with a table for keys and one for members. */
 export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {
   return {
     async all() {
-      const pages = await readInTurns((after, count) => readPage(kysely, after, count))
+      const pages = await readInTurns(openReader(kysely, 'guardrail_keys', ROW))
       const members = await kysely
         .selectFrom('guardrail_members')
         .select(['id', 'guardrail_id', 'user_id as assignee', 'assigned_by', 'created_at'])
@@ -40,20 +40,9 @@ export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): Ass
   }
 }
 
-// There may be as many as keys.
-async function readPage(kysely: Kysely<Tables>, after: number, count: number): Promise<PageOfRows> {
-  const { rows } = await sql<PageOfRows>`
-    select cast(group_concat(
-        json_array(key_hash, created_at, 2, guardrail_id, id, assigned_by), char(10)
-      ) as blob) as rows,
-      max(place) as last, count(*) as count
-    from (
-      select rowid as place, * from guardrail_keys where rowid > ${after} order by rowid
-      limit ${count}
-    )
-  `.execute(kysely)
-  return rows[0] as PageOfRows
-}
+const ROW = sql<string>`json_array(
+  key_hash, created_at, ${sql.lit(NO_MARK + ASSIGNMENT_MARKS.key)}, guardrail_id, id, assigned_by
+)`
 
 const TABLES = { key: 'guardrail_keys', member: 'guardrail_members' } as const
 

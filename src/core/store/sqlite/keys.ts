@@ -2,11 +2,11 @@ import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
 import { invalid } from '../../errors.ts'
 import { KEY_PACKING } from '../../identity/keys/packing.ts'
 import type { Key, KeyStore } from '../../identity/keys/store.ts'
-import { PackedRows } from '../../kernel/packed-rows.ts'
+import { NO_MARK, PackedRows } from '../../kernel/packed-rows.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
-import { type PageOfRows, readInTurns } from './turns.ts'
+import { openReader, readInTurns } from './turns.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
@@ -14,10 +14,7 @@ import { type Check, check, type Statement, type Write } from './write.ts'
 export function createKeyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
   return {
     all: async () =>
-      PackedRows.pack(
-        KEY_PACKING,
-        await readInTurns((after, count) => readPage(kysely, after, count)),
-      ),
+      PackedRows.pack(KEY_PACKING, await readInTurns(openReader(kysely, 'keys', KEY_ROW))),
     insert: (key, entry) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),
@@ -38,29 +35,23 @@ export function createKeyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
 }
 
 // What few keys have is one field, so that the rows of most are short. Numbers of any size are texts.
-async function readPage(kysely: Kysely<Tables>, after: number, count: number): Promise<PageOfRows> {
-  const { rows } = await sql<PageOfRows>`
-    select cast(group_concat(
-        json_array(
-          hash, created_at, disabled + 2 * ("limit" is not null) + 4 * (secret_hash is not null),
-          workspace_id, name, label, creator_user_id, kind, isUnscoped, include_byok_in_limit,
-          iif(
-            coalesce(
-              secret_hash, previous_secret_hash, previous_secret_until, external_user,
-              external_api_key_hash, "limit", limit_reset, expires_at, updated_at
-            ) is null,
-            null,
-            json_array(
-              secret_hash, previous_secret_hash, previous_secret_until, external_user,
-              external_api_key_hash, cast("limit" as text), limit_reset, expires_at, updated_at
-            )
-          )
-        ), char(10)) as blob) as rows,
-      max(place) as last, count(*) as count
-    from (select rowid as place, * from keys where rowid > ${after} order by rowid limit ${count})
-  `.execute(kysely)
-  return rows[0] as PageOfRows
-}
+const KEY_ROW = sql<string>`json_array(
+  hash, created_at,
+  ${sql.lit(NO_MARK)} + disabled + 2 * ("limit" is not null) + 4 * (secret_hash is not null)
+    + 8 * (kind = 'management') + 16 * isUnscoped + 32 * include_byok_in_limit,
+  workspace_id, name, label, creator_user_id,
+  iif(
+    coalesce(
+      secret_hash, previous_secret_hash, previous_secret_until, external_user,
+      external_api_key_hash, "limit", limit_reset, expires_at, updated_at
+    ) is null,
+    null,
+    json_array(
+      secret_hash, previous_secret_hash, previous_secret_until, external_user,
+      external_api_key_hash, cast("limit" as text), limit_reset, expires_at, updated_at
+    )
+  )
+)`
 
 /**
  * Refuses a new key whose workspace does not exist or whose creator has left. An organization's
