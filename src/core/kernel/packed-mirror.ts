@@ -5,6 +5,9 @@ import { pickFirst } from './sorting.ts'
 /** Text that is in a row as it is: without quotes, backslashes and letters that may be escaped. */
 const PLAIN = /^[\w .:@/-]+$/
 
+/** So many values that were asked for last are kept. */
+const RECENT = 4_096
+
 /** A mirror of very many records: they are held as the rows that were read, until they change. */
 export class PackedMirror<Value extends { created_at: string }> extends Mirror<Value> {
   readonly #packing: Packing<Value>
@@ -69,6 +72,8 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
   readonly #rows: PackedRows<Value>
   /** What has changed, and what could not be packed. */
   readonly #others: Map<string, Value>
+  /** The values that were asked for last: they are parsed once. */
+  readonly #recent = new Map<string, Value>()
   /** Whether a row is no longer its name's value. Made at the first change. */
   #gone: Uint8Array | undefined
   #size: number
@@ -85,8 +90,14 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
   }
 
   get(name: string): Value | undefined {
+    const recent = this.#recent.get(name)
+    if (recent !== undefined) return recent
     const row = this.#find(name)
-    return row === undefined ? this.#others.get(name) : this.#rows.read(row)
+    if (row === undefined) return this.#others.get(name)
+    const value = this.#rows.parse(row)
+    if (this.#recent.size >= RECENT) this.#recent.clear()
+    this.#recent.set(name, value)
+    return value
   }
 
   has(name: string): boolean {
@@ -124,13 +135,13 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
   /** Lists the values that may have this text in one of their fields. */
   search(text: string): Value[] {
     const found = [...this.#rows.search(text)].filter(row => this.#isThere(row))
-    return [...found.map(row => this.#rows.read(row)), ...this.#others.values()]
+    return [...found.map(row => this.#rows.parse(row)), ...this.#others.values()]
   }
 
   pick(query: PackedQuery): { first: Value[]; total: number } {
     const { packing } = this.#rows
-    const packed = this.#rows.pick(query, row => !this.#isThere(row))
-    const values = packed.first.map(row => this.#rows.read(row))
+    const packed = this.#rows.pick(query, this.#gone)
+    const values = packed.first.map(row => this.#rows.parse(row))
     const others = [...this.#others.values()].filter(value => isListed(value, packing, query))
     const compare = comparePacked(packing, query.order)
     return {
@@ -153,6 +164,7 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
   }
 
   #forget(name: string): void {
+    this.#recent.delete(name)
     const row = this.#rows.find(name)
     if (row === undefined) return
     this.#gone ??= new Uint8Array(this.#rows.length)

@@ -1,5 +1,5 @@
 import { yieldToEventLoop } from './clock.ts'
-import { compareTexts, pickFirst } from './sorting.ts'
+import { compareTexts } from './sorting.ts'
 
 /**
  * How the records of a noun are packed. A packed row is a JSON array: the name, the time of
@@ -41,9 +41,6 @@ export const NO_MARK = 10
 /** So many pages are indexed before others get their turn. */
 const AT_ONCE = 4
 
-/** So many values that were parsed last are kept. */
-const RECENT = 4_096
-
 // Where the fields of a row are, in bytes: ["<64>","<24>",<2>,"<36>","…
 const NAME = 2
 const NAME_LENGTH = 64
@@ -78,7 +75,6 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
   readonly #starts: Uint32Array
   /** Finds a row by its name: each place has the number of a row, from 1. */
   readonly #places: Uint32Array
-  readonly #recent = new Map<number, Value>()
   #packed = 0
   #columns: Columns | undefined
 
@@ -138,17 +134,6 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
     }
   }
 
-  /** Returns a row's value. The same value again, as long as it is among the last ones. */
-  read(row: number): Value {
-    const known = this.#recent.get(row)
-    if (known !== undefined) return known
-    const value = this.parse(row)
-    if (this.#recent.size >= RECENT) this.#recent.clear()
-    this.#recent.set(row, value)
-    return value
-  }
-
-  /** Parses a row, for one that looks at very many. */
   parse(row: number): Value {
     const [page, start] = this.#open(row)
     const end = page.indexOf(LINE_END, start)
@@ -175,26 +160,54 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
     }
   }
 
-  /** Picks the first rows of a list, and counts all of it. Leaves out those that `isGone`. */
-  pick(query: PackedQuery, isGone: (row: number) => boolean): { first: number[]; total: number } {
-    const { created, groups, names } = this.#readColumns()
+  /** Picks the first rows of a list, and counts all of it. Leaves out those that are marked as gone. */
+  pick(query: PackedQuery, gone?: Uint8Array): { first: number[]; total: number } {
+    const columns = this.#readColumns()
+    const compare = this.#createOrder(columns, query.order)
+    if (query.count > FEW) {
+      const listed: number[] = []
+      const total = this.#visit(query, gone, row => listed.push(row))
+      return { first: listed.sort(compare).slice(0, query.count), total }
+    }
+    const first: number[] = []
+    const total = this.#visit(query, gone, row => {
+      if (first.length < query.count) insertSorted(first, row, compare)
+      else if (compare(row, first.at(-1) as number) < 0) {
+        first.pop()
+        insertSorted(first, row, compare)
+      }
+    })
+    return { first, total }
+  }
+
+  /** Visits the rows of a list, those that are likely to be its first ones first. Counts them. */
+  #visit(query: PackedQuery, gone: Uint8Array | undefined, visit: (row: number) => void): number {
+    const { groups, marks, names } = this.#readColumns()
     const isWanted = Uint8Array.from(names, name => Number(query.isInGroup(name)))
-    const direction = query.order === 'oldest' ? 1 : -1
-    const compare = (a: number, b: number) =>
-      direction * ((created[a] as number) - (created[b] as number)) || this.#compareTies(a, b)
-    const listed: number[] = []
-    for (let row = 0; row < this.length; row++)
-      if (isWanted[groups[row] as number] === 1 && !isGone(row) && !this.#has(row, query.without))
-        listed.push(row)
     // The newest are the last that were read.
-    if (query.order === 'newest') listed.reverse()
-    return { first: pickFirst(listed, query.count, compare), total: listed.length }
+    const [start, step] = query.order === 'oldest' ? [0, 1] : [this.length - 1, -1]
+    let total = 0
+    for (let row = start; row >= 0 && row < this.length; row += step) {
+      if (isWanted[groups[row] as number] === 0 || ((marks[row] as number) & query.without) !== 0)
+        continue
+      if (gone !== undefined && gone[row] === 1) continue
+      total++
+      visit(row)
+    }
+    return total
+  }
+
+  #createOrder({ created, ties }: Columns, order: PackedQuery['order']) {
+    const direction = order === 'oldest' ? 1 : -1
+    return (a: number, b: number): number => {
+      const difference = (created[a] as number) - (created[b] as number)
+      if (difference !== 0) return direction * difference
+      return (ties[a] as number) - (ties[b] as number) || this.#compareTies(a, b)
+    }
   }
 
   #has(row: number, bits: number): boolean {
-    const [page, start] = this.#open(row)
-    const digits = (page[start + MARK] as number) * 10 + (page[start + MARK + 1] as number)
-    return ((digits - ZERO) & bits) !== 0
+    return (readMark(...this.#open(row)) & bits) !== 0
   }
 
   #open(row: number): [page: Buffer, start: number] {
@@ -226,7 +239,7 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
   }
 
   #compareTies(a: number, b: number): number {
-    const at = this.packing.tie === 'name' ? NAME : FIELD
+    const at = this.#tieStart
     const [first, start] = this.#open(a)
     const [second, other] = this.#open(b)
     for (let i = at; i < at + NAME_LENGTH; i++) {
@@ -234,6 +247,10 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
       if (difference !== 0 || first[start + i] === QUOTE) return difference
     }
     return 0
+  }
+
+  get #tieStart(): number {
+    return this.packing.tie === 'name' ? NAME : FIELD
   }
 
   /** What lists are chosen and ordered by. Read for the first list, as that takes a while. */
@@ -244,28 +261,56 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
 
   #listColumns(): Columns {
     const created = new Float64Array(this.length)
+    const ties = new Float64Array(this.length)
     const groups = new Uint32Array(this.length)
+    const marks = new Uint8Array(this.length)
+    const digits = DECIDING[this.packing.tie]
     // The first group is that of rows that are not packed. It has no name.
     const numbers = new Map<string, number>([['', 0]])
     for (let row = 0; row < this.length; row++) {
       const [page, start] = this.#open(row)
       if (!hasForm(page, start)) continue
       created[row] = readTime(page, start + CREATED)
+      ties[row] = readDigits(page, start + this.#tieStart, digits)
+      marks[row] = readMark(page, start)
       const group = page.toString('latin1', start + GROUP, start + GROUP + GROUP_LENGTH)
       const known = numbers.get(group) ?? numbers.size
       if (known === numbers.size) numbers.set(group, known)
       groups[row] = known
     }
-    return { created, groups, names: [...numbers.keys()] }
+    return { created, ties, groups, marks, names: [...numbers.keys()] }
   }
 }
 
 interface Columns {
   /** Numbers in the order of the times. */
   created: Float64Array
+  /**
+   * Numbers in the order of what decides between equal times, as far as its first digits do. Not
+   * numbers where it has other letters.
+   */
+  ties: Float64Array
   /** The place of each row's group among the names. */
   groups: Uint32Array
+  marks: Uint8Array
   names: string[]
+}
+
+/** Longer pages are sorted with all others. */
+const FEW = 1_000
+
+function insertSorted(
+  rows: number[],
+  row: number,
+  compare: (a: number, b: number) => number,
+): void {
+  let [low, high] = [0, rows.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (compare(rows[middle] as number, row) <= 0) low = middle + 1
+    else high = middle
+  }
+  rows.splice(low, 0, row)
 }
 
 /** Compares two values as lists are ordered. */
@@ -320,6 +365,31 @@ function hashName(name: string): number {
 }
 
 const toDigit = (code: number): number => (code & 0xf) + (code >> 6) * 9
+
+function readMark(page: Buffer, start: number): number {
+  const digits = (page[start + MARK] as number) * 10 + (page[start + MARK + 1] as number)
+  return digits - ZERO
+}
+
+/**
+ * The places of the hexadecimal digits that are compared as one number, before all others: in a hash,
+ * and in a UUID, where the first ones are those of its time, and one is its version.
+ */
+const DECIDING: Record<Packing<never>['tie'], number[]> = {
+  name: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+  field: [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 15, 16, 17],
+}
+
+/** Reads digits of a text as a number; not as one where one of them is none. */
+function readDigits(page: Buffer, at: number, places: number[]): number {
+  let number = 0
+  for (let i = 0; i < places.length; i++) {
+    const code = page[at + (places[i] as number)] as number
+    if (!(code >= 0x30 && code <= 0x39) && !(code >= 0x61 && code <= 0x66)) return Number.NaN
+    number = number * 16 + toDigit(code)
+  }
+  return number
+}
 
 /** Reads a time in ISO 8601 as a number that is greater for a later one. */
 function readTime(page: Buffer, at: number): number {

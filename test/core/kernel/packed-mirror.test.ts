@@ -49,6 +49,7 @@ const ODD: Note[] = [
   { ...buildNote(1), name: 'short', id: 'odd' },
   { ...buildNote(2), name: `${hash(2).slice(0, 62)}\\"`, group: 'no uuid' },
   { ...buildNote(3), name: hash(-3), group: 'x"y' },
+  ...[4, 844, 1684].map(n => ({ ...buildNote(n), name: hash(-n), id: `no-uuid-${n}` })),
 ]
 
 const renderRow = ({ name, created_at, mark, group, id, text }: Note) =>
