@@ -3,8 +3,8 @@ import { yieldToEventLoop } from '../../kernel/clock.ts'
 import type { PageOfRows } from '../../kernel/packed-rows.ts'
 import type { Tables } from './tables.ts'
 
-/** How many places are read before others get their turn: a millisecond or so. */
-const AT_ONCE = 1_000
+/** How many places are read before others get their turn: two milliseconds or so. */
+const AT_ONCE = 2_000
 
 /** How a table is read whose rows have places: whole numbers, of which many may be missing. */
 interface RowReader {
