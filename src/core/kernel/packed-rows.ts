@@ -183,7 +183,7 @@ export class PackedRows<Value extends { created_at: string }> implements Iterabl
   /** Visits the rows of a list, those that are likely to be its first ones first. Counts them. */
   #visit(query: PackedQuery, gone: Uint8Array | undefined, visit: (row: number) => void): number {
     const { groups, marks, names } = this.#readColumns()
-    const isWanted = Uint8Array.from(names, name => Number(query.isInGroup(name)))
+    const isWanted = Uint8Array.from(names, name => Number(name !== '' && query.isInGroup(name)))
     // The newest are the last that were read.
     const [start, step] = query.order === 'oldest' ? [0, 1] : [this.length - 1, -1]
     let total = 0
