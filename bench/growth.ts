@@ -17,7 +17,7 @@ import {
   renderSingleModelConfig,
   startUpstream,
 } from './contenders.ts'
-import { growDirectory, nameSecret } from './growth/grow.ts'
+import { growDirectory, guardKey, nameSecret } from './growth/grow.ts'
 import { measureKeyMemory } from './growth/memory.ts'
 import { nameRecord } from './records.ts'
 
@@ -114,6 +114,7 @@ async function prepareHomes(upstream: Child, directory: string): Promise<Pair<Ho
   const program = [getGatewayBinary()]
   const empty = join(home, 'empty')
   const key = await initGateway(renderSingleModelConfig(upstream), empty, program)
+  await guardKey(join(empty, 'data'), key)
   writeFileSync(join(directory, 'gateway.yaml'), renderLargeConfig(upstream, Number(values.models)))
   return {
     empty: { program, data: join(empty, 'data'), key },

@@ -42,20 +42,39 @@ export async function growDirectory(data: string, size: Size): Promise<string> {
   }
 }
 
-/** Makes a key with a guardrail, and copies of both. */
-async function copyFirst(gateway: Gateway, data: string, size: Size): Promise<void> {
+/**
+ * Gives a key of a small data directory a guardrail as all keys of the grown one have: otherwise the
+ * two would not do the same for a call.
+ */
+export async function guardKey(data: string, secret: string): Promise<void> {
+  const gateway = await openGateway({ data })
+  try {
+    await assignRules(gateway, hashSecret(secret))
+  } finally {
+    await gateway.close()
+  }
+}
+
+/** Makes a guardrail, assigns it to a key, and returns its id. */
+async function assignRules(gateway: Gateway, hash: string): Promise<string> {
   const actor = getOperator(gateway)
-  const { data: key } = await createKey(gateway, actor, { name: 'first' })
   const rules = { name: 'first', limit_usd: 1_000_000, reset_interval: 'daily' as const }
   const { data: guardrail } = await createGuardrail(gateway, actor, rules)
-  await assignKeys(gateway, actor, guardrail.id, { key_hashes: [key.hash] })
+  await assignKeys(gateway, actor, guardrail.id, { key_hashes: [hash] })
+  return guardrail.id
+}
+
+/** Makes a key with a guardrail, and copies of both. */
+async function copyFirst(gateway: Gateway, data: string, size: Size): Promise<void> {
+  const { data: key } = await createKey(gateway, getOperator(gateway), { name: 'first' })
+  const guardrail = await assignRules(gateway, key.hash)
   const db = new Database(join(data, 'gateway.db'), { strict: true })
   db.run('pragma busy_timeout = 5000')
   const ids = Array.from({ length: size.guardrails }, () => Bun.randomUUIDv7())
   const hashes = Array.from({ length: size.keys }, (_, n) => hashSecret(nameSecret(n)))
   const pick = (n: number) => ids[n % ids.length] ?? ''
   db.transaction(() => {
-    copyRow(db, 'guardrails', `id = '${guardrail.id}'`, (_, n) => ({ id: ids[n] }), ids.length)
+    copyRow(db, 'guardrails', `id = '${guardrail}'`, (_, n) => ({ id: ids[n] }), ids.length)
     copyRow(db, 'keys', `hash = '${key.hash}'`, (_, n) => ({ hash: hashes[n] }), hashes.length)
     const assignment = (_: Row, n: number) => ({
       ...{ id: Bun.randomUUIDv7(), key_hash: hashes[n], guardrail_id: pick(n) },

@@ -51,6 +51,7 @@ import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { createRandomIds, type Ids } from './kernel/ids.ts'
 import { type Mac, openMac } from './kernel/mac.ts'
 import { Mirror } from './kernel/mirror.ts'
+import { PackedMirror } from './kernel/packed-mirror.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
 import { shareRuns } from './kernel/share-runs.ts'
 import type { HeadFile } from './ledger/chain.ts'
@@ -58,8 +59,8 @@ import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
 import type { RecordSecrets } from './ledger/seals.ts'
 import { PLUGINS } from './plugins/registry.ts'
+import { ASSIGNMENT_PACKING } from './policy/assignments/packing.ts'
 import type { Assignment } from './policy/assignments/store.ts'
-import { buildAssigneeName, shareHashes } from './policy/assignments.ts'
 import type { Budget } from './policy/budgets/store.ts'
 import { buildBudgetName } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
@@ -189,7 +190,7 @@ export interface Memory {
   /** By id. */
   guardrails: Mirror<Guardrail>
   /** The assigned guardrails, by account. */
-  assignments: Mirror<Assignment>
+  assignments: PackedMirror<Assignment>
   /** Where calls are told, with decrypted configs. */
   destinations: OpenedDestinations
   /** The total of credits paid in, in nano-dollars. */
@@ -439,13 +440,14 @@ async function openMemory(
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
   const byId = ({ id }: { id: string }) => id
-  const keys = await KeyMirror.openKeys(
-    () => store.keys.all(),
-    () => {
+  const keys = await KeyMirror.openKeys(() => store.keys.all(), {
+    onChange() {
       onChange()
       onKeysChange()
     },
-  )
+    // As the store does.
+    onDelete: hash => memory.assignments.delete(hash),
+  })
   const memory: Memory = {
     owner,
     policies,
@@ -459,9 +461,8 @@ async function openMemory(
       onChange,
     }),
     presets: await Mirror.open({ read: () => store.presets.all(), getName: buildPresetName }),
-    assignments: await Mirror.open({
-      read: async () => shareHashes(await store.assignments.all(), keys),
-      getName: buildAssigneeName,
+    assignments: await PackedMirror.openPacked(ASSIGNMENT_PACKING, {
+      read: () => store.assignments.all(),
       onChange,
     }),
     guardrails: await Mirror.open({ read: () => store.guardrails.all(), getName: byId, onChange }),
@@ -484,7 +485,7 @@ function forgetWorkspace(
   budgets.deleteWhere(isInWorkspace)
   presets.deleteWhere(isInWorkspace)
   for (const guardrail of guardrails.deleteWhere(isInWorkspace))
-    assignments.deleteWhere(({ guardrail_id }) => guardrail_id === guardrail.id)
+    assignments.deleteMentioning(guardrail.id, one => one.guardrail_id === guardrail.id)
   byok.deleteWhere(({ key }) => isInWorkspace(key))
   destinations.deleteWhere(({ destination }) => isInWorkspace(destination))
 }

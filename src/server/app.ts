@@ -1,10 +1,12 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
+import { type Metrics, openMetrics } from '../core/telemetry/metrics.ts'
 import { findRequiredCredential } from './access.ts'
 import { createErrorResponse, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
+import { PATHS } from './paths.data.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createActivityRoutes } from './routes/activity.ts'
@@ -44,7 +46,11 @@ const OPTIONS = { normalize: false, handler: { standardHostname: false } } as co
  * Creates the app: the table of contents of the API. Throws when a route declares neither a
  * required credential nor that it needs none.
  */
-export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => null) {
+export function createApp(
+  gateway: Gateway,
+  findPeer: FindRequestPeer = () => null,
+  metrics: Metrics | null = openOwnMetrics(gateway),
+) {
   const about = {
     get title() {
       return gateway.config.service_name
@@ -62,7 +68,7 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
       return renderRefusal(findRoutes, error, request, id)
     })
     .use(createSiteRoutes(gateway))
-    .use(hasOwnMetricsAddress(gateway) ? new Elysia() : createMetricsRoutes(gateway))
+    .use(metrics === null ? new Elysia() : createMetricsRoutes(gateway, metrics))
     .use(createConsentRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .group('/api/v1', api =>
@@ -101,14 +107,20 @@ export function createApp(gateway: Gateway, findPeer: FindRequestPeer = () => nu
   return app
 }
 
-const hasOwnMetricsAddress = ({ config }: Gateway) => config.server.metrics_address !== undefined
+/** Counts for `/metrics` from now on. Null where that has an address of its own. */
+export const openOwnMetrics = (gateway: Gateway): Metrics | null =>
+  gateway.config.server.metrics_address === undefined ? openMetrics(gateway) : null
+
+/** Lists the paths of the app. */
+export const listPaths = (metrics: Metrics | null): string[] =>
+  PATHS.filter(path => path !== '/metrics' || metrics !== null)
 
 /** Creates the app of the metrics' own address. */
 export function createMetricsApp(gateway: Gateway): AnyElysia {
   const findRoutes = createRouteFinder(() => app)
   const app: AnyElysia = new Elysia(OPTIONS)
     .onError(({ error, request }) => renderRefusal(findRoutes, error, request, gateway.ids.uuid()))
-    .use(createMetricsRoutes(gateway))
+    .use(createMetricsRoutes(gateway, openMetrics(gateway)))
   return app
 }
 

@@ -1,8 +1,9 @@
+import type { AnyElysia } from 'elysia'
 import { GatewayError, notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { LiveSet } from '../core/kernel/live-set.ts'
 import { openSocketCalls } from '../core/kernel/socket-calls.ts'
-import { createApp } from './app.ts'
+import { createApp, listPaths, openOwnMetrics } from './app.ts'
 import {
   bindConnection,
   type Connection,
@@ -20,6 +21,7 @@ import { keepConnectionsAlive } from './listen/keep-alive.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
 import { createDirectAnswer } from './routes/inference.ts'
+import { createProbeAnswer } from './routes/site.ts'
 
 /** A server that is running. */
 export interface RunningServer {
@@ -57,10 +59,19 @@ export function listen(
 ): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
   const findPeer = (request: Request) => server.requestIP(findOriginal(request))?.address ?? null
-  const app = createApp(gateway, findPeer)
+  const metrics = openOwnMetrics(gateway)
   const answerCall = createDirectAnswer(gateway, findPeer)
-  // The routes are compiled now, and not while the first client waits.
-  const handle = withIdempotency(gateway, request => answerCall(request) ?? app.fetch(request))
+  const answerProbe = createProbeAnswer(gateway)
+  // Calls and probes need no app: it is created for the first other request.
+  let app: AnyElysia | undefined
+  const answerRoute = (request: Request) => {
+    app ??= createApp(gateway, findPeer, metrics)
+    return app.fetch(request)
+  }
+  const handle = withIdempotency(
+    gateway,
+    request => answerCall(request) ?? answerProbe(request) ?? answerRoute(request),
+  )
   const descriptors = new Descriptors({
     onChange: isScarce =>
       gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),
@@ -91,7 +102,7 @@ export function listen(
     idleTimeout: toServerSeconds(gateway.config.server.idle_seconds),
     // Bun's own refusal has no body. `body.ts` counts bytes itself and refuses with one.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    routes: buildTargetTable(app, answer, refuse),
+    routes: buildTargetTable(listPaths(metrics), answer, refuse),
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })

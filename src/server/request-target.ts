@@ -1,4 +1,3 @@
-import type { AnyElysia } from 'elysia'
 import { notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createErrorResponse } from './errors.ts'
@@ -10,7 +9,7 @@ type MatchedRequest = Request & { params?: Record<string, string> }
 type Handler = (request: Request, server: Bun.Server<undefined>) => Response | Promise<Response>
 
 /**
- * Builds Bun's table of the app's paths: `answer` gets the requests whose request line has one of
+ * Builds Bun's table of an app's paths: `answer` gets the requests whose request line has one of
  * them, and `refuse` those with a parameter that could be taken for several segments.
  *
  * Bun compares its table with the request line as it was sent. `request.url` has been parsed: `..`
@@ -20,7 +19,7 @@ type Handler = (request: Request, server: Bun.Server<undefined>) => Response | P
  * Cohere's client asks for it, and drawing where OpenAI's do.
  */
 export function buildTargetTable(
-  app: AnyElysia,
+  paths: readonly string[],
   answer: Handler,
   refuse: Handler,
 ): Record<string, Handler> {
@@ -31,7 +30,7 @@ export function buildTargetTable(
   const answerWhole = createGuarded(hasWholeSegments)
   const answerModel = createGuarded(hasModelId)
   return Object.fromEntries(
-    app.routes.flatMap(({ path }) => {
+    paths.flatMap(path => {
       const pattern = path.replace(/(?<=.)\/$/, '')
       const checked = pattern === MODEL ? answerModel : answerWhole
       const handler = path.includes(':') ? checked : answer

@@ -166,7 +166,7 @@ export function testStore(
         }),
       ]
       for (const key of keys) await store.keys.insert(key, buildAuditEntry())
-      expect((await store.keys.all()).sort((a, b) => (a.hash < b.hash ? -1 : 1))).toEqual(keys)
+      expect([...(await store.keys.all())].sort((a, b) => (a.hash < b.hash ? -1 : 1))).toEqual(keys)
     })
 
     test('money of more than 64 bits is refused instead of overflowing', async () => {
@@ -196,7 +196,7 @@ export function testStore(
           charge: null,
         },
       ])
-      expect((await store.keys.all())[0]?.limit).toBe(LARGEST)
+      expect([...(await store.keys.all())][0]?.limit).toBe(LARGEST)
       expect((await store.ledger.listTotals())[0]?.nanos).toBe(LARGEST - 1n)
       expect(await store.generations.byId('gen-2')).toMatchObject({
         total_cost: LARGEST,
@@ -289,7 +289,8 @@ export function testStore(
         await store.guardrails.insert(buildGuardrail({ id }), buildAuditEntry())
       for (const hash of ['h1', 'h2'])
         await store.keys.insert(buildKey({ hash }), buildAuditEntry())
-      const all = async () => (await store.assignments.all()).sort((a, b) => (a.id < b.id ? -1 : 1))
+      const all = async () =>
+        [...(await store.assignments.all())].sort((a, b) => (a.id < b.id ? -1 : 1))
       const [key, other] = [buildAssignment(), buildAssignment({ id: 'a2', assignee: 'h2' })]
       const member = buildAssignment({
         id: 'a3',
@@ -339,7 +340,9 @@ export function testStore(
       await store.keys.update('h1', { name: 'new', limit: null }, buildAuditEntry())
       await store.keys.remove('h2', buildAuditEntry())
       await store.keys.remove('h2', buildAuditEntry())
-      expect(await store.keys.all()).toEqual([buildKey({ hash: 'h1', name: 'new', limit: null })])
+      expect([...(await store.keys.all())]).toEqual([
+        buildKey({ hash: 'h1', name: 'new', limit: null }),
+      ])
     })
 
     test('a preset is read as inserted, to the last field', async () => {
@@ -769,7 +772,7 @@ export function testStore(
       expect(await readErrorType(store.keys.insert(buildKey({ hash: 'h2' }), entry))).toBe(
         'conflict',
       )
-      expect(await store.keys.all()).toEqual([buildKey()])
+      expect([...(await store.keys.all())]).toEqual([buildKey()])
     })
 
     test('credits are read as inserted, newest first, and add up to the nano-dollar', async () => {
@@ -797,7 +800,7 @@ export function testStore(
       const name = `'; drop table keys; --`
       await store.keys.insert(buildKey({ name, hash: name }), buildAuditEntry())
       await store.keys.remove(`x' or '1'='1`, buildAuditEntry())
-      expect((await store.keys.all())[0]?.name).toBe(name)
+      expect([...(await store.keys.all())][0]?.name).toBe(name)
     })
 
     test('its version does not change while only this process writes', async () => {

@@ -101,6 +101,8 @@ export interface Models {
   get(slug: string): Model | undefined
   has(slug: string): boolean
   values(): Iterable<Model>
+  /** Yields the models that this provider may serve. Opens no others. */
+  listServedBy(provider: string): Iterable<Model>
   readonly size: number
   /** Lists the slugs of the models that a name without an author may mean: `gpt-4o-mini`. */
   listMeant(name: string): string[]
@@ -268,10 +270,16 @@ export function listCatalogIssues(
   ]
 }
 
-const listWrongModels = (models: ModelConfig[], known: Known): FoundIssue[] => [
+const listWrongModels = (
+  models: ModelConfig[],
+  { providers, ...known }: Omit<Known, 'configured'> & { providers: Map<string, Provider> },
+): FoundIssue[] => [
   ...listRepeatedIds(models),
-  ...listWrongEndpoints(models, known),
+  ...listWrongEndpoints(models, { ...known, configured: listConfigured(providers) }),
 ]
+
+const listConfigured = (providers: Map<string, Provider>): Set<string> =>
+  new Set(providers.values().flatMap(({ configured, slug }) => (configured ? [slug] : [])))
 
 // The built-in catalogue is read last, as that takes time.
 const listWrongDefault = (
@@ -303,7 +311,8 @@ function listRepeatedIds(models: ModelConfig[]): FoundIssue[] {
 
 /** What endpoints of the config may name. */
 interface Known {
-  providers: Map<string, Provider>
+  /** The slugs of the providers that are configured. */
+  configured: Set<string>
   protocols: string[]
   /** Providers whose own settings are wrong, which is said there. */
   broken: Set<string>
@@ -319,13 +328,12 @@ const listWrongEndpoints = (models: ModelConfig[], known: Known): FoundIssue[] =
 function listEndpointIssues(
   { provider, protocol }: ModelConfig['endpoints'][number],
   path: (string | number)[],
-  { providers, protocols, broken }: Known,
+  { configured, protocols, broken }: Known,
 ): FoundIssue[] {
-  const configured = [...providers.values()].filter(one => one.configured).map(({ slug }) => slug)
-  const isKnown = configured.includes(provider) || broken.has(provider)
-  const names = `one of ${configured.join(', ')}, found ${provider}`
+  const isKnown = configured.has(provider) || broken.has(provider)
+  const others = () => `one of ${[...configured].join(', ')}, found ${provider}`
   return [
-    ...(isKnown ? [] : [createIssue([...path, 'provider'], names)]),
+    ...(isKnown ? [] : [createIssue([...path, 'provider'], others())]),
     ...(protocol && !protocols.includes(protocol)
       ? [createIssue([...path, 'protocol'], `one of ${protocols.join(', ')}`)]
       : []),

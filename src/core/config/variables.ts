@@ -30,6 +30,8 @@ interface Substitution extends VariableSources {
 
 function substituteBelow(value: unknown, to: Substitution, names: string[]): unknown {
   if (typeof value === 'string') return substituteText(value, to, names)
+  // Of thousands of models, few have a variable.
+  if (!mayHaveVariable(value)) return value
   if (Array.isArray(value))
     return value.map((item, i) => substituteBelow(item, to, [...names, String(i)]))
   if (!isMapping(value)) return value
@@ -37,6 +39,11 @@ function substituteBelow(value: unknown, to: Substitution, names: string[]): unk
     Object.entries(value).map(([key, item]) => [key, substituteBelow(item, to, [...names, key])]),
   )
 }
+
+const mayHaveVariable = (value: unknown): boolean =>
+  typeof value === 'string'
+    ? value.includes('${')
+    : typeof value === 'object' && value !== null && Object.values(value).some(mayHaveVariable)
 
 const substituteText = (text: string, to: Substitution, names: string[]): string =>
   text.replace(VARIABLE, (_, name: string) => {

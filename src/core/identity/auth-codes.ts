@@ -18,13 +18,9 @@ export interface AuthCodeWorld extends IdentityWorld {
   config: Config
   store: IdentityWorld['store'] & { authCodes: AuthCodeStore }
   memory: IdentityWorld['memory'] & {
-    assignments: { filter(isMeant: (one: Assigned) => boolean): unknown[] }
+    /** Knows by its hash whether a key has a guardrail of its own. */
+    assignments: { has(hash: string): boolean }
   }
-}
-
-interface Assigned {
-  kind: string
-  assignee: string
 }
 
 /** In milliseconds: how long a code can be exchanged (wire reference B.5). */
@@ -151,8 +147,7 @@ function requireUnbound(world: AuthCodeWorld, hash: string | null): Key {
       ? 'a limit'
       : key.expires_at !== null
         ? 'an expiry'
-        : world.memory.assignments.filter(one => one.kind === 'key' && one.assignee === hash)
-              .length > 0
+        : world.memory.assignments.has(key.hash)
           ? 'a guardrail'
           : null
   if (bound !== null) throw denied(`A key with ${bound} cannot make codes for other keys`)

@@ -3,10 +3,9 @@ import { getIsoTime } from '../kernel/clock.ts'
 import { omitUndefined, pickDefined } from '../kernel/json.ts'
 import { overlay } from '../kernel/mirror.ts'
 import { toNanos } from '../kernel/money.ts'
-import { toSortedPage } from '../kernel/pages.ts'
-import { compareNewestFirst } from '../kernel/sorting.ts'
 import type { Region } from '../language/region.ts'
 import type { Actor } from './actor.ts'
+import { KEY_MARKS } from './keys/packing.ts'
 import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
 import { addChecksum, hashSecret, maskSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
@@ -130,14 +129,14 @@ async function assertCreatorAllowed(
 /** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */
 export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
   const workspace_id = resolveWorkspaceId(world, actor, query.workspace_id)
-  const isWanted = ({ disabled }: Key) => !disabled || query.include_disabled === 'true'
-  const keys = world.memory.keys.filter(key => key.workspace_id === workspace_id && isWanted(key))
-  const page = { offset: query.offset ?? 0, limit: query.limit ?? LIST_SIZE }
-  // The newest are the last that were read.
-  const order = compareNewestFirst('created_at', 'hash')
-  return {
-    data: toSortedPage(keys.reverse(), order, page, key => showKey(world, key)).data,
-  }
+  const { offset = 0, limit = LIST_SIZE, include_disabled } = query
+  const { first } = world.memory.keys.pick({
+    isInGroup: id => id === workspace_id,
+    without: include_disabled === 'true' ? 0 : KEY_MARKS.disabled,
+    order: 'newest',
+    count: offset + limit,
+  })
+  return { data: first.slice(offset).map(key => showKey(world, key)) }
 }
 
 const LIST_SIZE = 100

@@ -86,7 +86,7 @@ export async function deactivateMember(
     throw invalid('The owner of the data directory cannot be deactivated')
   if (!member.active) return member
   await world.catchUp()
-  const keys = prepareKeyDisabling(world, actor, key => key.creator_user_id === id)
+  const keys = prepareKeyDisabling(world, actor, id, key => key.creator_user_id === id)
   const changed = { ...member, active: false, updated_at: keys.updated_at }
   await world.store.members.deactivate(
     id,

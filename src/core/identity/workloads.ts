@@ -2,6 +2,7 @@ import type { IssuerConfig } from '../config/workloads.ts'
 import { omitUndefined } from '../kernel/json.ts'
 import { toNanos, toUsd } from '../kernel/money.ts'
 import { getOperator } from './actor.ts'
+import { KEY_MARKS } from './keys/packing.ts'
 import { hashSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
 import { auditKey } from './keys/view.ts'
@@ -67,7 +68,8 @@ async function makeKey(world: IdentityWorld, named: NamedKey): Promise<Key> {
   const known = world.memory.keys.get(named.hash)
   if (known) return adjustKey(world, known, named.rule)
   const { policy, rule, workspace_id } = named
-  const own = world.memory.keys.filter(
+  // They have a secret that was thrown away.
+  const own = [...world.memory.keys.listMarked(KEY_MARKS.rotated)].filter(
     key =>
       key.external_user !== null &&
       key.hash === nameKey(policy, rule.issuer, workspace_id, key.external_user),

@@ -148,7 +148,10 @@ async function findLeavingMembers(
 
 function assertCanLeave(world: IdentityWorld, { id }: Workspace, leaving: WorkspaceMember[]): void {
   const now = world.clock.now()
-  const keys = world.memory.keys.filter(key => key.workspace_id === id && isUsable(key, now))
+  const keys = world.memory.keys.filterMentioning(
+    id,
+    key => key.workspace_id === id && isUsable(key, now),
+  )
   const keyHolders = leaving.filter(({ user_id }) =>
     keys.some(key => key.creator_user_id === user_id),
   ).length

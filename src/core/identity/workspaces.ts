@@ -177,7 +177,9 @@ export async function deleteWorkspace(
       CONFIRM,
     )
   await world.catchUp()
-  const keys = prepareKeyDisabling(world, actor, key => isDisabledWithWorkspace(workspace, key))
+  const keys = prepareKeyDisabling(world, actor, workspace.id, key =>
+    isDisabledWithWorkspace(workspace, key),
+  )
   await world.store.workspaces.remove(
     workspace,
     keys,

@@ -13,13 +13,24 @@ export interface MirrorSource<Value> {
   onChange?(): void
 }
 
+/** What a mirror holds its values in: a `Map`, or what can do the same. */
+export interface Table<Value> {
+  readonly size: number
+  get(name: string): Value | undefined
+  has(name: string): boolean
+  keys(): IteratorObject<string>
+  values(): IteratorObject<Value>
+  set(name: string, value: Value): unknown
+  delete(name: string): unknown
+}
+
 /**
  * An in-memory copy of what a store has of one noun, by name, so that no request reads a database.
  * Code that writes to the store writes here too.
  */
 export class Mirror<Value> {
   readonly #source: MirrorSource<Value>
-  #values = new Map<string, Value>()
+  #values: Table<Value> = new Map<string, Value>()
   /** For each reload that is under way, what this process has changed since; undefined if deleted. */
   readonly #changes = new Set<Map<string, Value | undefined>>()
 
@@ -47,11 +58,11 @@ export class Mirror<Value> {
     return this.#values.has(name)
   }
 
-  keys(): MapIterator<string> {
+  keys(): IteratorObject<string> {
     return this.#values.keys()
   }
 
-  values(): MapIterator<Value> {
+  values(): IteratorObject<Value> {
     return this.#values.values()
   }
 
@@ -99,7 +110,8 @@ export class Mirror<Value> {
 
   /** Replaces all values in one step. */
   replaceAll(values: Iterable<Value>): void {
-    for (const name of [...this.#values.keys()]) this.#remove(name)
+    if (this.#changes.size > 0) for (const name of [...this.#values.keys()]) this.#remove(name)
+    this.#values = new Map()
     for (const value of values) this.#put(this.#source.getName(value), value)
     this.#notify()
   }
@@ -113,7 +125,7 @@ export class Mirror<Value> {
     const changes = new Map<string, Value | undefined>()
     this.#changes.add(changes)
     try {
-      const read = await this.#indexByName(await this.#source.read())
+      const read = await this.index(await this.#source.read())
       for (const [name, value] of changes)
         if (value === undefined) read.delete(name)
         else read.set(name, value)
@@ -124,7 +136,13 @@ export class Mirror<Value> {
     this.#notify()
   }
 
-  async #indexByName(values: Iterable<Value>): Promise<Map<string, Value>> {
+  /** What holds the values. */
+  protected get table(): Table<Value> {
+    return this.#values
+  }
+
+  /** Makes a table of values that were read. */
+  protected async index(values: Iterable<Value>): Promise<Table<Value>> {
     const index = new Map<string, Value>()
     let left = AT_ONCE
     for (const value of values) {

@@ -3,8 +3,8 @@ import type { Actor } from '../identity/actor.ts'
 import { assertCanManageAll, canManage } from '../identity/management.ts'
 import { getOrganizationId } from '../identity/organization.ts'
 import { getIsoTime } from '../kernel/clock.ts'
-import { toSortedPage } from '../kernel/pages.ts'
-import { compareOldestFirst } from '../kernel/sorting.ts'
+import { PAGE_SIZE } from '../kernel/pages.ts'
+import { ASSIGNMENT_MARKS, buildAssigneeName } from './assignments/packing.ts'
 import type { KeyNames, MemberNames } from './assignments/schema.ts'
 import type { Assignment } from './assignments/store.ts'
 import { auditAssignment, showKeyAssignment, showMemberAssignment } from './assignments/view.ts'
@@ -126,12 +126,10 @@ export function listKeyAssignments(
   id?: string,
 ) {
   const { keys } = world.memory
-  const own = listAssignments(world, actor, 'key', id).filter(({ assignee }) => keys.has(assignee))
-  const shown = toSortedPage(own, compareOldestFirst, page, assignment => {
+  return listAssignments(world, actor, { page, kind: 'key', id }, assignment => {
     const key = keys.get(assignment.assignee)
     return key && showKeyAssignment(assignment, key)
   })
-  return { ...shown, data: shown.data.filter(one => one !== undefined) }
 }
 
 /** Lists the same for members. Throws 404. */
@@ -142,25 +140,37 @@ export function listMemberAssignments(
   id?: string,
 ) {
   const organization_id = getOrganizationId(world)
-  const own = listAssignments(world, actor, 'member', id)
-  const show = (assignment: Assignment) => showMemberAssignment(assignment, organization_id)
-  return toSortedPage(own, compareOldestFirst, page, show)
+  return listAssignments(world, actor, { page, kind: 'member', id }, assignment =>
+    showMemberAssignment(assignment, organization_id),
+  )
 }
 
-function listAssignments(
+interface AssignmentList {
+  page: AssignmentQuery
+  kind: Assignment['kind']
+  /** Of all guardrails that the actor manages where it is undefined. */
+  id: string | undefined
+}
+
+function listAssignments<Shown>(
   world: PolicyWorld,
   actor: Actor,
-  kind: Assignment['kind'],
-  id: string | undefined,
-): Assignment[] {
+  { page: { offset = 0, limit = PAGE_SIZE }, kind, id }: AssignmentList,
+  show: (assignment: Assignment) => Shown | undefined,
+) {
   if (id !== undefined) requireManagedGuardrail(world, actor, id)
   const managed = world.memory.guardrails.filter(guardrail =>
     id === undefined ? canManage(world, actor, guardrail.workspace_id) : id === guardrail.id,
   )
   const requested = new Set(managed.map(guardrail => guardrail.id))
-  return world.memory.assignments.filter(
-    assignment => assignment.kind === kind && requested.has(assignment.guardrail_id),
-  )
+  const { first, total } = world.memory.assignments.pick({
+    isInGroup: guardrail => requested.has(guardrail),
+    without: ASSIGNMENT_MARKS[kind === 'key' ? 'member' : 'key'],
+    order: 'oldest',
+    count: offset + limit,
+  })
+  const shown = first.slice(offset).map(show)
+  return { data: shown.filter(one => one !== undefined), total_count: total }
 }
 
 /** Keys by their hashes, or members by their user ids. */
@@ -211,7 +221,7 @@ async function unassignGuardrail(
     auditAssignment(world, actor, guardrail, { kind, before, after: null }),
   )
   for (const assignment of own)
-    if (assignments.get(buildAssigneeName(assignment)) === assignment)
+    if (assignments.get(buildAssigneeName(assignment))?.id === assignment.id)
       assignments.delete(buildAssigneeName(assignment))
   return own.length
 }
@@ -222,27 +232,6 @@ export const findAssignment = (
   kind: Assignment['kind'],
   assignee: string,
 ): Assignment | undefined => assignments.get(buildAssigneeName({ kind, assignee }))
-
-/**
- * Builds the name that the assignment of a key or a member is kept under: a key's is its hash itself,
- * since there may be very many.
- */
-export const buildAssigneeName = ({
-  kind,
-  assignee,
-}: Pick<Assignment, 'kind' | 'assignee'>): string =>
-  kind === 'key' ? assignee : `member ${assignee}`
-
-/** Replaces the hashes of keys in assignments by the keys' own texts, so that they are held once. */
-export const shareHashes = (
-  assignments: Assignment[],
-  keys: { get(hash: string): { hash: string } | undefined },
-): Assignment[] => {
-  for (const assignment of assignments)
-    if (assignment.kind === 'key')
-      assignment.assignee = keys.get(assignment.assignee)?.hash ?? assignment.assignee
-  return assignments
-}
 
 const removeDuplicates = (names: string[]) => [...new Set(names)]
 

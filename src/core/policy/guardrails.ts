@@ -116,7 +116,7 @@ export async function deleteGuardrail(world: PolicyWorld, actor: Actor, id: stri
 
 function forgetGuardrail(world: PolicyWorld, id: string): void {
   world.memory.guardrails.delete(id)
-  world.memory.assignments.deleteWhere(({ guardrail_id }) => guardrail_id === id)
+  world.memory.assignments.deleteMentioning(id, ({ guardrail_id }) => guardrail_id === id)
 }
 
 /** Returns a guardrail that the actor may manage. Throws 404. */

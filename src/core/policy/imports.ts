@@ -157,16 +157,14 @@ function describeRow(world: PolicyWorld, row: ImportRow): ImportedRow {
 function findAction(world: PolicyWorld, { hash, external, input }: KeyRow): ImportedRow['action'] {
   const { keys } = world.memory
   const made = external === null ? null : hashSecret(external)
-  const isThere = hash === null ? keys.filter(hasExternal(made)).length > 0 : keys.get(hash)
+  const isThere = hash === null ? made !== null && isImported(world, made) : keys.has(hash)
   if (isThere) return 'there'
   const isOver = input.expires_at != null && new Date(input.expires_at) <= world.clock.now()
   return isOver ? 'over' : 'create'
 }
 
-const hasExternal =
-  (hash: string | null) =>
-  ({ external_api_key_hash }: { external_api_key_hash: string | null }): boolean =>
-    external_api_key_hash === hash
+const isImported = ({ memory: { keys } }: PolicyWorld, hash: string): boolean =>
+  keys.filterMentioning(hash, key => key.external_api_key_hash === hash).length > 0
 
 /** The most rows of one export. */
 const MOST_ROWS = 100_000

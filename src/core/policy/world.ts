@@ -1,5 +1,6 @@
 import type { CatalogWorld } from '../catalog/world.ts'
 import type { Mirror } from '../kernel/mirror.ts'
+import type { PackedMirror } from '../kernel/packed-mirror.ts'
 import type { LedgerWorld } from '../ledger/world.ts'
 import type { Assignment, AssignmentStore } from './assignments/store.ts'
 import type { Budget, BudgetStore } from './budgets/store.ts'
@@ -18,7 +19,7 @@ export interface PolicyWorld extends CatalogWorld, LedgerWorld {
   memory: CatalogWorld['memory'] & {
     budgets: Mirror<Budget>
     guardrails: Mirror<Guardrail>
-    assignments: Mirror<Assignment>
+    assignments: PackedMirror<Assignment>
     policies: Map<string, Policy>
   }
   ledger: LedgerWorld['ledger']

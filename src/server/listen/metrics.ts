@@ -32,7 +32,7 @@ export function listenForMetrics(
     reusePort: false,
     idleTimeout: IDLE_SECONDS,
     maxRequestBodySize: MAX_BODY,
-    routes: buildTargetTable(app, request => app.fetch(request), refuse),
+    routes: buildTargetTable(['/metrics'], request => app.fetch(request), refuse),
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })

@@ -1,11 +1,12 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
-import { openMetrics } from '../../core/telemetry/metrics.ts'
+import type { Metrics } from '../../core/telemetry/metrics.ts'
 import { allowAnyone, identifyManager } from '../access.ts'
 import { type Connection, findConnection } from '../connections.ts'
 import { renderFavicon, renderHomePage } from '../home.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { findUnreadiness } from '../readiness.ts'
+import { readPath } from '../request-target.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open'>) =>
   describeOperation({ tag: 'Site', open: true, ...details })
@@ -67,8 +68,7 @@ export function createSiteRoutes(gateway: Gateway) {
  * Creates the route of metrics. Whether it requires a key is a setting, which applies to a running
  * server.
  */
-export function createMetricsRoutes(gateway: Gateway) {
-  const metrics = openMetrics(gateway)
+export function createMetricsRoutes(gateway: Gateway, metrics: Metrics) {
   return new Elysia().use(allowAnyone()).get(
     '/metrics',
     async ({ request }) => {
@@ -86,12 +86,26 @@ export function createMetricsRoutes(gateway: Gateway) {
   )
 }
 
+/**
+ * Creates the function that answers probes of health and readiness without the app: they are the
+ * first requests of most servers, before there is one. Returns undefined for all other requests.
+ */
+export function createProbeAnswer(gateway: Gateway): (request: Request) => Response | undefined {
+  const probes = new Map<string, (request: Request) => Response>([
+    ['/health', () => renderHealth(gateway)],
+    ['/healthz', () => renderHealth(gateway)],
+    ['/ready', request => renderReadiness(gateway, findConnection(request))],
+  ])
+  return request =>
+    request.method === 'GET' ? probes.get(readPath(request))?.(request) : undefined
+}
+
 // The previous config stays in use, so the process is alive. But monitoring must see the rejection.
 const renderHealth = ({
   instance: {
     configStatus: { rejected },
   },
-}: Gateway) => ({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
+}: Gateway) => Response.json({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
 
 function renderReadiness(gateway: Gateway, connection: Connection | undefined): Response {
   const reason = findUnreadiness(gateway, connection)

@@ -57,6 +57,14 @@ describe('a model of the config whose id is built in', () => {
     expect(model?.endpoints[1]).toMatchObject({ upstreamModel: 'their-gpt', prices: null })
   })
 
+  test.each(['mine', 'openai', 'azure', 'nobody'])('is found by its providers: %s', provider => {
+    const isServed = ({ endpoints }: { endpoints: { provider: { slug: string } }[] }) =>
+      endpoints.some(one => one.provider.slug === provider)
+    const all = [...models.values()].filter(isServed).map(({ id }) => id)
+    expect([...models.listServedBy(provider)].filter(isServed).map(({ id }) => id)).toEqual(all)
+    expect(all.includes('openai/gpt-4o')).toBe(provider !== 'nobody')
+  })
+
   test('counts once', () => {
     expect(models.size).toBe(open({}).models.size)
   })

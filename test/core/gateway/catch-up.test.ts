@@ -100,7 +100,7 @@ test('memory ends up equal to the store, whatever was changed and read concurren
   }
   await server.catchUp()
   expect(server.memory.credits).toBe(30_000_000_000n)
-  const stored = (await terminal.store.keys.all()).map(({ hash }) => hash)
+  const stored = [...(await terminal.store.keys.all())].map(({ hash }) => hash)
   expect([...server.memory.keys.keys()].toSorted()).toEqual(stored.toSorted())
   expect(stored.length).toBeGreaterThan(30)
 })

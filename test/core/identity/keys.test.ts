@@ -338,7 +338,7 @@ describe('a change', () => {
       updateKey(gateway, getOperator(gateway), keys.hash, { disabled: true }),
       updateKey(gateway, getOperator(gateway), keys.hash, { name: 'new' }),
     ])
-    const [kept] = (await gateway.store.keys.all()).filter(key => key.hash === keys.hash)
+    const [kept] = [...(await gateway.store.keys.all())].filter(key => key.hash === keys.hash)
     expect(kept).toMatchObject({ disabled: true, name: 'new' })
     expect(getKey(gateway, getOperator(gateway), keys.hash).data).toMatchObject({
       disabled: true,

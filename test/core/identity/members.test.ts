@@ -191,7 +191,7 @@ describe('a leaving member', () => {
     ).toBe(409)
     expect([
       (await getMember(gateway, member.id)).active,
-      (await gateway.store.keys.all()).find(one => one.hash === made.hash)?.disabled,
+      [...(await gateway.store.keys.all())].find(one => one.hash === made.hash)?.disabled,
     ]).toEqual([true, false])
   })
 })

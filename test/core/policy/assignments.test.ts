@@ -37,7 +37,7 @@ const newMember = async (email: string) =>
   (await addMember(gateway, getOperator(gateway), { email })).id
 
 const stored = async () =>
-  (await gateway.store.assignments.all())
+  [...(await gateway.store.assignments.all())]
     .map(one => [one.kind, one.assignee, one.guardrail_id])
     .toSorted()
 

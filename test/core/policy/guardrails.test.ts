@@ -494,10 +494,9 @@ describe('DELETE /guardrails/{id}', () => {
     const { id } = await create()
     await assignKeys(gateway, getOperator(gateway), id, { key_hashes: [keys.hash] })
     expect((await ask('DELETE', `/guardrails/${id}`)).json).toEqual({ deleted: true })
-    expect([await gateway.store.assignments.all(), gateway.memory.assignments.size]).toEqual([
-      [],
-      0,
-    ])
+    expect([[...(await gateway.store.assignments.all())], gateway.memory.assignments.size]).toEqual(
+      [[], 0],
+    )
     expect((await ask('DELETE', `/guardrails/${id}`)).status).toBe(404)
   })
 
@@ -516,7 +515,7 @@ describe('DELETE /guardrails/{id}', () => {
     await deleteWorkspace(gateway, getOperator(gateway), 'going', {})
     expect((await gateway.store.guardrails.all()).map(one => one.id)).toEqual([ours.id])
     expect([...gateway.memory.guardrails.keys()]).toEqual([ours.id])
-    expect(await gateway.store.assignments.all()).toEqual([])
+    expect([...(await gateway.store.assignments.all())]).toEqual([])
     expect((await ask('GET', '/guardrails/assignments/members')).json.total_count).toBe(0)
     expect(
       (await ask('PATCH', `/guardrails/${workspace.default_guardrail_id}`, { body: {} })).status,

@@ -20,7 +20,7 @@ export function testConnections(name: string, openTwo: () => Promise<[Store, Sto
       expect(after).not.toBe(before)
       await server.keys.insert(buildKey(), buildAuditEntry())
       expect(await server.version()).toBe(after)
-      expect(await terminal.keys.all()).toEqual([buildKey()])
+      expect([...(await terminal.keys.all())]).toEqual([buildKey()])
       await Promise.all([server.close(), terminal.close()])
     })
 

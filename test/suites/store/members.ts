@@ -118,7 +118,7 @@ export function testMembers(store: GetStore): void {
     expect(await members.byIds(['ada'])).toEqual([
       buildMember('ada', { active: false, updated_at: LATER }),
     ])
-    const open = (await keys.all()).filter(({ disabled }) => !disabled)
+    const open = [...(await keys.all())].filter(({ disabled }) => !disabled)
     expect(open.map(({ hash }) => hash)).toEqual(['b'])
     expect(
       await readRefusal(

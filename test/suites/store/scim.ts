@@ -193,7 +193,7 @@ export function testScim(store: GetStore): void {
     )
     expect(await scim.users.find({ by: 'name', value: 'lady ada' })).toEqual([after])
     expect(await scim.users.find({ by: 'externalId', value: 'x' })).toEqual([after])
-    expect((await keys.all())[0]?.disabled).toBe(true)
+    expect([...(await keys.all())][0]?.disabled).toBe(true)
     expect((await members.byIds(['user_ada']))[0]?.active).toBe(false)
     const entries = await countAudit(store())
     const same = (user: ScimUser, before: Member) => ({

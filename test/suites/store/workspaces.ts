@@ -98,7 +98,7 @@ export function testWorkspaces(store: GetStore): void {
     await fill(store(), 'w3')
     await remove(store(), buildWorkspace({ slug: 'w2' }))
     const { byok, budgets, guardrails, presets, members, scim, keys } = store()
-    expect((await keys.all()).map(({ hash }) => hash).toSorted()).toEqual(['key w2', 'key w3'])
+    expect([...(await keys.all())].map(({ hash }) => hash).toSorted()).toEqual(['key w2', 'key w3'])
     for (const noun of [byok, budgets, guardrails, presets])
       expect((await noun.all()).map(({ workspace_id }) => workspace_id)).toEqual(['w3'])
     expect(await presets.listVersions('preset w2', 0, 9)).toEqual([])
@@ -153,9 +153,9 @@ export function testWorkspaces(store: GetStore): void {
     )
     expect(await readErrorType(remove(store(), home, buildDisabling()))).toBe('conflict')
     expect(await readErrorType(remove(store(), home, buildDisabling('a', 'b')))).toBe('conflict')
-    expect((await store().keys.all()).filter(({ disabled }) => !disabled)).toHaveLength(2)
+    expect([...(await store().keys.all())].filter(({ disabled }) => !disabled)).toHaveLength(2)
     await remove(store(), home, buildDisabling('a'))
-    const keys = sortByField(await store().keys.all(), 'hash')
+    const keys = sortByField([...(await store().keys.all())], 'hash')
     expect(keys.map(({ hash, disabled, updated_at }) => [hash, disabled, updated_at])).toEqual([
       ['a', true, LATER],
       ['manages', false, null],

@@ -84,11 +84,11 @@ const listCallable = ({ catalog }: Gateway): string[] =>
 /** Prints a first call, to a real model where there is one. */
 async function printExample(gateway: Gateway, { url, keys }: Start): Promise<void> {
   const { findExampleModel } = await import('../../../core/catalog/models/example.ts')
-  const models = listCallable(gateway).flatMap(
-    slug => findExampleModel(gateway.catalog, slug)?.id ?? [],
-  )
+  // The sandbox has no prices, and the built-in catalogue is not read for it.
+  const slugs = listCallable(gateway).filter(slug => slug !== 'sandbox')
+  const models = slugs.values().map(slug => findExampleModel(gateway.catalog, slug)?.id)
   const body = JSON.stringify({
-    model: models[0] ?? 'sandbox/echo',
+    model: models.find(id => id !== undefined) ?? 'sandbox/echo',
     stream: true,
     messages: [{ role: 'user', content: 'Hello there' }],
   })

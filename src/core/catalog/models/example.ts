@@ -8,7 +8,8 @@ const NEWEST = 5
  * with text. Undefined where the catalogue knows none.
  */
 export function findExampleModel({ models }: Catalog, provider: string): Model | undefined {
-  const known = [...models.values()].filter(model => getPrice(model, provider) > 0n)
+  const served = [...models.listServedBy(provider)]
+  const known = served.filter(model => getPrice(model, provider) > 0n)
   const newest = known.toSorted((a, b) => (b.created ?? 0) - (a.created ?? 0)).slice(0, NEWEST)
   const findPrice = (model: Model) => Number(getPrice(model, provider))
   return newest.toSorted((a, b) => findPrice(a) - findPrice(b))[0]

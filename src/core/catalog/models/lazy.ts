@@ -43,6 +43,17 @@ export class LazyModels implements Models {
     }
   }
 
+  *listServedBy(provider: string): Iterable<Model> {
+    const { rows } = this.#data()
+    const isThere = (one: { provider: string }) => one.provider === provider
+    for (const slug of this.#slugs()) {
+      const { endpoints = [] } = this.#configured.get(slug) ?? {}
+      if (!endpoints.some(isThere) && !rows.get(slug)?.endpoints.some(isThere)) continue
+      const model = this.get(slug)
+      if (model) yield model
+    }
+  }
+
   get size(): number {
     return this.#slugs().size
   }

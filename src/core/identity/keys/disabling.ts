@@ -5,14 +5,16 @@ import type { Key, KeyDisabling } from './store.ts'
 import { auditKey } from './view.ts'
 
 /**
- * Prepares the disabling of the keys that match. Skips those that are already disabled.
+ * Prepares the disabling of the keys that match, all of which name `id`: as their workspace, or as
+ * their creator. Skips those that are already disabled.
  */
 export function prepareKeyDisabling(
   world: IdentityWorld,
   actor: Actor,
+  id: string,
   isIncluded: (key: Key) => boolean,
 ): KeyDisabling {
-  const keys = world.memory.keys.filter(key => !key.disabled && isIncluded(key))
+  const keys = world.memory.keys.filterMentioning(id, key => !key.disabled && isIncluded(key))
   const change = { disabled: true, updated_at: getIsoTime(world) }
   const entries = keys.map(key => auditKey(world, actor, key, { ...key, ...change }))
   return { hashes: keys.map(key => key.hash), updated_at: change.updated_at, entries }

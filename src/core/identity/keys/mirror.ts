@@ -1,29 +1,41 @@
-import { Mirror } from '../../kernel/mirror.ts'
+import { PackedMirror } from '../../kernel/packed-mirror.ts'
+import { KEY_MARKS, KEY_PACKING } from './packing.ts'
 import type { Key } from './store.ts'
 
+/** What is called when keys change. */
+interface KeyListener {
+  onChange(): void
+  /** A key is deleted. */
+  onDelete(hash: string): void
+}
+
 /** Holds every key in memory, by hash, and finds one by its secret. */
-export class KeyMirror extends Mirror<Key> {
+export class KeyMirror extends PackedMirror<Key> {
+  readonly #listener: KeyListener
   #rotated: Map<string, Key> | undefined
 
-  constructor(read: () => Promise<Iterable<Key>>, onChange: () => void) {
-    super({
-      read,
-      getName: ({ hash }) => hash,
-      onChange: () => {
-        this.#rotated = undefined
-        onChange()
-      },
-    })
+  constructor(read: () => Promise<Iterable<Key>>, listener: KeyListener) {
+    const onChange = () => {
+      this.#rotated = undefined
+      listener.onChange()
+    }
+    super(KEY_PACKING, { read, onChange })
+    this.#listener = listener
   }
 
   /** Opens the mirror and reads what the store has. */
   static async openKeys(
     read: () => Promise<Iterable<Key>>,
-    onChange: () => void,
+    listener: KeyListener,
   ): Promise<KeyMirror> {
-    const mirror = new KeyMirror(read, onChange)
+    const mirror = new KeyMirror(read, listener)
     await mirror.reload()
     return mirror
+  }
+
+  override delete(hash: string): void {
+    super.delete(hash)
+    this.#listener.onDelete(hash)
   }
 
   /**
@@ -40,7 +52,7 @@ export class KeyMirror extends Mirror<Key> {
 
   #indexRotated(): Map<string, Key> {
     const index = new Map<string, Key>()
-    for (const key of this.values()) {
+    for (const key of this.listMarked(KEY_MARKS.rotated)) {
       if (key.secret_hash !== null) index.set(key.secret_hash, key)
       if (key.previous_secret_hash !== null) index.set(key.previous_secret_hash, key)
     }

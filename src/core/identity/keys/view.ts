@@ -2,6 +2,7 @@ import type { Period } from '../../kernel/clock.ts'
 import { toUsd } from '../../kernel/money.ts'
 import { defineAudit } from '../audit/entry.ts'
 import type { IdentityWorld } from '../world.ts'
+import { KEY_MARKS } from './packing.ts'
 import type { Key } from './store.ts'
 
 /** Shows a key in its wire form, with its spending. */
@@ -55,7 +56,7 @@ function computeLeft(
 /** Counts the enabled keys that have spent nine tenths of their limit, and those that have it all. */
 export function countSpentKeys(world: Pick<IdentityWorld, 'ledger' | 'memory'>) {
   const counts = { near: 0, spent: 0 }
-  for (const key of world.memory.keys.values()) {
+  for (const key of world.memory.keys.listMarked(KEY_MARKS.limited)) {
     const left = key.disabled ? null : computeLeft(world, key)
     if (left === null || left * 10n > (key.limit ?? 0n)) continue
     if (left === 0n) counts.spent += 1

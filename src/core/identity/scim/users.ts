@@ -203,7 +203,7 @@ function buildMemberTransition(
 }
 
 const prepareMemberKeyDisabling = (world: IdentityWorld, actor: Actor, { id }: Member) =>
-  prepareKeyDisabling(world, actor, key => key.creator_user_id === id)
+  prepareKeyDisabling(world, actor, id, key => key.creator_user_id === id)
 
 const buildNewMember = ({ ids }: IdentityWorld, now: string): Member => ({
   id: `user_${ids.uuid().replaceAll('-', '')}`,

@@ -1,37 +1,26 @@
 import { type Kysely, sql } from 'kysely'
+import { NO_MARK, PackedRows } from '../../kernel/packed-rows.ts'
+import { ASSIGNMENT_MARKS, ASSIGNMENT_PACKING } from '../../policy/assignments/packing.ts'
 import type { Assignment, AssignmentStore } from '../../policy/assignments/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
-import { readInTurns, type Share } from './turns.ts'
+import { openReader, readInTurns } from './turns.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of guardrail assignments in SQL, with a table for keys and one for members. */
 export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {
   return {
     async all() {
-      const keys = await readInTurns(
-        (after, count) =>
-          kysely
-            .selectFrom('guardrail_keys')
-            .select([...SHARED, 'key_hash as assignee'])
-            .where(PLACE.expression, '>', after)
-            .orderBy(PLACE.expression)
-            .limit(count)
-            .execute(),
-        createConversion('key'),
+      const pages = await readInTurns(openReader(kysely, 'guardrail_keys', ROW))
+      const members = await kysely
+        .selectFrom('guardrail_members')
+        .select(['id', 'guardrail_id', 'user_id as assignee', 'assigned_by', 'created_at'])
+        .execute()
+      return PackedRows.pack(
+        ASSIGNMENT_PACKING,
+        pages,
+        members.map(member => ({ ...member, kind: 'member' })),
       )
-      const members = await readInTurns(
-        (after, count) =>
-          kysely
-            .selectFrom('guardrail_members')
-            .select([...SHARED, 'user_id as assignee'])
-            .where(PLACE.expression, '>', after)
-            .orderBy(PLACE.expression)
-            .limit(count)
-            .execute(),
-        createConversion('member'),
-      )
-      return [...keys, ...members]
     },
     assign(assignments, entry) {
       return write(
@@ -51,22 +40,9 @@ export function createAssignmentStore(kysely: Kysely<Tables>, write: Write): Ass
   }
 }
 
-const PLACE = sql<number>`rowid`.as('place')
-
-/** What both tables have. */
-const SHARED = [PLACE, 'id', 'guardrail_id', 'assigned_by', 'created_at'] as const
-
-// One copy of what many have in common: there may be as many as keys.
-const createConversion =
-  (kind: Assignment['kind']) =>
-  (row: Omit<Assignment, 'kind'>, share: Share): Assignment => ({
-    id: row.id,
-    guardrail_id: share(row.guardrail_id),
-    kind,
-    assignee: row.assignee,
-    assigned_by: share(row.assigned_by),
-    created_at: share(row.created_at),
-  })
+const ROW = sql<string>`json_array(
+  key_hash, created_at, ${sql.lit(NO_MARK + ASSIGNMENT_MARKS.key)}, guardrail_id, id, assigned_by
+)`
 
 const TABLES = { key: 'guardrail_keys', member: 'guardrail_members' } as const
 

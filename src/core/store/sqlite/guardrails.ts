@@ -77,8 +77,13 @@ const toGuardrail = (row: Row): Guardrail => ({
 
 const toRow = (guardrail: Guardrail) => toColumns<Insertable<Tables['guardrails']>>(guardrail)
 
-const mapFields = <Name extends string>(
+// In a loop: there may be thousands of guardrails.
+function mapFields<Name extends string>(
   record: Record<Name, unknown>,
   names: readonly Name[],
   map: (value: unknown) => unknown,
-) => Object.fromEntries(names.map(name => [name, map(record[name])])) as Record<Name, never>
+): Record<Name, never> {
+  const mapped: Partial<Record<Name, unknown>> = {}
+  for (const name of names) mapped[name] = map(record[name])
+  return mapped as Record<Name, never>
+}

@@ -1,32 +1,20 @@
-import { type Insertable, type Kysely, type Selectable, sql, type Updateable } from 'kysely'
+import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
 import { invalid } from '../../errors.ts'
+import { KEY_PACKING } from '../../identity/keys/packing.ts'
 import type { Key, KeyStore } from '../../identity/keys/store.ts'
+import { NO_MARK, PackedRows } from '../../kernel/packed-rows.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
-import { readInTurns, type Share } from './turns.ts'
+import { openReader, readInTurns } from './turns.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Creates the store of keys in SQL. */
 export function createKeyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
   return {
-    all: () =>
-      readInTurns(
-        (after, count) =>
-          kysely
-            .selectFrom('keys')
-            .selectAll()
-            .select([
-              sql<number>`rowid`.as('place'),
-              sql<string | null>`cast("limit" as text)`.as('limit'),
-            ])
-            .where(sql<number>`rowid`, '>', after)
-            .orderBy(sql`rowid`)
-            .limit(count)
-            .execute(),
-        toKey,
-      ),
+    all: async () =>
+      PackedRows.pack(KEY_PACKING, await readInTurns(openReader(kysely, 'keys', KEY_ROW))),
     insert: (key, entry) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),
@@ -46,30 +34,24 @@ export function createKeyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
   }
 }
 
-type Row = Omit<Selectable<Tables['keys']>, 'limit'> & { limit: string | null }
-
-// Field by field, and one copy of what many keys have in common: there may be very many.
-const toKey = (row: Row, share: Share): Key => ({
-  hash: row.hash,
-  secret_hash: row.secret_hash,
-  previous_secret_hash: row.previous_secret_hash,
-  previous_secret_until: row.previous_secret_until,
-  name: row.name,
-  label: row.label,
-  kind: share(row.kind),
-  workspace_id: share(row.workspace_id),
-  isUnscoped: row.isUnscoped === 1,
-  creator_user_id: share(row.creator_user_id),
-  external_user: row.external_user,
-  external_api_key_hash: row.external_api_key_hash,
-  disabled: row.disabled === 1,
-  limit: row.limit === null ? null : BigInt(row.limit),
-  limit_reset: share(row.limit_reset),
-  include_byok_in_limit: row.include_byok_in_limit === 1,
-  expires_at: row.expires_at,
-  created_at: row.created_at,
-  updated_at: row.updated_at,
-})
+// What few keys have is one field, so that the rows of most are short. Numbers of any size are texts.
+const KEY_ROW = sql<string>`json_array(
+  hash, created_at,
+  ${sql.lit(NO_MARK)} + disabled + 2 * ("limit" is not null) + 4 * (secret_hash is not null)
+    + 8 * (kind = 'management') + 16 * isUnscoped + 32 * include_byok_in_limit,
+  workspace_id, name, label, creator_user_id,
+  iif(
+    coalesce(
+      secret_hash, previous_secret_hash, previous_secret_until, external_user,
+      external_api_key_hash, "limit", limit_reset, expires_at, updated_at
+    ) is null,
+    null,
+    json_array(
+      secret_hash, previous_secret_hash, previous_secret_until, external_user,
+      external_api_key_hash, cast("limit" as text), limit_reset, expires_at, updated_at
+    )
+  )
+)`
 
 /**
  * Refuses a new key whose workspace does not exist or whose creator has left. An organization's
