@@ -63,7 +63,7 @@ const egress: Send = async ({ onSent }) => {
 const home = mkdtempSync(join(tmpdir(), 'gateway-bench-'))
 process.once('exit', () => rmSync(home, { recursive: true, force: true }))
 const config = parseConfig(JSON.stringify(CONFIG), {})
-const gateway = await openGateway({ data: home, egress, config })
+const gateway = await openGateway({ data: home, access: 'server', egress, config })
 const keys: string[] = []
 for (const count of COUNTS) keys.push(await addWorkspace(gateway, count))
 await gateway.deliveries.start()

@@ -51,10 +51,10 @@ test('D-05 after kill -9 under load every call on record arrives everywhere, und
     planned.stop()
     await Promise.all(clients)
   }
+  const server = await startServer({ data, config })
   const recorded = listRecorded()
   expect(answered.filter(id => !recorded.includes(id))).toEqual([])
   expect(answered.length).toBeGreaterThanOrEqual(ROUNDS)
-  const server = await startServer({ data, config })
   for (const receiver of receivers) await waitForAll(receiver, recorded)
   await server.kill()
   for (const receiver of receivers) {

@@ -29,7 +29,7 @@ export interface SortedMessages {
   items: BatchItem[]
   /** The destination is not to get these. */
   skipped: number[]
-  /** These were sealed with another secret than this gateway's. */
+  /** These are missing, damaged, or sealed with another secret than this gateway's. */
   unreadable: number[]
 }
 

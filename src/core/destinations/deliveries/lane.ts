@@ -360,7 +360,7 @@ const BLAMED = [400, 422]
 const refine = (verdict: Verdict, status: number): Verdict =>
   verdict === 'refused' && BLAMED.includes(status) ? 'split' : verdict
 
-const UNREADABLE = 'It was sealed with another secret'
+const UNREADABLE = 'Its content is missing, damaged, or sealed with another secret'
 const NO_CONFIG: Sent = { answer: null, retryAfter: null, failure: 'It has no config' }
 const UNRENDERED: Sent = { answer: null, retryAfter: null, failure: 'It cannot be rendered' }
 

@@ -57,6 +57,8 @@ import leanDeliveries from './migrations/030-deliveries.sql' with { type: 'text'
 import recordSeals from './migrations/031-record-seals.sql' with { type: 'text' }
 import bundles from './migrations/032-bundles.sql' with { type: 'text' }
 import chargesOnce from './migrations/033-charges-once.sql' with { type: 'text' }
+import spool from './migrations/034-spool.sql' with { type: 'text' }
+import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -83,12 +85,13 @@ interface OpenDatabase {
   /** Calls that were recorded lately, which `recording` notes. */
   fresh: FreshCalls
   recording: Recording
+  messages: Messages
 }
 
 /** Opens the store of every noun over one database. */
 export const openStores = (
-  { db, kysely, write, writeDurably, sealing, secrets, fresh, recording }: OpenDatabase,
-  erase = createEraser(db),
+  { db, kysely, write, writeDurably, sealing, secrets, fresh, recording, messages }: OpenDatabase,
+  erase = createEraser(db, () => messages.sweep()),
 ) => ({
   keys: createKeyStore(kysely, writeDurably),
   byok: createByokStore(kysely, write),
@@ -112,14 +115,14 @@ export const openStores = (
   idempotency: createIdempotencyStore(kysely, write),
   feedback: createFeedbackStore(kysely, write),
   evictions: createEvictionStore(kysely, erase),
-  outbox: createOutboxStore(kysely, write),
+  outbox: createOutboxStore(kysely, write, messages),
   refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db, fresh),
   destinations: createDestinationStore(kysely, write, erase),
-  deliveries: createDeliveryStore(kysely, write),
+  deliveries: createDeliveryStore(kysely, write, messages),
   videos: createVideoStore(kysely, write),
   writeLog: createWriteLogStore(db),
-  seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
+  seals: createSealStore(kysely, db, { sealing, secrets, messages, migrations: MIGRATIONS }),
 })
 
 /**
@@ -160,4 +163,5 @@ export const MIGRATIONS: string[] = [
   recordSeals,
   bundles,
   chargesOnce,
+  spool,
 ]

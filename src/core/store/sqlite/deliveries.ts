@@ -7,7 +7,15 @@ import type {
   WaitingDelivery,
 } from '../../destinations/deliveries/store.ts'
 import { selectValues } from './json-values.ts'
-import { listNumbers, MOST_CALLS, openBundle } from './outbox/bundles.ts'
+import type { BlockReader } from './outbox/blocks.ts'
+import {
+  cutBundle,
+  listNumbers,
+  type MessageRow,
+  MOST_CALLS,
+  measureMessage,
+} from './outbox/bundles.ts'
+import type { Messages } from './outbox/messages.ts'
 import type { Tables } from './tables.ts'
 import { follow, type Statement, type Write } from './write.ts'
 
@@ -15,8 +23,12 @@ type Count = 'delivered' | 'skipped' | 'dropped'
 type Place = 'deliveries' | 'failed_deliveries'
 
 /** Creates the store of what waits for destinations in SQL. */
-export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): DeliveryStore {
-  const statements = new DeliveryStatements(kysely)
+export function createDeliveryStore(
+  kysely: Kysely<Tables>,
+  write: Write,
+  messages: Messages,
+): DeliveryStore {
+  const statements = new DeliveryStatements(kysely, messages)
   /** Makes a change, and returns what it took. A transaction that is retried takes it once. */
   const take = async (
     build: (onTaken: OnTaken) => Statement[],
@@ -24,6 +36,7 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
   ): Promise<TakenDeliveries[]> => {
     const taken = new Map<string, TakenDeliveries>()
     await write(...build(one => taken.set(one.destination_id, one)), ...more)
+    messages.sweep()
     return [...taken.values()]
   }
   const takeOwn = async (destination_id: string, ...change: Parameters<typeof take>) =>
@@ -45,7 +58,9 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
         .selectAll('outbox')
         .orderBy('outbox.sequence')
         .execute()
-      return takeFitting(rows.flatMap(openBundle), after, limit, bytes)
+      const fitting = takeFitting(rows.flatMap(cutBundle), after, limit, bytes)
+      const reader = messages.openReader()
+      return fitting.map(row => toWaiting(row, reader))
     },
     finish: (id, sequences, at) =>
       takeOwn(
@@ -110,6 +125,7 @@ export function createDeliveryStore(kysely: Kysely<Tables>, write: Write): Deliv
           statements.remove('failed_deliveries', id, rows.map(readSequence), 'dropped'),
         ),
       )
+      messages.sweep()
     },
     async countFailed() {
       const rows = await kysely
@@ -127,21 +143,29 @@ const readSequence = ({ sequence }: { sequence: number }) => sequence
 
 /** Leaves out messages up to a number, and those that are too many or too long; never the first. */
 function takeFitting(
-  messages: Omit<WaitingDelivery, 'bytes'>[],
+  messages: MessageRow[],
   after: number,
   limit: number,
   bytes: number,
-): WaitingDelivery[] {
-  const taken: WaitingDelivery[] = []
+): MessageRow[] {
+  const taken: MessageRow[] = []
   let length = 0
-  for (const { sequence, generation_id, payload, created_at } of messages) {
-    if (sequence <= after) continue
-    length += payload.length
+  for (const message of messages) {
+    if (message.sequence <= after) continue
+    length += measureMessage(message)
     if (taken.length > 0 && (taken.length >= limit || length > bytes)) break
-    taken.push({ sequence, generation_id, payload, created_at, bytes: payload.length })
+    taken.push(message)
   }
   return taken
 }
+
+const toWaiting = (row: MessageRow, reader: BlockReader): WaitingDelivery => ({
+  sequence: row.sequence,
+  generation_id: row.generation_id,
+  payload: reader.readPayload(row),
+  created_at: row.created_at,
+  bytes: measureMessage(row),
+})
 
 /** Takes rows until they have so many messages. Bundles are not cut for this. */
 function takeOldest<Row extends { calls: number }>(rows: Row[], count: number): Row[] {
@@ -198,9 +222,11 @@ interface TakenRow {
 /** The statements that several changes of deliveries share. */
 class DeliveryStatements {
   readonly #kysely: Kysely<Tables>
+  readonly #messages: Messages
 
-  constructor(kysely: Kysely<Tables>) {
+  constructor(kysely: Kysely<Tables>, messages: Messages) {
     this.#kysely = kysely
+    this.#messages = messages
   }
 
   /** Takes rows of messages from where they wait, and returns those that were there. */
@@ -257,21 +283,42 @@ class DeliveryStatements {
       .where('sequence', '=', sequence)
       .returning('destination_id')
     return follow(row, bundles => {
-      const messages = bundles.flatMap(openBundle)
+      const messages = bundles.flatMap(cutBundle)
       return [
         kysely.deleteFrom('outbox').where('sequence', '=', sequence),
         ...messages.map(message => kysely.insertInto('outbox').values(message)),
         follow(waiting, rows =>
           rows.flatMap(({ destination_id }) =>
-            messages.map(({ sequence: number, payload }) =>
-              kysely
-                .insertInto('deliveries')
-                .values({ destination_id, sequence: number, bytes: payload.length }),
+            messages.map(message =>
+              kysely.insertInto('deliveries').values({
+                ...{ destination_id, sequence: message.sequence },
+                bytes: measureMessage(message),
+              }),
             ),
           ),
         ),
       ]
     })
+  }
+
+  /** Moves messages out of the spool: what failed may wait for long. */
+  #moveIntoRows(sequences: number[]): Statement {
+    const spooled = this.#kysely
+      .selectFrom('outbox')
+      .selectAll()
+      .where('sequence', 'in', selectValues(this.#kysely, sequences))
+      .where('segment', 'is not', null)
+    return follow(spooled, rows =>
+      rows.map(row =>
+        this.#kysely
+          .updateTable('outbox')
+          .set({
+            payload: this.#messages.renderPayload(row),
+            ...{ segment: null, start: null, length: null, first: null },
+          })
+          .where('sequence', '=', row.sequence),
+      ),
+    )
   }
 
   /** Selects the messages of greater sequence that fit a batch, and the first in any case. */
@@ -350,6 +397,7 @@ class DeliveryStatements {
     if (sequences.length === 0) return []
     return [
       this.cut(destination_id, sequences, 'any'),
+      this.#moveIntoRows(sequences),
       follow(this.take(destination_id, sequences), rows => {
         tellTaken(onTaken, destination_id, rows)
         const failed = rows.map(({ sequence, bytes }) => ({

@@ -59,9 +59,10 @@ const ERASURES = [
 
 /**
  * Creates the function that erases what deleted workspaces and destinations have left: some of it, in
- * one short transaction. Returns how many rows that were; 0 when nothing is left.
+ * one short transaction. Returns how many rows that were; 0 when nothing is left. `onErased` is called
+ * after messages were erased.
  */
-export function createEraser(db: Database): () => number {
+export function createEraser(db: Database, onErased?: () => void): () => number {
   const erase = db.transaction(() => {
     const waiting = eraseWaiting(db)
     if (waiting > 0) return waiting
@@ -72,7 +73,11 @@ export function createEraser(db: Database): () => number {
     }
     return 0
   })
-  return () => erase.immediate()
+  return () => {
+    const rows = erase.immediate()
+    if (rows > 0) onErased?.()
+    return rows
+  }
 }
 
 function eraseWaiting(db: Database): number {

@@ -2,6 +2,8 @@ import type { StepCharge } from '../../../ledger/ledger.ts'
 import type { Generation } from '../../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../../telemetry/recorder.ts'
 import type { RecordLog } from '../../record-log.ts'
+import type { SpoolPlace } from '../../spool.ts'
+import type { Bundle, BundledMessage } from '../outbox/bundling.ts'
 import type { SealedValue } from './sealing.ts'
 
 /** A row to charge, and whether its call continues after it. */
@@ -21,6 +23,8 @@ export interface EntryRows {
   record: RecordRow | null
   /** Null where nothing is charged. */
   charge: ChargeRow | null
+  /** What its destinations are told. */
+  messages: BundledMessage[]
   entry: RecorderEntry
 }
 
@@ -183,26 +187,61 @@ export class RecordBuffer {
 }
 
 // What else comes with a call is in the database when it ends, and a step is looked up there.
-const isPlain = ({ record, entry }: EntryRows): boolean =>
-  record !== null && !entry.outbox?.length && !entry.transcript && !entry.job
+const isPlain = ({ record, messages, entry }: EntryRows): boolean =>
+  record !== null &&
+  !entry.transcript &&
+  !entry.job &&
+  messages.every(({ bundle }) => bundle.place !== null)
 
-const renderEntry = ({ record, charge }: EntryRows): string =>
-  `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}}`
+const renderEntry = ({ record, charge, messages }: EntryRows): string =>
+  `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}${
+    messages.length === 0 ? '' : `,"messages":[${messages.map(renderMessage).join(',')}]`
+  }}`
+
+const renderMessage = ({ bundle, index }: BundledMessage): string => {
+  const { topic, receivers, created_at, place } = bundle
+  bundle.json ??= JSON.stringify({ topic, receivers, created_at, place })
+  return `{"of":${bundle.json},"index":${index},"size":${bundle.sizes[index]}}`
+}
 
 const renderCharge = (charge: ChargeRow): string =>
   JSON.stringify({ ...charge, nanos: String(charge.nanos) })
 
-/** Reads an entry of the log. Money is in it as text. */
-export function parseEntry(logged: unknown): EntryRows {
-  const { record, charge } = logged as LoggedEntry
-  return {
-    record: { values: record, json: JSON.stringify(record), generation: null },
-    charge: charge && { ...charge, nanos: BigInt(charge.nanos) },
-    entry: { generation: null, charge: null },
+/** Creates the function that reads entries of the log, one after the other. Money is text there. */
+export function createEntryParser(): (logged: unknown) => EntryRows {
+  const bundles = new Map<string, Bundle>()
+  return logged => {
+    const { record, charge, messages = [] } = logged as LoggedEntry
+    return {
+      record: { values: record, json: JSON.stringify(record), generation: null },
+      charge: charge && { ...charge, nanos: BigInt(charge.nanos) },
+      messages: messages.map(message => parseMessage(bundles, message, String(record[0]))),
+      entry: { generation: null, charge: null },
+    }
   }
+}
+
+function parseMessage(
+  bundles: Map<string, Bundle>,
+  { of, index, size }: LoggedMessage,
+  id: string,
+): BundledMessage {
+  const name = JSON.stringify(of)
+  const bundle = bundles.get(name) ?? { ...of, ids: [], payloads: [], sizes: [] }
+  bundles.set(name, bundle)
+  bundle.ids[index] = id
+  bundle.sizes[index] = size
+  return { bundle, index }
 }
 
 interface LoggedEntry {
   record: SealedValue[]
   charge: (Omit<ChargeRow, 'nanos'> & { nanos: string }) | null
+  messages?: LoggedMessage[]
+}
+
+interface LoggedMessage {
+  of: Pick<Bundle, 'topic' | 'receivers' | 'created_at'> & { place: SpoolPlace }
+  index: number
+  size: number
 }
