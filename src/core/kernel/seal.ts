@@ -12,15 +12,20 @@ export interface Seal {
    * or has been changed.
    */
   open(sealed: string, context: string): string | undefined
-  /** Seals as `seal` does, into the bytes that its text stands for. */
-  sealBytes(text: string, context: string, nonce: Uint8Array): Uint8Array
-  /** Opens what `sealBytes` has sealed, as `open` does. */
+  /**
+   * Seals, as `seal` does, what follows the first `SEAL_ROOM` bytes. They are then what the text of
+   * `seal` stands for.
+   */
+  sealInPlace(bytes: Uint8Array, context: string, nonce: Uint8Array): void
+  /** Opens what `sealInPlace` has sealed, as `open` does. */
   openBytes(sealed: Uint8Array, context: string): string | undefined
 }
 
 const CIPHER = 'aes-256-gcm'
 const NONCE = 12
 const TAG = 16
+/** In bytes: what comes before the ciphertext. */
+export const SEAL_ROOM = NONCE + TAG
 
 /**
  * Creates a seal whose key is derived from the secret (HKDF with SHA-256, RFC 5869). `purpose`
@@ -29,38 +34,38 @@ const TAG = 16
  */
 export function openSeal(secret: Uint8Array, purpose: string): Seal {
   const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32))
-  const sealBytes = (text: string, context: string, nonce: Uint8Array): Buffer => {
+  const sealInPlace = (bytes: Uint8Array, context: string, nonce: Uint8Array): void => {
     const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG }).setAAD(
       Buffer.from(context),
     )
     // Bytes: a text takes longer than the cipher. This cipher's `final` returns none.
-    const ciphertext = cipher.update(Buffer.from(text))
+    const ciphertext = cipher.update(bytes.subarray(SEAL_ROOM))
     cipher.final()
-    // Copied by hand: `Buffer.concat` takes longer.
-    const sealed = Buffer.allocUnsafe(NONCE + TAG + ciphertext.length)
-    sealed.set(nonce)
-    sealed.set(cipher.getAuthTag(), NONCE)
-    sealed.set(ciphertext, NONCE + TAG)
-    return sealed
+    bytes.set(nonce)
+    bytes.set(cipher.getAuthTag(), NONCE)
+    bytes.set(ciphertext, SEAL_ROOM)
   }
   const openBytes = (bytes: Uint8Array, context: string): string | undefined => {
-    if (bytes.length < NONCE + TAG) return undefined
+    if (bytes.length < SEAL_ROOM) return undefined
     const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE), {
       authTagLength: TAG,
     }).setAAD(Buffer.from(context))
-    decipher.setAuthTag(bytes.subarray(NONCE, NONCE + TAG))
+    decipher.setAuthTag(bytes.subarray(NONCE, SEAL_ROOM))
     try {
-      return (
-        decipher.update(bytes.subarray(NONCE + TAG), undefined, 'utf8') + decipher.final('utf8')
-      )
+      return decipher.update(bytes.subarray(SEAL_ROOM), undefined, 'utf8') + decipher.final('utf8')
     } catch {
       return undefined
     }
   }
   return {
-    seal: (text, context, nonce) => sealBytes(text, context, nonce).toString('base64url'),
+    seal(text, context, nonce) {
+      const bytes = Buffer.allocUnsafe(SEAL_ROOM + Buffer.byteLength(text))
+      bytes.write(text, SEAL_ROOM)
+      sealInPlace(bytes, context, nonce)
+      return bytes.toString('base64url')
+    },
     open: (sealed, context) => openBytes(Buffer.from(sealed, 'base64url'), context),
-    sealBytes,
+    sealInPlace,
     openBytes,
   }
 }

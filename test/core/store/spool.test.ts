@@ -27,6 +27,7 @@ import { Spool } from '../../../src/core/store/spool.ts'
 import { moveSpool } from '../../../src/core/store/sqlite/outbox/messages.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import type { Store } from '../../../src/core/store/store.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
 import { openDatabaseNow } from '../../support/database.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { buildRecordEntry, buildStepEntry } from '../../support/generation.ts'
@@ -163,7 +164,7 @@ describe('messages of calls that come fast', () => {
     await record(gateway, ['a'])
     await record(gateway, ['b', 'c'])
     expect(listPlaces()).toEqual([[['a'], 1, false]])
-    expect(readFileSync(join(data, 'records.log'), 'utf8').split('\n')).toHaveLength(3)
+    expect(readFileSync(join(data, 'records.log'), 'utf8').split('\n')).toHaveLength(4)
     expect(await gateway.store.deliveries.count()).toMatchObject([
       { destination_id: 'a', waiting: 3, bytes: 3 * render('a').length },
     ])
@@ -252,7 +253,9 @@ describe('after a kill', () => {
     const killed = killNow()
     const log = readFileSync(join(killed, 'records.log'))
     const ends = [...log.entries()].flatMap(([i, byte]) => (byte === 10 ? [i + 1] : []))
-    expect(ends).toHaveLength(3)
+    // A bundle and two records, and one of each.
+    expect(ends).toHaveLength(5)
+    const [, second = 0, third = 0, , fourth = 0] = ends
     for (const at of [0, 1, ...ends.flatMap(end => [end - 1, end, end + 1])]) {
       const copy = mkdtempSync(join(root, 'killed-'))
       cpSync(killed, copy, { recursive: true })
@@ -260,7 +263,8 @@ describe('after a kill', () => {
       const next = await openGateway({ data: copy, access: 'server', clock: new TestClock() })
       const recorded = (await next.store.generations.list({}, 9)).map(({ id }) => id).reverse()
       expect((await list(next)).map(([, id]) => id)).toEqual(recorded)
-      expect(recorded).toHaveLength(1 + ends.filter(end => end <= at).length)
+      const whole = [second, third, fourth].filter(end => end <= at).length
+      expect(recorded).toHaveLength(1 + whole)
       await next.close()
     }
   })
@@ -507,6 +511,38 @@ describe('faults', () => {
     await gateway.store.deliveries.finish('a', [1], REFUSAL.failed_at)
     const { size } = statSync(join(folder(), '1'))
     expect((await examineSpool(gateway)).found).toContain(`; ${size} bytes that nothing needs`)
+  })
+})
+
+describe('another secret', () => {
+  test('encrypts again what waits, and leaves what neither of them opens', async () => {
+    const first = await open({ secret: 'the first' })
+    await record(first, ['a', 'b'], ['a', 'b'])
+    await first.close()
+    const other = await open({ secret: 'a third' })
+    await record(other, ['c'])
+    await other.close()
+    opened = []
+    const command = await open({
+      ...{ access: 'command', secret: 'the second', previousSecret: 'the first' },
+    })
+    await command.store.seals.reseal(buildAuditEntry(), command.secrets.previous())
+    expect(listPlaces()).toEqual([
+      [['a', 'b'], null, true],
+      [['c'], 2, false],
+    ])
+    const waiting = await command.store.deliveries.listWaiting('a', 0, 9, 1_000_000)
+    const opening = command.secrets.destinationSeal()
+    expect(waiting.map(row => opening.open(row.payload, row.generation_id))).toEqual([
+      render('a'),
+      render('b'),
+      undefined,
+    ])
+    expect(listSegments()).toEqual(['1', '2'])
+    await command.close()
+    opened = []
+    await open({ secret: 'the second' })
+    expect(listSegments()).toEqual(['2'])
   })
 })
 

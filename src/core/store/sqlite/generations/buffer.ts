@@ -2,7 +2,6 @@ import type { StepCharge } from '../../../ledger/ledger.ts'
 import type { Generation } from '../../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../../telemetry/recorder.ts'
 import type { RecordLog } from '../../record-log.ts'
-import type { SpoolPlace } from '../../spool.ts'
 import type { Bundle, BundledMessage } from '../outbox/bundling.ts'
 import type { SealedValue } from './sealing.ts'
 
@@ -71,9 +70,12 @@ export class RecordBuffer {
     return this.#entries.length === 0
   }
 
-  /** Writes entries, or keeps them in the log. Throws what the database throws for them. */
-  record(entries: EntryRows[]): void {
-    if (!(this.#mayWait(entries) && this.#keep(entries))) this.#writeNow(entries)
+  /**
+   * Writes entries, or keeps them in the log with the bundles of their messages. Throws what the
+   * database throws for them.
+   */
+  record(entries: EntryRows[], bundles: Bundle[]): void {
+    if (!(this.#mayWait(entries, bundles) && this.#keep(entries, bundles))) this.#writeNow(entries)
   }
 
   /** Writes what waits. Throws what the database throws. */
@@ -97,16 +99,18 @@ export class RecordBuffer {
     }
   }
 
-  #mayWait(entries: EntryRows[]): boolean {
+  #mayWait(entries: EntryRows[], bundles: Bundle[]): boolean {
     const { log } = this.#options
     if (!log?.isOpen || this.#isFailing || !entries.every(isPlain)) return false
+    if (bundles.some(({ place }) => place === null)) return false
     return !this.isEmpty || this.#options.ticks() - this.#writtenAt < PERIOD
   }
 
   /** Returns false where the log cannot be written: the database may be elsewhere. */
-  #keep(entries: EntryRows[]): boolean {
+  #keep(entries: EntryRows[], bundles: Bundle[]): boolean {
     try {
-      this.#options.log?.append(entries.map(renderEntry))
+      // Bundles first: where a kill cuts the log, no call is there without its message.
+      this.#options.log?.append([...bundles.map(renderBundle), ...entries.map(renderEntry)])
     } catch {
       return false
     }
@@ -187,61 +191,50 @@ export class RecordBuffer {
 }
 
 // What else comes with a call is in the database when it ends, and a step is looked up there.
-const isPlain = ({ record, messages, entry }: EntryRows): boolean =>
-  record !== null &&
-  !entry.transcript &&
-  !entry.job &&
-  messages.every(({ bundle }) => bundle.place !== null)
+const isPlain = ({ record, entry }: EntryRows): boolean =>
+  record !== null && !entry.transcript && !entry.job
 
-const renderEntry = ({ record, charge, messages }: EntryRows): string =>
-  `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}${
-    messages.length === 0 ? '' : `,"messages":[${messages.map(renderMessage).join(',')}]`
-  }}`
-
-const renderMessage = ({ bundle, index }: BundledMessage): string => {
-  const { topic, receivers, created_at, place } = bundle
-  bundle.json ??= JSON.stringify({ topic, receivers, created_at, place })
-  return `{"of":${bundle.json},"index":${index},"size":${bundle.sizes[index]}}`
-}
+const renderEntry = ({ record, charge }: EntryRows): string =>
+  `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}}`
 
 const renderCharge = (charge: ChargeRow): string =>
   JSON.stringify({ ...charge, nanos: String(charge.nanos) })
 
-/** Creates the function that reads entries of the log, one after the other. Money is text there. */
-export function createEntryParser(): (logged: unknown) => EntryRows {
-  const bundles = new Map<string, Bundle>()
-  return logged => {
-    const { record, charge, messages = [] } = logged as LoggedEntry
-    return {
-      record: { values: record, json: JSON.stringify(record), generation: null },
-      charge: charge && { ...charge, nanos: BigInt(charge.nanos) },
-      messages: messages.map(message => parseMessage(bundles, message, String(record[0]))),
-      entry: { generation: null, charge: null },
-    }
+const renderBundle = ({ topic, receivers, created_at, ids, sizes, place }: Bundle): string =>
+  JSON.stringify({ bundle: { topic, receivers, created_at, ids, sizes, place } })
+
+/**
+ * Reads the lines of the log as entries, each with the messages that bundles before it name for its
+ * call. Money is text there.
+ */
+export function parseLog(lines: unknown[]): EntryRows[] {
+  const entries: EntryRows[] = []
+  const messages = new Map<SealedValue | undefined, BundledMessage[]>()
+  for (const line of lines) {
+    const { bundle, record, charge } = line as LoggedLine
+    if (bundle) noteMessages(messages, { ...bundle, payloads: [] })
+    if (record)
+      entries.push({
+        record: { values: record, json: JSON.stringify(record), generation: null },
+        charge: charge && { ...charge, nanos: BigInt(charge.nanos) },
+        messages: messages.get(record[0]) ?? [],
+        entry: { generation: null, charge: null },
+      })
   }
+  return entries
 }
 
-function parseMessage(
-  bundles: Map<string, Bundle>,
-  { of, index, size }: LoggedMessage,
-  id: string,
-): BundledMessage {
-  const name = JSON.stringify(of)
-  const bundle = bundles.get(name) ?? { ...of, ids: [], payloads: [], sizes: [] }
-  bundles.set(name, bundle)
-  bundle.ids[index] = id
-  bundle.sizes[index] = size
-  return { bundle, index }
+function noteMessages(
+  messages: Map<SealedValue | undefined, BundledMessage[]>,
+  bundle: Bundle,
+): void {
+  for (const [index, id] of bundle.ids.entries())
+    messages.set(id, [...(messages.get(id) ?? []), { bundle, index }])
 }
 
-interface LoggedEntry {
-  record: SealedValue[]
+/** A line has a bundle, or a record and its charge. */
+interface LoggedLine {
+  bundle?: Omit<Bundle, 'payloads'>
+  record?: SealedValue[]
   charge: (Omit<ChargeRow, 'nanos'> & { nanos: string }) | null
-  messages?: LoggedMessage[]
-}
-
-interface LoggedMessage {
-  of: Pick<Bundle, 'topic' | 'receivers' | 'created_at'> & { place: SpoolPlace }
-  index: number
-  size: number
 }

@@ -9,23 +9,18 @@ import type { FreshCalls } from '../../../telemetry/rollups/slice.ts'
 import { nameDatabase } from '../../data-files.ts'
 import type { RecordLog } from '../../record-log.ts'
 import { createLedgerWriter } from '../ledger.ts'
+import { BlockWriter } from '../outbox/blocks.ts'
 import { BundledBatch, type BundledMessage, type BundlingOptions } from '../outbox/bundling.ts'
 import { createOutboxWriter } from '../outbox.ts'
 import { createTranscriptWriter } from '../transcripts.ts'
 import { createVideoWriter } from '../videos.ts'
 import { retryWhileLocked } from '../write.ts'
-import {
-  type ChargeRow,
-  createEntryParser,
-  type EntryRows,
-  RecordBuffer,
-  type RecordRow,
-} from './buffer.ts'
+import { type ChargeRow, type EntryRows, parseLog, RecordBuffer, type RecordRow } from './buffer.ts'
 import { NAMES, toValues } from './columns.ts'
 import { createRecordSealer, renderRecord, type SealedValue } from './sealing.ts'
 
 /** What recording needs. */
-export interface RecordingOptions extends BundlingOptions {
+export interface RecordingOptions extends Omit<BundlingOptions, 'blocks'> {
   db: Database
   mac: Mac
   /** Is told what is on record. */
@@ -49,7 +44,7 @@ export class Recording {
     const write = createEntryWriter(db, mac)
     const find = db.query('select 1 from generations where id = ?')
     this.#log = log ?? null
-    this.#bundling = bundling
+    this.#bundling = { ...bundling, blocks: new BlockWriter() }
     this.#isRecorded = id => find.get(id) !== null
     this.#buffer = new RecordBuffer({
       log: this.#log,
@@ -71,8 +66,9 @@ export class Recording {
     let bundled: BundledBatch | null = null
     try {
       bundled = new BundledBatch(batch, this.#bundling)
-      const { messages } = bundled
-      this.#buffer.record(batch.map((entry, i) => toRows(entry, messages[i])))
+      const { messages, bundles } = bundled
+      const entries = batch.map((entry, i) => toRows(entry, messages[i]))
+      this.#buffer.record(entries, bundles)
       return bundled.listWritten()
     } catch (error) {
       bundled?.takeBack()
@@ -99,7 +95,7 @@ export class Recording {
   restore(): number {
     const { records, garbled } = this.#log?.read() ?? { records: [], garbled: 0 }
     if (garbled > 0) this.#log?.keepCopy()
-    const left = records.map(createEntryParser())
+    const left = parseLog(records)
     this.#buffer.restore(left.filter(({ record }) => !this.#isRecorded(record?.values[0] ?? null)))
     if (records.length + garbled > 0) this.#log?.clear()
     return garbled

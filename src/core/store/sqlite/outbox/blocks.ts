@@ -1,21 +1,57 @@
-import type { Seal } from '../../../kernel/seal.ts'
+import { SEAL_ROOM, type Seal } from '../../../kernel/seal.ts'
 import type { Spool, SpoolPlace } from '../../spool.ts'
 import { findPlace, type MessageRow } from './bundles.ts'
 
 /** A block has two lines for each message: the id of its call, and its JSON. */
 const LINES = 2
 
-/** Seals messages into a block that opens at its place alone. */
-export function sealBlock(
-  seal: Seal,
-  { segment, start }: Omit<SpoolPlace, 'length'>,
-  { ids, payloads }: { ids: string[]; payloads: string[] },
-): Uint8Array {
-  let text = ''
-  for (const [i, id] of ids.entries()) text += `${id}\n${payloads[i]}\n`
-  const nonce = crypto.getRandomValues(new Uint8Array(12))
-  return seal.sealBytes(text, nameContext(segment, start), nonce)
+/** In bytes: what most blocks are written in before they are sealed. */
+const ROOM = 1024 * 1024
+
+/** Seals the messages of batches, each into a block. */
+export class BlockWriter {
+  // Kept: to make one for each block takes longer than to fill it.
+  #room: Buffer | null = null
+
+  /**
+   * Seals messages into a block that opens at its place alone. Returns it, as it is until the next,
+   * with the bytes of each payload.
+   */
+  seal(
+    seal: Seal,
+    { segment, start }: Omit<SpoolPlace, 'length'>,
+    { ids, payloads }: { ids: string[]; payloads: string[] },
+  ): { block: Uint8Array; sizes: number[] } {
+    const room = this.#findRoom(ids, payloads)
+    const sizes: number[] = []
+    let end = SEAL_ROOM
+    for (const [i, id] of ids.entries()) {
+      end += room.write(id, end)
+      room[end++] = LINE_FEED
+      const size = room.write(payloads[i] ?? '', end)
+      sizes.push(size)
+      end += size
+      room[end++] = LINE_FEED
+    }
+    const nonce = crypto.getRandomValues(new Uint8Array(12))
+    const block = room.subarray(0, end)
+    seal.sealInPlace(block, nameContext(segment, start), nonce)
+    return { block, sizes }
+  }
+
+  #findRoom(ids: string[], payloads: string[]): Buffer {
+    let most = SEAL_ROOM
+    for (const [i, id] of ids.entries())
+      most += (id.length + (payloads[i] ?? '').length) * MOST_BYTES + LINES
+    if (most > ROOM) return Buffer.allocUnsafeSlow(most)
+    this.#room ??= Buffer.allocUnsafeSlow(ROOM)
+    return this.#room
+  }
 }
+
+const LINE_FEED = 10
+/** Of a character in UTF-8, as JavaScript counts them. */
+const MOST_BYTES = 3
 
 const nameContext = (segment: number, start: number): string => `spool ${segment} ${start}`
 

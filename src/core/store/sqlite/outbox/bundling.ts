@@ -2,7 +2,7 @@ import type { Seal } from '../../../kernel/seal.ts'
 import type { OutboxMessage, WrittenMessages } from '../../../telemetry/outbox.ts'
 import type { RecorderEntry } from '../../../telemetry/recorder.ts'
 import type { Spool, SpoolPlace } from '../../spool.ts'
-import { sealBlock } from './blocks.ts'
+import type { BlockWriter } from './blocks.ts'
 import { MOST_CALLS } from './bundles.ts'
 
 /** Messages of calls that are recorded together, for the same receivers. */
@@ -18,8 +18,6 @@ export interface Bundle {
   sizes: number[]
   /** Where the messages are in the spool; null where they go into the row. */
   place: SpoolPlace | null
-  /** How the record log names it, once it does. */
-  json?: string
 }
 
 /** A message as one of its bundle. */
@@ -31,6 +29,7 @@ export interface BundledMessage {
 /** What bundling needs. */
 export interface BundlingOptions {
   spool: Spool | null
+  blocks: BlockWriter
   /** Throws when the secret cannot be read. */
   seal: () => Seal
   /** Is told of a call that its destinations are not told, and why. */
@@ -46,7 +45,10 @@ const NOBODY: string[] = []
 /** A bundle that is being filled. */
 interface OpenBundle extends Bundle {
   isEncrypted: boolean[]
+  /** In characters. */
   length: number
+  /** Whether each message is one line. */
+  isLined: boolean
 }
 
 /** The messages of one batch: bundled, and kept in the spool where there is one. */
@@ -54,8 +56,8 @@ export class BundledBatch {
   readonly #options: BundlingOptions
   readonly #bundles: OpenBundle[] = []
   readonly #byName = new Map<string, OpenBundle>()
-  /** Most calls of a batch share one list of receivers. */
-  readonly #byReceivers = new Map<string[], OpenBundle>()
+  /** Most calls of a batch have the same receivers. */
+  #last: OpenBundle | null = null
   readonly #messages: BundledMessage[][]
   /** Where the first block was put. */
   #start: Omit<SpoolPlace, 'length'> | null = null
@@ -70,6 +72,10 @@ export class BundledBatch {
   /** Returns the messages of each entry. */
   get messages(): BundledMessage[][] {
     return this.#messages
+  }
+
+  get bundles(): Bundle[] {
+    return this.#bundles
   }
 
   /** Lists what receivers have got. */
@@ -87,35 +93,38 @@ export class BundledBatch {
   #add({ generation, charge, outbox = [] }: RecorderEntry): BundledMessage[] {
     const call = generation ?? charge
     if (!call) throw new TypeError('A message needs a call that it is about')
-    return outbox.map(message => {
-      const { payload, hasContent = false } = message
+    const bundled: BundledMessage[] = []
+    for (const message of outbox) {
       const bundle = this.#chooseBundle(message, call.settled_at)
+      bundled.push({ bundle, index: bundle.ids.length })
       bundle.ids.push(call.id)
-      bundle.payloads.push(payload)
-      bundle.isEncrypted.push(hasContent)
-      bundle.length += payload.length
-      return { bundle, index: bundle.ids.length - 1 }
-    })
+      bundle.payloads.push(message.payload)
+      bundle.isEncrypted.push(message.hasContent ?? false)
+      bundle.length += message.payload.length
+    }
+    return bundled
   }
 
   /** A bundle has a line for each message. Nothing takes parts of one without receivers. */
   #chooseBundle({ topic, payload, receivers = NOBODY }: OutboxMessage, at: string): OpenBundle {
-    if (receivers.length === 0 || payload.includes('\n')) return this.#begin(topic, receivers, at)
-    const known = this.#byReceivers.get(receivers)
-    const isKnown = known?.topic === topic
-    const name = isKnown ? '' : `${topic}\n${receivers.join('\n')}`
-    const open = isKnown ? known : this.#byName.get(name)
-    if (open && open.ids.length < MOST_CALLS && open.length + payload.length <= MOST_LENGTH)
+    const isLined = receivers.length > 0 && !payload.includes('\n')
+    if (!isLined) return this.#begin({ topic, receivers, created_at: at, isLined })
+    const open = isSame(this.#last, topic, receivers)
+      ? this.#last
+      : this.#byName.get(nameBundle(topic, receivers))
+    if (open && open.ids.length < MOST_CALLS && open.length + payload.length <= MOST_LENGTH) {
+      this.#last = open
       return open
-    const begun = this.#begin(topic, receivers, at)
-    this.#byReceivers.set(receivers, begun)
-    this.#byName.set(isKnown ? `${topic}\n${receivers.join('\n')}` : name, begun)
-    return begun
+    }
+    this.#last = this.#begin({ topic, receivers, created_at: at, isLined })
+    this.#byName.set(nameBundle(topic, receivers), this.#last)
+    return this.#last
   }
 
-  #begin(topic: string, receivers: string[], created_at: string): OpenBundle {
+  #begin(of: Pick<OpenBundle, 'topic' | 'receivers' | 'created_at' | 'isLined'>): OpenBundle {
+    const { topic, receivers, created_at, isLined } = of
     const bundle: OpenBundle = {
-      ...{ topic, receivers, created_at, place: null, length: 0 },
+      ...{ topic, receivers, created_at, isLined, place: null, length: 0 },
       ...{ ids: [], payloads: [], sizes: [], isEncrypted: [] },
     }
     this.#bundles.push(bundle)
@@ -130,18 +139,18 @@ export class BundledBatch {
 
   /** Returns false where the spool cannot be written: the messages go into the database. */
   #spoolBundle(bundle: OpenBundle): boolean {
-    const { spool, seal } = this.#options
-    if (!spool?.isWritable || !isSpooled(bundle)) return false
+    const { spool, blocks, seal } = this.#options
+    if (!spool?.isWritable || !bundle.isLined) return false
     try {
       const start = spool.findNext()
-      const block = sealBlock(seal(), start, bundle)
+      const { block, sizes } = blocks.seal(seal(), start, bundle)
       spool.append(block)
       this.#start ??= start
       bundle.place = { ...start, length: block.length }
+      bundle.sizes = sizes
     } catch {
       return false
     }
-    bundle.sizes = bundle.payloads.map(payload => Buffer.byteLength(payload))
     bundle.payloads = []
     return true
   }
@@ -165,7 +174,13 @@ export class BundledBatch {
 export const encryptMessage = (seal: Seal, payload: string, id: string): string =>
   seal.seal(payload, id, crypto.getRandomValues(new Uint8Array(12)))
 
-const isSpooled = ({ receivers, payloads }: Bundle): boolean =>
-  receivers.length > 0 && !payloads[0]?.includes('\n')
+const nameBundle = (topic: string, receivers: string[]): string =>
+  `${topic}\n${receivers.join('\n')}`
+
+const isSame = (bundle: OpenBundle | null, topic: string, receivers: string[]): boolean =>
+  bundle !== null &&
+  bundle.topic === topic &&
+  bundle.receivers.length === receivers.length &&
+  receivers.every((id, i) => bundle.receivers[i] === id)
 
 const sum = (sizes: number[]): number => sizes.reduce((total, size) => total + size, 0)
