@@ -40,6 +40,9 @@ interface OpenSegment {
 /** In bytes: a segment that has as many gets no more blocks. */
 const FULL = 16 * 1024 * 1024
 
+/** How many segments are open to be read at once. */
+const MOST_FILES = 8
+
 /** Opens the spool of a data directory, as a process of this kind uses it. */
 export function openSpool(
   data: string,
@@ -109,7 +112,7 @@ export class Spool {
    * segment can be made.
    */
   findNext(): Omit<SpoolPlace, 'length'> {
-    if (this.#open && this.#open.size >= this.#largest) this.#close()
+    if (this.#open && this.#isOver(this.#open)) this.#close()
     this.#open ??= this.#create()
     return { segment: this.#open.segment, start: this.#open.size }
   }
@@ -182,6 +185,11 @@ export class Spool {
     this.#files.clear()
   }
 
+  /** A server that could not take over has perhaps removed the segment in which nothing waited. */
+  #isOver({ file, size }: OpenSegment): boolean {
+    return size >= this.#largest || fstatSync(file).nlink === 0
+  }
+
   #create(): OpenSegment {
     mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
     const segment = Math.max(this.#last, ...this.list()) + 1
@@ -199,6 +207,11 @@ export class Spool {
     const known = this.#files.get(segment)
     if (known !== undefined) return known
     const file = openDataFile(this.#pathOf(segment), 'read')
+    for (const [oldest, open] of this.#files) {
+      if (this.#files.size < MOST_FILES) break
+      closeSync(open)
+      this.#files.delete(oldest)
+    }
     this.#files.set(segment, file)
     return file
   }

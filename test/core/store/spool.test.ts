@@ -409,6 +409,17 @@ describe('faults', () => {
     ])
   })
 
+  test('a segment that is removed while it is written is not written on', async () => {
+    const gateway = await open()
+    await record(gateway, ['a'])
+    rmSync(folder(), { recursive: true })
+    await record(gateway, ['b'])
+    expect(await list(gateway)).toEqual([
+      [1, 'a', ''],
+      [2, 'b', 'whole'],
+    ])
+  })
+
   test('where the spool cannot be written, messages go into the database, and no call fails', async () => {
     writeFileSync(folder(), 'in the way')
     const gateway = await open()

@@ -3,7 +3,7 @@ import type { Seal } from '../../../kernel/seal.ts'
 import type { SpoolReport } from '../../../telemetry/outbox.ts'
 import { Spool } from '../../spool.ts'
 import { BlockReader } from './blocks.ts'
-import { type BundleRow, cutBundle } from './bundles.ts'
+import { type BundleRow, cutBundle, type MessageRow, MOST_CALLS } from './bundles.ts'
 import { encryptMessage } from './bundling.ts'
 
 /** Where the payloads of the outbox are: in its rows, or in a spool. */
@@ -117,18 +117,29 @@ export class Messages {
     const { db, spool } = this.#options
     const reader = this.openReader()
     const report: SpoolReport = { messages: 0, problems: [], unneeded: 0 }
-    const lost = new Map<number, number>()
+    const lost: MessageRow[] = []
     const rows = db.query<BundleRow, []>('select * from outbox where segment is not null').iterate()
     for (const message of iterateMessages(rows)) {
       report.messages += 1
-      const { segment } = message
-      if (segment !== null && reader.readPayload(message) === '')
-        lost.set(segment, (lost.get(segment) ?? 0) + 1)
+      if (reader.readPayload(message) === '') lost.push(message)
     }
-    report.problems = [...lost].map(([segment, count]) => describeLoss(segment, count, spool))
+    const bySegment = Map.groupBy(this.#filterWaiting(lost), ({ segment }) => segment ?? 0)
+    report.problems = [...bySegment].map(([segment, messages]) =>
+      describeLoss(segment, messages.length, spool),
+    )
     for (const segment of this.#filterUnneeded(spool?.list() ?? []))
       report.unneeded += spool?.measure(segment) ?? 0
     return report
+  }
+
+  /** Leaves out what has left meanwhile, and its segment with it. */
+  #filterWaiting(messages: MessageRow[]): MessageRow[] {
+    const find = this.#options.db.query<object, [number, number, number | null]>(
+      'select 1 from outbox where sequence between ? and ? and segment = ?',
+    )
+    return messages.filter(
+      ({ sequence, segment }) => find.get(sequence, sequence + MOST_CALLS - 1, segment) !== null,
+    )
   }
 
   /** Returns how many segments are left. */
