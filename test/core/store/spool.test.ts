@@ -223,6 +223,39 @@ describe('messages of calls that come fast', () => {
   })
 })
 
+test('messages that an earlier version has left in rows leave as they are, alone and bundled', async () => {
+  await (await open()).close()
+  opened = []
+  const db = openDatabaseNow(data, { readwrite: true })
+  const addRow = db.query(
+    `insert into outbox (sequence, topic, generation_id, payload, created_at, calls)
+     values (?, 'trace', ?, ?, '2026-03-04T05:06:08.000Z', ?)`,
+  )
+  addRow.run(1, 'old', render('old'), 1)
+  addRow.run(3, 'b\nc', `${render('b')}\n${render('c')}`, 2)
+  const size = render('b').length
+  db.run(
+    `insert into deliveries (destination_id, sequence, bytes, calls)
+     values ('a', 1, ?, 1), ('a', 3, ?, 2)`,
+    [render('old').length, 2 * size],
+  )
+  db.close()
+  const gateway = await open()
+  await record(gateway, ['d'])
+  expect(await list(gateway)).toEqual([
+    [1, 'old', 'whole'],
+    [2, 'b', 'whole'],
+    [3, 'c', 'whole'],
+    [4, 'd', 'whole'],
+  ])
+  const { count, bytes } = await gateway.store.deliveries.finish('a', [2, 4], REFUSAL.failed_at)
+  expect([count, bytes]).toEqual([2, 2 * size])
+  expect((await list(gateway)).map(([, id]) => id)).toEqual(['old', 'c'])
+  expect(await gateway.store.deliveries.count()).toMatchObject([
+    { waiting: 2, bytes: render('old').length + size, delivered: 2 },
+  ])
+})
+
 describe('after a kill', () => {
   test('what was recorded is there once, under its number, whether in the log or not', async () => {
     const gateway = await open()

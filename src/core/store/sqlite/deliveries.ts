@@ -16,8 +16,9 @@ import {
   measureMessage,
 } from './outbox/bundles.ts'
 import type { Messages } from './outbox/messages.ts'
+import { DELETE_UNREFERRED } from './outbox/unreferred.ts'
 import type { Tables } from './tables.ts'
-import { follow, type Statement, type Write } from './write.ts'
+import { follow, type Statement, type Write, type WrittenStatement } from './write.ts'
 
 type Count = 'delivered' | 'skipped' | 'dropped'
 type Place = 'deliveries' | 'failed_deliveries'
@@ -63,11 +64,10 @@ export function createDeliveryStore(
       return fitting.map(row => toWaiting(row, reader))
     },
     finish: (id, sequences, at) =>
-      takeOwn(
-        id,
-        onTaken => statements.remove('deliveries', id, sequences, 'delivered', onTaken),
-        statements.note(id, { last_success_at: at }),
-      ),
+      takeOwn(id, onTaken => statements.remove('deliveries', id, sequences, 'delivered', onTaken), {
+        sql: NOTE_SUCCESS,
+        parameters: [id, at],
+      }),
     skip: (id, sequences) =>
       takeOwn(id, onTaken => statements.remove('deliveries', id, sequences, 'skipped', onTaken)),
     fail: (id, sequences, refusal, most) =>
@@ -230,12 +230,8 @@ class DeliveryStatements {
   }
 
   /** Takes rows of messages from where they wait, and returns those that were there. */
-  take(destination_id: string, sequences: number[]) {
-    return this.#kysely
-      .deleteFrom('deliveries')
-      .where('destination_id', '=', destination_id)
-      .where('sequence', 'in', selectValues(this.#kysely, sequences))
-      .returning(['sequence', 'bytes', 'calls'])
+  take(destination_id: string, sequences: number[]): WrittenStatement<TakenRow> {
+    return { sql: TAKE, parameters: [destination_id, JSON.stringify(sequences)] }
   }
 
   /** Takes messages from those that failed, and returns those that were there. */
@@ -253,13 +249,11 @@ class DeliveryStatements {
    */
   cut(destination_id: string, sequences: number[], which: 'partial' | 'any'): Statement {
     const numbers = new Set(sequences)
-    const bundles = this.#kysely
-      .selectFrom('deliveries')
-      .select(['sequence', 'calls'])
-      .where('destination_id', '=', destination_id)
-      .where('sequence', '>=', Math.min(...sequences))
-      .where('sequence', '<', Math.max(...sequences) + MOST_CALLS)
-      .where('calls', '>', 1)
+    const end = Math.max(...sequences) + MOST_CALLS
+    const bundles: WrittenStatement<{ sequence: number; calls: number }> = {
+      sql: LIST_BUNDLES,
+      parameters: [destination_id, Math.min(...sequences), end],
+    }
     return follow(bundles, rows =>
       rows.flatMap(row => {
         const has = listNumbers(row).filter(number => numbers.has(number)).length
@@ -376,7 +370,7 @@ class DeliveryStatements {
       tellTaken(onTaken, destination_id, rows)
       return [
         this.#add(destination_id, count, countCalls(rows)),
-        deleteUnreferred(this.#kysely, rows.map(readSequence)),
+        deleteUnreferred(rows.map(readSequence)),
       ]
     }
     if (place === 'failed_deliveries')
@@ -449,33 +443,32 @@ class DeliveryStatements {
       .offset(most)
   }
 
-  #add(destination_id: string, count: Count, amount: number) {
-    return this.#kysely
-      .insertInto('delivery_counts')
-      .values({ destination_id, [count]: amount })
-      .onConflict(conflict =>
-        conflict
-          .column('destination_id')
-          .doUpdateSet({ [count]: sql`delivery_counts.${sql.ref(count)} + ${amount}` }),
-      )
+  #add(destination_id: string, count: Count, amount: number): WrittenStatement {
+    return { sql: ADD[count], parameters: [destination_id, amount] }
   }
 }
 
-/** Deletes those messages of the outbox that no destination waits for, or has refused. */
-export function deleteUnreferred(kysely: Kysely<Tables>, sequences: number[]) {
-  const values = selectValues(kysely, sequences)
-  const waiting = kysely
-    .selectFrom('deliveries')
-    .select('sequence')
-    .where('destination_id', 'in', kysely.selectFrom('delivery_receivers').select('destination_id'))
-    .where('sequence', 'in', values)
-  const failed = kysely
-    .selectFrom('failed_deliveries')
-    .select('sequence')
-    .where('sequence', 'in', values)
-  return kysely
-    .deleteFrom('outbox')
-    .where('sequence', 'in', values)
-    .where('sequence', 'not in', waiting)
-    .where('sequence', 'not in', failed)
+const TAKE = `delete from deliveries where destination_id = ?
+  and sequence in (select value from json_each(?)) returning sequence, bytes, calls`
+
+const LIST_BUNDLES = `select sequence, calls from deliveries
+  where destination_id = ? and sequence >= ? and sequence < ? and calls > 1`
+
+const buildAddition = (count: Count): string =>
+  `insert into delivery_counts (destination_id, ${count}) values (?, ?)
+   on conflict (destination_id) do update set ${count} = ${count} + excluded.${count}`
+
+const ADD: Record<Count, string> = {
+  delivered: buildAddition('delivered'),
+  skipped: buildAddition('skipped'),
+  dropped: buildAddition('dropped'),
 }
+
+const NOTE_SUCCESS = `insert into delivery_counts (destination_id, last_success_at) values (?, ?)
+  on conflict (destination_id) do update set last_success_at = excluded.last_success_at`
+
+/** Deletes those messages of the outbox that no destination waits for, or has refused. */
+export const deleteUnreferred = (sequences: number[]): WrittenStatement => ({
+  sql: DELETE_UNREFERRED,
+  parameters: [JSON.stringify(sequences)],
+})

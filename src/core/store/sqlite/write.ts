@@ -11,7 +11,15 @@ import { nameDatabase } from '../data-files.ts'
 export type Write = (...statements: Statement[]) => Promise<void>
 
 /** A step of a transaction. */
-export type Statement = Compilable | Check | FollowUp
+export type Statement = Compilable | WrittenStatement | Check | FollowUp
+
+/** A statement as text, with its parameters: what runs often is not built each time. */
+export interface WrittenStatement<Row = unknown> {
+  sql: string
+  parameters: unknown[]
+  /** Of no value: what its rows are. */
+  row?: Row
+}
 
 /** A query inside a transaction, so that no other process can change what it sees. */
 export interface Check {
@@ -28,14 +36,14 @@ export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void)
 
 /** A query inside a transaction whose rows decide the next statements. */
 export interface FollowUp {
-  query: Compilable
+  query: Compilable | WrittenStatement
   /** Runs again when the transaction is retried. Throws to roll the transaction back. */
   follow(rows: unknown[]): Statement[]
 }
 
 /** Makes a step whose statements depend on a query's rows. */
 export const follow = <Row>(
-  query: Compilable<Row>,
+  query: Compilable<Row> | WrittenStatement<Row>,
   then: (rows: Row[]) => Statement[],
 ): FollowUp => ({
   query,
@@ -58,8 +66,8 @@ export function createWriter(db: Database, onEnd: () => void): Write {
 }
 
 function createTransaction(db: Database, onEnd: () => void): (statements: Statement[]) => void {
-  const prepareStatement = (statement: Compilable) => {
-    const { sql, parameters } = statement.compile()
+  const prepareStatement = (statement: Compilable | WrittenStatement) => {
+    const { sql, parameters } = 'compile' in statement ? statement.compile() : statement
     return [db.query(sql), parameters as never[]] as const
   }
   const run = (statement: Statement): void => {

@@ -17,12 +17,7 @@ export function buildDestinationsDelete(
   const eraseRows = (table: 'failed_deliveries') =>
     follow(
       kysely.deleteFrom(table).where('destination_id', 'in', ids).returning('sequence'),
-      rows => [
-        deleteUnreferred(
-          kysely,
-          rows.map(({ sequence }) => sequence),
-        ),
-      ],
+      rows => [deleteUnreferred(rows.map(({ sequence }) => sequence))],
     )
   return [
     eraseRows('failed_deliveries'),
