@@ -15,10 +15,12 @@ import { createApp } from '../src/server/app.ts'
 /*
  * `bun run bench/destination-cost.ts [ROUNDS] [AT_ONCE] [TYPE]`: what destinations cost a call,
  * without sockets: the CPU time for blocks of calls with none to three paused destinations, in a new
- * order each round: of this process, and of the thread that serves calls alone. 150 rounds and 10
- * calls at once without arguments. With a type (webhook, otel-collector) destinations take
- * everything at once, and a block ends when all is delivered. On a busy machine the lowest quartile
- * says most, and two trees are compared by running them in turn.
+ * order each round, as a server records them: a block ends when all of it is in the database. With a
+ * type (webhook, otel-collector) destinations take everything at once, and a block ends when all is
+ * delivered. What is told, of all threads and of the one that serves calls, is the difference to the
+ * block before within a round, so that a machine that is busy for a while is in both: its median over
+ * the rounds, and between which differences the middle half of them lies. 150 rounds and 10 calls at
+ * once without arguments. Two trees are compared by running them in turn.
  */
 const [rounds = '150', atOnce = '10', toldType] = process.argv.slice(2)
 const [ROUNDS, AT_ONCE] = [Number(rounds), Number(atOnce)]
@@ -72,7 +74,7 @@ const egress: Send = async ({ url, onSent }) => {
 const home = mkdtempSync(join(tmpdir(), 'gateway-bench-'))
 process.once('exit', () => rmSync(home, { recursive: true, force: true }))
 const config = parseConfig(JSON.stringify(CONFIG), {})
-const gateway = await openGateway({ data: home, egress, config })
+const gateway = await openGateway({ data: home, access: 'server', egress, config })
 const keys: string[] = []
 for (const count of COUNTS) keys.push(await addWorkspace(gateway, count))
 await gateway.deliveries.start()
@@ -82,27 +84,33 @@ for (let i = 0; i < WARM_UP; i++) for (const key of keys) await measureBlock(key
 const taken = keys.map((key): { key: string; figures: CpuTimes[] } => ({ key, figures: [] }))
 for (let round = 0; round < ROUNDS; round++)
   for (const { key, figures } of shuffle(taken)) figures.push(await measureBlock(key))
-for (const share of [0.25, 0.5]) report(share)
+report()
 process.exit(0)
 
 /** Microseconds of CPU for each call: of all threads, and of the one that serves calls. */
 type CpuTimes = Record<'all' | 'main', number>
 
-/** Prints what each destination adds, by the blocks of this percentile. */
-function report(share: number): void {
+/** Prints what a call costs, and what each destination adds to it. */
+function report(): void {
   for (const threads of ['all', 'main'] as const) {
-    const costs = taken.map(({ figures }) =>
-      computePercentile(
-        figures.map(times => times[threads]),
-        share,
-      ),
+    const costs = taken.map(({ figures }) => figures.map(times => times[threads]))
+    const [without = [], ...others] = costs
+    const added = others.map((figures, i) =>
+      describe(figures.map((cost, round) => cost - (costs[i]?.[round] ?? Number.NaN))),
     )
-    const added = costs.slice(1).map((cost, i) => (cost - (costs[i] ?? Number.NaN)).toFixed(1))
+    const name = threads === 'all' ? 'all threads' : "the calls' thread"
     process.stdout.write(
-      `percentile ${share * 100}, ${threads === 'all' ? 'all threads' : "the calls' thread"}: ` +
-        `a call ${costs[0]?.toFixed(1)} µs; destinations add ${added.join(', ')} µs\n`,
+      `${name}: a call ${describe(without)} µs; destinations add ${added.join(', ')}\n`,
     )
   }
+}
+
+/** Renders the median, and the quartiles beside it. */
+function describe(figures: number[]): string {
+  const [low, median, high] = [0.25, 0.5, 0.75].map(share =>
+    computePercentile(figures, share).toFixed(1),
+  )
+  return `${median} (${low} to ${high})`
 }
 
 async function measureBlock(key: string): Promise<CpuTimes> {
@@ -112,6 +120,7 @@ async function measureBlock(key: string): Promise<CpuTimes> {
     while (left-- > 0) await call(key)
   }
   await Promise.all(Array.from({ length: AT_ONCE }, ask))
+  await gateway.recorder.flush()
   while (IS_TOLD && gateway.deliveries.list().some(({ waiting }) => waiting > 0))
     await Bun.sleep(20)
   const { all, main } = readCpu()

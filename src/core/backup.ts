@@ -17,6 +17,7 @@ import { toUsd } from './kernel/money.ts'
 import { hasCode, readDataFile, syncPath, writeDataFile } from './store/data-files.ts'
 import { openHoldJournal, writeHolds } from './store/hold-journal.ts'
 import { RECORD_LOG } from './store/record-log.ts'
+import { copySpool } from './store/spool.ts'
 import {
   addParts,
   copyDatabase,
@@ -154,7 +155,10 @@ function copyStore({ data, secret }: BackupInput, staging: string): void {
   const journal = openHoldJournal(data)
   const before = journal.listCalls()
   const records = readDataFile(join(data, RECORD_LOG))
+  copySpool(data, staging)
   copyDatabase(join(data, 'gateway.db'), copy)
+  // What waits there is moved into the copy when that is checked.
+  copySpool(data, staging)
   const known = new Set(before.map(({ id }) => id))
   const later = journal.listCalls().filter(({ id }) => !known.has(id))
   const charged = findCharged(

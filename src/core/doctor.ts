@@ -13,6 +13,7 @@ import { toUsd } from './kernel/money.ts'
 import { digestLedgerRow, hashLedgerRow, type LedgerRow, sealLedgerRow } from './ledger/chain.ts'
 import type { DaySpend, InspectionOptions, LedgerBooks } from './ledger/ledger.ts'
 import type { SealOpening, SealReport } from './ledger/seals.ts'
+import type { OutboxStore } from './telemetry/outbox.ts'
 import type { EvictionStore } from './telemetry/retention.ts'
 import type { RollupReader } from './telemetry/rollups.ts'
 
@@ -49,6 +50,20 @@ export const examineFiles = (world: FileWorld): Promise<Finding> =>
 /** Compares the record of every container’s file with its bytes. Also while a server runs. */
 export const examineHomes = (world: InferenceWorld): Promise<Finding> =>
   examineBlobs('containers', () => checkHomes(world))
+
+/** Checks that what waits for destinations outside the database is there, as it was written. */
+export async function examineSpool({ store }: OutboxReader): Promise<Finding> {
+  const { messages, problems, unneeded } = await store.outbox.inspect()
+  const waiting = messages === 1 ? '1 message waits' : `${messages} messages wait`
+  const rest =
+    unneeded === 0 ? '' : `; ${unneeded} bytes that nothing needs are still to be removed`
+  return toFinding(toResult('spool', problems, `${waiting} there${rest}`))
+}
+
+/** What has the messages to destinations. */
+interface OutboxReader {
+  store: { outbox: OutboxStore }
+}
 
 async function examineBlobs(
   check: string,

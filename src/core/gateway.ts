@@ -80,6 +80,7 @@ import { lockData } from './store/lock.ts'
 import { guardMigration, type Migration } from './store/migration-guard.ts'
 import { takeRecordLog } from './store/record-log.ts'
 import { loadDataSecret, readPreviousSecret } from './store/secret.ts'
+import { openSpool } from './store/spool.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
@@ -296,10 +297,11 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       secrets,
       ticks: clock.ticks,
       onFault: error => events.publish('store.failing', { error }),
+      onUntold: (id, error) => events.publish('telling.failed', { id, error }),
       onGarbled(lines) {
         garbledRecords = lines
       },
-      ...guardStore(data, overrides),
+      ...guardStore(data, secrets.destinationSeal, overrides),
     }))
   const journal = openJournal(data, secrets.mac, garbledRecords)
   await markOpening({ store, journal })
@@ -565,7 +567,8 @@ async function openStore(
   openDataDirectory(data)
   const { log: recordLog, unlock } = await takeRecordLog(data, access, options)
   try {
-    return await openSqlite({ path: join(data, 'gateway.db'), recordLog, ...options })
+    const spool = openSpool(data, access, options.durability)
+    return await openSqlite({ path: join(data, 'gateway.db'), recordLog, spool, ...options })
   } finally {
     unlock()
   }
@@ -573,6 +576,7 @@ async function openStore(
 
 const guardStore = (
   data: string | undefined,
+  seal: () => Seal,
   {
     access,
     patience = 5_000,
@@ -585,6 +589,7 @@ const guardStore = (
         guardMigration: guardMigration(data, {
           isLocked: access === 'server',
           patience,
+          seal,
           onMigration,
         }),
       }

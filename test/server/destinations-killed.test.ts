@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createDestination } from '../../src/core/destinations.ts'
@@ -51,10 +51,11 @@ test('D-05 after kill -9 under load every call on record arrives everywhere, und
     planned.stop()
     await Promise.all(clients)
   }
+  expect(readdirSync(join(data, 'spool'))).not.toEqual([])
+  const server = await startServer({ data, config })
   const recorded = listRecorded()
   expect(answered.filter(id => !recorded.includes(id))).toEqual([])
   expect(answered.length).toBeGreaterThanOrEqual(ROUNDS)
-  const server = await startServer({ data, config })
   for (const receiver of receivers) await waitForAll(receiver, recorded)
   await server.kill()
   for (const receiver of receivers) {

@@ -18,5 +18,8 @@ await openSqlite({
   durability: 'normal',
   busyTimeout: 0,
   secrets: { ...TEST_SECRETS, mac: seal },
-  guardMigration: guardMigration(data, { isLocked: false, patience: 0 }),
+  guardMigration: guardMigration(data, {
+    ...{ isLocked: false, patience: 0 },
+    seal: TEST_SECRETS.destinationSeal,
+  }),
 })

@@ -43,6 +43,7 @@ export const createDoctorCommand = () =>
       data.push(
         await core.examineFiles(gateway),
         await core.examineHomes(gateway),
+        await core.examineSpool(gateway),
         await core.examineSandboxes(gateway),
         await core.describeEvictions(gateway),
       )

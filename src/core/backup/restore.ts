@@ -16,6 +16,7 @@ import { RESTORING } from '../store/data-directory.ts'
 import { readDataFile, syncPath, writeDataFile } from '../store/data-files.ts'
 import { lockData } from '../store/lock.ts'
 import { RECORD_LOG } from '../store/record-log.ts'
+import { SPOOL } from '../store/spool.ts'
 import { type Parts, summarizeStore, takeParts } from '../store/sqlite/backup-file.ts'
 
 /** What is restored, and to where. */
@@ -127,8 +128,8 @@ const DATABASE = ['gateway.db-wal', 'gateway.db-shm', 'gateway.db-journal', 'gat
  */
 function replaceFiles(data: string, staging: string): string | null {
   const staged = readdirSync(staging).filter(isPartName)
-  const inTheWay = [...DATABASE, 'ledger.head', 'holds.log', RECORD_LOG, ...staged].filter(name =>
-    existsSync(join(data, name)),
+  const inTheWay = [...DATABASE, 'ledger.head', 'holds.log', RECORD_LOG, SPOOL, ...staged].filter(
+    name => existsSync(join(data, name)),
   )
   const aside = join(data, `before-restore-${new Date().toISOString().replaceAll(':', '')}`)
   if (inTheWay.length > 0) mkdirSync(aside, { mode: 0o700 })

@@ -2,6 +2,7 @@ import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { Room } from '../kernel/room.ts'
+import type { WrittenMessages } from '../telemetry/outbox.ts'
 import { Lane, type Lanes, MOST_FAILED } from './deliveries/lane.ts'
 import { openRenderer, type Renderer } from './deliveries/renderer.ts'
 import { DELIVERY_PACE, type DeliveryPace } from './deliveries/retry.ts'
@@ -69,7 +70,7 @@ class DeliveryQueue implements Deliveries {
     const { events } = this.#world
     this.#shared = this.#createLanes()
     this.#listeners = [
-      events.on('outbox.written', ({ receivers, bytes }) => this.#add(receivers, bytes)),
+      events.on('outbox.written', written => this.#add(written)),
       events.on('destinations.changed', () => this.#rescan()),
       events.on('store.reloaded', () => void this.#lookForReplays()),
     ]
@@ -130,10 +131,10 @@ class DeliveryQueue implements Deliveries {
     return counts
   }
 
-  #add(receivers: string[], bytes: number): void {
+  #add({ receivers, count, bytes }: WrittenMessages): void {
     for (const id of receivers) {
       const counts = this.#getCounts(id)
-      counts.waiting += 1
+      counts.waiting += count
       counts.bytes += bytes
       this.#getLane(id)?.linger()
     }

@@ -7,6 +7,7 @@ import type { Amounts, Charge, Hold, Ledger, Payer } from '../ledger/ledger.ts'
 import type { WindowCounts } from '../policy/rate-limits.ts'
 import { lockData } from '../store/lock.ts'
 import { hasOwnSchema } from '../store/sqlite/migrations.ts'
+import type { WrittenMessages } from '../telemetry/outbox.ts'
 import type { RecorderEntry } from '../telemetry/recorder.ts'
 import { BEFORE_JOURNAL, lockBefore } from './before.ts'
 import type { Channel } from './channel.ts'
@@ -201,7 +202,7 @@ export class Predecessor {
   }
 
   /** Records what is not on record yet. Throws the first failure. */
-  async #record(channel: Channel, batch: RecorderEntry[]): Promise<void> {
+  async #record(channel: Channel, batch: RecorderEntry[]): Promise<WrittenMessages[]> {
     const results = await Promise.allSettled(
       batch
         .filter(entry => !this.#recorded.has(entry))
@@ -213,6 +214,8 @@ export class Predecessor {
     )
     const failed = results.find(result => result.status === 'rejected')
     if (failed) throw failed.reason
+    // The other server tells its own queue.
+    return []
   }
 }
 

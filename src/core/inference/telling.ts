@@ -2,7 +2,6 @@ import { isActive, listAudience } from '../destinations/audience.ts'
 import type { OpenedDestination } from '../destinations/opened.ts'
 import { findDestination } from '../destinations/operator.ts'
 import type { FilterRules } from '../destinations/schema.ts'
-import type { ToldCall } from '../destinations/told-call.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { OutboxMessage } from '../telemetry/outbox.ts'
@@ -56,8 +55,8 @@ export const gatherAnswer = <K extends Kind>({ answer }: Telling, parts: AnswerP
   answer?.read(parts as AnswerPart<'text'>[])
 
 /**
- * Builds the message about a finished run: it is recorded in the transaction of the run. What has
- * content is sealed. Undefined if there is no listener.
+ * Builds the message about a finished run: it is recorded with the run, and encrypted there if it
+ * has content. Undefined if there is no listener.
  */
 export function buildMessages<K extends Kind>(
   world: InferenceWorld,
@@ -70,7 +69,8 @@ export function buildMessages<K extends Kind>(
   if (receivers.length === 0) return undefined
   try {
     const call = buildToldCall(world, run as unknown as Run, generation, telling)
-    return [{ topic: 'trace', payload: renderPayload(world, call), receivers }]
+    const hasContent = call.input !== null || call.output !== null
+    return [{ topic: 'trace', payload: JSON.stringify(call), hasContent, receivers }]
   } catch (error) {
     // No call fails because others cannot be told of it.
     world.events.publish('telling.failed', { id: run.call.id, error })
@@ -86,11 +86,4 @@ function listReceivers(world: InferenceWorld, { audience }: Telling): string[] {
     if (now && isActive(now)) receivers.push(destination.id)
   }
   return receivers
-}
-
-function renderPayload(world: InferenceWorld, call: ToldCall): string {
-  const json = JSON.stringify(call)
-  if (call.input === null && call.output === null) return json
-  const nonce = crypto.getRandomValues(new Uint8Array(12))
-  return world.secrets.destinationSeal().seal(json, call.id, nonce)
 }

@@ -1,17 +1,18 @@
 import { closeSync, constants, fsyncSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 
-const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDONLY, O_TRUNC, O_WRONLY } = constants
+const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_TRUNC, O_WRONLY } = constants
 
 const FLAGS = {
   read: O_RDONLY | O_NOFOLLOW,
   append: O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW,
+  create: O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW,
   replace: O_WRONLY | O_TRUNC | O_CREAT | O_NOFOLLOW,
 }
 
 /**
  * Opens a file of the data directory, readable and writable only by its owner. Never follows a
- * link, as its author would choose what the gateway reads or overwrites. Throws for a
- * link.
+ * link, as its author would choose what the gateway reads or overwrites. Throws for a link, and
+ * `create` for a file that exists.
  */
 export function openDataFile(path: string, access: keyof typeof FLAGS): number {
   try {

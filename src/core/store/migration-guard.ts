@@ -1,12 +1,14 @@
 import { chmodSync, readdirSync, renameSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { conflict, GatewayError, unavailable } from '../errors.ts'
+import type { Seal } from '../kernel/seal.ts'
 import { VERSION } from '../kernel/version.ts'
 import { readDataFile, syncPath } from './data-files.ts'
 import { lockData } from './lock.ts'
 import { RECORD_LOG } from './record-log.ts'
 import { addParts, copyWholeDatabase, type Parts } from './sqlite/backup-file.ts'
 import { MIGRATIONS } from './sqlite/contents.ts'
+import { moveSpool } from './sqlite/outbox/messages.ts'
 import type { MigrationGuard } from './sqlite.ts'
 
 /** The backups that migrations have made, by the schema that they hold. */
@@ -14,6 +16,9 @@ const BACKUP = /^before-schema-(\d+)\.backup(\.part)?$/
 
 /** What a backup holds beside the database. */
 const PARTS = ['ledger.head', 'holds.log', RECORD_LOG]
+
+/** The first schema whose messages may be in the spool. Those of the log in a backup stay behind. */
+const SPOOLED_SINCE = 34
 
 /** In milliseconds, between two looks whether another command has migrated. */
 const PAUSE = 50
@@ -24,6 +29,8 @@ export interface MigrationAccess {
   isLocked: boolean
   /** In milliseconds: how long others wait for a command that migrates. */
   patience: number
+  /** Encrypts what waits for destinations. Throws when the secret cannot be read. */
+  seal: () => Seal
   /** Is told of a migration that was made. */
   onMigration?: ((migration: Migration) => void) | undefined
   /** Returns how many bytes there is room for, at a path. */
@@ -47,7 +54,7 @@ export interface Migration {
 export const guardMigration =
   (
     data: string,
-    { isLocked, patience, onMigration, readFree = readRoom }: MigrationAccess,
+    { isLocked, patience, seal, onMigration, readFree = readRoom }: MigrationAccess,
   ): MigrationGuard =>
   async (readSchema, migrate) => {
     const unlock = isLocked ? () => undefined : await lockForMigration(data, patience, readSchema)
@@ -55,7 +62,7 @@ export const guardMigration =
       const schema = readSchema()
       if (schema >= MIGRATIONS.length) return migrate()
       requireRoom(data, readFree(data))
-      const backup = backUpSchema(data, schema)
+      const backup = backUpSchema(data, schema, seal)
       migrate()
       const bytes = statSync(backup).size
       onMigration?.({ from: schema, to: MIGRATIONS.length, backup, bytes })
@@ -111,7 +118,7 @@ const describeObstacle = (data: string, schema: number): GatewayError =>
  * Writes the whole store as a backup that the program of that schema restores, and removes those of
  * earlier migrations. Returns its path.
  */
-function backUpSchema(data: string, schema: number): string {
+function backUpSchema(data: string, schema: number, seal: () => Seal): string {
   const path = join(data, `before-schema-${MIGRATIONS.length}.backup`)
   const part = `${path}.part`
   rmSync(part, { force: true })
@@ -122,6 +129,7 @@ function backUpSchema(data: string, schema: number): string {
   }
   try {
     copyWholeDatabase(join(data, 'gateway.db'), part)
+    if (schema >= SPOOLED_SINCE) moveSpool(data, part, seal)
     chmodSync(part, 0o600)
     addParts(part, parts)
     syncPath(part)

@@ -7,6 +7,7 @@ import { FreshCalls } from '../telemetry/rollups/slice.ts'
 import { nameDatabase } from './data-files.ts'
 import { replaceMethods } from './methods.ts'
 import type { RecordLog } from './record-log.ts'
+import type { Spool } from './spool.ts'
 import { openStores } from './sqlite/contents.ts'
 import { Recording } from './sqlite/generations/recording.ts'
 import {
@@ -17,6 +18,7 @@ import {
   refuseForeign,
   refuseNewer,
 } from './sqlite/migrations.ts'
+import { Messages } from './sqlite/outbox/messages.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createDurableWriter, createWriter, type Write } from './sqlite/write.ts'
@@ -38,10 +40,14 @@ export interface SqliteOptions {
   guardMigration?: MigrationGuard
   /** Where records wait for their transaction. Without it, they do not. */
   recordLog?: RecordLog | undefined
+  /** Where messages wait for their destinations. Without it, they are in the database. */
+  spool?: Spool | undefined
   /** In milliseconds. */
   ticks?: () => number
   /** Is told what keeps waiting records from the database. */
   onFault?: (error: unknown) => void
+  /** Is told of a call that its destinations are not told, and why. */
+  onUntold?: (id: string, error: unknown) => void
   /** Is told how many lines of what a dead process has left are not as they were written. */
   onGarbled?: (lines: number) => void
 }
@@ -63,7 +69,9 @@ export async function openSqlite({
   secrets,
   guardMigration,
   recordLog,
+  spool,
   onFault,
+  onUntold,
   onGarbled,
   ticks = systemClock.ticks,
 }: SqliteOptions): Promise<Store> {
@@ -88,8 +96,17 @@ export async function openSqlite({
     throw error
   }
   const fresh = new FreshCalls()
-  const recording = new Recording({ db, mac: secrets.mac, fresh, log: recordLog, onFault, ticks })
+  const seal = secrets.destinationSeal
+  const recording = new Recording({
+    ...{ db, mac: secrets.mac, fresh, log: recordLog, onFault, ticks },
+    ...{ spool: spool ?? null, seal, onUntold },
+  })
   onGarbled?.(recording.restore())
+  const messages = new Messages({
+    ...{ db, spool: spool ?? null, seal },
+    isWaiting: () => recording.isWaiting,
+  })
+  messages.open()
   db.run(`pragma busy_timeout = ${busyTimeout}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
   const sealing = openSealing(db, secrets.mac)
@@ -97,7 +114,7 @@ export async function openSqlite({
   const writeDurably = createDurableWriter(db, sealing.sealChanges)
   const copier = recordLog?.isOpen ? createLogCopier(path) : null
   const stores = openStores({
-    ...{ db, kysely, write, writeDurably, sealing, secrets, fresh, recording, copier },
+    ...{ db, kysely, write, writeDurably, sealing, secrets, fresh, recording, messages, copier },
   })
   flushFirst(stores, recording)
   return {
@@ -107,6 +124,7 @@ export async function openSqlite({
     async close() {
       // What cannot be written now is in the log, for the next start.
       await recording.flush().catch(() => undefined)
+      messages.close()
       copier?.close()
       db.close()
     },

@@ -6,6 +6,7 @@ import { toUsd } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
 import type { GenerationListQuery } from './generations/filter.ts'
 import { findGeneration } from './generations/find.ts'
+import type { WrittenMessages } from './outbox.ts'
 import type { RecorderEntry } from './recorder.ts'
 import type { TelemetryWorld } from './world.ts'
 
@@ -131,7 +132,8 @@ export interface Generation {
  * record, a step that is already charged, an amount or a value that no column can hold.
  */
 export interface GenerationStore {
-  record(batch: RecorderEntry[]): Promise<void>
+  /** Writes a batch, and returns what destinations are told with it. */
+  record(batch: RecorderEntry[]): Promise<WrittenMessages[]>
   /** Writes what `record` has put aside: every process that reads the store sees it then. */
   flush(): Promise<void>
   byId(id: string): Promise<Generation | undefined>

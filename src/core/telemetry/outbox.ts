@@ -4,12 +4,22 @@ export interface OutboxMessage {
   topic: string
   /** The content, in the receiver's text format. */
   payload: string
+  /** Whether it has what was asked or answered, and so is encrypted where it waits. */
+  hasContent?: boolean
   /** The destinations that wait for it, by their ids. */
   receivers?: string[]
 }
 
+/** Messages that were recorded for the same receivers. */
+export interface WrittenMessages {
+  receivers: string[]
+  count: number
+  /** As the queue of each receiver counts them. */
+  bytes: number
+}
+
 /** A message that waits to be sent, and the call that it was recorded with. */
-export interface OutboxRow extends Omit<OutboxMessage, 'receivers'> {
+export interface OutboxRow extends Omit<OutboxMessage, 'receivers' | 'hasContent'> {
   /** Grows with every message, and is never reused. */
   sequence: number
   generation_id: string
@@ -29,4 +39,15 @@ export interface OutboxStore {
   listPending(limit: number, after?: number): Promise<OutboxRow[]>
   /** Removes these messages. Missing ones are no error. */
   remove(sequences: number[]): Promise<void>
+  /** Checks what waits outside the database. */
+  inspect(): Promise<SpoolReport>
+}
+
+/** What waits for destinations in the spool. */
+export interface SpoolReport {
+  messages: number
+  /** Segments that do not have what refers to them, as sentences. */
+  problems: string[]
+  /** In bytes: segments that nothing refers to. */
+  unneeded: number
 }

@@ -3,7 +3,7 @@ import type { Events } from '../events.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
 import type { Finding, Generation, GenerationStore } from './generations.ts'
-import type { OutboxMessage } from './outbox.ts'
+import type { OutboxMessage, WrittenMessages } from './outbox.ts'
 import type { StoredTranscript } from './transcripts.ts'
 
 declare module '../events.ts' {
@@ -12,8 +12,8 @@ declare module '../events.ts' {
     /** A content filter matched in a finished call. */
     'filter.matched': { generation_id: string } & Finding
     'store.failing': { error: unknown }
-    /** A message was recorded with its call, for these receivers. */
-    'outbox.written': { receivers: string[]; bytes: number }
+    /** Messages were recorded with their calls. */
+    'outbox.written': WrittenMessages
   }
 }
 
@@ -127,8 +127,9 @@ export function openRecorder(
   async function writeBatch(): Promise<boolean> {
     const batch = waiting.slice(0, MAX_AT_ONCE)
     askedAt ??= ticks()
+    let written: WrittenMessages[]
     try {
-      await store.record(batch.map(pending => pending.entry))
+      written = await store.record(batch.map(pending => pending.entry))
     } catch (error) {
       if (!failing) events.publish('store.failing', { error })
       failing = true
@@ -138,6 +139,7 @@ export function openRecorder(
     askedAt = null
     waiting.splice(0, batch.length)
     for (const pending of batch) finish(pending)
+    for (const messages of written) events.publish('outbox.written', messages)
     return true
   }
 
@@ -145,9 +147,10 @@ export function openRecorder(
   async function writeSeparately(batch: PendingEntry[]): Promise<boolean> {
     for (const pending of batch) {
       try {
-        await store.record([pending.entry])
+        const written = await store.record([pending.entry])
         askedAt = ticks()
         finish(pending)
+        for (const messages of written) events.publish('outbox.written', messages)
       } catch (error) {
         if (!isRefusal(error)) return false
         pending.reject(error)
@@ -160,8 +163,6 @@ export function openRecorder(
   function finish({ entry, resolve }: PendingEntry): void {
     resolve()
     if (entry.generation) publishGeneration(events, entry.generation)
-    for (const { receivers = [], payload } of entry.outbox ?? [])
-      events.publish('outbox.written', { receivers, bytes: payload.length })
   }
 
   // A store that does not answer is treated like one that refuses.

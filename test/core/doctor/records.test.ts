@@ -136,7 +136,11 @@ describe('the records of calls', () => {
     await gateway.close()
     tamper(
       data,
-      `alter table outbox drop column calls; alter table deliveries drop column calls;
+      `drop index outbox_by_segment;
+       alter table outbox drop column segment; alter table outbox drop column start;
+       alter table outbox drop column length; alter table outbox drop column first;
+       alter table outbox drop column sizes;
+       alter table outbox drop column calls; alter table deliveries drop column calls;
        drop trigger ledger_charges_once; drop index ledger_of_calls;
        alter table ledger drop column again;
        drop table record_seals; pragma user_version = 30`,

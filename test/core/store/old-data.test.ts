@@ -11,6 +11,7 @@ import { lockData } from '../../../src/core/store/lock.ts'
 import { guardMigration, type Migration } from '../../../src/core/store/migration-guard.ts'
 import { MIGRATIONS } from '../../../src/core/store/sqlite/contents.ts'
 import { openDatabase } from '../../support/database.ts'
+import { TEST_SECRETS } from '../../support/ledger.ts'
 import { OLD_SCHEMAS, unpackOldData } from '../../support/old-data.ts'
 
 const directories: string[] = []
@@ -94,7 +95,12 @@ describe.each(OLD_SCHEMAS)('S-11 the data directory of schema %i', schema => {
     const size = statSync(join(data, 'gateway.db')).size
     let isMigrated = false
     const migrate = (readFree: () => number) =>
-      guardMigration(data, { isLocked: false, patience: 0, readFree })(
+      guardMigration(data, {
+        isLocked: false,
+        patience: 0,
+        readFree,
+        seal: TEST_SECRETS.destinationSeal,
+      })(
         () => schema,
         () => {
           isMigrated = true

@@ -7,8 +7,11 @@ import { TestClock } from '../../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../../support/generation.ts'
 
 /** A store of which only `record` is used. */
-const storeOf = (record: GenerationStore['record']): GenerationStore => ({
-  record,
+const storeOf = (record: (batch: RecorderEntry[]) => Promise<void>): GenerationStore => ({
+  record: async batch => {
+    await record(batch)
+    return []
+  },
   flush: async () => undefined,
   evictBefore: async () => 0,
   byId: async () => undefined,

@@ -1,6 +1,7 @@
 import { conflict, GatewayError } from '../../../src/core/errors.ts'
 import { matchesQuery } from '../../../src/core/telemetry/generations/filter.ts'
 import type { Generation, GenerationStore } from '../../../src/core/telemetry/generations.ts'
+import type { WrittenMessages } from '../../../src/core/telemetry/outbox.ts'
 import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
 import { countEviction } from './evictions.ts'
 import { nameFeedback } from './feedback.ts'
@@ -11,10 +12,7 @@ import { readCursor } from './rollups.ts'
 
 /** Generations in memory. */
 export const createMemoryGenerationStore = (connection: Connection): GenerationStore => ({
-  record: batch =>
-    connection.write(memory => {
-      for (const entry of batch) record(memory, entry)
-    }),
+  record: batch => connection.write(memory => batch.flatMap(entry => record(memory, entry))),
   flush: async () => undefined,
   evictBefore: (midnight, now) =>
     connection.write(memory => {
@@ -68,16 +66,17 @@ function evict(memory: Memory, call: Generation): void {
     memory.feedback.remove(nameFeedback(one))
 }
 
-function record(memory: Memory, entry: RecorderEntry): void {
+function record(memory: Memory, entry: RecorderEntry): WrittenMessages[] {
   const { generation, charge } = entry
   if (generation)
     refuseWhatNoColumnTakes(() => memory.generations.insert(generation.id, generation))
   // For a call that continues, nothing else shows that this step was settled.
   if (charge && (charge.nanos !== 0n || generation === null)) addRow(memory, charge)
   if (charge && charge.nanos !== 0n) addSpend(memory, charge)
-  addMessages(memory, entry)
+  const written = addMessages(memory, entry)
   if (entry.job) memory.videos.update(entry.job.id, { ...entry.job, details: '' })
   if (entry.transcript) memory.transcripts.insert(entry.transcript.generation_id, entry.transcript)
+  return written
 }
 
 function refuseWhatNoColumnTakes(insert: () => void): void {

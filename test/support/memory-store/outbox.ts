@@ -1,5 +1,5 @@
 import { conflict } from '../../../src/core/errors.ts'
-import type { OutboxStore } from '../../../src/core/telemetry/outbox.ts'
+import type { OutboxStore, WrittenMessages } from '../../../src/core/telemetry/outbox.ts'
 import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
 import type { Connection, Memory } from './memory.ts'
 
@@ -11,12 +11,16 @@ export const createMemoryOutboxStore = (connection: Connection): OutboxStore => 
     connection.write(({ outbox }) => {
       for (const sequence of sequences) outbox.remove(String(sequence))
     }),
+  inspect: async () => ({ messages: 0, problems: [], unneeded: 0 }),
 })
 
 /** Adds the messages of an entry, in the transaction that records it. */
-export function addMessages({ outbox, deliveries, counters }: Memory, entry: RecorderEntry): void {
+export function addMessages(
+  { outbox, deliveries, counters }: Memory,
+  entry: RecorderEntry,
+): WrittenMessages[] {
   const { generation, charge, outbox: messages } = entry
-  if (!messages) return
+  if (!messages) return []
   const about = generation ?? charge
   if (!about) throw conflict('The call cannot be recorded')
   for (const { topic, payload, receivers = [] } of messages) {
@@ -32,4 +36,7 @@ export function addMessages({ outbox, deliveries, counters }: Memory, entry: Rec
         bytes: payload.length,
       })
   }
+  return messages.flatMap(({ payload, receivers = [] }) =>
+    receivers.length === 0 ? [] : [{ receivers, count: 1, bytes: payload.length }],
+  )
 }

@@ -400,7 +400,7 @@ const BLAMED = [400, 422]
 const refine = (verdict: Verdict, status: number): Verdict =>
   verdict === 'refused' && BLAMED.includes(status) ? 'split' : verdict
 
-const UNREADABLE = 'It was sealed with another secret'
+const UNREADABLE = 'Its content is missing, damaged, or sealed with another secret'
 const UNJUDGED = 'The filter rules cannot be applied to it'
 const UNRENDERED: Sent = { answer: null, retryAfter: null, failure: 'It cannot be rendered' }
 

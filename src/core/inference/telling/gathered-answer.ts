@@ -18,19 +18,17 @@ export class GatheredAnswer {
 
   /** Returns what was gathered; null for what there was none of. */
   build(): TraceOutput {
-    return {
+    const output: TraceOutput = {
       completion: this.#text === '' ? null : this.#text,
       reasoning: this.#reasoning === '' ? null : this.#reasoning,
-      ...(this.#calls.length === 0
-        ? {}
-        : {
-            toolCalls: this.#calls.map(({ id, name, input }) => ({
-              id,
-              type: 'function',
-              function: { name, arguments: input },
-            })),
-          }),
     }
+    if (this.#calls.length > 0)
+      output.toolCalls = this.#calls.map(({ id, name, input }) => ({
+        id,
+        type: 'function',
+        function: { name, arguments: input },
+      }))
+    return output
   }
 
   #readPart(part: TextPart): void {

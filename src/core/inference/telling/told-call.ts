@@ -62,10 +62,9 @@ function buildFacts(
 ): TraceFacts {
   const { call, ending, firstPartAt, startedAt } = run
   const { input, output } = usage
-  const [author = ''] = generation.model.split('/')
   return {
     model: generation.model,
-    author,
+    author: readAuthor(generation.model),
     providerName: generation.provider_name,
     finishReason: ending?.error ? null : generation.finish_reason,
     nativeFinishReason: generation.native_finish_reason,
@@ -89,6 +88,11 @@ function buildFacts(
   }
 }
 
+function readAuthor(model: string): string {
+  const end = model.indexOf('/')
+  return end === -1 ? model : model.slice(0, end)
+}
+
 const describeError = (error: GatewayError | null) =>
   error && { type: error.type, message: error.message }
 
@@ -107,21 +111,19 @@ function pickParameters(params: object): Record<string, unknown> {
   return picked
 }
 
+// Field by field, as the rest here: each call with a destination has one.
 function buildOutput(run: Run, answer: GatheredAnswer): TraceOutput {
-  const { models, stream, params, endUser: user, session_id, trace } = run.call
+  const { models, stream, params, endUser, session_id, trace } = run.call
+  const rawRequest: Record<string, unknown> = { model: models[0] ?? null, stream }
+  Object.assign(rawRequest, params)
   const tools = listTools(run)
-  return {
-    ...answer.build(),
-    rawRequest: {
-      model: models[0] ?? null,
-      stream,
-      ...params,
-      ...(tools.length === 0 ? {} : { tools: tools.map(renderTool) }),
-      ...(user === undefined ? {} : { user }),
-      ...(session_id === null ? {} : { session_id }),
-      ...(trace === null ? {} : { trace }),
-    },
-  }
+  if (tools.length > 0) rawRequest.tools = tools.map(renderTool)
+  if (endUser !== undefined) rawRequest.user = endUser
+  if (session_id !== null) rawRequest.session_id = session_id
+  if (trace !== null) rawRequest.trace = trace
+  const output: TraceOutput = answer.build()
+  output.rawRequest = rawRequest
+  return output
 }
 
 const listTools = ({ call }: Run): TextCall['tools'] => ('tools' in call ? call.tools : [])
@@ -205,12 +207,13 @@ function toToolStep(
 
 function listToldAttempts(run: Run, listed: ListedStep[]): ToldAttempt[] {
   const told: ToldAttempt[] = []
-  const addStep = (step: Step, place: number) => {
-    for (const attempt of step.attempts) told.push(toToldAttempt(run, step, attempt, place))
-  }
-  if (listed.length === 0) for (const step of run.steps) addStep(step, 0)
-  for (const [place, { step }] of listed.entries()) if (step) addStep(step, place)
+  if (listed.length === 0) for (const step of run.steps) addAttempts(told, run, step, 0)
+  for (const [place, { step }] of listed.entries()) if (step) addAttempts(told, run, step, place)
   return told
+}
+
+function addAttempts(told: ToldAttempt[], run: Run, step: Step, place: number): void {
+  for (const attempt of step.attempts) told.push(toToldAttempt(run, step, attempt, place))
 }
 
 function toToldAttempt(run: Run, step: Step, attempt: Attempt, place: number): ToldAttempt {

@@ -137,13 +137,11 @@ function completeMessage(
     const seal = isSealed ? world.secrets.destinationSeal() : null
     const told = JSON.parse(seal?.open(message.payload, generation.id) ?? message.payload)
     Object.assign(told.facts, listFacts(generation, receipt))
-    const json = JSON.stringify(told)
-    const nonce = () => crypto.getRandomValues(new Uint8Array(12))
-    return { ...message, payload: seal?.seal(json, generation.id, nonce()) ?? json }
+    return { ...message, payload: JSON.stringify(told), hasContent: isSealed }
   } catch (error) {
-    // The message says what was known then.
+    // The message says what was known then, and is encrypted already.
     world.events.publish('telling.failed', { id: generation.id, error })
-    return message
+    return { ...message, hasContent: false }
   }
 }
 

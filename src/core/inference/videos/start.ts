@@ -4,6 +4,7 @@ import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import type { VideoCall } from '../../language/video.ts'
 import type { Kind } from '../../language/work.ts'
 import { pickSeconds } from '../../protocols/videos.ts'
+import type { OutboxMessage } from '../../telemetry/outbox.ts'
 import type { Run, Step } from '../run.ts'
 import { forgetEntries } from '../settle/entries.ts'
 import { renderTranscript } from '../settle/transcript.ts'
@@ -129,6 +130,24 @@ function buildDetails(
     prices: endpoint.prices,
     generation,
     transcript: renderTranscript(world, anyRun, generation),
-    outbox: buildMessages(world, run, generation) ?? [],
+    outbox: encryptMessages(world, generation.id, buildMessages(world, run, generation) ?? []),
   })
+}
+
+/** Encrypts what messages tell of a job, for as long as it lasts. None where that cannot be done. */
+function encryptMessages(
+  { secrets, events }: InferenceWorld,
+  id: string,
+  messages: OutboxMessage[],
+): OutboxMessage[] {
+  try {
+    return messages.map(message => {
+      if (!message.hasContent) return message
+      const nonce = crypto.getRandomValues(new Uint8Array(12))
+      return { ...message, payload: secrets.destinationSeal().seal(message.payload, id, nonce) }
+    })
+  } catch (error) {
+    events.publish('telling.failed', { id, error })
+    return []
+  }
 }

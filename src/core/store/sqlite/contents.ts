@@ -57,6 +57,8 @@ import leanDeliveries from './migrations/030-deliveries.sql' with { type: 'text'
 import recordSeals from './migrations/031-record-seals.sql' with { type: 'text' }
 import bundles from './migrations/032-bundles.sql' with { type: 'text' }
 import chargesOnce from './migrations/033-charges-once.sql' with { type: 'text' }
+import spool from './migrations/034-spool.sql' with { type: 'text' }
+import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
@@ -86,12 +88,24 @@ interface OpenDatabase {
   recording: Recording
   /** Copies the log beside the calls; null where there is none, or nobody to do it. */
   copier: LogCopier | null
+  messages: Messages
 }
 
 /** Opens the store of every noun over one database. */
 export const openStores = (
-  { db, kysely, write, writeDurably, sealing, secrets, fresh, recording, copier }: OpenDatabase,
-  erase = createEraser(db),
+  {
+    db,
+    kysely,
+    write,
+    writeDurably,
+    sealing,
+    secrets,
+    fresh,
+    recording,
+    messages,
+    copier,
+  }: OpenDatabase,
+  erase = createEraser(db, () => messages.sweep()),
 ) => ({
   keys: createKeyStore(kysely, writeDurably),
   byok: createByokStore(kysely, write),
@@ -115,14 +129,14 @@ export const openStores = (
   idempotency: createIdempotencyStore(kysely, write),
   feedback: createFeedbackStore(kysely, write),
   evictions: createEvictionStore(kysely, erase),
-  outbox: createOutboxStore(kysely, write),
+  outbox: createOutboxStore(kysely, write, messages),
   refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db, fresh),
   destinations: createDestinationStore(kysely, write, erase),
-  deliveries: createDeliveryStore(kysely, db, write),
+  deliveries: createDeliveryStore(kysely, db, { write, messages }),
   videos: createVideoStore(kysely, write),
   writeLog: createWriteLogStore(db, { copier }),
-  seals: createSealStore(kysely, db, { sealing, secrets, migrations: MIGRATIONS }),
+  seals: createSealStore(kysely, db, { sealing, secrets, messages, migrations: MIGRATIONS }),
 })
 
 /**
@@ -163,4 +177,5 @@ export const MIGRATIONS: string[] = [
   recordSeals,
   bundles,
   chargesOnce,
+  spool,
 ]

@@ -8,7 +8,17 @@ import type {
   WaitingDelivery,
 } from '../../destinations/deliveries/store.ts'
 import { selectValues } from './json-values.ts'
-import { type BundleRow, listNumbers, MOST_CALLS, openBundle } from './outbox/bundles.ts'
+import type { BlockReader } from './outbox/blocks.ts'
+import {
+  type BundleRow,
+  cutBundle,
+  listNumbers,
+  type MessageRow,
+  MOST_CALLS,
+  measureMessage,
+} from './outbox/bundles.ts'
+import type { Messages } from './outbox/messages.ts'
+import { DELETE_UNREFERRED } from './outbox/unreferred.ts'
 import type { Tables } from './tables.ts'
 import { follow, prepare, type Statement, type Write } from './write.ts'
 
@@ -19,9 +29,9 @@ type Place = 'deliveries' | 'failed_deliveries'
 export function createDeliveryStore(
   kysely: Kysely<Tables>,
   db: Database,
-  write: Write,
+  { write, messages }: { write: Write; messages: Messages },
 ): DeliveryStore {
-  const statements = new DeliveryStatements(kysely)
+  const statements = new DeliveryStatements(kysely, messages)
   /** Makes a change, and returns what it took. A transaction that is retried takes it once. */
   const take = async (
     build: (onTaken: OnTaken) => Statement[],
@@ -29,12 +39,13 @@ export function createDeliveryStore(
   ): Promise<TakenDeliveries[]> => {
     const taken = new Map<string, TakenDeliveries>()
     await write(...build(one => taken.set(one.destination_id, one)), ...more)
+    messages.sweep()
     return [...taken.values()]
   }
   const takeOwn = async (destination_id: string, ...change: Parameters<typeof take>) =>
     (await take(...change))[0] ?? { destination_id, count: 0, bytes: 0 }
   const listRows = db.query<WaitingRow, [string, number, number]>(LIST_ROWS)
-  const readRows = db.query<MessageRow, [string, number, number]>(READ_ROWS)
+  const readRows = db.query<BundleRow, [string, number, number]>(READ_ROWS)
   const listWaiting = (id: string, limit = -1) =>
     kysely
       .selectFrom('deliveries')
@@ -48,8 +59,9 @@ export function createDeliveryStore(
     async listWaiting(destination_id, after, limit, bytes) {
       const fitting = findFitting(listRows.all(destination_id, after, limit), limit, bytes)
       if (fitting === null) return []
-      const rows = readRows.all(destination_id, after, fitting)
-      return takeFitting(rows.flatMap(openMessages), after, limit, bytes)
+      const rows = readRows.all(destination_id, after, fitting).flatMap(cutBundle)
+      const reader = messages.openReader()
+      return takeFitting(rows, after, limit, bytes).map(row => toWaiting(row, reader))
     },
     finish: (id, sequences, at) =>
       takeOwn(
@@ -114,6 +126,7 @@ export function createDeliveryStore(
           statements.remove('failed_deliveries', id, rows.map(readSequence), 'dropped'),
         ),
       )
+      messages.sweep()
     },
     async countFailed() {
       const rows = await kysely
@@ -136,27 +149,15 @@ interface WaitingRow {
   calls: number
 }
 
-/** A row of the outbox as it is read to be sent: its text would take longer to make than its bytes. */
-type MessageRow = Pick<BundleRow, 'sequence' | 'generation_id' | 'created_at' | 'calls'> & {
-  payload: Uint8Array
-}
-
 // Prepared, as each batch reads, takes and settles its messages on the thread that serves calls.
 const LIST_ROWS = `select sequence, bytes, calls from deliveries
   where destination_id = ? and sequence > ? order by sequence limit ?`
-const READ_ROWS = `select sequence, generation_id, cast(payload as blob) as payload, created_at,
-  outbox.calls from deliveries cross join outbox using (sequence)
+const READ_ROWS = `select outbox.* from deliveries cross join outbox using (sequence)
   where destination_id = ? and sequence > ? and sequence <= ? order by sequence`
 const TAKE_ROWS = `delete from deliveries where destination_id = ?
   and sequence in (select value from json_each(?)) returning sequence, bytes, calls`
 const LIST_BUNDLES = `select sequence, calls from deliveries
   where destination_id = ? and sequence >= ? and sequence < ? and calls > 1`
-const DELETE_UNREFERRED = `delete from outbox where sequence in (select value from json_each(?1))
-  and sequence not in (select sequence from deliveries
-    where destination_id in (select destination_id from delivery_receivers)
-    and sequence in (select value from json_each(?1)))
-  and sequence not in (select sequence from failed_deliveries
-    where sequence in (select value from json_each(?1)))`
 const ADD: Record<Count, string> = {
   delivered: renderAdd('delivered'),
   skipped: renderAdd('skipped'),
@@ -182,42 +183,31 @@ function findFitting(rows: WaitingRow[], limit: number, bytes: number): number |
   return last
 }
 
-/** Opens a row into its messages, in order. They share the row's memory. */
-function openMessages({ calls, payload, generation_id, ...row }: MessageRow): WaitingDelivery[] {
-  const ids = calls === 1 ? [generation_id] : generation_id.split('\n')
-  let end = -1
-  return ids.map((id, i) => {
-    const start = end + 1
-    const lineEnd = i === calls - 1 ? -1 : payload.indexOf(LINE_BREAK, start)
-    end = lineEnd < 0 ? payload.length : lineEnd
-    const message = payload.subarray(start, end)
-    return {
-      sequence: row.sequence - calls + 1 + i,
-      ...{ generation_id: id, payload: message, created_at: row.created_at },
-      bytes: message.length,
-    }
-  })
-}
-
-const LINE_BREAK = 0x0a
-
 /** Leaves out messages up to a number, and those that are too many or too long; never the first. */
 function takeFitting(
-  messages: WaitingDelivery[],
+  messages: MessageRow[],
   after: number,
   limit: number,
   bytes: number,
-): WaitingDelivery[] {
-  const taken: WaitingDelivery[] = []
+): MessageRow[] {
+  const taken: MessageRow[] = []
   let length = 0
   for (const message of messages) {
     if (message.sequence <= after) continue
-    length += message.bytes
+    length += measureMessage(message)
     if (taken.length > 0 && (taken.length >= limit || length > bytes)) break
     taken.push(message)
   }
   return taken
 }
+
+const toWaiting = (row: MessageRow, reader: BlockReader): WaitingDelivery => ({
+  sequence: row.sequence,
+  generation_id: row.generation_id,
+  payload: reader.readBytes(row),
+  created_at: row.created_at,
+  bytes: measureMessage(row),
+})
 
 /** Takes rows until they have so many messages. Bundles are not cut for this. */
 function takeOldest<Row extends { calls: number }>(rows: Row[], count: number): Row[] {
@@ -274,9 +264,11 @@ interface TakenRow {
 /** The statements that several changes of deliveries share. */
 class DeliveryStatements {
   readonly #kysely: Kysely<Tables>
+  readonly #messages: Messages
 
-  constructor(kysely: Kysely<Tables>) {
+  constructor(kysely: Kysely<Tables>, messages: Messages) {
     this.#kysely = kysely
+    this.#messages = messages
   }
 
   /** Takes rows of messages from where they wait, and returns those that were there. */
@@ -328,21 +320,42 @@ class DeliveryStatements {
       .where('sequence', '=', sequence)
       .returning('destination_id')
     return follow(row, bundles => {
-      const messages = bundles.flatMap(openBundle)
+      const messages = bundles.flatMap(cutBundle)
       return [
         kysely.deleteFrom('outbox').where('sequence', '=', sequence),
         ...messages.map(message => kysely.insertInto('outbox').values(message)),
         follow(waiting, rows =>
           rows.flatMap(({ destination_id }) =>
-            messages.map(({ sequence: number, payload }) =>
-              kysely
-                .insertInto('deliveries')
-                .values({ destination_id, sequence: number, bytes: payload.length }),
+            messages.map(message =>
+              kysely.insertInto('deliveries').values({
+                ...{ destination_id, sequence: message.sequence },
+                bytes: measureMessage(message),
+              }),
             ),
           ),
         ),
       ]
     })
+  }
+
+  /** Moves messages out of the spool: what failed may wait for long. */
+  #moveIntoRows(sequences: number[]): Statement {
+    const spooled = this.#kysely
+      .selectFrom('outbox')
+      .selectAll()
+      .where('sequence', 'in', selectValues(this.#kysely, sequences))
+      .where('segment', 'is not', null)
+    return follow(spooled, rows =>
+      rows.map(row =>
+        this.#kysely
+          .updateTable('outbox')
+          .set({
+            payload: this.#messages.renderPayload(row),
+            ...{ segment: null, start: null, length: null, first: null },
+          })
+          .where('sequence', '=', row.sequence),
+      ),
+    )
   }
 
   /** Selects the oldest messages of all destinations. */
@@ -394,6 +407,7 @@ class DeliveryStatements {
     if (sequences.length === 0) return []
     return [
       this.cut(destination_id, sequences, 'any'),
+      this.#moveIntoRows(sequences),
       follow(this.take(destination_id, sequences), rows => {
         tellTaken(onTaken, destination_id, rows)
         const failed = rows.map(({ sequence, bytes }) => ({

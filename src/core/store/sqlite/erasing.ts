@@ -1,6 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { GatewayError } from '../../errors.ts'
 import { yieldToEventLoop } from '../../kernel/clock.ts'
+import { DELETE_UNREFERRED } from './outbox/unreferred.ts'
 import { retryWhileLocked } from './write.ts'
 
 /** How many rows one transaction erases, and about how many bytes of large ones. */
@@ -16,14 +17,6 @@ const ofWorkspaces = (rows: string, table: string, more = '') =>
 const WAITING = `select d.destination_id, d.sequence from destinations
   cross join deliveries as d on d.destination_id = destinations.id
   where destinations.deleted_at is not null limit ${AT_ONCE}`
-
-/** Deletes those messages among some that no destination waits for, or has refused. */
-const ERASE_UNREFERRED = `delete from outbox where sequence in (select value from json_each(?1))
-  and sequence not in (select sequence from deliveries
-    where destination_id in (select destination_id from delivery_receivers)
-    and sequence in (select value from json_each(?1)))
-  and sequence not in (select sequence from failed_deliveries
-    where sequence in (select value from json_each(?1)))`
 
 /** Content can be large: as many of the first as fit. */
 const TRANSCRIPTS = selectFitting(ofWorkspaces('sequence, size_bytes', 'transcripts'))
@@ -59,9 +52,10 @@ const ERASURES = [
 
 /**
  * Creates the function that erases what deleted workspaces and destinations have left: some of it, in
- * one short transaction. Returns how many rows that were; 0 when nothing is left.
+ * one short transaction. Returns how many rows that were; 0 when nothing is left. `onErased` is called
+ * after messages were erased.
  */
-export function createEraser(db: Database): () => number {
+export function createEraser(db: Database, onErased?: () => void): () => number {
   const erase = db.transaction(() => {
     const waiting = eraseWaiting(db)
     if (waiting > 0) return waiting
@@ -72,7 +66,11 @@ export function createEraser(db: Database): () => number {
     }
     return 0
   })
-  return () => erase.immediate()
+  return () => {
+    const rows = erase.immediate()
+    if (rows > 0) onErased?.()
+    return rows
+  }
 }
 
 function eraseWaiting(db: Database): number {
@@ -82,7 +80,7 @@ function eraseWaiting(db: Database): number {
     )
     .all()
   if (rows.length > 0)
-    db.query(ERASE_UNREFERRED).run(JSON.stringify(rows.map(({ sequence }) => sequence)))
+    db.query(DELETE_UNREFERRED).run(JSON.stringify(rows.map(({ sequence }) => sequence)))
   return rows.length
 }
 

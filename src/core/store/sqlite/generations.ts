@@ -36,9 +36,7 @@ export function createGenerationStore(
   recording: Recording,
 ): GenerationStore {
   return {
-    async record(batch) {
-      recording.record(batch)
-    },
+    record: async batch => recording.record(batch),
     flush: () => recording.flush(),
     evictBefore: createEvictor(db),
     async byId(id) {

@@ -1,14 +1,19 @@
 import type { Database } from 'bun:sqlite'
 import type { Kysely } from 'kysely'
-import type { OutboxMessage, OutboxStore } from '../../telemetry/outbox.ts'
-import type { RecorderEntry } from '../../telemetry/recorder.ts'
+import type { OutboxStore } from '../../telemetry/outbox.ts'
 import { selectValues } from './json-values.ts'
-import { MOST_CALLS, openBundle } from './outbox/bundles.ts'
+import { cutBundle } from './outbox/bundles.ts'
+import type { BundledMessage } from './outbox/bundling.ts'
+import type { Messages } from './outbox/messages.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 
 /** Creates the store of the outbox in SQL. `generations.ts` writes messages with their calls. */
-export const createOutboxStore = (kysely: Kysely<Tables>, write: Write): OutboxStore => ({
+export const createOutboxStore = (
+  kysely: Kysely<Tables>,
+  write: Write,
+  messages: Messages,
+): OutboxStore => ({
   async listPending(limit, after = 0) {
     const rows = await kysely
       .selectFrom('outbox')
@@ -17,106 +22,87 @@ export const createOutboxStore = (kysely: Kysely<Tables>, write: Write): OutboxS
       .orderBy('sequence')
       .limit(limit)
       .execute()
+    const reader = messages.openReader()
     return rows
-      .flatMap(openBundle)
+      .flatMap(cutBundle)
       .filter(({ sequence }) => sequence > after)
       .slice(0, limit)
+      .map(row => ({
+        sequence: row.sequence,
+        topic: row.topic,
+        generation_id: row.generation_id,
+        payload: reader.readPayload(row),
+        created_at: row.created_at,
+      }))
   },
-  remove: sequences =>
-    write(kysely.deleteFrom('outbox').where('sequence', 'in', selectValues(kysely, sequences))),
+  async remove(sequences) {
+    await write(
+      kysely.deleteFrom('outbox').where('sequence', 'in', selectValues(kysely, sequences)),
+    )
+    messages.sweep()
+  },
+  inspect: async () => messages.inspect(),
 })
 
-/** The most characters of a bundle. */
-const MOST_LENGTH = 256 * 1024
-
-/** Messages that become one row. */
-interface Bundle {
-  topic: string
-  receivers: string[]
-  created_at: string
-  ids: string[]
-  payloads: string[]
-  length: number
-}
-
 /**
- * Creates the function that adds the messages of a batch, inside the recorder's transaction. Those
- * for the same receivers are bundled: most calls of a batch have the same ones.
+ * Creates the function that adds the messages of entries, inside the recorder's transaction. Those
+ * of a bundle are one row, as far as their calls are recorded together.
  */
-export function createOutboxWriter(db: Database): (batch: RecorderEntry[]) => void {
+export function createOutboxWriter(
+  db: Database,
+): (entries: { messages: BundledMessage[] }[]) => void {
   const insert = db.query(
-    'insert into outbox (topic, generation_id, payload, created_at) values (?, ?, ?, ?)',
-  )
-  const insertBundle = db.query(
-    `insert into outbox (sequence, topic, generation_id, payload, created_at, calls)
-     select coalesce(max(seq), 0) + ?5, ?1, ?2, ?3, ?4, ?5
+    `insert into outbox (sequence, topic, generation_id, payload, created_at, calls,
+       segment, start, length, first, sizes)
+     select coalesce(max(seq), 0) + ?5, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
      from sqlite_sequence where name = 'outbox'`,
   )
   const addReceiver = db.query(
     'insert into deliveries (destination_id, sequence, bytes, calls) values (?, ?, ?, ?)',
   )
-  return batch => {
-    for (const { topic, receivers, created_at, ids, payloads, length } of bundleMessages(batch)) {
-      const { length: calls } = ids
-      const [id = '', payload = ''] =
-        calls > 1 ? [ids.join('\n'), payloads.join('\n')] : [ids[0], payloads[0]]
-      const { lastInsertRowid } =
-        calls > 1
-          ? insertBundle.run(topic, id, payload, created_at, calls)
-          : insert.run(topic, id, payload, created_at)
-      for (const receiver of receivers) addReceiver.run(receiver, lastInsertRowid, length, calls)
+  return entries => {
+    for (const { bundle, first, count } of listRuns(entries)) {
+      const { topic, receivers, created_at, place } = bundle
+      const end = first + count
+      const sizes = bundle.sizes.slice(first, end)
+      const { lastInsertRowid } = insert.run(
+        topic,
+        bundle.ids.slice(first, end).join('\n'),
+        place ? '' : bundle.payloads.slice(first, end).join('\n'),
+        created_at,
+        count,
+        place?.segment ?? null,
+        place?.start ?? null,
+        place?.length ?? null,
+        place && first,
+        place && sizes.join('\n'),
+      )
+      const bytes = sizes.reduce((sum, size) => sum + size, 0)
+      for (const receiver of receivers) addReceiver.run(receiver, lastInsertRowid, bytes, count)
     }
   }
 }
 
-function bundleMessages(batch: RecorderEntry[]): Bundle[] {
-  const bundles: Bundle[] = []
-  const open = new Map<string, Bundle>()
-  for (const { generation, charge, outbox } of batch) {
-    if (!outbox) continue
-    const call = generation ?? charge
-    if (!call) throw new TypeError('A message needs a call that it is about')
-    for (const message of outbox) {
-      const bundle = findBundle(open, message)
-      if (bundle) addMessage(bundle, call.id, message.payload)
+/** Messages of a bundle that follow one another. */
+interface Run {
+  bundle: BundledMessage['bundle']
+  first: number
+  count: number
+}
+
+/** Lists the messages of entries as runs. Where an entry is left out, its bundle has two. */
+function listRuns(entries: { messages: BundledMessage[] }[]): Run[] {
+  const runs: Run[] = []
+  const last = new Map<Run['bundle'], Run>()
+  for (const { messages } of entries)
+    for (const { bundle, index } of messages) {
+      const run = last.get(bundle)
+      if (run && run.first + run.count === index) run.count += 1
       else {
-        const { topic, payload, receivers = [] } = message
-        const begun = {
-          topic,
-          receivers,
-          created_at: call.settled_at,
-          ids: [],
-          payloads: [],
-          length: 0,
-        }
-        addMessage(begun, call.id, payload)
-        bundles.push(begun)
-        if (isBundled(message)) open.set(nameBundle(message), begun)
+        const begun = { bundle, first: index, count: 1 }
+        runs.push(begun)
+        last.set(bundle, begun)
       }
     }
-  }
-  return bundles
+  return runs
 }
-
-function findBundle(open: Map<string, Bundle>, message: OutboxMessage): Bundle | undefined {
-  if (!isBundled(message)) return undefined
-  const bundle = open.get(nameBundle(message))
-  const fits =
-    bundle !== undefined &&
-    bundle.ids.length < MOST_CALLS &&
-    bundle.length + message.payload.length <= MOST_LENGTH
-  return fits ? bundle : undefined
-}
-
-function addMessage(bundle: Bundle, id: string, payload: string): void {
-  bundle.ids.push(id)
-  bundle.payloads.push(payload)
-  bundle.length += payload.length
-}
-
-const nameBundle = ({ topic, receivers = [] }: OutboxMessage): string =>
-  `${topic}\n${receivers.join('\n')}`
-
-/** A bundle has a line for each message. Nothing takes parts of one without receivers. */
-const isBundled = ({ receivers = [], payload }: OutboxMessage): boolean =>
-  receivers.length > 0 && !payload.includes('\n')

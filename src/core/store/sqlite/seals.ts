@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import type { Mac } from '../../kernel/mac.ts'
 import type { RecordSecrets, SealStore } from '../../ledger/seals.ts'
 import { buildAuditInsert } from './audit.ts'
+import type { Messages } from './outbox/messages.ts'
 import { encryptAgain } from './seals/encrypting.ts'
 import { SealLog } from './seals/log.ts'
 import { writeNewOpening } from './seals/opening.ts'
@@ -40,6 +41,7 @@ export function openSealing(db: Database, mac: Mac): Sealing {
 interface SealParts {
   sealing: Sealing
   secrets: RecordSecrets
+  messages: Messages
   migrations: string[]
 }
 
@@ -47,7 +49,7 @@ interface SealParts {
 export function createSealStore(
   kysely: Kysely<Tables>,
   db: Database,
-  { sealing, secrets, migrations }: SealParts,
+  { sealing, secrets, messages, migrations }: SealParts,
 ): SealStore {
   const log = new SealLog(db, secrets.mac)
   return {
@@ -58,7 +60,7 @@ export function createSealStore(
     reseal: async (entry, previous) =>
       db
         .transaction(() => {
-          if (previous) encryptAgain(db, secrets, previous)
+          if (previous) encryptAgain(db, secrets, previous, messages.spool)
           const { sql, parameters } = buildAuditInsert(kysely, entry).compile()
           db.query(sql).run(...(parameters as never[]))
           writeNewOpening(db, secrets.mac)

@@ -27,10 +27,10 @@ import type { Budget } from '../../policy/budgets/store.ts'
 import type { Guardrail } from '../../policy/guardrails/store.ts'
 import type { Feedback } from '../../telemetry/feedback.ts'
 import type { Generation } from '../../telemetry/generations.ts'
-import type { OutboxRow } from '../../telemetry/outbox.ts'
 import type { StoredRefusal } from '../../telemetry/refusals.ts'
 import type { EvictionCount } from '../../telemetry/retention.ts'
 import type { StoredTranscript } from '../../telemetry/transcripts.ts'
+import type { BundleRow } from './outbox/bundles.ts'
 
 /**
  * The tables as Kysely sees them: the nouns' own types, except booleans, bigints and lists, which
@@ -90,7 +90,11 @@ export interface Tables {
   evicted_days: { day: string; calls: number; charged: string }
   evictions: Columns<EvictionCount>
   videos: Columns<VideoJob>
-  outbox: Columns<OutboxRow> & { sequence: Generated<number>; calls: Generated<number> }
+  outbox: {
+    [Name in keyof BundleRow]: Name extends 'topic' | 'generation_id' | 'payload' | 'created_at'
+      ? BundleRow[Name]
+      : Generated<BundleRow[Name]>
+  }
   destinations: DestinationTable
   deliveries: { destination_id: string; sequence: number; bytes: number; calls: Generated<number> }
   delivery_receivers: { destination_id: string }

@@ -2,6 +2,7 @@ import type { StepCharge } from '../../../ledger/ledger.ts'
 import type { Generation } from '../../../telemetry/generations.ts'
 import type { RecorderEntry } from '../../../telemetry/recorder.ts'
 import type { RecordLog } from '../../record-log.ts'
+import type { Bundle, BundledMessage } from '../outbox/bundling.ts'
 import type { SealedValue } from './sealing.ts'
 
 /** A row to charge, and whether its call continues after it. */
@@ -21,6 +22,8 @@ export interface EntryRows {
   record: RecordRow | null
   /** Null where nothing is charged. */
   charge: ChargeRow | null
+  /** What its destinations are told. */
+  messages: BundledMessage[]
   entry: RecorderEntry
 }
 
@@ -67,9 +70,12 @@ export class RecordBuffer {
     return this.#entries.length === 0
   }
 
-  /** Writes entries, or keeps them in the log. Throws what the database throws for them. */
-  record(entries: EntryRows[]): void {
-    if (!(this.#mayWait(entries) && this.#keep(entries))) this.#writeNow(entries)
+  /**
+   * Writes entries, or keeps them in the log with the bundles of their messages. Throws what the
+   * database throws for them.
+   */
+  record(entries: EntryRows[], bundles: Bundle[]): void {
+    if (!(this.#mayWait(entries, bundles) && this.#keep(entries, bundles))) this.#writeNow(entries)
   }
 
   /** Writes what waits. Throws what the database throws. */
@@ -93,16 +99,18 @@ export class RecordBuffer {
     }
   }
 
-  #mayWait(entries: EntryRows[]): boolean {
+  #mayWait(entries: EntryRows[], bundles: Bundle[]): boolean {
     const { log } = this.#options
     if (!log?.isOpen || this.#isFailing || !entries.every(isPlain)) return false
+    if (bundles.some(({ place }) => place === null)) return false
     return !this.isEmpty || this.#options.ticks() - this.#writtenAt < PERIOD
   }
 
   /** Returns false where the log cannot be written: the database may be elsewhere. */
-  #keep(entries: EntryRows[]): boolean {
+  #keep(entries: EntryRows[], bundles: Bundle[]): boolean {
     try {
-      this.#options.log?.append(entries.map(renderEntry))
+      // Bundles first: where a kill cuts the log, no call is there without its message.
+      this.#options.log?.append([...bundles.map(renderBundle), ...entries.map(renderEntry)])
     } catch {
       return false
     }
@@ -184,7 +192,7 @@ export class RecordBuffer {
 
 // What else comes with a call is in the database when it ends, and a step is looked up there.
 const isPlain = ({ record, entry }: EntryRows): boolean =>
-  record !== null && !entry.outbox?.length && !entry.transcript && !entry.job
+  record !== null && !entry.transcript && !entry.job
 
 const renderEntry = ({ record, charge }: EntryRows): string =>
   `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}}`
@@ -192,17 +200,41 @@ const renderEntry = ({ record, charge }: EntryRows): string =>
 const renderCharge = (charge: ChargeRow): string =>
   JSON.stringify({ ...charge, nanos: String(charge.nanos) })
 
-/** Reads an entry of the log. Money is in it as text. */
-export function parseEntry(logged: unknown): EntryRows {
-  const { record, charge } = logged as LoggedEntry
-  return {
-    record: { values: record, json: JSON.stringify(record), generation: null },
-    charge: charge && { ...charge, nanos: BigInt(charge.nanos) },
-    entry: { generation: null, charge: null },
+const renderBundle = ({ topic, receivers, created_at, ids, sizes, place }: Bundle): string =>
+  JSON.stringify({ bundle: { topic, receivers, created_at, ids, sizes, place } })
+
+/**
+ * Reads the lines of the log as entries, each with the messages that bundles before it name for its
+ * call. Money is text there.
+ */
+export function parseLog(lines: unknown[]): EntryRows[] {
+  const entries: EntryRows[] = []
+  const messages = new Map<SealedValue | undefined, BundledMessage[]>()
+  for (const line of lines) {
+    const { bundle, record, charge } = line as LoggedLine
+    if (bundle) noteMessages(messages, { ...bundle, payloads: [] })
+    if (record)
+      entries.push({
+        record: { values: record, json: JSON.stringify(record), generation: null },
+        charge: charge && { ...charge, nanos: BigInt(charge.nanos) },
+        messages: messages.get(record[0]) ?? [],
+        entry: { generation: null, charge: null },
+      })
   }
+  return entries
 }
 
-interface LoggedEntry {
-  record: SealedValue[]
+function noteMessages(
+  messages: Map<SealedValue | undefined, BundledMessage[]>,
+  bundle: Bundle,
+): void {
+  for (const [index, id] of bundle.ids.entries())
+    messages.set(id, [...(messages.get(id) ?? []), { bundle, index }])
+}
+
+/** A line has a bundle, or a record and its charge. */
+interface LoggedLine {
+  bundle?: Omit<Bundle, 'payloads'>
+  record?: SealedValue[]
   charge: (Omit<ChargeRow, 'nanos'> & { nanos: string }) | null
 }

@@ -3,27 +3,24 @@ import { GatewayError } from '../../../errors.ts'
 import type { Mac } from '../../../kernel/mac.ts'
 import type { DaySpend, StepCharge } from '../../../ledger/ledger.ts'
 import type { Generation } from '../../../telemetry/generations.ts'
+import type { WrittenMessages } from '../../../telemetry/outbox.ts'
 import type { RecorderEntry } from '../../../telemetry/recorder.ts'
 import type { FreshCalls } from '../../../telemetry/rollups/slice.ts'
 import { nameDatabase } from '../../data-files.ts'
 import type { RecordLog } from '../../record-log.ts'
 import { createLedgerWriter } from '../ledger.ts'
+import { BlockWriter } from '../outbox/blocks.ts'
+import { BundledBatch, type BundledMessage, type BundlingOptions } from '../outbox/bundling.ts'
 import { createOutboxWriter } from '../outbox.ts'
 import { createTranscriptWriter } from '../transcripts.ts'
 import { createVideoWriter } from '../videos.ts'
 import { retryWhileLocked } from '../write.ts'
-import {
-  type ChargeRow,
-  type EntryRows,
-  parseEntry,
-  RecordBuffer,
-  type RecordRow,
-} from './buffer.ts'
+import { type ChargeRow, type EntryRows, parseLog, RecordBuffer, type RecordRow } from './buffer.ts'
 import { NAMES, toValues } from './columns.ts'
 import { createRecordSealer, renderRecord, type SealedValue } from './sealing.ts'
 
 /** What recording needs. */
-export interface RecordingOptions {
+export interface RecordingOptions extends Omit<BundlingOptions, 'blocks'> {
   db: Database
   mac: Mac
   /** Is told what is on record. */
@@ -40,12 +37,14 @@ export interface RecordingOptions {
 export class Recording {
   readonly #buffer: RecordBuffer
   readonly #log: RecordLog | null
+  readonly #bundling: BundlingOptions
   readonly #isRecorded: (id: SealedValue) => boolean
 
-  constructor({ db, mac, fresh, log, onFault, ticks }: RecordingOptions) {
+  constructor({ db, mac, fresh, log, onFault, ticks, ...bundling }: RecordingOptions) {
     const write = createEntryWriter(db, mac)
     const find = db.query('select 1 from generations where id = ?')
     this.#log = log ?? null
+    this.#bundling = { ...bundling, blocks: new BlockWriter() }
     this.#isRecorded = id => find.get(id) !== null
     this.#buffer = new RecordBuffer({
       log: this.#log,
@@ -59,11 +58,20 @@ export class Recording {
     })
   }
 
-  /** Records a batch. Throws 409 where the store can never take it, and what the store throws. */
-  record(batch: RecorderEntry[]): void {
+  /**
+   * Records a batch, and returns what destinations are told. Throws 409 where the store can never
+   * take it, and what the store throws.
+   */
+  record(batch: RecorderEntry[]): WrittenMessages[] {
+    let bundled: BundledBatch | null = null
     try {
-      this.#buffer.record(batch.map(toRows))
+      bundled = new BundledBatch(batch, this.#bundling)
+      const { messages, bundles } = bundled
+      const entries = batch.map((entry, i) => toRows(entry, messages[i]))
+      this.#buffer.record(entries, bundles)
+      return bundled.listWritten()
     } catch (error) {
+      bundled?.takeBack()
       throw isConstraint(error)
         ? new GatewayError('conflict', 'The call cannot be recorded', { cause: error })
         : error
@@ -87,7 +95,7 @@ export class Recording {
   restore(): number {
     const { records, garbled } = this.#log?.read() ?? { records: [], garbled: 0 }
     if (garbled > 0) this.#log?.keepCopy()
-    const left = records.map(parseEntry)
+    const left = parseLog(records)
     this.#buffer.restore(left.filter(({ record }) => !this.#isRecorded(record?.values[0] ?? null)))
     if (records.length + garbled > 0) this.#log?.clear()
     return garbled
@@ -121,7 +129,7 @@ function createEntryWriter(db: Database, mac: Mac) {
       if (entry.transcript) writeTranscript(entry.transcript)
       if (entry.job) endVideo(entry.job)
     }
-    writeOutbox(entries.map(({ entry }) => entry))
+    writeOutbox(entries)
     if (records.length > 0) sealRecords(first, records)
     if (charges.length > 0) ledgerWriter.append(charges)
     for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)
@@ -143,12 +151,13 @@ function createInserter(db: Database): (values: SealedValue[]) => number {
   }
 }
 
-function toRows(entry: RecorderEntry): EntryRows {
+function toRows(entry: RecorderEntry, messages: BundledMessage[] = []): EntryRows {
   const { generation, charge } = entry
   return {
     record: generation && toRecordRow(generation),
     charge:
       charge && needsRow(charge, generation) ? toChargeRow(charge, generation === null) : null,
+    messages,
     entry,
   }
 }

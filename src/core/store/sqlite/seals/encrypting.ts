@@ -1,6 +1,10 @@
 import type { Database } from 'bun:sqlite'
 import type { Seal } from '../../../kernel/seal.ts'
 import type { RecordSecrets } from '../../../ledger/seals.ts'
+import type { Spool } from '../../spool.ts'
+import { BlockReader } from '../outbox/blocks.ts'
+import type { BundleRow } from '../outbox/bundles.ts'
+import { moveIntoRow, renderPayload } from '../outbox/messages.ts'
 import { resealVersions } from '../presets/sealing.ts'
 
 /**
@@ -8,10 +12,17 @@ import { resealVersions } from '../presets/sealing.ts'
  * in presets, and what destinations are configured with and told. What neither opens stays as it
  * is. It belongs in a transaction.
  */
-export function encryptAgain(db: Database, current: RecordSecrets, previous: RecordSecrets): void {
+export function encryptAgain(
+  db: Database,
+  current: RecordSecrets,
+  previous: RecordSecrets,
+  spool: Spool | null = null,
+): void {
+  const seals = [current.destinationSeal(), previous.destinationSeal()] as const
   encryptProviderKeys(db, current.seal(), previous.seal())
   resealVersions(db, current.presetSeal, previous.presetSeal)
-  encryptDestinations(db, current.destinationSeal(), previous.destinationSeal())
+  encryptDestinations(db, ...seals)
+  encryptSpooled(db, ...seals, spool)
 }
 
 function encryptProviderKeys(db: Database, current: Seal, previous: Seal): void {
@@ -23,6 +34,18 @@ function encryptDestinations(db: Database, current: Seal, previous: Seal): void 
   encryptMessages(db, current, previous)
 }
 
+/** Moves what the previous secret has encrypted in the spool into the database. */
+function encryptSpooled(db: Database, current: Seal, previous: Seal, spool: Spool | null): void {
+  const reader = new BlockReader(spool, () => previous)
+  const next = db.query<BundleRow, [number]>(
+    'select * from outbox where segment is not null and sequence > ? order by sequence limit 1',
+  )
+  for (let row = next.get(0); row; row = next.get(row.sequence)) {
+    const payload = renderPayload(row, reader, current)
+    if (payload !== null) moveIntoRow(db, row.sequence, payload)
+  }
+}
+
 /**
  * What is not sealed begins with a brace. A bundle has a line for each message. One row after the
  * other: there may be a million.
@@ -30,7 +53,7 @@ function encryptDestinations(db: Database, current: Seal, previous: Seal): void 
 function encryptMessages(db: Database, current: Seal, previous: Seal): void {
   const next = db.query<{ sequence: number; generation_id: string; payload: string }, [number]>(
     "select sequence, generation_id, payload from outbox where topic = 'trace' " +
-      "and sequence > ? and (calls > 1 or payload not like '{%') order by sequence limit 1",
+      "and sequence > ? and segment is null and (calls > 1 or payload not like '{%') order by sequence limit 1",
   )
   const update = db.query('update outbox set payload = ? where sequence = ?')
   for (let row = next.get(0); row; row = next.get(row.sequence)) {

@@ -1,0 +1,8 @@
+/** Deletes those messages among some that no destination waits for, or has refused. */
+export const DELETE_UNREFERRED = `delete from outbox
+  where sequence in (select value from json_each(?1))
+  and sequence not in (select sequence from deliveries
+    where destination_id in (select destination_id from delivery_receivers)
+    and sequence in (select value from json_each(?1)))
+  and sequence not in (select sequence from failed_deliveries
+    where sequence in (select value from json_each(?1)))`
