@@ -141,8 +141,8 @@ async function findGrowing(): Promise<unknown[]> {
 /** A step may handle so many items of any text; more of a longer one means that it has no bound. */
 const MOST_ITEMS = 3_600
 const STEP_SIZE = 18_000
-/** Each takes so long that the long run makes every fourth, and the normal one every ninth. */
-export const STEPPED = COUNTED.filter((_, i) => i % (LONG ? 4 : 9) === 0)
+/** Each takes so long that the long run makes every fourth, and the normal one every 18th. */
+export const STEPPED = COUNTED.filter((_, i) => i % (LONG ? 4 : 18) === 0)
 /** Of a text, so many units are read in one step at most. */
 const MOST_UNITS = 90_000
 const UNITS_SIZE = 131_072
