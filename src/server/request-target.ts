@@ -29,14 +29,15 @@ export function buildTargetTable(
       isAcceptable(request) ? answer(request, server) : refuse(request, server)
   const answerWhole = createGuarded(hasWholeSegments)
   const answerModel = createGuarded(hasModelId)
-  return Object.fromEntries(
-    paths.flatMap(path => {
-      const pattern = path.replace(/(?<=.)\/$/, '')
+  const patterns = [...new Set(paths.map(path => path.replace(/(?<=.)\/$/, '')))]
+  return Object.fromEntries([
+    ...patterns.flatMap((pattern): [pattern: string, handler: Handler][] => {
       const checked = pattern === MODEL ? answerModel : answerWhole
-      const handler = path.includes(':') ? checked : answer
+      const handler = pattern.includes(':') ? checked : answer
       return [[pattern, handler], ...buildAliases(pattern, handler)]
     }),
-  )
+    ...buildOtherBases(patterns, answer, refuse),
+  ])
 }
 
 /** Where the API is. */
@@ -55,19 +56,73 @@ const OPENAI_NAMES: Record<string, string[]> = {
 }
 
 function buildAliases(pattern: string, handler: Handler): [pattern: string, handler: Handler][] {
-  if (!pattern.startsWith(`${BASE}/`)) return []
-  const bases = COHERE_PATHS.includes(pattern) ? [...OTHER_BASES, ...COHERE_BASES] : OTHER_BASES
   const own = pattern.slice(BASE.length)
   const others = OPENAI_NAMES[pattern] ?? []
   const starts = [
-    ...bases.map(base => [base, BASE, own] as const),
-    ...others.flatMap(name => [BASE, ...bases].map(base => [base + name, pattern, ''] as const)),
+    ...(COHERE_PATHS.includes(pattern) ? COHERE_BASES : []).map(base => [base, BASE, own] as const),
+    ...others.flatMap(name =>
+      [BASE, ...OTHER_BASES].map(base => [base + name, pattern, ''] as const),
+    ),
   ]
   return starts.map(([start, moved, rest]) => [
     start + rest,
     (request, server) => handler(moveTo(request, start, moved), server),
   ])
 }
+
+/**
+ * Builds the patterns of the other bases: one for each number of segments, because Bun's table takes
+ * the longer for each pattern the more it has. They match any segments; which of them are a path of
+ * the app is found in the request.
+ */
+function buildOtherBases(
+  patterns: string[],
+  answer: Handler,
+  refuse: Handler,
+): [pattern: string, handler: Handler][] {
+  const below = patterns.flatMap(path =>
+    path.startsWith(`${BASE}/`) ? path.slice(BASE.length) : [],
+  )
+  const byDepth = Map.groupBy(below, path => path.split('/').length - 1)
+  return [...byDepth].flatMap(([depth, paths]) => {
+    const isKnown = createPathCheck(paths)
+    const segments = Array.from({ length: depth }, (_, i) => `/:part${i}`).join('')
+    return OTHER_BASES.map((base): [pattern: string, handler: Handler] => [
+      base + segments,
+      (request, server) =>
+        isKnown(request, base)
+          ? answer(moveTo(request, base, BASE), server)
+          : refuse(request, server),
+    ])
+  })
+}
+
+/**
+ * Creates the check whether what follows a base is one of these paths, of as many segments as were
+ * matched: in the request line, whose segments Bun has decoded, and in the URL, where they are not.
+ */
+function createPathCheck(paths: string[]): (request: MatchedRequest, base: string) => boolean {
+  const plain = new Set(paths.filter(path => !path.includes(':')))
+  const patterns = paths.filter(path => path.includes(':')).map(path => path.slice(1).split('/'))
+  return (request, base) => {
+    const path = readPath(request)
+    if (!path.startsWith(`${base}/`)) return false
+    const rest = path.slice(base.length)
+    const decoded = Object.values(request.params ?? {})
+    if (plain.has(rest)) return rest === `/${decoded.join('/')}`
+    const written = rest.slice(1).split('/')
+    if (written.length !== decoded.length) return false
+    const isWritten = (part: string, i: number) =>
+      part.startsWith(':') || (part === written[i] && part === decoded[i])
+    return patterns.some(
+      pattern =>
+        pattern.every(isWritten) && hasOwnSegments(`${BASE}/${pattern.join('/')}`, decoded),
+    )
+  }
+}
+
+const hasOwnSegments = (pattern: string, decoded: string[]): boolean =>
+  pattern === MODEL ? isModelId(decoded.at(-1) ?? '') : decoded.every(isWholeSegment)
 
 // The app knows one path. A copy of the request would lose what Bun and the gateway know of it.
 function moveTo(request: Request, start: string, moved: string): Request {
@@ -82,7 +137,9 @@ const ORIGIN = /^[a-z]+:\/\/[^/?#]*/
 const MODEL = '/api/v1/models/:author'
 
 // Decoded, it is the path of the same model with a plain slash.
-function hasModelId({ params: { author = '' } = {} }: MatchedRequest): boolean {
+const hasModelId = ({ params: { author = '' } = {} }: MatchedRequest) => isModelId(author)
+
+function isModelId(author: string): boolean {
   const parts = author.split('/')
   return parts.length <= 2 && parts.every(part => part !== '' && isWholeSegment(part))
 }

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { healText } from '../../src/core/healing/heal.ts'
 import { LONGEST_HEALED, openHealer } from '../../src/core/healing.ts'
+import { LONG } from '../support/random.ts'
 
 // The deadline is not what is tested: the machine may be busy.
 const healer = openHealer({ timeoutMs: 120_000 })
@@ -99,7 +100,7 @@ describe('a text that should be JSON', () => {
         const healed = heal(parts.join(''))
         if (healed.outcome === 'mended') expect(() => JSON.parse(healed.text)).not.toThrow()
       }),
-      { numRuns: 2_000 },
+      { numRuns: LONG ? 10_000 : 500 },
     )
   })
 })

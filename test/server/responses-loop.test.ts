@@ -82,9 +82,18 @@ const BODIES: Record<string, () => object> = {
   '2,048 tools': () => ({ input: 'Hi', tools: repeat(2_048, tool) }),
 }
 
-for (const [name, build] of Object.entries(BODIES))
+/** The last body, as the text of its fields: it is as large for each protocol. */
+const written = { name: '', fields: '' }
+
+function writeFields(name: string): string {
+  if (written.name !== name)
+    Object.assign(written, { name, fields: JSON.stringify(BODIES[name]?.()).slice(1) })
+  return written.fields
+}
+
+for (const name of Object.keys(BODIES))
   test.each(PROTOCOLS)(`nobody waits for ${name}, to %s`, async protocol => {
-    const text = JSON.stringify({ model: `acme/${protocol}`, ...build() })
+    const text = `{"model":"acme/${protocol}",${writeFields(name)}`
     const { longest } = await measureBestLoopUse(LONGEST, () => world.send('/responses', text))
     expect(longest).toBeLessThan(LONGEST)
   })

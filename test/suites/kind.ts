@@ -11,6 +11,7 @@ import { countOutputTokens, createTextUsage } from '../../src/core/language/usag
 import type { AnswerPart, Kind, Work } from '../../src/core/language/work.ts'
 import { buildEndpoint } from '../support/call.ts'
 import { freezeDeep } from '../support/freeze.ts'
+import { LONG } from '../support/random.ts'
 import { MARK } from './kind/marked.ts'
 
 /** What the suite must be told of a kind of work: its calls, and what its answers consist of. */
@@ -253,7 +254,7 @@ function numberMarks<T>(value: T): T {
 
 const listMarks = (value: unknown): string[] => JSON.stringify(value).match(/⟦\d+⟧/g) ?? []
 
-const NUM_RUNS = 200
+const NUM_RUNS = LONG ? 2_000 : 80
 
 function check<T>(values: fc.Arbitrary<T>, predicate: (value: T) => void): void {
   fc.assert(fc.property(values, predicate), { numRuns: NUM_RUNS })

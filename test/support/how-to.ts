@@ -119,7 +119,7 @@ const selectLines = (lines: string[], without: '+' | '-'): string =>
 export function checkTypes(copy: string, files: string[]): Promise<string> {
   const config = { extends: './tsconfig.json', include: ['src', ...files] }
   writeFileSync(join(copy, 'tsconfig.how-to.json'), JSON.stringify(config))
-  return findFailure(copy, ['tsc', '--noEmit', '--checkers', '2', '-p', 'tsconfig.how-to.json'])
+  return findFailure(copy, ['tsc', '--noEmit', '--singleThreaded', '-p', 'tsconfig.how-to.json'])
 }
 
 /** Checks the format and the style of these files of a copy. Returns what is wrong. */

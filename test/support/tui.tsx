@@ -148,6 +148,7 @@ export function openScreen(source: Source, size = { columns: 100, rows: 24 }) {
     isLeft = true
   }
   const screen = render(<App source={source} size={size} onLeave={leave} />)
+  tellRows(screen.stdout)
   const read = () => Bun.stripANSI(screen.lastFrame() ?? '')
   return {
     read,
@@ -172,3 +173,10 @@ export function openScreen(source: Source, size = { columns: 100, rows: 24 }) {
     [Symbol.dispose]: () => screen.unmount(),
   }
 }
+
+/**
+ * Has the screens of the library tell their rows, as many as Ink takes otherwise: of one that does
+ * not, Ink asks a program of the system at each of its frames.
+ */
+const tellRows = (stdout: object) =>
+  Object.defineProperty(Object.getPrototypeOf(stdout), 'rows', { value: 24, configurable: true })

@@ -1,6 +1,12 @@
 import { FormatRegistry, Kind, type Static, type TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
-import { type ValueError, type ValueErrorIterator, ValueErrorType } from '@sinclair/typebox/errors'
+import {
+  Errors,
+  type ValueError,
+  type ValueErrorIterator,
+  ValueErrorType,
+} from '@sinclair/typebox/errors'
+import { Check } from '@sinclair/typebox/value'
 import { isAddressRange } from './address-ranges.ts'
 import { isObject, isRawJson } from './json.ts'
 import { findNearest } from './nearest.ts'
@@ -47,30 +53,26 @@ function isHostAndPort(text: string): boolean {
   return port !== undefined && Number(port) <= 65_535
 }
 
-const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
-
-/** Whether the value matches the schema. The schema is compiled on first use. */
+/** Whether the value matches the schema. */
 export function matchesSchema<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
-  const check = getTypeCheck(schema)
-  return check.Check(value) || findRealError(check, value) === undefined
+  return isPlainMatch(schema, value) || findRealError(schema, value) === undefined
 }
 
 /** Finds the most specific place where the value does not match. Undefined when it matches. */
 export function findSchemaIssue(schema: TSchema, value: unknown): SchemaIssue | undefined {
-  const check = getTypeCheck(schema)
-  if (check.Check(value)) return undefined
-  const error = findRealError(check, value)
+  if (isPlainMatch(schema, value)) return undefined
+  const error = findRealError(schema, value)
   return error && toSchemaIssue(findDeepestError(error))
 }
 
-const findRealError = (check: TypeCheck<TSchema>, value: unknown): ValueError | undefined =>
-  listRealErrors(check, value).next().value ?? undefined
+const findRealError = (schema: TSchema, value: unknown): ValueError | undefined =>
+  listRealErrors(schema, value).next().value ?? undefined
 
 // Lists the errors that are errors when characters are counted. To look into one uses up what is in
 // it, so all are listed twice.
-function* listRealErrors(check: TypeCheck<TSchema>, value: unknown): Generator<ValueError, void> {
-  const unused = check.Errors(value)[Symbol.iterator]()
-  for (const error of check.Errors(value)) {
+function* listRealErrors(schema: TSchema, value: unknown): Generator<ValueError, void> {
+  const unused = Errors(schema, value)[Symbol.iterator]()
+  for (const error of Errors(schema, value)) {
     const { value: same } = unused.next()
     if (!isMiscounted(error)) yield same
   }
@@ -138,10 +140,9 @@ export function describeValue(value: unknown): string {
 
 /** Finds every place where the value does not match, at most `most`. */
 export function findSchemaIssues(schema: TSchema, value: unknown, most: number): SchemaIssue[] {
-  const check = getTypeCheck(schema)
   const issues = new Map<string, SchemaIssue>()
-  if (check.Check(value)) return []
-  for (const error of listRealErrors(check, value)) {
+  if (isPlainMatch(schema, value)) return []
+  for (const error of listRealErrors(schema, value)) {
     const issue = toSchemaIssue(findDeepestError(error))
     if (!issues.has(issue.path)) issues.set(issue.path, issue)
     if (issues.size === most) break
@@ -149,12 +150,40 @@ export function findSchemaIssues(schema: TSchema, value: unknown, most: number):
   return [...issues.values()]
 }
 
-function getTypeCheck(schema: TSchema): TypeCheck<TSchema> {
-  const cached = compiled.get(schema)
-  if (cached) return cached
-  const check = TypeCompiler.Compile(schema)
-  compiled.set(schema, check)
-  return check
+/** How often a schema is interpreted before it is compiled, which takes as long as many checks. */
+const INTERPRETED = 64
+
+/** How many values of JSON are interpreted: larger ones take as long as compiling does. */
+const SMALL = 1_000
+
+/** Schemas with the number of their checks, or compiled. */
+const checks = new WeakMap<TSchema, number | TypeCheck<TSchema>>()
+
+/**
+ * Whether TypeBox takes the value for one of the schema, which counts texts in UTF-16 units. A
+ * schema that few values are checked against, such as the config's at a start, is never compiled.
+ */
+function isPlainMatch(schema: TSchema, value: unknown): boolean {
+  const known = checks.get(schema) ?? 0
+  if (typeof known === 'object') return known.Check(value)
+  if (known < INTERPRETED && countValues(value, SMALL) < SMALL) {
+    checks.set(schema, known + 1)
+    return Check(schema, value)
+  }
+  const compiled = TypeCompiler.Compile(schema)
+  checks.set(schema, compiled)
+  return compiled.Check(value)
+}
+
+/** Counts a value and all in it, up to a number at which it stops. */
+function countValues(value: unknown, most: number): number {
+  if (typeof value !== 'object' || value === null) return 1
+  let count = 1
+  for (const name in value) {
+    if (count >= most) return most
+    count += countValues((value as Record<string, unknown>)[name], most - count)
+  }
+  return count
 }
 
 // An error at a union only says "none of these". The field that tells its variants apart says which

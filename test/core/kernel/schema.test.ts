@@ -197,3 +197,51 @@ describe('descriptions', () => {
     ])
   })
 })
+
+describe('a schema that has been compiled', () => {
+  /** More checks than a schema is interpreted for, and a value too large to be interpreted. */
+  const [MANY, LARGE] = [100, 2_000]
+  const build = () =>
+    Type.Object(
+      {
+        name: Type.String({ minLength: 1, maxLength: 3 }),
+        at: Type.Optional(Type.String({ format: 'utc-time' })),
+        count: Type.Optional(Type.Integer({ minimum: 0 })),
+        part: Type.Optional(
+          Type.Union([
+            Type.Object({ type: Type.Literal('text'), text: Type.String() }),
+            Type.Object({ type: Type.Literal('image'), url: Type.String({ format: 'url' }) }),
+          ]),
+        ),
+        numbers: Type.Optional(Type.Array(Type.Number())),
+        map: Type.Optional(Type.Record(Type.String({ pattern: '^x' }), Type.Boolean())),
+      },
+      { additionalProperties: false },
+    )
+  const values: [name: string, value: unknown][] = [
+    ['nothing else', { name: 'abc' }],
+    ['characters of two units', { name: '😀😀😀' }],
+    ['all fields', { name: 'a', at: '2027-01-02T03:04:05Z', count: 0, map: { x1: true } }],
+    ['a variant', { name: 'a', part: { type: 'image', url: 'https://x.example' } }],
+    ['no variant', { name: 'a', part: { type: 'image', url: 'x' } }],
+    ['a time that is none', { name: 'a', at: 'soon' }],
+    ['a text too long', { name: 'abcd' }],
+    ['an unknown field', { name: 'a', nam: 'b' }],
+    ['a wrong key', { name: 'a', map: { y: true } }],
+    ['no whole number', { name: 'a', count: 0.5 }],
+    ['infinity', { name: 'a', numbers: [Number.POSITIVE_INFINITY] }],
+    ['undefined', { name: 'a', count: undefined }],
+    ['null', null],
+    ['a list', []],
+    ['a long list', { name: 'a', numbers: Array.from({ length: LARGE }, (_, i) => i) }],
+    ['a long list with a fault', { name: 'a', numbers: [...Array(LARGE).fill(1), 'x'] }],
+  ]
+
+  test.each(values)('judges as before: %s', (_, value) => {
+    const schema = build()
+    const first = findSchemaIssue(schema, value)
+    for (let check = 0; check < MANY; check++) findSchemaIssue(schema, { name: 'a' })
+    expect(findSchemaIssue(schema, value)).toEqual(first)
+    expect(matchesSchema(build(), value)).toBe(first === undefined)
+  })
+})

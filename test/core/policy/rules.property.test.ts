@@ -11,8 +11,9 @@ import { getPolicy } from '../../../src/core/policy/effective.ts'
 import { EMPTY_FIELDS, readGuardrailFields } from '../../../src/core/policy/guardrails/fields.ts'
 import { buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
+import { LONG } from '../../support/random.ts'
 
-const COMBINATIONS = 10_000
+const COMBINATIONS = LONG ? 50_000 : 3_000
 const CATALOGUES = 25
 
 /** Providers by the names that a list may use, in the oracle's own words. */

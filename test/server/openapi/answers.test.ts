@@ -37,7 +37,7 @@ const describedAs = ({ path, method }: DescribedRoute): DescribedOperation => {
   return operation
 }
 
-const ajv = new Ajv2020({ strict: false, validateFormats: false })
+const ajv = new Ajv2020({ strict: false, validateFormats: false, code: { optimize: false } })
 ajv.addSchema({ components: description.components }, 'description')
 
 /** Checks a value against a schema of the description. Returns what is wrong. */
@@ -105,9 +105,12 @@ describe('every operation', () => {
   test.each(routes.map(route => [route.operation.id, route] as const))(
     '%s answers as its schema says',
     async (id, route) => {
-      await using world = await openWorld(upstream.url)
       const build = REQUESTS[id]
       if (!build) throw new Error(`There is no request of ${id}`)
+      // What only reads, and needs nothing made before, is the same in every world.
+      const isPlain = route.method === 'get' && build.length === 0
+      await using own = isPlain ? undefined : await openWorld(upstream.url)
+      const world = own ?? shared
       const request = await build(world.gateway, world.actors.operator)
       const answer = await world.ask(route, credentialOf(world, route), request)
       const described = describedAs(route).responses[answer.status]

@@ -42,7 +42,7 @@ import { renderWire } from '../../support/replay.ts'
  * GatewayError: no other exception, no more content than was sent, and nothing after the end.
  */
 
-const numRuns = LONG ? 10_000 : 300
+const numRuns = LONG ? 10_000 : 120
 
 type TextProtocol = Protocol<'text'>
 

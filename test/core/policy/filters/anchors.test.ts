@@ -14,7 +14,7 @@ import { LONG } from '../../../support/random.ts'
  * changes what is found.
  */
 
-const RUNS = LONG ? 10_000 : 400
+const RUNS = LONG ? 10_000 : 150
 
 async function openSet(slug: BuiltinSlug) {
   const { getInputFilters } = await openFilters([

@@ -17,7 +17,7 @@ import { createSeededIntegers, LONG, SEED } from '../../../support/random.ts'
  * the library does.
  */
 
-const CASES = LONG ? 100_000 : 4_000
+const CASES = LONG ? 100_000 : 1_500
 const random = createSeededIntegers(SEED)
 const pick = <One>(list: readonly One[]): One => list[random(list.length)] as One
 const repeat = (count: number, build: () => string): string =>

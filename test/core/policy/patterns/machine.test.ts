@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { Machine } from '../../../../src/core/policy/patterns/machine.ts'
 import { compileProgram } from '../../../../src/core/policy/patterns/program.ts'
-import { createSeededIntegers } from '../../../support/random.ts'
+import { createSeededIntegers, LONG } from '../../../support/random.ts'
 
 const found = (pattern: string, pieces: string[]) => {
   const spans: [number, number][] = []
@@ -56,6 +56,7 @@ const text = fc
 
 describe('a machine', () => {
   test('finds what RE2 finds when it restarts after each match, also unit by unit', () => {
+    const numRuns = LONG ? 20_000 : 1_500
     let compared = 0
     fc.assert(
       fc.property(pattern, text, (pattern, text) => {
@@ -67,9 +68,9 @@ describe('a machine', () => {
         compared += 1
         expect(whole).toEqual(expected)
       }),
-      { numRuns: 5_000 },
+      { numRuns },
     )
-    expect(compared).toBeGreaterThan(2_000)
+    expect(compared).toBeGreaterThan(0.4 * numRuns)
   })
 
   test.each([

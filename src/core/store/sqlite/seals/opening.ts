@@ -32,12 +32,22 @@ function openSeals(db: Database, mac: Mac, ledger: SealOpening['ledger']): void 
 }
 
 function* readSealedRows(db: Database): Generator<SealedRow> {
-  for (const noun of SEALED_TABLES) if (hasTable(db, noun)) yield* readRows(db, noun)
+  for (const noun of listFilledTables(db)) yield* readRows(db, noun)
 }
 
-// A database that is not migrated to the end lacks the newest ones.
-const hasTable = (db: Database, table: string): boolean =>
-  db.query('select 1 from sqlite_schema where name = ?').get(table) !== null
+/** Lists the sealed tables that have rows: of a new database they are asked about all at once. */
+function listFilledTables(db: Database): string[] {
+  const names = db.query<{ name: string }, []>('select name from main.sqlite_schema').all()
+  const there = new Set(names.map(({ name }) => name))
+  // A database that is not migrated to the end lacks the newest ones.
+  const asked = SEALED_TABLES.filter(table => there.has(table)).map(
+    table => `select '${table}' as noun where exists (select 1 from main.${table})`,
+  )
+  return db
+    .query<{ noun: string }, []>(asked.join(' union all '))
+    .all()
+    .map(({ noun }) => noun)
+}
 
 function readLedgerEnd(db: Database): Required<SealOpening['ledger']> {
   const end = { seq: 0, hash: '', digest: '' }

@@ -6,13 +6,25 @@ import { Database } from 'bun:sqlite'
  * spent; a missing one no longer protects the audit trail.
  */
 export function compareSchemas(db: Database, migrations: string[]): string[] {
-  const expected = readSchema(openMigrated(migrations))
+  const expected = readExpected(migrations)
   const found = readSchema(db)
   return [...new Set([...expected.keys(), ...found.keys()])].flatMap(name => {
     if (expected.get(name) === found.get(name)) return []
     if (!found.has(name)) return `the ${name} is missing`
     return `the ${name} was ${expected.has(name) ? 'changed' : 'added'} by another program`
   })
+}
+
+/** The schemas that migrations lead to: to apply them takes longer than all comparisons. */
+const schemas = new WeakMap<string[], Map<string, string>>()
+
+function readExpected(migrations: string[]): Map<string, string> {
+  const known = schemas.get(migrations)
+  if (known) return known
+  using db = openMigrated(migrations)
+  const schema = readSchema(db)
+  schemas.set(migrations, schema)
+  return schema
 }
 
 /** Opens a database in memory to which only these migrations were applied. */

@@ -86,6 +86,18 @@ function renderRows(columns: Column[]): RowExpressions {
 const listColumns = (db: Database, table: string): Column[] =>
   db.query<Column, []>(`pragma main.table_info(${table})`).all()
 
+/** Lists the columns of all sealed tables: one statement, where each of its own takes as long. */
+function listAllColumns(db: Database): Map<string, Column[]> {
+  const columns = db
+    .query<Column & { table: string }, []>(
+      `select s.name as "table", c.name, c.type, c.pk from main.sqlite_schema s ` +
+        `join pragma_table_info(s.name, 'main') c where s.type = 'table' order by c.cid`,
+    )
+    .all()
+  const byTable = Map.groupBy(columns, ({ table }) => table)
+  return new Map(SEALED_TABLES.map(table => [table, byTable.get(table) ?? []]))
+}
+
 // `quote` ends at a zero character. How a fraction is printed may differ between versions.
 function renderColumn(value: string, name: string, type: string): string {
   const exact = type === 'REAL' ? `cast(${value} * 1000000 as integer)` : value
@@ -125,7 +137,7 @@ interface NotedRow {
  * their order.
  */
 export function watchTables(db: Database): { take(): RowChange[] } {
-  const tables = new Map(SEALED_TABLES.map(table => [table, listColumns(db, table)]))
+  const tables = listAllColumns(db)
   const width = Math.max(...[...tables.values()].map(columns => columns.length))
   const places = Array.from({ length: width }, (_, place) => `c${place}`)
   const statements = [
