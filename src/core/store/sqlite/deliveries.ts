@@ -44,8 +44,7 @@ export function createDeliveryStore(
   }
   const takeOwn = async (destination_id: string, ...change: Parameters<typeof take>) =>
     (await take(...change))[0] ?? { destination_id, count: 0, bytes: 0 }
-  const listRows = db.query<WaitingRow, [string, number, number]>(LIST_ROWS)
-  const readRows = db.query<BundleRow, [string, number, number]>(READ_ROWS)
+  const readRows = db.query<BundleRow & { bytes: number }, [string, number]>(READ_ROWS)
   const listWaiting = (id: string, limit = -1) =>
     kysely
       .selectFrom('deliveries')
@@ -57,11 +56,11 @@ export function createDeliveryStore(
     kysely.selectFrom('failed_deliveries').select('sequence').where('destination_id', '=', id)
   return {
     async listWaiting(destination_id, after, limit, bytes) {
-      const fitting = findFitting(listRows.all(destination_id, after, limit), limit, bytes)
-      if (fitting === null) return []
-      const rows = readRows.all(destination_id, after, fitting).flatMap(cutBundle)
+      const rows = readFitting(readRows.iterate(destination_id, after), limit, bytes)
       const reader = messages.openReader()
-      return takeFitting(rows, after, limit, bytes).map(row => toWaiting(row, reader))
+      return takeFitting(rows.flatMap(cutBundle), after, limit, bytes).map(row =>
+        toWaiting(row, reader),
+      )
     },
     finish: (id, sequences, at) =>
       takeOwn(
@@ -150,10 +149,8 @@ interface WaitingRow {
 }
 
 // Prepared, as each batch reads, takes and settles its messages on the thread that serves calls.
-const LIST_ROWS = `select sequence, bytes, calls from deliveries
-  where destination_id = ? and sequence > ? order by sequence limit ?`
-const READ_ROWS = `select outbox.* from deliveries cross join outbox using (sequence)
-  where destination_id = ? and sequence > ? and sequence <= ? order by sequence`
+const READ_ROWS = `select outbox.*, deliveries.bytes from deliveries cross join outbox using (sequence)
+  where destination_id = ? and sequence > ? order by sequence`
 const TAKE_ROWS = `delete from deliveries where destination_id = ?
   and sequence in (select value from json_each(?)) returning sequence, bytes, calls`
 const LIST_BUNDLES = `select sequence, calls from deliveries
@@ -171,16 +168,21 @@ function renderAdd(count: Count): string {
     on conflict do update set ${count} = ${count} + ?2`
 }
 
-/** Finds the last row of a batch: the first fits in any case. Null if there is none. */
-function findFitting(rows: WaitingRow[], limit: number, bytes: number): number | null {
-  let [last, count, length]: [number | null, number, number] = [null, 0, 0]
-  for (const row of rows) {
+/** Reads rows as long as they fit a batch: the first in any case, and none in vain. */
+function readFitting(
+  rows: Iterable<BundleRow & { bytes: number }>,
+  limit: number,
+  bytes: number,
+): BundleRow[] {
+  const fitting: BundleRow[] = []
+  let [count, length] = [0, 0]
+  for (const { bytes: size, ...row } of rows) {
     count += row.calls
-    length += row.bytes
-    if (last !== null && (count > limit || length > bytes)) break
-    last = row.sequence
+    length += size
+    if (fitting.length > 0 && (count > limit || length > bytes)) break
+    fitting.push(row)
   }
-  return last
+  return fitting
 }
 
 /** Leaves out messages up to a number, and those that are too many or too long; never the first. */
