@@ -1,11 +1,12 @@
 /** The Worker's side: reads documents off the server's event loop. */
 
+import { serveJobs } from '../kernel/worker/serve-jobs.ts'
 import { boundMemory } from './bound-memory.ts'
 import { readDocument } from './reading.ts'
 
 const startDocument = boundMemory()
 
-self.onmessage = async ({ data }: MessageEvent<Uint8Array>) => {
+serveJobs(async (document: Uint8Array) => {
   startDocument()
-  postMessage(await readDocument(data))
-}
+  postMessage(await readDocument(document))
+})

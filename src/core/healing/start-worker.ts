@@ -1,5 +1,7 @@
+import { startWorkerAtOnce } from '../kernel/worker.ts'
+
 /** Starts the Worker that mends texts. It does not keep the process alive. */
-export const startWorker = (): Worker => new Worker(getWorkerUrl().href, { ref: false })
+export const startWorker = (): Worker => startWorkerAtOnce(getWorkerUrl())
 
 // In the compiled binary, entry points keep their paths in src, and all other modules are at the
 // root.

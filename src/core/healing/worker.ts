@@ -1,6 +1,7 @@
 /** The Worker's side: mends texts off the server's event loop. */
 
 import type { HealingRequest } from '../healing.ts'
+import { serveJobs } from '../kernel/worker/serve-jobs.ts'
 import { healText } from './heal.ts'
 
-self.onmessage = ({ data }: MessageEvent<HealingRequest>) => postMessage(healText(data))
+serveJobs((request: HealingRequest) => postMessage(healText(request)))

@@ -1,4 +1,5 @@
 import { Timeout } from './timeout.ts'
+import { hasRoomForWorker } from './worker.ts'
 
 /** Why a Worker did not finish a job. */
 export type JobProblem = 'busy' | 'late' | 'broken' | 'closed'
@@ -93,7 +94,7 @@ export class JobWorker<Job, Result> {
       this.#worker ??= this.#createWorker()
       this.#worker.postMessage(next.job, next.transfer)
     } catch {
-      this.#fail('broken')
+      this.#fail(this.#worker || hasRoomForWorker() ? 'broken' : 'busy')
     }
   }
 

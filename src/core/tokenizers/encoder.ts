@@ -1,4 +1,5 @@
 import { Timeout } from '../kernel/timeout.ts'
+import { startWorkerAtOnce } from '../kernel/worker.ts'
 import type { EncodingName } from './encodings.ts'
 
 /** A request to the Worker, and its response: null if the encoding failed. */
@@ -16,7 +17,7 @@ export interface CountResponse {
  * Starts the Worker. If that fails, it throws, or the Worker emits an error. The Worker does not
  * keep the process alive; the timers of pending counts do.
  */
-export const startWorker = (): Worker => new Worker(getWorkerUrl().href, { ref: false })
+export const startWorker = (): Worker => startWorkerAtOnce(getWorkerUrl())
 
 // In the compiled binary, entry points keep their paths in src, and all other modules are at the
 // root.

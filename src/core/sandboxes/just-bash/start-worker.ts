@@ -1,6 +1,8 @@
+import { startWorkerAtOnce } from '../../kernel/worker.ts'
+
 /** Starts the Worker of one container. It does not keep the process alive. */
 export const startWorker = (): Worker =>
-  new Worker(getWorkerUrl().href, { ref: false, smol: true, env: {} } as WorkerOptions)
+  startWorkerAtOnce(getWorkerUrl(), { smol: true, env: {} } as WorkerOptions)
 
 // In the compiled binary, entry points keep their paths in src, and all other modules are at the
 // root.

@@ -1,17 +1,18 @@
 /** The Worker's side: one shell over one file system in memory. */
 
+import { serveJobs } from '../../kernel/worker/serve-jobs.ts'
 import type { ShellJob } from './protocol.ts'
 import { Shell } from './shell.ts'
 
 let shell: Shell | undefined
 
-self.onmessage = async ({ data }: MessageEvent<ShellJob>) => {
+serveJobs(async (job: ShellJob) => {
   try {
-    postMessage({ result: await doJob(data) })
+    postMessage({ result: await doJob(job) })
   } catch (thrown) {
     postMessage({ error: thrown instanceof Error ? thrown.message : String(thrown) })
   }
-}
+})
 
 async function doJob(job: ShellJob): Promise<unknown> {
   if (job.type === 'open') {

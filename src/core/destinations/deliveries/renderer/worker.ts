@@ -1,9 +1,10 @@
 /** The Worker's side: renders deliveries off the thread that serves calls. */
 
+import { serveJobs } from '../../../kernel/worker/serve-jobs.ts'
 import type { RenderJob } from '../renderer.ts'
 import { listTransfers, renderBatch } from './render-batch.ts'
 
-self.onmessage = async ({ data }: MessageEvent<RenderJob>) => {
-  const rendered = await renderBatch(data)
+serveJobs(async (job: RenderJob) => {
+  const rendered = await renderBatch(job)
   postMessage(rendered, { transfer: listTransfers(rendered) })
-}
+})

@@ -1,4 +1,5 @@
 import { JobWorker } from '../../../kernel/job-worker.ts'
+import { startWorkerAtOnce } from '../../../kernel/worker.ts'
 
 /** Copies the log of a database in a thread of its own, with a connection of its own. */
 export interface LogCopier {
@@ -15,7 +16,7 @@ const IDLE = 10_000
 /** Creates the copier of the database at a path. Its thread starts when it is first needed. */
 export function createLogCopier(path: string): LogCopier {
   const worker = new JobWorker<string, boolean>({
-    startWorker: () => new Worker(getWorkerUrl().href, { ref: false, smol: true } as WorkerOptions),
+    startWorker: () => startWorkerAtOnce(getWorkerUrl(), { smol: true } as WorkerOptions),
     timeoutMs: TIMEOUT,
     idleMs: IDLE,
     maxWaiting: 1,

@@ -1,8 +1,9 @@
 /** The Worker's side: copies a log off the server's event loop. */
 
+import { serveJobs } from '../../../kernel/worker/serve-jobs.ts'
 import { copyLog } from './copy.ts'
 
-self.onmessage = ({ data: path }: MessageEvent<string>) => postMessage(tryCopy(path))
+serveJobs((path: string) => postMessage(tryCopy(path)))
 
 function tryCopy(path: string): boolean {
   try {

@@ -1,0 +1,63 @@
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { hasRoomForWorker, startWorkerAtOnce } from '../../../src/core/kernel/worker.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'gateway-worker-'))
+afterAll(() => rmSync(root, { recursive: true, force: true }))
+
+const KERNEL = join(import.meta.dir, '../../../src/core/kernel')
+
+/** Writes a program of the Worker's side, and returns its URL. */
+function writeWorker(name: string, text: string): URL {
+  const path = join(root, name)
+  writeFileSync(path, text)
+  return pathToFileURL(path)
+}
+
+const DOUBLING = writeWorker(
+  'doubling.ts',
+  `import { serveJobs } from ${JSON.stringify(join(KERNEL, 'worker/serve-jobs.ts'))}
+serveJobs(job => postMessage(job * 2))`,
+)
+
+test('a Worker runs when it is returned, and serves jobs alone', async () => {
+  const worker = startWorkerAtOnce(DOUBLING)
+  const answers: unknown[] = []
+  const isDone = new Promise<void>(resolve => {
+    worker.onmessage = ({ data }) => {
+      if (answers.push(data) === 2) resolve()
+    }
+  })
+  worker.postMessage(21)
+  worker.postMessage(4)
+  await isDone
+  expect(answers).toEqual([42, 8])
+  worker.terminate()
+})
+
+test('one that does not start is waited for no longer than a moment', () => {
+  startWorkerAtOnce(writeWorker('busy.ts', 'for (;;);')).terminate()
+})
+
+test('none is started where file descriptors are about to run out: Bun would end the process', () => {
+  const program = `
+    import { openSync } from 'node:fs'
+    import { hasRoomForWorker, startWorkerAtOnce } from ${JSON.stringify(join(KERNEL, 'worker.ts'))}
+    const before = hasRoomForWorker()
+    const open = () => { try { openSync('/dev/null'); return true } catch { return false } }
+    while (open());
+    try { startWorkerAtOnce(new URL(${JSON.stringify(DOUBLING.href)})) }
+    catch (error) { console.log(before, hasRoomForWorker(), error.message) }`
+  const path = join(root, 'scarce.ts')
+  writeFileSync(path, program)
+  const command = `ulimit -n 128; exec "$0" "$@"`
+  const { stdout, exitCode } = Bun.spawnSync(['sh', '-c', command, process.execPath, path])
+  expect([stdout.toString(), exitCode]).toEqual([
+    'true false Too few file descriptors are left for a Worker\n',
+    0,
+  ])
+  expect(hasRoomForWorker()).toBeTrue()
+})
