@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -61,3 +61,29 @@ test('none is started where file descriptors are about to run out: Bun would end
   ])
   expect(hasRoomForWorker()).toBeTrue()
 })
+
+test.skipIf(process.platform !== 'linux')('a Worker gives way alone', async () => {
+  const url = writeWorker(
+    'patient.ts',
+    `import { lowerPriority } from ${JSON.stringify(join(KERNEL, 'worker/lower-priority.ts'))}
+import { serveJobs } from ${JSON.stringify(join(KERNEL, 'worker/serve-jobs.ts'))}
+lowerPriority()
+serveJobs(() => postMessage(null))`,
+  )
+  const before = countPatientThreads()
+  const worker = startWorkerAtOnce(url)
+  const isDone = new Promise(resolve => {
+    worker.onmessage = resolve
+  })
+  worker.postMessage(1)
+  await isDone
+  expect(countPatientThreads()).toBe(before + 1)
+  worker.terminate()
+})
+
+/** Counts the threads of this process whose nice value is 10. */
+const countPatientThreads = (): number =>
+  readdirSync('/proc/self/task').filter(thread => {
+    const stat = readFileSync(`/proc/self/task/${thread}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16] === '10'
+  }).length

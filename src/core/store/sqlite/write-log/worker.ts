@@ -1,8 +1,10 @@
 /** The Worker's side: copies a log off the server's event loop. */
 
+import { lowerPriority } from '../../../kernel/worker/lower-priority.ts'
 import { serveJobs } from '../../../kernel/worker/serve-jobs.ts'
 import { copyLog } from './copy.ts'
 
+lowerPriority()
 serveJobs((path: string) => postMessage(tryCopy(path)))
 
 function tryCopy(path: string): boolean {
