@@ -69,11 +69,17 @@ export async function readForm(request: Request): Promise<Record<string, string>
 
 const FORM_DECODER = new TextDecoder()
 
-/** Reads and checks a query, with its numbers as numbers. Throws 400 naming the parameter. */
+/**
+ * Reads and checks a query, with its numbers as numbers. Parameters that its schema does not declare
+ * are left out, as nothing has checked them; a closed one refuses them. Throws 400 naming the
+ * parameter.
+ */
 export function readQuery<T extends TSchema>(request: Request, schema: T): Static<T> {
   const query: Record<string, unknown> = {}
   const properties: Record<string, TSchema> = schema.properties ?? {}
+  const isClosed = schema.additionalProperties === false
   for (const [name, text] of readSearchParams(request)) {
+    if (!isClosed && !Object.hasOwn(properties, name)) continue
     query[name] = NUMBERS[properties[name]?.type]?.test(text) ? Number(text) : text
   }
   return requireValid(schema, query)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import { GatewayError } from '../../src/core/errors.ts'
-import { readBody } from '../../src/server/body.ts'
+import { readBody, readQuery } from '../../src/server/body.ts'
 
 const Schema = Type.Object({
   count: Type.Optional(Type.Integer({ minimum: 1 })),
@@ -53,5 +53,22 @@ describe('an integer that JavaScript would round', () => {
       status: 400,
       message: 'body: expected valid JSON in UTF-8',
     })
+  })
+})
+
+describe('a query', () => {
+  const Page = Type.Object({ offset: Type.Optional(Type.Integer({ minimum: 0 })) })
+  const request = (query: string) => new Request(`http://localhost/?${query}`)
+
+  test.each(['limit=2', 'limit=-1', 'limit=x', 'toString=1', '__proto__=1', 'constructor=1'])(
+    'has nothing that its schema does not declare: %s',
+    extra => {
+      expect(readQuery(request(`offset=3&${extra}`), Page)).toEqual({ offset: 3 })
+    },
+  )
+
+  test('that is closed refuses it', () => {
+    const closed = Type.Object(Page.properties, { additionalProperties: false })
+    expect(() => readQuery(request('limit=2'), closed)).toThrow('limit')
   })
 })

@@ -1,5 +1,5 @@
 import { yieldToEventLoop } from './clock.ts'
-import { compareTexts } from './sorting.ts'
+import { compareTexts, findPlace } from './sorting.ts'
 
 /**
  * How the records of a noun are packed. A packed row is a JSON array: the name, the time of
@@ -304,13 +304,7 @@ function insertSorted(
   row: number,
   compare: (a: number, b: number) => number,
 ): void {
-  let [low, high] = [0, rows.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (compare(rows[middle] as number, row) <= 0) low = middle + 1
-    else high = middle
-  }
-  rows.splice(low, 0, row)
+  rows.splice(findPlace(rows, row, compare), 0, row)
 }
 
 /** Compares two values as lists are ordered. */

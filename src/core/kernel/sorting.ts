@@ -43,7 +43,7 @@ export function pickFirst<Item>(
 }
 
 /** Finds where an item belongs in a sorted list: after those that are equal. */
-function findPlace<Item>(
+export function findPlace<Item>(
   sorted: readonly Item[],
   item: Item,
   compare: (a: Item, b: Item) => number,
