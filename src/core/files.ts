@@ -225,13 +225,18 @@ const STARTS = ['cursor', 'after', 'after_id', 'before_id', 'page'] as const
 /** What other services’ lists can be narrowed by, and this one cannot. */
 const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id', 'purpose']
 
+/** Throws 400 for the name of a parameter that would narrow a list. */
+export function refuseNarrowing(names: Iterable<string>): void {
+  const asked = new Set(names)
+  const field = WITHOUT_EFFECT.find(name => asked.has(name))
+  if (field) throw invalid(`${field}: expected nothing, as all files are listed`, field)
+}
+
 /**
  * Returns the id that a list goes on after; undefined for its beginning and for `before_id`. Throws
- * 400 for two ways of paging at once, and for what would narrow the list.
+ * 400 for two ways of paging at once.
  */
 export function findStart(query: { [Name in (typeof STARTS)[number]]?: string }) {
-  const field = WITHOUT_EFFECT.find(name => name in query)
-  if (field) throw invalid(`${field}: expected nothing, as all files are listed`, field)
   const [name, ...others] = STARTS.filter(start => query[start] !== undefined)
   if (others.length > 0)
     throw invalid(`${name}: expected alone, found ${others.join(' and ')} with it`, name)

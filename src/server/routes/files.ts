@@ -2,7 +2,7 @@ import { type AnyElysia, Elysia } from 'elysia'
 import { denied } from '../../core/errors.ts'
 import { FileListQuery, FileScope, NewFile, ProviderFileQuery } from '../../core/files/schema.ts'
 import { chooseShape, showFile } from '../../core/files/view.ts'
-import { deleteFile, getFile, listFiles, readFile } from '../../core/files.ts'
+import { deleteFile, getFile, listFiles, readFile, refuseNarrowing } from '../../core/files.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import type { ByteRange } from '../../core/kernel/byte-source.ts'
@@ -17,6 +17,7 @@ import {
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { readSearchParams } from '../request-target.ts'
 import { readRange } from './files/range.ts'
 import { receiveFile } from './files/upload.ts'
 import type { FindRequestPeer } from './inference.ts'
@@ -45,6 +46,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
       serve(({ actor, request }) => {
         const shape = chooseShape(request.headers)
         const scope = readScope(request)
+        refuseNarrowing(readSearchParams(request).keys())
         return isAtProvider(scope)
           ? listProviderFiles(
               ...([gateway, actor] as const),

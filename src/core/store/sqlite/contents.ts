@@ -86,7 +86,7 @@ interface OpenDatabase {
   /** Calls that were recorded lately, which `recording` notes. */
   fresh: FreshCalls
   recording: Recording
-  /** Copies the log beside the calls; null where there is none, or nobody to do it. */
+  /** Copies the log beside the calls. Null in memory, and where a command has the database. */
   copier: LogCopier | null
   messages: Messages
 }
