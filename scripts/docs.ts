@@ -27,11 +27,11 @@ async function main(): Promise<void> {
 async function update(
   name: string,
   isChecked: boolean,
-  render: (written: string) => string,
+  render: (written: string) => string | Promise<string>,
 ): Promise<void> {
   const file = Bun.file(resolve(DOCS, name))
   const written = (await file.exists()) ? await file.text() : ''
-  const wanted = render(written)
+  const wanted = await render(written)
   if (wanted === written) return
   if (isChecked) return fail(`docs/${name}: run \`bun run docs\`\n`, 1)
   await Bun.write(file, wanted)
@@ -42,8 +42,8 @@ function renderConfiguration(written: string): string {
   return written.replace(TABLE, (_, begin, end) => `${begin}\n${table}\n${end}`)
 }
 
-function renderReference(): string {
-  const program = createProgram()
+async function renderReference(): Promise<string> {
+  const program = await createProgram()
   return renderMarkdown(listPages(program), describeCommonOptions(program))
 }
 

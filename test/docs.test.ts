@@ -84,11 +84,13 @@ function leadsSomewhere(link: string): boolean {
   return anchor === undefined || (target !== undefined && listAnchors(target).includes(anchor))
 }
 
+const program = await createProgram()
+
 describe('commands', () => {
   for (const document of documents) {
     for (const line of listCommands(document))
       test(`${document.path}: gateway ${line}`, () => {
-        expect(findUnknownWord(createProgram(), splitCommand(line))).toBeUndefined()
+        expect(findUnknownWord(program, splitCommand(line))).toBeUndefined()
       })
   }
 })
@@ -98,7 +100,7 @@ test('the table of docs/commands.md has every command', () => {
   const rows = [...text.matchAll(/^\| `gateway ([^`]+)` \| \S/gm)].map(([, line = '']) => line)
   const listed = new Set(rows.flatMap(listNames))
   expect(listed).toContain('keys create')
-  expect(listPaths(createProgram()).filter(path => !listed.has(path))).toEqual([])
+  expect(listPaths(program).filter(path => !listed.has(path))).toEqual([])
 })
 
 /** Lists the commands, at most two words deep: the rest is in their help. */
@@ -121,7 +123,7 @@ test.each([
   ['keys list|remove', 'list|remove'],
   ['doctor now', 'now'],
 ])('gateway %s would be found', (line, wrong) => {
-  expect(findUnknownWord(createProgram(), splitCommand(line))).toBe(wrong)
+  expect(findUnknownWord(program, splitCommand(line))).toBe(wrong)
 })
 
 /** Finds the first word of a command line that is neither a command, an option nor its value. */

@@ -1,105 +1,75 @@
 import type { Command } from 'commander'
-import { createAuditCommand } from './commands/audit.ts'
-import { createBackupCommand, createRestoreCommand } from './commands/backup.ts'
-import { createBatchesCommand } from './commands/batches.ts'
-import { createBenchCommand } from './commands/bench.ts'
-import { createBudgetsCommand } from './commands/budgets.ts'
-import { createByokCommand } from './commands/byok.ts'
-import { createCompletionsCommand } from './commands/completions.ts'
-import { createConfigCommand } from './commands/config.ts'
-import { createContainersCommand } from './commands/containers.ts'
-import { createCreditsCommand } from './commands/credits.ts'
-import { createDatasetsCommand } from './commands/datasets.ts'
-import { createDestinationsCommand } from './commands/destinations.ts'
-import { createDoctorCommand } from './commands/doctor.ts'
-import { createExplainCommand } from './commands/explain.ts'
-import { createExportCommand } from './commands/export.ts'
-import { createFilesCommand } from './commands/files.ts'
-import { createGenerationsCommand } from './commands/generations.ts'
-import { createGuardrailsCommand } from './commands/guardrails.ts'
-import { createImportCommand } from './commands/import.ts'
-import { createInitCommand } from './commands/init.ts'
-import { createKeysCommand } from './commands/keys.ts'
-import { createLedgerCommand } from './commands/ledger.ts'
-import { createLogsCommand } from './commands/logs.ts'
-import { createManCommand } from './commands/man.ts'
-import { createMembersCommand } from './commands/members.ts'
-import { createModelsCommand } from './commands/models.ts'
-import { createPresetsCommand } from './commands/presets.ts'
-import { createProvidersCommand } from './commands/providers.ts'
-import { createRollupsCommand } from './commands/rollups.ts'
-import { createScimCommand } from './commands/scim.ts'
-import { createSelftestCommand } from './commands/selftest.ts'
-import { createServeCommand } from './commands/serve.ts'
-import { createSetupCommand } from './commands/setup.ts'
-import { createStatusCommand } from './commands/status.ts'
-import { createToolsCommand } from './commands/tools.ts'
-import { createTryCommand } from './commands/try.ts'
-import { createTuiCommand } from './commands/tui.ts'
-import { createUsageCommand } from './commands/usage.ts'
-import { createVersionCommand } from './commands/version.ts'
-import { createVideosCommand } from './commands/videos.ts'
-import { createWatchCommand } from './commands/watch.ts'
-import { createWorkspacesCommand } from './commands/workspaces.ts'
-import { addExamples, createHelpCommand } from './help.ts'
+import { addExamples } from './help.ts'
 import { createBareProgram, prepareProcess, runProgram } from './program.ts'
 
+/** The commands by the word that names each, in the order of the help. */
+const COMMANDS: Record<string, () => Promise<Command>> = {
+  serve: async () => (await import('./commands/serve.ts')).createServeCommand(),
+  setup: async () => (await import('./commands/setup.ts')).createSetupCommand(),
+  init: async () => (await import('./commands/init.ts')).createInitCommand(),
+  keys: async () => (await import('./commands/keys.ts')).createKeysCommand(),
+  workspaces: async () => (await import('./commands/workspaces.ts')).createWorkspacesCommand(),
+  members: async () => (await import('./commands/members.ts')).createMembersCommand(),
+  budgets: async () => (await import('./commands/budgets.ts')).createBudgetsCommand(),
+  batches: async () => (await import('./commands/batches.ts')).createBatchesCommand(),
+  presets: async () => (await import('./commands/presets.ts')).createPresetsCommand(),
+  byok: async () => (await import('./commands/byok.ts')).createByokCommand(),
+  files: async () => (await import('./commands/files.ts')).createFilesCommand(),
+  destinations: async () =>
+    (await import('./commands/destinations.ts')).createDestinationsCommand(),
+  containers: async () => (await import('./commands/containers.ts')).createContainersCommand(),
+  videos: async () => (await import('./commands/videos.ts')).createVideosCommand(),
+  credits: async () => (await import('./commands/credits.ts')).createCreditsCommand(),
+  audit: async () => (await import('./commands/audit.ts')).createAuditCommand(),
+  ledger: async () => (await import('./commands/ledger.ts')).createLedgerCommand(),
+  guardrails: async () => (await import('./commands/guardrails.ts')).createGuardrailsCommand(),
+  scim: async () => (await import('./commands/scim.ts')).createScimCommand(),
+  models: async () => (await import('./commands/models.ts')).createModelsCommand(),
+  providers: async () => (await import('./commands/providers.ts')).createProvidersCommand(),
+  tools: async () => (await import('./commands/tools.ts')).createToolsCommand(),
+  generations: async () => (await import('./commands/generations.ts')).createGenerationsCommand(),
+  logs: async () => (await import('./commands/logs.ts')).createLogsCommand(),
+  try: async () => (await import('./commands/try.ts')).createTryCommand(),
+  explain: async () => (await import('./commands/explain.ts')).createExplainCommand(),
+  config: async () => (await import('./commands/config.ts')).createConfigCommand(),
+  doctor: async () => (await import('./commands/doctor.ts')).createDoctorCommand(),
+  selftest: async () => (await import('./commands/selftest.ts')).createSelftestCommand(),
+  bench: async () => (await import('./commands/bench.ts')).createBenchCommand(),
+  backup: async () => (await import('./commands/backup.ts')).createBackupCommand(),
+  restore: async () => (await import('./commands/backup.ts')).createRestoreCommand(),
+  usage: async () => (await import('./commands/usage.ts')).createUsageCommand(),
+  datasets: async () => (await import('./commands/datasets.ts')).createDatasetsCommand(),
+  export: async () => (await import('./commands/export.ts')).createExportCommand(),
+  import: async () => (await import('./commands/import.ts')).createImportCommand(),
+  rollups: async () => (await import('./commands/rollups.ts')).createRollupsCommand(),
+  status: async () => (await import('./commands/status.ts')).createStatusCommand(),
+  watch: async () => (await import('./commands/watch.ts')).createWatchCommand(),
+  tui: async () => (await import('./commands/tui.ts')).createTuiCommand(),
+  completions: async () => (await import('./commands/completions.ts')).createCompletionsCommand(),
+  man: async () => (await import('./commands/man.ts')).createManCommand(),
+  version: async () => (await import('./commands/version.ts')).createVersionCommand(),
+  help: async () => (await import('./help.ts')).createHelpCommand(),
+}
+
 /**
- * Builds the program: `gateway NOUN VERB`. Every command opens what it needs when it runs, so
- * `--help` opens nothing.
+ * Builds the program: `gateway NOUN VERB`. Where the first word of a line names a command, only
+ * that one is loaded. Every command opens what it needs when it runs, so `--help` opens nothing.
  */
-export function createProgram(): Command {
+export async function createProgram(word = ''): Promise<Command> {
+  const named = Object.hasOwn(COMMANDS, word) && !NEEDS_OTHERS.has(word) ? [word] : null
   const program = createBareProgram()
-    .addCommand(createServeCommand())
-    .addCommand(createSetupCommand())
-    .addCommand(createInitCommand())
-    .addCommand(createKeysCommand())
-    .addCommand(createWorkspacesCommand())
-    .addCommand(createMembersCommand())
-    .addCommand(createBudgetsCommand())
-    .addCommand(createBatchesCommand())
-    .addCommand(createPresetsCommand())
-    .addCommand(createByokCommand())
-    .addCommand(createFilesCommand())
-    .addCommand(createDestinationsCommand())
-    .addCommand(createContainersCommand())
-    .addCommand(createVideosCommand())
-    .addCommand(createCreditsCommand())
-    .addCommand(createAuditCommand())
-    .addCommand(createLedgerCommand())
-    .addCommand(createGuardrailsCommand())
-    .addCommand(createScimCommand())
-    .addCommand(createModelsCommand())
-    .addCommand(createProvidersCommand())
-    .addCommand(createToolsCommand())
-    .addCommand(createGenerationsCommand())
-    .addCommand(createLogsCommand())
-    .addCommand(createTryCommand())
-    .addCommand(createExplainCommand())
-    .addCommand(createConfigCommand())
-    .addCommand(createDoctorCommand())
-    .addCommand(createSelftestCommand())
-    .addCommand(createBenchCommand())
-    .addCommand(createBackupCommand())
-    .addCommand(createRestoreCommand())
-    .addCommand(createUsageCommand())
-    .addCommand(createDatasetsCommand())
-    .addCommand(createExportCommand())
-    .addCommand(createImportCommand())
-    .addCommand(createRollupsCommand())
-    .addCommand(createStatusCommand())
-    .addCommand(createWatchCommand())
-    .addCommand(createTuiCommand())
-    .addCommand(createCompletionsCommand())
-    .addCommand(createManCommand())
-    .addCommand(createVersionCommand())
-    .addCommand(createHelpCommand())
+  for (const name of named ?? Object.keys(COMMANDS))
+    program.addCommand(await (COMMANDS[name] as () => Promise<Command>)())
   addExamples(program)
   return program
 }
 
+/** The commands that say what the others are. */
+const NEEDS_OTHERS = new Set(['help', 'man', 'completions'])
+
 /** Runs one command line of the program, as `runProgram` does. */
-export const run = (argv: string[]): Promise<void> => runProgram(createProgram(), argv)
+export const run = async (argv: string[]): Promise<void> =>
+  runProgram(await createProgram(argv[2]), argv)
 
 if (import.meta.main) {
   prepareProcess()

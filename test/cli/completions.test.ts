@@ -111,7 +111,7 @@ describe('a line goes on', () => {
 })
 
 test('every place of every command has an answer', async () => {
-  const program = createProgram()
+  const program = await createProgram()
   const asked: string[] = []
   const list = async (source: unknown) => {
     asked.push(typeof source === 'string' ? source : (source as { noun: string }).noun)

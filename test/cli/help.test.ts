@@ -12,7 +12,7 @@ function listVerbs(command: Command, words: string[] = []): [string, Command][] 
     ? [[words.join(' '), command]]
     : command.commands.flatMap(child => listVerbs(child, [...words, child.name()]))
 }
-const verbs = listVerbs(createProgram())
+const verbs = listVerbs(await createProgram())
 
 describe('the help', () => {
   test.each(verbs)('of %s has examples, its own options, and then those of all', async words => {
@@ -32,8 +32,8 @@ describe('the help', () => {
 
   test.each(verbs.flatMap(([, command]) => findExamples(command)))(
     'gateway %s is understood',
-    line => {
-      const program = createProgram()
+    async line => {
+      const program = await createProgram(line.split(' ')[0])
       const words = line.split(' ')
       let command: Command = program
       while (command.commands.length > 0) command = takeChild(command, words)

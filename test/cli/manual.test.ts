@@ -8,7 +8,7 @@ import { renderRoff } from '../../src/cli/manual/roff.ts'
 import { describeCommonOptions, listPages } from '../../src/cli/manual.ts'
 import { runCommand } from '../support/commands.ts'
 
-const program = createProgram()
+const program = await createProgram()
 const pages = listPages(program)
 const common = describeCommonOptions(program)
 

@@ -63,6 +63,7 @@ import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
 import { createRollupStore } from './rollups.ts'
+import schema from './schema.sql' with { type: 'text' }
 import { createScimStore } from './scim.ts'
 import { createSealStore, type Sealing } from './seals.ts'
 import { createSignInStore } from './sign-ins.ts'
@@ -136,8 +137,11 @@ export const openStores = (
   deliveries: createDeliveryStore(kysely, db, { write, messages }),
   videos: createVideoStore(kysely, write),
   writeLog: createWriteLogStore(db, { copier }),
-  seals: createSealStore(kysely, db, { sealing, secrets, messages, migrations: MIGRATIONS }),
+  seals: createSealStore(kysely, db, { sealing, secrets, messages, schema: SCHEMA }),
 })
+
+/** What all migrations lead to, at once: a new database begins here. */
+export const SCHEMA: string[] = [schema]
 
 /**
  * Every migration, in order. A released migration never changes. A database's version is the

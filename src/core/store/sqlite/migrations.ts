@@ -1,12 +1,12 @@
 import { Database } from 'bun:sqlite'
 import { VERSION } from '../../kernel/version.ts'
 import type { RecordSecrets } from '../../ledger/seals.ts'
-import { MIGRATIONS } from './contents.ts'
+import { MIGRATIONS, SCHEMA } from './contents.ts'
 import { anchorRecords } from './generations/sealing.ts'
 import { sealStoredVersions } from './presets/sealing.ts'
 import { moveSeals } from './seals/migrating.ts'
 import { writeOpening } from './seals/opening.ts'
-import { openMigrated } from './seals/schema.ts'
+import { openCreated } from './seals/schema.ts'
 import { FIRST_SEALED } from './seals/tables.ts'
 
 /** Marks a database as a gateway's in its header: `gate` in ASCII. */
@@ -62,7 +62,7 @@ function applyMigrations(
   migrations: string[],
 ): void {
   const runMigrations = () => {
-    for (const migration of migrations.slice(applied)) db.run(migration)
+    for (const step of listSteps(applied, migrations)) db.run(step)
   }
   if (applied >= FIRST_SEALED) moveSeals(db, secrets.mac, applied, runMigrations)
   else {
@@ -74,6 +74,10 @@ function applyMigrations(
   db.run(`pragma user_version = ${migrations.length}`)
   db.run(`pragma application_id = ${APPLICATION_ID}`)
 }
+
+/** Lists what leads from a version to the newest: from nothing, the newest schema does. */
+const listSteps = (applied: number, migrations: string[]): string[] =>
+  applied === 0 && migrations === MIGRATIONS ? SCHEMA : migrations.slice(applied)
 
 let image: Uint8Array | undefined
 
@@ -90,7 +94,7 @@ export function openInMemory(secrets: RecordSecrets): Database {
 }
 
 function createImage(): Uint8Array {
-  const db = openMigrated(MIGRATIONS)
+  const db = openCreated(SCHEMA)
   db.run(`pragma user_version = ${MIGRATIONS.length}`)
   return db.serialize()
 }

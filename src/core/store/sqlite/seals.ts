@@ -42,21 +42,22 @@ interface SealParts {
   sealing: Sealing
   secrets: RecordSecrets
   messages: Messages
-  migrations: string[]
+  /** What creates the schema that the database has to have. */
+  schema: string[]
 }
 
 /** Creates the store of seals in SQL. */
 export function createSealStore(
   kysely: Kysely<Tables>,
   db: Database,
-  { sealing, secrets, messages, migrations }: SealParts,
+  { sealing, secrets, messages, schema }: SealParts,
 ): SealStore {
   const log = new SealLog(db, secrets.mac)
   return {
-    ...createSealReader(db, secrets.mac, migrations),
+    ...createSealReader(db, secrets.mac, schema),
     readHead: async () => log.readHead(),
     has: async head => log.has(head),
-    under: mac => createSealReader(db, mac, migrations),
+    under: mac => createSealReader(db, mac, schema),
     reseal: async (entry, previous) =>
       db
         .transaction(() => {
@@ -73,14 +74,14 @@ export function createSealStore(
 function createSealReader(
   db: Database,
   mac: Mac,
-  migrations: string[],
+  schema: string[],
 ): Pick<SealStore, 'readOpening' | 'inspect'> {
   const log = new SealLog(db, mac)
   return {
     readOpening: async () => log.readOpening(),
     inspect: async () =>
       db.transaction(() => ({
-        schema: compareSchemas(db, migrations),
+        schema: compareSchemas(db, schema),
         ...inspectRows(db, log),
       }))(),
   }

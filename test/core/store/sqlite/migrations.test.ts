@@ -1,13 +1,15 @@
 import { Database } from 'bun:sqlite'
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { renderSchema } from '../../../../scripts/schema.ts'
 import { buildDefaultWorkspace } from '../../../../src/core/identity/workspaces.ts'
 import { openMac } from '../../../../src/core/kernel/mac.ts'
-import { MIGRATIONS } from '../../../../src/core/store/sqlite/contents.ts'
-import { migrate, openInMemory } from '../../../../src/core/store/sqlite/migrations.ts'
+import { MIGRATIONS, SCHEMA } from '../../../../src/core/store/sqlite/contents.ts'
+import { migrate, openInMemory, readVersion } from '../../../../src/core/store/sqlite/migrations.ts'
 import { SealLog } from '../../../../src/core/store/sqlite/seals/log.ts'
+import { compareSchemas, openCreated } from '../../../../src/core/store/sqlite/seals/schema.ts'
 import { SEALED_TABLES } from '../../../../src/core/store/sqlite/seals/tables.ts'
 import { inspectRows } from '../../../../src/core/store/sqlite/seals/verify.ts'
 import { openSqlite } from '../../../../src/core/store/sqlite.ts'
@@ -145,3 +147,41 @@ function describeDatabase(db: Database) {
   })
   return [db.query('pragma user_version').get(), schema, rows]
 }
+
+describe('schema.sql', () => {
+  test('is what the migrations lead to (`bun run schema` writes it)', () => {
+    using migrated = openCreated(MIGRATIONS)
+    expect(SCHEMA).toEqual([`${renderSchema(migrated)}\n`])
+  })
+
+  test('creates every table, index, trigger and row that the migrations do', () => {
+    using migrated = openCreated(MIGRATIONS)
+    using created = openCreated(SCHEMA)
+    const readAll = (db: Database) => {
+      const entries = db.query('select type, name, tbl_name, sql from sqlite_schema').all() as {
+        type: string
+        name: string
+      }[]
+      const tables = entries.filter(({ type }) => type === 'table')
+      return [
+        ...entries.map(entry => JSON.stringify(entry)),
+        ...tables.map(({ name }) =>
+          JSON.stringify([name, db.query(`select * from ${name}`).all()]),
+        ),
+      ].sort()
+    }
+    expect(readAll(created)).toEqual(readAll(migrated))
+  })
+
+  test('is where a new database begins; an older one gets the migrations that it lacks', () => {
+    using created = new Database(':memory:')
+    migrate(created, TEST_SECRETS)
+    using migrated = new Database(':memory:')
+    migrate(migrated, TEST_SECRETS, MIGRATIONS.slice(0, 13))
+    migrate(migrated, TEST_SECRETS)
+    for (const db of [created, migrated]) {
+      expect(compareSchemas(db, MIGRATIONS)).toEqual([])
+      expect(readVersion(db)).toBe(MIGRATIONS.length)
+    }
+  })
+})

@@ -1,12 +1,12 @@
 import { Database } from 'bun:sqlite'
 
 /**
- * Compares the database with one that has only been migrated: every table, index and trigger must
+ * Compares the database with one that these statements create: every table, index and trigger must
  * be there as this program made it, and no other. A trigger of someone else could lower what is
  * spent; a missing one no longer protects the audit trail.
  */
-export function compareSchemas(db: Database, migrations: string[]): string[] {
-  const expected = readExpected(migrations)
+export function compareSchemas(db: Database, created: string[]): string[] {
+  const expected = readExpected(created)
   const found = readSchema(db)
   return [...new Set([...expected.keys(), ...found.keys()])].flatMap(name => {
     if (expected.get(name) === found.get(name)) return []
@@ -15,22 +15,22 @@ export function compareSchemas(db: Database, migrations: string[]): string[] {
   })
 }
 
-/** The schemas that migrations lead to: to apply them takes longer than all comparisons. */
+/** The schemas that statements create: to run them takes longer than all comparisons. */
 const schemas = new WeakMap<string[], Map<string, string>>()
 
-function readExpected(migrations: string[]): Map<string, string> {
-  const known = schemas.get(migrations)
+function readExpected(statements: string[]): Map<string, string> {
+  const known = schemas.get(statements)
   if (known) return known
-  using db = openMigrated(migrations)
+  using db = openCreated(statements)
   const schema = readSchema(db)
-  schemas.set(migrations, schema)
+  schemas.set(statements, schema)
   return schema
 }
 
-/** Opens a database in memory to which only these migrations were applied. */
-export function openMigrated(migrations: string[]): Database {
+/** Opens a database in memory in which only these statements were run. */
+export function openCreated(statements: string[]): Database {
   const db = new Database(':memory:')
-  for (const migration of migrations) db.run(migration)
+  for (const statement of statements) db.run(statement)
   return db
 }
 
