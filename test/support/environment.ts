@@ -5,7 +5,8 @@ import { SEED } from './random.ts'
 /**
  * Loaded before every test file (bunfig.toml). Variables that configure providers are removed: a
  * test must neither call a provider with the machine's keys nor depend on them. Properties are
- * checked with the cases of one seed. Nothing is collected that need not be at once. Temporary files
+ * checked with the cases of one seed. What `npm test` tells the engine is for the tests alone: the
+ * programs that they start are as their users have them. Nothing is collected that need not be at once. Temporary files
  * are in memory where the machine has a file system for that.
  */
 const PROVIDER_VARIABLE =
@@ -14,7 +15,8 @@ const PROVIDER_VARIABLE =
 /** Whether a variable may configure a provider. */
 export const isProviderVariable = (name: string): boolean => PROVIDER_VARIABLE.test(name)
 
-for (const name of Object.keys(process.env)) if (isProviderVariable(name)) delete process.env[name]
+for (const name of Object.keys(process.env))
+  if (isProviderVariable(name) || name.startsWith('BUN_JSC_')) delete process.env[name]
 
 const MEMORY = '/dev/shm'
 /** In bytes: a container often has a few MB there. */

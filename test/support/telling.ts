@@ -1,4 +1,5 @@
 import type { DeliveryEnd } from '../../src/core/destinations/deliveries/lane.ts'
+import { openRenderer } from '../../src/core/destinations/deliveries/renderer.ts'
 import type { DeliveryCounts } from '../../src/core/destinations/deliveries/store.ts'
 import type { NewDestination } from '../../src/core/destinations/schema.ts'
 import { createDestination } from '../../src/core/destinations.ts'
@@ -10,6 +11,10 @@ import { createApi } from './api.ts'
 import { createTestKeys, testGateway } from './gateway.ts'
 import { type Receiver, startReceiver } from './receiver.ts'
 
+/** Houses share one Worker, because a job says all that it needs: to start one takes 0.2 s. */
+const { render } = openRenderer()
+const shareRenderer = () => ({ render, close: () => undefined })
+
 /** A gateway whose workspace tells a receiver of its calls, without pauses. */
 export async function openTellingHouse({
   config = {},
@@ -17,6 +22,7 @@ export async function openTellingHouse({
 }: Partial<Omit<GatewayParts, 'config'>> & { config?: Record<string, unknown> } = {}) {
   const receiver = await startReceiver()
   const gateway = await testGateway({
+    openRenderer: shareRenderer,
     deliveryPace: { linger: 0, firstPause: 0, longestPause: 0 },
     ...parts,
     config: { security: { allow_private_urls: [receiver.host] }, ...config },
