@@ -8,8 +8,8 @@ import { encryptAgain } from './seals/encrypting.ts'
 import { SealLog } from './seals/log.ts'
 import { writeNewOpening } from './seals/opening.ts'
 import { compareSchemas } from './seals/schema.ts'
-import { watchTables } from './seals/tables.ts'
 import { inspectRows } from './seals/verify.ts'
+import { watchTables } from './seals/watch.ts'
 import type { Tables } from './tables.ts'
 
 /** The changes that this connection has made and not sealed yet. */
