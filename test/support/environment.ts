@@ -12,11 +12,13 @@ import { SEED } from './random.ts'
 const PROVIDER_VARIABLE =
   /^AWS_|_(API_KEY|API_TOKEN|BASE_URL|ENDPOINT)$|^(HF_TOKEN|FAL_KEY|RUNWAYML_API_SECRET)$/
 
+const ENGINE_VARIABLE = /^(BUN_JSC|MIMALLOC)_/
+
 /** Whether a variable may configure a provider. */
 export const isProviderVariable = (name: string): boolean => PROVIDER_VARIABLE.test(name)
 
 for (const name of Object.keys(process.env))
-  if (isProviderVariable(name) || name.startsWith('BUN_JSC_')) delete process.env[name]
+  if (isProviderVariable(name) || ENGINE_VARIABLE.test(name)) delete process.env[name]
 
 const MEMORY = '/dev/shm'
 /** In bytes: a container often has a few MB there. */
