@@ -6,8 +6,8 @@ import { SEED } from './random.ts'
  * Loaded before every test file (bunfig.toml). Variables that configure providers are removed: a
  * test must neither call a provider with the machine's keys nor depend on them. Properties are
  * checked with the cases of one seed. What `npm test` tells the engine is for the tests alone: the
- * programs that they start are as their users have them. Nothing is collected that need not be at once. Temporary files
- * are in memory where the machine has a file system for that.
+ * programs that they start are as their users have them. Nothing is collected that need not be at
+ * once. Temporary files are in memory where the machine has a file system for that.
  */
 const PROVIDER_VARIABLE =
   /^AWS_|_(API_KEY|API_TOKEN|BASE_URL|ENDPOINT)$|^(HF_TOKEN|FAL_KEY|RUNWAYML_API_SECRET)$/
