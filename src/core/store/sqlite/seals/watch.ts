@@ -94,7 +94,8 @@ function listSources(db: OwnMethods): Map<string, string[]> {
   const entries = db
     .query<SchemaEntry, []>(
       "select type, name, tbl_name, sql from main.sqlite_schema where type = 'trigger' or " +
-        "(type = 'table' and (sql like '%cascade%' or sql like '%set null%' or sql like '%set default%'))",
+        "(type = 'table' and " +
+        "(sql like '%cascade%' or sql like '%set null%' or sql like '%set default%'))",
     )
     .all()
   const follow = (table: string, found: Set<string>): Set<string> => {

@@ -53,7 +53,8 @@ function writeInsert(table: string, value: string): string {
     .all()
     .filter(({ notnull, pk }) => notnull || pk > 0)
   const values = columns.map(({ type }) => (type === 'TEXT' ? `'${value}'` : value.length))
-  return `insert into ${table} (${columns.map(({ name }) => name).join(', ')}) values (${values.join(', ')})`
+  const names = columns.map(({ name }) => name)
+  return `insert into ${table} (${names.join(', ')}) values (${values.join(', ')})`
 }
 
 /** Has the database take rows that refer to none. */
@@ -162,7 +163,8 @@ test('rows that a trigger of the database writes are noted', () => {
   )
   db.run(
     'create trigger of_meta after insert on meta begin ' +
-      'insert into auth_codes select * from auth_codes; insert into credits select * from credits; end',
+      'insert into auth_codes select * from auth_codes; ' +
+      'insert into credits select * from credits; end',
   )
   open()
   relax()
