@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { MIGRATIONS } from '../src/core/store/sqlite/contents.ts'
-import { openCreated } from '../src/core/store/sqlite/seals/schema.ts'
+import { openCreated, readSchema } from '../src/core/store/sqlite/seals/schema.ts'
 
 /** Writes `schema.sql`: what all migrations lead to, where a new database begins. */
 const FILE = join(import.meta.dir, '../src/core/store/sqlite/schema.sql')
@@ -10,15 +10,10 @@ const HEAD =
 
 /** Renders the statements that create the schema and the rows of a database. */
 export function renderSchema(db: Database): string {
-  const statements = db
-    .query<{ type: string; name: string; sql: string }, []>(
-      'select type, name, sql from sqlite_schema where sql is not null ' +
-        "and name not like 'sqlite\\_%' escape '\\' order by rowid",
-    )
-    .all()
-  const tables = statements.filter(({ type }) => type === 'table').map(({ name }) => name)
-  const inserts = tables.flatMap(table => renderInserts(db, table))
-  return [HEAD, ...statements.map(({ sql }) => `${sql};`), ...inserts, ''].join('\n\n').trimEnd()
+  const schema = readSchema(db)
+  const creations = [...schema.values()].map(sql => `${sql};`)
+  const tables = [...schema.keys()].flatMap(name => /^table (.+)$/.exec(name)?.[1] ?? [])
+  return [HEAD, ...creations, ...tables.flatMap(table => renderInserts(db, table))].join('\n\n')
 }
 
 function renderInserts(db: Database, table: string): string[] {
@@ -34,6 +29,10 @@ function renderInserts(db: Database, table: string): string[] {
 }
 
 if (import.meta.main) {
+  if (process.argv.length > 2) {
+    process.stderr.write('usage: bun run schema\n')
+    process.exit(2)
+  }
   using db = openCreated(MIGRATIONS)
   await Bun.write(FILE, `${renderSchema(db)}\n`)
 }

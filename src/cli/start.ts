@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs'
 import { VERSION } from '../core/kernel/version.ts'
 
 /**
- * The program. What must begin at once does so before every command is loaded: the version, the
+ * The program. What must begin at once does so before any command is loaded: the version, and the
  * parts that the benchmark starts beside itself.
  */
 const [, , word, name, ...rest] = process.argv

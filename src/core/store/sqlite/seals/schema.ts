@@ -34,11 +34,13 @@ export function openCreated(statements: string[]): Database {
   return db
 }
 
-const readSchema = (db: Database): Map<string, string> =>
+/** Reads what creates each table, index and trigger, in the order in which they were created. */
+export const readSchema = (db: Database): Map<string, string> =>
   new Map(
     db
       .query<{ type: string; name: string; sql: string | null }, []>(
-        "select type, name, sql from main.sqlite_schema where name not like 'sqlite\\_%' escape '\\'",
+        "select type, name, sql from main.sqlite_schema where name not like 'sqlite\\_%' " +
+          "escape '\\' order by rowid",
       )
       .all()
       .map(({ type, name, sql }) => [`${type} ${name}`, sql ?? '']),

@@ -38,7 +38,8 @@ class WatchedTables {
   readonly #db: Database
   readonly #own: OwnMethods
   readonly #columns: Map<string, Column[]>
-  readonly #sources: Map<string, string[]>
+  /** For each table the names of which one is in every statement that may change it. */
+  readonly #names: Map<string, string[]>
   readonly #unwatched = new Set(SEALED_TABLES)
   /** Those whose triggers were created in a transaction: where it is rolled back, they are gone. */
   readonly #unsure = new Set<string>()
@@ -47,7 +48,7 @@ class WatchedTables {
     this.#db = db
     this.#own = own
     this.#columns = columns
-    this.#sources = listSources(own)
+    this.#names = listNames(own)
   }
 
   /** Watches every table that a statement may change. */
@@ -55,12 +56,8 @@ class WatchedTables {
     if (this.#unsure.size > 0) this.#check()
     if (this.#unwatched.size === 0 || isReading(sql)) return
     const text = sql.toLowerCase()
-    for (const table of this.#unwatched) if (this.#mayChange(text, table)) this.#watch(table)
-  }
-
-  // A statement that changes a table names it, or a table whose changes reach it.
-  #mayChange(text: string, table: string): boolean {
-    return [table, ...(this.#sources.get(table) ?? [])].some(name => text.includes(name))
+    for (const table of this.#unwatched)
+      if (this.#names.get(table)?.some(name => text.includes(name))) this.#watch(table)
   }
 
   #watch(table: string): void {
@@ -87,10 +84,11 @@ class WatchedTables {
 const isReading = (sql: string): boolean => /^\s*(?:select|pragma)\b[^;]*;?\s*$/i.test(sql)
 
 /**
- * Lists for each sealed table the others whose changes change it as well, also by way of more: its
- * rows refer to theirs and go with them, or a trigger of theirs writes into it.
+ * Lists for each sealed table its name, and those of the tables whose changes change it as well,
+ * also by way of more: its rows refer to theirs and go with them, or a trigger of theirs writes
+ * into it.
  */
-function listSources(db: OwnMethods): Map<string, string[]> {
+function listNames(db: OwnMethods): Map<string, string[]> {
   const entries = db
     .query<SchemaEntry, []>(
       "select type, name, tbl_name, sql from main.sqlite_schema where type = 'trigger' or " +
@@ -103,7 +101,7 @@ function listSources(db: OwnMethods): Map<string, string[]> {
       if (!found.has(source)) follow(source, found.add(source))
     return found
   }
-  return new Map(SEALED_TABLES.map(table => [table, [...follow(table, new Set())]]))
+  return new Map(SEALED_TABLES.map(table => [table, [...follow(table, new Set([table]))]]))
 }
 
 interface SchemaEntry {
