@@ -4,8 +4,8 @@ import { setPriority } from 'node:os'
 const LOW = 10
 
 /**
- * Has this thread, and none but it on Linux, give way to others: what no one waits for is done while
- * no call needs the core. Without effect where that is not allowed.
+ * Has this thread give way to others, on Linux with none but those that it starts from now on: what
+ * no one waits for is done while no call needs the core. Without effect where that is not allowed.
  */
 export function lowerPriority(): void {
   // Elsewhere all of the process would give way.
