@@ -1,8 +1,9 @@
+import { once } from 'node:events'
 import { appendFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Subprocess } from 'bun'
+import { Worker } from 'node:worker_threads'
 import { SHARED } from './shared.ts'
 
 const CHECKER = join(SHARED, 'tools/wirecheck.js')
@@ -20,11 +21,11 @@ export interface WireReport {
 /** A proxy that checks every answer of a gateway against the public schema. */
 export class Wirecheck {
   readonly url: string
-  readonly #process: Subprocess
+  readonly #checker: Checker
 
-  constructor(url: string, process: Subprocess) {
-    this.url = url
-    this.#process = process
+  constructor(checker: Checker) {
+    this.url = checker.url
+    this.#checker = checker
   }
 
   /** Fetches the report since the start. */
@@ -33,37 +34,51 @@ export class Wirecheck {
     return (await response.json()) as WireReport
   }
 
-  /** Stops the checker. Writes its report to the file that `GATEWAY_WIRE_REPORTS` names. */
+  /** Ends the check. Writes its report to the file that `GATEWAY_WIRE_REPORTS` names. */
   async close(): Promise<void> {
     const path = process.env.GATEWAY_WIRE_REPORTS
     if (path !== undefined) appendFileSync(path, `${JSON.stringify(await this.report())}\n`)
-    this.#process.kill()
-    await this.#process.exited
+    await fetch(`${this.url}/__wirecheck`, { method: 'DELETE' })
+    unused.push(this.#checker)
   }
 }
 
-/** Starts the checker in front of the gateway at `target`. Throws its output if it fails. */
+/** The tool in a Worker. It compiles many schemas, so that it is kept for the next gateway. */
+interface Checker {
+  url: string
+  /** Has it ask another gateway from now on. */
+  aim(target: string): Promise<void>
+}
+
+const unused: Checker[] = []
+
+/** Starts a check of the gateway at `target`. Throws what the checker fails with. */
 export async function startWirecheck(target: string): Promise<Wirecheck> {
-  const port = await freePort()
+  const checker = unused.pop() ?? (await startChecker())
+  await checker.aim(target)
+  return new Wirecheck(checker)
+}
+
+const TARGET = 'http://target.invalid'
+
+async function startChecker(): Promise<Checker> {
+  const port = await findFreePort()
   const directory = mkdtempSync(join(tmpdir(), 'gateway-wirecheck-'))
-  const command = [
-    process.execPath,
-    CHECKER,
-    '--target',
-    target,
-    '--port',
-    String(port),
-    '--spec',
-    await adaptSpec(directory),
-  ]
-  const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
-  const said = new Response(child.stderr).text()
-  for await (const bytes of child.stdout) {
-    if (!new TextDecoder().decode(bytes).includes('wirecheck:')) continue
-    rmSync(directory, { recursive: true })
-    return new Wirecheck(`http://127.0.0.1:${port}`, child)
+  const spec = await adaptSpec(directory)
+  const worker = new Worker(new URL('wirecheck/worker.ts', import.meta.url), {
+    argv: ['--target', TARGET, '--port', String(port), '--spec', spec],
+    env: { ...process.env, CHECKER, TARGET },
+  })
+  await once(worker, 'message')
+  worker.unref()
+  rmSync(directory, { recursive: true })
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async aim(target) {
+      worker.postMessage(target)
+      await once(worker, 'message')
+    },
   }
-  throw new Error(`wirecheck did not start: ${await said}`)
 }
 
 // The checker compares only the data of each event with the schema. The schema of Anthropic's
@@ -156,7 +171,7 @@ const buildEventSchema = (type: string, members: string[]) => ({
 })
 
 // The checker needs a port number, so the kernel is asked for a free one first.
-function freePort(): Promise<number> {
+function findFreePort(): Promise<number> {
   const { promise, resolve: give, reject } = Promise.withResolvers<number>()
   const server = createServer()
   server.on('error', reject)
