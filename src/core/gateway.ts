@@ -219,7 +219,7 @@ export interface Secrets {
   /** Seals records of money and of rules. */
   mac: Mac
   /** Returns the keys of the secret before this one; null if the operator keeps none. */
-  previous(): (RecordSecrets & Pick<Secrets, 'contentSeal'>) | null
+  previous(): RecordSecrets | null
 }
 
 /** The parts of a gateway that replace the defaults. */

@@ -21,6 +21,7 @@ export const TEST_SECRETS = {
   mac: TEST_MAC,
   seal: () => openSeal(Buffer.from('the secret of tests'), 'byok'),
   presetSeal: () => openSeal(Buffer.from('the secret of tests'), 'presets'),
+  contentSeal: () => openSeal(Buffer.from('the secret of tests'), 'content'),
   destinationSeal: () => openSeal(Buffer.from('the secret of tests'), 'destinations'),
 }
 

@@ -101,7 +101,8 @@ async function reseal(gateway: Gateway, actor: Actor, flags: Flags): Promise<voi
       return flags.yes === true || confirm(QUESTION)
     },
   })
-  await gateway.memory.byok.reload()
+  // What could not be decrypted can be now.
+  await gateway.refresh()
 }
 
 const QUESTION = 'Seal everything as it stands now?'

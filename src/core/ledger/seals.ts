@@ -10,6 +10,8 @@ export interface RecordSecrets {
   seal: () => Seal
   /** Encrypts credentials in presets. Throws when the secret cannot be read. */
   presetSeal: () => Seal
+  /** Encrypts what calls asked and answered. Throws as the others do. */
+  contentSeal: () => Seal
   /** Encrypts what destinations are configured with and told. Throws as the others do. */
   destinationSeal: () => Seal
 }

@@ -36,7 +36,7 @@ beforeAll(async () => {
 })
 
 /** A system prompt with a credential, which is encrypted where it is stored. */
-const PROMPT = 'Send sk-proj-REDACTED'
+const PROMPT = `Send ${'sk-proj-'}in-the-prompt-Ab3dEf6hIj9kLmN0`
 
 /** Charges calls of these ids. */
 async function charge(data: string, ...ids: string[]): Promise<void> {

@@ -16,11 +16,9 @@ const SYSTEM_PROMPT = '$system_prompt'
  * is the context, so a sealed text that is copied into another preset does not open there.
  */
 export function sealVersion<Version extends Content>(version: Version, seal: () => Seal): Version {
-  const sealText = (text: string) => ({
-    [SEALED]: seal().seal(text, version.id, crypto.getRandomValues(new Uint8Array(12))),
-  })
+  const sealOwn = (text: string) => sealText(text, version.id, seal)
   const replace = (value: unknown) =>
-    replaceCredentials(value, { whole: sealText, partial: sealText })
+    replaceCredentials(value, { whole: sealOwn, partial: sealOwn })
   const prompt = replace(version.system_prompt)
   const config = replace(version.config) as Json
   if (!isObject(prompt)) return { ...version, config }
@@ -65,17 +63,34 @@ export function sealStoredVersions(db: Database, seal: () => Seal): void {
 }
 
 /**
- * Seals what another secret has sealed with the current one. A version with a text that neither
- * opens stays as it is. It belongs in a transaction.
+ * Seals what another secret has sealed with the current one. A text that it does not open stays as
+ * it is. It belongs in a transaction.
  */
 export function resealVersions(db: Database, current: () => Seal, previous: () => Seal): void {
   for (const row of listVersions(db).filter(({ config }) => config.includes(`"${SEALED}"`))) {
-    const stored = { ...row, config: parseObject(row.config) ?? {} }
-    const version = openVersion(openVersion(stored, current), previous)
-    if (!JSON.stringify(version.config).includes(`"${SEALED}"`))
-      writeVersion(db, sealVersion(version, current))
+    const config = resealValue(parseObject(row.config) ?? {}, row.id, { current, previous }) as Json
+    writeVersion(db, { ...row, config })
   }
 }
+
+function resealValue(
+  value: unknown,
+  id: string,
+  seals: Record<'current' | 'previous', () => Seal>,
+): unknown {
+  if (Array.isArray(value)) return value.map(item => resealValue(item, id, seals))
+  if (!isObject(value) || isRawJson(value)) return value
+  const sealed = value[SEALED]
+  const text = typeof sealed === 'string' ? tryToOpen(sealed, id, seals.previous) : undefined
+  if (text !== undefined) return sealText(text, id, seals.current)
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, resealValue(member, id, seals)]),
+  )
+}
+
+const sealText = (text: string, id: string, seal: () => Seal) => ({
+  [SEALED]: seal().seal(text, id, crypto.getRandomValues(new Uint8Array(12))),
+})
 
 const listVersions = (db: Database) =>
   db

@@ -1,4 +1,5 @@
 import type { Database } from 'bun:sqlite'
+import { type JobDetails, parseDetails, renderDetails } from '../../../inference/videos/details.ts'
 import type { Seal } from '../../../kernel/seal.ts'
 import type { RecordSecrets } from '../../../ledger/seals.ts'
 import type { Spool } from '../../spool.ts'
@@ -7,10 +8,31 @@ import type { BundleRow } from '../outbox/bundles.ts'
 import { moveIntoRow, renderPayload } from '../outbox/messages.ts'
 import { resealVersions } from '../presets/sealing.ts'
 
+/** A column whose texts are encrypted each by itself, for the key of its row. */
+interface EncryptedColumn {
+  table: string
+  column: string
+  /** The columns of the key, in the order in which they are the context. */
+  key: string[]
+  choose(secrets: RecordSecrets): Seal
+}
+
+const COLUMNS: EncryptedColumn[] = [
+  { table: 'byok', column: 'sealed', key: ['id'], choose: secrets => secrets.seal() },
+  ...[
+    { table: 'transcripts', column: 'sealed', key: ['generation_id'] },
+    { table: 'batch_results', column: 'sealed', key: ['batch_id', 'line'] },
+    { table: 'idempotency', column: 'sealed', key: ['name'] },
+  ].map(one => ({ ...one, choose: (secrets: RecordSecrets) => secrets.contentSeal() })),
+  ...[
+    { table: 'destinations', column: 'sealed', key: ['id'] },
+    { table: 'videos', column: 'callback_url', key: ['id'] },
+  ].map(one => ({ ...one, choose: (secrets: RecordSecrets) => secrets.destinationSeal() })),
+]
+
 /**
- * Encrypts with the current secret what the previous one has encrypted: provider keys, credentials
- * in presets, and what destinations are configured with and told. What neither opens stays as it
- * is. It belongs in a transaction.
+ * Encrypts with the current secret all that the previous one has encrypted: then nothing needs that
+ * any more. What neither opens stays as it is. It belongs in a transaction.
  */
 export function encryptAgain(
   db: Database,
@@ -19,19 +41,12 @@ export function encryptAgain(
   spool: Spool | null = null,
 ): void {
   const seals = [current.destinationSeal(), previous.destinationSeal()] as const
-  encryptProviderKeys(db, current.seal(), previous.seal())
+  for (const column of COLUMNS)
+    encryptColumn(db, column, column.choose(current), column.choose(previous))
   resealVersions(db, current.presetSeal, previous.presetSeal)
-  encryptDestinations(db, ...seals)
+  encryptVideos(db, current, previous)
+  encryptMessages(db, ...seals)
   encryptSpooled(db, ...seals, spool)
-}
-
-function encryptProviderKeys(db: Database, current: Seal, previous: Seal): void {
-  encryptColumn(db, 'byok', current, previous)
-}
-
-function encryptDestinations(db: Database, current: Seal, previous: Seal): void {
-  encryptColumn(db, 'destinations', current, previous)
-  encryptMessages(db, current, previous)
 }
 
 /** Moves what the previous secret has encrypted in the spool into the database. */
@@ -65,24 +80,61 @@ function encryptMessages(db: Database, current: Seal, previous: Seal): void {
 }
 
 function encryptMessage(line: string, id: string, current: Seal, previous: Seal): string {
-  const text = line.startsWith('{') ? undefined : previous.open(line, id)
-  return text === undefined ? line : current.seal(text, id, createNonce())
+  return line.startsWith('{') ? line : encryptText(line, id, current, previous)
 }
 
+/** Encrypts what the record of a call will have when its video is made. */
+function encryptVideos(db: Database, current: RecordSecrets, previous: RecordSecrets): void {
+  const rows = db
+    .query<{ id: string; generation_id: string; details: string }, []>(
+      "select id, generation_id, details from videos where details <> ''",
+    )
+    .all()
+  const update = db.query('update videos set details = ? where id = ?')
+  for (const { id, generation_id, details } of rows) {
+    const { transcript, outbox, ...others }: JobDetails = parseDetails(details)
+    const texts = [current.contentSeal(), previous.contentSeal()] as const
+    const messages = [current.destinationSeal(), previous.destinationSeal()] as const
+    const again = {
+      ...others,
+      transcript: transcript && {
+        ...transcript,
+        sealed: encryptText(transcript.sealed, generation_id, ...texts),
+      },
+      outbox: outbox.map(message => ({
+        ...message,
+        payload: encryptMessage(message.payload, generation_id, ...messages),
+      })),
+    }
+    update.run(renderDetails(again), id)
+  }
+}
+
+/** One row after the other: texts may be large, and many. */
 function encryptColumn(
   db: Database,
-  table: 'byok' | 'destinations',
+  { table, column, key }: EncryptedColumn,
   current: Seal,
   previous: Seal,
 ): void {
-  const rows = db
-    .query<{ id: string; sealed: string }, []>(`select id, sealed from ${table} where sealed <> ''`)
-    .all()
-  const update = db.query(`update ${table} set sealed = ? where id = ?`)
-  for (const { id, sealed } of rows) {
-    const text = previous.open(sealed, id)
-    if (text !== undefined) update.run(current.seal(text, id, createNonce()), id)
+  const isRow = key.map(name => `${name} = ?`).join(' and ')
+  const keys = db.query(`select ${key} from ${table} where ${column} <> ''`).values() as Key[]
+  const find = db.query<{ text: string }, Key>(
+    `select ${column} as text from ${table} where ${isRow}`,
+  )
+  const update = db.query(`update ${table} set ${column} = ? where ${isRow}`)
+  for (const values of keys) {
+    const text = find.get(...values)?.text ?? ''
+    const again = encryptText(text, values.join(' '), current, previous)
+    if (again !== text) update.run(again, ...values)
   }
+}
+
+type Key = (string | number)[]
+
+function encryptText(sealed: string, context: string, current: Seal, previous: Seal): string {
+  const text = previous.open(sealed, context)
+  return text === undefined ? sealed : current.seal(text, context, createNonce())
 }
 
 const createNonce = () => crypto.getRandomValues(new Uint8Array(12))
