@@ -78,7 +78,7 @@ import { openHoldJournal } from './store/hold-journal.ts'
 import { openHeadFile } from './store/ledger-head.ts'
 import { lockData } from './store/lock.ts'
 import { guardMigration, type Migration } from './store/migration-guard.ts'
-import { takeRecordLog } from './store/record-log.ts'
+import { type RecordLogOptions, takeRecordLog } from './store/record-log.ts'
 import { loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSpool } from './store/spool.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
@@ -295,6 +295,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       durability: config.storage.durability,
       busyTimeout,
       secrets,
+      previous: memoize(secrets.previous),
       ticks: clock.ticks,
       onFault: error => events.publish('store.failing', { error }),
       onUntold: (id, error) => events.publish('telling.failed', { id, error }),
@@ -561,11 +562,11 @@ const findPreviousSecret = (data: string | undefined, configured: string | undef
 async function openStore(
   data: string | undefined,
   access: GatewayParts['access'] = 'command',
-  options: Omit<SqliteOptions, 'path'>,
+  { previous, ...options }: Omit<SqliteOptions, 'path'> & Pick<RecordLogOptions, 'previous'>,
 ): Promise<Store> {
   if (data === undefined) return openSqlite({ path: ':memory:', ...options })
   openDataDirectory(data)
-  const { log: recordLog, unlock } = await takeRecordLog(data, access, options)
+  const { log: recordLog, unlock } = await takeRecordLog(data, access, { ...options, previous })
   try {
     const spool = openSpool(data, access, options.durability)
     return await openSqlite({ path: join(data, 'gateway.db'), recordLog, spool, ...options })

@@ -1,6 +1,7 @@
 import { closeSync, ftruncateSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Mac } from '../kernel/mac.ts'
+import type { RecordSecrets } from '../ledger/seals.ts'
 import { parseCheckedLine, renderCheckedLine } from './checked-lines.ts'
 import { hasCode, openDataFile, readDataFile, writeDataFile } from './data-files.ts'
 import { lockData, tryLock } from './lock.ts'
@@ -27,6 +28,11 @@ export interface RecordLog {
   keepCopy(): void
 }
 
+/** How a record log is used, and the secret before this one: what it has sealed is restored too. */
+export interface RecordLogOptions extends Pick<SqliteOptions, 'durability' | 'secrets'> {
+  previous(): RecordSecrets | null
+}
+
 /**
  * Takes the log of a data directory, for as long as the store is being opened where it is not the
  * server's. A command beside a server has none: it waits until what waits now is in the database.
@@ -34,15 +40,16 @@ export interface RecordLog {
 export async function takeRecordLog(
   data: string,
   access: 'command' | 'server' | 'copy',
-  { durability, secrets: { mac } }: Pick<SqliteOptions, 'durability' | 'secrets'>,
+  { durability, secrets, previous }: RecordLogOptions,
 ): Promise<{ log?: RecordLog; unlock(): void }> {
+  const macs = { current: secrets.mac, previous: () => previous()?.mac ?? null }
   if (access !== 'command') {
     const isOpen = access === 'server' && durability === 'normal'
-    return { log: openRecordLog(data, mac, isOpen), unlock() {} }
+    return { log: openRecordLog(data, macs, isOpen), unlock() {} }
   }
   if (readBeginning(data) === '') return { unlock() {} }
   const unlock = tryLock(() => lockData(data))
-  if (unlock) return { log: openRecordLog(data, mac, false), unlock }
+  if (unlock) return { log: openRecordLog(data, macs, false), unlock }
   await awaitRecords(data)
   return { unlock() {} }
 }
@@ -79,8 +86,14 @@ function readBeginning(data: string): string {
   }
 }
 
+/** What seals lines, and what may have sealed those that are left: null if it is not known. */
+export interface RecordLogMacs {
+  current: Mac
+  previous(): Mac | null
+}
+
 /** Opens the log of a data directory. The file is made with the first record. */
-export function openRecordLog(data: string, mac: Mac, isOpen: boolean): RecordLog {
+export function openRecordLog(data: string, macs: RecordLogMacs, isOpen: boolean): RecordLog {
   const path = join(data, RECORD_LOG)
   let file: number | undefined
   let size = 0
@@ -88,7 +101,7 @@ export function openRecordLog(data: string, mac: Mac, isOpen: boolean): RecordLo
     isOpen,
     append(records) {
       file ??= openDataFile(path, 'append')
-      const lines = records.map(json => renderCheckedLine(json, mac)).join('')
+      const lines = records.map(json => renderCheckedLine(json, macs.current)).join('')
       try {
         size += writeAll(file, lines)
       } catch (error) {
@@ -101,7 +114,7 @@ export function openRecordLog(data: string, mac: Mac, isOpen: boolean): RecordLo
       ftruncateSync(file, 0)
       size = 0
     },
-    read: () => readLog(path, mac),
+    read: () => readLog(path, macs),
     keepCopy: () => writeDataFile(`${path}.garbled`, readDataFile(path) ?? ''),
   }
 }
@@ -114,12 +127,18 @@ function writeAll(file: number, text: string): number {
 }
 
 // Only the last line can be incomplete, and its call got no end.
-function readLog(path: string, mac: Mac): ReturnType<RecordLog['read']> {
+function readLog(path: string, macs: RecordLogMacs): ReturnType<RecordLog['read']> {
   const lines = (readDataFile(path)?.toString() ?? '').split('\n')
   lines.pop()
-  const whole = lines.map(line => parseCheckedLine(line, mac)).filter(json => json !== null)
+  const whole = lines.map(line => parseSealedLine(line, macs)).filter(json => json !== null)
   return {
     records: whole.map(json => JSON.parse(json)),
     garbled: lines.length - whole.length,
   }
+}
+
+function parseSealedLine(line: string, { current, previous }: RecordLogMacs): string | null {
+  const json = parseCheckedLine(line, current)
+  const before = json === null ? previous() : null
+  return before ? parseCheckedLine(line, before) : json
 }

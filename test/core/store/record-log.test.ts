@@ -229,6 +229,14 @@ describe('records of a killed process', () => {
     expect([listRows(copy), next.journal.garbledRecords]).toEqual([['a'], 1])
   })
 
+  test('are restored where the secret was replaced meanwhile, as long as the one before is kept', async () => {
+    const gateway = await open({ secret: 'first' })
+    await record(gateway, 'a', 'b')
+    const copy = killNow()
+    const next = await open({ data: copy, secret: 'second', previousSecret: 'first' })
+    expect([listRows(copy), next.journal.garbledRecords]).toEqual([['a', 'b'], 0])
+  })
+
   test('are restored without the columns of later versions', async () => {
     const gateway = await open()
     await record(gateway, 'a', 'b')

@@ -57,7 +57,7 @@ async function openSmall(largest: number): Promise<Store> {
   const store = await openSqlite({
     path: join(data, 'gateway.db'),
     ...{ durability: 'normal', busyTimeout: 0, secrets: TEST_SECRETS, ticks: () => 0 },
-    recordLog: openRecordLog(data, TEST_SECRETS.mac, true),
+    recordLog: openRecordLog(data, { current: TEST_SECRETS.mac, previous: () => null }, true),
     spool: new Spool(data, 'write', largest),
   })
   opened.push(store)
