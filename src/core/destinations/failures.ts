@@ -53,7 +53,7 @@ async function countFailures(world: DestinationWorld, actor: Actor, id: string):
   return (await world.store.deliveries.listFailed(id, 0, 1)).total
 }
 
-// The operator's own collector is no destination of a workspace, and theirs alone.
+// The operator's own collector is in no workspace, so only the operator may manage it.
 function checkManaged(world: DestinationWorld, actor: Actor, id: string): void {
   if (id !== OPERATOR_ID || actor.kind !== 'operator') requireDestination(world, actor, id)
 }

@@ -86,7 +86,7 @@ const showResult = ({ check, problems }: CheckResult): Finding => ({
   found: shortenProblems(problems),
 })
 
-/** Who reseals, and how they agree to a plan. */
+/** The person who reseals, and how they approve a plan. */
 export interface Resealer {
   /** Their name at the operating system. */
   system_user: string

@@ -78,6 +78,13 @@ async function storeVideo(gateway: Gateway): Promise<void> {
   })
   const callback_url = seal(gateway, 'https://receiver.example/done', job.id)
   await gateway.store.videos.insert({ ...job, details, callback_url, callback: 'waiting' })
+  // Whatever a damaged row has, the others are encrypted again.
+  await gateway.store.videos.insert({
+    ...job,
+    id: 'damaged',
+    generation_id: 'gen-d',
+    details: 'no JSON',
+  })
 }
 
 /** The seals of a secret, by what they are for. */

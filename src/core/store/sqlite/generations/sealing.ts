@@ -32,7 +32,7 @@ export function createRecordSealer(db: Database, mac: Mac) {
   }
 }
 
-/** A record and its JSON. */
+/** The columns of a record, and their JSON, which its seal covers. */
 interface SealedRecord {
   values: SealedValue[]
   json: string

@@ -17,17 +17,16 @@ interface EncryptedColumn {
   choose(secrets: RecordSecrets): Seal
 }
 
+const chooseContent = (secrets: RecordSecrets) => secrets.contentSeal()
+const chooseDestination = (secrets: RecordSecrets) => secrets.destinationSeal()
+
 const COLUMNS: EncryptedColumn[] = [
   { table: 'byok', column: 'sealed', key: ['id'], choose: secrets => secrets.seal() },
-  ...[
-    { table: 'transcripts', column: 'sealed', key: ['generation_id'] },
-    { table: 'batch_results', column: 'sealed', key: ['batch_id', 'line'] },
-    { table: 'idempotency', column: 'sealed', key: ['name'] },
-  ].map(one => ({ ...one, choose: (secrets: RecordSecrets) => secrets.contentSeal() })),
-  ...[
-    { table: 'destinations', column: 'sealed', key: ['id'] },
-    { table: 'videos', column: 'callback_url', key: ['id'] },
-  ].map(one => ({ ...one, choose: (secrets: RecordSecrets) => secrets.destinationSeal() })),
+  { table: 'transcripts', column: 'sealed', key: ['generation_id'], choose: chooseContent },
+  { table: 'batch_results', column: 'sealed', key: ['batch_id', 'line'], choose: chooseContent },
+  { table: 'idempotency', column: 'sealed', key: ['name'], choose: chooseContent },
+  { table: 'destinations', column: 'sealed', key: ['id'], choose: chooseDestination },
+  { table: 'videos', column: 'callback_url', key: ['id'], choose: chooseDestination },
 ]
 
 /**
@@ -83,30 +82,38 @@ function encryptMessage(line: string, id: string, current: Seal, previous: Seal)
   return line.startsWith('{') ? line : encryptText(line, id, current, previous)
 }
 
-/** Encrypts what the record of a call will have when its video is made. */
+/** Encrypts what is kept for the records of calls whose videos are being made. */
 function encryptVideos(db: Database, current: RecordSecrets, previous: RecordSecrets): void {
   const rows = db
     .query<{ id: string; generation_id: string; details: string }, []>(
-      "select id, generation_id, details from videos where details <> ''",
+      "select id, generation_id, details from videos where details <> '' and json_valid(details)",
     )
     .all()
   const update = db.query('update videos set details = ? where id = ?')
   for (const { id, generation_id, details } of rows) {
-    const { transcript, outbox, ...others }: JobDetails = parseDetails(details)
-    const texts = [current.contentSeal(), previous.contentSeal()] as const
-    const messages = [current.destinationSeal(), previous.destinationSeal()] as const
-    const again = {
-      ...others,
-      transcript: transcript && {
-        ...transcript,
-        sealed: encryptText(transcript.sealed, generation_id, ...texts),
-      },
-      outbox: outbox.map(message => ({
-        ...message,
-        payload: encryptMessage(message.payload, generation_id, ...messages),
-      })),
-    }
+    const again = encryptDetails(parseDetails(details), generation_id, current, previous)
     update.run(renderDetails(again), id)
+  }
+}
+
+function encryptDetails(
+  { transcript, outbox, ...others }: JobDetails,
+  id: string,
+  current: RecordSecrets,
+  previous: RecordSecrets,
+): JobDetails {
+  const contents = [current.contentSeal(), previous.contentSeal()] as const
+  const messages = [current.destinationSeal(), previous.destinationSeal()] as const
+  return {
+    ...others,
+    transcript: transcript && {
+      ...transcript,
+      sealed: encryptText(transcript.sealed, id, ...contents),
+    },
+    outbox: outbox.map(message => ({
+      ...message,
+      payload: encryptMessage(message.payload, id, ...messages),
+    })),
   }
 }
 
