@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { runCommand } from '../support/commands.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { runGateway, type Server, startServer } from '../support/server.ts'
 
 let server: Server
 beforeAll(async () => {
@@ -86,7 +86,7 @@ test.each([
 })
 
 test('a wrong config has all its mistakes, each with its place', async () => {
-  const { code, stderr } = await runCommand(['config', 'check', '--config', '/dev/stdin'], {
+  const { code, stderr } = await runGateway(['config', 'check', '--config', '/dev/stdin'], {
     stdin: 'server:\n  prot: 80\ntimeout: {}\nrouting:\n  choice: wieghted\n',
   })
   expect(code).toBe(2)

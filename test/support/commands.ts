@@ -2,17 +2,15 @@ import { tmpdir } from 'node:os'
 import { run } from '../../src/cli/main.ts'
 import { type CommandResult, type RunOptions, runGateway } from './server.ts'
 
-type Surroundings = Pick<RunOptions, 'env' | 'cwd'>
-
 /** Commands change what belongs to the whole process, so they take turns. */
 let last: Promise<unknown> = Promise.resolve()
 
 /**
- * Runs one command of the program to its end, in this process and so from source. A server, and a
- * command with stdin, get a process of their own.
+ * Runs one command of the program to its end, in this process and so from source. A server gets a
+ * process of its own.
  */
 export function runCommand(args: string[], options: RunOptions = {}): Promise<CommandResult> {
-  if (args[0] === 'serve' || options.stdin !== undefined) return runGateway(args, options)
+  if (args[0] === 'serve') return runGateway(args, options)
   const result = last.then(() => runAlone(args, options))
   last = result.catch(() => {})
   return result
@@ -20,9 +18,10 @@ export function runCommand(args: string[], options: RunOptions = {}): Promise<Co
 
 async function runAlone(
   args: string[],
-  { env = {}, cwd = tmpdir() }: Surroundings,
+  { env = {}, cwd = tmpdir(), stdin = '' }: RunOptions,
 ): Promise<CommandResult> {
   using _ = replaceSurroundings(env, cwd)
+  using _input = replaceInput(stdin)
   using printed = capturePrinted()
   await run(['bun', 'gateway', ...args])
   return { code: Number(process.exitCode ?? 0), stdout: printed.stdout, stderr: printed.stderr }
@@ -47,6 +46,18 @@ function replaceSurroundings(env: Record<string, string>, cwd: string): Disposab
         else process.env[name] = before.env[name]
       // The exit code of a test run is the runner's to set.
       process.exitCode = 0
+    },
+  }
+}
+
+/** Has `Bun.stdin` be this text. */
+function replaceInput(text: string): Disposable {
+  const own = Bun as { stdin: Blob }
+  const before = own.stdin
+  own.stdin = new Blob([text])
+  return {
+    [Symbol.dispose]() {
+      own.stdin = before
     },
   }
 }
