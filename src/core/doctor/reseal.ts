@@ -66,11 +66,18 @@ export async function planReseal(world: ResealWorld): Promise<ResealPlan> {
   }
 }
 
-/** Returns the previous secret if the seals are still its own. */
+/**
+ * Returns the previous secret if the seals are still its own. Throws 409 for one that is at hand and
+ * has sealed nothing here: what is encrypted would be lost, and another try refused.
+ */
 async function findPrevious({ secrets, store }: ResealWorld): Promise<RecordSecrets | null> {
   const previous = secrets.previous()
   if (!previous || (await store.seals.readOpening())) return null
-  return (await store.seals.under(previous.mac).readOpening()) ? previous : null
+  if (await store.seals.under(previous.mac).readOpening()) return previous
+  throw conflict(
+    'The previous secret (secret.key.previous, GATEWAY_PREVIOUS_SECRET) has sealed nothing here. ' +
+      'Give the right one, or none where it is lost',
+  )
 }
 
 /** Keeps the problems that remain under both secrets. */

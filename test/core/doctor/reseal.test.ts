@@ -236,6 +236,16 @@ describe('another secret', () => {
     expect(await examine(data, first)).toContain('rules')
   })
 
+  test('is not taken with another previous one than its own, which would lose what is encrypted', async () => {
+    const data = copyChanged()
+    rmSync(join(data, 'secret.key'))
+    const wrong = { GATEWAY_SECRET: 'second', GATEWAY_PREVIOUS_SECRET: 'not the first' }
+    const { code, stderr } = await reseal(data, ['--yes'], wrong)
+    expect([code, stderr]).toEqual([4, expect.stringContaining('has sealed nothing here')])
+    cpSync(join(original, 'secret.key'), join(data, 'secret.key.previous'))
+    expect((await reseal(data, ['--yes'], { GATEWAY_SECRET: 'second' })).code).toBe(0)
+  })
+
   test('hides no change of another program: it is named and must be accepted', async () => {
     const data = copyChanged([RAISED, "update ledger set user_id = 'somebody else'"])
     rotate(data)
