@@ -14,6 +14,9 @@ import { type FilterRule, openFilters } from '../src/core/policy/filters.ts'
 const MEGABYTE = 1_000_000
 const encoder = new TextEncoder()
 const ROUNDS = Number(process.env.ROUNDS ?? 15)
+/** A server has read many short texts before a long one comes, and is compiled for those. */
+const SHORT_TEXTS = 20_000
+const SENTENCE = 'You are asked to summarise what a gateway is good for, in 2 words. '
 
 const document = await Bun.file(join(import.meta.dir, '../ARCHITECTURE.md')).text()
 /** Fills a text. Each `#` is another digit, and each `@@` another word, in every place. */
@@ -71,6 +74,7 @@ const wanted = process.argv.slice(2)
 for (const slug of Object.keys(BUILTINS) as BuiltinSlug[]) {
   if (wanted.length > 0 && !wanted.includes(slug)) continue
   const find = await openFind(slug)
+  for (let i = 0; i < SHORT_TEXTS; i++) find(SENTENCE.slice(i % SENTENCE.length))
   const prose = measureBest(find, fill(document))
   const dense = texts.map(({ unit, text }) => ({ unit, time: measureBest(find, text) }))
   if (process.env.ALL)

@@ -75,7 +75,10 @@ const [OPEN_LIST, COLON, COMMA] = [0x5b, 0x3a, 0x2c]
  * Undefined if the body is no object, or the member's name is not one that a field could have.
  */
 function findPlace(bytes: Uint8Array, end: number): string | undefined {
-  let [name, text, depth, index] = ['', '', 0, -1]
+  let name = ''
+  let text = ''
+  let depth = 0
+  let index = -1
   for (let i = 0; i < end; i++) {
     const byte = bytes[i] as number
     if (byte === QUOTE) {

@@ -215,7 +215,11 @@ class LargeJsonReader {
   /** Looks from an offset inside a container to its end, at most one window far. */
   #scan(from: number): Scan {
     const limit = Math.min(from + SMALL, this.#json.length)
-    let [depth, lastComma, end, containers, all] = [0, -1, -1, 0, 0]
+    let depth = 0
+    let lastComma = -1
+    let end = -1
+    let containers = 0
+    let all = 0
     let isText = false
     for (let at = from; at < limit; at++) {
       const code = this.#json.charCodeAt(at)
@@ -223,8 +227,10 @@ class LargeJsonReader {
         if (code === BACKSLASH) at += 1
         else if (code === QUOTE) isText = false
       } else if (code === QUOTE) isText = true
-      else if (code === COMMA && depth === 0) [lastComma, containers] = [at, all]
-      else if (code === OPEN_LIST || code === OPEN_OBJECT) {
+      else if (code === COMMA && depth === 0) {
+        lastComma = at
+        containers = all
+      } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
         depth += 1
         all += 1
         if (depth + this.#frames.length > DEEPEST) throw new SyntaxError('The JSON nests too deep')

@@ -334,7 +334,8 @@ const endsText = (page: Buffer, at: number): boolean =>
 
 /** Returns the last of these starts that is not after a place. */
 function findLast(starts: Uint32Array, at: number): number {
-  let [low, high] = [0, starts.length - 1]
+  let low = 0
+  let high = starts.length - 1
   while (low < high) {
     const middle = (low + high + 1) >> 1
     if ((starts[middle] as number) <= at) low = middle

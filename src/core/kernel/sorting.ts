@@ -48,7 +48,8 @@ export function findPlace<Item>(
   item: Item,
   compare: (a: Item, b: Item) => number,
 ): number {
-  let [low, high] = [0, sorted.length]
+  let low = 0
+  let high = sorted.length
   while (low < high) {
     const middle = (low + high) >> 1
     if (compare(sorted[middle] as Item, item) <= 0) low = middle + 1

@@ -4,13 +4,22 @@ import { isDigit } from './builtin.ts'
 /** Finds the first place from `from` to before `to` at which something begins; -1 if there is none. */
 type Find = Anchor['find']
 
-/** Finds a character by its code. */
-export const seekCode =
-  (wanted: number): Find =>
-  (text, from, to) => {
-    for (let i = from; i < to; i++) if (text.charCodeAt(i) === wanted) return i
-    return -1
+/**
+ * Finds a character by its code. Those that stand close together are found by reading; the engine's
+ * own search takes a tenth of the time for what is far, and more for what is near.
+ */
+export const seekCode = (wanted: number): Find => {
+  const character = String.fromCharCode(wanted)
+  return (text, from, to) => {
+    const near = Math.min(to, from + NEAR)
+    for (let i = from; i < near; i++) if (text.charCodeAt(i) === wanted) return i
+    if (near === to) return -1
+    const found = text.slice(near, to).indexOf(character)
+    return found === -1 ? -1 : near + found
   }
+}
+
+const NEAR = 64
 
 /**
  * Finds a place that a test accepts, among those where this many digits stand in a row. Of so many
@@ -19,8 +28,10 @@ export const seekCode =
 export const seekDigits =
   (count: number, accepts: (text: string, at: number) => boolean): Find =>
   (text, from, to) => {
+    // What is not in the text is no number, and the engine would allow for it at every place.
+    const end = Math.min(to, text.length - count + 1)
     let at = from
-    while (at < to) {
+    while (at < end) {
       const last = at + count - 1
       let i = last
       while (i >= at && isDigit(text.charCodeAt(i))) i -= 1

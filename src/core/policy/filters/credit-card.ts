@@ -19,23 +19,40 @@ export const creditCard: Builtin = {
   ],
 }
 
-/** Finds thirteen digits with at most one sign between two of them. */
+/**
+ * Finds thirteen digits with at most one sign between two of them. Of two neighbours among those one
+ * is a digit, so that only every twelfth pair of a text without digits is read.
+ */
 function seekThirteen(text: string, from: number, to: number): number {
-  let first = -1
-  let last = -1
-  let count = 0
-  for (let i = from; i < to || first >= 0; i++) {
-    const code = text.charCodeAt(i)
-    if (isDigit(code)) {
-      if (first < 0) {
-        first = i
-        count = 0
-      }
-      last = i
-      if (++count === SHORTEST) return first
-    } else if (i - last > 1 || !isSign(code)) first = -1
+  const end = Math.min(to, text.length - SHORTEST + 1)
+  let at = from
+  while (at < end) {
+    if (!isDigit(text.charCodeAt(at + STRIDE - 1)) && !isDigit(text.charCodeAt(at + STRIDE))) {
+      at += STRIDE
+      continue
+    }
+    while (!isDigit(text.charCodeAt(at))) at += 1
+    if (at >= end) return -1
+    const broken = findBreak(text, at)
+    if (broken === -1) return at
+    at = broken + 1
   }
   return -1
+}
+
+/** Finds where digits from here on end before there are thirteen; -1 if there are. */
+function findBreak(text: string, from: number): number {
+  let count = 0
+  let last = from
+  for (let i = from; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (isDigit(code)) {
+      last = i
+      count += 1
+      if (count === SHORTEST) return -1
+    } else if (i - last > 1 || !isSign(code)) return i
+  }
+  return text.length
 }
 
 const isSign = (code: number): boolean =>
@@ -43,6 +60,7 @@ const isSign = (code: number): boolean =>
 
 const LONGEST = 19
 const SHORTEST = 13
+const STRIDE = SHORTEST - 1
 /** A long search may be interrupted after so many groups, or so many digits of one. */
 const AT_ONCE = 64
 

@@ -2,7 +2,7 @@ import { handleEach, ITEMS_AT_ONCE, runAtOnce, runInTurns, type Work } from '../
 import type { Span } from '../patterns/machine.ts'
 import { searchText, TextSearch } from '../patterns/search.ts'
 import { MatchIndex } from './match-index.ts'
-import { NormalForm } from './normal-form.ts'
+import { findUnusual, NormalForm } from './normal-form.ts'
 import { type CompiledDetector, type CompiledRule, listSpans, type Match } from './rule.ts'
 import { LONGEST_HELD, StreamScanner } from './stream-scanner.ts'
 import { filterUnread, type GateResult } from './unread.ts'
@@ -101,15 +101,28 @@ function* scanWith(
 const BLOCK = 1_048_576
 /** Others may have their turn after this much of it. */
 const SLICE = 16_384
+/** Or after so much that is only looked at. */
+const LOOKED_AT = 65_536
 
 /** Tells whether a text differs from its normal form. */
 function* isChanged(text: string): Work<boolean> {
+  if (!(yield* mayChange(text))) return false
   const form = new NormalForm()
   for (let offset = 0; offset < text.length && form.firstChange === null; offset += SLICE) {
     form.read(text.slice(offset, offset + SLICE), offset + SLICE >= text.length)
     yield
   }
   return form.firstChange !== null
+}
+
+/** Tells whether something of a text may differ in its normal form. Few texts have any of it. */
+function* mayChange(text: string): Work<boolean> {
+  for (let from = 0; from < text.length; from += LOOKED_AT) {
+    const until = Math.min(text.length, from + LOOKED_AT)
+    if (findUnusual(text, from, until) < until) return true
+    yield
+  }
+  return false
 }
 
 /** Searches the normal form of a text, block by block. */

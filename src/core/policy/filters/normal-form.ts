@@ -23,7 +23,7 @@ export class NormalForm {
     const until = isLast ? unread.length : findHalf(unread)
     let form = ''
     let at = 0
-    for (let next = findUnusual(unread, 0); next < until; next = findUnusual(unread, at)) {
+    for (let next = findUnusual(unread, 0, unread.length); next < until; next = findUnusual(unread, at, unread.length)) {
       const start = findClusterStart(unread, next, at)
       const end = findClusterEnd(unread, start)
       if (end >= until && !isLast) return this.#pause(unread, at, start, form)
@@ -73,13 +73,16 @@ export class NormalForm {
 const [UNKNOWN, PLAIN, ATTACHED, SPECIAL] = [0, 1, 2, 3]
 const KINDS = new Uint8Array(0x10000)
 
-/** Finds the next unit that may differ in the normal form, or may change the one before it. */
-function findUnusual(text: string, from: number): number {
-  for (let i = from; i < text.length; i++) {
+/**
+ * Finds the next unit that may differ in the normal form, or may change the one before it; `to` if
+ * there is none before it.
+ */
+export function findUnusual(text: string, from: number, to: number): number {
+  for (let i = from; i < to; i++) {
     const code = text.charCodeAt(i)
     if (KINDS[code] !== PLAIN && readKind(code) !== PLAIN) return i
   }
-  return text.length
+  return to
 }
 
 function readKind(code: number): number {

@@ -1,4 +1,4 @@
-import { seekDigits } from './anchors.ts'
+import { seekCode, seekDigits } from './anchors.ts'
 import { areDigits, type Builtin, isDigit } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 import { isPossibleNumber } from './phone/possible.ts'
@@ -25,11 +25,13 @@ export const phone: Builtin = {
 
 const [PLUS, BLANK, DOT, DASH, BRACKET, TWO] = [0x2b, 0x20, 0x2e, 0x2d, 0x29, 0x32]
 
+const seekSign = seekCode(PLUS)
+
 /** Finds a plus sign before a digit. */
 function seekPlus(text: string, from: number, to: number): number {
-  for (let i = from; i < to; i++)
-    if (text.charCodeAt(i) === PLUS && isDigit(text.charCodeAt(i + 1))) return i
-  return -1
+  let at = seekSign(text, from, to)
+  while (at !== -1 && !isDigit(text.charCodeAt(at + 1))) at = seekSign(text, at + 1, to)
+  return at
 }
 
 /**

@@ -196,7 +196,8 @@ export class ResponseParser {
 
   // Almost every size is some digits and the end of the line; all others are read as text.
   #readPlainSize(data: Buffer, offset: number): number {
-    let [size, at] = [0, offset]
+    let size = 0
+    let at = offset
     for (; at < data.length && at < offset + MOST_DIGITS; at++) {
       const digit = HEX_DIGITS[data[at] as number] as number
       if (digit === NO_DIGIT) break

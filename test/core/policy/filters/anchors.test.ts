@@ -125,6 +125,8 @@ const UNITS = [
   '\u212a',
   'K\u0301',
   '漢字',
+  // Longer than what is read before the engine's own search takes over.
+  'plain words '.repeat(7),
 ]
 /** The same in other letters: an anchor must not know more of a match than its pattern does. */
 const CHANGES: ((unit: string) => string)[] = [
