@@ -23,13 +23,15 @@ export class NormalForm {
     const until = isLast ? unread.length : findHalf(unread)
     let form = ''
     let at = 0
-    for (let next = findUnusual(unread, 0, unread.length); next < until; next = findUnusual(unread, at, unread.length)) {
+    let next = findUnusual(unread, at, until)
+    while (next < until) {
       const start = findClusterStart(unread, next, at)
       const end = findClusterEnd(unread, start)
       if (end >= until && !isLast) return this.#pause(unread, at, start, form)
       form += unread.slice(at, start)
       form += this.#addCluster(unread.slice(start, end), this.knownUntil + start, form.length)
       at = end
+      next = findUnusual(unread, at, until)
     }
     const end = isLast ? until : findOpen(unread, at, until)
     return this.#pause(unread, at, end, form)
