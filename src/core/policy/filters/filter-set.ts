@@ -2,7 +2,7 @@ import { handleEach, ITEMS_AT_ONCE, runAtOnce, runInTurns, type Work } from '../
 import type { Span } from '../patterns/machine.ts'
 import { searchText, TextSearch } from '../patterns/search.ts'
 import { MatchIndex } from './match-index.ts'
-import { findUnusual, NormalForm } from './normal-form.ts'
+import { findUnusual, isPlainAscii, NormalForm } from './normal-form.ts'
 import { type CompiledDetector, type CompiledRule, listSpans, type Match } from './rule.ts'
 import { LONGEST_HELD, StreamScanner } from './stream-scanner.ts'
 import { filterUnread, type GateResult } from './unread.ts'
@@ -118,8 +118,8 @@ function* isChanged(text: string): Work<boolean> {
 /** Tells whether something of a text may differ in its normal form. Few texts have any of it. */
 function* mayChange(text: string): Work<boolean> {
   for (let from = 0; from < text.length; from += LOOKED_AT) {
-    const until = Math.min(text.length, from + LOOKED_AT)
-    if (findUnusual(text, from, until) < until) return true
+    const slice = text.slice(from, from + LOOKED_AT)
+    if (!isPlainAscii(slice) && findUnusual(slice, 0, slice.length) < slice.length) return true
     yield
   }
   return false

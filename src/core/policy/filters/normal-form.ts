@@ -87,6 +87,13 @@ export function findUnusual(text: string, from: number, to: number): number {
   return to
 }
 
+/**
+ * Tells whether all of a text is ASCII that is its own normal form, by the engine's own search:
+ * whatever is no ASCII takes more bytes than units.
+ */
+export const isPlainAscii = (text: string): boolean =>
+  Buffer.byteLength(text) === text.length && !UNUSUAL_ASCII.some(unit => text.includes(unit))
+
 function readKind(code: number): number {
   if (KINDS[code] === UNKNOWN) KINDS[code] = computeKind(code)
   return KINDS[code] as number
@@ -103,6 +110,11 @@ const isSurrogate = (code: number): boolean => (code & 0xf800) === 0xd800
 
 /** What is not seen, marks, and the second and third letters of Hangul syllables. */
 const IS_ATTACHED = /[\p{M}\p{DI}\p{Cf}\0\u1161-\u11ff]/u
+
+/** NUL alone. */
+const UNUSUAL_ASCII = Array.from({ length: 128 }, (_, code) => code)
+  .filter(code => readKind(code) !== PLAIN)
+  .map(code => String.fromCharCode(code))
 
 // Digits, blanks and most signs of ASCII stay as they are, whatever mark follows.
 const isFixed = (code: number): boolean =>

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { runAtOnce } from '../../../../src/core/kernel/turns.ts'
+import { findUnusual, isPlainAscii } from '../../../../src/core/policy/filters/normal-form.ts'
 import { redactText } from '../../../../src/core/policy/filters/redact.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
 import { LONG } from '../../../support/random.ts'
@@ -44,6 +45,18 @@ describe('text is compared in its normal form, and the right characters are cut'
       '[CREDIT_CARD]',
     )
   })
+})
+
+test('what is taken for its own normal form at a glance has nothing that may change', () => {
+  for (let code = 0; code < 0x10000; code++) {
+    const text = `plain ${String.fromCharCode(code)} words`
+    const isUsual = findUnusual(text, 0, text.length) === text.length
+    expect(isPlainAscii(text)).toBe(code < 128 && isUsual)
+  }
+})
+
+test('NUL within ASCII hides nothing', async () => {
+  expect(await redact('b\0ob@example.c\0om', { slug: 'email' })).toBe('[EMAIL]')
 })
 
 const RUNS = LONG ? 10_000 : 60
