@@ -69,6 +69,8 @@ const UNITS = [
   '123456789',
   '4111 1111 1111 1111',
   '4111',
+  '4222222222222',
+  'ssn 123456789',
   '12 2026',
   '10.0.0.1',
   '1.2.3.4.5',
@@ -158,6 +160,28 @@ describe('anchors change nothing of what is found by', () => {
             expect(findSpans(detector, text, detector.anchor)).toEqual(findSpans(detector, text))
         }),
         { numRuns: RUNS },
+      )
+    },
+    600_000,
+  )
+})
+
+/** So much of a text is sought for an anchor at once. */
+const SOUGHT = 65_536
+const PROSE = 'plain words '.repeat(SOUGHT / 10)
+
+describe('where one piece of a long text ends and the next begins, the same is found by', () => {
+  test.each(ANCHORED)(
+    '%s',
+    slug => {
+      fc.assert(
+        fc.property(texts, fc.nat(), (text, place) => {
+          const before = PROSE.slice(0, SOUGHT - (place % (text.length + 1)))
+          const long = `${before}${text} ${PROSE.slice(0, 200)}`
+          for (const detector of detectors.get(slug) ?? [])
+            expect(findSpans(detector, long, detector.anchor)).toEqual(findSpans(detector, long))
+        }),
+        { numRuns: RUNS * 2 },
       )
     },
     600_000,
