@@ -5,21 +5,24 @@ import { isDigit } from './builtin.ts'
 type Find = Anchor['find']
 
 /**
- * Finds a character by its code. Those that stand close together are found by reading; the engine's
- * own search takes a tenth of the time for what is far, and more for what is near.
+ * Finds a character by its code. The engine's own search takes a hundredth of the time where there is
+ * none, and three times as long where every fourth is one: those are found by reading. What is sought
+ * at once doubles, so that no more than twice the way to the character is looked at.
  */
 export const seekCode = (wanted: number): Find => {
   const character = String.fromCharCode(wanted)
   return (text, from, to) => {
     const near = Math.min(to, from + NEAR)
     for (let i = from; i < near; i++) if (text.charCodeAt(i) === wanted) return i
-    if (near === to) return -1
-    const found = text.slice(near, to).indexOf(character)
-    return found === -1 ? -1 : near + found
+    for (let at = near, size = NEAR; at < to; at += size, size *= 2) {
+      const found = text.slice(at, Math.min(to, at + size)).indexOf(character)
+      if (found !== -1) return at + found
+    }
+    return -1
   }
 }
 
-const NEAR = 64
+const NEAR = 16
 
 /**
  * Finds a place that a test accepts, among those where this many digits stand in a row. Of so many
@@ -28,7 +31,7 @@ const NEAR = 64
 export const seekDigits =
   (count: number, accepts: (text: string, at: number) => boolean): Find =>
   (text, from, to) => {
-    // What is not in the text is no number, and the engine would allow for it at every place.
+    // A unit beyond the end is no number, and then the engine allows for that at every place.
     const end = Math.min(to, text.length - count + 1)
     let at = from
     while (at < end) {

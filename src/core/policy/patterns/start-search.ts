@@ -14,7 +14,7 @@ export interface Anchor {
 const MOST_STEPS = 50_000
 const MATCH_STEPS = 64
 /** An anchor is sought in so much of a text at once, which takes as long as a quarter of so many steps. */
-const SOUGHT = 65_536
+export const SOUGHT = 65_536
 const SOUGHT_SHIFT = 2
 
 /** What tries that find nothing may cost: so much at most, and so much for each unit of the text. */

@@ -6,7 +6,11 @@ import { type CompiledDetector, listSpans } from '../../../../src/core/policy/fi
 import { SECRET_FORMS } from '../../../../src/core/policy/filters/secrets.data.ts'
 import { openFilters } from '../../../../src/core/policy/filters.ts'
 import { searchText, TextSearch } from '../../../../src/core/policy/patterns/search.ts'
-import { type Anchor, StartSearch } from '../../../../src/core/policy/patterns/start-search.ts'
+import {
+  type Anchor,
+  SOUGHT,
+  StartSearch,
+} from '../../../../src/core/policy/patterns/start-search.ts'
 import { LONG } from '../../../support/random.ts'
 
 /*
@@ -166,8 +170,6 @@ describe('anchors change nothing of what is found by', () => {
   )
 })
 
-/** So much of a text is sought for an anchor at once. */
-const SOUGHT = 65_536
 const PROSE = 'plain words '.repeat(SOUGHT / 10)
 
 describe('where one piece of a long text ends and the next begins, the same is found by', () => {

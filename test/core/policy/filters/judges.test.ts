@@ -67,12 +67,14 @@ function isPossibleAnywhere(number: PhoneNumber): boolean {
   return lengths.includes(nationalNumber.length)
 }
 
+const isPossible = (text: string) => isPossibleNumber(text, 0, text.length)
+
 test(`telephone numbers are judged as libphonenumber does (seed ${SEED})`, () => {
   const library = (text: string) => {
     const number = parsePhoneNumber(text)
     return number !== undefined && (number.isPossible() || isPossibleAnywhere(number))
   }
-  expect(compare(drawNumber, isPossibleNumber, library)).toEqual(AGREED)
+  expect(compare(drawNumber, isPossible, library)).toEqual(AGREED)
 })
 
 const BYTES = ['0', '1', '9', '10', '99', '127', '199', '200', '249', '255', '256', '300', '01', '']

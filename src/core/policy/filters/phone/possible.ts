@@ -6,7 +6,7 @@ import { isDigit } from '../builtin.ts'
  * tables of `libphonenumber-js`. Of the countries that share a code it is any: to look for the one
  * takes a hundred times as long. Signs between the digits mean nothing.
  */
-export function isPossibleNumber(text: string, start = 0, end = text.length): boolean {
+export function isPossibleNumber(text: string, start: number, end: number): boolean {
   const count = readDigits(text, start, end)
   const codeLength = count > 0 && count <= MOST_DIGITS ? findCodeLength(count) : 0
   if (codeLength === 0) return false
