@@ -34,9 +34,8 @@ export interface Deliveries {
 const AT_ONCE = 2
 const LONGEST_WAIT = 60_000
 
-/** A full queue makes room for so many messages more: a thousandth of its bound, at most this. */
-const ROOM = 1 / 1_000
-const MOST_ROOM = 20
+/** A full queue makes room for so many messages more, as a part of what waits. */
+const ROOM = 1 / 100
 const MEBIBYTE = 1024 * 1024
 
 /**
@@ -199,8 +198,7 @@ class DeliveryQueue implements Deliveries {
    * transaction for each call that comes would cost as much as the call.
    */
   async #dropExcess(): Promise<void> {
-    const { queue_rows } = this.#world.config.telemetry
-    const room = Math.min(MOST_ROOM, Math.floor(queue_rows * ROOM))
+    const room = Math.floor(this.#sumWaiting().waiting * ROOM)
     for (let excess = this.#countExcess(); excess > 0; excess = this.#countExcess()) {
       const dropped = await this.#world.store.deliveries
         .dropOldest(Math.min(excess + room, DROPPED_AT_ONCE))
@@ -218,14 +216,20 @@ class DeliveryQueue implements Deliveries {
   /** Counts how many messages are too many, by their number or, on average, by their bytes. */
   #countExcess(): number {
     const { queue_rows, queue_mib }: Config['telemetry'] = this.#world.config.telemetry
-    let [waiting, bytes] = [0, 0]
-    for (const counts of this.#counts.values()) {
-      waiting += counts.waiting
-      bytes += counts.bytes
-    }
+    const { waiting, bytes } = this.#sumWaiting()
     const excessBytes = bytes - queue_mib * MEBIBYTE
     const byBytes = excessBytes > 0 ? Math.ceil(excessBytes / (bytes / waiting)) : 0
     return Math.max(waiting - queue_rows, byBytes)
+  }
+
+  /** Sums the messages that wait for all destinations, and their bytes. */
+  #sumWaiting(): Pick<DeliveryCounts, 'waiting' | 'bytes'> {
+    const sum = { waiting: 0, bytes: 0 }
+    for (const { waiting, bytes } of this.#counts.values()) {
+      sum.waiting += waiting
+      sum.bytes += bytes
+    }
+    return sum
   }
 }
 

@@ -214,6 +214,22 @@ export function testDestinations(store: GetStore): void {
     expect(await pending()).toEqual([])
   })
 
+  test('the oldest are dropped in turns, however many there are, and of all receivers', async () => {
+    const { deliveries } = store()
+    await record(45, 'a', 'b')
+    const dropped: number[] = []
+    for (;;) {
+      const taken = await deliveries.dropOldest(200)
+      if (taken.length === 0) break
+      dropped.push(taken.reduce((sum, { count }) => sum + count, 0))
+      const left = Math.max(...(await deliveries.count()).map(({ waiting }) => waiting))
+      expect(await pending()).toEqual(listRange(46 - left, 45))
+    }
+    expect(dropped.reduce((sum, count) => sum + count, 0)).toBe(90)
+    expect(await countOf('a')).toMatchObject({ waiting: 0, bytes: 0, dropped: 45 })
+    expect(await countOf('b')).toMatchObject({ waiting: 0, bytes: 0, dropped: 45 })
+  })
+
   test('what is settled is counted once, and a message goes with its last receiver', async () => {
     const { deliveries } = store()
     await record(4, 'a', 'b')

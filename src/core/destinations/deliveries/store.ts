@@ -86,7 +86,7 @@ export interface DeliveryStore {
   noteError(destination_id: string, error: string, at: string): Promise<void>
   /**
    * Drops the oldest `count` messages of all destinations, and perhaps a few more that were recorded
-   * in one transaction with them.
+   * in one transaction with them; fewer, but never none, where one transaction would take too long.
    */
   dropOldest(count: number): Promise<TakenDeliveries[]>
   /** Drops at most `limit` messages that wait for a destination. */

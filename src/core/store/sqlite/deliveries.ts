@@ -83,7 +83,7 @@ export function createDeliveryStore(
       write(statements.note(id, { last_error, last_error_at })),
     dropOldest: count =>
       take(onTaken => [
-        follow(statements.selectOldest(count), rows =>
+        follow(prepare<OldestRow>(LIST_OLDEST, Math.min(count, MOST_DROPPED_ROWS)), rows =>
           [...Map.groupBy(takeOldest(rows, count), row => row.destination_id)].flatMap(
             ([id, own]) =>
               statements.remove('deliveries', id, own.flatMap(listNumbers), 'dropped', onTaken),
@@ -148,9 +148,18 @@ interface WaitingRow {
   calls: number
 }
 
+/** The same among those of all destinations. */
+type OldestRow = Omit<WaitingRow, 'bytes'> & { destination_id: string }
+
+/** A full queue drops so many rows at once: calls wait meanwhile. */
+const MOST_DROPPED_ROWS = 32
+
 // Prepared, as each batch reads, takes and settles its messages on the thread that serves calls.
 const READ_ROWS = `select outbox.*, deliveries.bytes from deliveries cross join outbox using (sequence)
   where destination_id = ? and sequence > ? order by sequence`
+const LIST_OLDEST = `select deliveries.destination_id, deliveries.sequence, deliveries.calls
+  from outbox cross join delivery_receivers
+  inner join deliveries using (destination_id, sequence) order by outbox.sequence limit ?`
 const TAKE_ROWS = `delete from deliveries where destination_id = ?
   and sequence in (select value from json_each(?)) returning sequence, bytes, calls`
 const LIST_BUNDLES = `select sequence, calls from deliveries
@@ -358,21 +367,6 @@ class DeliveryStatements {
           .where('sequence', '=', row.sequence),
       ),
     )
-  }
-
-  /** Selects the oldest messages of all destinations. */
-  selectOldest(count: number) {
-    return this.#kysely
-      .selectFrom('outbox')
-      .crossJoin('delivery_receivers')
-      .innerJoin('deliveries', join =>
-        join
-          .onRef('deliveries.destination_id', '=', 'delivery_receivers.destination_id')
-          .onRef('deliveries.sequence', '=', 'outbox.sequence'),
-      )
-      .select(['deliveries.destination_id', 'deliveries.sequence', 'deliveries.calls'])
-      .orderBy('outbox.sequence')
-      .limit(count)
   }
 
   /** Takes messages, counts those that were there, and deletes those that nothing refers to. */
