@@ -19,6 +19,14 @@ import {
   PAYER,
 } from '../../support/generation.ts'
 import { TEST_MAC, TEST_SECRETS } from '../../support/ledger.ts'
+import {
+  explainPlan,
+  listStatements,
+  openSchema,
+  watchStatements,
+} from '../../support/statements.ts'
+
+watchStatements()
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
@@ -334,4 +342,29 @@ describe('S-15 the lock of a data directory', () => {
     unlock()
     lockData(data)()
   })
+})
+
+/** Of these there are as many rows as calls, or as what waits. */
+const GROWING = /\b(outbox|deliveries|failed_deliveries|generations|ledger|transcripts|refusals)\b/
+/** These sort a few rows of them. */
+const SORTED_FEW = [
+  // The rows of one segment of the spool, of which little waits.
+  /^select \* from outbox where segment = \?/,
+  // What one destination has refused, of which the newest are kept.
+  /^select "sequence" from "failed_deliveries" where "destination_id" = \?/,
+  // The calls of one request.
+  /from "generations" where \("id" = \? or \("request_id" = \?/,
+]
+
+// After the suites, whose statements it looks at.
+test('no statement sorts what grows with calls to read a part of it', () => {
+  const db = openSchema()
+  const plans = listStatements()
+    .filter(text => GROWING.test(text) && !SORTED_FEW.some(few => few.test(text)))
+    .map(text => ({ text, plan: explainPlan(db, text) }))
+  const reading = plans.filter(({ plan }) => plan.some(step => /^SEARCH deliveries/.test(step)))
+  expect(reading.length).toBeGreaterThan(3)
+  const isSort = (step: string) => step === 'USE TEMP B-TREE FOR ORDER BY'
+  expect(plans.filter(({ plan }) => plan.some(isSort)).map(({ text }) => text)).toEqual([])
+  db.close()
 })

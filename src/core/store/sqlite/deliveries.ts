@@ -156,10 +156,10 @@ const MOST_DROPPED_ROWS = 32
 
 // Prepared, as each batch reads, takes and settles its messages on the thread that serves calls.
 const READ_ROWS = `select outbox.*, deliveries.bytes from deliveries cross join outbox using (sequence)
-  where destination_id = ? and sequence > ? order by sequence`
+  where destination_id = ? and deliveries.sequence > ? order by deliveries.sequence`
 const LIST_OLDEST = `select deliveries.destination_id, deliveries.sequence, deliveries.calls
-  from outbox cross join delivery_receivers
-  inner join deliveries using (destination_id, sequence) order by outbox.sequence limit ?`
+  from outbox cross join delivery_receivers cross join deliveries
+  using (destination_id, sequence) order by outbox.sequence limit ?`
 const TAKE_ROWS = `delete from deliveries where destination_id = ?
   and sequence in (select value from json_each(?)) returning sequence, bytes, calls`
 const LIST_BUNDLES = `select sequence, calls from deliveries
