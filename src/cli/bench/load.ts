@@ -15,6 +15,7 @@ export type LoopResult = {
   callsPerSecond: number
   p50Ms: number
   p99Ms: number
+  slowestMs: number
 }
 
 /** In milliseconds: how long a missing answer may hold the benchmark up, after the time of the loop. */
@@ -95,5 +96,6 @@ export function summarize({ waits, errors }: Loop, began: number): LoopResult {
     callsPerSecond: waits.length / ((performance.now() - began) / 1000),
     p50Ms: computePercentile(waits, 0.5),
     p99Ms: computePercentile(waits, 0.99),
+    slowestMs: computePercentile(waits, 1),
   }
 }
