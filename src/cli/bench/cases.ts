@@ -6,12 +6,13 @@ export interface Extent {
   rounds: number
   /** The time of a loop. */
   loopSeconds: number
-  /** Calls of the first loop of all, which warms up, and the longest that it may take. */
-  warmUp: { calls: number; seconds: number }
+  /** What warms a program up, and the longest that its calls may take. */
+  warmUp: { calls: number; seconds: number; streams: number }
   /** Calls that begin in a second, in the open loop. */
   rate: number
-  /** Streams at once. */
+  /** Streams at once, and the milliseconds between the starts of two. */
   streams: number
+  gapMs: number
   chunks: number
   intervalMs: number
 }
@@ -64,6 +65,12 @@ const SHARE_OF_LOOPS = 0.4
 /** Calls for each second of a run. So many are enough for a compiler that works while it runs. */
 const WARM_UP_PER_SECOND = 400
 const MOST_WARM_UP = 40_000
+/** The same of streams. A stream has code of its own, and a server has served many before. */
+const STREAMS_PER_SECOND = 10
+const MOST_STREAMS = 2_000
+/** In milliseconds, between the starts of two streams. */
+const GAP = 1
+const GAP_OF_WARM_UP = 2
 /** In seconds: the bounds of a loop. */
 const LOOP = { least: 0.1, most: 10 }
 
@@ -82,7 +89,12 @@ export function createExtent(selection: Selection): Extent {
     ...{ rounds, rate },
     loopSeconds: Math.min(LOOP.most, Math.max(LOOP.least, loopSeconds)),
     // A busy machine takes longer: figures of a program that is not warm say nothing.
-    warmUp: { calls: Math.min(MOST_WARM_UP, seconds * WARM_UP_PER_SECOND), seconds },
+    warmUp: {
+      calls: Math.min(MOST_WARM_UP, seconds * WARM_UP_PER_SECOND),
+      seconds,
+      streams: Math.min(MOST_STREAMS, Math.ceil(seconds * STREAMS_PER_SECOND)),
+    },
+    gapMs: GAP,
     ...{ chunks: 10 },
     ...(isFull(selection) ? { streams: STREAMS, intervalMs: 25 } : BRIEF),
   }
@@ -102,8 +114,8 @@ const createLoop =
 
 const createStreams =
   (shape: CallShape) =>
-  ({ streams }: Extent, target: Target): Order => ({
-    ...{ load: 'streams', target, shape, limit: { streams, gapMs: 1, seconds: 30 } },
+  ({ streams, gapMs }: Extent, target: Target): Order => ({
+    ...{ load: 'streams', target, shape, limit: { streams, gapMs, seconds: 30 } },
   })
 
 /** Every kind of load, in the order in which it is shown. */
@@ -150,12 +162,19 @@ const CASES: Record<CaseName, Case> = {
     description:
       'streams whose clients leave after three chunks; errors are those that the provider goes on ' +
       'with',
-    createOrder: ({ streams }, target, upstream) => ({
+    createOrder: ({ streams, gapMs }, target, upstream) => ({
       ...{ load: 'leavers', target, shape: { stream: true, isEndless: true }, upstream },
-      limit: { streams, gapMs: 1, seconds: 30, leaveAfter: CHUNKS_BEFORE_LEAVING },
+      limit: { streams, gapMs, seconds: 30, leaveAfter: CHUNKS_BEFORE_LEAVING },
     }),
   },
 }
+
+/** Returns what is done once before the rounds, so that streams find compiled code as calls do. */
+export const createStreamWarmUp = (extent: Extent): Extent => ({
+  ...extent,
+  streams: extent.warmUp.streams,
+  gapMs: GAP_OF_WARM_UP,
+})
 
 /** Returns a kind of load. */
 export const getCase = (name: CaseName): Case => CASES[name]

@@ -1,4 +1,11 @@
-import { CASE_NAMES, type CaseName, type Extent, getCase, isMeasured } from './cases.ts'
+import {
+  CASE_NAMES,
+  type CaseName,
+  createStreamWarmUp,
+  type Extent,
+  getCase,
+  isMeasured,
+} from './cases.ts'
 import type { Contender } from './contenders.ts'
 import type { Order, Outcome } from './generator.ts'
 import { createCpuReader, readResidentMb } from './procfs.ts'
@@ -40,21 +47,29 @@ export async function runRounds(arena: Arena): Promise<Sample[]> {
   return samples
 }
 
-/** Makes many calls, then a round of everything. */
+/** Makes many calls, opens many streams of each kind, then does a round of everything. */
 async function warmUp(subject: Subject, arena: Arena): Promise<Sample[]> {
-  const limit = { connections: 32, ...arena.extent.warmUp }
+  const { calls, seconds } = arena.extent.warmUp
+  const limit = { connections: 32, calls, seconds }
   const order: Order = { load: 'closed', target: subject.target, shape: { stream: false }, limit }
   const outcome = await arena.ask(order)
   const sample = { ...outcome, contender: subject.name, round: 0, cpu: null, residentMb: null }
-  return [{ ...sample, case: 'calls' }, ...(await runCases(subject, 0, arena))]
+  const samples: Sample[] = [{ ...sample, case: 'calls' }]
+  const streaming = { ...arena, extent: createStreamWarmUp(arena.extent) }
+  for (const name of listCases(subject, arena).filter(one => getCase(one).unit === 'chunk'))
+    samples.push(await takeSample(subject, name, 0, streaming))
+  return [...samples, ...(await runCases(subject, 0, arena))]
 }
 
 async function runCases(subject: Subject, round: number, arena: Arena): Promise<Sample[]> {
   const samples = []
-  for (const name of CASE_NAMES.filter(one => arena.cases.includes(one)))
-    if (isMeasured(name, subject.name)) samples.push(await takeSample(subject, name, round, arena))
+  for (const name of listCases(subject, arena))
+    samples.push(await takeSample(subject, name, round, arena))
   return samples
 }
+
+const listCases = ({ name: contender }: Subject, { cases }: Arena): CaseName[] =>
+  CASE_NAMES.filter(name => cases.includes(name) && isMeasured(name, contender))
 
 async function takeSample(
   { name: contender, target, pid }: Subject,
