@@ -8,6 +8,8 @@ export interface Extent {
   loopSeconds: number
   /** What warms a program up, and the longest that its calls may take. */
   warmUp: { calls: number; seconds: number; streams: number }
+  /** How long calls are made at the beginning of a turn. */
+  leadSeconds: number
   /** Calls that begin in a second, in the open loop. */
   rate: number
   /** Streams at once, and the milliseconds between the starts of two. */
@@ -59,7 +61,7 @@ const STREAMS = 200
 const FULL = 30
 const BRIEF = { streams: STREAMS / 4, intervalMs: 10 }
 const SECONDS_PER_ROUND = 30
-const MOST_ROUNDS = 5
+const MOST_ROUNDS = 3
 /** The share of the time for loops; the rest is for streams, the warm-up and the start. */
 const SHARE_OF_LOOPS = 0.4
 /** Calls for each second of a run. So many are enough for a compiler that works while it runs. */
@@ -71,6 +73,8 @@ const MOST_STREAMS = 2_000
 /** In milliseconds, between the starts of two streams. */
 const GAP = 1
 const GAP_OF_WARM_UP = 2
+/** The part of the time for the calls at the beginning of each turn. */
+const SHARE_OF_LEAD = 1 / 75
 /** In seconds: the bounds of a loop. */
 const LOOP = { least: 0.1, most: 10 }
 
@@ -94,6 +98,7 @@ export function createExtent(selection: Selection): Extent {
       seconds,
       streams: Math.min(MOST_STREAMS, Math.ceil(seconds * STREAMS_PER_SECOND)),
     },
+    leadSeconds: Math.min(LOOP.most, seconds * SHARE_OF_LEAD),
     gapMs: GAP,
     ...{ chunks: 10 },
     ...(isFull(selection) ? { streams: STREAMS, intervalMs: 25 } : BRIEF),

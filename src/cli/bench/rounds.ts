@@ -42,7 +42,7 @@ export async function runRounds(arena: Arena): Promise<Sample[]> {
   for (let round = 1; round <= arena.extent.rounds; round++) {
     arena.progress(`round ${round} of ${arena.extent.rounds}`)
     for (const subject of shuffle(arena.subjects))
-      samples.push(...(await runCases(subject, round, arena)))
+      samples.push(await leadIn(subject, arena), ...(await runCases(subject, round, arena)))
   }
   return samples
 }
@@ -50,15 +50,36 @@ export async function runRounds(arena: Arena): Promise<Sample[]> {
 /** Makes many calls, opens many streams of each kind, then does a round of everything. */
 async function warmUp(subject: Subject, arena: Arena): Promise<Sample[]> {
   const { calls, seconds } = arena.extent.warmUp
-  const limit = { connections: 32, calls, seconds }
-  const order: Order = { load: 'closed', target: subject.target, shape: { stream: false }, limit }
-  const outcome = await arena.ask(order)
-  const sample = { ...outcome, contender: subject.name, round: 0, cpu: null, residentMb: null }
-  const samples: Sample[] = [{ ...sample, case: 'calls' }]
+  const samples = [await makeCalls(subject, arena, { calls, seconds })]
   const streaming = { ...arena, extent: createStreamWarmUp(arena.extent) }
   for (const name of listCases(subject, arena).filter(one => getCase(one).unit === 'chunk'))
     samples.push(await takeSample(subject, name, 0, streaming))
   return [...samples, ...(await runCases(subject, 0, arena))]
+}
+
+/**
+ * Makes calls at the beginning of a turn. While others had theirs, a program has rested, and some
+ * end threads that rest.
+ */
+const leadIn = (subject: Subject, arena: Arena): Promise<Sample> =>
+  makeCalls(subject, arena, {
+    calls: Number.MAX_SAFE_INTEGER,
+    seconds: arena.extent.leadSeconds,
+  })
+
+/** Makes calls that are counted, and not measured, and waits until nothing is left of them. */
+async function makeCalls(
+  { name: contender, target, pid }: Subject,
+  { ask }: Arena,
+  limit: { calls: number; seconds: number },
+): Promise<Sample> {
+  const order: Order = {
+    ...{ load: 'closed', target, shape: { stream: false } },
+    limit: { connections: 32, ...limit },
+  }
+  const outcome = await ask(order)
+  await waitForRest(pid === null ? null : createCpuReader(pid))
+  return { ...outcome, case: 'calls', contender, round: 0, cpu: null, residentMb: null }
 }
 
 async function runCases(subject: Subject, round: number, arena: Arena): Promise<Sample[]> {
@@ -89,7 +110,7 @@ async function takeSample(
 
 /** In milliseconds, and in microseconds of CPU: a program that takes so little in that time rests. */
 const REST = { ms: 100, cpu: 5_000 }
-const LONGEST_WAIT_MS = 2_000
+const LONGEST_WAIT_MS = 5_000
 
 /**
  * Waits until a program rests, and returns what it has used: what it writes and tells after an
