@@ -20,15 +20,15 @@ import { createApp } from '../src/server/app.ts'
  *
  * What is told, of all threads and of the one that serves calls, is the difference to the block
  * before within a round, so that a machine that is busy for a while is in both: its median over the
- * rounds, and between which differences the middle half of them lies; then the difference of the
- * fastest twentieth of blocks, which a busy machine changes least. 150 rounds and 10 calls at once
- * without arguments. Two trees are compared by running them in turn.
+ * rounds, and between which differences the middle half of them lies; then what the fastest
+ * twentieth of each kind's blocks take, which a busy machine changes least. 150 rounds and 10 calls
+ * at once without arguments. Two trees are compared by running them in turn.
  */
 const [rounds = '150', atOnce = '10', chosen = 'paused'] = process.argv.slice(2)
 const [ROUNDS, AT_ONCE] = [Number(rounds), Number(atOnce)]
 const TYPE: 'otel-collector' | 'webhook' = chosen === 'otel-collector' ? chosen : 'webhook'
 const IS_TOLD = chosen === TYPE
-/** What all blocks add to the queue of the case `full` before they are measured is more. */
+/** In the case `full` the blocks that warm up fill the queue. */
 const BOUND = chosen === 'full' ? 20_000 : 100_000_000
 const CALLS = IS_TOLD ? 400 : 120
 const WARM_UP = IS_TOLD ? 12 : 40

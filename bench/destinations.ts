@@ -33,10 +33,9 @@ import {
  * and of the one that serves calls) with none to three destinations: of one server, which is asked
  * for a short time with the key of one workspace after the other, so that they share whatever else
  * the machine does. The destinations are paused: what is written down for later is all that a call
- * pays. Then the same
- * with webhooks and with collectors that take everything at once, with all that is sent. Then the
- * slowest calls beside a destination that cannot be reached, for which an hour's messages wait up to
- * the queue's bound. Last the slowest calls while such a destination is back and takes them all.
+ * pays. Then the same with webhooks and with collectors that take everything at once, with all that
+ * is sent. Then the slowest calls beside a destination that cannot be reached, for which an hour's
+ * messages wait up to the queue's bound. Last the slowest calls while one that is back takes them.
  */
 
 const [slices = '60', rounds = '15', backlog = '1000000'] = process.argv.slice(2)

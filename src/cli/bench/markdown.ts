@@ -52,8 +52,8 @@ The benchmark starts everything itself, on loopback and in a temporary directory
 Each is warmed up with calls and with streams of each kind, and begins each turn with calls that are
 not measured: a server is not asked for the first time. Each figure is the median of the rounds.
 CPU is the user and system time of all threads of the contender. Nothing is subtracted: parsing, the
-connection to the provider and the record on disk are in it. The ratio
-is to the ten-line proxy in the same round.`
+connection to the provider and the record on disk are in it. The ratio is to the ten-line proxy in
+the same round.`
 
 const EPILOGUE = `What this does not measure: memory of thousands of streams, large bodies and overload are what
 \`bun run bench:overload\` prints, a chunk from every protocol to every dialect
