@@ -42,12 +42,12 @@ export class Descriptors {
 
   /**
    * Returns whether another call finds a descriptor, whatever those do that were admitted before.
-   * An admitted call waits until `startCall`.
+   * None is refused by an earlier count. An admitted call waits until `startCall`.
    */
   admitCall(): boolean {
-    if (this.#calls >= this.#nextLook) this.#lookAgain()
+    if (this.#calls >= this.#nextLook || this.#isFull) this.#lookAgain()
     this.#calls += 1
-    if (this.#pending >= this.#room) return false
+    if (this.#isFull) return false
     this.#pending += 1
     this.#waiting += 1
     return true
@@ -63,6 +63,11 @@ export class Descriptors {
     this.#pending = this.#waiting + this.#countUnconnected()
     this.#calls = 0
     this.#nextLook = Math.max(CALLS_PER_LOOK, this.#room * ROOM_PER_LOOK)
+  }
+
+  /** Whether those that were admitted may take all that is left. */
+  get #isFull(): boolean {
+    return this.#pending >= this.#room
   }
 
   /** How many descriptors are left besides the reserve. */

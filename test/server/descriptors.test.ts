@@ -164,6 +164,16 @@ test('descriptors are scarce when only the reserve is left, and a call notices b
   expect(changes).toEqual([true, false])
 })
 
+test('a call is refused only by what is counted then', () => {
+  const held = openMany(300)
+  const descriptors = new Descriptors({ limit: Math.max(...held) + 1 + 10 + 64 })
+  const answers = Array.from({ length: 12 }, () => descriptors.admitCall())
+  expect([answers[9], answers[10]]).toEqual([true, false])
+  for (const isAdmitted of answers) if (isAdmitted) descriptors.startCall()
+  for (const descriptor of held) closeSync(descriptor)
+  expect(descriptors.admitCall()).toBe(true)
+})
+
 /** Returns how many calls are admitted although all this room was taken after the first. */
 function countLateAdmissions(room: number): number {
   const held = openMany(300)
