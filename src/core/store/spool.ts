@@ -67,6 +67,8 @@ export class Spool {
   readonly #access: SpoolAccess
   readonly #largest: number
   #open: OpenSegment | null = null
+  /** The segments there are, as far as this process has read the folder or changed it. */
+  #segments: number[] | null = null
   /** Segments open to be read. */
   readonly #files = new Map<number, number>()
   #last = 0
@@ -151,12 +153,21 @@ export class Spool {
     }
   }
 
-  /** Lists the segments there are, oldest first. */
+  /**
+   * The segments there are, oldest first: those that this process has begun, and those that were
+   * there before its newest.
+   */
+  get segments(): number[] {
+    return this.#segments ?? this.list()
+  }
+
+  /** Reads which segments there are, oldest first. */
   list(): number[] {
-    return listNames(this.#directory)
+    this.#segments = listNames(this.#directory)
       .filter(name => NAME.test(name))
       .map(Number)
       .sort((a, b) => a - b)
+    return this.#segments
   }
 
   /** Measures a segment, in bytes; 0 where there is none. */
@@ -177,6 +188,7 @@ export class Spool {
       this.#files.delete(segment)
       removeFile(this.#pathOf(segment))
     }
+    this.#segments = this.#segments?.filter(segment => !segments.includes(segment)) ?? null
   }
 
   close(): void {
@@ -192,9 +204,11 @@ export class Spool {
 
   #create(): OpenSegment {
     mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
-    const segment = Math.max(this.#last, ...this.list()) + 1
+    const before = this.list()
+    const segment = Math.max(this.#last, ...before) + 1
     const file = openDataFile(this.#pathOf(segment), 'create')
     this.#last = segment
+    this.#segments = [...before, segment]
     return { segment, file, size: 0 }
   }
 

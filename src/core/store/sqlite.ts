@@ -104,7 +104,7 @@ export async function openSqlite({
   onGarbled?.(recording.restore())
   const messages = new Messages({
     ...{ db, spool: spool ?? null, seal },
-    isWaiting: () => recording.isWaiting,
+    findOldestWaiting: () => recording.findOldestSegment(),
   })
   messages.open()
   db.run(`pragma busy_timeout = ${busyTimeout}`)
@@ -131,8 +131,14 @@ export async function openSqlite({
   }
 }
 
-/** What records calls, and what reads nothing that they change. */
-const UNFLUSHED = new Set(['generations.record', 'generations.flush', 'writeLog.shorten'])
+/**
+ * What records calls, what reads nothing that they change, and what knows by itself how much it has
+ * to see.
+ */
+const UNFLUSHED = new Set([
+  ...['generations.record', 'generations.flush', 'writeLog.shorten'],
+  ...['listWaiting', 'finish', 'skip', 'fail', 'noteError'].map(name => `deliveries.${name}`),
+])
 
 /**
  * Has every method of every noun write what waits for its transaction, so that it sees all that is

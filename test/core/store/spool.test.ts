@@ -390,6 +390,7 @@ describe('segments', () => {
       if (i % 10 !== 0) delivered.push(i + 1)
     }
     expect(listSegments().length).toBeGreaterThan(8)
+    await store.generations.flush()
     for (const sequence of delivered)
       await store.deliveries.finish('a', [sequence], '2026-03-04T05:06:09.000Z')
     expect(listSegments().length).toBeLessThan(3)

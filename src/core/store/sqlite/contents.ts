@@ -134,7 +134,7 @@ export const openStores = (
   refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db, fresh),
   destinations: createDestinationStore(kysely, write, erase),
-  deliveries: createDeliveryStore(kysely, db, { write, messages }),
+  deliveries: createDeliveryStore(kysely, db, { write, messages, recording }),
   videos: createVideoStore(kysely, write),
   writeLog: createWriteLogStore(db, { copier }),
   seals: createSealStore(kysely, db, { sealing, secrets, messages, schema: SCHEMA }),

@@ -7,6 +7,7 @@ import type {
   TakenDeliveries,
   WaitingDelivery,
 } from '../../destinations/deliveries/store.ts'
+import type { Recording } from './generations/recording.ts'
 import { selectValues } from './json-values.ts'
 import type { BlockReader } from './outbox/blocks.ts'
 import {
@@ -22,6 +23,9 @@ import { DELETE_UNREFERRED } from './outbox/unreferred.ts'
 import type { Tables } from './tables.ts'
 import { follow, prepare, type Statement, type Write } from './write.ts'
 
+/** Records that wait for their transaction, and what writes them. */
+type WaitingRecords = Pick<Recording, 'isWaiting' | 'flush'>
+
 type Count = 'delivered' | 'skipped' | 'dropped'
 type Place = 'deliveries' | 'failed_deliveries'
 
@@ -29,7 +33,7 @@ type Place = 'deliveries' | 'failed_deliveries'
 export function createDeliveryStore(
   kysely: Kysely<Tables>,
   db: Database,
-  { write, messages }: { write: Write; messages: Messages },
+  { write, messages, recording }: { write: Write; messages: Messages; recording: WaitingRecords },
 ): DeliveryStore {
   const statements = new DeliveryStatements(kysely, messages)
   /** Makes a change, and returns what it took. A transaction that is retried takes it once. */
@@ -56,7 +60,13 @@ export function createDeliveryStore(
     kysely.selectFrom('failed_deliveries').select('sequence').where('destination_id', '=', id)
   return {
     async listWaiting(destination_id, after, limit, bytes) {
-      const rows = readFitting(readRows.iterate(destination_id, after), limit, bytes)
+      const read = () => readFitting(readRows.iterate(destination_id, after), limit, bytes)
+      let { rows, isCut } = read()
+      // What waits for its transaction comes after all of these.
+      if (!isCut && recording.isWaiting) {
+        await recording.flush().catch(() => undefined)
+        rows = read().rows
+      }
       const reader = messages.openReader()
       return takeFitting(rows.flatMap(cutBundle), after, limit, bytes).map(row =>
         toWaiting(row, reader),
@@ -177,21 +187,24 @@ function renderAdd(count: Count): string {
     on conflict do update set ${count} = ${count} + ?2`
 }
 
-/** Reads rows as long as they fit a batch: the first in any case, and none in vain. */
+/**
+ * Reads rows as long as they fit a batch: the first in any case, and none in vain. Tells whether
+ * more of them wait.
+ */
 function readFitting(
-  rows: Iterable<BundleRow & { bytes: number }>,
+  waiting: Iterable<BundleRow & { bytes: number }>,
   limit: number,
   bytes: number,
-): BundleRow[] {
-  const fitting: BundleRow[] = []
+): { rows: BundleRow[]; isCut: boolean } {
+  const rows: BundleRow[] = []
   let [count, length] = [0, 0]
-  for (const { bytes: size, ...row } of rows) {
+  for (const { bytes: size, ...row } of waiting) {
     count += row.calls
     length += size
-    if (fitting.length > 0 && (count > limit || length > bytes)) break
-    fitting.push(row)
+    if (rows.length > 0 && (count > limit || length > bytes)) return { rows, isCut: true }
+    rows.push(row)
   }
-  return fitting
+  return { rows, isCut: false }
 }
 
 /** Leaves out messages up to a number, and those that are too many or too long; never the first. */

@@ -70,6 +70,15 @@ export class RecordBuffer {
     return this.#entries.length === 0
   }
 
+  /** Finds the oldest segment of the spool that messages of these records are in; infinite if none. */
+  findOldestSegment(): number {
+    let oldest = Number.POSITIVE_INFINITY
+    for (const { messages } of this.#entries)
+      for (const { bundle } of messages)
+        oldest = Math.min(oldest, bundle.place?.segment ?? Number.POSITIVE_INFINITY)
+    return oldest
+  }
+
   /**
    * Writes entries, or keeps them in the log with the bundles of their messages. Throws what the
    * database throws for them.

@@ -83,6 +83,11 @@ export class Recording {
     return !this.#buffer.isEmpty
   }
 
+  /** Finds the oldest segment of the spool that what waits refers to; infinite if none does. */
+  findOldestSegment(): number {
+    return this.#buffer.findOldestSegment()
+  }
+
   /** Writes what waits. Throws 503 while another process writes, and what the store throws. */
   flush(): Promise<void> {
     return retryWhileLocked(() => this.#buffer.flush())

@@ -12,8 +12,8 @@ export interface MessagesOptions {
   /** Null for a store in memory. */
   spool: Spool | null
   seal: () => Seal
-  /** Whether rows that refer to the spool are not in the database yet. */
-  isWaiting: () => boolean
+  /** Finds the oldest segment that rows refer to which are not in the database yet. */
+  findOldestWaiting: () => number
 }
 
 /** In bytes: the segment that is written now is left for so much. */
@@ -92,8 +92,8 @@ export class Messages {
    * what could not be done is done with the next messages that leave.
    */
   sweep(): void {
-    const { spool, isWaiting } = this.#options
-    if (!spool?.isOwn || isWaiting()) return
+    const { spool } = this.#options
+    if (!spool?.isOwn) return
     try {
       const left = this.#removeUnneeded(spool)
       this.#findSparse(spool.current?.segment ?? 0, left)
@@ -106,9 +106,10 @@ export class Messages {
 
   /** Removes the segment that this process has written, if nothing refers to it. */
   close(): void {
-    const { spool, isWaiting } = this.#options
+    const { spool, findOldestWaiting } = this.#options
     const current = spool?.current
-    if (spool && current && !isWaiting()) spool.remove(this.#filterUnneeded([current.segment]))
+    if (spool && current && current.segment < findOldestWaiting())
+      spool.remove(this.#filterUnneeded([current.segment]))
     spool?.close()
   }
 
@@ -144,7 +145,7 @@ export class Messages {
 
   /** Returns how many segments are left. */
   #removeUnneeded(spool: Spool): number {
-    const segments = spool.list()
+    const { segments } = spool
     const { segment: current = 0, size = 0 } = spool.current ?? {}
     const closed = segments.filter(
       one => one <= spool.last && (one !== current || size >= WORTH_REMOVING),
@@ -155,8 +156,10 @@ export class Messages {
   }
 
   #filterUnneeded(segments: number[]): number[] {
-    if (segments.length === 0) return segments
-    return this.#listUnneeded.all(JSON.stringify(segments)).map(({ segment }) => segment)
+    const oldest = segments.length === 0 ? 0 : this.#options.findOldestWaiting()
+    const settled = segments.filter(segment => segment < oldest)
+    if (settled.length === 0) return settled
+    return this.#listUnneeded.all(JSON.stringify(settled)).map(({ segment }) => segment)
   }
 
   /** Moves all that waits into the database, which is then whole without the spool. */
@@ -195,7 +198,7 @@ export function moveSpool(data: string, copy: string, seal: () => Seal): void {
   const db = new Database(copy, { readwrite: true, strict: true })
   try {
     const spool = new Spool(data, 'copy')
-    new Messages({ db, spool, seal, isWaiting: () => false }).open()
+    new Messages({ db, spool, seal, findOldestWaiting: () => Number.POSITIVE_INFINITY }).open()
     spool.close()
   } finally {
     db.close()
