@@ -23,6 +23,8 @@ export function* redactSegment(
   filterSet: FilterSet,
 ): Work<FilteredSegment> {
   const text = pieces.join('')
+  if (!isJson && filterSet.isClean(text) && (pieces.length === 1 || areClean(pieces, filterSet)))
+    return { pieces, text, matches: [] }
   if (isJson) {
     const { text: filtered, matches } = yield* redactJson(text, filterSet)
     return { pieces: [filtered], text, matches }
@@ -31,6 +33,9 @@ export function* redactSegment(
   if (pieces.length > 1) yield* addPieceMatches(pieces, matches, filterSet)
   return { pieces: yield* redactPieces(pieces, matches), text, matches }
 }
+
+const areClean = (pieces: string[], filterSet: FilterSet): boolean =>
+  pieces.every(piece => filterSet.isClean(piece))
 
 /** Adds the matches that only appear in a single piece. */
 function* addPieceMatches(pieces: string[], matches: Match[], filterSet: FilterSet): Work<void> {

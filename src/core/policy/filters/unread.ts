@@ -25,13 +25,13 @@ export interface GateResult<V> {
  */
 export function* filterUnread<V>(
   value: V,
-  scanner: { scan(text: string): Work<Match[]> },
+  scanner: { isClean(text: string): boolean; scan(text: string): Work<Match[]> },
   known: KnownTexts,
 ): Work<GateResult<V>> {
   const found: GateResult<V>['found'] = []
   const replacements = new Map<string, string>()
   for (const text of yield* collectTexts(value, known)) {
-    const matches = yield* scanner.scan(text)
+    const matches = scanner.isClean(text) ? NO_MATCHES : yield* scanner.scan(text)
     for (const match of matches) {
       found.push({ match, text })
       yield
@@ -43,6 +43,8 @@ export function* filterUnread<V>(
   }
   return { value: replacements.size > 0 ? (replaceTexts(value, replacements) as V) : value, found }
 }
+
+const NO_MATCHES: Match[] = []
 
 const ITEMS_AT_ONCE = 1_000
 

@@ -154,6 +154,11 @@ const texts = fc
   .array(fc.oneof(units, fc.string({ maxLength: 3 })), { maxLength: 40 })
   .map(units => units.join(''))
 
+/** Few enough units that some have nothing of what is sought. */
+const shortTexts = fc
+  .array(fc.oneof(units, fc.string({ maxLength: 3 })), { maxLength: 4 })
+  .map(units => units.join(''))
+
 describe('anchors change nothing of what is found by', () => {
   test.each(ANCHORED)(
     '%s',
@@ -168,6 +173,37 @@ describe('anchors change nothing of what is found by', () => {
     },
     600_000,
   )
+})
+
+describe('a text that is clean at one look has nothing that is found by', () => {
+  test.each(SLUGS)(
+    '%s',
+    async slug => {
+      const filterSet = await openSet(slug)
+      let count = 0
+      fc.assert(
+        fc.property(shortTexts, text => {
+          if (!filterSet.isClean(text)) return
+          count += 1
+          expect(filterSet.find(text)).toEqual([])
+        }),
+        { numRuns: RUNS * 4 },
+      )
+      if (ANCHORED.includes(slug)) expect(count).toBeGreaterThan(RUNS / 4)
+    },
+    600_000,
+  )
+
+  test('builtins beside a pattern, which has no anchor', async () => {
+    const rule = { guardrail_id: 'g', scope: 'key', action: 'redact' } as const
+    const { getInputFilters } = await openFilters([
+      { ...rule, slug: 'email' },
+      { ...rule, pattern: 'sesame' },
+    ])
+    const filterSet = getInputFilters('user')
+    expect(filterSet?.isClean('plain words')).toBe(false)
+    expect(filterSet?.find('open sesame')).toHaveLength(1)
+  })
 })
 
 const PROSE = 'plain words '.repeat(SOUGHT / 10)
