@@ -21,10 +21,14 @@ export interface Receiver {
   /** `127.0.0.1:4318`, for `security.allow_private_urls`. */
   host: string
   readonly requests: ReceivedRequest[]
+  /** How many connections have come in all. */
+  connections: number
   /** Answers each request; 200 by default. */
   answer: (request: ReceivedRequest, index: number) => ReceiverAnswer
   /** Resolves when so many requests have come in all. */
   waitFor(count: number): Promise<void>
+  /** Closes every connection, as servers do with idle ones. Resolves when the others know. */
+  hangUp(): Promise<void>
   close(): Promise<void>
 }
 
@@ -34,6 +38,7 @@ export async function startReceiver(): Promise<Receiver> {
   const waiting: { count: number; resolve: () => void }[] = []
   const server = createServer(socket => {
     sockets.add(socket)
+    receiver.connections += 1
     let text = ''
     socket.on('error', () => undefined)
     socket.on('close', () => sockets.delete(socket))
@@ -53,12 +58,19 @@ export async function startReceiver(): Promise<Receiver> {
     url: `http://127.0.0.1:${port}`,
     host: `127.0.0.1:${port}`,
     requests: [],
+    connections: 0,
     answer: () => ({ status: 200 }),
     waitFor: count =>
       new Promise(resolve => {
         if (receiver.requests.length >= count) resolve()
         else waiting.push({ count, resolve })
       }),
+    async hangUp() {
+      const open = [...sockets]
+      const closed = open.map(socket => new Promise(resolve => socket.on('close', resolve)))
+      for (const socket of open) socket.end()
+      await Promise.all(closed)
+    },
     async close() {
       for (const socket of sockets) socket.destroy()
       await new Promise<void>(resolve => server.close(() => resolve()))

@@ -30,6 +30,8 @@ export interface OutgoingRequest {
   attached?: ByteSource
   /** The address to connect to, instead of resolving the URL's host. */
   address?: string
+  /** Whether the next request to the same host at the same address may use its connection. */
+  isRepeated?: boolean
   /** Called when a connection takes the request: from here on the provider may have read it. */
   onSent?: () => void
 }
@@ -51,7 +53,7 @@ export function openEgress(getConfig: () => Config): Send {
     },
   })
   return (
-    { method = 'POST', url, headers, body, value, attached, address, onSent },
+    { method = 'POST', url, headers, body, value, attached, address, isRepeated, onSent },
     cancellation,
   ) => {
     if (url.startsWith('sandbox:')) {
@@ -64,7 +66,7 @@ export function openEgress(getConfig: () => Config): Send {
         attached,
       ).then(toIncomingResponse)
     }
-    return http.send({ method, url, headers, body, address, onSent }, cancellation)
+    return http.send({ method, url, headers, body, address, isRepeated, onSent }, cancellation)
   }
 }
 

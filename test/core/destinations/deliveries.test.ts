@@ -315,6 +315,23 @@ describe('one destination', () => {
     await gateway.deliveries.stop()
   })
 
+  test('gets its batches on one connection, and on another where it has closed that', async () => {
+    const { gateway, call, addWebhook, receiver, countAll } = await open()
+    const { waitForCalls } = watchDeliveries(gateway)
+    await addWebhook()
+    await gateway.deliveries.start()
+    await call(1)
+    await waitForCalls(1)
+    await call(1)
+    await waitForCalls(2)
+    expect([receiver.requests.length, receiver.connections]).toEqual([2, 1])
+    await receiver.hangUp()
+    await call(1)
+    await waitForCalls(3)
+    expect([receiver.requests.length, receiver.connections]).toEqual([3, 2])
+    expect(await countAll()).toMatchObject({ delivered: 3, failed: 0, last_error: null })
+  })
+
   test('tells operators when it fails and when it is back, once each', async () => {
     const { gateway, call, addWebhook } = await open()
     const { id } = await addWebhook()

@@ -26,7 +26,7 @@ export interface Sending {
 
 /**
  * Sends a request to a URL that a caller named: only a public host is called, at the address that
- * was checked, and redirects are not followed. Never throws: an address that may not be called and a
+ * was checked, and redirects are not followed. A connection to that address is kept for the next. Never throws: an address that may not be called and a
  * connection that fails have no answer.
  */
 export async function sendDelivery(
@@ -60,6 +60,8 @@ async function exchange(
   const outgoing = {
     ...(method === 'PUT' ? { method } : {}),
     ...checked,
+    // Over TLS another connection for each batch would cost more than the batch.
+    isRepeated: true,
     headers: toLowerCaseNames(headers),
     body: typeof body === 'string' ? body : [body],
   }

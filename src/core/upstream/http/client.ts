@@ -21,6 +21,8 @@ export interface HttpRequest {
    * is the one that is called.
    */
   address?: string | undefined
+  /** Whether the next request to the same host at the same address may use its connection. */
+  isRepeated?: boolean | undefined
   /** Called when a connection takes the request: from here on the provider may have read it. */
   onSent?: (() => void) | undefined
 }
@@ -58,18 +60,17 @@ export function openHttpClient(settings: ConnectionSettings): HttpClient {
   return {
     send(request, cancellation) {
       const exchange = new Exchange(request.onSent)
-      const isSingleUse = request.address !== undefined
-      const target = isSingleUse ? parseTarget(request.url) : getTarget(targets, request.url)
+      const { address, isRepeated = false } = request
+      const target =
+        address === undefined
+          ? getTarget(targets, request.url)
+          : { ...parseTarget(request.url), address }
       cancellation.listen(reason => exchange.fail(reason))
       if (exchange.failed) return exchange.response.promise
       const rendered = renderRequest(request, target)
-      if (isSingleUse)
-        void connect(
-          { origin: { ...target, address: request.address }, owner: SINGLE_USE, settings },
-          exchange,
-          rendered,
-        )
-      else getPool(pools, target, { settings, idle }).carry(exchange, rendered)
+      if (address === undefined || isRepeated)
+        getPool(pools, target, { settings, idle }).carry(exchange, rendered)
+      else void connect({ origin: target, owner: SINGLE_USE, settings }, exchange, rendered)
       return exchange.response.promise
     },
     close() {
@@ -149,11 +150,23 @@ function checkHeaderValue(value: string): string {
   return value
 }
 
-function getPool(pools: Map<string, Pool>, target: Target, options: PoolOptions): Pool {
-  const existing = pools.get(target.origin)
+/**
+ * Returns the connections to the host of a target, at its address if that is known: what was checked
+ * for one request is never taken for another. Hosts that are called at addresses come and go, so
+ * what is not used any more is forgotten.
+ */
+function getPool(
+  pools: Map<string, Pool>,
+  target: Target,
+  options: Omit<PoolOptions, 'onUnused'>,
+): Pool {
+  const { origin, address } = target
+  const name = address === undefined ? origin : `${origin} ${address}`
+  const existing = pools.get(name)
   if (existing) return existing
-  const pool = new Pool(target, options)
-  pools.set(target.origin, pool)
+  const onUnused = address === undefined ? null : () => void pools.delete(name)
+  const pool = new Pool(target, { ...options, onUnused })
+  pools.set(name, pool)
   return pool
 }
 
@@ -193,6 +206,8 @@ interface IdleConnection {
 interface PoolOptions {
   settings: ConnectionSettings
   idle: IdleCount
+  /** Is told when no request has come for as long as connections are kept; null if nobody is. */
+  onUnused: (() => void) | null
 }
 
 /** The idle connections to one origin. The last one used is reused first, so that others expire. */
@@ -201,16 +216,23 @@ class Pool implements ConnectionOwner {
   readonly #settings: ConnectionSettings
   readonly #all: IdleCount
   readonly #idle: IdleConnection[] = []
+  readonly #onUnused: PoolOptions['onUnused']
   #closed = false
+  #usedAt = 0
   #sweeper: ReturnType<typeof setInterval> | undefined
 
-  constructor(origin: Origin, { settings, idle }: PoolOptions) {
+  constructor(origin: Origin, { settings, idle, onUnused }: PoolOptions) {
     this.#origin = origin
     this.#settings = settings
     this.#all = idle
+    this.#onUnused = onUnused
   }
 
   carry(exchange: Exchange, request: RenderedRequest): void {
+    if (this.#onUnused) {
+      this.#usedAt = performance.now()
+      this.#startSweeping()
+    }
     const connection = this.#take()
     if (connection) connection.carry(exchange, request)
     else {
@@ -226,7 +248,7 @@ class Pool implements ConnectionOwner {
     }
     this.#all.count += 1
     this.#idle.push({ connection, since: performance.now() })
-    this.#sweeper ??= setInterval(() => this.#sweep(), LONGEST_IDLE / 4).unref()
+    this.#startSweeping()
   }
 
   onGone(connection: Connection): void {
@@ -255,15 +277,23 @@ class Pool implements ConnectionOwner {
     return this.#idle.splice(from, count)
   }
 
+  #startSweeping(): void {
+    this.#sweeper ??= setInterval(() => this.#sweep(), LONGEST_IDLE / 4).unref()
+  }
+
   #sweep(): void {
     const oldest = performance.now() - LONGEST_IDLE
     const isFresh = ({ since }: IdleConnection) => since >= oldest
     const fresh = this.#idle.findIndex(isFresh)
     const expired = this.#remove(0, fresh === -1 ? this.#idle.length : fresh)
     for (const { connection } of expired) connection.destroy()
-    if (this.#idle.length > 0) return
+    if (this.#idle.length > 0 || (this.#onUnused && this.#usedAt >= oldest)) return
     clearInterval(this.#sweeper)
     this.#sweeper = undefined
+    if (!this.#onUnused) return
+    this.#onUnused()
+    // A connection that still carries a request is not kept after it.
+    this.#closed = true
   }
 }
 

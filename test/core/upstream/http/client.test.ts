@@ -86,22 +86,25 @@ async function failureCode(promise: Promise<unknown>): Promise<string> {
   return (failure as ConnectionFailed).code
 }
 
-// This connection expires while the other tests run.
-let aged: Promise<{ age: number; again: number[] }>
+// These connections expire while the other tests run.
+let aged: Promise<{ age: number; again: number[] }[]>
 
 beforeAll(() => {
-  aged = ageOfIdle()
+  aged = Promise.all([ageOfIdle(), ageOfIdle({ address: '127.0.0.1', isRepeated: true })])
 })
 
 afterAll(() => aged)
 
 /** Measures for how long an idle connection is kept, and counts connections before and after. */
-async function ageOfIdle() {
+async function ageOfIdle(more: Partial<HttpRequest> = {}) {
   await using idle = await startUpstream()
   idle.plan(kept('fine'))
   const other = openHttpClient({ connectMilliseconds: 5_000 })
   const send = () =>
-    other.send({ method: 'POST', url: idle.url, headers: {}, body: '' }, new Cancellation())
+    other.send(
+      { method: 'POST', url: idle.url, headers: {}, body: '', ...more },
+      new Cancellation(),
+    )
   await textOf(await send())
   const since = performance.now()
   await idle.emptied()
@@ -928,11 +931,12 @@ const ASKING = `
 describe('an idle connection', () => {
   const LONGEST_IDLE = 4_000
 
-  test('is closed after four seconds', async () => {
-    const { age, again } = await aged
-    expect(age).toBeGreaterThan(LONGEST_IDLE - 50)
-    expect(age).toBeLessThan(LONGEST_IDLE + 2_500)
-    expect(again).toEqual([1, 2])
+  test('is closed after four seconds, at an address too', async () => {
+    for (const { age, again } of await aged) {
+      expect(age).toBeGreaterThan(LONGEST_IDLE - 50)
+      expect(age).toBeLessThan(LONGEST_IDLE + 2_500)
+      expect(again).toEqual([1, 2])
+    }
   })
 })
 
@@ -954,6 +958,28 @@ describe('a request to an address', () => {
     await said()
     expect(connections()).toEqual([1, 2, 3, 1])
     await until(() => upstream.live === 1)
+  })
+
+  test('that is repeated has the connection of the last one to the same host there', async () => {
+    upstream.plan(kept('fine'))
+    const ask = (more: Partial<HttpRequest> = {}) =>
+      at('127.0.0.1', { isRepeated: true, ...more }).then(textOf)
+    await ask()
+    await ask()
+    // Neither another host at the address, nor a request without one, nor one of its own.
+    await ask({ url: upstream.url.replace('127.0.0.1', 'elsewhere.invalid') })
+    await said()
+    await ask({ isRepeated: false })
+    await ask()
+    expect(connections()).toEqual([1, 1, 2, 3, 4, 1])
+  })
+
+  test('that is repeated at another address has another connection', async () => {
+    upstream.plan(kept('fine'))
+    await textOf(await at('127.0.0.1', { isRepeated: true }))
+    const failed = await failureCode(at('127.0.0.2', { isRepeated: true }))
+    await textOf(await at('127.0.0.1', { isRepeated: true }))
+    expect([failed, ...connections()]).toEqual(['ECONNREFUSED', 1, 1])
   })
 
   test('that is a GET sends no length', async () => {
