@@ -44,6 +44,8 @@ export interface HttpClient {
 const MOST_IDLE = 4_096
 const SHARE_OF_DESCRIPTORS = 1 / 4
 const LONGEST_IDLE = 4_000
+/** Hosts that are called at addresses, of which there may be many, leave a part to providers. */
+const SHARE_OF_CHECKED = 1 / 2
 
 const computeMostIdle = (): number =>
   Math.min(MOST_IDLE, Math.floor(readDescriptorLimit() * SHARE_OF_DESCRIPTORS))
@@ -242,7 +244,7 @@ class Pool implements ConnectionOwner {
   }
 
   onFree(connection: Connection): void {
-    if (this.#closed || this.#all.count >= this.#all.most) {
+    if (this.#closed || this.#all.count >= this.#most) {
       connection.destroy()
       return
     }
@@ -260,6 +262,11 @@ class Pool implements ConnectionOwner {
     this.#closed = true
     clearInterval(this.#sweeper)
     for (const { connection } of this.#remove(0, this.#idle.length)) connection.destroy()
+  }
+
+  /** How many idle connections there may be in all for another one to be kept here. */
+  get #most(): number {
+    return this.#onUnused ? this.#all.most * SHARE_OF_CHECKED : this.#all.most
   }
 
   #take(): Connection | undefined {

@@ -982,6 +982,31 @@ describe('a request to an address', () => {
     expect([failed, ...connections()]).toEqual(['ECONNREFUSED', 1, 1])
   })
 
+  test('leaves half of the idle connections to those without one', async () => {
+    upstream.plan(kept('fine'))
+    const client = openHttpClient({ connectMilliseconds: 5_000, mostIdle: 2 })
+    const send = (more: Partial<HttpRequest> = {}) =>
+      client
+        .send(
+          { method: 'POST', url: upstream.url, headers: {}, body: '', ...more },
+          new Cancellation(),
+        )
+        .then(textOf)
+    const repeat = (host: string) =>
+      send({
+        url: upstream.url.replace('127.0.0.1', host),
+        ...{ address: '127.0.0.1', isRepeated: true },
+      })
+    await repeat('one.invalid')
+    await repeat('two.invalid')
+    await send()
+    await send()
+    await repeat('one.invalid')
+    expect(connections()).toEqual([1, 2, 3, 3, 1])
+    client.close()
+    await until(() => upstream.live === 0)
+  })
+
   test('that is a GET sends no length', async () => {
     upstream.plan(kept('fine'))
     await textOf(await at('127.0.0.1', { method: 'GET', body: '' }))
