@@ -181,6 +181,40 @@ describe('messages of calls that come fast', () => {
     expect((await list(gateway)).map(([, id]) => id)).toEqual(['a', 'b', 'c'])
   })
 
+  test('wait on while a full batch is read and settled, and are in one that is not', async () => {
+    const gateway = await open()
+    const { deliveries, generations } = gateway.store
+    for (const id of ['a', 'b']) {
+      await record(gateway, [id])
+      await generations.flush()
+    }
+    await record(gateway, ['c'])
+    const inDatabase = () => listPlaces().map(([ids]) => ids.join())
+    expect(await list(gateway, 'a', 1)).toEqual([[1, 'a', 'whole']])
+    expect(inDatabase()).toEqual(['a', 'b'])
+    await deliveries.finish('a', [1], REFUSAL.failed_at)
+    expect(inDatabase()).toEqual(['b'])
+    expect((await list(gateway)).map(([, id]) => id)).toEqual(['b', 'c'])
+    expect(inDatabase()).toEqual(['b', 'c'])
+  })
+
+  test('keep their segments while they wait, also where all before them has left', async () => {
+    const store = await openSmall(5_000)
+    const long = ' '.repeat(4_000)
+    await record({ store }, ['a'], ['a'], long)
+    await store.generations.flush()
+    // One more in the first segment, and one in the second.
+    for (const id of ['b', 'c']) await record({ store }, [id], ['a'], long)
+    await store.deliveries.finish('a', [1], REFUSAL.failed_at)
+    expect([listPlaces(), listSegments()]).toEqual([[], ['1', '2']])
+    expect((await list({ store })).map(([, id, how]) => [id, how])).toEqual([
+      ['b', 'whole'],
+      ['c', 'whole'],
+    ])
+    await store.deliveries.finish('a', [2], REFUSAL.failed_at)
+    expect(listSegments()).toEqual(['2'])
+  })
+
   test('are as they were in any script, also long ones and those with a line break', async () => {
     const gateway = await open()
     const payloads = ['{"facts":{"words":"“𝄞” \\ud800"}}', `{"x":"${'ä'.repeat(600_000)}"}`, '{\n}']
