@@ -26,8 +26,9 @@ export interface Sending {
 
 /**
  * Sends a request to a URL that a caller named: only a public host is called, at the address that
- * was checked, and redirects are not followed. A connection to that address is kept for the next. Never throws: an address that may not be called and a
- * connection that fails have no answer.
+ * was checked, and redirects are not followed. A connection to that address is kept for the next
+ * request. Never throws: an address that may not be called and a connection that fails have no
+ * answer.
  */
 export async function sendDelivery(
   world: UpstreamWorld,

@@ -212,7 +212,10 @@ interface PoolOptions {
   onUnused: (() => void) | null
 }
 
-/** The idle connections to one origin. The last one used is reused first, so that others expire. */
+/**
+ * The idle connections to one origin, at an address where it was called at one. The last one used is
+ * reused first, so that others expire.
+ */
 class Pool implements ConnectionOwner {
   readonly #origin: Origin
   readonly #settings: ConnectionSettings
