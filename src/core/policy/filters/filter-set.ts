@@ -25,8 +25,8 @@ export class FilterSet {
   }
 
   /**
-   * Whether a short text certainly has no match: it is plain ASCII, and no anchor is in it. One look
-   * decides that of most texts, where `scan` prepares a search for each rule.
+   * Whether a short text certainly has no match: it is plain ASCII, and no anchor is in it. One
+   * look decides that of most texts, where `scan` prepares a search for each rule.
    */
   isClean(text: string): boolean {
     if (!this.#anchors || text.length > LOOKED_AT_ONCE || !isPlainAscii(text)) return false

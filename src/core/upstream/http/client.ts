@@ -153,9 +153,9 @@ function checkHeaderValue(value: string): string {
 }
 
 /**
- * Returns the connections to the host of a target, at its address if that is known: what was checked
- * for one request is never taken for another. Hosts that are called at addresses come and go, so
- * what is not used any more is forgotten.
+ * Returns the connections to the host of a target, at its address if that is known: what was
+ * checked for one request is never taken for another. Hosts that are called at addresses come and
+ * go, so what is not used any more is forgotten.
  */
 function getPool(
   pools: Map<string, Pool>,

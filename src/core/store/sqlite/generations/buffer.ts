@@ -70,7 +70,7 @@ export class RecordBuffer {
     return this.#entries.length === 0
   }
 
-  /** Finds the oldest segment of the spool that messages of these records are in; infinite if none. */
+  /** Finds the oldest segment of the spool that these records refer to; infinite if none does. */
   findOldestSegment(): number {
     let oldest = Number.POSITIVE_INFINITY
     for (const { messages } of this.#entries)
