@@ -12,9 +12,8 @@ export const RECORD_LOG = 'records.log'
 
 /**
  * A file beside the database in which records wait for their transaction: what is written there
- * survives a kill of the process, takes no lock, and costs a tenth of a transaction. A line has the
- * records that were added at once. It is sealed, so that no one else can have records or charges
- * written.
+ * survives a kill of the process, takes no lock, and costs a tenth of a transaction. Its lines are
+ * sealed, so that no one else can have records or charges written.
  */
 export interface RecordLog {
   /** Whether records may wait here. Else it is only read, when the store is opened. */
@@ -102,9 +101,9 @@ export function openRecordLog(data: string, macs: RecordLogMacs, isOpen: boolean
     isOpen,
     append(records) {
       file ??= openDataFile(path, 'append')
-      const json = records.length === 1 ? (records[0] as string) : `[${records.join(',')}]`
+      const lines = records.map(json => renderCheckedLine(json, macs.current)).join('')
       try {
-        size += writeAll(file, renderCheckedLine(json, macs.current))
+        size += writeAll(file, lines)
       } catch (error) {
         ftruncateSync(file, size)
         throw error
@@ -127,13 +126,13 @@ function writeAll(file: number, text: string): number {
   return written
 }
 
-// Only the last line can be incomplete, and its calls got no end.
+// Only the last line can be incomplete, and its call got no end.
 function readLog(path: string, macs: RecordLogMacs): ReturnType<RecordLog['read']> {
   const lines = (readDataFile(path)?.toString() ?? '').split('\n')
   lines.pop()
   const whole = lines.map(line => parseSealedLine(line, macs)).filter(json => json !== null)
   return {
-    records: whole.flatMap(json => JSON.parse(json)),
+    records: whole.map(json => JSON.parse(json)),
     garbled: lines.length - whole.length,
   }
 }

@@ -219,31 +219,6 @@ describe('records of a killed process', () => {
     expect(readFileSync(`${logOf(copy)}.garbled`, 'utf8')).toBe(`${garbled}0123`)
   })
 
-  test('are restored with those of their turn, or none of them is', async () => {
-    const gateway = await open()
-    await record(gateway, 'a')
-    await gateway.store.generations.record(['b', 'c'].map(id => buildRecordEntry(id)))
-    const [whole, cut] = [killNow(), killNow()]
-    writeFileSync(logOf(cut), readLog().slice(0, -1))
-    await open({ data: whole })
-    const next = await open({ data: cut })
-    expect([listRows(whole), listRows(cut)]).toEqual([['a', 'b', 'c'], ['a']])
-    expect(next.journal.garbledRecords).toBe(0)
-  })
-
-  test('are restored from lines of earlier versions, with a record each', async () => {
-    const gateway = await open()
-    await record(gateway, 'a')
-    await gateway.store.generations.record(['b', 'c'].map(id => buildRecordEntry(id)))
-    const copy = killNow()
-    const line = readLog().trimEnd()
-    const records: unknown[] = JSON.parse(line.slice(line.indexOf(' ') + 1))
-    const lines = records.map(one => renderCheckedLine(JSON.stringify(one), gateway.secrets.mac))
-    writeFileSync(logOf(copy), lines.join(''))
-    await open({ data: copy })
-    expect(listRows(copy)).toEqual(['a', 'b', 'c'])
-  })
-
   test('are not restored from a line that another secret has sealed', async () => {
     const gateway = await open()
     await record(gateway, 'a', 'b')
