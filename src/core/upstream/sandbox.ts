@@ -90,7 +90,7 @@ function composeReply(body: Json): Reply {
       finish: 'tool_calls',
     }
   const text = formatReply(body.response_format, userText)
-  const words = text.slice(0, LONGEST_REPLY).match(/\s*\S+/g) ?? []
+  const words = cutWords(text.slice(0, LONGEST_REPLY))
   const maxWords = Number(body.max_tokens ?? body.max_completion_tokens ?? Number.POSITIVE_INFINITY)
   return {
     reasoning,
@@ -98,6 +98,20 @@ function composeReply(body: Json): Reply {
     call: null,
     finish: words.length > maxWords || text.length > LONGEST_REPLY ? 'length' : 'stop',
   }
+}
+
+/**
+ * Cuts a text after each of its words; blanks after the last one are left out. A pattern that begins
+ * with blanks would read a run of them once from each.
+ */
+function cutWords(text: string): string[] {
+  const words: string[] = []
+  let from = 0
+  for (const { 0: word, index } of text.matchAll(/\S+/g)) {
+    words.push(text.slice(from, index + word.length))
+    from = index + word.length
+  }
+  return words
 }
 
 // A conversation that ends with an assistant message is a prefill, which the echo continues.

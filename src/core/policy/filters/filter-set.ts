@@ -15,8 +15,8 @@ export class FilterSet {
   readonly rules: CompiledRule[]
   /** How many instructions of patterns ran over whole texts. */
   steps = 0
-  /** Finds the anchors of all rules; null if some rule finds a match without one. */
-  readonly #anchors: Anchor['find'][] | null
+  /** The anchors of all rules; null if some rule finds a match without one. */
+  readonly #anchors: Anchor[] | null
 
   constructor(rules: CompiledRule[]) {
     this.rules = rules
@@ -30,7 +30,7 @@ export class FilterSet {
    */
   isClean(text: string): boolean {
     if (!this.#anchors || text.length > LOOKED_AT_ONCE || !isPlainAscii(text)) return false
-    for (const find of this.#anchors) if (find(text, 0, text.length) !== -1) return false
+    for (const anchor of this.#anchors) if (anchor.find(text, 0, text.length) !== -1) return false
     return true
   }
 
@@ -86,14 +86,14 @@ export class FilterSet {
   }
 }
 
-/** Lists what finds the anchors of rules; null if one of them has a detector without. */
-function listAnchors(rules: CompiledRule[]): Anchor['find'][] | null {
-  const anchors: Anchor['find'][] = []
+/** Lists the anchors of rules; null if one of them has a detector without. */
+function listAnchors(rules: CompiledRule[]): Anchor[] | null {
+  const anchors: Anchor[] = []
   for (const { find, detectors } of rules) {
     if (find) return null
     for (const { anchor } of detectors) {
       if (!anchor) return null
-      anchors.push((text, from, to) => anchor.find(text, from, to))
+      anchors.push(anchor)
     }
   }
   return anchors

@@ -23,7 +23,7 @@ export function* redactSegment(
   filterSet: FilterSet,
 ): Work<FilteredSegment> {
   const text = pieces.join('')
-  if (!isJson && filterSet.isClean(text) && (pieces.length === 1 || areClean(pieces, filterSet)))
+  if (!isJson && filterSet.isClean(text) && (yield* areClean(pieces, filterSet)))
     return { pieces, text, matches: [] }
   if (isJson) {
     const { text: filtered, matches } = yield* redactJson(text, filterSet)
@@ -34,8 +34,15 @@ export function* redactSegment(
   return { pieces: yield* redactPieces(pieces, matches), text, matches }
 }
 
-const areClean = (pieces: string[], filterSet: FilterSet): boolean =>
-  pieces.every(piece => filterSet.isClean(piece))
+/** Whether each of several pieces is clean by itself: there may be many. */
+function* areClean(pieces: string[], filterSet: FilterSet): Work<boolean> {
+  if (pieces.length === 1) return true
+  for (const piece of pieces) {
+    if (!filterSet.isClean(piece)) return false
+    yield
+  }
+  return true
+}
 
 /** Adds the matches that only appear in a single piece. */
 function* addPieceMatches(pieces: string[], matches: Match[], filterSet: FilterSet): Work<void> {

@@ -208,7 +208,7 @@ interface IdleConnection {
 interface PoolOptions {
   settings: ConnectionSettings
   idle: IdleCount
-  /** Is told when no request has come for as long as connections are kept; null if nobody is. */
+  /** Is told when no request has come for as long as connections are kept. Null: nobody is. */
   onUnused: (() => void) | null
 }
 
