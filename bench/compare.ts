@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Child, pinSelf } from '../src/cli/bench/children.ts'
+import { enableEverything } from '../src/cli/bench/contenders.ts'
 import { runClosedLoop } from '../src/cli/bench/load.ts'
 import { createCpuReader } from '../src/cli/bench/procfs.ts'
 import { computeSpread, shuffle } from '../src/cli/bench/statistics.ts'
@@ -18,8 +19,8 @@ import {
   startUpstream,
 } from './contenders.ts'
 
-const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] [--warm-up N] [--stream] [--dialect chat|messages]
-  PROGRAM...
+const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] [--warm-up N] [--connections N]
+  [--everything] [--stream] [--dialect chat|messages] PROGRAM...
 
 Compares the CPU that a call costs in several programs: built gateways, or the source of one
 (src/cli/main.ts of any checkout). They take turns of less than a second, in a new order each
@@ -27,10 +28,10 @@ round, so that other load on the machine affects all of them alike. Prints the m
 CPU per call, and the median over the rounds of each round's ratio to the first program and to
 the ten-line proxy. With --stream, calls are streams, of ten chunks and of 200, so that what a
 stream costs is told apart from what a chunk costs. With --dialect messages, clients speak Messages
-to the gateways, to a provider that speaks Chat.
+to the gateways, to a provider that speaks Chat. With --everything the gateways have limits, filters
+and a webhook that is told every call. Calls come over 10 connections unless told otherwise.
 `
 
-const CONNECTIONS = 10
 /** In milliseconds, between two chunks, and between the starts of two streams. */
 const PACE = { interval: 20, gap: 4 }
 /** The chunks of a stream, and how many streams take one turn. */
@@ -63,13 +64,15 @@ async function main(): Promise<void> {
       calls: { type: 'string', default: '2000' },
       'warm-up': { type: 'string', default: '25000' },
       stream: { type: 'boolean', default: false },
+      connections: { type: 'string', default: '10' },
+      everything: { type: 'boolean', default: false },
       dialect: { type: 'string', default: 'chat' },
     },
   })
   const programs = positionals.map(path => resolve(path))
   if (programs.length === 0) throw new Error(USAGE)
   pinSelf(CORES.tools)
-  const contenders = await startContenders(programs)
+  const contenders = await startContenders(programs, values.everything)
   const rounds = Number(values.rounds)
   const dialect = values.dialect === 'messages' ? 'messages' : 'chat'
   const figures = values.stream
@@ -81,8 +84,13 @@ async function main(): Promise<void> {
 async function compareCalls(
   contenders: Contender[],
   rounds: number,
-  { calls, 'warm-up': warmUp }: { calls: string; 'warm-up': string },
+  {
+    calls,
+    'warm-up': warmUp,
+    connections,
+  }: { calls: string; 'warm-up': string; connections: string },
 ): Promise<ContenderCosts[]> {
+  const sendCalls = openConnections(Number(connections))
   const all = contenders.map((contender): ContenderCosts => ({ contender, costs: [] }))
   for (const { contender } of all) await measureCost(contender, sendCalls, Number(warmUp))
   for (let round = 0; round < rounds; round++)
@@ -119,19 +127,16 @@ async function compareStreams(
 }
 
 /** Starts the ten-line proxy, and the programs to compare with it. */
-async function startContenders(programs: string[]): Promise<Contender[]> {
+async function startContenders(programs: string[], everything: boolean): Promise<Contender[]> {
   const upstream = await startUpstream(home, { INTERVAL_MS: String(PACE.interval) })
   const started = [await startFloor(upstream, home)]
   for (const [at, path] of programs.entries()) {
     const directory = join(home, String(at))
     const program = path.endsWith('.ts') ? [process.execPath, path] : [path]
-    started.push(
-      await startGateway(
-        await initGateway(renderConfig(upstream), directory, program),
-        directory,
-        program,
-      ),
-    )
+    const key = await initGateway(renderConfig(upstream), directory, program)
+    const own = { program, data: join(directory, 'data'), key }
+    if (everything) await enableEverything(own, upstream)
+    started.push(await startGateway(key, directory, program))
   }
   return started.map((contender, at) =>
     at === 0 ? contender : { ...contender, name: getProgramName(programs[at - 1] ?? '') },
@@ -159,11 +164,13 @@ const getProgramName = (path: string) =>
 /** Sends so many calls, and returns how many were answered well. */
 type Send = (target: Target, calls: number) => Promise<number>
 
-const sendCalls: Send = async (target, calls) => {
-  const limit = { connections: CONNECTIONS, calls, seconds: 120 }
-  const { calls: answered, errors } = await runClosedLoop(target, limit)
-  return answered - errors
-}
+const openConnections =
+  (connections: number): Send =>
+  async (target, calls) => {
+    const limit = { connections, calls, seconds: 120 }
+    const { calls: answered, errors } = await runClosedLoop(target, limit)
+    return answered - errors
+  }
 
 const openSized =
   ({ chunks }: typeof SHORT, dialect: Dialect): Send =>
