@@ -93,7 +93,7 @@ test.each(FLOODS)(
     await Promise.all(clients.splice(0).map(async client => client[Symbol.dispose]()))
     await waitUntil(isCalm)
     using client = callFor(new StubbornClient(server.url))
-    await client.sees('Hel')
+    await client.sees('Hel', 'HTTP/1.1 503')
   },
   40_000,
 )
@@ -109,7 +109,7 @@ test('a call whose provider is silent outlives the heads that are closed', async
   await Promise.race(clients.map(half => half.closes(60)))
   expect(await fetchStatus('/health', 3)).toBe(200)
   upstream.open('answered')
-  await client.sees('Hel')
+  await client.sees('Hel', 'HTTP/1.1 503')
 }, 40_000)
 
 test('O-10 connections that carry streams leave a descriptor for /health, and no call fails', async () => {

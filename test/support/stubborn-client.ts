@@ -59,10 +59,11 @@ export class StubbornClient {
     return this
   }
 
-  /** Resolves when the text was read. Throws when the connection ends before. */
-  async sees(text: string): Promise<void> {
+  /** Resolves when the text was read. Throws when the connection ends or `unless` is read before. */
+  async sees(text: string, unless?: string): Promise<void> {
     while (!this.text.includes(text)) {
-      if (!this.#isOpen) throw new Error(`Closed without ${text}: ${this.text.slice(0, 500)}`)
+      if (!this.#isOpen || (unless !== undefined && this.text.includes(unless)))
+        throw new Error(`Nothing more came before ${text}: ${this.text.slice(0, 500)}`)
       await new Promise<void>(resolve => this.#seen.push(resolve))
     }
   }
