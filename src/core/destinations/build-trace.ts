@@ -1,6 +1,6 @@
 import type { Destination } from './store.ts'
-import type { ToldAttempt, ToldCall, ToldStep } from './told-call.ts'
-import type { SpanValue, Trace, TraceSpan } from './trace.ts'
+import type { ToldAttempt, ToldCall, ToldGroups, ToldStep } from './told-call.ts'
+import type { SpanValue, Trace, TraceFacts, TraceSpan } from './trace.ts'
 
 type Settings = Pick<
   Destination,
@@ -25,13 +25,17 @@ export function buildTrace(call: ToldCall, settings: Settings): Trace {
     input: settings.privacy_mode ? null : call.input,
     output: settings.privacy_mode ? null : call.output,
     metadata: named.metadata,
-    extra: {
-      ...(settings.broadcast_generation_cost ? call.groups.cost : {}),
-      ...(settings.broadcast_generation_identity ? call.groups.identity : {}),
-      ...(settings.broadcast_generation_request_context ? call.groups.request_context : {}),
-    },
+    extra: pickGroups(call.groups, settings),
     spans: buildSpans(call, named, { rootId, parentSpanId }),
   }
+}
+
+function pickGroups(groups: ToldGroups, settings: Settings): Record<string, unknown> {
+  const picked: Record<string, unknown> = {}
+  if (settings.broadcast_generation_cost) Object.assign(picked, groups.cost)
+  if (settings.broadcast_generation_identity) Object.assign(picked, groups.identity)
+  if (settings.broadcast_generation_request_context) Object.assign(picked, groups.request_context)
+  return picked
 }
 
 const TRACE_NAME = 'Gateway Request'
@@ -66,8 +70,7 @@ export function chooseIds({ id, trace }: Pick<ToldCall, 'id' | 'trace'>): TraceI
 
 const keepOrHash = (text: string, form: RegExp): string => (form.test(text) ? text : hash(text))
 
-const hash = (text: string): string =>
-  new Bun.CryptoHasher('sha256').update(text).digest('hex').slice(0, 32)
+const hash = (text: string): string => Bun.SHA256.hash(text, 'hex').slice(0, 32)
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
@@ -193,62 +196,62 @@ function buildAttempt(
   ]
 }
 
-const buildAttemptAttributes = (
+// One object that grows, field by field: each call that is told has these.
+function buildAttemptAttributes(
   { status, is_byok, endpoint_id, model, provider }: ToldAttempt,
   index: number,
-): Record<string, SpanValue> => ({
-  'span.metadata.attempt_index': index,
-  ...(status === null ? {} : { 'span.metadata.status_code': status }),
-  'span.metadata.is_byok': is_byok,
-  'span.metadata.endpoint_id': endpoint_id,
-  'span.metadata.model_permaslug': model,
-  'trace.metadata.openrouter.provider_name': provider,
-})
-
-const CALL = 'trace.metadata.openrouter.'
-
-function buildRootAttributes(call: ToldCall): Record<string, SpanValue> {
-  const { attempts, facts } = call
-  if (attempts.length === 0) return {}
-  const responses = JSON.stringify(
-    attempts.map(({ request_id, provider, status, startedAt, answeredAt, ...attempt }) => ({
-      id: request_id,
-      provider_name: provider,
-      status,
-      latency: Math.round(answeredAt - startedAt),
-      is_byok: attempt.is_byok,
-      endpoint_id: attempt.endpoint_id,
-      model_permaslug: attempt.model,
-    })),
-  )
-  return {
-    'trace.metadata.provider_responses': responses,
-    'span.metadata.provider_responses': responses,
-    ...buildTimes(
-      call,
-      attempts.findLast(({ endedAt }) => endedAt !== null),
-    ),
-    ...(facts.error === null ? {} : { [`${CALL}error_type`]: facts.error.type }),
-  }
+): Record<string, SpanValue> {
+  const all: Record<string, SpanValue> = { 'span.metadata.attempt_index': index }
+  if (status !== null) all['span.metadata.status_code'] = status
+  all['span.metadata.is_byok'] = is_byok
+  all['span.metadata.endpoint_id'] = endpoint_id
+  all['span.metadata.model_permaslug'] = model
+  all['trace.metadata.openrouter.provider_name'] = provider
+  return all
 }
 
-/** Says where the time went, in milliseconds from the start of the call. */
-function buildTimes(
-  { facts }: ToldCall,
-  answered: ToldAttempt | undefined,
-): Record<string, SpanValue> {
-  if (!answered || answered.endedAt === null) return {}
-  const { startedAt, answeredAt, endedAt, slug } = answered
-  const tokens = facts.completionTokens - 1
-  return {
-    [`${CALL}router_latency_ms`]: Math.round(startedAt - facts.startedAt),
-    [`${CALL}provider_request_ms`]: Math.round(startedAt - facts.startedAt),
-    [`${CALL}provider_headers_ms`]: Math.round(answeredAt - facts.startedAt),
-    [`${CALL}provider_body_end_ms`]: Math.round(endedAt - facts.startedAt),
-    [`${CALL}provider_time_to_first_token_ms`]: Math.round(answeredAt - startedAt),
-    ...(tokens > 0
-      ? { [`${CALL}inter_token_latency_ms`]: { double: (endedAt - answeredAt) / tokens } }
-      : {}),
-    [`${CALL}provider_slug`]: slug,
+function buildRootAttributes({ attempts, facts }: ToldCall): Record<string, SpanValue> {
+  if (attempts.length === 0) return {}
+  const responses = JSON.stringify(attempts.map(renderResponse))
+  const all: Record<string, SpanValue> = {
+    'trace.metadata.provider_responses': responses,
+    'span.metadata.provider_responses': responses,
   }
+  const answered = attempts.findLast(({ endedAt }) => endedAt !== null)
+  if (answered) addTimes(all, facts, answered)
+  if (facts.error !== null) all['trace.metadata.openrouter.error_type'] = facts.error.type
+  return all
+}
+
+const renderResponse = (attempt: ToldAttempt) => ({
+  id: attempt.request_id,
+  provider_name: attempt.provider,
+  status: attempt.status,
+  latency: Math.round(attempt.answeredAt - attempt.startedAt),
+  is_byok: attempt.is_byok,
+  endpoint_id: attempt.endpoint_id,
+  model_permaslug: attempt.model,
+})
+
+/** Says where the time went, in milliseconds from the start of the call. */
+function addTimes(
+  all: Record<string, SpanValue>,
+  facts: TraceFacts,
+  { startedAt, answeredAt, endedAt, slug }: ToldAttempt,
+): void {
+  if (endedAt === null) return
+  const tokens = facts.completionTokens - 1
+  const [sent, answered] = [startedAt - facts.startedAt, answeredAt - facts.startedAt]
+  all['trace.metadata.openrouter.router_latency_ms'] = Math.round(sent)
+  all['trace.metadata.openrouter.provider_request_ms'] = Math.round(sent)
+  all['trace.metadata.openrouter.provider_headers_ms'] = Math.round(answered)
+  all['trace.metadata.openrouter.provider_body_end_ms'] = Math.round(endedAt - facts.startedAt)
+  all['trace.metadata.openrouter.provider_time_to_first_token_ms'] = Math.round(
+    answeredAt - startedAt,
+  )
+  if (tokens > 0)
+    all['trace.metadata.openrouter.inter_token_latency_ms'] = {
+      double: (endedAt - answeredAt) / tokens,
+    }
+  all['trace.metadata.openrouter.provider_slug'] = slug
 }

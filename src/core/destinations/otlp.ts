@@ -15,7 +15,7 @@ export interface OtlpResourceSpans {
 export interface OtlpSpan {
   traceId: string
   spanId: string
-  parentSpanId?: string
+  parentSpanId?: string | undefined
   name: string
   /** 1 internal, 2 server, 3 client. */
   kind: number
@@ -23,7 +23,7 @@ export interface OtlpSpan {
   startTimeUnixNano: string
   endTimeUnixNano: string
   attributes: OtlpAttribute[]
-  events?: { name: string; timeUnixNano: string; attributes: OtlpAttribute[] }[]
+  events?: { name: string; timeUnixNano: string; attributes: OtlpAttribute[] }[] | undefined
   /** 1 ok, 2 error. */
   status: { code: number; message?: string }
 }
@@ -95,16 +95,18 @@ function buildSpan(
     span.role === 'root'
       ? buildRootAttributes(source.serviceName, trace, span)
       : buildChildAttributes(trace, span)
+  if (buildAttributes) Object.assign(attributes, buildAttributes(trace, span))
   return {
     traceId: trace.traceId,
     spanId: span.spanId,
-    ...(span.parentSpanId === null ? {} : { parentSpanId: span.parentSpanId }),
+    // What is undefined is not in JSON.
+    parentSpanId: span.parentSpanId ?? undefined,
     name: span.name,
     kind: KINDS[span.kind],
     startTimeUnixNano: toNanoseconds(span.startedAt),
     endTimeUnixNano: toNanoseconds(span.endedAt),
-    attributes: listAttributes(Object.assign(attributes, buildAttributes?.(trace, span))),
-    ...(span.error === null ? {} : { events: [buildException(span, span.error)] }),
+    attributes: listAttributes(attributes),
+    events: span.error === null ? undefined : [buildException(span, span.error)],
     status: span.error === null ? { code: 1 } : { code: 2, message: span.error.message },
   }
 }
@@ -127,11 +129,13 @@ export function toNanoseconds(milliseconds: number): string {
 /** Lists attributes in OTLP's form, with the mark of those that are cut. */
 export function listAttributes(attributes: Attributes): OtlpAttribute[] {
   const list: OtlpAttribute[] = []
-  for (const [key, value] of Object.entries(attributes))
+  for (const key in attributes) {
+    const value = attributes[key] as SpanValue
     if (typeof value === 'string' && value.length > LONGEST_VALUE) {
       list.push({ key, value: { stringValue: cutText(value, LONGEST_VALUE) } })
       list.push({ key: `${key}.truncated`, value: { boolValue: true } })
     } else list.push({ key, value: toOtlpValue(value) })
+  }
   return list
 }
 

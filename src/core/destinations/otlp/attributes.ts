@@ -13,37 +13,35 @@ const LONGEST_REPEATED = 65_536
 /** Builds the attributes of a trace's root span. */
 export function buildRootAttributes(service: string, trace: Trace, span: TraceSpan): Attributes {
   const { facts } = trace
-  return {
-    'trace.name': trace.name,
-    ...nameIf('user.id', facts.userId),
-    ...nameIf('session.id', facts.sessionId),
-    ...flatten('trace.metadata', trace.metadata),
-    ...flatten('trace.metadata.openrouter_generation', trace.extra),
-    ...pick(span.attributes, isTraceMetadata),
-    ...buildState(span),
-    ...flatten('span.metadata.openrouter_generation', trace.extra),
-    ...pick(span.attributes, key => key.startsWith('span.')),
-    ...buildModel(trace),
-    ...buildParameters(facts.parameters),
-    ...buildUsage(facts),
-    ...buildContent(trace),
-    ...buildUsageDetails(facts),
-    ...buildEnd(facts),
-    ...buildCall(service, facts),
-    ...span.attributes,
-  }
+  // One object that grows: each call that is told has fifty of them.
+  const all: Attributes = { 'trace.name': trace.name }
+  if (facts.userId !== null) all['user.id'] = facts.userId
+  if (facts.sessionId !== null) all['session.id'] = facts.sessionId
+  addMembers(all, 'trace.metadata', trace.metadata)
+  addMembers(all, 'trace.metadata.openrouter_generation', trace.extra)
+  addPicked(all, span.attributes, isTraceMetadata)
+  addState(all, span)
+  addMembers(all, 'span.metadata.openrouter_generation', trace.extra)
+  addPicked(all, span.attributes, isOfSpan)
+  addModel(all, trace)
+  addParameters(all, facts.parameters)
+  if (hasUsage(facts)) addUsage(all, facts)
+  addContent(all, trace)
+  if (hasUsage(facts)) addUsageDetails(all, facts)
+  addEnd(all, facts)
+  addCall(all, service, facts)
+  return Object.assign(all, span.attributes)
 }
 
 /** Builds the attributes of any other span. */
 export function buildChildAttributes(trace: Trace, span: TraceSpan): Attributes {
+  const all: Attributes = {}
+  addState(all, span)
+  addPicked(all, span.attributes, isOfSpan)
+  if (span.role === 'attempt') all['gen_ai.operation.name'] = 'chat'
   const id = buildResponseId(trace, span)
-  return {
-    ...buildState(span),
-    ...pick(span.attributes, key => key.startsWith('span.')),
-    ...(span.role === 'attempt' ? { 'gen_ai.operation.name': 'chat' } : {}),
-    ...(id === null ? {} : { 'gen_ai.response.id': id }),
-    ...span.attributes,
-  }
+  if (id !== null) all['gen_ai.response.id'] = id
+  return Object.assign(all, span.attributes)
 }
 
 function buildResponseId(trace: Trace, span: TraceSpan): string | null {
@@ -54,66 +52,63 @@ function buildResponseId(trace: Trace, span: TraceSpan): string | null {
 }
 
 const isTraceMetadata = (key: string): boolean =>
-  key.startsWith('trace.metadata.') && !key.startsWith(CALL)
+  key.startsWith('trace.metadata.') && !key.startsWith('trace.metadata.openrouter.')
+
+const isOfSpan = (key: string): boolean => key.startsWith('span.')
 
 /** Says of what type a span is, and whether it failed. */
-const buildState = ({ role, error }: TraceSpan): Attributes => ({
-  'span.type': role === 'root' ? 'generation' : 'span',
-  'span.level': error === null ? 'DEFAULT' : 'ERROR',
-  ...nameIf('span.status_message', error?.message ?? null),
-})
+function addState(all: Attributes, { role, error }: TraceSpan): void {
+  all['span.type'] = role === 'root' ? 'generation' : 'span'
+  all['span.level'] = error === null ? 'DEFAULT' : 'ERROR'
+  if (error !== null) all['span.status_message'] = error.message
+}
 
-const buildModel = ({ id, facts }: Trace): Attributes => ({
-  'gen_ai.operation.name': 'chat',
-  'gen_ai.system': facts.author,
-  'gen_ai.provider.name': facts.author,
-  'gen_ai.request.model': facts.model,
-  'gen_ai.response.model': facts.model,
-  'gen_ai.response.id': id,
-})
+function addModel(all: Attributes, { id, facts }: Trace): void {
+  all['gen_ai.operation.name'] = 'chat'
+  all['gen_ai.system'] = facts.author
+  all['gen_ai.provider.name'] = facts.author
+  all['gen_ai.request.model'] = facts.model
+  all['gen_ai.response.model'] = facts.model
+  all['gen_ai.response.id'] = id
+}
 
-/** The parameters for which the semantic conventions of GenAI have a name. */
+/** The parameters for which the semantic conventions of GenAI have a name, and that name. */
 const PARAMETERS = [
-  ...[['temperature', 'temperature'] as const, ['top_p', 'top_p'] as const],
-  ...[['top_k', 'top_k'] as const, ['max_tokens', 'max_tokens'] as const],
-  ['frequency_penalty', 'frequency_penalty'] as const,
-  ['presence_penalty', 'presence_penalty'] as const,
-  ...[['seed', 'seed'] as const, ['stop', 'stop_sequences'] as const],
-]
+  ['temperature', 'gen_ai.request.temperature'],
+  ['top_p', 'gen_ai.request.top_p'],
+  ['top_k', 'gen_ai.request.top_k'],
+  ['max_tokens', 'gen_ai.request.max_tokens'],
+  ['frequency_penalty', 'gen_ai.request.frequency_penalty'],
+  ['presence_penalty', 'gen_ai.request.presence_penalty'],
+  ['seed', 'gen_ai.request.seed'],
+  ['stop', 'gen_ai.request.stop_sequences'],
+] as const
 
-function buildParameters(parameters: Record<string, unknown>): Attributes {
-  const named: Attributes = {}
+function addParameters(all: Attributes, parameters: Record<string, unknown>): void {
   for (const [name, convention] of PARAMETERS) {
     const value = toSpanValue(parameters[name])
-    if (value !== undefined) named[`gen_ai.request.${convention}`] = value
+    if (value !== undefined) all[convention] = value
   }
-  return named
 }
 
 /** Tells whether a trace has usage: every success, and a failure that came to any. */
 export const hasUsage = (facts: TraceFacts): boolean =>
   facts.error === null || facts.promptTokens + facts.completionTokens + facts.totalCost > 0
 
-const buildUsage = (facts: TraceFacts): Attributes =>
-  hasUsage(facts)
-    ? {
-        'gen_ai.usage.input_tokens': facts.promptTokens,
-        'gen_ai.usage.output_tokens': facts.completionTokens,
-        'gen_ai.usage.total_tokens': facts.promptTokens + facts.completionTokens,
-        'gen_ai.usage.input_cost': { double: facts.inputCost },
-        'gen_ai.usage.output_cost': { double: facts.outputCost },
-        'gen_ai.usage.total_cost': { double: facts.totalCost },
-      }
-    : {}
+function addUsage(all: Attributes, facts: TraceFacts): void {
+  all['gen_ai.usage.input_tokens'] = facts.promptTokens
+  all['gen_ai.usage.output_tokens'] = facts.completionTokens
+  all['gen_ai.usage.total_tokens'] = facts.promptTokens + facts.completionTokens
+  all['gen_ai.usage.input_cost'] = { double: facts.inputCost }
+  all['gen_ai.usage.output_cost'] = { double: facts.outputCost }
+  all['gen_ai.usage.total_cost'] = { double: facts.totalCost }
+}
 
-const buildUsageDetails = (facts: TraceFacts): Attributes =>
-  hasUsage(facts)
-    ? {
-        'gen_ai.usage.input_tokens.cached': facts.cachedTokens,
-        'gen_ai.usage.input_tokens.cache_write': facts.cacheWriteTokens,
-        'gen_ai.usage.output_tokens.reasoning': facts.reasoningTokens,
-      }
-    : {}
+function addUsageDetails(all: Attributes, facts: TraceFacts): void {
+  all['gen_ai.usage.input_tokens.cached'] = facts.cachedTokens
+  all['gen_ai.usage.input_tokens.cache_write'] = facts.cacheWriteTokens
+  all['gen_ai.usage.output_tokens.reasoning'] = facts.reasoningTokens
+}
 
 /** Writes what was asked, as it stands in `gen_ai.prompt`. Null where content is not told. */
 export const writePrompt = ({ input }: Trace): string | null =>
@@ -123,52 +118,58 @@ export const writePrompt = ({ input }: Trace): string | null =>
 export const writeCompletion = ({ output }: Trace): string | null =>
   output === null ? null : writeJson(output)
 
-const buildContent = (trace: Trace): Attributes => ({
-  ...repeatContent('gen_ai.prompt', 'input', writePrompt(trace)),
-  ...repeatContent('gen_ai.completion', 'output', writeCompletion(trace)),
-})
-
-function repeatContent(key: string, name: string, content: string | null): Attributes {
-  if (content === null) return {}
-  if (content.length > LONGEST_REPEATED) return { [key]: content }
-  return { [key]: content, [`trace.${name}`]: content, [`span.${name}`]: content }
+function addContent(all: Attributes, trace: Trace): void {
+  const [prompt, completion] = [writePrompt(trace), writeCompletion(trace)]
+  if (prompt !== null) {
+    all['gen_ai.prompt'] = prompt
+    if (prompt.length <= LONGEST_REPEATED) {
+      all['trace.input'] = prompt
+      all['span.input'] = prompt
+    }
+  }
+  if (completion === null) return
+  all['gen_ai.completion'] = completion
+  if (completion.length > LONGEST_REPEATED) return
+  all['trace.output'] = completion
+  all['span.output'] = completion
 }
 
-const buildEnd = ({ finishReason }: TraceFacts): Attributes =>
-  finishReason === null
-    ? {}
-    : {
-        'gen_ai.response.finish_reasons': writeJson([finishReason]),
-        'gen_ai.response.finish_reason': finishReason,
-      }
+function addEnd(all: Attributes, { finishReason }: TraceFacts): void {
+  if (finishReason === null) return
+  all['gen_ai.response.finish_reasons'] = writeJson([finishReason])
+  all['gen_ai.response.finish_reason'] = finishReason
+}
 
-const CALL = 'trace.metadata.openrouter.'
+function addCall(all: Attributes, service: string, facts: TraceFacts): void {
+  const { apiKeyName, firstTokenMs, providerName, nativeFinishReason } = facts
+  all['trace.metadata.openrouter.source'] = service
+  if (apiKeyName !== null) all['trace.metadata.openrouter.api_key_name'] = apiKeyName
+  if (firstTokenMs !== null) all['trace.metadata.openrouter.first_token_ms'] = firstTokenMs
+  if (providerName !== null) all['trace.metadata.openrouter.provider_name'] = providerName
+  if (nativeFinishReason !== null)
+    all['trace.metadata.openrouter.finish_reason'] = nativeFinishReason
+}
 
-const buildCall = (service: string, facts: TraceFacts): Attributes => ({
-  [`${CALL}source`]: service,
-  ...nameIf(`${CALL}api_key_name`, facts.apiKeyName),
-  ...nameIf(`${CALL}first_token_ms`, facts.firstTokenMs),
-  ...nameIf(`${CALL}provider_name`, facts.providerName),
-  ...nameIf(`${CALL}finish_reason`, facts.nativeFinishReason),
-})
-
-const nameIf = (key: string, value: SpanValue | null): Attributes =>
-  value === null ? {} : { [key]: value }
-
-function pick(attributes: Attributes, isWanted: (key: string) => boolean): Attributes {
-  const picked: Attributes = {}
-  for (const key in attributes) if (isWanted(key)) picked[key] = attributes[key] as SpanValue
-  return picked
+function addPicked(
+  all: Attributes,
+  attributes: Attributes,
+  isWanted: (key: string) => boolean,
+): void {
+  for (const key in attributes) if (isWanted(key)) all[key] = attributes[key] as SpanValue
 }
 
 /** Names the members of an object below a prefix. Lists and objects become JSON. */
 export function flatten(prefix: string, members: Record<string, unknown>): Attributes {
   const flat: Attributes = {}
+  addMembers(flat, prefix, members)
+  return flat
+}
+
+function addMembers(all: Attributes, prefix: string, members: Record<string, unknown>): void {
   for (const name of Object.keys(members)) {
     const value = toSpanValue(members[name])
-    if (value !== undefined) flat[`${prefix}.${name}`] = value
+    if (value !== undefined) all[`${prefix}.${name}`] = value
   }
-  return flat
 }
 
 // OpenTelemetry has no null: an attribute without a value is left out.

@@ -10,6 +10,7 @@ import { isPlain, type ToldCall } from '../../told-call.ts'
 import type { PackedMessages, RenderedBatch, RenderJob } from '../renderer.ts'
 
 const ids = createRandomIds()
+const utf8 = new TextDecoder()
 
 /**
  * Opens messages, and renders the request that tells those which the destination is to get. Never
@@ -46,7 +47,7 @@ function* unpackMessages({ sequences, generation_ids, lengths, payloads }: Packe
 
 function openMessage(payload: Uint8Array, id: string, seal: Seal | null): ToldCall | null {
   try {
-    const text = new TextDecoder().decode(payload)
+    const text = utf8.decode(payload)
     const call = parseObject((isPlain(payload) ? text : seal?.open(text, id)) ?? '')
     return call && isObject(call.facts) ? (call as unknown as ToldCall) : null
   } catch {
@@ -56,10 +57,9 @@ function openMessage(payload: Uint8Array, id: string, seal: Seal | null): ToldCa
 
 async function placeCall({ destination }: RenderJob, call: ToldCall): Promise<Place> {
   try {
-    const isTold =
-      isAddressed({ destination }, call) &&
-      (await matchesRules(destination.filter_rules, readValues(call)))
-    return isTold ? 'told' : 'skipped'
+    if (!isAddressed({ destination }, call)) return 'skipped'
+    const rules = destination.filter_rules
+    return rules === null || (await matchesRules(rules, readValues(call))) ? 'told' : 'skipped'
   } catch {
     return 'unjudged'
   }
