@@ -55,22 +55,22 @@ function* collectTexts(value: unknown, known: KnownTexts): Work<Set<string>> {
     if (!known.has(text) && !PROTOCOL_WORDS.has(text) && !isMedia(text, name)) texts.add(text)
   }
   const waiting: unknown[] = [value]
+  const addMember = (member: unknown, name?: string) => {
+    const text = readText(member)
+    if (text !== null) add(text, name)
+    else if (typeof member === 'object' && member !== null) waiting.push(member)
+  }
   for (let count = 0; waiting.length > 0; count++) {
     const next = waiting.pop()
-    const isList = Array.isArray(next)
-    for (const [name, member] of Object.entries(next as Json)) {
-      if (!isList) add(name)
-      const text = readText(member)
-      if (text !== null) add(text, isList ? '' : name)
-      else if (isList || isObject(member) || Array.isArray(member)) pushParent(waiting, member)
-    }
+    if (Array.isArray(next)) for (const member of next) addMember(member)
+    else
+      for (const name of Object.keys(next as Json)) {
+        add(name)
+        addMember((next as Json)[name], name)
+      }
     if (count % ITEMS_AT_ONCE === 0) yield
   }
   return texts
-}
-
-function pushParent(waiting: unknown[], member: unknown): void {
-  if (typeof member === 'object' && member !== null) waiting.push(member)
 }
 
 /** Returns a string, or a whole number that is long enough to be one that people have. */

@@ -62,12 +62,15 @@ async function rewriteTool(tool: Tool, rewriter: Rewriter): Promise<Tool> {
   return { type, ...(await rewriteValue(members, rewriter)) }
 }
 
-/** The role whose words a parameter holds. */
-const SPOKEN = { prediction: 'assistant', response_format: 'system' } as const
+/** Parameters that hold words, each with the role whose words they are. */
+const SPOKEN = [
+  ['prediction', 'assistant'],
+  ['response_format', 'system'],
+] as const
 
 async function rewriteParams(params: Params, rewriteSegment: TextRewrite): Promise<Params> {
   const rewritten: Record<string, unknown> = { ...params }
-  for (const [name, role] of Object.entries(SPOKEN))
+  for (const [name, role] of SPOKEN)
     if (name in params)
       rewritten[name] = await rewriteValue(rewritten[name], { role, rewriteSegment })
   return rewriteNames(rewritten as Params, { role: 'system', rewriteSegment })
