@@ -60,13 +60,18 @@ describe.each(PATHS)('%s', path => {
     ['an option of a router', { plugins: [{ id: 'auto-router', depth: 1 }] }, 'plugins.0.depth'],
     ['an option of the free router', { plugins: [{ id: 'free-router', depth: 1 }] }, 'plugins.0'],
     [
-      'stop conditions',
-      { stop_server_tools_when: [{ type: 'step_count_is', step_count: 1 }] },
-      'stop_server_tools_when',
+      'stop conditions that are none',
+      { stop_server_tools_when: [{ type: 'step_count_is' }] },
+      'stop_server_tools_when.0.step_count',
     ],
     ['a server tool that is not ours', { tools: [{ type: 'gateway:magic' }] }, 'tools.0.type'],
   ])('%s is a 400', async (_, body, field) => {
     expect(await send(path, body)).toMatchObject({ status: 400, field })
+  })
+
+  test('stop conditions need no tools: a preset or a plugin may bring some', async () => {
+    const stop_server_tools_when = [{ type: 'step_count_is', step_count: 1 }]
+    expect(await send(path, { stop_server_tools_when })).toMatchObject({ status: 200 })
   })
 
   test('what asks for nothing is fine', async () => {
@@ -189,7 +194,7 @@ describe('presets are checked by the rules of their own endpoint', () => {
     ['responses', { metadata: { ['k'.repeat(65)]: 'v' } }, 'metadata'],
     ['responses', { metadata: { 'a[b]': 'v' } }, 'metadata'],
     ['responses', { metadata: { key: 'v'.repeat(513) } }, 'metadata.key'],
-    ['responses', { stop_server_tools_when: [{}] }, 'stop_server_tools_when'],
+    ['responses', { stop_server_tools_when: [{}] }, 'stop_server_tools_when.0.type'],
   ])('%s %#', async (form, body, field) => {
     expect(await send(`/presets/p/${form}`, body)).toMatchObject({ status: 400, field })
   })

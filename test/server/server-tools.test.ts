@@ -411,6 +411,7 @@ describe('A-19 a loop stops', () => {
     [{ max_tool_calls: 3 }, 4],
     [{ stop_server_tools_when: [{ type: 'step_count_is', step_count: 1 }] }, 2],
     [{ max_tool_calls: 2, stop_server_tools_when: [{ type: 'step_count_is', step_count: 5 }] }, 6],
+    [{ max_tool_calls: 99, stop_server_tools_when: [{ type: 'step_count_is', step_count: 2 }] }, 3],
     [{ stop_server_tools_when: [{ type: 'has_tool_call', tool_name: 'echo' }] }, 2],
     [{ stop_server_tools_when: [{ type: 'has_tool_call', tool_name: 'gateway:echo' }] }, 2],
     // Each turn has 15 tokens.
@@ -433,6 +434,36 @@ describe('A-19 a loop stops', () => {
   ])('as %j says', async (more, count) => {
     const { reading, turns } = await stopped(more)
     expect([reading.text, turns]).toEqual(['Enough.', [count, true]])
+  })
+
+  const ENDS: [Json, number][] = [
+    [{}, 31],
+    [{ max_tool_calls: 2 }, 3],
+    [{ stop_server_tools_when: [{ type: 'step_count_is', step_count: 3 }] }, 4],
+  ]
+
+  test.each(DOORS.flatMap(door => ENDS.map(([more, count]) => [door, more, count] as const)))(
+    'by what the call says, whoever brings the tool: %s %j',
+    async (door, more, count) => {
+      const { ask, stage } = bind(await open(forever('echo'), { tools: [echo], limit: 10 }))
+      await createPreset(stage.gateway, getOperator(stage.gateway), 'brings', {
+        system_prompt: null,
+        config: { model: 'acme/openai-chat', ...ECHO },
+      })
+      const choice = door === 'messages' ? {} : { tool_choice: { type: 'gateway:echo' } }
+      const reading = await ask(door, { model: '@preset/brings', ...choice, ...more })
+      expect([reading.error, reading.text]).toEqual([null, 'Enough.'])
+      expect(stage.heard).toHaveLength(count)
+    },
+  )
+
+  test.each([
+    ['a plugin of the call', { plugins: [{ id: 'web-fetch' }] }, {}],
+    ['a plugin of the config', {}, { plugins: { defaults: [{ id: 'web-fetch' }] } }],
+  ])('by what the call says, where %s brings the tool', async (_, body, config) => {
+    const { ask, stage } = bind(await open(forever('web_fetch'), { config, limit: 10 }))
+    const reading = await ask('chat', { ...body, max_tool_calls: 2 })
+    expect([reading.error, reading.text, stage.heard.length]).toEqual([null, 'Enough.', 3])
   })
 
   test('after 98 turns whatever its conditions, and has then answered', async () => {
@@ -513,10 +544,16 @@ describe('a body with', () => {
       'stop_server_tools_when.0.tool_name',
     ],
     [
-      'conditions without tools',
-      { stop_server_tools_when: [{ type: 'step_count_is', step_count: 1 }] },
-      'stop_server_tools_when',
+      'a choice of a tool that it has not',
+      { tool_choice: { type: 'gateway:echo' } },
+      'tool_choice.type',
     ],
+    [
+      'a condition that is none, without tools',
+      { stop_server_tools_when: [{ type: 'step_count_is', step_count: 0 }] },
+      'stop_server_tools_when.0.step_count',
+    ],
+    ['no steps, without tools', { max_tool_calls: 0 }, 'max_tool_calls'],
   ] as [string, Json, string][])('%s is a 400 on every door', async (_, body, field) => {
     const broken = {
       ...createTool('broken', () => ({ text: '', isError: false })),

@@ -116,11 +116,11 @@ function mergeServerTools(
   { serverTools: callTools }: TextCall,
 ): Pick<TextCall, 'serverTools'> {
   if (!presetTools || !callTools) return presetTools ? { serverTools: presetTools } : {}
-  const { requests, stops } = callTools
+  const { requests } = callTools
   const kept = presetTools.requests.filter(
     ({ identity }) => !requests.some(one => one.identity === identity),
   )
-  return { serverTools: { requests: [...kept, ...requests], stops } }
+  return { serverTools: { ...callTools, requests: [...kept, ...requests] } }
 }
 
 const PRESET_PREFIX = '@preset/'

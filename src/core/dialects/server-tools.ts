@@ -1,7 +1,7 @@
 import { denied, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isDisabledTool } from '../identity/workspaces/disabled-tools.ts'
-import type { ServerTool, ToolReading } from '../inference/server-tool.ts'
+import { readServiceName, type ServerTool, type ToolReading } from '../inference/server-tool.ts'
 import { isObject, type Json, readObject, readObjects, readString } from '../kernel/json.ts'
 import { toNanos } from '../kernel/money.ts'
 import { describeIssue, findSchemaIssue } from '../kernel/schema.ts'
@@ -14,8 +14,6 @@ import type { DialectWorld } from './world.ts'
 /** What a body may say of tools that the gateway runs itself (wire reference D.2 and D.6). */
 interface ServerToolFields<Tool = unknown> {
   tools?: Tool[] | null
-  plugins?: unknown[] | null
-  tool_choice?: unknown
   max_tool_calls?: unknown
   stop_server_tools_when?: unknown
 }
@@ -30,9 +28,10 @@ interface ReadTools<Tool> {
 const MAX_STEPS = 30
 
 /**
- * Reads the tools of a body that the gateway runs itself, and what stops them. Throws 403 for a tool that the workspace has disabled
- * and 400 for one that does not exist, that does not work here or whose parameters are wrong, and for
- * a condition that could never hold.
+ * Reads the tools of a body that the gateway runs itself, and what stops them: a preset or a plugin
+ * may bring the tools. Throws 403 for a tool that the workspace has disabled and 400 for one that
+ * does not exist, that does not work here or whose parameters are wrong, and for a condition that
+ * could never hold.
  */
 export function readServerTools<Tool>(
   world: DialectWorld,
@@ -47,42 +46,15 @@ export function readServerTools<Tool>(
     if (request) requests.push(requireNew(requests, request))
     else tools.push(tool)
   }
-  checkChoice(world, body.tool_choice, requests)
-  if (requests.length === 0 && !asksForPluginWithTools(world, body)) {
-    refuseStopConditions(body)
+  const { max_tool_calls, stop_server_tools_when } = body
+  if (requests.length === 0 && max_tool_calls == null && stop_server_tools_when == null)
     return { tools, serverTools: {} }
-  }
   const stops = readStops(body)
   const asked = {
-    max_tool_calls: body.max_tool_calls == null ? null : readMaxSteps(body.max_tool_calls),
-    hasConditions: body.stop_server_tools_when != null,
+    max_tool_calls: typeof max_tool_calls === 'number' ? max_tool_calls : null,
+    hasConditions: stop_server_tools_when != null,
   }
   return { tools, serverTools: { serverTools: { requests, stops, asked } } }
-}
-
-/** Whether a plugin of the body offers tools that the gateway runs. */
-const asksForPluginWithTools = ({ plugins }: DialectWorld, body: ServerToolFields): boolean =>
-  body.plugins?.some(
-    entry =>
-      isObject(entry) &&
-      entry.enabled !== false &&
-      plugins.some(({ id, offersTools }) => offersTools && id === entry.id),
-  ) ?? false
-
-/** Returns the unknown fields of a body without the bound of steps, if the gateway takes the steps. */
-export function omitStepLimit({ serverTools }: Pick<TextCall, 'serverTools'>, extra: Json): Json {
-  if (!serverTools || extra.max_tool_calls === undefined) return extra
-  const { max_tool_calls: _, ...rest } = extra
-  return rest
-}
-
-/** Throws 400 for conditions that would stop tools of the gateway where there are none. */
-export function refuseStopConditions({ stop_server_tools_when }: ServerToolFields): void {
-  if (stop_server_tools_when != null)
-    throw invalid(
-      'stop_server_tools_when: expected nothing, as there are no tools that the gateway runs',
-      'stop_server_tools_when',
-    )
 }
 
 /** Reads a tool if the gateway runs it; undefined for all others. */
@@ -96,7 +68,7 @@ function readRequest(
 ): ServerToolRequest | undefined {
   const type = isObject(entry) ? readString(entry.type) : null
   if (type === null || !isObject(entry)) return undefined
-  const name = readServiceName(world, type)
+  const name = readServiceName(world.config, type)
   const tool = findServerTool(world, entry, type, dialect)
   if (tool === undefined) {
     if (name === undefined) return undefined
@@ -139,22 +111,13 @@ function requireRequest(
   return request
 }
 
-/** Returns the name after the prefix of the gateway itself; undefined for one without that. */
-function readServiceName({ config }: DialectWorld, type: string): string | undefined {
-  const at = type.indexOf(':')
-  if (at === -1) return undefined
-  const prefix = type.slice(0, at)
-  const isService = ['openrouter', 'gateway', config.service_name].includes(prefix)
-  return isService ? type.slice(at + 1) : undefined
-}
-
 function findServerTool(
   world: DialectWorld,
   entry: Json,
   type: string,
   dialect: TextDialect,
 ): ServerTool | undefined {
-  const name = readServiceName(world, type)
+  const name = readServiceName(world.config, type)
   return world.tools.find(tool =>
     name === undefined
       ? (tool.plainTypes?.includes(type) && (tool.claims?.(entry) ?? true)) ||
@@ -208,21 +171,11 @@ function readOptions(tool: ServerTool, entry: Json, field: string, reading: Tool
   return tool.readOptions((given ?? {}) as Json, path, reading)
 }
 
-/** Throws 400 for a choice of a tool that the gateway would run, and that the body does not ask for. */
-function checkChoice(world: DialectWorld, choice: unknown, requests: ServerToolRequest[]): void {
-  const type = isObject(choice) ? readString(choice.type) : null
-  if (type === null || readServiceName(world, type) === undefined) return
-  if (!requests.some(request => request.type === type))
-    throw invalid(
-      `tool_choice.type: expected a tool of this request, found ${type.slice(0, 100)}`,
-      'tool_choice.type',
-    )
-}
-
-function readStops(body: ServerToolFields): StopCondition[] {
+/** Reads what stops the tools of a body: its conditions, which override the bound (E3). Throws 400. */
+export function readStops(body: ServerToolFields): StopCondition[] {
   const { stop_server_tools_when: conditions, max_tool_calls } = body
-  const most = readMaxSteps(max_tool_calls)
-  if (conditions == null) return [{ type: 'step_count_is', step_count: most }]
+  if (conditions == null)
+    return [{ type: 'step_count_is', step_count: readMaxSteps(max_tool_calls) }]
   const field = 'stop_server_tools_when'
   if (!Array.isArray(conditions) || conditions.length === 0 || conditions.length > MAX_CONDITIONS)
     throw invalid(`${field}: expected a list of 1 to ${MAX_CONDITIONS} conditions`, field)

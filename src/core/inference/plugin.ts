@@ -22,8 +22,6 @@ export interface Plugin<Options = unknown> {
   id: string
   /** The schema of its entry there, if it has options. */
   schema?: TSchema
-  /** Whether it offers tools of the gateway to the model, so that a call may say when they stop. */
-  offersTools?: boolean
   /**
    * Reads its entry, which is at `path` in the body. Throws 400 naming the field, also for an option
    * that nothing in the config can serve.

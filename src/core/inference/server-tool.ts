@@ -1,4 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
+import type { Config } from '../config.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
@@ -7,6 +8,18 @@ import type { ToolProgress } from '../language/part.ts'
 import type { ServerToolRequest } from '../language/server-tools.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
+
+/** Returns the name after the prefix of the gateway itself; undefined for one without that. */
+export function readServiceName(
+  { service_name }: Pick<Config, 'service_name'>,
+  type: string,
+): string | undefined {
+  const at = type.indexOf(':')
+  if (at === -1) return undefined
+  const prefix = type.slice(0, at)
+  const isService = ['openrouter', 'gateway', service_name].includes(prefix)
+  return isService ? type.slice(at + 1) : undefined
+}
 
 /**
  * A tool that the gateway runs itself when a model calls it (wire reference D.6). Clients name it

@@ -66,7 +66,7 @@ export interface TextCall extends CallBase {
   dialect: TextDialect
   messages: Message[]
   tools: Tool[]
-  /** The tools that the gateway runs itself. Absent if the call asks for none. */
+  /** The tools that the gateway runs itself, and their end. Absent if the call says nothing of them. */
   serverTools?: ServerTools
   params: Params
   /** Parameters that the gateway does not know. They are forwarded unchanged. */

@@ -4,6 +4,7 @@ import type { FinishReason } from './part.ts'
 
 /** What a call says of tools that the gateway runs itself (wire reference D.2 and D.6). */
 export interface ServerTools {
+  /** Empty in a call that only says when to stop: a preset or a plugin may bring the tools. */
   requests: ServerToolRequest[]
   /** The steps end when any of them holds. */
   stops: StopCondition[]

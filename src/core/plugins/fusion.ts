@@ -41,7 +41,6 @@ export interface FusionPluginOptions {
 export const fusion: Plugin<FusionPluginOptions> = {
   id: 'fusion',
   schema: Fusion,
-  offersTools: true,
   readOptions,
   imply: (world, call) =>
     namesRouter(world, call, 'fusion') ? { parameters: {}, path: 'plugins' } : undefined,

@@ -1,6 +1,6 @@
 import { invalid } from '../errors.ts'
 import type { Run } from '../inference/run.ts'
-import type { ToolReading } from '../inference/server-tool.ts'
+import { readServiceName, type ToolReading } from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 import { isObject, readObject, readString } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
@@ -16,15 +16,16 @@ const MAX_STEPS = 30
  * keeps its own parameters.
  */
 export function offerTool(call: TextCall, name: string, options: unknown): TextCall {
-  const { requests, stops }: ServerTools = call.serverTools ?? {
+  const asked: ServerTools = call.serverTools ?? {
     requests: [],
     stops: [{ type: 'step_count_is', step_count: MAX_STEPS }],
   }
+  const { requests } = asked
   if (requests.some(request => request.name === name)) return call
   const request = {
     ...{ name, identity: name, type: `openrouter:${name}`, field: 'plugins', options },
   }
-  return { ...call, serverTools: { requests: [...requests, request], stops } }
+  return { ...call, serverTools: { ...asked, requests: [...requests, request] } }
 }
 
 /** Creates what reads the tools that stand in a plugin's entry: `openrouter:<name>` alone. */
@@ -32,10 +33,11 @@ export const createToolReading = (world: InferenceWorld, run: Run): ToolReading 
   isPlain: false,
   readTool(entry, field) {
     const type = isObject(entry) ? (readString(entry.type) ?? '') : ''
-    const [prefix = '', name = ''] = type.split(':')
-    const isOurs = ['openrouter', 'gateway', world.config.service_name].includes(prefix)
-    const tool = world.tools.find(one => one.name === name || one.aliases?.includes(name))
-    if (!isObject(entry) || !isOurs || !tool || type !== `${prefix}:${name}`)
+    const name = readServiceName(world.config, type)
+    const tool = world.tools.find(
+      one => name !== undefined && (one.name === name || one.aliases?.includes(name)),
+    )
+    if (!isObject(entry) || !tool)
       throw invalid(`${field}.type: expected a tool that the gateway runs`, `${field}.type`)
     requireTool(world, run, tool.name)
     const path = `${field}.parameters`

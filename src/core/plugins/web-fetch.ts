@@ -11,7 +11,6 @@ const OPTIONS = ['allowed_domains', 'blocked_domains', 'max_content_tokens', 'ma
  */
 export const webFetch: Plugin<WebFetchOptions> = {
   id: 'web-fetch',
-  offersTools: true,
   readOptions(entry, at) {
     requireOptions(entry, at, OPTIONS)
     const { id: _, enabled: __, ...parameters } = entry

@@ -3,7 +3,7 @@ import { type PresetDraft, pickPresetConfig } from '../../catalog/presets/draft.
 import { open } from '../../kernel/schema-builders.ts'
 import type { PresetForm } from '../dialect.ts'
 import { presetCacheFields } from '../schema.ts'
-import { refuseStopConditions } from '../server-tools.ts'
+import { readStops } from '../server-tools.ts'
 import { modernizeRequest } from './request.ts'
 import { type ChatMessage, ChatRequest } from './schema.ts'
 
@@ -24,7 +24,7 @@ export const chatPreset: PresetForm<ChatPreset> = {
 
 // The system messages before all others are the system prompt.
 function toPresetDraft(body: ChatPreset): PresetDraft {
-  refuseStopConditions(body)
+  readStops(body)
   return {
     system_prompt: readSystemPrompt(body.messages ?? []),
     config: pickPresetConfig(modernizeRequest(body)),

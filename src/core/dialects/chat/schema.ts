@@ -169,10 +169,11 @@ const ResponseFormat = Type.Union([
   Type.Object({ type: Type.Literal('grammar'), grammar: Content }, open),
 ])
 
-/** The most entries of `metadata`, of `logit_bias` and of `modalities`. */
+/** The most entries of `metadata` and of `logit_bias`. */
 const MAX_METADATA = 64
 const MAX_BIASES = 10_000
-const MAX_MODALITIES = 8
+/** The most entries of `modalities`. */
+export const MAX_MODALITIES = 8
 
 /** A JSON number outside these bounds changes when it is parsed. */
 const SafeInteger = Type.Integer({

@@ -4,7 +4,7 @@ import { open } from '../../kernel/schema-builders.ts'
 import type { Tool } from '../../language/tool.ts'
 import type { PresetForm } from '../dialect.ts'
 import { presetCacheFields } from '../schema.ts'
-import { refuseStopConditions } from '../server-tools.ts'
+import { readStops } from '../server-tools.ts'
 import { checkFallbacks, toParams, toTool } from './request.ts'
 import { MessagesRequest } from './schema.ts'
 
@@ -25,7 +25,7 @@ export const messagesPreset: PresetForm<MessagesPreset> = {
 
 // Under the chat API's field names: `stop_sequences` is `stop`, `thinking` is `reasoning`.
 function toPresetDraft(body: MessagesPreset): PresetDraft {
-  refuseStopConditions(body)
+  readStops(body)
   checkFallbacks(body)
   const { model, route, provider, plugins, cache_enabled, cache_ttl_seconds } = body
   const models = [...(body.models ?? []), ...(body.fallbacks ?? []).map(fallback => fallback.model)]

@@ -9,7 +9,7 @@ import type { Tool, ToolChoice } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
-import { omitStepLimit, readServerTools } from '../server-tools.ts'
+import { readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import {
   type AnthropicContentBlock,
@@ -46,7 +46,7 @@ export function toMessagesCall(
     tools: tools.map(toTool),
     ...serverTools,
     params: toParams(body),
-    extra: omitStepLimit(serverTools, readExtra(body)),
+    extra: readExtra(body),
     betas: context.betas,
   }
 }

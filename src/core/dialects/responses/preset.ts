@@ -5,8 +5,14 @@ import { open, optional } from '../../kernel/schema-builders.ts'
 import type { PresetForm } from '../dialect.ts'
 import { routingFields } from '../routing.ts'
 import { presetCacheFields } from '../schema.ts'
-import { refuseStopConditions } from '../server-tools.ts'
-import { type Format, type FunctionTool, settingFields, sharedFields } from './schema.ts'
+import { readStops } from '../server-tools.ts'
+import {
+  checkMetadata,
+  type Format,
+  type FunctionTool,
+  settingFields,
+  sharedFields,
+} from './schema.ts'
 
 const ResponsesPreset = Type.Object(
   {
@@ -34,7 +40,8 @@ export const responsesPreset: PresetForm<ResponsesPreset> = {
 
 // Under the chat API's field names: `max_output_tokens` is `max_tokens`, and so on.
 function toPresetDraft(body: ResponsesPreset): PresetDraft {
-  refuseStopConditions(body)
+  readStops(body)
+  checkMetadata(body)
   const config = pickPresetConfig({
     ...pickKnownFields(body),
     max_tokens: body.max_output_tokens,

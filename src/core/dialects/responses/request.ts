@@ -8,10 +8,10 @@ import { toFunctionItems } from '../../tools/apply-patch.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
 import { readUnknownFields } from '../schema.ts'
-import { omitStepLimit, readServerTools } from '../server-tools.ts'
+import { readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { toMessages } from './conversation.ts'
-import { type Format, ResponsesRequest } from './schema.ts'
+import { checkMetadata, type Format, ResponsesRequest } from './schema.ts'
 import { toTool, toToolChoice } from './tools.ts'
 
 /** Translates a checked body into a call. Throws 400 if fields contradict each other. */
@@ -22,6 +22,7 @@ export function toResponsesCall(
   context: CallContext,
 ): TextCall {
   refuseStored(body)
+  checkMetadata(body)
   const { tools, serverTools } = readServerTools(world, actor, body, 'responses')
   const user = body.user ?? body.safety_identifier ?? null
   return {
@@ -33,7 +34,7 @@ export function toResponsesCall(
     ...serverTools,
     params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: omitStepLimit(serverTools, readExtra(body)),
+    extra: readExtra(body),
     betas: context.betas,
   }
 }

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { invalid } from '../../errors.ts'
 import {
   buildCount,
   Content,
@@ -10,7 +11,7 @@ import {
   open,
   optional,
 } from '../../kernel/schema-builders.ts'
-import { ChatRequest } from '../chat/schema.ts'
+import { ChatRequest, MAX_MODALITIES } from '../chat/schema.ts'
 import { routingFields } from '../routing.ts'
 import { AnyObject, dryRunFields, MAX_TOOLS } from '../schema.ts'
 
@@ -21,13 +22,14 @@ import { AnyObject, dryRunFields, MAX_TOOLS } from '../schema.ts'
 
 const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } =
   ChatRequest.properties
-const { parallel_tool_calls, modalities, image_config, service_tier } = ChatRequest.properties
+const { parallel_tool_calls, image_config, service_tier } = ChatRequest.properties
 const { cache_control, prompt_cache_key, prompt_cache_options, verbosity } = ChatRequest.properties
 
 /** The fields that have the same names in chat requests. */
 export const sharedFields = {
   ...{ model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs },
-  ...{ parallel_tool_calls, modalities, image_config, service_tier },
+  ...{ parallel_tool_calls, image_config, service_tier },
+  modalities: optional(list(oneOf('text', 'image'), { maxItems: MAX_MODALITIES })),
   ...{ cache_control, prompt_cache_key, prompt_cache_options },
 }
 
@@ -137,15 +139,21 @@ const Reasoning = Type.Object(
   open,
 )
 
-/** Up to 16 pairs (specification E3). */
-const Metadata = Type.Record(
-  Type.String({ pattern: '^[^\\[\\]]{0,64}$' }),
-  Type.String({ maxLength: 512 }),
-  { maxProperties: 16, additionalProperties: false },
-)
+/** Up to 16 pairs (specification E3). `checkMetadata` has the rule of their keys. */
+const Metadata = Type.Record(Type.String(), Type.String({ maxLength: 512 }), { maxProperties: 16 })
 
-/** The most steps of tools that the gateway runs itself, and the default (specification E3). */
-export const MAX_TOOL_CALLS = 30
+/** In characters (specification E3). */
+const LONGEST_KEY = 64
+
+/** Throws 400 for keys of metadata that are too long or have brackets (specification E3). */
+export function checkMetadata({ metadata }: { metadata?: object | null | undefined }): void {
+  const isGood = (key: string) => !/[[\]]/.test(key) && [...key].length <= LONGEST_KEY
+  if (!Object.keys(metadata ?? {}).every(isGood))
+    throw invalid(
+      `metadata: expected keys of at most ${LONGEST_KEY} characters without brackets`,
+      'metadata',
+    )
+}
 
 /** What an answer may include (wire reference D.1), and what official clients ask for besides. */
 const Include = oneOf(
@@ -168,7 +176,7 @@ export const settingFields = {
   ...sharedFields,
   instructions: optional(Content),
   max_output_tokens: optional(buildCount(1)),
-  max_tool_calls: optional(Type.Integer({ minimum: 1, maximum: MAX_TOOL_CALLS })),
+  max_tool_calls: optional(Type.Integer()),
   metadata: optional(Metadata),
   reasoning: optional(Reasoning),
   stop_server_tools_when: optional(Type.Unknown()),

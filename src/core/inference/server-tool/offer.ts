@@ -5,7 +5,12 @@ import type { ServerToolRequest } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findHighestCount } from '../kinds/text/counts.ts'
 import type { Run } from '../run.ts'
-import type { Restored, ServerTool, ToolFunction } from '../server-tool.ts'
+import {
+  type Restored,
+  readServiceName,
+  type ServerTool,
+  type ToolFunction,
+} from '../server-tool.ts'
 import type { InferenceWorld } from '../world.ts'
 import { ToolLoop } from './loop.ts'
 import type { OfferedFunction } from './use.ts'
@@ -13,14 +18,28 @@ import type { OfferedFunction } from './use.ts'
 /**
  * Adds the functions of the gateway's own tools to a call that asks for such, and prepares its loop.
  * Returns synchronously if it asks for none. Throws 400 for names that two functions have, for a
- * condition that names no tool of the call, and for a call of several answers.
+ * condition or a choice that names no tool of the call, and for a call of several answers.
  */
 export function offerTools(world: InferenceWorld, run: Run): void | Promise<void> {
-  if (run.call.kind === 'text' && run.call.serverTools) return offer(world, run, run.call)
+  const { call } = run
+  if (call.kind !== 'text') return
+  checkChoice(world, call)
+  if (call.serverTools?.requests.length) return offer(world, run, call)
+}
+
+/** Throws 400 for a choice of a tool of the gateway's that the call does not ask for. */
+function checkChoice({ config }: InferenceWorld, { params, serverTools }: TextCall): void {
+  const { tool_choice: choice } = params
+  if (typeof choice !== 'object' || readServiceName(config, choice.type) === undefined) return
+  if (!serverTools?.requests.some(({ type }) => type === choice.type))
+    throw invalid(
+      `tool_choice.type: expected a tool of this request, found ${choice.type.slice(0, 100)}`,
+      'tool_choice.type',
+    )
 }
 
 async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
-  const delegated = delegateTools(world, asked)
+  const delegated = delegateTools(world, omitStepLimit(asked))
   const { serverTools: request } = delegated
   run.call = delegated as typeof run.call
   if (!request) return
@@ -57,6 +76,13 @@ async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<
     tools: [...shown, ...offers.flat().map(({ definition }) => toTool(definition))],
     params: chooseTool(call, offers.flat()),
   } as typeof run.call
+}
+
+/** Returns the call without the bound of steps for its provider: the gateway takes the steps. */
+function omitStepLimit(call: TextCall): TextCall {
+  if (call.extra.max_tool_calls === undefined) return call
+  const { max_tool_calls: _, ...extra } = call.extra
+  return { ...call, extra }
 }
 
 /** Returns the call without the tools that a provider has itself, and with what it asks for them. */

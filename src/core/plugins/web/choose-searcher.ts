@@ -86,7 +86,7 @@ function toSearchingCall(
     models: call.models.map(model =>
       catalog.models.has(model) ? model : (model.split(':')[0] ?? model),
     ),
-    tools: serverTools ? [...call.tools, OFFERED] : call.tools,
+    tools: serverTools?.requests.length ? [...call.tools, OFFERED] : call.tools,
   }
 }
 

@@ -87,7 +87,7 @@ const WRONG: Record<string, unknown[]> = {
   ],
   'include.0': [['everything'], [7], ['']],
   modalities: ['text', {}, 7],
-  'modalities.0': [['smell'], [7]],
+  'modalities.0': [['smell'], ['audio'], [7]],
   service_tier: word,
   truncation: word,
   metadata: [...notObject, [], pairs(17)],
@@ -167,6 +167,8 @@ describe('metadata', () => {
     for (const metadata of [{ a: long }, { a: 7 }, { [long]: '' }, { 'a[b]': '' }])
       expect(refusalOf({ metadata })).toMatchObject({ status: 400 })
     expect(refusalOf({ metadata: pairs(16) })).toMatchObject({ kind: 'text' })
+    expect(refusalOf({ metadata: { ['😀'.repeat(64)]: '' } })).toMatchObject({ kind: 'text' })
+    expect(refusalOf({ metadata: { ['😀'.repeat(65)]: '' } })).toMatchObject({ status: 400 })
   })
 })
 
