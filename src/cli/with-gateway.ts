@@ -16,6 +16,8 @@ export interface Needs {
   data?: boolean
   /** Whether it sends requests to providers, with their secrets (false). */
   secrets?: boolean
+  /** Whether it works with any secret, as `doctor` does (false). */
+  anySecret?: boolean
 }
 
 /**
@@ -27,7 +29,7 @@ export interface Needs {
 export async function withGateway<Result>(
   options: CommonOptions,
   task: GatewayTask<Result>,
-  { data: needsData = true, secrets = false }: Needs = {},
+  { data: needsData = true, secrets = false, anySecret = false }: Needs = {},
 ): Promise<Result> {
   const data = getDataDirectory(options)
   const isMisspelt = (options.data ?? process.env.GATEWAY_DATA) !== undefined && !existsSync(data)
@@ -37,7 +39,8 @@ export async function withGateway<Result>(
         'gateway init makes it, --data names another directory',
     )
   const parts = toGatewayParts(options, await loadConfig(options, { withoutSecrets: !secrets }))
-  return runTask(hasData(data) ? parts : { config: parts.config }, task)
+  const requiresOwnSecret = !anySecret
+  return runTask(hasData(data) ? { ...parts, requiresOwnSecret } : { config: parts.config }, task)
 }
 
 /**
@@ -50,11 +53,11 @@ export async function withNewGateway<Result>(
   config?: Config,
 ): Promise<Result> {
   const loaded = config ? { config } : await loadConfig(options, { withoutSecrets: true })
-  return runTask(toGatewayParts(options, loaded), task)
+  return runTask({ ...toGatewayParts(options, loaded), requiresOwnSecret: true }, task)
 }
 
 async function runTask<Result>(
-  parts: Partial<ReturnType<typeof toGatewayParts>>,
+  parts: Partial<ReturnType<typeof toGatewayParts>> & { requiresOwnSecret?: boolean },
   task: GatewayTask<Result>,
 ): Promise<Result> {
   const { openGateway } = await import('../core/gateway.ts')

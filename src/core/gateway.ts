@@ -79,8 +79,9 @@ import { openHeadFile } from './store/ledger-head.ts'
 import { lockData } from './store/lock.ts'
 import { guardMigration, type Migration } from './store/migration-guard.ts'
 import { type RecordLogOptions, takeRecordLog } from './store/record-log.ts'
-import { loadDataSecret, readPreviousSecret } from './store/secret.ts'
+import { hasDataSecret, loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSpool } from './store/spool.ts'
+import type { GivenSecret } from './store/sqlite/seals/own-secret.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
@@ -242,6 +243,8 @@ export interface GatewayParts {
   blobs: BlobStore
   /** The secret that seals provider keys. Without one, the data directory keeps its own. */
   secret: string
+  /** Whether the secret has to be that of the data; `doctor` takes any. */
+  requiresOwnSecret: boolean
   /** The secret before that one, while records are sealed again. */
   previousSecret: string
   /** Milliseconds that a statement may wait for another process: 0 when clients are waiting. */
@@ -302,6 +305,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       onGarbled(lines) {
         garbledRecords = lines
       },
+      ownSecret: overrides.requiresOwnSecret ? describeSecret(data, overrides.secret) : undefined,
       ...guardStore(data, secrets.destinationSeal, overrides),
     }))
   const journal = openJournal(data, secrets.mac, garbledRecords)
@@ -669,6 +673,21 @@ function createMac(secret: () => Uint8Array): Mac {
     return openMac(secret(), 'records')
   } catch {
     return openMac(crypto.getRandomValues(new Uint8Array(32)), 'records')
+  }
+}
+
+function describeSecret(data: string | undefined, configured: string | undefined): GivenSecret {
+  const isThere = data === undefined || hasDataSecret(data)
+  return {
+    source: configured !== undefined ? 'GATEWAY_SECRET' : isThere ? 'secret.key' : null,
+    length: configured?.length ?? null,
+    readMac() {
+      try {
+        return openMac(resolveSecret(data, configured), 'records')
+      } catch {
+        return null
+      }
+    },
   }
 }
 

@@ -11,7 +11,8 @@ import { parseInput } from '../options.ts'
 import { print, printTable } from '../output.ts'
 import { openRowProgress } from '../progress.ts'
 
-const verb = defineVerbs(() => import('../../core/doctor.ts'))
+// It tells what another secret has sealed, and seals it again.
+const verb = defineVerbs(() => import('../../core/doctor.ts'), { needs: { anySecret: true } })
 
 const RESEAL = [
   offer('--reseal', 'accept what was found: seal everything as it stands'),

@@ -67,7 +67,10 @@ async function serve(options: ServeOptions): Promise<void> {
   const { openGateway } = await import('../../core/gateway.ts')
   const migrations: Migration[] = []
   const onMigration = (migration: Migration) => void migrations.push(migration)
-  const gateway = await openGateway({ ...parts, busyTimeout: 0, access: 'server', onMigration })
+  const gateway = await openGateway({
+    ...parts,
+    ...{ busyTimeout: 0, access: 'server', onMigration, requiresOwnSecret: true },
+  })
   const { Predecessor } = await import('../../core/handover/predecessor.ts')
   const predecessor = new Predecessor(gateway, parts.data, unlock)
   const log = createServerLog(options, gateway)

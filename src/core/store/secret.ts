@@ -1,4 +1,4 @@
-import { linkSync, rmSync } from 'node:fs'
+import { linkSync, lstatSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { hasCode, readDataFile, writeDataFile } from './data-files.ts'
 
@@ -14,6 +14,10 @@ export function loadDataSecret(data: string): Uint8Array {
   const path = join(data, 'secret.key')
   return checkSize(path, readDataFile(path) ?? createSecret(path))
 }
+
+/** Whether the data directory has a secret of its own, or anything in its place. */
+export const hasDataSecret = (data: string): boolean =>
+  lstatSync(join(data, 'secret.key'), { throwIfNoEntry: false }) !== undefined
 
 /**
  * Reads the secret before the current one, `secret.key.previous`; null when there is none. Throws

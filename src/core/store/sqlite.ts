@@ -19,6 +19,7 @@ import {
   refuseNewer,
 } from './sqlite/migrations.ts'
 import { Messages } from './sqlite/outbox/messages.ts'
+import { type GivenSecret, requireOwnSecret } from './sqlite/seals/own-secret.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
 import { createDurableWriter, createWriter, type Write } from './sqlite/write.ts'
@@ -36,6 +37,8 @@ export interface SqliteOptions {
    */
   busyTimeout: number
   secrets: RecordSecrets
+  /** The secret that has to be that of the data. Without it, any may be. */
+  ownSecret?: GivenSecret | undefined
   /** What a migration of records that are there has to wait for; nothing by default. */
   guardMigration?: MigrationGuard
   /** Where records wait for their transaction. Without it, they do not. */
@@ -60,13 +63,14 @@ const OLDEST_SQLITE = [3, 51, 3]
 
 /**
  * Opens a store in one SQLite file. Throws when the file is no store, was written by a newer
- * program, or cannot be written.
+ * program or sealed with another secret, or cannot be written.
  */
 export async function openSqlite({
   path,
   durability,
   busyTimeout,
   secrets,
+  ownSecret,
   guardMigration,
   recordLog,
   spool,
@@ -85,6 +89,7 @@ export async function openSqlite({
       db.run('pragma busy_timeout = 5000')
       refuseForeign(db)
       refuseNewer(db)
+      if (ownSecret) requireOwnSecret(db, ownSecret)
       applyPragmas(db, durability)
     })
     const migrateDatabase = () => nameDatabase(path, () => migrate(db, secrets))
