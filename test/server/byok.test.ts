@@ -255,18 +255,19 @@ test('invalid input with a key is refused without showing the key', async () => 
   }
 })
 
-test('a server with another secret reports it, does not use the key, and answers', async () => {
+test('a server reports a key that it cannot decrypt, does not use it, and answers', async () => {
   await using first = await startServer({
     config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
-    env: { GATEWAY_SECRET: 'one' },
   })
   const json = { provider: 'local', key: MINE }
   expect((await first.fetch('/byok', { key: first.management_key, json })).status).toBe(201)
   const { stderr: quiet } = await first.stop()
+  const db = openDatabase(first.data)
+  db.run('update byok set sealed = substr(sealed, 2)')
+  db.close()
   const second = await startServer({
     config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
     data: first.data,
-    env: { GATEWAY_SECRET: 'two' },
   })
   upstream.answer(() => completion('Hello'))
   const answer = await sendChat(second, {}, { key: first.inference_key }).outcome()
@@ -277,4 +278,21 @@ test('a server with another secret reports it, does not use the key, and answers
     stderr.match(/"event":"byok.unreadable"/g)?.length,
   ]).toEqual([false, 1])
   expect(quiet + stderr).not.toContain(CANARY)
+})
+
+test('a server with another secret does not start, and changes nothing', async () => {
+  const [one, two] = [{ GATEWAY_SECRET: '1'.repeat(32) }, { GATEWAY_SECRET: '2'.repeat(32) }]
+  const config = buildRoutesConfig({ 'acme/small': { local: upstream.url } })
+  await using first = await startServer({ config, env: one })
+  await first.stop()
+  await expect(startServer({ config, data: first.data, env: two })).rejects.toThrow(
+    'This data was sealed with another secret than GATEWAY_SECRET',
+  )
+  await expect(startServer({ config, data: first.data })).rejects.toThrow(
+    'The secret of this data is missing',
+  )
+  const again = await startServer({ config, data: first.data, env: one })
+  upstream.answer(() => completion('Hello'))
+  expect((await sendChat(again, {}, { key: first.inference_key }).outcome()).status).toBe(200)
+  await again.stop()
 })
