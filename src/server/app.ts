@@ -3,7 +3,7 @@ import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { type Metrics, openMetrics } from '../core/telemetry/metrics.ts'
 import { findRequiredCredential } from './access.ts'
-import { createErrorResponse, isStorageFailure } from './errors.ts'
+import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
 import { PATHS } from './paths.data.ts'
@@ -38,6 +38,13 @@ import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
 import { createVideoRoutes } from './routes/videos.ts'
 import { createWorkspaceRoutes } from './routes/workspaces.ts'
 
+declare module '../core/events.ts' {
+  interface EventMap {
+    /** A request was answered with 500: by a bug of the gateway. */
+    'request.failed': { id: string; path: string; error: unknown }
+  }
+}
+
 // By default, Elysia takes the first slash after eleven characters of the URL for the start of the
 // path: at a Host of three letters or fewer, that is a later one.
 const OPTIONS = { normalize: false, handler: { standardHostname: false } } as const
@@ -65,6 +72,8 @@ export function createApp(
       noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
       if ('code' in error && isStorageFailure(error.code))
         gateway.events.publish('store.failing', { error })
+      if (isBug(error))
+        gateway.events.publish('request.failed', { id, path: readPath(request), error })
       return renderRefusal(findRoutes, error, request, id)
     })
     .use(createSiteRoutes(gateway))

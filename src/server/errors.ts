@@ -46,6 +46,12 @@ function toHintHeaders({
   }
 }
 
+/** Whether a failure is one that nothing in the gateway expects. */
+export const isBug = (thrown: unknown): boolean => {
+  const { type, cause } = toGatewayError(thrown)
+  return type === 'server' && cause === thrown
+}
+
 /** Converts Elysia's own failures. Anything unknown is a bug, and its message is not shown. */
 function toGatewayError(thrown: unknown): GatewayError {
   const code =

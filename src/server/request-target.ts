@@ -10,7 +10,7 @@ type Handler = (request: Request, server: Bun.Server<undefined>) => Response | P
 
 /**
  * Builds Bun's table of an app's paths: `answer` gets the requests whose request line has one of
- * them, and `refuse` those with a parameter that could be taken for several segments.
+ * them, and `refuse` those with a parameter that could be taken for several segments or is no text.
  *
  * Bun compares its table with the request line as it was sent. `request.url` has been parsed: `..`
  * and backslashes have changed its path, so `/docs/../metrics` would pass a proxy that denies
@@ -26,7 +26,9 @@ export function buildTargetTable(
   const createGuarded =
     (isAcceptable: (request: MatchedRequest) => boolean): Handler =>
     (request, server) =>
-      isAcceptable(request) ? answer(request, server) : refuse(request, server)
+      isAcceptable(request) && isDecodable(request)
+        ? answer(request, server)
+        : refuse(request, server)
   const answerWhole = createGuarded(hasWholeSegments)
   const answerModel = createGuarded(hasModelId)
   const patterns = [...new Set(paths.map(path => path.replace(/(?<=.)\/$/, '')))]
@@ -90,7 +92,7 @@ function buildOtherBases(
     return OTHER_BASES.map((base): [pattern: string, handler: Handler] => [
       base + segments,
       (request, server) =>
-        isKnown(request, base)
+        isKnown(request, base) && isDecodable(request)
           ? answer(moveTo(request, base, BASE), server)
           : refuse(request, server),
     ])
@@ -151,6 +153,18 @@ const hasWholeSegments = ({ params = {} }: MatchedRequest) =>
 // no request line should have.
 const isWholeSegment = (segment: string) =>
   segment !== '.' && segment !== '..' && !/[/\\#]/.test(segment)
+
+/** Whether the path is UTF-8 where it is percent-encoded: nothing has a name that is not. */
+function isDecodable(request: Request): boolean {
+  const path = readPath(request)
+  if (!path.includes('%')) return true
+  try {
+    decodeURIComponent(path)
+    return true
+  } catch {
+    return false
+  }
+}
 
 /** Answers a request whose path is none of the table's. */
 export const refuseTarget = (

@@ -53,6 +53,22 @@ describe('X-08 the Host does not decide the path:', () => {
   })
 })
 
+test.each(['/api/v1', '/v1', '//v1/'])(
+  'below %s nothing has a name that is no UTF-8',
+  async base => {
+    for (const name of ['%E4', '%FF', '%', '%C3%28', 'a%'])
+      for (const method of ['GET', 'PATCH', 'DELETE', 'POST'])
+        for (const path of [
+          `/keys/${name}`,
+          `/presets/${name}/messages`,
+          `/models/${name}/x/endpoints`,
+        ]) {
+          const { status } = await sendRaw(base + path, 'localhost', method)
+          expect([method, path, status]).toEqual([method, path, 404])
+        }
+  },
+)
+
 describe('the API answers at other ways to write its base:', () => {
   const BASES = ['//api/v1', '/api/v1/', '//api/v1/', '/v1', '//v1', '/v1/', '//v1/']
 

@@ -65,8 +65,18 @@ export function createServerLog(
       consequence: 'what cannot be written is refused until it can',
     }),
   )
+  gateway.events.on('request.failed', ({ id: request_id, path, error }) =>
+    log('error', 'request.failed', {
+      ...{ request_id, path, cause: getCause(error), at: getPlace(error) },
+      consequence: 'answered with 500: this is a bug of the gateway',
+    }),
+  )
   return log
 }
+
+/** Returns where in the program an error was thrown; its message may have what a caller sent. */
+const getPlace = (error: unknown): string | undefined =>
+  error instanceof Error ? /^\s+at (.+)$/m.exec(error.stack ?? '')?.[1] : undefined
 
 /** Logs when a destination cannot be told, and when it can again; not each request. */
 function logDestinations(log: Log, { events }: Gateway): void {
