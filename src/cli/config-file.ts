@@ -10,6 +10,7 @@ import {
   parseConfig,
 } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
+import { mayRepeatSetting } from './config-file/repeated.ts'
 import { DEFAULT_DATA } from './data-directory.ts'
 
 /** A config and the file it was read from. `file` is null for the defaults. */
@@ -104,10 +105,19 @@ async function openConfigFile(
   const readSecretFile = (path: string) => readSecret(resolve(dirname(file), path))
   const reading = { ...options, readSecretFile }
   try {
-    return { config: parseConfig(text, process.env, reading), file, text }
+    const config = parseConfig(text, process.env, reading)
+    if (mayRepeatSetting(text)) await refuseRepeatedSetting(text)
+    return { config, file, text }
   } catch (thrown) {
     throw await nameConfigFile(file, await findAllMistakes(text, reading, thrown), text)
   }
+}
+
+// What finds it for sure takes time to load.
+async function refuseRepeatedSetting(text: string): Promise<void> {
+  const { findRepeatedSetting } = await import('./config-file/places.ts')
+  const name = findRepeatedSetting(text)
+  if (name !== undefined) throw invalid(`${name}: expected once in its section, found twice`, name)
 }
 
 // What knows models and plugins takes time to load, so a config that is right does without.

@@ -182,6 +182,12 @@ export const PluginDefaults = Type.Object(
 )
 export type PluginDefaults = Static<typeof PluginDefaults>
 
+/** A host as a URL has it, with or without a port: neither a range nor a URL would match any. */
+const PrivateHost = Type.String({
+  pattern: '^(?:\\[[0-9A-Fa-f:.]+\\]|[^\\s/:@\\[\\]]+)(?::[0-9]{1,5})?$',
+  title: 'a host, or host:port',
+})
+
 /** All settings: their names, defaults and meanings. */
 export const Config = Type.Object(
   {
@@ -353,7 +359,7 @@ export const Config = Type.Object(
     ),
     security: Type.Object(
       {
-        allow_private_urls: Type.Array(Type.String(), {
+        allow_private_urls: Type.Array(PrivateHost, {
           default: [],
           description:
             'Private hosts that a caller’s URL may name, at ports 80 and 443: 10.0.0.5; with its ' +
@@ -992,12 +998,34 @@ function replaceNumber(config: unknown, issue: SchemaIssue): boolean {
 }
 
 function parseYaml(text: string): unknown {
+  const parsed = readYaml(text)
+  if (text.includes('*') && containsItself(parsed))
+    throw invalid('The config file: expected no alias within what it stands for')
+  return parsed
+}
+
+function readYaml(text: string): unknown {
   try {
     return Bun.YAML.parse(text)
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : 'it cannot be read'
     throw invalid(`The config file is not valid YAML: ${reason}`)
   }
+}
+
+function containsItself(
+  value: unknown,
+  around = new Set<unknown>(),
+  known = new Set<unknown>(),
+): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (around.has(value)) return true
+  if (known.has(value)) return false
+  around.add(value)
+  const found = Object.values(value).some(member => containsItself(member, around, known))
+  around.delete(value)
+  known.add(value)
+  return found
 }
 
 // The default of an object comes before those of its members, so that an omitted section is filled

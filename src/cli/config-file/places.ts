@@ -20,6 +20,13 @@ export function openPlaces(text: string): FindPlace {
   return names => (names.length === 0 ? '' : renderPlace(findOffset(contents, names)))
 }
 
+/** Finds the first setting that stands twice in its section; undefined if none does. */
+export function findRepeatedSetting(text: string): string | undefined {
+  const { errors } = parseDocument(text, { logLevel: 'silent' })
+  const repeated = errors.find(({ code }) => code === 'DUPLICATE_KEY')
+  return repeated && text.slice(repeated.pos[0]).split(/[:\s]/, 1)[0]
+}
+
 function findOffset(contents: unknown, names: string[]): number | undefined {
   let [node, offset] = [contents, undefined as number | undefined]
   for (const name of names) {
