@@ -5,6 +5,7 @@ import { MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { findWorkspaceId } from '../options.ts'
 import { print, printNote } from '../output.ts'
+import { learnSiteUrl } from '../site-url.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -109,7 +110,10 @@ export const createMembersCommand = () =>
       'link <id>',
       'create a link that signs a member in, once, to give an app a key',
       [],
-      core => core.createSignInLink,
+      (core, flags) => async (gateway, actor, id) => {
+        await learnSiteUrl(gateway, flags)
+        return core.createSignInLink(gateway, actor, id)
+      },
     ).printAs(({ data }) => {
       print(data.url)
       printNote(`It signs ${data.email} in, once, until ${data.expires_at}`)
