@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander'
+import { invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { suggest } from './completions/sources.ts'
 import { findId, type Naming } from './names.ts'
@@ -99,9 +100,16 @@ export function fillAllNamed(
   return { options: [option], flags: { [field]: option.long ?? option.flags }, find }
 }
 
-/** Finds the ids that texts name, as the operator. */
+/** Finds the ids that texts name, as the operator. Throws 400 for what can only be a wrong name. */
 export const findIds = (naming: Naming, gateway: Gateway, texts: string[]): Promise<string[]> =>
-  Promise.all(texts.map(text => findOwnId(naming, gateway, text)))
+  Promise.all(
+    texts.map(async text => {
+      const id = await findOwnId(naming, gateway, text)
+      if (naming.form && !naming.form.test(id))
+        throw invalid(`${text}: expected an id or a name of one ${naming.noun}, found none`)
+      return id
+    }),
+  )
 
 async function findOwnId(naming: Naming, gateway: Gateway, text: string): Promise<string> {
   const { getOperator } = await import('../core/identity/actor.ts')

@@ -137,7 +137,7 @@ export const createByokCommand = () =>
 
 function parseDeclared(text: string): boolean | null {
   if (text === 'none') return null
-  if (text !== 'yes' && text !== 'no') throw invalid('zdr: expected yes, no or none')
+  if (text !== 'yes' && text !== 'no') throw invalid('--zdr: expected yes, no or none')
   return text === 'yes'
 }
 
@@ -161,6 +161,6 @@ const readKeyFile = (file: string): Promise<string> =>
 function readVariable(name: string): string {
   const value = process.env[name]
   if (value === undefined)
-    throw invalid('key-env: expected the name of an environment variable that is set')
+    throw invalid('--key-env: expected the name of an environment variable that is set')
   return value.trim()
 }

@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { demand, type Fields, type Flags, fill, findIds, OR_NULL, offer, PAGE } from '../fields.ts'
@@ -28,7 +29,7 @@ const EMAIL = fill('email', '--email <address>', 'the e-mail address')
 const PERSON = [
   fill('first_name', '--first-name <name>', 'the first name; none for none', OR_NULL),
   fill('last_name', '--last-name <name>', 'the last name; none for none', OR_NULL),
-  fill('role', '--role <role>', 'admin or member', { read: parseRole }),
+  fill('role', '--role <role>', 'admin or member', { parse: parseRole }),
 ]
 const NEW = [...PERSON, demand(EMAIL)]
 const CHANGE = [
@@ -174,5 +175,8 @@ const findWorkspace = async (gateway: Gateway, text: string): Promise<string> =>
   (await findWorkspaceId(gateway, text)) ?? text
 
 function parseRole(role: string): string {
-  return role === 'admin' || role === 'member' ? `org:${role}` : role
+  const name = role.replace(/^org:/, '')
+  if (name !== 'admin' && name !== 'member')
+    throw new InvalidArgumentError('expected admin or member')
+  return `org:${name}`
 }

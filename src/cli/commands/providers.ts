@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
@@ -42,9 +42,19 @@ async function handleEndpoint(options: CommonOptions, request: object): Promise<
   )
 }
 
+/** In seconds, as the server bounds it. */
+const LONGEST_REST = 86_400
+
+function parseRest(text: string): number {
+  const seconds = /^\d+[smhd]$/.test(text) ? parseDuration(text) : 0
+  if (seconds < 1 || seconds > LONGEST_REST)
+    throw new InvalidArgumentError('expected a time such as 10m or 2h, from 1s to 24h')
+  return seconds
+}
+
 const createRestCommand = () =>
   createHandledCommand('rest', 'let an endpoint of the running server rest: calls ask it last')
-    .option('--for <time>', 'how long: 10m, 2h', parseDuration, 600)
+    .option('--for <time>', 'how long: 10m, 2h', parseRest, 600)
     .action((endpoint: string[], options: CommonOptions & { for: number }) =>
       handleEndpoint(options, { do: 'rest', endpoint: endpoint.join(' '), seconds: options.for }),
     )
@@ -111,6 +121,6 @@ const LONGEST_SECONDS = 600
 
 function checkTimeout(seconds: number): Record<string, never> {
   if (seconds <= 0 || seconds > LONGEST_SECONDS)
-    throw invalid(`timeout: expected a number of seconds above 0, to ${LONGEST_SECONDS}`)
+    throw invalid(`--timeout: expected a number of seconds above 0, to ${LONGEST_SECONDS}`)
   return {}
 }
