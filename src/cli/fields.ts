@@ -66,6 +66,12 @@ export const demand = (fields: Fields): Fields => ({
   ),
 })
 
+/** Makes Commander refuse the same options beside others, by their names in Commander. */
+export const refuseBeside = (others: string | string[], fields: Fields): Fields => ({
+  ...fields,
+  options: fields.options.map(option => option.conflicts(others)),
+})
+
 /** Declares an option that names something, for the field that has its id. */
 export function fillNamed(
   field: string,
@@ -125,9 +131,9 @@ export const fillWorkspace = (description: string): Fields => ({
   }),
 })
 
-/** Declares `--disable` and `--enable` for `disabled`. If both are given, `--disable` wins. */
+/** Declares `--disable` and `--enable` for `disabled`. Commander refuses both together. */
 export const fillDisabled = (disable: string, enable: string): Fields => ({
-  options: [new Option('--disable', disable), new Option('--enable', enable)],
+  options: [new Option('--disable', disable).conflicts('enable'), new Option('--enable', enable)],
   read: flags => ({ disabled: flags.disable ? true : flags.enable ? false : undefined }),
 })
 

@@ -32,6 +32,16 @@ const REFUSED: [string, RegExp][] = [
     /nope: expected an id or a name of one API key, found none$/,
   ],
   ['byok create --provider openai --zdr maybe', /--zdr: expected yes, no or none$/],
+  ['keys update someone --enable --disable', /--disable' cannot be used with option '--enable'$/],
+  [
+    'destinations update x --enable --disable',
+    /'--disable' cannot be used with option '--enable'$/,
+  ],
+  ['byok update x --disable --enable', /'--disable' cannot be used with option '--enable'$/],
+  ['byok update x --key-stdin --key-env KEY', /--key-stdin' cannot be used with .*'--key-env/],
+  ['byok create --provider openai --key-file a --key-env KEY', /--key-file.* cannot be used with/],
+  ['usage --from 2026-11-05 --since 2026-11-05', /'--from <day>' cannot be used with .*'--since/],
+  ['usage --to 2026-11-05 --until 2026-11-05', /'--to <day>' cannot be used with .*'--until/],
   ['members update someone --role king', /--role <role>.* expected admin or member$/],
 ]
 

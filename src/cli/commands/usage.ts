@@ -2,7 +2,16 @@ import { InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import { USAGE_GROUPS, type UsageQuery } from '../../core/telemetry/usage.ts'
 import { renderCsvRow } from '../csv.ts'
-import { CUT, type Fields, type Flags, fill, fillNamed, LIST, offer } from '../fields.ts'
+import {
+  CUT,
+  type Fields,
+  type Flags,
+  fill,
+  fillNamed,
+  LIST,
+  offer,
+  refuseBeside,
+} from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, write } from '../output.ts'
@@ -40,7 +49,11 @@ function isDay(text: string): boolean {
 
 /** The last day of a time is a part of it. */
 const LAST_DAY: Fields = {
-  options: [new Option('--to <day>', 'up to this day, and with it').argParser(parseDayOr())],
+  options: [
+    new Option('--to <day>', 'up to this day, and with it')
+      .argParser(parseDayOr())
+      .conflicts('until'),
+  ],
   flags: { until: '--to' },
   read: ({ to }) => (to === undefined ? {} : { until: findNextDay(String(to)) }),
 }
@@ -54,7 +67,7 @@ const FIELDS = [
   BY,
   fill('since', '--since <time>', 'from this day or time on, in UTC', TIME),
   fill('until', '--until <time>', 'before this day or time', TIME),
-  fill('since', '--from <day>', 'from this day on', FIRST_DAY),
+  refuseBeside('since', fill('since', '--from <day>', 'from this day on', FIRST_DAY)),
   LAST_DAY,
   fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),
   fill('model', '--model <id>', 'calls of this model'),
