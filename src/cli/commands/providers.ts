@@ -4,8 +4,8 @@ import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
 import {
+  addDataOption,
   addShapeOptions,
-  COMMON_HEADING,
   type CommonOptions,
   parseDuration,
   parseNumber,
@@ -19,17 +19,12 @@ const checkVerb = defineVerbs(() => import('../../core/tools/provider-check.ts')
   needs: { data: false, secrets: true },
 })
 
-const DATA = new Option(
-  '--data <dir>',
-  'the data directory (GATEWAY_DATA; ./gateway-data)',
-).helpGroup(COMMON_HEADING)
-
 /** Creates a command that asks the running server about one endpoint: its circuits are in memory. */
 function createHandledCommand(name: string, description: string): Command {
   const command = new Command(name)
     .description(description)
     .argument('<endpoint...>', 'its id, as gateway status, watch and generations get show it')
-  return addShapeOptions(command, 'print exactly what the server answers').addOption(DATA)
+  return addDataOption(addShapeOptions(command, 'print exactly what the server answers'))
 }
 
 async function handleEndpoint(options: CommonOptions, request: object): Promise<void> {
