@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { createProgram } from '../src/cli/main.ts'
 import { renderMarkdown } from '../src/cli/manual/markdown.ts'
-import { describeCommonOptions, listPages } from '../src/cli/manual.ts'
+import { listPages } from '../src/cli/manual.ts'
 import { Config } from '../src/core/config.ts'
 import { listSettings, renderSettings } from './docs/settings.ts'
 
@@ -44,7 +44,7 @@ function renderConfiguration(written: string): string {
 
 async function renderReference(): Promise<string> {
   const program = await createProgram()
-  return renderMarkdown(listPages(program), describeCommonOptions(program))
+  return renderMarkdown(listPages(program))
 }
 
 function fail(message: string, code: number): void {

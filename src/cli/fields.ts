@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander'
+import { invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { suggest } from './completions/sources.ts'
 import { findId, type Naming } from './names.ts'
@@ -65,6 +66,12 @@ export const demand = (fields: Fields): Fields => ({
   ),
 })
 
+/** Makes Commander refuse the same options beside others, by their names in Commander. */
+export const refuseBeside = (others: string | string[], fields: Fields): Fields => ({
+  ...fields,
+  options: fields.options.map(option => option.conflicts(others)),
+})
+
 /** Declares an option that names something, for the field that has its id. */
 export function fillNamed(
   field: string,
@@ -99,9 +106,16 @@ export function fillAllNamed(
   return { options: [option], flags: { [field]: option.long ?? option.flags }, find }
 }
 
-/** Finds the ids that texts name, as the operator. */
+/** Finds the ids that texts name, as the operator. Throws 400 for what can only be a wrong name. */
 export const findIds = (naming: Naming, gateway: Gateway, texts: string[]): Promise<string[]> =>
-  Promise.all(texts.map(text => findOwnId(naming, gateway, text)))
+  Promise.all(
+    texts.map(async text => {
+      const id = await findOwnId(naming, gateway, text)
+      if (naming.form && !naming.form.test(id))
+        throw invalid(`${text}: expected an id or a name of one ${naming.noun}, found none`)
+      return id
+    }),
+  )
 
 async function findOwnId(naming: Naming, gateway: Gateway, text: string): Promise<string> {
   const { getOperator } = await import('../core/identity/actor.ts')
@@ -117,9 +131,9 @@ export const fillWorkspace = (description: string): Fields => ({
   }),
 })
 
-/** Declares `--disable` and `--enable` for `disabled`. If both are given, `--disable` wins. */
+/** Declares `--disable` and `--enable` for `disabled`. Commander refuses both together. */
 export const fillDisabled = (disable: string, enable: string): Fields => ({
-  options: [new Option('--disable', disable), new Option('--enable', enable)],
+  options: [new Option('--disable', disable).conflicts('enable'), new Option('--enable', enable)],
   read: flags => ({ disabled: flags.disable ? true : flags.enable ? false : undefined }),
 })
 

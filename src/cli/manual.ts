@@ -10,6 +10,8 @@ export interface ManualPage {
   usage: string
   arguments: Entry[]
   options: Entry[]
+  /** Those of the options of every command that it takes, or a command below it. */
+  common: Entry[]
   examples: string[]
   /** The commands below it, by their words. */
   children: { words: string[]; description: string }[]
@@ -37,6 +39,7 @@ function describe(command: Command, words: string[]): ManualPage {
     options: command.options
       .filter(({ helpGroupHeading }) => helpGroupHeading !== COMMON_HEADING)
       .map(describeOption),
+    common: describeCommonOptions(command),
     examples: findExamples(command),
     children: command.commands.map(child => ({
       words: [...words, child.name()],
@@ -71,10 +74,10 @@ function addChoices(
   return notes.length === 0 ? text : `${text} (${notes.join('; ')})`
 }
 
-/** The options that every command has, as the manual describes them once. */
-export function describeCommonOptions(program: Command): Entry[] {
+/** The options of every command that a command takes, or one below it, each described once. */
+export function describeCommonOptions(command: Command): Entry[] {
   const found = new Map<string, Entry>()
-  for (const { options } of listCommands(program))
+  for (const { options } of listCommands(command))
     for (const option of options)
       if (option.helpGroupHeading === COMMON_HEADING && !found.has(option.flags))
         found.set(option.flags, describeOption(option))

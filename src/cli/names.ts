@@ -16,6 +16,8 @@ export interface Named {
 export interface Naming {
   /** One of them, for a sentence: `API key`. */
   noun: string
+  /** What an id looks like, where a text of another form can only be a name. */
+  form?: RegExp
   /** Lists those that a text may name, or all. */
   list(gateway: Gateway, actor: Actor, text: string): Named[] | Promise<Named[]>
 }
@@ -83,6 +85,7 @@ export function describeNamed({ id, names }: Named): string {
 /** API keys, by hash, name or label. */
 export const KEYS: Naming = {
   noun: 'API key',
+  form: /^[0-9a-f]{64}$/,
   list: ({ memory: { keys } }) =>
     Array.from(keys.values(), ({ hash, name, label }) => ({ id: hash, names: [name, label] })),
 }

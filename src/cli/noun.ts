@@ -1,5 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { Argument, Command } from 'commander'
+import { Argument, Command, type Option } from 'commander'
 import { GatewayError, invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
@@ -209,8 +209,14 @@ function nameFlag(fields: Fields[], given: Flags, thrown: unknown): unknown {
     options.some(option => given[option.attributeName()] !== undefined)
   const flag = (filling.findLast(isGiven) ?? filling.at(-1))?.flags?.[name]
   if (!(thrown instanceof GatewayError) || !flag || !thrown.message.startsWith(name)) return thrown
-  return thrown.with({ message: flag + thrown.message.slice(name.length) })
+  const said = flag + thrown.message.slice(name.length)
+  const isPlain = filling.some(({ options }) => options.some(option => isPlainFlag(option, flag)))
+  return thrown.with({ message: isPlain ? said.replace('expected "true"', 'expected it') : said })
 }
+
+/** Whether an option is this flag, and takes no value. */
+const isPlainFlag = (option: Option, flag: string): boolean =>
+  option.long === flag && option.isBoolean()
 
 async function performVerb(verb: Verb, flags: Flags, given: unknown[]): Promise<void> {
   const core = await verb.load()

@@ -34,13 +34,20 @@ export const addShapeOptions = (command: Command, json: string): Command =>
 
 /** Adds the options that say where the data and the config are. */
 export const addPlaceOptions = (command: Command): Command =>
-  [
-    new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)'),
+  addDataOption(command).addOption(
     new Option(
       '--config <file>',
       'the config file (GATEWAY_CONFIG; gateway.yaml in the data directory, or beside ./gateway-data)',
+    ).helpGroup(COMMON_HEADING),
+  )
+
+/** Adds the option that says where the data are, for a command that reads no config. */
+export const addDataOption = (command: Command): Command =>
+  command.addOption(
+    new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
+      COMMON_HEADING,
     ),
-  ].reduce((all, option) => all.addOption(option.helpGroup(COMMON_HEADING)), command)
+  )
 
 /** Creates the option that names the dialect of a body. It defaults to chat. */
 export const createDialectOption = (names: readonly string[]): Option =>

@@ -32,7 +32,8 @@ export const print = (line: string): void => void process.stdout.write(`${line}\
 /** Writes a text to stdout. Resolves when there is room for more, or when the reader has gone. */
 export async function write(text: string): Promise<void> {
   const { stdout } = process
-  if (stdout.write(text)) return
+  // A pipe tells once that it has failed: whoever writes after that would wait for good.
+  if (stdout.write(text) || !stdout.writable) return
   const { promise, resolve } = Promise.withResolvers<void>()
   const events = ['drain', 'error', 'close']
   const end = () => resolve()

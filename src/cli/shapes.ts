@@ -23,6 +23,10 @@ export function renderShape(answer: unknown, fields: string): string[] {
   return rows.map(row => names.map(name => renderCell(read(name, row))).join('\t'))
 }
 
+/** Renders the named fields of one row of a list, as `renderShape` does, whether it has them or not. */
+export const renderRow = (row: object, fields: string): string =>
+  readPaths(row, fields).map(renderCell).join('\t')
+
 /** Tells whether an answer is about one thing, and not a list. */
 export const isSingle = (answer: unknown): boolean =>
   !(isObject(answer) && Array.isArray(answer.data))
@@ -32,9 +36,12 @@ export const isSingle = (answer: unknown): boolean =>
  * where it has none of them.
  */
 export function renderSome(row: object, fields: string): string | null {
-  const values = fields.split(',').map(name => readPath(row, name.trim()))
+  const values = readPaths(row, fields)
   return values.every(value => value === undefined) ? null : values.map(renderCell).join('\t')
 }
+
+const readPaths = (row: unknown, fields: string): unknown[] =>
+  fields.split(',').map(name => readPath(row, name.trim()))
 
 function readPath(row: unknown, path: string): unknown {
   let value = row

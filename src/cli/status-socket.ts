@@ -124,6 +124,13 @@ export async function readStatus(data: string): Promise<string | undefined> {
   return conversation?.status
 }
 
+/** Returns the address of the server of a data directory. Undefined as for `readStatus`. */
+export async function readServerUrl(data: string): Promise<string | undefined> {
+  const status = await readStatus(data)
+  const url = status === undefined ? undefined : parseObject(status)?.url
+  return typeof url === 'string' ? url : undefined
+}
+
 /** A connection to the server of a data directory. */
 export interface Conversation {
   /** What the server tells about itself. */

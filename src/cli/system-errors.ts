@@ -1,3 +1,4 @@
+import { includesAddress } from '../core/kernel/address-ranges.ts'
 import { findPortHolder, renderHolder } from './system-errors/holders.ts'
 
 /** What the codes of the system and of SQLite mean for those who run the program. */
@@ -38,6 +39,11 @@ export function describeSystemError(thrown: unknown): string | undefined {
   return `${path}${meaning} (${code})`
 }
 
+const ANY_ADDRESS = ['0.0.0.0/0', '::/0']
+
+/** Where a host is not resolved, the system's code is that of whatever has failed before. */
+const RELIABLE = new Set(['EADDRNOTAVAIL', 'EMFILE', 'ENFILE'])
+
 /**
  * Describes why a server cannot listen: which process has the port, or what is wrong with the
  * address. `flag` changes the port.
@@ -55,6 +61,8 @@ export function describeListenError(
     )
   if (code === 'EACCES')
     return `${address}: this user may not listen on that port; choose one from 1024 (${flag})`
+  if (!includesAddress(ANY_ADDRESS, host) && !RELIABLE.has(code))
+    return `${address}: the host cannot be resolved, or not be listened on: name an address of this machine`
   const described = describeSystemError(thrown)
   return described && `${address}: ${described}`
 }

@@ -173,10 +173,10 @@ describe('guardrails', () => {
 
   test('an error names the option', async () => {
     expect((await run('create', '--name', 'x', '--zdr', 'nobody')).stderr).toStartWith(
-      'gateway: zdr: expected anthropic, ',
+      'gateway: --zdr: expected anthropic, ',
     )
     expect((await run('create', '--name', 'x', '--training', 'some')).stderr).toBe(
-      'gateway: training: expected free, paid, all or none\n',
+      'gateway: --training: expected free, paid, all or none\n',
     )
   })
 

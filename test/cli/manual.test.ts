@@ -5,16 +5,17 @@ import { join, resolve } from 'node:path'
 import { createProgram } from '../../src/cli/main.ts'
 import { renderMarkdown } from '../../src/cli/manual/markdown.ts'
 import { renderRoff } from '../../src/cli/manual/roff.ts'
-import { describeCommonOptions, listPages } from '../../src/cli/manual.ts'
+import { type Entry, listPages } from '../../src/cli/manual.ts'
 import { runCommand } from '../support/commands.ts'
+
+const EVERY = ['--json', '--field', '--data', '--config']
 
 const program = await createProgram()
 const pages = listPages(program)
-const common = describeCommonOptions(program)
 
 test('docs/reference.md is what the definitions say: bun run docs writes it', async () => {
   const written = await Bun.file(resolve(import.meta.dir, '../../docs/reference.md')).text()
-  expect(renderMarkdown(pages, common)).toBe(written)
+  expect(renderMarkdown(pages)).toBe(written)
 })
 
 test('a page has all that the help has', async () => {
@@ -26,6 +27,26 @@ test('a page has all that the help has', async () => {
   for (const flag of flags) expect(plain).toContain(flag)
   for (const line of [...help.matchAll(/^ {2}(gateway .*)$/gm)])
     expect(plain).toContain(line[1] ?? '')
+})
+
+test('a page has no option that its command refuses, and docs/commands.md names those', async () => {
+  const commands = pages.filter(({ words, children }) => words.length > 0 && children.length === 0)
+  const flags = (entries: Entry[]) => entries.map(({ term }) => term.split(' ')[0] ?? '')
+  const exceptions = commands.flatMap(({ words, common }) => {
+    const missing = EVERY.filter(flag => !flags(common).includes(flag))
+    return missing.length > 0 ? [[words.join(' '), missing.join(' ')]] : []
+  })
+  const serve = commands.find(({ words }) => words[0] === 'serve')
+  expect(flags(serve?.common ?? [])).toEqual(['--data', '--config', '-h,'])
+  const text = await Bun.file(resolve(import.meta.dir, '../../docs/commands.md')).text()
+  const rows = text.matchAll(/^\| No ((?:`--\w+`(?:, )?)+) \| (.*) \|$/gm)
+  const told = [...rows].flatMap(([, without = '', names = '']) =>
+    [...names.matchAll(/`gateway ([^`]+)`/g)].map(([, name]) => [
+      name,
+      without.replaceAll(/[`,]/g, ''),
+    ]),
+  )
+  expect(Object.fromEntries(told)).toEqual(Object.fromEntries(exceptions))
 })
 
 test('gateway man --out writes a page for each command, and man can show every one', async () => {
@@ -48,7 +69,7 @@ test('gateway man --out writes a page for each command, and man can show every o
 
 test('texts cannot be taken for roff', () => {
   const page = { ...(pages[0] as (typeof pages)[number]), description: ".so /etc/passwd \\n 'x" }
-  const roff = renderRoff({ ...page, options: [{ term: '--x', meaning: ".de 'x \\*" }] }, [])
+  const roff = renderRoff({ ...page, options: [{ term: '--x', meaning: ".de 'x \\*" }] })
   expect(roff).toContain('\n\\&.de')
   expect(roff).not.toMatch(/\\[n*]/)
 })

@@ -113,7 +113,7 @@ test('arguments follow the signature, with undefined for a missing one', async (
 test('options fill the input: later ones win, omitted ones are absent, none is null', async () => {
   const { data } = await jsonOf('create --name Ada')
   expect(data).toEqual({ by: 'operator', name: 'Ada', tags: ['filed'] })
-  const full = await jsonOf('create --name Ada --length none --tags a,b --disable --enable')
+  const full = await jsonOf('create --name Ada --length none --tags a,b --disable')
   expect(full.data).toEqual({
     by: 'operator',
     name: 'Ada',

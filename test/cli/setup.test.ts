@@ -94,4 +94,12 @@ describe('gateway setup without a terminal', () => {
     expect([refused.code, existsSync(data())]).toEqual([5, false])
     expect((await setup(['--provider', 'nobody'], { stdin: SECRET })).code).toBe(3)
   })
+
+  test('writes a config unchecked where it is told to, as it says itself', async () => {
+    const args = ['--provider', 'openai', '--no-call']
+    expect((await setup(args, { stdin: 'sk-wrong' })).stderr).toContain('--no-check')
+    const { code, stderr } = await setup([...args, '--no-check'], { stdin: 'sk-wrong' })
+    expect([code, stderr]).toEqual([0, expect.stringContaining('openai: not checked\n')])
+    expect(read('openai.key')).toBe('sk-wrong\n')
+  })
 })

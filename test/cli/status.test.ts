@@ -126,3 +126,22 @@ describe('gateway status', () => {
     expect(stderr).toContain(`(process ${server.process.pid}), which does not tell its state`)
   })
 })
+
+describe('links of commands', () => {
+  const link = async (data: string) => {
+    const made = await runCommand(['members', 'create', '--email', 'a@b.c', '--data', data])
+    expect(made.code).toBe(0)
+    return (await runCommand(['members', 'link', 'a@b.c', '--data', data])).stdout
+  }
+
+  test('lead to the server that runs, wherever it listens', async () => {
+    await using server = await startServer()
+    expect(await link(server.data)).toStartWith(`${server.url}/auth/sign-in?token=`)
+  })
+
+  test('lead to server.site_url where there is one', async () => {
+    const config = { server: { site_url: 'https://gateway.example.com' } }
+    await using server = await startServer({ config })
+    expect(await link(server.data)).toStartWith('https://gateway.example.com/auth/sign-in?token=')
+  })
+})

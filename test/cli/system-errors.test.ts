@@ -31,6 +31,29 @@ test('an address that cannot be used is named with what to change', () => {
   )
 })
 
+test.each(['nohost.invalid', '999.1.1.1', '::zz'])(
+  'a host that is none is named: %s',
+  async host => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+    const args = ['serve', '--host', host, '--port', '4711', '--data', data]
+    const { code, stderr } = await runGateway(args)
+    rmSync(data, { recursive: true })
+    expect([code, stderr]).toEqual([
+      1,
+      `gateway: ${host.includes(':') ? `[${host}]` : host}:4711: the host cannot be resolved, or ` +
+        'not be listened on: name an address of this machine\n',
+    ])
+  },
+)
+
+test('the code of the system is believed where a host was resolved', () => {
+  const place = { host: 'localhost', port: 80, flag: '--port' }
+  expect(describeListenError(fail('EADDRNOTAVAIL'), place)).toContain('(EADDRNOTAVAIL)')
+  expect(describeListenError(fail('ENOTTY'), { ...place, host: '::1' })).toBeUndefined()
+  expect(describeListenError(fail('ENOTTY'), { ...place, host: '10.0.0.1' })).toBeUndefined()
+  expect(describeListenError(fail('ENOTTY'), place)).toContain('the host cannot be resolved')
+})
+
 test('a used port and a used data directory are named with the process that holds them', async () => {
   await using server = await startServer()
   const { port } = new URL(server.url)

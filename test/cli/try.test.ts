@@ -69,6 +69,19 @@ describe('gateway try', () => {
     })
   })
 
+  test('ends where the reader of its text has gone', async () => {
+    const main = join(import.meta.dir, '../../src/cli/main.ts')
+    const child = Bun.spawn(
+      [process.execPath, main, 'try', 'sandbox/echo', 'Hi there', '--data', data],
+      { stdout: 'pipe', stderr: 'pipe', env: { ...process.env, TRY_TEST_KEY: 'k' } },
+    )
+    await child.stdout.cancel()
+    const killer = setTimeout(() => child.kill('SIGKILL'), 20_000)
+    const [complaint, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
+    clearTimeout(killer)
+    expect([complaint, code]).toEqual(['4 tokens in, 2 out, $0\n', 0])
+  }, 30_000)
+
   test('records the call', async () => {
     upstream.plan([sseHead(), chunk('Hi'), last, DONE, chunkedEnd()])
     await tryModel('acme/small', 'Hi')

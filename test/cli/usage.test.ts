@@ -80,6 +80,15 @@ test('generations are exported one a line, or as CSV that no spreadsheet runs', 
   expect([code, stderr]).toEqual([2, expect.stringContaining('--json')])
 })
 
+test('an export may be of some fields alone', async () => {
+  const fields = ['export', 'generations', '--field', 'id,model,provider_responses.0.provider_name']
+  expect((await run(...fields)).stdout).toBe('b\tacme/two\tLocal\na\tacme/one\tLocal\n')
+  const unknown = await run('export', 'generations', '--field', 'nope')
+  expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('found nope')])
+  const csv = await run(...fields, '--format', 'csv')
+  expect([csv.code, csv.stderr]).toEqual([2, expect.stringContaining('--field: expected no')])
+})
+
 test('X-10 a text that looks like a formula is one no more', () => {
   expect(renderCsvRow(['=1+1', '@a', '-1', 'a,"b"', 'two\nlines', null, -1, 5n])).toBe(
     `'=1+1,'@a,'-1,"a,""b""","two\nlines",,-1,5\r\n`,

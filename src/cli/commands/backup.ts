@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import type { BackupSummary } from '../../core/backup.ts'
 import { getDataDirectory } from '../data-directory.ts'
-import { addShapeOptions } from '../options.ts'
+import { addDataOption, addShapeOptions } from '../options.ts'
 import { formatDollars, print, printResult } from '../output.ts'
 import { openRowProgress } from '../progress.ts'
 
@@ -37,10 +37,7 @@ export const createRestoreCommand = () =>
     .action(restore)
 
 const addOptions = (command: Command): Command =>
-  addShapeOptions(command, 'print the summary as JSON').option(
-    '--data <dir>',
-    'the data directory (GATEWAY_DATA; ./gateway-data)',
-  )
+  addDataOption(addShapeOptions(command, 'print the summary as JSON'))
 
 const getSecret = () => process.env.GATEWAY_SECRET || undefined
 

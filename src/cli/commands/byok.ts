@@ -10,6 +10,7 @@ import {
   LIST,
   offer,
   PAGE,
+  refuseBeside,
 } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { BYOK_KEYS, KEYS, MEMBERS } from '../names.ts'
@@ -38,7 +39,7 @@ const createKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields =>
     new Option(
       '--key-file <file>',
       'the file that holds the key, or the JSON of a service account or of AWS credentials',
-    ),
+    ).conflicts('keyEnv'),
     new Option('--key-env <name>', 'the environment variable that holds it'),
   ],
   read: async (source: KeySource) => ({ key: await readKey(source, isFromStdin(source)) }),
@@ -88,7 +89,7 @@ const NEW = [
 const CHANGE = [
   createKeyFields(({ keyStdin }) => keyStdin === true),
   ...SETTINGS,
-  offer('--key-stdin', 'read a new key from stdin'),
+  refuseBeside(['keyFile', 'keyEnv'], offer('--key-stdin', 'read a new key from stdin')),
   offer('--no-fallback', 'try it before the gateway’s own credential again'),
   offer('--no-only', 'the gateway’s own credential may serve the provider again'),
   offer('--no-required', 'the gateway’s own credential may serve the key’s models again'),
@@ -137,7 +138,7 @@ export const createByokCommand = () =>
 
 function parseDeclared(text: string): boolean | null {
   if (text === 'none') return null
-  if (text !== 'yes' && text !== 'no') throw invalid('zdr: expected yes, no or none')
+  if (text !== 'yes' && text !== 'no') throw invalid('--zdr: expected yes, no or none')
   return text === 'yes'
 }
 
@@ -161,6 +162,6 @@ const readKeyFile = (file: string): Promise<string> =>
 function readVariable(name: string): string {
   const value = process.env[name]
   if (value === undefined)
-    throw invalid('key-env: expected the name of an environment variable that is set')
+    throw invalid('--key-env: expected the name of an environment variable that is set')
   return value.trim()
 }

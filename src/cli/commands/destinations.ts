@@ -1,3 +1,4 @@
+import { DESTINATION_TYPES } from '../../core/destinations/kind.ts'
 import { GatewayError } from '../../core/errors.ts'
 import {
   demand,
@@ -63,9 +64,16 @@ const SETTINGS: Fields[] = [
   fillRules(),
 ]
 const NAME = fill('name', '--name <name>', 'its name')
+
+function createTypeField(): Fields {
+  const fields = fill('type', '--type <type>', 'what it is: see docs/destinations.md')
+  for (const option of fields.options) option.choices(DESTINATION_TYPES)
+  return fields
+}
+
 const NEW = [
   demand(NAME),
-  demand(fill('type', '--type <type>', 'webhook, otel-collector, …: see docs/destinations.md')),
+  demand(createTypeField()),
   ...SETTINGS,
   fillEnabled(),
   fillWorkspace('its workspace, by id or slug'),

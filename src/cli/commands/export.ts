@@ -5,7 +5,7 @@ import type { Actor } from '../../core/identity/actor.ts'
 import type { GenerationListQuery } from '../../core/telemetry/generations/filter.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
 import { renderCsvRow } from '../csv.ts'
-import { type Fields, fill, fillNamed } from '../fields.ts'
+import { type Fields, type Flags, fill, fillNamed } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { write } from '../output.ts'
@@ -46,10 +46,13 @@ type List = (
 /** `gateway export`: records as files for other programs, on stdout. */
 export const createExportCommand = () =>
   defineNoun('export', 'records as files for other programs, on stdout', [
-    verb('generations', 'write all calls, newest first', FILTERS, (core, { format, json }) => {
-      if (json && format === 'csv') throw invalid('--json: expected no --format csv beside it')
-      return withInput(core.GenerationListQuery, (gateway, actor, query) =>
-        writeCalls(core.listGenerations, format === 'csv', gateway, actor, query),
+    verb('generations', 'write all calls, newest first', FILTERS, (core, flags) => {
+      const { format, json, field } = flags
+      const refused = json ? '--json' : field === undefined ? undefined : '--field'
+      if (refused && format === 'csv')
+        throw invalid(`${refused}: expected no --format csv beside it`)
+      return withInput(core.GenerationListQuery, async (gateway, actor, query) =>
+        writeCalls(core.listGenerations, await chooseRenderer(flags), gateway, actor, query),
       )
     }).printAs(() => undefined),
   ])
@@ -57,14 +60,38 @@ export const createExportCommand = () =>
 /** How many calls are read at once. */
 const AT_ONCE = 500
 
+/** Renders calls that are read together, given how many were written before them. */
+type Renderer = (calls: Call[], written: number) => string[]
+
+async function chooseRenderer({ format, field }: Flags): Promise<Renderer> {
+  if (format === 'csv') return createTableRenderer()
+  if (field === undefined) return calls => calls.map(call => `${JSON.stringify(call)}\n`)
+  const { renderRow, renderShape } = await import('../shapes.ts')
+  // A field that no call at all has is noticed among the first.
+  const render = (calls: Call[], written: number) =>
+    written === 0 ? renderShape({ data: calls }, field) : calls.map(call => renderRow(call, field))
+  return (calls, written) => render(calls, written).map(line => `${line}\n`)
+}
+
+/** Creates a renderer of CSV, whose columns are those of the first call. */
+function createTableRenderer(): Renderer {
+  let columns: string[] | undefined
+  const renderRow = (call: Call) =>
+    renderCsvRow((columns ?? []).map(name => call[name as keyof Call]))
+  return calls => {
+    if (columns || !calls[0]) return calls.map(renderRow)
+    columns = Object.keys(calls[0])
+    return [renderCsvRow(columns), ...calls.map(renderRow)]
+  }
+}
+
 async function writeCalls(
   list: List,
-  isCsv: boolean,
+  render: Renderer,
   gateway: Gateway,
   actor: Actor,
   query: GenerationListQuery,
 ): Promise<undefined> {
-  let columns: string[] | undefined
   let cursor: string | null | undefined
   let written = 0
   // Where the calls themselves are on the terminal, nothing must come between them.
@@ -72,19 +99,10 @@ async function writeCalls(
   do {
     const page = { ...query, limit: AT_ONCE, ...(cursor ? { cursor } : {}) }
     const { data, next_cursor } = await list(gateway, actor, page)
-    for (const call of data) {
-      if (isCsv && !columns) {
-        columns = Object.keys(call)
-        await write(renderCsvRow(columns))
-      }
-      await write(columns ? renderRow(columns, call) : `${JSON.stringify(call)}\n`)
-    }
+    for (const line of render(data, written)) await write(line)
     written += data.length
     progress.show(written, null)
     cursor = next_cursor
   } while (cursor)
   progress.end()
 }
-
-const renderRow = (columns: string[], call: Call): string =>
-  renderCsvRow(columns.map(name => call[name as keyof Call]))

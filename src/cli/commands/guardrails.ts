@@ -213,15 +213,15 @@ function fillSwitches(switches: Switches, flags: string, description: string): F
   const option = new Option(flags, description)
   const name = option.attributeName()
   const read = (options: Flags) =>
-    options[name] === undefined ? {} : parseSwitches(switches, name, String(options[name]))
+    options[name] === undefined ? {} : parseSwitches(switches, `--${name}`, String(options[name]))
   return { options: [option], read }
 }
 
 // `all` stands for every word and `none` for no word.
-function parseSwitches(switches: Switches, name: string, text: string): Record<string, boolean> {
+function parseSwitches(switches: Switches, flag: string, text: string): Record<string, boolean> {
   const words = text === 'all' ? Object.keys(switches) : (splitList(text) ?? [])
   if (words.some(word => !Object.hasOwn(switches, word)))
-    throw invalid(`${name}: expected ${Object.keys(switches).join(', ')}, all or none`)
+    throw invalid(`${flag}: expected ${Object.keys(switches).join(', ')}, all or none`)
   const values = Object.entries(switches).flatMap(([word, fields]) =>
     fields.map(field => [field, words.includes(word)]),
   )

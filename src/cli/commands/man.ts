@@ -17,18 +17,17 @@ async function showManual(
   self: Command,
 ): Promise<void> {
   const { invalid, notFound } = await import('../../core/errors.ts')
-  const { describeCommonOptions, listPages } = await import('../manual.ts')
+  const { listPages } = await import('../manual.ts')
   const { nameFile, renderRoff } = await import('../manual/roff.ts')
   const program = self.parent as Command
   const pages = listPages(program)
-  const common = describeCommonOptions(program)
   if (out === undefined) {
     const page = pages.find(one => one.words.join(' ') === words.join(' '))
     if (!page) throw notFound(`There is no command ${words.join(' ')}: gateway help shows them`)
-    return write(renderRoff(page, common))
+    return write(renderRoff(page))
   }
   if (words.length > 0) throw invalid('--out: expected no command beside it: all are written')
   mkdirSync(out, { recursive: true, mode: 0o755 })
-  for (const page of pages) writeFileSync(join(out, nameFile(page)), renderRoff(page, common))
+  for (const page of pages) writeFileSync(join(out, nameFile(page)), renderRoff(page))
   printNote(`Wrote ${pages.length} pages into ${out}`)
 }

@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { demand, type Fields, type Flags, fill, findIds, OR_NULL, offer, PAGE } from '../fields.ts'
@@ -5,6 +6,7 @@ import { MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { findWorkspaceId } from '../options.ts'
 import { print, printNote } from '../output.ts'
+import { learnSiteUrl } from '../site-url.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -27,7 +29,7 @@ const EMAIL = fill('email', '--email <address>', 'the e-mail address')
 const PERSON = [
   fill('first_name', '--first-name <name>', 'the first name; none for none', OR_NULL),
   fill('last_name', '--last-name <name>', 'the last name; none for none', OR_NULL),
-  fill('role', '--role <role>', 'admin or member', { read: parseRole }),
+  fill('role', '--role <role>', 'admin or member', { parse: parseRole }),
 ]
 const NEW = [...PERSON, demand(EMAIL)]
 const CHANGE = [
@@ -109,7 +111,10 @@ export const createMembersCommand = () =>
       'link <id>',
       'create a link that signs a member in, once, to give an app a key',
       [],
-      core => core.createSignInLink,
+      (core, flags) => async (gateway, actor, id) => {
+        await learnSiteUrl(gateway, flags)
+        return core.createSignInLink(gateway, actor, id)
+      },
     ).printAs(({ data }) => {
       print(data.url)
       printNote(`It signs ${data.email} in, once, until ${data.expires_at}`)
@@ -170,5 +175,8 @@ const findWorkspace = async (gateway: Gateway, text: string): Promise<string> =>
   (await findWorkspaceId(gateway, text)) ?? text
 
 function parseRole(role: string): string {
-  return role === 'admin' || role === 'member' ? `org:${role}` : role
+  const name = role.replace(/^org:/, '')
+  if (name !== 'admin' && name !== 'member')
+    throw new InvalidArgumentError('expected admin or member')
+  return `org:${name}`
 }

@@ -1,11 +1,11 @@
-import { Command, Option } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
 import {
+  addDataOption,
   addShapeOptions,
-  COMMON_HEADING,
   type CommonOptions,
   parseDuration,
   parseNumber,
@@ -19,17 +19,12 @@ const checkVerb = defineVerbs(() => import('../../core/tools/provider-check.ts')
   needs: { data: false, secrets: true },
 })
 
-const DATA = new Option(
-  '--data <dir>',
-  'the data directory (GATEWAY_DATA; ./gateway-data)',
-).helpGroup(COMMON_HEADING)
-
 /** Creates a command that asks the running server about one endpoint: its circuits are in memory. */
 function createHandledCommand(name: string, description: string): Command {
   const command = new Command(name)
     .description(description)
     .argument('<endpoint...>', 'its id, as gateway status, watch and generations get show it')
-  return addShapeOptions(command, 'print exactly what the server answers').addOption(DATA)
+  return addDataOption(addShapeOptions(command, 'print exactly what the server answers'))
 }
 
 async function handleEndpoint(options: CommonOptions, request: object): Promise<void> {
@@ -42,9 +37,19 @@ async function handleEndpoint(options: CommonOptions, request: object): Promise<
   )
 }
 
+/** In seconds, as the server bounds it. */
+const LONGEST_REST = 86_400
+
+function parseRest(text: string): number {
+  const seconds = /^\d+[smhd]$/.test(text) ? parseDuration(text) : 0
+  if (seconds < 1 || seconds > LONGEST_REST)
+    throw new InvalidArgumentError('expected a time such as 10m or 2h, from 1s to 24h')
+  return seconds
+}
+
 const createRestCommand = () =>
   createHandledCommand('rest', 'let an endpoint of the running server rest: calls ask it last')
-    .option('--for <time>', 'how long: 10m, 2h', parseDuration, 600)
+    .option('--for <time>', 'how long: 10m, 2h', parseRest, 600)
     .action((endpoint: string[], options: CommonOptions & { for: number }) =>
       handleEndpoint(options, { do: 'rest', endpoint: endpoint.join(' '), seconds: options.for }),
     )
@@ -111,6 +116,6 @@ const LONGEST_SECONDS = 600
 
 function checkTimeout(seconds: number): Record<string, never> {
   if (seconds <= 0 || seconds > LONGEST_SECONDS)
-    throw invalid(`timeout: expected a number of seconds above 0, to ${LONGEST_SECONDS}`)
+    throw invalid(`--timeout: expected a number of seconds above 0, to ${LONGEST_SECONDS}`)
   return {}
 }

@@ -15,7 +15,13 @@ import { finishAnswers } from './serve/finish-answers.ts'
 import { drain, type Listeners, openListeners } from './serve/listeners.ts'
 import { createServerLog, getCause } from './serve/log.ts'
 import type { Offer } from './serve/offer.ts'
-import { findAddressFlag, type ListenPlace, readPlace, takePlace } from './serve/place.ts'
+import {
+  findAddressFlag,
+  type ListenPlace,
+  parsePort,
+  readPlace,
+  takePlace,
+} from './serve/place.ts'
 import { prepare } from './serve/prepare.ts'
 import { RECOVERED, type ServeOptions, type Serving } from './serve/serving.ts'
 import { finish, limitStop } from './serve/stop.ts'
@@ -26,7 +32,7 @@ import { Work } from './serve/work.ts'
 export const createServeCommand = () =>
   addPlaceOptions(new Command('serve').description('serve the API'))
     .option('--host <address>', 'the address to listen on (GATEWAY_HOST; 127.0.0.1)')
-    .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', parseNumber)
+    .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', parsePort)
     .option(
       '--takeover',
       'take over from the server that runs there: no call is refused, and its answers are finished',

@@ -6,6 +6,7 @@ export interface SetupOptions extends CommonOptions {
   provider?: string
   baseUrl?: string
   model?: string
+  check: boolean
   call: boolean
 }
 
@@ -22,6 +23,7 @@ export const createSetupCommand = () =>
     .option('--provider <slug>', 'the provider; it is asked for if absent')
     .option('--base-url <url>', 'the address of that provider, if it is not its own')
     .option('--model <id>', 'the model of the first call; a cheap one of the provider if absent')
+    .option('--no-check', 'write the config without checking the key')
     .option('--no-call', 'make no call')
     .action(async (options: SetupOptions) => {
       const { setUp } = await import('./setup/steps.ts')

@@ -1,8 +1,8 @@
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { parseObject } from '../../core/kernel/json.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { describeSilence } from '../feed.ts'
-import { addShapeOptions, COMMON_HEADING, type CommonOptions } from '../options.ts'
+import { addDataOption, addShapeOptions, type CommonOptions } from '../options.ts'
 import { print, printFields, printResult, printTable } from '../output.ts'
 import { readStatus } from '../status-socket.ts'
 import type { ServerStatus } from './serve/status.ts'
@@ -12,18 +12,14 @@ import type { ServerStatus } from './serve/status.ts'
  * with 1 where something about it needs a look.
  */
 export const createStatusCommand = () =>
-  addShapeOptions(
-    new Command('status').description(
-      'show the server that runs on this data directory; exits with 3 if there is none',
-    ),
-    'print it as JSON',
-  )
-    .addOption(
-      new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
-        COMMON_HEADING,
+  addDataOption(
+    addShapeOptions(
+      new Command('status').description(
+        'show the server that runs on this data directory; exits with 3 if there is none',
       ),
-    )
-    .action(showStatus)
+      'print it as JSON',
+    ),
+  ).action(showStatus)
 
 async function showStatus(options: CommonOptions): Promise<void> {
   const data = getDataDirectory(options)

@@ -1,8 +1,17 @@
-import { Option } from 'commander'
+import { InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
-import { USAGE_GROUPS } from '../../core/telemetry/usage.ts'
+import { USAGE_GROUPS, type UsageQuery } from '../../core/telemetry/usage.ts'
 import { renderCsvRow } from '../csv.ts'
-import { CUT, type Fields, fill, fillNamed, LIST, offer } from '../fields.ts'
+import {
+  CUT,
+  type Fields,
+  type Flags,
+  fill,
+  fillNamed,
+  LIST,
+  offer,
+  refuseBeside,
+} from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, write } from '../output.ts'
@@ -19,11 +28,32 @@ const BY = fill(
 const DAY = /^\d{4}-\d\d-\d\d$/
 
 // A day alone is its beginning.
-const TIME = { read: (text: string) => (DAY.test(text) ? `${text}T00:00:00Z` : text) }
+const readTime = (text: string): string => (DAY.test(text) ? `${text}T00:00:00Z` : text)
+const TIME = { parse: parseDayOr('or a time such as 2026-11-05T12:00:00Z'), read: readTime }
+const FIRST_DAY = { parse: parseDayOr(), read: readTime }
+
+/** Creates a reader of a day. A text with a time in it is left to the schema. */
+function parseDayOr(...others: string[]): (text: string) => string {
+  return text => {
+    if (!text.includes('T') && !isDay(text))
+      throw new InvalidArgumentError(['expected a day such as 2026-11-05', ...others].join(', '))
+    return text
+  }
+}
+
+// A month has no 31st day everywhere.
+function isDay(text: string): boolean {
+  const time = new Date(`${text}T00:00:00Z`)
+  return DAY.test(text) && !Number.isNaN(time.getTime()) && time.toISOString().startsWith(text)
+}
 
 /** The last day of a time is a part of it. */
 const LAST_DAY: Fields = {
-  options: [new Option('--to <day>', 'up to this day, and with it')],
+  options: [
+    new Option('--to <day>', 'up to this day, and with it')
+      .argParser(parseDayOr())
+      .conflicts('until'),
+  ],
   flags: { until: '--to' },
   read: ({ to }) => (to === undefined ? {} : { until: findNextDay(String(to)) }),
 }
@@ -37,7 +67,7 @@ const FIELDS = [
   BY,
   fill('since', '--since <time>', 'from this day or time on, in UTC', TIME),
   fill('until', '--until <time>', 'before this day or time', TIME),
-  fill('since', '--from <day>', 'from this day on', TIME),
+  refuseBeside('since', fill('since', '--from <day>', 'from this day on', FIRST_DAY)),
   LAST_DAY,
   fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),
   fill('model', '--model <id>', 'calls of this model'),
@@ -51,7 +81,10 @@ export const createUsageCommand = () =>
   verb('usage', 'sum cost and tokens by time, key, model or provider', FIELDS, (core, flags) => {
     if (flags.csv && (flags.json || flags.field !== undefined))
       throw invalid('--csv: expected no --json or --field beside it')
-    return withInput(core.UsageQuery, (gateway, _, query) => core.summarizeUsage(gateway, query))
+    return withInput(core.UsageQuery, (gateway, _, query) => {
+      checkOrder(flags, query)
+      return core.summarizeUsage(gateway, query)
+    })
   }).printAs(({ data, total }, { gateway: { memory }, flags, printList }) => {
     const groups = (typeof flags.by === 'string' ? flags.by : 'day').split(',')
     const names = groups.map(name => name.trim() as (typeof USAGE_GROUPS)[number])
@@ -65,6 +98,16 @@ export const createUsageCommand = () =>
     const all = data.length > 1 ? [['total', ...rest, ...renderSum(total)]] : []
     printList([...names.map(name => name.toUpperCase()), ...HEADINGS], [...rows, ...all])
   })
+
+function checkOrder({ from, to }: Flags, { since, until }: UsageQuery): void {
+  if (since === undefined || until === undefined || Date.parse(since) < Date.parse(until)) return
+  const first = from === undefined ? '--since' : '--from'
+  throw invalid(
+    to === undefined
+      ? `--until: expected a time after ${first}`
+      : `--to: expected a day that is not before ${first}`,
+  )
+}
 
 const HEADINGS = ['CALLS', 'INPUT TOKENS', 'OUTPUT TOKENS', 'COST', 'OWN KEYS']
 const COLUMNS = ['calls', 'input_tokens', 'output_tokens', 'cost', 'byok_cost'] as const

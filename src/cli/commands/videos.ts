@@ -1,6 +1,7 @@
 import { CUT, fill, fillWorkspace } from '../fields.ts'
 import { defineNoun, defineVerbs, printData, withInput } from '../noun.ts'
 import { print } from '../output.ts'
+import { learnSiteUrl } from '../site-url.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -21,7 +22,11 @@ export const createVideosCommand = () =>
         fill('status', '--status <status>', 'pending, in_progress, completed, failed, …'),
         CUT,
       ],
-      core => withInput(core.VideoQuery, core.listVideos),
+      (core, flags) =>
+        withInput(core.VideoQuery, async (gateway, actor, query) => {
+          await learnSiteUrl(gateway, flags)
+          return core.listVideos(gateway, actor, query)
+        }),
     ).printAs({
       STATUS: ({ status }) => status,
       MODEL: ({ model }) => model,
@@ -30,12 +35,10 @@ export const createVideosCommand = () =>
       BEGUN: ({ created_at }) => created_at,
       ID: ({ id }) => id,
     }),
-    verb(
-      'get <id>',
-      'show a job',
-      [],
-      core => (gateway, actor, id) => core.showVideoJob(gateway, actor, id),
-    ).printAs(printData),
+    verb('get <id>', 'show a job', [], (core, flags) => async (gateway, actor, id) => {
+      await learnSiteUrl(gateway, flags)
+      return core.showVideoJob(gateway, actor, id)
+    }).printAs(printData),
     verb(
       'cancel <id>',
       'end a job, at its provider too where that can be: it costs nothing',

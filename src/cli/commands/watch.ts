@@ -1,8 +1,8 @@
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, InvalidArgumentError } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import type { ActivityEntry } from '../../core/inference/activity/entries.ts'
 import { toPrintableJson } from '../../core/kernel/printable.ts'
-import { addShapeOptions, COMMON_HEADING, type CommonOptions, parseNumber } from '../options.ts'
+import { addDataOption, addShapeOptions, type CommonOptions, parseNumber } from '../options.ts'
 import { print } from '../output.ts'
 import type { CallFilter } from './watch/filter.ts'
 
@@ -14,11 +14,13 @@ interface WatchOptions extends CommonOptions, CallFilter {
 
 /** `gateway watch`: what happens at a gateway, line by line. */
 export const createWatchCommand = () =>
-  addShapeOptions(
-    new Command('watch').description(
-      'print what happens at a running server, as it happens, until Ctrl-C',
+  addDataOption(
+    addShapeOptions(
+      new Command('watch').description(
+        'print what happens at a running server, as it happens, until Ctrl-C',
+      ),
+      'print each entry as JSON, with those about progress and state',
     ),
-    'print each entry as JSON, with those about progress and state',
   )
     .option('--key <key>', 'calls of this API key, by name, hash or a beginning of one')
     .option('--model <id>', 'calls of this model')
@@ -27,11 +29,6 @@ export const createWatchCommand = () =>
     .option('--past <n>', 'begin with those of the last so many calls, up to 1000', parsePast)
     .option('--limit <n>', 'end after so many lines', parseLimit)
     .option('--url <url>', 'a gateway elsewhere; its management key is in GATEWAY_KEY')
-    .addOption(
-      new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
-        COMMON_HEADING,
-      ),
-    )
     .action(watch)
 
 function parseStatus(text: string): string {

@@ -30,7 +30,7 @@ const SETTINGS = [
   fill(
     'default_image_model',
     '--image-model <slug>',
-    'the same for images: only none, as this gateway makes no images yet',
+    'the same for images: has no effect yet, so only none is taken',
     OR_NULL,
   ),
   fill(

@@ -1,7 +1,7 @@
 import { type Entry, EXIT_STATUSES, type ManualPage, VARIABLES } from '../manual.ts'
 
 /** Renders all pages as one document in Markdown. */
-export const renderMarkdown = (pages: ManualPage[], common: Entry[]): string =>
+export const renderMarkdown = (pages: ManualPage[]): string =>
   [
     '# Reference of commands',
     '',
@@ -12,7 +12,9 @@ export const renderMarkdown = (pages: ManualPage[], common: Entry[]): string =>
     '',
     '## Options of every command',
     '',
-    ...common.map(renderEntry),
+    ...listCommon(pages).map(renderEntry),
+    '',
+    'Where a command does not take one of them, its section says so.',
     '',
     '## Exit statuses',
     '',
@@ -21,26 +23,41 @@ export const renderMarkdown = (pages: ManualPage[], common: Entry[]): string =>
     '## Environment',
     '',
     ...VARIABLES.map(renderEntry),
-    ...pages.filter(({ words }) => words.length > 0).flatMap(renderPage),
+    ...pages
+      .filter(({ words }) => words.length > 0)
+      .flatMap(page => renderPage(page, listCommon(pages))),
     '',
   ].join('\n')
 
-function renderPage(page: ManualPage): string[] {
+/** Lists the options of every command: the program’s own page has them all. */
+const listCommon = (pages: ManualPage[]): Entry[] =>
+  pages.find(({ words }) => words.length === 0)?.common ?? []
+
+function renderPage(page: ManualPage, common: Entry[]): string[] {
   const level = page.words.length === 1 ? '##' : '###'
   return [
     '',
     `${level} gateway ${page.words.join(' ')}`,
     '',
     wrapText(toSentence(page.description)),
-    ...(page.children.length > 0 ? [] : renderBody(page)),
+    ...(page.children.length > 0 ? [] : renderBody(page, common)),
   ]
 }
 
-const renderBody = ({ usage, arguments: args, options, examples }: ManualPage): string[] => [
+const renderBody = (
+  { usage, arguments: args, options, common: own, examples }: ManualPage,
+  common: Entry[],
+): string[] => [
   ...['', '```text', usage, '```'],
   ...(args.length + options.length > 0 ? ['', ...[...args, ...options].map(renderEntry)] : []),
+  ...renderMissing(common.filter(({ term }) => own.every(one => one.term !== term))),
   ...['', '```sh', ...examples.map(example => `gateway ${example}`), '```'],
 ]
+
+const renderMissing = (missing: Entry[]): string[] =>
+  missing.length === 0
+    ? []
+    : ['', wrapText(`It takes no ${missing.map(({ term }) => `\`${term}\``).join(', ')}.`)]
 
 const renderEntry = ({ term, meaning }: Entry): string =>
   wrapText(meaning === '' ? `- \`${term}\`` : `- \`${term}\`: ${toMarkdown(meaning)}`, '  ')

@@ -6,7 +6,7 @@ export const nameFile = ({ words }: Pick<ManualPage, 'words'>): string =>
   `${['gateway', ...words].join('-')}.1`
 
 /** Renders a page for `man`, in the macros that groff and mandoc share. */
-export function renderRoff(page: ManualPage, common: Entry[]): string {
+export function renderRoff(page: ManualPage): string {
   const name = ['gateway', ...page.words].join('-')
   const own = page.words.length === 0
   return [
@@ -16,7 +16,10 @@ export function renderRoff(page: ManualPage, common: Entry[]): string {
     ...section('COMMANDS', page.children.flatMap(renderChild)),
     ...section('ARGUMENTS', page.arguments.flatMap(renderEntry)),
     ...section('OPTIONS', page.options.flatMap(renderEntry)),
-    ...section(own ? 'OPTIONS OF EVERY COMMAND' : 'COMMON OPTIONS', common.flatMap(renderEntry)),
+    ...section(
+      own ? 'OPTIONS OF EVERY COMMAND' : 'COMMON OPTIONS',
+      page.common.flatMap(renderEntry),
+    ),
     ...section('EXAMPLES', page.examples.flatMap(renderExample)),
     ...section('EXIT STATUS', EXIT_STATUSES.flatMap(renderEntry)),
     ...section('ENVIRONMENT', own ? VARIABLES.flatMap(renderEntry) : []),

@@ -1,4 +1,4 @@
-import { Box, useInput, useWindowSize } from 'ink'
+import { Box, type Key, useInput, useWindowSize } from 'ink'
 import { type ComponentType, useCallback, useMemo, useRef, useState } from 'react'
 import { toPrintable } from '../../core/kernel/printable.ts'
 import { describeFailure } from './failure.ts'
@@ -99,7 +99,7 @@ export function App({ source, onLeave, size }: AppProps) {
       return asked.current.resolve === question?.resolve
         ? setQuestion(answerQuestion(asked.current, input, key))
         : undefined
-    if (isHelp) return
+    if (isHelp) return leaveHelp(input, key, onLeave)
     setNotice(null)
     dispatch(input, key, (action, letter) => {
       const to = chooseView(view, action, letter)
@@ -136,6 +136,13 @@ export function App({ source, onLeave, size }: AppProps) {
       </Box>
     </ShellContext.Provider>
   )
+}
+
+/** Leaves where that is asked for over the help, which takes all other keys. */
+function leaveHelp(input: string, key: Key, onLeave: () => void): void {
+  dispatch(input, key, action => {
+    if (action === 'quit') onLeave()
+  })
 }
 
 /** A state that is known at once, as several keys may come before the next drawing. */

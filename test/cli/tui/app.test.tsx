@@ -655,6 +655,14 @@ describe('the screen', () => {
     }
   })
 
+  test('is left by q over its help too', async () => {
+    using screen = openScreen(new FakeSource(), { columns: 100, rows: 40 })
+    await screen.type('?')
+    await screen.see('this help')
+    await screen.type('q')
+    expect(screen.isLeft).toBe(true)
+  })
+
   test('changes the view by numbers, tab and shift-tab', async () => {
     const { screen } = openFed()
     await screen.type('\t')

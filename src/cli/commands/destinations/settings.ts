@@ -38,7 +38,7 @@ async function readSettings(flags: Flags): Promise<{ config?: Json }> {
 
 function splitPair(text: string, option: string): [string, string] {
   const at = text.indexOf('=')
-  if (at < 1) throw invalid(`${option}: expected a field, an equals sign and a value`)
+  if (at < 1) throw invalid(`--${option}: expected a field, an equals sign and a value`)
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
@@ -50,7 +50,7 @@ function setField(config: Json, field: string, value: string): void {
 function readVariable(name: string): string {
   const value = process.env[name]
   if (value === undefined)
-    throw invalid('set-env: expected the name of an environment variable that is set')
+    throw invalid('--set-env: expected the name of an environment variable that is set')
   return value.trim()
 }
 
@@ -58,9 +58,9 @@ function readVariable(name: string): string {
 export async function readJsonObject(file: string, option: string): Promise<Json> {
   const source = file === '-' ? Bun.stdin : Bun.file(file)
   const text = await source.text().catch(() => {
-    throw invalid(`${option}: the file cannot be read`)
+    throw invalid(`--${option}: the file cannot be read`)
   })
   const object = parseObject(text)
-  if (!object) throw invalid(`${option}: expected a JSON object`)
+  if (!object) throw invalid(`--${option}: expected a JSON object`)
   return object
 }

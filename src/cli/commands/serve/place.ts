@@ -1,8 +1,8 @@
+import { InvalidArgumentError } from 'commander'
 import { invalid } from '../../../core/errors.ts'
 import type { Gateway } from '../../../core/gateway.ts'
 import type { GivenSocket } from '../../../server/listen/given-socket.ts'
 import type { ConfigFile } from '../../config-file.ts'
-import { parseNumber } from '../../options.ts'
 import { describeListenError } from '../../system-errors.ts'
 import type { ServeOptions } from './serving.ts'
 
@@ -13,14 +13,24 @@ export interface ListenPlace {
   flag: string
 }
 
+const PORT = 'expected an integer from 0 to 65535'
+
+/** Parses a port on the command line. */
+export function parsePort(text: string): number {
+  const port = readPort(text)
+  if (port === undefined) throw new InvalidArgumentError(PORT)
+  return port
+}
+
+const readPort = (text: string): number | undefined =>
+  /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined
+
 /** Returns where the operator wants the server to listen. Throws 400 for a port that is none. */
 export function readPlace(options: ServeOptions, { config }: ConfigFile): ListenPlace {
-  const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
-  const port =
-    options.port ??
-    (process.env.GATEWAY_PORT ? parseNumber(process.env.GATEWAY_PORT) : config.server.port)
-  if (!Number.isInteger(port) || port < 0 || port > 65_535)
-    throw invalid('port: expected an integer from 0 to 65535')
+  const { GATEWAY_HOST, GATEWAY_PORT } = process.env
+  const host = options.host ?? GATEWAY_HOST ?? config.server.host
+  const port = options.port ?? (GATEWAY_PORT ? readPort(GATEWAY_PORT) : config.server.port)
+  if (port === undefined) throw invalid(`GATEWAY_PORT: ${PORT}`)
   return { host, port, flag: '--port, GATEWAY_PORT' }
 }
 

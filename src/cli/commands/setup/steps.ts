@@ -63,7 +63,7 @@ async function prepareWithRetries(
 ): Promise<PreparedConfig> {
   for (let left = MOST_TRIES; ; left--) {
     try {
-      return await prepareConfig({ ...options, check: true })
+      return await prepareConfig(options)
     } catch (thrown) {
       const isRefused = thrown instanceof GatewayError && thrown.type === 'permission_denied'
       if (!isRefused || left === 1 || !canAsk()) throw thrown

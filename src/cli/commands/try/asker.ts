@@ -7,13 +7,12 @@ import type { Actor } from '../../../core/identity/actor.ts'
 import { infer } from '../../../core/inference/infer.ts'
 import { requireValid } from '../../../core/kernel/body.ts'
 import { Cancellation } from '../../../core/kernel/cancellation.ts'
-import { parseObject } from '../../../core/kernel/json.ts'
 import type { DialectName } from '../../../core/language/dialect.ts'
 import type { IncomingResponse } from '../../../core/upstream/egress.ts'
 import { getDataDirectory } from '../../data-directory.ts'
 import type { CommonOptions } from '../../options.ts'
 import { openRemote } from '../../remote.ts'
-import { readStatus } from '../../status-socket.ts'
+import { readServerUrl } from '../../status-socket.ts'
 import { withGateway } from '../../with-gateway.ts'
 
 /** The dialects that the command speaks. */
@@ -35,8 +34,7 @@ export async function openAsker(
   options: CommonOptions,
   task: (asker: Asker) => Promise<void>,
 ): Promise<void> {
-  const status = await readStatus(getDataDirectory(options))
-  const url = status === undefined ? null : parseObject(status)?.url
+  const url = await readServerUrl(getDataDirectory(options))
   const controller = new AbortController()
   const stop = () => controller.abort()
   process.once('SIGINT', stop)
@@ -44,12 +42,12 @@ export async function openAsker(
     await withGateway(
       options,
       (gateway, actor) =>
-        typeof url === 'string'
+        url !== undefined
           ? withTemporaryKey(gateway, actor, key =>
               task(new ServerAsker(url, key, controller.signal)),
             )
           : withLock(gateway, () => task(new OwnAsker(gateway, actor, controller.signal))),
-      { secrets: typeof url !== 'string' },
+      { secrets: url === undefined },
     )
   } finally {
     process.off('SIGINT', stop)

@@ -16,7 +16,7 @@ export const renderHelp = (width: number): Line[] => [
   ),
 ]
 
-/** The help, over any view. Any key but those that scroll closes it. */
+/** The help, over any view. Any key but those that scroll or leave closes it. */
 export function HelpView({
   width,
   height,
