@@ -102,7 +102,10 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     const parts: Part[] = []
     try {
       // One at a time: as arguments of one call, many parts overflow the stack.
-      for (const frame of frames) for (const part of this.#reader.read(frame)) parts.push(part)
+      for (const frame of frames) {
+        for (const part of this.#reader.read(frame)) parts.push(part)
+        if (this.#reader.failure) throw this.#reader.failure
+      }
     } catch (thrown) {
       if (parts.length === 0) throw thrown
       this.#failure = thrown
