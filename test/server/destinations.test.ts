@@ -101,7 +101,10 @@ describe('a call', () => {
     expect(JSON.parse(String(attributes['gen_ai.completion']))).toMatchObject({
       reasoning: null,
       completion: expect.stringContaining('What is this?'),
-      rawRequest: { model: 'sandbox/echo', stream: false, trace: { team: 'blue' } },
+      rawRequest: {
+        ...{ model: 'sandbox/echo', stream: false, trace: { team: 'blue' } },
+        ...{ user: 'u'.repeat(128), session_id: 's-1' },
+      },
     })
     expect(house.receiver.requests[0]?.body).not.toContain('iVBORw0KGgo')
   })
@@ -224,6 +227,19 @@ describe('D-08 what is told', () => {
       })
     },
   )
+
+  test('of its user is told up to 128 characters, wherever it is told', async () => {
+    const { call, addWebhook } = await open()
+    await addWebhook({ broadcast_generation_identity: true })
+    await call(1, { user: 'u'.repeat(129), session_id: 's'.repeat(256) })
+    const [root] = await deliver(1)
+    expect(readAttributes(root as never)).toMatchObject({
+      'trace.metadata.openrouter_generation.external_user': 'u'.repeat(128),
+      'trace.metadata.openrouter_generation.session_id': 's'.repeat(256),
+      'user.id': 'u'.repeat(128),
+    })
+    expect(house.receiver.requests[0]?.body).not.toContain('u'.repeat(129))
+  })
 
   test('of private calls is not kept either: nothing is gathered, and nothing is sealed', async () => {
     const { call, addWebhook, gateway } = await open()

@@ -5,6 +5,9 @@ import type { ProviderRow } from './providers.ts'
 /** Sampling parameters that OpenAI's own API does not have. */
 const SAMPLING_EXTRAS = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
 
+/** The bound of the gateway's own tools. OpenAI's API has it for responses alone. */
+const STEPS = 'max_tool_calls'
+
 /** OpenAI refuses what it does not know, both parameters and fields of a message. */
 const OPENAI: Partial<Quirks> = {
   output_bound: 'max_completion_tokens',
@@ -12,7 +15,7 @@ const OPENAI: Partial<Quirks> = {
   cache_markers: false,
   json_word: true,
   most_stops: 4,
-  dropped: [...SAMPLING_EXTRAS, 'input_type'],
+  dropped: [...SAMPLING_EXTRAS, 'input_type', STEPS],
 }
 
 /** Supports OpenAI's chat as it was before the developer role, without cache markers. */
@@ -207,6 +210,7 @@ export const PROVIDERS = {
         'service_tier',
         'verbosity',
         'input_type',
+        STEPS,
       ],
     },
     variables: named('MISTRAL'),
@@ -238,7 +242,7 @@ export const PROVIDERS = {
       think_tags: true,
       json_word: true,
       most_stops: 4,
-      dropped: ['logit_bias', 'logprobs', 'top_logprobs'],
+      dropped: ['logit_bias', 'logprobs', 'top_logprobs', STEPS],
     },
     variables: named('GROQ'),
   },
@@ -313,7 +317,7 @@ export const PROVIDERS = {
     base_url: 'https://api.cerebras.ai/v1',
     quirks: {
       ...OPEN_MODELS,
-      dropped: [...SAMPLING_EXTRAS, 'frequency_penalty', 'presence_penalty', 'logit_bias'],
+      dropped: [...SAMPLING_EXTRAS, 'frequency_penalty', 'presence_penalty', 'logit_bias', STEPS],
     },
     variables: named('CEREBRAS'),
   },

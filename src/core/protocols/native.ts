@@ -25,10 +25,27 @@ export const isForwarded = ({ dialect }: HasDialect): boolean =>
 
 /**
  * Returns the parameters that the gateway does not know and still sends. They come from a dialect
- * that forwards them to any provider, or from the dialect that this provider speaks itself.
+ * that forwards them to any provider, or from the dialect that this provider speaks itself. Those of
+ * the chat API that no other API has are left out (specification, What the service does, 5).
  */
 export function readExtra(call: TextCall, native: TextDialect | null = null): Json {
-  return isNative(call, native) || isForwarded(call) ? call.extra : {}
+  if (isNative(call, native)) return call.extra
+  if (!isForwarded(call)) return {}
+  return omitParameters(call.extra, native === 'responses' ? FOREIGN_TO_RESPONSES : FOREIGN)
+}
+
+/** Parameters of the chat API that the Responses API does not have (wire reference C.1). */
+const FOREIGN_TO_RESPONSES = ['structured_outputs', 'x_search_filter', 'store']
+
+/** Those that no API but OpenAI's has. */
+const FOREIGN = [...FOREIGN_TO_RESPONSES, 'max_tool_calls']
+
+/** Returns the parameters without those of these names. */
+export function omitParameters(parameters: Json, names: string[]): Json {
+  if (!names.some(name => name in parameters)) return parameters
+  const kept = { ...parameters }
+  for (const name of names) delete kept[name]
+  return kept
 }
 
 export type FunctionTool = Extract<Tool, { type: 'function' }>

@@ -64,9 +64,12 @@ export interface Reader<Part> {
    * whole.
    */
   readonly complete: boolean
+  /** A failure behind the parts of the last frame, which count still. Others are thrown. */
+  readonly failure?: GatewayError | null
   /**
    * Returns the parts that the end of the connection completes, for protocols whose last event
-   * looks like any other. An answer that is not whole by then stays not `complete`.
+   * looks like any other, or is left out by some servers. An answer that is not whole by then stays
+   * not `complete`.
    */
   end?(): Part[]
 }

@@ -1,5 +1,5 @@
 import { invalid } from '../errors.ts'
-import { isObject, parseCount, readObject } from '../kernel/json.ts'
+import { parseCount, readObject } from '../kernel/json.ts'
 import type { RerankCall, RerankDocument, RerankPart } from '../language/rerank.ts'
 import { readUnits } from '../language/units.ts'
 import { createTextUsage, type Usage } from '../language/usage.ts'
@@ -84,27 +84,21 @@ function toRankingPart({ index, relevance_score }: ProviderRanking, documents: n
   return { type: 'ranking' as const, index: position, relevance_score }
 }
 
-/** Reads a usage in tokens: `total_tokens`, or `prompt_tokens` where there is no total. */
-export const readTokenUsage = refuseImpossibleCounts(usage => {
-  const tokens = parseCount(usage.total_tokens) ?? parseCount(usage.prompt_tokens)
-  return tokens === undefined ? undefined : withUnits(tokens, 0)
-})
+/**
+ * Reads the usage of an answer, which has tokens in `usage`, and units there or where Cohere has
+ * both, in `meta.billed_units`. What is not in the first is read from the second.
+ */
+export const readAnyUsage = ({ usage, meta }: Record<string, unknown>): Usage | undefined =>
+  readCounts({ usage, meta })
 
-/** Reads Cohere's usage: the units and tokens that it charges for, in `meta.billed_units`. */
-export const readBilledUsage = refuseImpossibleCounts(meta => {
-  const { search_units, input_tokens } = readObject(meta, 'billed_units')
-  const units = parseCount(search_units)
-  const tokens = parseCount(input_tokens)
-  return units === undefined && tokens === undefined
-    ? undefined
-    : withUnits(tokens ?? 0, units ?? 0)
+const readCounts = refuseImpossibleCounts(answer => {
+  const usage = readObject(answer, 'usage')
+  const billed = readObject(readObject(answer, 'meta'), 'billed_units')
+  const units = parseCount(usage.search_units) ?? parseCount(billed.search_units)
+  const tokens =
+    parseCount(usage.total_tokens) ??
+    parseCount(usage.prompt_tokens) ??
+    parseCount(billed.input_tokens)
+  if (units === undefined && tokens === undefined) return undefined
+  return { ...createTextUsage(tokens ?? 0, 0), ...readUnits({ search_unit: units ?? 0 }) }
 })
-
-const withUnits = (tokens: number, search_unit: number): Usage => ({
-  ...createTextUsage(tokens, 0),
-  ...readUnits({ search_unit }),
-})
-
-/** Reads whichever usage the answer has. */
-export const readAnyUsage = (body: Record<string, unknown>): Usage | undefined =>
-  isObject(body.usage) ? readTokenUsage(body.usage) : readBilledUsage(body.meta)

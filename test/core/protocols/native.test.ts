@@ -1,10 +1,20 @@
 import { expect, test } from 'bun:test'
+import { PROVIDERS } from '../../../src/core/catalog/providers.data.ts'
+import { NO_QUIRKS, type Quirks } from '../../../src/core/config/quirks.ts'
 import type { Block } from '../../../src/core/language/message.ts'
+import { anthropicMessages } from '../../../src/core/protocols/anthropic-messages.ts'
+import { bedrockConverse } from '../../../src/core/protocols/bedrock-converse.ts'
+import { cohereChat } from '../../../src/core/protocols/cohere-chat.ts'
+import { gemini } from '../../../src/core/protocols/gemini.ts'
 import {
   foreignContent,
   foreignTool,
   requireFunctionTool,
 } from '../../../src/core/protocols/native.ts'
+import { openaiChat } from '../../../src/core/protocols/openai-chat.ts'
+import { openaiResponses } from '../../../src/core/protocols/openai-responses.ts'
+import type { Protocol } from '../../../src/core/protocols/protocol.ts'
+import { buildEndpoint, buildProvider, buildTextCall } from '../../support/call.ts'
 
 const TOO_LONG = 'x'.repeat(1000)
 
@@ -37,4 +47,42 @@ test('accepts functions and no other tools', () => {
   expect(() =>
     requireFunctionTool({ type: 'other', dialect: 'chat', value: { type: 'custom' } }, 1),
   ).toThrow('tools.1: custom is a tool')
+})
+
+const CONTRACT = {
+  structured_outputs: true,
+  max_tool_calls: 3,
+  x_search_filter: { from_date: '2026-01-01' },
+  store: true,
+}
+
+test.each<[name: string, protocol: Protocol<'text'>, provider: string, kept: string[]]>([
+  ['gemini', gemini, 'google', []],
+  ['cohere-chat', cohereChat, 'cohere', []],
+  ['bedrock-converse', bedrockConverse, 'bedrock', []],
+  ['anthropic-messages', anthropicMessages, 'anthropic', []],
+  ['openai-responses', openaiResponses, 'local', ['max_tool_calls']],
+  ['openai-chat', openaiChat, 'openai', ['store']],
+  ['openai-chat', openaiChat, 'groq', ['store']],
+  ['openai-chat', openaiChat, 'xai', ['max_tool_calls', 'x_search_filter', 'store']],
+  ['openai-chat', openaiChat, 'local', ['max_tool_calls', 'store']],
+  ['openai-chat', openaiChat, 'openrouter', Object.keys(CONTRACT)],
+])('of the chat API, %s sends what it has', (name, protocol, slug, kept) => {
+  const row = (PROVIDERS as Record<string, { quirks?: Partial<Quirks> }>)[slug]
+  const provider = buildProvider({ slug, quirks: { ...NO_QUIRKS, ...row?.quirks } })
+  const extra = { ...CONTRACT, own_field: 1 }
+  const call = buildTextCall({ extra, params: { max_tokens: 10 } })
+  const { body } = protocol.buildRequest(call, buildEndpoint({ provider }))
+  const isStateless = name === 'openai-responses'
+  expect(body).toMatchObject({ own_field: 1 })
+  expect(
+    Object.keys(CONTRACT).filter(field => field in body && !(isStateless && field === 'store')),
+  ).toEqual(kept)
+  expect(call.extra).toEqual(extra)
+})
+
+test('an object of vLLM’s is sent, though its name is that of a capability', () => {
+  const extra = { structured_outputs: { regex: 'a+' } }
+  const { body } = openaiChat.buildRequest(buildTextCall({ extra }), buildEndpoint())
+  expect(body).toMatchObject(extra)
 })

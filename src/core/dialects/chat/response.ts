@@ -182,11 +182,33 @@ function renderChoices(
   shape: ChatShape,
 ): Json[] {
   const rendered: Json[] = []
+  const cut = error ? listCutOf(choices) : []
   // Of a list with holes, as choices come in any order.
   choices.forEach((choice, index) => {
-    rendered.push(renderChoice(choice, index, error, shape))
+    rendered.push(renderChoice(choice, index, cut.includes(index) ? error : null, shape))
   })
   return rendered
+}
+
+function listCutOf(choices: CollectedChoice[]): number[] {
+  const begun: number[] = []
+  const finished = new Set<number>()
+  choices.forEach(({ finish }, index) => {
+    begun.push(index)
+    if (finish) finished.add(index)
+  })
+  return listCutChoices(begun, finished)
+}
+
+/**
+ * Lists the choices that a failure in the middle of an answer has cut: those that have begun and
+ * not finished. The error must stand in a choice (specification, Errors 7; wire reference C.6), so
+ * it is in all that have begun if each has finished, and in the first if none has begun.
+ */
+export function listCutChoices(begun: number[], finished: Set<number>): number[] {
+  const open = begun.filter(choice => !finished.has(choice))
+  if (open.length > 0) return open
+  return begun.length > 0 ? begun : [0]
 }
 
 function renderChoice(

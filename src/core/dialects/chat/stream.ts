@@ -4,7 +4,13 @@ import type { ReceiptPart, TextPart } from '../../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import type { AnswerHeader } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
-import { type ChatShape, renderChatError, renderChatUsage, toReasoningDetail } from './response.ts'
+import {
+  type ChatShape,
+  listCutChoices,
+  renderChatError,
+  renderChatUsage,
+  toReasoningDetail,
+} from './response.ts'
 import { toServerToolDetail } from './server-tool-details.ts'
 
 const DONE = 'data: [DONE]\n\n'
@@ -18,7 +24,9 @@ export class ChatStreamWriter {
   readonly #head: string
   readonly #shape: ChatShape
   #fingerprint = ''
-  readonly #roles = new Set<number>()
+  /** The choices that have begun: each has had its role. */
+  readonly #begun = new Set<number>()
+  readonly #finished = new Set<number>()
   readonly #natives = new Map<number, string>()
   /** Whether the provider sends details, so that none have to be made from bare text. */
   #hasDetails = false
@@ -130,12 +138,14 @@ export class ChatStreamWriter {
 
   // Clients expect the role in the first delta of each choice.
   #renderRole(choice: number): string {
-    if (this.#shape.usesText || this.#roles.has(choice)) return ''
-    this.#roles.add(choice)
+    if (this.#begun.has(choice)) return ''
+    this.#begun.add(choice)
+    if (this.#shape.usesText) return ''
     return this.#renderChoice(choice, { role: 'assistant', content: '' }, null, null)
   }
 
   #renderFinish(choice: number, reason: string, native: string | null): string {
+    this.#finished.add(choice)
     if (native !== null) this.#natives.set(choice, native)
     return this.#renderRole(choice) + this.#renderChoice(choice, {}, reason, null)
   }
@@ -154,7 +164,12 @@ export class ChatStreamWriter {
 
   #renderError(error: GatewayError): string {
     const content = this.#shape.usesText ? { text: '' } : { delta: { content: '' } }
-    const choices = [{ index: 0, ...content, finish_reason: 'error', native_finish_reason: null }]
+    const choices = listCutChoices([...this.#begun], this.#finished).map(index => ({
+      index,
+      ...content,
+      finish_reason: 'error',
+      native_finish_reason: null,
+    }))
     return this.#renderEvent(
       `,"error":${JSON.stringify(renderChatError(error))},"choices":${JSON.stringify(choices)}`,
     )

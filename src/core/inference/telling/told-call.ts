@@ -23,6 +23,9 @@ import { resolveTrace } from './trace-context.ts'
 /** The most characters of these, as the public service has them (wire reference G.4). */
 const [LONGEST_USER, LONGEST_SESSION] = [128, 256]
 
+const cutUser = (user: string | undefined) => user?.slice(0, LONGEST_USER)
+const cutSession = (session: string | null) => session?.slice(0, LONGEST_SESSION)
+
 /** Builds what is kept of a finished run for those who are told. */
 export function buildToldCall(
   world: InferenceWorld,
@@ -69,8 +72,8 @@ function buildFacts(
     finishReason: ending?.error ? null : generation.finish_reason,
     nativeFinishReason: generation.native_finish_reason,
     error: describeError(ending?.error ?? null),
-    userId: call.endUser?.slice(0, LONGEST_USER) ?? null,
-    sessionId: call.session_id?.slice(0, LONGEST_SESSION) ?? null,
+    userId: cutUser(call.endUser) ?? null,
+    sessionId: cutSession(call.session_id) ?? null,
     apiKeyName,
     streamed: call.stream,
     startedAt: run.created.getTime(),
@@ -118,8 +121,8 @@ function buildOutput(run: Run, answer: GatheredAnswer): TraceOutput {
   Object.assign(rawRequest, params)
   const tools = listTools(run)
   if (tools.length > 0) rawRequest.tools = tools.map(renderTool)
-  if (endUser !== undefined) rawRequest.user = endUser
-  if (session_id !== null) rawRequest.session_id = session_id
+  if (endUser !== undefined) rawRequest.user = cutUser(endUser)
+  if (session_id !== null) rawRequest.session_id = cutSession(session_id)
   if (trace !== null) rawRequest.trace = trace
   const output: TraceOutput = answer.build()
   output.rawRequest = rawRequest
@@ -290,8 +293,8 @@ function buildIdentityGroup(
     api_key_hash: actor.key_hash ?? undefined,
     api_key_creator_user_id: key?.creator_user_id ?? undefined,
     creator_user_id: actor.user_id,
-    external_user: call.endUser,
-    session_id: generation.session_id ?? undefined,
+    external_user: cutUser(call.endUser),
+    session_id: cutSession(generation.session_id),
     preset_id: generation.preset_id ?? undefined,
     workspace_id: actor.workspace_id,
     workspace_slug: workspace?.slug,

@@ -13,7 +13,7 @@ import type { Block } from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'
 import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
-import { isNative, readExtra } from '../native.ts'
+import { isNative, omitParameters, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import {
   BETA_BY_PARAMETER,
@@ -76,7 +76,7 @@ function buildBody(call: TextCall, endpoint: Endpoint): Json {
   const isBarred = isPrefilled || format.by === 'tool' || requiresToolCall(call.params.tool_choice)
   const thinking = renderThinking(call, endpoint, conversation, isBarred)
   return limitCacheMarkers({
-    ...removeForeignParameters(readExtra(call, NATIVE)),
+    ...omitParameters(readExtra(call, NATIVE), FOREIGN),
     ...renderThinkingFields(thinking),
     ...renderOutputConfig(call, thinking, format),
     ...renderSystem(conversation, content, format),
@@ -100,10 +100,8 @@ const FOREIGN = [
   'function_call',
   'structured_outputs',
   'max_tool_calls',
+  'x_search_filter',
 ]
-
-const removeForeignParameters = (extra: Json): Json =>
-  Object.fromEntries(Object.entries(extra).filter(([name]) => !FOREIGN.includes(name)))
 
 /**
  * Tells whether the caller began the answer (prefill). Throws 400 if the model does not support

@@ -5,7 +5,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { Params, Reasoning, ResponseFormat } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { ANSWER_IN_JSON, buildSchemaInstruction, mentionsJson } from '../json-answer.ts'
-import { foreignTool, isNative, readExtra } from '../native.ts'
+import { foreignTool, isNative, omitParameters, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { toReasoningEffort } from '../reasoning.ts'
 import { NATIVE, renderCacheMarker, renderMessages, toChatCall } from './messages.ts'
@@ -21,7 +21,7 @@ export function buildRequest(clientCall: TextCall, endpoint: Endpoint): Upstream
     call.params
   const { format, instruction } = renderFormat(response_format, call, quirks)
   const body: Record<string, unknown> = {
-    ...readExtra(call, NATIVE),
+    ...readOwnExtra(call, endpoint),
     model: endpoint.upstreamModel,
     messages: renderMessages(call.messages, instruction, quirks),
     ...params,
@@ -40,6 +40,19 @@ export function buildRequest(clientCall: TextCall, endpoint: Endpoint): Upstream
     path: buildPath(endpoint, '/chat/completions'),
     body: applyParameterQuirks(body, quirks),
   }
+}
+
+/**
+ * Returns the unknown parameters without those of the public API that only some servers have:
+ * xAI its search, and OpenRouter all of them. `structured_outputs` names what a model can do, but
+ * vLLM has an object of that name.
+ */
+function readOwnExtra(call: TextCall, { provider: { slug } }: Endpoint): Record<string, unknown> {
+  const extra = readExtra(call, NATIVE)
+  if (slug === 'openrouter') return extra
+  const foreign = isObject(extra.structured_outputs) ? [] : ['structured_outputs']
+  if (slug !== 'xai') foreign.push('x_search_filter')
+  return omitParameters(extra, foreign)
 }
 
 const renderToolChoice = (choice: ToolChoice, { required_tool }: Quirks) =>

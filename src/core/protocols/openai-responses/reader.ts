@@ -1,4 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
+import type { GatewayError } from '../../errors.ts'
 import { detectImageType } from '../../kernel/data-url.ts'
 import {
   getOwn,
@@ -46,6 +47,7 @@ const isAnswer = ({ output, status }: Json) => Array.isArray(output) && !UNANSWE
  */
 export class EventReader implements Reader<TextPart> {
   complete = false
+  failure: GatewayError | null = null
   readonly #call: TextCall
   readonly #endpoint: Endpoint
   readonly #items = new Items()
@@ -295,7 +297,12 @@ export class EventReader implements Reader<TextPart> {
     const { error } = response
     if (error == null && readString(readObject(response, 'incomplete_details').reason) !== null)
       return this.#readLast(response)
-    throw readStreamFailure(error)
+    // A response that fails may have a count: its tokens are charged (specification, What the
+    // service does, 6).
+    const usage = readUsage(response.usage, this.#searchCount)
+    if (!usage) throw readStreamFailure(error)
+    this.failure = readStreamFailure(error)
+    return [{ type: 'usage', usage }]
   }
 
   #readEnd(response: Json): TextPart[] {

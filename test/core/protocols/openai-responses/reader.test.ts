@@ -709,6 +709,19 @@ describe('failures', () => {
     expect(() => streamed([given])).toThrow(expect.objectContaining({ type }))
   })
 
+  test('a failed response with a count has its usage, and then fails', () => {
+    const reader = new EventReader(buildTextCall(), buildEndpoint())
+    const error = { code: 'rate_limit_exceeded', message: 'secret' }
+    const usage = { input_tokens: 10, output_tokens: 5 }
+    const failed = event('failed', { response: { error, usage } })
+    const parts = reader.read({ event: null, data: JSON.stringify(failed) })
+    expect(parts).toMatchObject([
+      { type: 'usage', usage: { input: { text: 10 }, output: { text: 5 } } },
+    ])
+    expect(reader.failure).toMatchObject({ type: 'rate_limit_exceeded' })
+    expect(reader.complete).toBe(false)
+  })
+
   test('throws for a whole answer that has failed', () => {
     const body = {
       status: 'failed',
