@@ -68,8 +68,7 @@ export interface Reader<Part> {
   readonly failure?: GatewayError | null
   /**
    * Returns the parts that the end of the connection completes, for protocols whose last event
-   * looks like any other, or is left out by some servers. An answer that is not whole by then stays
-   * not `complete`.
+   * looks like any other. An answer that is not whole by then stays not `complete`.
    */
   end?(): Part[]
 }

@@ -32,9 +32,9 @@ const CLOSE_GRACE = 1_000
 
 /**
  * A streamed answer as batches of parts, one batch for each read that completes any. Not a
- * generator: `return` closes the upstream at once, even while a read is waiting. Only the reader
- * knows whether the answer has ended. A connection that ends before is a failure, however cleanly it
- * closed.
+ * generator: `return` closes the upstream at once, even while a read is waiting. Only the
+ * protocol's own terminal event ends the answer. An end without one is a failure, however cleanly
+ * the connection closed.
  */
 export class PartStream<Part> implements AsyncIterator<Part[]> {
   readonly #incoming: IncomingResponse

@@ -39,8 +39,6 @@ export class ChunkReader implements Reader<TextPart> {
   readonly #call: TextCall
   /** Created with the first call. Most answers have none. */
   #calls: ToolCallReader | null = null
-  /** The choices that have begun and not ended. */
-  readonly #openChoices = new Set<number>()
   /** The choices that have ended. Some servers send the end twice. */
   #endedChoices: Set<number> | null = null
   /** Separates thinking from text, by choice, for servers that leave it in tags. */
@@ -58,7 +56,7 @@ export class ChunkReader implements Reader<TextPart> {
 
   read({ data }: Frame): TextPart[] {
     if (this.complete) return []
-    if (data.trim() === '[DONE]') return this.#readDone()
+    if (data.trim() === '[DONE]') return this.#finishStream()
     const chunk = parseObject(data)
     return chunk === undefined ? this.#unreadable.skip() : this.readChunk(chunk)
   }
@@ -66,19 +64,7 @@ export class ChunkReader implements Reader<TextPart> {
   /** Returns the parts of a whole answer, which is one chunk with everything. */
   readWhole(answer: Json): TextPart[] {
     this.#isWhole = true
-    const parts = this.readChunk(answer)
-    for (const choice of this.#openChoices) this.#endWhole(choice, parts)
-    return parts
-  }
-
-  // Its JSON is whole, so the answer is, where a server does not say why it has ended. One without
-  // content stays without an end: another endpoint may do better.
-  #endWhole(choice: number, parts: TextPart[]): void {
-    this.#flushThinkTags(choice, parts)
-    const said = parts.filter(part => 'choice' in part && part.choice === choice)
-    if (said.length === 0) return
-    const reason = said.some(({ type }) => type === 'tool-call-start') ? 'tool_calls' : 'stop'
-    parts.push({ type: 'finish', choice, reason, native: null })
+    return this.readChunk(answer)
   }
 
   /** Returns the parts of one chunk. */
@@ -95,20 +81,11 @@ export class ChunkReader implements Reader<TextPart> {
     return parts
   }
 
-  // A proxy says [DONE] behind an answer that has broken off, too, so that alone ends no choice.
-  #readDone(): TextPart[] {
-    if (this.#openChoices.size > 0) throw unreadableAnswer()
+  #finishStream(): TextPart[] {
     this.complete = true
-    return []
-  }
-
-  /**
-   * Completes an answer whose choices have all ended: some servers leave [DONE] out. One that was
-   * cut off has an open choice.
-   */
-  end(): TextPart[] {
-    this.complete ||= this.#endedChoices !== null && this.#openChoices.size === 0
-    return []
+    const parts: TextPart[] = []
+    for (const choice of this.#thinkTags?.keys() ?? []) this.#flushThinkTags(choice, parts)
+    return parts
   }
 
   #readStart(chunk: Json, parts: TextPart[]): void {
@@ -126,7 +103,6 @@ export class ChunkReader implements Reader<TextPart> {
     const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
     if (isObject(value.error)) throw readStreamFailure(value.error)
-    if (!this.#endedChoices?.has(choice)) this.#openChoices.add(choice)
     const delta = this.#pickMessage(value)
     this.#readReasoning(delta, choice, parts)
     this.#readText(delta, value, choice, parts)
@@ -238,7 +214,6 @@ export class ChunkReader implements Reader<TextPart> {
     if (!reason || this.#endedChoices?.has(choice)) return
     this.#endedChoices ??= new Set()
     this.#endedChoices.add(choice)
-    this.#openChoices.delete(choice)
     this.#flushThinkTags(choice, parts)
     parts.push({
       type: 'finish',

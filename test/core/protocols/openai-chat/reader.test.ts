@@ -16,10 +16,10 @@ function streamed(...chunks: unknown[]): TextPart[] {
   return chunks.flatMap(chunk => reader.read(frame(chunk))).filter(part => part.type !== 'start')
 }
 
-/** Returns the parts of a whole answer with this message, without its start and its end. */
+/** Returns the parts of a whole answer with this message, without its start. */
 const whole = (message: unknown, more: object = {}) =>
   parseAnswer({ id: 'x', choices: [{ index: 0, message, ...more }] }, call, buildEndpoint()).filter(
-    part => part.type !== 'start' && part.type !== 'finish',
+    part => part.type !== 'start',
   )
 
 const delta = (said: unknown, more: object = {}) => ({
@@ -59,39 +59,7 @@ describe('the beginning and the end', () => {
     expect(all.findLast(part => part.type === 'start')).toMatchObject({ upstream_id: 'x' })
   })
 
-  const end = (index: number) => ({ choices: [{ index, delta: {}, finish_reason: 'stop' }] })
-  const say = (index: number) => ({ choices: [{ index, delta: { content: 'Hi' } }] })
-
-  test.each([
-    [true, 'its only choice has finished', [say(0), end(0)]],
-    [true, 'all of its choices have finished', [say(0), say(1), end(1), end(0), say(0)]],
-    [false, 'its only choice has not finished', [say(0)]],
-    [false, 'one of its choices has not finished', [say(0), say(1), end(0)]],
-    [false, 'it has no choice', [{ choices: [] }]],
-  ])('a connection that ends without [DONE] completes an answer (%p) if %s', (is, _, chunks) => {
-    const reader = new ChunkReader(call, buildEndpoint())
-    for (const chunk of chunks) reader.read(frame(chunk))
-    expect(reader.complete).toBe(false)
-    expect(reader.end()).toEqual([])
-    expect(reader.complete).toBe(is)
-  })
-
-  test('[DONE] behind a choice that has not finished is the end of one that was cut off', () => {
-    expect(() => streamed(say(0), '[DONE]')).toThrow(GatewayError)
-    expect(() => streamed(say(0), say(1), end(0), '[DONE]')).toThrow(GatewayError)
-  })
-
-  test('a whole answer that does not say why it ended has ended by itself, or calls tools', () => {
-    const finishOf = (message: object) =>
-      parseAnswer({ choices: [{ message, finish_reason: null }] }, call, buildEndpoint()).at(-1)
-    const finish = { type: 'finish', choice: 0, native: null }
-    expect(finishOf({ content: 'Hi' })).toEqual({ ...finish, reason: 'stop' } as TextPart)
-    const tool_calls = [{ id: 'c', function: { name: 'f', arguments: '{}' } }]
-    expect(finishOf({ tool_calls })).toEqual({ ...finish, reason: 'tool_calls' } as TextPart)
-    expect(finishOf({ content: null })?.type).toBe('start')
-  })
-
-  test('[DONE] completes an answer, and nothing after it is read', () => {
+  test('only [DONE] completes an answer, and nothing after it is read', () => {
     const reader = new ChunkReader(call, buildEndpoint())
     reader.read(frame(delta({ content: 'Hi' }, { finish_reason: 'stop' })))
     expect(reader.complete).toBe(false)
