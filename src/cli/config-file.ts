@@ -70,14 +70,20 @@ export async function readConfig(
     file === undefined
       ? { config: createDefaultConfig(), file: null, text: '' }
       : await openConfigFile(file, options),
+    options,
   )
 }
 
-async function addEnvironment(configFile: Omit<ConfigFile, 'environment'>): Promise<ConfigFile> {
+async function addEnvironment(
+  configFile: Omit<ConfigFile, 'environment'>,
+  { withoutSecrets = false }: ReadingOptions,
+): Promise<ConfigFile> {
   const { config } = configFile
   if (!config.providers_from_environment)
     return { ...configFile, environment: { providers: [], ignored: [] } }
-  const { findEnvironmentProviders } = await import('../core/catalog/providers/environment.ts')
+  const { findEnvironmentProviders, needsCredential } = await import(
+    '../core/catalog/providers/environment.ts'
+  )
   const { protocolNames } = await import('../core/protocols/registry.ts')
   const found = findEnvironmentProviders(process.env, protocolNames)
   const isUnnamed = ({ slug }: { slug: string }) => !Object.hasOwn(config.providers, slug)
@@ -87,8 +93,17 @@ async function addEnvironment(configFile: Omit<ConfigFile, 'environment'>): Prom
   }
   const added = environment.providers.map(({ slug, settings }) => [slug, settings])
   const providers = { ...config.providers, ...Object.fromEntries(added) }
-  return { ...configFile, config: { ...config, providers }, environment }
+  // The server has their credentials, and this command calls none of them.
+  const isUsable = ({ provider }: Endpoint) =>
+    !withoutSecrets || Object.hasOwn(providers, provider) || !needsCredential(provider)
+  const models = config.models.map(model => ({
+    ...model,
+    endpoints: model.endpoints.filter(isUsable),
+  }))
+  return { ...configFile, config: { ...config, providers, models }, environment }
 }
+
+type Endpoint = Config['models'][number]['endpoints'][number]
 
 /** Finds the first of these paths where anything exists, whatever it is. */
 export const findConfigPath = (paths: string[]): string | undefined =>

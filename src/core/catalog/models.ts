@@ -26,6 +26,7 @@ import {
 import { createParameterLookup } from './parameters.ts'
 import type { Preset } from './presets/store.ts'
 import type { Prices } from './prices.ts'
+import { describeCredential, needsCredential } from './providers/environment.ts'
 import { openProviders, type Provider, type ProviderIssue } from './providers.ts'
 import { findRouterModel, listRouterModels } from './routers.ts'
 import type { CatalogWorld } from './world.ts'
@@ -331,9 +332,12 @@ function listEndpointIssues(
   { configured, protocols, broken }: Known,
 ): FoundIssue[] {
   const isKnown = configured.has(provider) || broken.has(provider)
-  const others = () => `one of ${[...configured].join(', ')}, found ${provider}`
+  const describe = () =>
+    needsCredential(provider)
+      ? `a provider with a credential: set ${describeCredential(provider)}`
+      : `one of ${[...configured].join(', ')}, found ${provider}`
   return [
-    ...(isKnown ? [] : [createIssue([...path, 'provider'], others())]),
+    ...(isKnown ? [] : [createIssue([...path, 'provider'], describe())]),
     ...(protocol && !protocols.includes(protocol)
       ? [createIssue([...path, 'protocol'], `one of ${protocols.join(', ')}`)]
       : []),

@@ -56,6 +56,17 @@ export function findEnvironmentProviders(env: Variables, protocols: string[]): E
   return environment
 }
 
+/** Whether a provider is known without the config, and can be called with a credential alone. */
+export const needsCredential = (slug: string): boolean =>
+  Object.hasOwn(ROWS, slug) && !ROWS[slug]?.keyless
+
+/** Names what gives a known provider its credential: a variable, or its section in the config. */
+export function describeCredential(slug: string): string {
+  const { api_key, access_key_id } = ROWS[slug]?.variables ?? {}
+  const variable = api_key?.[0] ?? access_key_id?.[0]
+  return variable === undefined ? `providers.${slug}` : `${variable}, or providers.${slug}`
+}
+
 /** Lists every variable that may configure a provider. */
 export const listProviderVariables = (): string[] =>
   Object.values(ROWS).flatMap(({ variables = {} }) =>
