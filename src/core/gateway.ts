@@ -677,9 +677,11 @@ function createMac(secret: () => Uint8Array): Mac {
 }
 
 function describeSecret(data: string | undefined, configured: string | undefined): GivenSecret {
-  const isThere = data === undefined || hasDataSecret(data)
   return {
-    source: configured !== undefined ? 'GATEWAY_SECRET' : isThere ? 'secret.key' : null,
+    findSource() {
+      if (configured !== undefined) return 'GATEWAY_SECRET'
+      return data === undefined || hasDataSecret(data) ? 'secret.key' : null
+    },
     length: configured?.length ?? null,
     readMac() {
       try {

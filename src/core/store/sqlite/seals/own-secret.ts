@@ -6,8 +6,8 @@ import { SealLog } from './log.ts'
 
 /** The secret that a gateway was given, before it seals anything. */
 export interface GivenSecret {
-  /** Where it comes from; null where there is none yet, and one would be made. */
-  source: 'GATEWAY_SECRET' | 'secret.key' | null
+  /** Tells where it comes from; null where there is none yet, and one would be made. */
+  findSource(): 'GATEWAY_SECRET' | 'secret.key' | null
   /** In characters, where the operator chose it. */
   length: number | null
   /** Returns null where it cannot be read: that must not prevent the disabling of a key. */
@@ -22,12 +22,13 @@ const SHORTEST = 32
  * this one sealed could not be told from a forgery. One seal that is altered is for `doctor` to tell.
  * Throws 400 for a secret that is too short for a new database.
  */
-export function requireOwnSecret(db: Database, { source, length, readMac }: GivenSecret): void {
+export function requireOwnSecret(db: Database, { findSource, length, readMac }: GivenSecret): void {
   if (!isSealed(db)) {
     if (length !== null && length < SHORTEST)
-      throw invalid(`${source}: expected at least ${SHORTEST} characters, found ${length}`)
+      throw invalid(`GATEWAY_SECRET: expected at least ${SHORTEST} characters, found ${length}`)
     return
   }
+  const source = findSource()
   if (source === null) throw conflict(`The secret of this data is missing: ${REMEDY}`)
   const mac = readMac()
   if (mac === null || isOpeningGenuine(db, mac) || isAnchorGenuine(db, mac)) return
