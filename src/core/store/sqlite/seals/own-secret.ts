@@ -24,7 +24,7 @@ const SHORTEST = 32
  */
 export function requireOwnSecret(db: Database, { findSource, length, readMac }: GivenSecret): void {
   if (!isSealed(db)) {
-    if (length !== null && length < SHORTEST)
+    if (isNew(db) && length !== null && length < SHORTEST)
       throw invalid(`GATEWAY_SECRET: expected at least ${SHORTEST} characters, found ${length}`)
     return
   }
@@ -41,6 +41,9 @@ const REMEDY =
 
 const hasTable = (db: Database, name: string): boolean =>
   db.query('select 1 from sqlite_schema where name = ?').get(name) !== null
+
+// Data from before the seals keeps the secret that it has.
+const isNew = (db: Database): boolean => !hasTable(db, 'meta')
 
 const isSealed = (db: Database): boolean =>
   hasTable(db, 'seal_log') &&
