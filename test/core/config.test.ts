@@ -441,7 +441,10 @@ describe('the catalogue of a config', () => {
 
   test('the provider of a model must be configured, even if it is known by name', () => {
     const message = refused('models: [{ id: a/b, endpoints: [{ provider: openai, model: x }] }]')
-    expect(message).toBe('models.0.endpoints.0.provider: expected one of sandbox, found openai')
+    expect(message).toBe(
+      'models.0.endpoints.0.provider: expected a provider with a credential: set ' +
+        'OPENAI_API_KEY, or providers.openai',
+    )
   })
 
   test('the default model may be a built-in one, also by an alias', () => {
