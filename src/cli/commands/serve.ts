@@ -48,7 +48,7 @@ export const createServeCommand = () =>
       new Option('--log-level <level>', 'the least that is logged').choices(LEVELS).default('info'),
     )
     .option('--no-access-log', 'no line for each call')
-    .action(serve)
+    .action(serveOrEnd)
 
 const LONGEST_DRAIN = 86_400
 
@@ -57,6 +57,19 @@ function parseDrain(text: string): number {
   if (seconds < 0 || seconds > LONGEST_DRAIN)
     throw new InvalidArgumentError(`expected seconds from 0 to ${LONGEST_DRAIN}`)
   return seconds
+}
+
+/** In milliseconds: how long a server that could not start may take to say why. */
+const LAST_WORDS = 200
+
+// What a takeover has opened would keep a process that has failed, and its lock.
+async function serveOrEnd(options: ServeOptions): Promise<void> {
+  try {
+    await serve(options)
+  } catch (thrown) {
+    setTimeout(() => process.exit(), LAST_WORDS).unref()
+    throw thrown
+  }
 }
 
 async function serve(options: ServeOptions): Promise<void> {

@@ -182,7 +182,7 @@ function renderChoices(
   shape: ChatShape,
 ): Json[] {
   const rendered: Json[] = []
-  const cut = error ? listCutOf(choices) : []
+  const cut = error ? listCutIndexes(choices) : []
   // Of a list with holes, as choices come in any order.
   choices.forEach((choice, index) => {
     rendered.push(renderChoice(choice, index, cut.includes(index) ? error : null, shape))
@@ -190,7 +190,7 @@ function renderChoices(
   return rendered
 }
 
-function listCutOf(choices: CollectedChoice[]): number[] {
+function listCutIndexes(choices: CollectedChoice[]): number[] {
   const begun: number[] = []
   const finished = new Set<number>()
   choices.forEach(({ finish }, index) => {
