@@ -417,8 +417,9 @@ export const Config = Type.Object(
           minimum: 1,
           maximum: 1_024,
           description:
-            'The largest whole answer of a provider, in MiB after decompression; a larger one is ' +
-            'a failure of the provider',
+            'The largest whole answer of a provider, and the largest event of a streamed one that ' +
+            'may bring pictures, in MiB after decompression; a larger one is a failure of the ' +
+            'provider',
         }),
         reader_bytes_per_second: Type.Integer({
           default: 1_024,

@@ -52,6 +52,8 @@ export interface Attachment {
 export interface Frame {
   event: string | null
   data: string
+  /** The object of a large event, which was read in turns; null for what is none. */
+  json?: Json | null
   /** What a read brought, in an answer of bytes. */
   bytes?: Uint8Array
 }

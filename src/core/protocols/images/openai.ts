@@ -213,10 +213,10 @@ class ImageEventReader implements Reader<ImagePart> {
   complete = false
   readonly #unreadable = new UnreadableEvents()
 
-  read({ data, event: name }: Frame): ImagePart[] {
+  read({ data, json, event: name }: Frame): ImagePart[] {
     if (this.complete) return []
     if (data.trim() === '[DONE]') throw unreadableAnswer()
-    const event = parseObject(data)
+    const event = json === undefined ? parseObject(data) : json
     return event ? this.#readEvent(event, name) : this.#unreadable.skip()
   }
 

@@ -54,11 +54,11 @@ export class ChunkReader implements Reader<TextPart> {
     this.#thinkTags = quirks.think_tags ? new Map() : null
   }
 
-  read({ data }: Frame): TextPart[] {
+  read({ data, json }: Frame): TextPart[] {
     if (this.complete) return []
     if (data.trim() === '[DONE]') return this.#finishStream()
-    const chunk = parseObject(data)
-    return chunk === undefined ? this.#unreadable.skip() : this.readChunk(chunk)
+    const chunk = json === undefined ? parseObject(data) : json
+    return chunk == null ? this.#unreadable.skip() : this.readChunk(chunk)
   }
 
   /** Returns the parts of a whole answer, which is one chunk with everything. */
