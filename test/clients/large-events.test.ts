@@ -135,15 +135,13 @@ describe.each(names)('%s', name => {
 })
 
 test('the images API streams one of a provider that streams', async () => {
-  stage
-    .upstreamOf('acme/draw')
-    .plan(
-      streamOf({
-        type: 'image_generation.completed',
-        b64_json: LARGE,
-        usage: { input_tokens: 1, output_tokens: 2 },
-      }),
-    )
+  stage.upstreamOf('acme/draw').plan(
+    streamOf({
+      type: 'image_generation.completed',
+      b64_json: LARGE,
+      usage: { input_tokens: 1, output_tokens: 2 },
+    }),
+  )
   const stream = await stage.openai.images.generate({
     ...{ model: 'acme/draw', prompt: 'A cat', stream: true as const },
   })

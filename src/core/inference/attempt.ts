@@ -17,7 +17,14 @@ import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { Leftover } from './attempt/leftover.ts'
 import { filterReason } from './attempt/reason.ts'
-import { openShares } from './attempt/shares.ts'
+import {
+  divideCall,
+  findMostItems,
+  type Merging,
+  openShares,
+  readToldBound,
+  tellsBound,
+} from './attempt/shares.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { filterRequest } from './filters.ts'
 import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
@@ -124,6 +131,9 @@ export class AttemptQueue<K extends Kind> {
   /** When no further attempt begins, in steady milliseconds. */
   readonly #deadline: number
   readonly #triedEndpoints: Endpoint[] = []
+  /** An attempt to make again in smaller requests, as its server has told how many items it takes. */
+  #told: RunningAttempt | null = null
+  #toldTries = 0
   #isStopped = false
 
   constructor(world: InferenceWorld, { plan, run }: Step<K>) {
@@ -142,7 +152,7 @@ export class AttemptQueue<K extends Kind> {
    */
   next(): RunningAttempt | undefined {
     if (this.#isOver()) return undefined
-    return this.#findAvailable() ?? this.#findLastResort()
+    return this.#takeTold() ?? this.#findAvailable() ?? this.#findLastResort()
   }
 
   /** Returns an attempt to make beside a running one. It always takes a retry permit. */
@@ -154,7 +164,14 @@ export class AttemptQueue<K extends Kind> {
   addFailure(attempt: RunningAttempt, thrown: unknown): void {
     const { endpoint, status, request_id, latency } = attempt
     const error = GatewayError.from(thrown)
-    this.failures.push({ endpoint, status, error })
+    const told = this.#readTold(attempt, error)
+    if (told !== undefined)
+      this.#told = { ...createAttempt(endpoint, false, this.#run), most: told }
+    const isOwn =
+      told !== undefined ||
+      (attempt.isInexpressible && !namesOption(error)) ||
+      (this.#run.kind !== 'text' && tellsBound(error))
+    this.failures.push({ endpoint, status, error, isOwn })
     if (!isDeparture(error))
       this.#world.events.publish('attempt.failed', {
         id: this.#run.call.id,
@@ -170,27 +187,34 @@ export class AttemptQueue<K extends Kind> {
     if (isRetry) this.#world.traffic.retryBudget.release()
   }
 
+  #takeTold(): RunningAttempt | undefined {
+    const told = this.#told
+    if (!told) return undefined
+    this.#told = null
+    this.#toldTries += 1
+    return told
+  }
+
+  /** Returns how many items the server of an attempt takes, if it has told that it takes fewer. */
+  #readTold({ endpoint, most }: RunningAttempt, error: GatewayError): number | undefined {
+    const { call, kind } = this.#run
+    const { division }: KindOfWork<K> = kinds[kind]
+    if (!division) return undefined
+    const known = findMostItems(getProtocol(kind, endpoint), endpoint, most)
+    return readToldBound(error, Math.min(division.countItems(call), known))
+  }
+
   #isOver(): boolean {
     return (
       this.#isStopped ||
-      this.#triedEndpoints.length === MAX_TRIES ||
+      this.#triedEndpoints.length + this.#toldTries >= MAX_TRIES ||
       (this.#triedEndpoints.length > 0 && this.#world.clock.ticks() >= this.#deadline)
     )
   }
 
   #createAttempt(endpoint: Endpoint, isRetry: boolean): RunningAttempt {
     this.#triedEndpoints.push(endpoint)
-    return {
-      endpoint,
-      isRetry,
-      cancellation: this.#run.cancellation,
-      sentAt: null,
-      onSent: null,
-      latency: 0,
-      status: null,
-      request_id: null,
-      error: null,
-    }
+    return createAttempt(endpoint, isRetry, this.#run)
   }
 
   // Checked here and not only in the plan: since it was made, another call may have begun to probe
@@ -237,10 +261,31 @@ export class AttemptQueue<K extends Kind> {
 
   #hasRefused(model: string): boolean {
     return this.failures.some(
-      ({ endpoint, error }) => endpoint.model === model && !isWorthFallback(error),
+      ({ endpoint, error, isOwn }) => endpoint.model === model && !isOwn && !isWorthFallback(error),
     )
   }
 }
+
+// An option for one provider alone is refused by name, whoever else could do without it.
+const namesOption = ({ metadata }: GatewayError): boolean =>
+  typeof metadata?.field === 'string' && metadata.field.startsWith('provider.options.')
+
+const createAttempt = (
+  endpoint: Endpoint,
+  isRetry: boolean,
+  { cancellation }: Pick<Run, 'cancellation'>,
+): RunningAttempt => ({
+  endpoint,
+  isRetry,
+  cancellation,
+  sentAt: null,
+  onSent: null,
+  latency: 0,
+  status: null,
+  request_id: null,
+  error: null,
+  isInexpressible: false,
+})
 
 /** Whether the caller names the model. Those that a router picks are fallbacks of its own. */
 function isNamed<K extends Kind>(plan: Plan<K> | null, id: string): boolean {
@@ -266,6 +311,10 @@ export interface RunningAttempt extends Attempt {
   cancellation: Cancellation
   /** Called when the request is sent; null if nothing waits for that. */
   onSent: (() => void) | null
+  /** How many items its server takes at once, where that has told. */
+  most?: number
+  /** Whether nothing was sent, as the endpoint's protocol cannot express the call. */
+  isInexpressible: boolean
 }
 
 /**
@@ -293,9 +342,13 @@ export async function tryEndpoint<K extends Kind>(
     cancellation,
   })
   const call = prepared instanceof Promise ? await prepared : prepared
-  const shares = kind.splitCall?.(call, endpoint)
+  const shares = kind.division
+    ? divideCall(kind.division, call, findMostItems(protocol, endpoint, attempt.most))
+    : kind.splitCall?.(call, endpoint)
   const builtAt = world.clock.ticks()
+  attempt.isInexpressible = true
   const built = protocol.buildRequest(shares?.[0] ?? call, endpoint)
+  attempt.isInexpressible = false
   // It is written as text next, which takes as long again.
   if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
   const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
@@ -501,7 +554,7 @@ async function openInShares<K extends Kind>(
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { provider } = opening.sent.endpoint
   const all: ShareRequest<K>[] = [prepared, ...(prepared.others ?? [])]
-  return openShares<K, ShareRequest<K>>(all, cancellation, async (share, branch) => {
+  const open = async (share: ShareRequest<K>, branch: Cancellation) => {
     const outgoing =
       share === prepared
         ? opening.outgoing
@@ -509,7 +562,16 @@ async function openInShares<K extends Kind>(
     markHop(outgoing, provider, prepared.call)
     const one = { ...prepared, ...share }
     return openAdmitted(world, attempt, one, { ...opening, outgoing }, branch)
-  })
+  }
+  return openShares<K, ShareRequest<K>>(all, cancellation, open, createMerging(prepared))
+}
+
+/** What some pictures bring is enough. Of items each has to be there, in its place. */
+function createMerging<K extends Kind>({ kind, call }: PreparedRequest<K>): Merging<K> {
+  const { division } = kind
+  if (!division) return { needsAll: false, place: (part, share) => ({ ...part, share }) }
+  const each = division.countItems(call)
+  return { needsAll: true, place: (part, share) => division.shift(part, share * each) }
 }
 
 /** Reads on to the end, for a client that can use nothing of an answer that breaks off. */

@@ -58,10 +58,24 @@ export interface KindOfWork<K extends Kind> {
    * sent at once. Undefined for one request. Absent if calls of the kind are never split.
    */
   splitCall?(call: Call<K>, endpoint: Endpoint): Call<K>[] | undefined
+  /**
+   * How a call with more items than an endpoint takes at once is asked for in several requests, all
+   * of which have to be answered. Absent if calls of the kind have no items.
+   */
+  division?: Division<K>
   understanding: Understanding<K>
   costing: Costing<K>
   metering: Metering<K>
   filtering: ContentFiltering<K>
+}
+
+/** How the calls of a kind are divided: those of many inputs or documents, each for itself. */
+export interface Division<K extends Kind> {
+  countItems(call: Call<K>): number
+  /** Returns the call for the items from one to before another. */
+  slice(call: Call<K>, from: number, to: number): Call<K>
+  /** Returns a part of the answer to such a call as a part of the answer to all of it. */
+  shift(part: Part<K>, from: number): Part<K>
 }
 
 /** What an endpoint was asked for. */

@@ -142,6 +142,11 @@ export interface Protocol<K extends Kind> {
    */
   supportsWebSearch?(call: Work[K]['call'], endpoint: Endpoint): boolean
   /**
+   * Returns the most inputs or documents of one request: a call with more is asked for in several.
+   * Absent where no bound is known, and for work that has one input.
+   */
+  getMostItems?(endpoint: Endpoint): number
+  /**
    * Returns the upstream request for the call. Throws 400 for what this protocol cannot express.
    */
   buildRequest(call: Work[K]['call'], endpoint: Endpoint): UpstreamRequest

@@ -20,16 +20,6 @@ export const rerankDefaults = {
   },
 } satisfies Partial<Protocol<'rerank'>>
 
-/** Throws 400 for more documents than the provider takes at once. */
-export function assertDocumentCount(most: number, { documents }: RerankCall): void {
-  if (documents.length <= most) return
-  throw invalid(
-    `documents: expected at most ${most} at a time for this model’s provider, ` +
-      `found ${documents.length}`,
-    'documents',
-  )
-}
-
 /** Returns the documents as texts, for providers that only take text. Throws 400 for pictures. */
 export const readTexts = ({ documents }: RerankCall): string[] => documents.map(readText)
 

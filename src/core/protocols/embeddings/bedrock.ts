@@ -12,7 +12,11 @@ import {
 } from '../embeddings.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { buildBody as buildCohereBody, parseAnswer as parseCohereAnswer } from './cohere.ts'
+import {
+  buildBody as buildCohereBody,
+  MAX_INPUTS,
+  parseAnswer as parseCohereAnswer,
+} from './cohere.ts'
 
 /**
  * The embedding models of Amazon Bedrock: `POST {base_url}/model/{model}/invoke`. Every maker's
@@ -22,6 +26,8 @@ import { buildBody as buildCohereBody, parseAnswer as parseCohereAnswer } from '
 export const bedrockEmbeddings: Protocol<'embedding'> = {
   ...embeddingDefaults,
   urlMedia: [],
+  // Amazon's own models return one vector per request.
+  getMostItems: endpoint => (findMaker(endpoint) === cohere ? MAX_INPUTS : 1),
   buildRequest,
   parseAnswer,
   readFailure,
@@ -95,7 +101,6 @@ function parseAnswer(body: unknown, call: EmbeddingCall, endpoint: Endpoint): Em
   return findMaker(endpoint).parseAnswer(body, call)
 }
 
-// Amazon's own models return one vector per request.
 function readSingleText(call: EmbeddingCall): string {
   assertInputCount(1, call)
   return readTexts(call).join('')

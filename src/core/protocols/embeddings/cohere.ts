@@ -21,6 +21,7 @@ import type { Protocol, UpstreamRequest } from '../protocol.ts'
 export const cohereEmbeddings: Protocol<'embedding'> = {
   ...embeddingDefaults,
   urlMedia: [],
+  getMostItems: () => MAX_INPUTS,
   buildRequest,
   parseAnswer,
   readFailure,
@@ -33,7 +34,8 @@ function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest 
   }
 }
 
-const MAX_INPUTS = 96
+/** The most texts of one request. */
+export const MAX_INPUTS = 96
 
 /**
  * Builds the part of the body that all hosts of Cohere's models share. Unknown parameters come

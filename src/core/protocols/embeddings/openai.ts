@@ -17,16 +17,22 @@ interface ParameterNames {
   input_type: string
   /** The server's names by purpose; null if `input_type` is sent unchanged. */
   purposes: Partial<Record<Purpose, string>> | null
+  /** The most inputs of one request: as many as a call may have unless there is a row. */
+  most?: number
 }
 
 /** Creates a protocol for `POST {base_url}/embeddings` at OpenAI and compatible servers. */
 const createEmbeddings = (names: ParameterNames): Protocol<'embedding'> => ({
   ...embeddingDefaults,
   urlMedia: ['image', 'audio', 'video', 'file'],
+  getMostItems: () => names.most ?? MAX_INPUTS,
   buildRequest: (call, endpoint) => buildRequest(call, endpoint, names),
   parseAnswer,
   readFailure,
 })
+
+/** OpenAI's bound, and that of the public API. */
+const MAX_INPUTS = 2_048
 
 export const openaiEmbeddings = createEmbeddings({
   dimensions: 'dimensions',
@@ -39,6 +45,7 @@ export const voyageEmbeddings = createEmbeddings({
   dimensions: 'output_dimension',
   input_type: 'input_type',
   purposes: { query: 'query', document: 'document' },
+  most: 1_000,
 })
 
 /** https://jina.ai/embeddings */
