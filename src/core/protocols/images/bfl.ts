@@ -12,6 +12,7 @@ import {
   readPicture,
   toImageParts,
 } from '../images.ts'
+import { goesOn, readJobWord } from '../job-words.ts'
 import type { FollowUp, Protocol, UpstreamRequest } from '../protocol.ts'
 import { getImageCapabilities, pickFormat } from './capabilities.ts'
 
@@ -57,15 +58,9 @@ function renderReferences({ references }: ImageCall, { upstreamModel }: Endpoint
   )
 }
 
-/** The words for work that goes on. Any other that is not known ends the wait. */
-const GOES_ON = /^(pending|queued|processing|preparing|generating|in[ _]progress)$/i
-
-/** Tells whether an answer says that the work goes on. */
-export const isUnfinished = ({ status }: Json): boolean => GOES_ON.test(readString(status) ?? '')
-
 function readPending(body: unknown, _: Endpoint, asked: FollowUp | null): FollowUp | null {
   if (!isObject(body)) return null
-  if (asked) return isUnfinished(body) ? asked : null
+  if (asked) return goesOn(body.status) ? asked : null
   const id = readString(body.id)
   const url = readString(body.polling_url)
   if (id === null || body.result != null) return null
@@ -78,11 +73,13 @@ function readPending(body: unknown, _: Endpoint, asked: FollowUp | null): Follow
 /** Reads the answer that ends the work: the URL of the picture, or why there is none. */
 export function parseTask(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
-  const status = readString(body.status) ?? ''
-  if (/moderated/i.test(status)) throw refusedPicture()
-  if (status !== 'Ready') throw readFailure(502, body)
   const { sample } = readObject(body, 'result')
-  return toImageParts(call, readPicture(undefined, sample), undefined, readString(body.id))
+  const pictures = readPicture(undefined, sample)
+  if (/moderated/i.test(readString(body.status) ?? '')) throw refusedPicture()
+  const word = readJobWord(body.status)
+  if (word !== 'completed' && !(word === 'unknown' && pictures.length > 0))
+    throw readFailure(502, body)
+  return toImageParts(call, pictures, undefined, readString(body.id))
 }
 
 function readFailure(status: number, body: unknown): GatewayError {

@@ -3,9 +3,10 @@ import { isObject, omitUndefined, readString } from '../../kernel/json.ts'
 import type { ImageCall, ImagePart } from '../../language/image.ts'
 import { refusedPicture, unreadableAnswer } from '../failure.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
+import { goesOn } from '../job-words.ts'
 import { readFailure } from '../openai-chat/failure.ts'
 import type { FollowUp, Protocol, UpstreamRequest } from '../protocol.ts'
-import { buildTask, isUnfinished, parseTask } from './bfl.ts'
+import { buildTask, parseTask } from './bfl.ts'
 
 /**
  * The pictures of Fireworks: `POST {base_url}/workflows/{model}/text_to_image`, and `…/{model}` with
@@ -45,7 +46,7 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
 
 function readPending(body: unknown, endpoint: Endpoint, asked: FollowUp | null): FollowUp | null {
   if (!isObject(body) || !isTask(endpoint)) return null
-  if (asked) return isUnfinished(body) ? asked : null
+  if (asked) return goesOn(body.status) ? asked : null
   const id = readString(body.request_id)
   return id === null ? null : { path: `${buildPath(endpoint)}/get_result`, body: { id } }
 }
