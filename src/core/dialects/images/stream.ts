@@ -1,10 +1,10 @@
 import type { GatewayError } from '../../errors.ts'
 import type { Answer } from '../../language/answer.ts'
-import type { ImagePart, Picture } from '../../language/image.ts'
+import type { ImageCall, ImagePart, Picture } from '../../language/image.ts'
 import type { Receipt } from '../../language/usage.ts'
 import type { Streaming } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
-import { renderImageUsage, renderPicture } from './response.ts'
+import { renderImageUsage, renderPicture, renderSize } from './response.ts'
 
 const DONE = 'data: [DONE]\n\n'
 
@@ -15,8 +15,8 @@ const DONE = 'data: [DONE]\n\n'
 export const imageStreaming: Streaming<'image', unknown> = {
   leavesWholeAnswers: true,
   renderKeepAlive: () => ': keep-alive\n\n',
-  streamEvents(answer) {
-    const writer = new ImageStreamWriter(answer)
+  streamEvents(answer, call) {
+    const writer = new ImageStreamWriter(answer, call)
     return writeEvents(answer, parts => parts.map(part => writer.write(part)).join(''))
   },
   renderFailure: ({ id }, error) => renderError(id, error) + DONE,
@@ -26,11 +26,13 @@ export const imageStreaming: Streaming<'image', unknown> = {
 class ImageStreamWriter {
   readonly #id: string
   readonly #created: number
+  readonly #call: ImageCall
   #pending: Picture | null = null
 
-  constructor({ id, created }: Pick<Answer<'image'>, 'id' | 'created'>) {
+  constructor({ id, created }: Pick<Answer<'image'>, 'id' | 'created'>, call: ImageCall) {
     this.#id = id
     this.#created = created
+    this.#call = call
   }
 
   write(part: ImagePart): string {
@@ -65,6 +67,7 @@ class ImageStreamWriter {
     return renderEvent({
       type: 'image_generation.completed',
       ...renderPicture(picture),
+      ...renderSize(this.#call, picture),
       created: this.#created,
       ...(receipt ? { usage: renderImageUsage(receipt) } : {}),
     })

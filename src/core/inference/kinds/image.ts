@@ -15,6 +15,7 @@ import type { Units } from '../../language/units.ts'
 import type { Drawn } from '../../language/usage.ts'
 import {
   canRefuseSeed,
+  fitSize,
   getImageCapabilities,
   listUnsupportedParameters,
 } from '../../protocols/images/capabilities.ts'
@@ -36,13 +37,22 @@ export const image = defineKind<'image'>({
     replaceContents,
     checkEndpoint: (call, endpoint) =>
       listUnsupportedParameters(call, endpoint).length === 0 || IMAGE_PARAMETERS,
-    listIgnored: (call, endpoint) => (ignoresSeed(call, endpoint) ? ['seed'] : []),
+    supportsPreferred: (call, endpoint) => fitSize(call.params, endpoint) === call.params,
+    listIgnored: (call, endpoint) => [
+      ...(ignoresSeed(call, endpoint) ? ['seed'] : []),
+      ...(fitSize(call.params, endpoint) === call.params ? [] : ['size']),
+    ],
     fitToEndpoint,
   },
   costing: {
     estimateUnits: call => countUnits(call, countPictures(call), estimateMegapixels(call)),
     boundUnits: (call, endpoint) =>
-      countUnits(call, countPictures(call), boundMegapixels(call), countRequests(call, endpoint)),
+      countUnits(
+        call,
+        countPictures(call),
+        Math.max(boundMegapixels(call), boundMegapixels(fitToEndpoint(call, endpoint))),
+        countRequests(call, endpoint),
+      ),
     boundOutput: (call, endpoint) => countPictures(call) * boundTokens(call, endpoint),
     // No provider takes a bound of the tokens of a picture.
     computeLeastOutput: () => Number.POSITIVE_INFINITY,
@@ -96,8 +106,10 @@ const ignoresSeed = ({ params }: ImageCall, endpoint: Endpoint): boolean =>
   params.seed !== undefined && canRefuseSeed(endpoint)
 
 function fitToEndpoint(call: ImageCall, endpoint: Endpoint): ImageCall {
-  if (!ignoresSeed(call, endpoint)) return call
-  const { seed: _, ...params } = call.params
+  const fitted = fitSize(call.params, endpoint)
+  if (!ignoresSeed(call, endpoint))
+    return fitted === call.params ? call : { ...call, params: fitted }
+  const { seed: _, ...params } = fitted
   return { ...call, params }
 }
 

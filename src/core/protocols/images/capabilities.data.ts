@@ -9,8 +9,10 @@ export interface ImageCapabilities {
   /** The ratios that it draws. Others become the nearest of them. */
   aspect_ratios: readonly string[]
   resolutions: readonly Resolution[]
-  /** Whether exact pixels may be named. */
+  /** Whether exact pixels may be named. Others become the nearest that it draws. */
   size: boolean
+  /** The pixels that may be named, as `1024x1024`; absent for any. */
+  sizes?: readonly string[]
   qualities: readonly string[]
   backgrounds: readonly string[]
   output_formats: readonly string[]
@@ -65,6 +67,12 @@ export const GPT_IMAGE: ImageCapabilities = {
   seed: false,
   streams: true,
   passthrough: ['moderation', 'input_fidelity'],
+}
+
+/** OpenAI's first models draw three sizes. */
+export const GPT_IMAGE_1: ImageCapabilities = {
+  ...GPT_IMAGE,
+  sizes: ['1024x1024', '1536x1024', '1024x1536'],
 }
 
 /** A server with OpenAI's form of which nothing more is known. */
