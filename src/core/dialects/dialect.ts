@@ -64,6 +64,8 @@ export interface FormBody {
   file: string
   /** The most bytes of files that may be left out, and are handed over whole as their heads. */
   whole?: number
+  /** The most bytes of all fields beside its files; 64 KiB by default. */
+  fields?: number
   /** How many files may come under that name, or that name and `[]`; one by default. */
   most?: number
 }

@@ -2,8 +2,9 @@ import type { Dialect } from './dialect.ts'
 import { toSpeechCall } from './speech/request.ts'
 import { collectSpeech } from './speech/response.ts'
 import { SpeechRequest } from './speech/schema.ts'
+import { speechStreaming } from './speech/stream.ts'
 
-/** The speech API: a text read aloud (wire reference B.3). Answers are bytes. */
+/** The speech API: a text read aloud (wire reference B.3). Answers are bytes, or events. */
 export const speech: Dialect<'speech', SpeechRequest> = {
   name: 'speech',
   kind: 'speech',
@@ -13,4 +14,5 @@ export const speech: Dialect<'speech', SpeechRequest> = {
   produces: ['audio/*'],
   toCall: toSpeechCall,
   collectResponse: collectSpeech,
+  streaming: speechStreaming,
 }

@@ -6,7 +6,7 @@ import { explainFullDisk } from '../../core/files.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import { requireValid } from '../../core/kernel/body.ts'
-import type { Json } from '../../core/kernel/json.ts'
+import { isObject, type Json } from '../../core/kernel/json.ts'
 import { findConnection } from '../connections.ts'
 import {
   LARGEST_OVERHEAD,
@@ -51,7 +51,8 @@ export async function receiveForm(
   }
   const form = new Form(expected, new Spool(create, expected.file, largest))
   try {
-    for await (const piece of readPieces(request, largest + LARGEST_OVERHEAD))
+    const overhead = LARGEST_OVERHEAD + (expected.fields ?? 0)
+    for await (const piece of readPieces(request, largest + overhead))
       for (const event of reader.push(piece)) await form.take(event)
     reader.finish()
     findConnection(request)?.finishBody()
@@ -112,7 +113,7 @@ async function finishDraft(draft: BlobDraft, headSize: number): Promise<FormFile
   return { source: { size, read }, head }
 }
 
-/** The most bytes of all fields beside the file. */
+/** The most bytes of all fields beside the file, where the form does not say. */
 const LARGEST_FIELDS = 64 * 1024
 
 /** The parts of a form as they arrive. */
@@ -147,16 +148,21 @@ class Form {
     return this.#spool.discard()
   }
 
-  /** Returns the fields as JSON would have them. Throws 400 for one that comes twice. */
+  /**
+   * Returns the fields as JSON would have them: `a[b]` is a member of an object. A field without a
+   * value is none, as clients send what a person has left empty. Throws 400 for one that comes twice.
+   */
   readFields(): Json {
     const { properties } = this.#expected.body
     const fields: Json = {}
-    for (const [name, values] of this.#fields) {
+    for (const [name, sent] of this.#fields) {
+      const values = sent.filter(value => value !== '')
+      if (values.length === 0) continue
       const plain = name.replace(/\[\]$/, '')
       const accepts = (type: string) => mayBe(properties?.[plain], type)
       if (accepts('array')) fields[plain] = [...((fields[plain] as string[]) ?? []), ...values]
       else if (values.length > 1) throw invalid(`${name}: expected one part of this name`, name)
-      else fields[name] = readValue(values[0] ?? '', accepts)
+      else putField(fields, name, values[0] ?? '', properties)
     }
     return fields
   }
@@ -185,8 +191,8 @@ class Form {
   async #takeBytes(bytes: Buffer): Promise<void> {
     if (this.#isFile()) return this.#spool.write(bytes)
     this.#size += bytes.length
-    if (this.#size > LARGEST_FIELDS)
-      throw invalid(`body: expected at most ${LARGEST_FIELDS} bytes of fields`)
+    const { fields: largest = LARGEST_FIELDS } = this.#expected
+    if (this.#size > largest) throw invalid(`body: expected at most ${largest} bytes of fields`)
     // The memory of the read is given back.
     this.#pieces.push(Buffer.from(bytes))
   }
@@ -197,10 +203,44 @@ class Form {
   }
 }
 
+interface Schema {
+  type?: string
+  anyOf?: unknown[]
+  properties?: Record<string, Schema>
+}
+
+/** Puts a value where its name says. A name that is not known stays one, and is refused. */
+function putField(
+  fields: Json,
+  name: string,
+  value: string,
+  properties: Record<string, Schema> | undefined,
+): void {
+  const [, holder = '', member = ''] = /^(\w+)\[(\w+)\]$/.exec(name) ?? []
+  const members = properties?.[name] ? undefined : findMembers(properties?.[holder])
+  if (!members) {
+    fields[name] = readValue(value, type => mayBe(properties?.[name], type))
+    return
+  }
+  const object = isObject(fields[holder]) ? fields[holder] : {}
+  object[member] = readValue(value, type => mayBe(members[member], type))
+  fields[holder] = object
+}
+
+/** Finds the members of a schema, or of one of several. */
+function findMembers(schema: Schema | undefined): Record<string, Schema> | undefined {
+  if (schema?.properties) return schema.properties
+  for (const one of schema?.anyOf ?? []) {
+    const members = findMembers(one as Schema)
+    if (members) return members
+  }
+  return undefined
+}
+
 /** Tells whether a schema, or one of several, is of this type. */
-function mayBe(schema: { type?: string; anyOf?: unknown[] } | undefined, type: string): boolean {
+function mayBe(schema: Schema | undefined, type: string): boolean {
   if (schema?.type === type) return true
-  return schema?.anyOf?.some(one => mayBe(one as { type?: string }, type)) ?? false
+  return schema?.anyOf?.some(one => mayBe(one as Schema, type)) ?? false
 }
 
 const NUMBER = /^-?\d{1,15}(\.\d{1,15})?$/

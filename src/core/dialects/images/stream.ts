@@ -1,9 +1,8 @@
-import type { GatewayError } from '../../errors.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { ImageCall, ImagePart, Picture } from '../../language/image.ts'
 import type { Receipt } from '../../language/usage.ts'
 import type { Streaming } from '../dialect.ts'
-import { writeEvents } from '../events.ts'
+import { renderErrorEvent, renderEvent, writeEvents } from '../events.ts'
 import { renderImageUsage, renderPicture, renderSize } from './response.ts'
 
 const DONE = 'data: [DONE]\n\n'
@@ -19,7 +18,7 @@ export const imageStreaming: Streaming<'image', unknown> = {
     const writer = new ImageStreamWriter(answer, call)
     return writeEvents(answer, parts => parts.map(part => writer.write(part)).join(''))
   },
-  renderFailure: ({ id }, error) => renderError(id, error) + DONE,
+  renderFailure: ({ id }, error) => renderErrorEvent(id, error) + DONE,
 }
 
 /** Writes the parts of an answer as events. The last picture waits for the usage. */
@@ -46,7 +45,7 @@ class ImageStreamWriter {
       case 'picture':
         return this.#hold(part)
       case 'error':
-        return this.#renderPending(null) + renderError(this.#id, part.error)
+        return this.#renderPending(null) + renderErrorEvent(this.#id, part.error)
       case 'receipt':
         return this.#renderPending(part.receipt) + DONE
       default:
@@ -73,13 +72,3 @@ class ImageStreamWriter {
     })
   }
 }
-
-const renderError = (id: string, { status, type, message, siblingFields }: GatewayError): string =>
-  renderEvent({
-    type: 'error',
-    error: { code: String(status), message, param: null, type },
-    id,
-    ...siblingFields,
-  })
-
-const renderEvent = (event: object): string => `data: ${JSON.stringify(event)}\n\n`

@@ -21,7 +21,8 @@ export function toSpeechCall(
   context: CallContext,
 ): SpeechCall {
   const { model, provider, user, session_id, trace, instructions } = body
-  const base = { model, ...omitUndefined({ provider, user, session_id, trace }) }
+  const stream = body.stream_format === 'sse'
+  const base = { model, stream, ...omitUndefined({ provider, user, session_id, trace }) }
   const sample = readSample(body)
   return {
     ...buildCallBase(world, actor, base, context),
@@ -37,7 +38,8 @@ export function toSpeechCall(
 function toParams({ response_format, speed, voice }: SpeechRequest): SpeechParams {
   return {
     response_format: response_format ?? 'pcm',
-    ...(voice == null ? {} : { voice }),
+    // OpenAI has voices of its users by their id.
+    ...(voice == null ? {} : { voice: typeof voice === 'string' ? voice : voice.id }),
     ...(speed == null ? {} : { speed }),
   }
 }
