@@ -45,7 +45,7 @@ const OUTPUT_BOUND = new RegExp(
   'i',
 )
 const OVERLOADED = /overloaded/i
-const POLICY = /content_policy|content_filter|moderation/i
+const POLICY = /content_?policy|content_?filter|moderation|responsibleai/i
 
 /**
  * Returns the error that our caller gets for an upstream failure. The protocol's own code decides
@@ -100,10 +100,6 @@ export function findMessage(body: unknown, depth = 0): string | undefined {
 }
 
 const MESSAGE_NAMES = ['message', 'Message', 'msg', 'error', 'detail', 'errors', 'title']
-
-/** The error for a picture that a provider refuses to draw, or draws and does not show. */
-export const refusedPicture = () =>
-  new GatewayError('content_policy_violation', 'The provider refused to draw this')
 
 /** The error for an answer that is cut off, empty or of an unknown shape. */
 export const unreadableAnswer = (cause?: unknown) =>

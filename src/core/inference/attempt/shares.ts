@@ -133,13 +133,14 @@ const TELLS_BOUND = new RegExp(
 
 /** Tells whether a server refused a call because it is too much for it: another may take more. */
 export const tellsBound = ({ type, reason }: GatewayError): boolean =>
-  type === 'payload_too_large' ||
-  type === 'context_length_exceeded' ||
-  TELLS_BOUND.test(reason?.message ?? '') ||
-  /string_above_max_length/.test(reason?.code ?? '') ||
-  /(at most|maximum|exceeds?|longer than).{0,40}(characters|length|seconds|duration)/i.test(
-    reason?.message ?? '',
-  )
+  type !== 'content_policy_violation' &&
+  (type === 'payload_too_large' ||
+    type === 'context_length_exceeded' ||
+    TELLS_BOUND.test(reason?.message ?? '') ||
+    /string_above_max_length/.test(reason?.code ?? '') ||
+    /(at most|maximum|exceeds?|longer than).{0,40}(characters|length|seconds|duration)/i.test(
+      reason?.message ?? '',
+    ))
 
 /** Where they name it. */
 const BOUND =

@@ -3,7 +3,7 @@ import type { GatewayError } from '../../errors.ts'
 import { parseDataUrl } from '../../kernel/data-url.ts'
 import { isObject, type Json, omitUndefined, readObject, readString } from '../../kernel/json.ts'
 import type { ImageCall, ImagePart } from '../../language/image.ts'
-import { findMessage, refusedPicture, translateFailure, unreadableAnswer } from '../failure.ts'
+import { findMessage, translateFailure, unreadableAnswer } from '../failure.ts'
 import {
   imageDefaults,
   pickPixels,
@@ -15,6 +15,7 @@ import {
 import { goesOn, readJobWord } from '../job-words.ts'
 import type { FollowUp, Protocol, UpstreamRequest } from '../protocol.ts'
 import { getImageCapabilities, pickFormat } from './capabilities.ts'
+import { readAnswerFailure } from './refusal.ts'
 
 /**
  * Black Forest Labs: `POST {base_url}/{model}` takes the work, and the address in its answer tells
@@ -75,11 +76,10 @@ export function parseTask(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
   const { sample } = readObject(body, 'result')
   const pictures = readPicture(undefined, sample)
-  if (/moderated/i.test(readString(body.status) ?? '')) throw refusedPicture()
   const word = readJobWord(body.status)
   if (word !== 'completed' && !(word === 'unknown' && pictures.length > 0))
-    throw readFailure(502, body)
-  return toImageParts(call, pictures, undefined, readString(body.id))
+    throw readAnswerFailure(body, () => readFailure(502, body))
+  return toImageParts(call, body, { pictures, upstream_id: readString(body.id) })
 }
 
 function readFailure(status: number, body: unknown): GatewayError {

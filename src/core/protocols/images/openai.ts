@@ -34,6 +34,7 @@ import { UnreadableEvents } from '../reader.ts'
 import { drawsByChat, isGptImage, pickCompression, pickFormat } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
 import { fireworksImages } from './fireworks.ts'
+import { findRefusal, readAnswerFailure } from './refusal.ts'
 
 /**
  * OpenAI's pictures and those of compatible servers: `POST {base_url}/images/generations`, and
@@ -186,9 +187,10 @@ const renderSize = (size: PixelSize | undefined): string | undefined =>
 
 function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
-  if (body.error) throw readStreamFailure(body.error)
+  if (body.error) throw readAnswerFailure(body.error, readStreamFailure)
   const pictures = readObjects(body.data).flatMap(({ b64_json, url }) => readPicture(b64_json, url))
-  return toImageParts(call, pictures, readUsage(body.usage), readString(body.id))
+  const [usage, upstream_id] = [readUsage(body.usage), readString(body.id)]
+  return toImageParts(call, body, { pictures, usage, upstream_id })
 }
 
 /** Reads OpenAI's usage of pictures: tokens in and out, with those of pictures among them. */
@@ -222,14 +224,15 @@ class ImageEventReader implements Reader<ImagePart> {
 
   #readEvent(event: Json, name: string | null): ImagePart[] {
     const type = readString(event.type) ?? name ?? ''
-    if (type === 'error' || isObject(event.error)) throw readStreamFailure(event.error ?? event)
+    if (type === 'error' || isObject(event.error))
+      throw readAnswerFailure(event.error ?? event, readStreamFailure)
     if (/^image_(generation|edit)\.partial_image$/.test(type)) return readPreview(event)
     return /^image_(generation|edit)\.completed$/.test(type) ? this.#readCompleted(event) : []
   }
 
   #readCompleted(event: Json): ImagePart[] {
     const [picture] = readPicture(event.b64_json, undefined)
-    if (!picture) throw unreadableAnswer()
+    if (!picture) throw findRefusal(event) ?? unreadableAnswer()
     this.complete = true
     const usage = readUsage(event.usage)
     return [{ type: 'picture', ...picture }, ...(usage ? [{ type: 'usage' as const, usage }] : [])]
