@@ -1,8 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { isObject, type Json, parseCount, readObjects } from '../../kernel/json.ts'
+import { isObject, type Json, readObjects } from '../../kernel/json.ts'
 import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
-import { createTextUsage, type Usage } from '../../language/usage.ts'
 import { readFailure } from '../bedrock-converse/failure.ts'
+import { findCounts } from '../counts.ts'
 import {
   assertInputCount,
   embeddingDefaults,
@@ -54,7 +54,7 @@ const titan: Maker = {
     if (!isObject(body)) throw unreadableAnswer()
     return toEmbeddingParts(call, {
       vectors: [body.embedding],
-      usage: readUsage(body.inputTextTokenCount),
+      usage: findCounts(body),
     })
   },
 }
@@ -74,7 +74,7 @@ const nova: Maker = {
     if (!isObject(body)) throw unreadableAnswer()
     return toEmbeddingParts(call, {
       vectors: readObjects(body.embeddings).map(({ embedding }) => embedding),
-      usage: readUsage(body.inputTokenCount),
+      usage: findCounts(body),
     })
   },
 }
@@ -108,8 +108,3 @@ function readSingleText(call: EmbeddingCall): string {
 
 const renderDimensions = (name: string, { params: { dimensions } }: EmbeddingCall): Json =>
   dimensions === undefined ? {} : { [name]: dimensions }
-
-function readUsage(value: unknown): Usage | undefined {
-  const tokens = parseCount(value)
-  return tokens === undefined ? undefined : createTextUsage(tokens, 0)
-}

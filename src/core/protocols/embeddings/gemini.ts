@@ -4,6 +4,7 @@ import { isObject, type Json, parseCount, readObject, readObjects } from '../../
 import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { findCounts } from '../counts.ts'
 import {
   assertInputCount,
   embeddingDefaults,
@@ -140,11 +141,9 @@ function readUsage(body: Json): Usage | undefined {
   const counts = readObjects(body.predictions).map(prediction =>
     parseCount(readObject(readObject(prediction, 'embeddings'), 'statistics').token_count),
   )
-  const total =
-    counts.length > 0
-      ? sumCounts(counts)
-      : parseCount(readObject(body, 'usageMetadata').promptTokenCount)
-  return total === undefined ? undefined : createTextUsage(total, 0)
+  const total = sumCounts(counts)
+  if (counts.length === 0 || total === undefined) return findCounts(body)
+  return createTextUsage(total, 0)
 }
 
 const sumCounts = (counts: (number | undefined)[]): number | undefined =>

@@ -1,9 +1,10 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { isDataUrl, parseDataUrl } from '../../kernel/data-url.ts'
-import { isObject, readObjects, readString } from '../../kernel/json.ts'
+import { isObject, type Json, readObjects, readString } from '../../kernel/json.ts'
 import type { EmbeddingCall, EmbeddingInput, EmbeddingPart } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
-import type { Usage } from '../../language/usage.ts'
+import { countInputTokens, type Usage } from '../../language/usage.ts'
+import { findCounts } from '../counts.ts'
 import { embeddingDefaults, type Purpose, parsePurpose, toEmbeddingParts } from '../embeddings.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
@@ -137,7 +138,7 @@ function parseAnswer(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
   return toEmbeddingParts(call, {
     upstream_id: readString(body.id),
     vectors: orderVectors(body.data),
-    usage: readTotalUsage(body.usage),
+    usage: readUsageOrCounts(body),
   })
 }
 
@@ -156,6 +157,12 @@ const readIndex = (index: unknown, position: number, length: number): number =>
   typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < length
     ? index
     : position
+
+// Its own usage has details: sound and video are counted apart.
+function readUsageOrCounts(body: Json): Usage | undefined {
+  const usage = readTotalUsage(body.usage)
+  return usage && countInputTokens(usage) > 0 ? usage : (findCounts(body) ?? usage)
+}
 
 // Some servers only send a total, which is all input.
 const readTotalUsage = (usage: unknown): Usage | undefined =>

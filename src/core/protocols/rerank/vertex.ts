@@ -4,7 +4,7 @@ import type { RerankCall, RerankPart } from '../../language/rerank.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { countResults, readTexts, rerankDefaults, toRerankParts } from '../rerank.ts'
+import { countResults, readAnyUsage, readTexts, rerankDefaults, toRerankParts } from '../rerank.ts'
 
 /**
  * Google's ranking: `POST {base_url}/rankingConfigs/default_ranking_config:rank`, where the address
@@ -43,6 +43,6 @@ function parseAnswer(body: unknown, call: RerankCall): RerankPart[] {
       index: typeof id === 'string' && /^\d{1,9}$/.test(id) ? Number(id) : undefined,
       relevance_score: score,
     })),
-    usage: undefined,
+    usage: readAnyUsage(body),
   })
 }
