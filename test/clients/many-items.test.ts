@@ -302,3 +302,18 @@ test('what one endpoint cannot express is asked of the next', async () => {
   expect(data).toHaveLength(1)
   expect(stage.upstreamOf(model).hits).toEqual([])
 })
+
+test.each([
+  ['the same for all', [0, 0, 0], [1, 2, 3]],
+  ['from one', [1, 2, 3], [1, 2, 3]],
+  ['none', [undefined, undefined, undefined], [1, 2, 3]],
+  ['a permutation', [2, 0, 1], [2, 3, 1]],
+])('indexes of vectors: %s', async (_, indexes, expected) => {
+  const model = idOf('embed', 'OpenAI')
+  const data = indexes.map((index, i) => ({ index, embedding: [i + 1] }))
+  stage.upstreamOf(model).plan(json({ data, usage: { prompt_tokens: 3, total_tokens: 3 } }))
+  const answer = await stage.openai.embeddings.create({
+    ...{ model, input: inputsOf(3), encoding_format: 'float' },
+  })
+  expect(answer.data.map(({ embedding }) => embedding[0] ?? 0)).toEqual(expected)
+})

@@ -143,20 +143,20 @@ function parseAnswer(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
 }
 
 /**
- * Returns the vectors in the order of their indexes, or as they stand for servers without indexes.
+ * Returns the vectors in the order of their indexes, if those name each place once. Some servers have
+ * none, the same for all, or count from one: then they stand in their order.
  */
 function orderVectors(data: unknown): unknown[] {
-  const vectors: unknown[] = []
   const entries = readObjects(data)
-  for (const [i, { index, embedding }] of entries.entries())
-    vectors[readIndex(index, i, entries.length)] = embedding
+  const vectors: unknown[] = []
+  for (const { index, embedding } of entries) {
+    const isPlace = typeof index === 'number' && index >= 0 && index < entries.length
+    if (!isPlace || !Number.isInteger(index) || index in vectors)
+      return entries.map(entry => entry.embedding)
+    vectors[index] = embedding
+  }
   return vectors
 }
-
-const readIndex = (index: unknown, position: number, length: number): number =>
-  typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < length
-    ? index
-    : position
 
 // Its own usage has details: sound and video are counted apart.
 function readUsageOrCounts(body: Json): Usage | undefined {
