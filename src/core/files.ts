@@ -207,8 +207,8 @@ export async function listFiles(
 ) {
   const workspace_id = resolveScope(world, actor, query)
   const after = findStart(query)
-  const { limit = PAGE_SIZE, order = 'desc', before_id } = query
-  const range = { workspace_id, limit: limit + 1 }
+  const { limit = PAGE_SIZE, order = 'desc', before_id, purpose } = query
+  const range = { workspace_id, purpose, limit: limit + 1 }
   // What precedes an id is what follows it in the opposite order.
   const found = await (before_id === undefined
     ? world.store.files.listRange({ ...range, order, after })
@@ -223,7 +223,7 @@ const reverse = (order: 'asc' | 'desc') => (order === 'asc' ? 'desc' : 'asc')
 const STARTS = ['cursor', 'after', 'after_id', 'before_id', 'page'] as const
 
 /** What other services’ lists can be narrowed by, and this one cannot. */
-const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id', 'purpose']
+const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id']
 
 /** Throws 400 for the name of a parameter that would narrow a list. */
 export function refuseNarrowing(names: Iterable<string>): void {

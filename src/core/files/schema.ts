@@ -9,6 +9,12 @@ const SCOPE = {
   provider: Type.Optional(oneOf('openai', 'anthropic')),
 }
 
+/** What OpenAI's clients may say that a file is for. */
+export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals']
+
+/** What lists may be narrowed by: what the gateway itself writes has a purpose too. */
+const ListedPurpose = Type.Optional(oneOf(...PURPOSES, 'batch_output', 'assistants_output'))
+
 /** The query of every request about files (wire reference F.1). */
 export const FileScope = Type.Object(SCOPE)
 export type FileScope = Static<typeof FileScope>
@@ -26,6 +32,7 @@ export const FileListQuery = Type.Object({
   before_id: Type.Optional(FileId),
   page: Type.Optional(FileId),
   order: Type.Optional(oneOf('asc', 'desc')),
+  purpose: ListedPurpose,
 })
 export type FileListQuery = Static<typeof FileListQuery>
 
@@ -41,6 +48,7 @@ export const ProviderFileQuery = Type.Object({
   before_id: Type.Optional(ProviderFileId),
   page: Type.Optional(ProviderFileId),
   order: Type.Optional(oneOf('asc', 'desc')),
+  purpose: Type.Optional(Type.String({ pattern: '^[\\w-]{1,64}$', maxLength: 64 })),
 })
 export type ProviderFileQuery = Static<typeof ProviderFileQuery>
 
@@ -50,9 +58,6 @@ export const FileUpload = Type.Object({
   filename: Type.Optional(Type.String({ maxLength: 1_024 })),
 })
 export type FileUpload = Static<typeof FileUpload>
-
-/** What OpenAI's clients may say that a file is for. */
-export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals']
 
 /** What is sent with `POST /files`, as the description shows it. */
 export const NewFile = Type.Object({

@@ -24,8 +24,13 @@ export interface FileRange {
   order: 'asc' | 'desc'
   /** Only files that follow this one in the order, whether or not it still exists. */
   after?: string | undefined
+  /** Only files of this purpose. Those that were uploaded for none are `user_data`. */
+  purpose?: string | undefined
   limit: number
 }
+
+/** What a file is for that was uploaded without a purpose. */
+export const USUAL_PURPOSE = 'user_data'
 
 /** The file of a container that a file is a copy of, as it was. */
 export interface CopySource {

@@ -1,5 +1,5 @@
 import { defineAudit, identifyById } from '../identity/audit/entry.ts'
-import type { StoredFile } from './store.ts'
+import { type StoredFile, USUAL_PURPOSE } from './store.ts'
 
 /** The shape of answers about files: our own, or that of another service's clients. */
 export type FileShape = 'openrouter' | 'openai' | 'anthropic'
@@ -30,7 +30,7 @@ export function showFile(file: Omit<StoredFile, 'workspace_id'>, shape: FileShap
     bytes: size_bytes,
     created_at: Math.floor(Date.parse(created_at) / 1000),
     filename,
-    purpose: file.purpose ?? 'user_data',
+    purpose: file.purpose ?? USUAL_PURPOSE,
     status: 'processed' as const,
   }
 }

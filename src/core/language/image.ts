@@ -15,6 +15,10 @@ export interface ImageCall extends CallBase {
   prompt: string
   /** Pictures by URL: to change, or to draw alike. */
   references: string[]
+  /** Where the first of them is to be changed: where this picture is transparent. Absent for all. */
+  mask?: string
+  /** Whether the client has asked to change pictures: it names the events of a stream. */
+  isEdit?: boolean
   params: ImageParams
   /** Parameters that mean something to one provider only, by its slug. */
   options: Record<string, Record<string, unknown>>
@@ -34,6 +38,12 @@ export interface ImageParams {
   /** From 0 to 100. */
   output_compression?: number
   seed?: number
+  /** How many previews of a picture are streamed, at most. */
+  partial_images?: number
+  /** OpenAI's own. */
+  moderation?: 'auto' | 'low'
+  input_fidelity?: 'high' | 'low'
+  style?: 'vivid' | 'natural'
 }
 
 /** The width and height of a picture. */

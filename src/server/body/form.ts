@@ -72,7 +72,7 @@ class Spool {
   readonly #create: () => Promise<BlobDraft>
   readonly #name: string
   readonly #largest: number
-  readonly #drafts: BlobDraft[] = []
+  readonly #drafts: { name: string; draft: BlobDraft }[] = []
   #size = 0
 
   constructor(create: () => Promise<BlobDraft>, name: string, largest: number) {
@@ -81,12 +81,13 @@ class Spool {
     this.#largest = largest
   }
 
-  get count(): number {
-    return this.#drafts.length
+  /** Counts the files of a name. */
+  count(name: string): number {
+    return this.#drafts.filter(one => one.name === name).length
   }
 
-  async open(): Promise<void> {
-    this.#drafts.push(await this.#create())
+  async open(name: string): Promise<void> {
+    this.#drafts.push({ name, draft: await this.#create() })
   }
 
   /** Writes to the file that was opened last. */
@@ -94,19 +95,24 @@ class Spool {
     this.#size += bytes.length
     if (this.#size > this.#largest)
       throw tooLarge(`${this.#name}: expected at most ${this.#largest} bytes`)
-    await explainFullDisk(async () => this.#drafts.at(-1)?.write(bytes))
+    await explainFullDisk(async () => this.#drafts.at(-1)?.draft.write(bytes))
   }
 
   finish(headSize: number): Promise<FormFile[]> {
-    return Promise.all(this.#drafts.map(draft => finishDraft(draft, headSize)))
+    return Promise.all(
+      this.#drafts.map(async ({ name, draft }) => ({
+        name,
+        ...(await finishDraft(draft, headSize)),
+      })),
+    )
   }
 
   async discard(): Promise<void> {
-    await Promise.all(this.#drafts.map(draft => draft.discard()))
+    await Promise.all(this.#drafts.map(({ draft }) => draft.discard()))
   }
 }
 
-async function finishDraft(draft: BlobDraft, headSize: number): Promise<FormFile> {
+async function finishDraft(draft: BlobDraft, headSize: number): Promise<Omit<FormFile, 'name'>> {
   const { size } = draft
   const read = (position: number, length: number) => draft.readAt(position, length)
   const head = size === 0 ? new Uint8Array(0) : await read(0, headSize)
@@ -139,7 +145,7 @@ class Form {
   /** Throws 400 if no file has come, unless they may be left out and are read whole. */
   async openFiles(): Promise<FormFile[]> {
     const { file: field, whole } = this.#expected
-    if (this.#spool.count === 0 && whole === undefined)
+    if (this.#spool.count(field) === 0 && whole === undefined)
       throw invalid(`${field}: expected a part of this name`, field)
     return this.#spool.finish(whole ?? HEAD_SIZE)
   }
@@ -173,19 +179,26 @@ class Form {
     if (!this.#isFile() && filename !== undefined)
       throw invalid(`${name}: expected a field, found a file`, name)
     if (!this.#isFile()) return
-    const { most = 1 } = this.#expected
-    if (this.#spool.count === most)
+    const file = this.#readFileName()
+    const most = file === this.#expected.file ? (this.#expected.most ?? 1) : 1
+    if (this.#spool.count(file) === most)
       throw invalid(
         `${name}: expected ${most === 1 ? 'one part' : `${most} parts`} of this name`,
         name,
       )
     if (filename === undefined) throw invalid(`${name}: expected a part with a filename`, name)
-    await this.#spool.open()
+    await this.#spool.open(file)
   }
 
   #isFile(): boolean {
-    const { file, most = 1 } = this.#expected
-    return this.#name === file || (most > 1 && this.#name === `${file}[]`)
+    const { file, most = 1, others = [] } = this.#expected
+    return (
+      this.#name === file || (most > 1 && this.#name === `${file}[]`) || others.includes(this.#name)
+    )
+  }
+
+  #readFileName(): string {
+    return this.#name.replace(/\[\]$/, '')
   }
 
   async #takeBytes(bytes: Buffer): Promise<void> {

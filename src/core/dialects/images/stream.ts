@@ -34,11 +34,16 @@ class ImageStreamWriter {
     this.#call = call
   }
 
+  // OpenAI's clients know the events by what they have asked for.
+  get #noun(): string {
+    return this.#call.isEdit ? 'image_edit' : 'image_generation'
+  }
+
   write(part: ImagePart): string {
     switch (part.type) {
       case 'preview':
         return renderEvent({
-          type: 'image_generation.partial_image',
+          type: `${this.#noun}.partial_image`,
           b64_json: part.data,
           partial_image_index: part.index,
         })
@@ -64,7 +69,7 @@ class ImageStreamWriter {
     if (!picture) return ''
     this.#pending = null
     return renderEvent({
-      type: 'image_generation.completed',
+      type: `${this.#noun}.completed`,
       ...renderPicture(picture),
       ...renderSize(this.#call, picture),
       created: this.#created,

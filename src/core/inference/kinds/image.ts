@@ -14,9 +14,9 @@ import type { Block } from '../../language/message.ts'
 import type { Units } from '../../language/units.ts'
 import type { Drawn } from '../../language/usage.ts'
 import {
-  canRefuseSeed,
   fitSize,
   getImageCapabilities,
+  listIgnoredImage,
   listUnsupportedParameters,
 } from '../../protocols/images/capabilities.ts'
 import { defineKind } from './define-kind.ts'
@@ -39,7 +39,7 @@ export const image = defineKind<'image'>({
       listUnsupportedParameters(call, endpoint).length === 0 || IMAGE_PARAMETERS,
     supportsPreferred: (call, endpoint) => fitSize(call.params, endpoint) === call.params,
     listIgnored: (call, endpoint) => [
-      ...(ignoresSeed(call, endpoint) ? ['seed'] : []),
+      ...listIgnoredImage(call, endpoint),
       ...(fitSize(call.params, endpoint) === call.params ? [] : ['size']),
     ],
     fitToEndpoint,
@@ -102,15 +102,12 @@ function replaceContents(call: ImageCall, [blocks = []]: Block[][]): ImageCall {
 }
 
 // Where a provider draws from no seed, the picture differs each time, and that is all.
-const ignoresSeed = ({ params }: ImageCall, endpoint: Endpoint): boolean =>
-  params.seed !== undefined && canRefuseSeed(endpoint)
-
 function fitToEndpoint(call: ImageCall, endpoint: Endpoint): ImageCall {
+  const ignored = listIgnoredImage(call, endpoint)
   const fitted = fitSize(call.params, endpoint)
-  if (!ignoresSeed(call, endpoint))
-    return fitted === call.params ? call : { ...call, params: fitted }
-  const { seed: _, ...params } = fitted
-  return { ...call, params }
+  if (ignored.length === 0) return fitted === call.params ? call : { ...call, params: fitted }
+  const kept = Object.entries(fitted).filter(([name]) => !ignored.includes(name))
+  return { ...call, params: Object.fromEntries(kept) }
 }
 
 /** Megapixels are counted in thousandths. */

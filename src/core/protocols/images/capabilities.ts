@@ -17,6 +17,7 @@ import {
   getFluxCapabilities,
   getRecraftCapabilities,
   getStabilityCapabilities,
+  IMAGE_EXTRAS,
   IMAGEN,
   type ImageCapabilities,
   OPENROUTER,
@@ -73,9 +74,6 @@ export function getImageCapabilities(endpoint: Endpoint): ImageCapabilities {
 const getGeminiTiers = (model: string): Resolution[] =>
   /gemini-2/.test(model) ? ['1K'] : ['1K', '2K', '4K']
 
-/** Tells whether the endpoint takes no seed: it is left out then. */
-export const canRefuseSeed = (endpoint: Endpoint): boolean => !getImageCapabilities(endpoint).seed
-
 /**
  * Returns the parameters with the size to ask the endpoint for: pixels that it does not draw become
  * the nearest that it does, or a ratio and a tier. The parameters themselves where it is exact.
@@ -95,6 +93,16 @@ export function fitSize(params: ImageParams, endpoint: Endpoint): ImageParams {
   }
 }
 
+/** Lists the parameters that the endpoint does not have, and does without. */
+export function listIgnoredImage({ params }: ImageCall, endpoint: Endpoint): string[] {
+  const { seed, streams, extras = [] } = getImageCapabilities(endpoint)
+  return [
+    ...(params.seed !== undefined && !seed ? ['seed'] : []),
+    ...(params.partial_images !== undefined && !streams ? ['partial_images'] : []),
+    ...IMAGE_EXTRAS.filter(name => params[name] !== undefined && !extras.includes(name)),
+  ]
+}
+
 /** Lists the parameters of the call that the endpoint cannot follow, under their wire names. */
 export function listUnsupportedParameters(call: ImageCall, endpoint: Endpoint): string[] {
   const { params, references } = call
@@ -103,6 +111,7 @@ export function listUnsupportedParameters(call: ImageCall, endpoint: Endpoint): 
     value !== undefined && value !== 'auto' && !known.includes(value)
   const checks: [name: string, isUnsupported: boolean][] = [
     ['input_references', references.length > can.references],
+    ['mask', call.mask !== undefined && !can.masks],
     ['resolution', isMissing(params.resolution, can.resolutions)],
     ['quality', isMissing(params.quality, can.qualities)],
     ['background', isMissing(params.background, can.backgrounds)],

@@ -82,6 +82,9 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
     prompt: call.prompt,
     n: countPictures(call),
     user: call.user ?? undefined,
+    moderation: call.params.moderation,
+    style: call.params.style,
+    input_fidelity: call.params.input_fidelity,
     ...STYLES[style](call, endpoint),
   })
   const body = applyParameterQuirks({ ...readOptions(call, endpoint), ...known }, quirks)
@@ -100,7 +103,7 @@ const GENERATIONS = '/images/generations'
 const EDITS = '/images/edits'
 
 function addReferences(
-  { references }: ImageCall,
+  { references, mask }: ImageCall,
   endpoint: Endpoint,
   body: Json,
   style: Style,
@@ -112,7 +115,11 @@ function addReferences(
     return { path: buildPath(endpoint, GENERATIONS), body: { ...body, image_url: first } }
   const path = buildPath(endpoint, EDITS)
   if (style === 'xai') return { path, body: { ...body, image: { type: 'image_url', url: first } } }
-  return { path, body: { ...body, 'image[]': references }, files: ['image[]'] }
+  return {
+    path,
+    body: { ...body, 'image[]': references, ...(mask === undefined ? {} : { mask: [mask] }) },
+    files: ['image[]', 'mask'],
+  }
 }
 
 type Style = 'openai' | Exclude<ImageQuirk, 'fireworks'>
@@ -131,7 +138,9 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
     ...renderLooks(call, endpoint),
     size: renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''],
     // With previews, it draws one picture.
-    ...(call.stream && countPictures(call) === 1 ? { stream: true, partial_images: PREVIEWS } : {}),
+    ...(call.stream && countPictures(call) === 1
+      ? { stream: true, partial_images: call.params.partial_images ?? PREVIEWS }
+      : {}),
   }),
   compatible: (call, endpoint) => ({
     ...renderLooks(call, endpoint),
@@ -163,7 +172,7 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
   }),
 }
 
-/** How many previews of a picture are streamed. Each costs about a hundred tokens. */
+/** How many previews are streamed where a call does not say. Each costs about a hundred tokens. */
 const PREVIEWS = 2
 
 const GPT_SIZES: Record<string, string> = {

@@ -1,7 +1,12 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { notFound } from '../../errors.ts'
 import { checkFileQuota } from '../../files/quota.ts'
-import type { CopySource, FileStore, StoredFile } from '../../files/store.ts'
+import {
+  type CopySource,
+  type FileStore,
+  type StoredFile,
+  USUAL_PURPOSE,
+} from '../../files/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
@@ -25,8 +30,12 @@ export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore
     const row = await query.executeTakeFirst()
     return row && toFile(row)
   },
-  async listRange({ workspace_id, order, after, limit }) {
-    const own = kysely.selectFrom('files').selectAll().where('workspace_id', '=', workspace_id)
+  async listRange({ workspace_id, order, after, purpose, limit }) {
+    const all = kysely.selectFrom('files').selectAll().where('workspace_id', '=', workspace_id)
+    const own =
+      purpose === undefined
+        ? all
+        : all.where(({ fn, val }) => fn.coalesce('purpose', val(USUAL_PURPOSE)), '=', purpose)
     const rest = after === undefined ? own : own.where('id', order === 'asc' ? '>' : '<', after)
     return (await rest.orderBy('id', order).limit(limit).execute()).map(toFile)
   },
