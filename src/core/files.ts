@@ -225,10 +225,11 @@ const STARTS = ['cursor', 'after', 'after_id', 'before_id', 'page'] as const
 /** What other services’ lists can be narrowed by, and this one cannot. */
 const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id']
 
-/** Throws 400 for the name of a parameter that would narrow a list. */
-export function refuseNarrowing(names: Iterable<string>): void {
+/** Throws 400 for the name of a parameter that would narrow a list, and does not. */
+export function refuseNarrowing(names: Iterable<string>, isAtProvider: boolean): void {
   const asked = new Set(names)
-  const field = WITHOUT_EFFECT.find(name => asked.has(name))
+  const without = isAtProvider ? [...WITHOUT_EFFECT, 'purpose'] : WITHOUT_EFFECT
+  const field = without.find(name => asked.has(name))
   if (field) throw invalid(`${field}: expected nothing, as all files are listed`, field)
 }
 

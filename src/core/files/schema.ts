@@ -48,7 +48,6 @@ export const ProviderFileQuery = Type.Object({
   before_id: Type.Optional(ProviderFileId),
   page: Type.Optional(ProviderFileId),
   order: Type.Optional(oneOf('asc', 'desc')),
-  purpose: Type.Optional(Type.String({ pattern: '^[\\w-]{1,64}$', maxLength: 64 })),
 })
 export type ProviderFileQuery = Static<typeof ProviderFileQuery>
 

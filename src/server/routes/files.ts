@@ -46,7 +46,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
       serve(({ actor, request }) => {
         const shape = chooseShape(request.headers)
         const scope = readScope(request)
-        refuseNarrowing(readSearchParams(request).keys())
+        refuseNarrowing(readSearchParams(request).keys(), isAtProvider(scope))
         return isAtProvider(scope)
           ? listProviderFiles(
               ...([gateway, actor] as const),

@@ -24,9 +24,9 @@ const WRITTEN = /^(assistants_output|batch|batch_output|fine-tune|fine-tune-resu
 const openai: FilesApi = {
   name: 'openai',
   headers: {},
-  renderList({ before_id, order, limit, purpose }, after) {
+  renderList({ before_id, order, limit }, after) {
     if (before_id !== undefined) throw refuse('before_id')
-    return { ...(limit ? { limit: String(limit) } : {}), ...defined({ after, order, purpose }) }
+    return { ...(limit ? { limit: String(limit) } : {}), ...defined({ after, order }) }
   },
   renderFields: purpose => ({ purpose: purpose ?? 'user_data' }),
   readFile(value) {
@@ -47,9 +47,8 @@ const openai: FilesApi = {
 const anthropic: FilesApi = {
   name: 'anthropic',
   headers: { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'files-api-2025-04-14' },
-  renderList({ before_id, order, limit, purpose }, after_id) {
+  renderList({ before_id, order, limit }, after_id) {
     if (order === 'asc') throw refuse('order')
-    if (purpose !== undefined) throw refuse('purpose')
     return { ...(limit ? { limit: String(limit) } : {}), ...defined({ after_id, before_id }) }
   },
   renderFields: () => ({}),
