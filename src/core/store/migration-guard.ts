@@ -1,6 +1,7 @@
 import { chmodSync, readdirSync, renameSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { conflict, GatewayError, unavailable } from '../errors.ts'
+import { giveToOwner } from '../kernel/owner.ts'
 import type { Seal } from '../kernel/seal.ts'
 import { VERSION } from '../kernel/version.ts'
 import { readDataFile, syncPath } from './data-files.ts'
@@ -131,6 +132,7 @@ function backUpSchema(data: string, schema: number, seal: () => Seal): string {
     copyWholeDatabase(join(data, 'gateway.db'), part)
     if (schema >= SPOOLED_SINCE) moveSpool(data, part, seal)
     chmodSync(part, 0o600)
+    giveToOwner(part)
     addParts(part, parts)
     syncPath(part)
     renameSync(part, path)

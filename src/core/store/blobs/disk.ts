@@ -2,8 +2,9 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BlobPlace, type BlobStore, checkOwnName, isOwnName } from '../../files/blobs.ts'
+import { makeOwnDirectory } from '../../kernel/owner.ts'
 import { type DraftFile, FileDraft } from './draft.ts'
-import { ignoreMissing, listNames, makeDirectory, NOTES, Notes, sweepNotes } from './notes.ts'
+import { ignoreMissing, listNames, NOTES, Notes, sweepNotes } from './notes.ts'
 import { joinPlace } from './place.ts'
 
 const { O_NOFOLLOW, O_RDONLY } = constants
@@ -78,7 +79,7 @@ async function publishFile(
   await handle.close()
   const path = getPath(directory, place)
   const [shard, workspace] = [join(path, '..'), join(path, '../..')]
-  const isNew = await makeDirectory(shard)
+  const isNew = makeOwnDirectory(shard)
   await rename(temp, path)
   for (const changed of isNew ? [shard, workspace, directory] : [shard])
     await syncDirectory(changed)

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import type { BlobDraft, BlobPlace } from '../../files/blobs.ts'
+import { giveToOwner } from '../../kernel/owner.ts'
 import type { Notes } from './notes.ts'
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants
@@ -50,6 +51,7 @@ export class FileDraft implements BlobDraft {
       await shelf.notes.forget(place)
       throw thrown
     })
+    giveToOwner(shelf.notes.getTempPath(place), file.fd)
     return new FileDraft(shelf, place, file)
   }
 

@@ -3,9 +3,10 @@ import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type BlobPlace, type BlobStore, checkOwnName, checkPlace } from '../../files/blobs.ts'
 import type { ByteRange } from '../../kernel/byte-source.ts'
+import { giveToOwner, makeOwnDirectory } from '../../kernel/owner.ts'
 import type { Bucket } from '../../upstream/bucket.ts'
 import { type DraftFile, FileDraft, readFileAt } from './draft.ts'
-import { makeDirectory, Notes, sweepNotes } from './notes.ts'
+import { Notes, sweepNotes } from './notes.ts'
 import { joinPlace, splitPlace } from './place.ts'
 
 /**
@@ -90,8 +91,9 @@ const EMPTIED = 'emptied'
 async function emptyWorkspace(bucket: Bucket, folder: string, note: string): Promise<void> {
   if (existsSync(note)) return
   for await (const { key } of bucket.list(folder)) await bucket.remove(key)
-  await makeDirectory(dirname(note))
+  makeOwnDirectory(dirname(note))
   await writeFile(note, '', { mode: 0o600 })
+  giveToOwner(note)
 }
 
 // The object is asked for when its first bytes are wanted: an answer to HEAD wants none.
