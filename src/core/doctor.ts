@@ -2,8 +2,6 @@ import { listUnreadableByokKeys } from './catalog/byok.ts'
 import { checkHomes } from './containers.ts'
 import { listUnreadableDestinations } from './destinations.ts'
 import { describeSpend, listFutureSpend } from './doctor/redate.ts'
-import { GatewayError } from './errors.ts'
-import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
 import { type DeadCall, listDeadCalls, listEndProblems } from './inference/recover.ts'
 import type { InferenceWorld } from './inference/world.ts'
@@ -42,10 +40,15 @@ export async function examineGateway(
 }
 
 /**
- * Compares the record of every file with its bytes, which no backup holds. Also while a server runs.
+ * Compares the record of every file with its bytes, which no backup holds, and counts bytes of no
+ * file. Also while a server runs.
  */
-export const examineFiles = (world: FileWorld): Promise<Finding> =>
-  examineBlobs('files', () => checkFiles(world))
+export const examineFiles = (world: InferenceWorld): Promise<Finding> =>
+  examineBlobs('files', () =>
+    checkFiles(world, ({ workspace_id, name }) =>
+      world.store.containers.hasBlob(workspace_id, name),
+    ),
+  )
 
 /** Compares the record of every container’s file with its bytes. Also while a server runs. */
 export const examineHomes = (world: InferenceWorld): Promise<Finding> =>
@@ -67,15 +70,20 @@ interface OutboxReader {
 
 async function examineBlobs(
   check: string,
-  count: () => Promise<{ count: number; problems: string[] }>,
+  count: () => Promise<{ count: number; problems: string[]; stray?: number }>,
 ): Promise<Finding> {
-  const { count: files, problems } = await count().catch(thrown => {
-    if (!(thrown instanceof GatewayError)) throw thrown
-    return { count: 0, problems: [thrown.message] }
-  })
+  // Each check stands alone: what the storage itself throws is what this one has found.
+  const { count: files, problems, stray = 0 } = await count().catch(describeFailure)
   const found = files === 1 ? '1 file has its bytes' : `${files} files have their bytes`
-  return toFinding(toResult(check, problems, found))
+  const rest = stray === 0 ? '' : `; ${stray} of no file are still to be removed`
+  return toFinding(toResult(check, problems, found + rest))
 }
+
+const describeFailure = (thrown: unknown) => ({
+  count: 0,
+  problems: [thrown instanceof Error ? thrown.message : String(thrown)],
+  stray: 0,
+})
 
 /** Says what retention has removed so far. */
 export async function describeEvictions({ store }: EvictionReader): Promise<Finding> {

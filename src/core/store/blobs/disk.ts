@@ -19,15 +19,15 @@ const { O_NOFOLLOW, O_RDONLY } = constants
 export function openDiskBlobs(directory: string): BlobStore {
   const running = new Set<Promise<unknown>>()
   const notes = new Notes(directory)
-  const isRemote = false
   const remove = (place: BlobPlace) => removeBlob(directory, place)
   const publish = (place: BlobPlace, file: DraftFile) => publishFile(directory, place, file)
+  const isRemote = false
   return {
+    isRemote,
     create: place => FileDraft.open({ notes, isRemote, publish, remove }, place),
     async read(place, range) {
       const path = getPath(directory, place)
-      const { size } = await stat(path)
-      return streamFile(path, range ?? { start: 0, length: size })
+      return streamFile(path, range ?? { start: 0, length: (await stat(path)).size })
     },
     async size(place) {
       const found = await ignoreMissing(stat(getPath(directory, place)))

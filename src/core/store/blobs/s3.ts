@@ -23,6 +23,7 @@ export function openS3Blobs(bucket: Bucket, prefix: string, directory: string): 
   const publish = (place: BlobPlace, file: DraftFile) => putFile(bucket, getKey(place), file)
   const running = new Set<Promise<unknown>>()
   const store: BlobStore = {
+    isRemote: true,
     async create(place) {
       checkPlace(place)
       // A backup may bring a workspace back.
@@ -30,9 +31,10 @@ export function openS3Blobs(bucket: Bucket, prefix: string, directory: string): 
       return FileDraft.open({ notes, isRemote: true, publish, remove }, place)
     },
     async read(place, range) {
+      if (range) return streamObject(bucket, getKey(place), range)
       const size = await store.size(place)
       if (size === undefined) throw new Error('There is no such blob')
-      return streamObject(bucket, getKey(place), range ?? { start: 0, length: size })
+      return streamObject(bucket, getKey(place), { start: 0, length: size })
     },
     async size(place) {
       const key = getKey(place)
