@@ -150,7 +150,7 @@ export async function runChecks(
     checkSchema(report),
     ...chain.listResults(books),
     checkEnds(world, ends),
-    ...checkSeals(report, opening),
+    ...checkSeals(report, opening, await world.store.seals.listUnsealed()),
     checkCalls(books, running),
     checkRecords(books),
     await checkClock(world),
@@ -196,6 +196,7 @@ class ChainReader {
   readonly #covered: SealOpening['ledger']
   readonly #sums = new Map<string, bigint>()
   readonly #breaks: string[] = []
+  readonly #estimated = { rows: 0, nanos: 0n }
   #hash = ''
   #digest = ''
   #last = 0
@@ -212,6 +213,10 @@ class ChainReader {
     if (this.#covered.digest !== undefined && row.seq <= this.#covered.seq) this.#readCovered(row)
     else this.#readChained(row)
     this.#last = row.seq
+    if (row.source === 'estimated') {
+      this.#estimated.rows += 1
+      this.#estimated.nanos += row.nanos
+    }
     const name = renderCounterName(row, this.#findDay(row.settled_at))
     this.#sums.set(name, (this.#sums.get(name) ?? 0n) + row.nanos)
   }
@@ -246,6 +251,11 @@ class ChainReader {
     if (row.seq === this.#covered.seq) this.#checkCovered(this.#hash === this.#covered.hash)
   }
 
+  #describeEstimates(): string {
+    const { rows, nanos } = this.#estimated
+    return rows === 0 ? '' : `; ${rows} of them, $${toUsd(nanos)} together, are estimated`
+  }
+
   #checkCovered(isSame: boolean): void {
     if (!isSame)
       this.#breaks.push(`rows up to ${this.#covered.seq} were written again after they were sealed`)
@@ -261,7 +271,7 @@ class ChainReader {
         ? '1 counter matches its rows'
         : `${spend.length} counters match their rows`
     return [
-      toResult('chain', this.#breaks, `${last} rows, none changed`),
+      toResult('chain', this.#breaks, `${last} rows, none changed${this.#describeEstimates()}`),
       toResult('counters', listDifferences(this.#sums, spend), counters),
     ]
   }
@@ -276,11 +286,19 @@ const checkEnds = (world: InferenceWorld, problems: string[]): CheckResult =>
       : 'no end is kept for a store in memory',
   )
 
-function checkSeals(report: SealReport, opening: SealOpening | null): CheckResult[] {
+function checkSeals(
+  report: SealReport,
+  opening: SealOpening | null,
+  unsealed: string[],
+): CheckResult[] {
   return [
     toResult('audit', report.audit, 'no entry was changed, added or removed'),
     toResult('rules', report.rules, 'no key, limit, member or other rule was changed outside'),
-    toResult('seals', report.seals, `rows are sealed since ${opening?.sealed_at}`),
+    toResult(
+      'seals',
+      report.seals,
+      `rows are sealed since ${opening?.sealed_at}; those of ${unsealed.join(', ')} are not`,
+    ),
   ]
 }
 

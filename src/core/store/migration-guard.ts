@@ -38,6 +38,14 @@ export interface MigrationAccess {
   readFree?: (path: string) => number
 }
 
+/** Refuses every migration: what only looks changes nothing. Throws 409 before anything is written. */
+export const refuseMigration: MigrationGuard = async readSchema => {
+  throw conflict(
+    `This data has schema ${readSchema()}, and this program (${VERSION}) looks at schema ` +
+      `${MIGRATIONS.length}: gateway serve migrates it, after a backup`,
+  ).with({ metadata: { check: 'schema' } })
+}
+
 /** A migration that was made, and the backup of what was before. */
 export interface Migration {
   from: number

@@ -29,11 +29,14 @@ export function requireOwnSecret(db: Database, { findSource, length, readMac }: 
     return
   }
   const source = findSource()
-  if (source === null) throw conflict(`The secret of this data is missing: ${REMEDY}`)
+  if (source === null) throw wrongSecret(`The secret of this data is missing: ${REMEDY}`)
   const mac = readMac()
   if (mac === null || isOpeningGenuine(db, mac) || isAnchorGenuine(db, mac)) return
-  throw conflict(`This data was sealed with another secret than ${source}: ${REMEDY}`)
+  throw wrongSecret(`This data was sealed with another secret than ${source}: ${REMEDY}`)
 }
+
+/** Nothing that needs the secret can be said, which is what `doctor` then finds. */
+const wrongSecret = (message: string) => conflict(message).with({ metadata: { check: 'secret' } })
 
 const REMEDY =
   'set GATEWAY_SECRET, or bring back secret.key, as it was when the data was made; ' +
