@@ -1,4 +1,5 @@
 import { hkdfSync } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DecryptedKeys } from './catalog/byok/decrypted-keys.ts'
 import { readByokKeys } from './catalog/byok.ts'
@@ -81,7 +82,7 @@ import { guardMigration, type Migration, refuseMigration } from './store/migrati
 import { type RecordLogOptions, takeRecordLog } from './store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSpool } from './store/spool.ts'
-import type { GivenSecret } from './store/sqlite/seals/own-secret.ts'
+import { type GivenSecret, refuseShortSecret } from './store/sqlite/seals/own-secret.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
@@ -571,6 +572,9 @@ async function openStore(
   { previous, ...options }: Omit<SqliteOptions, 'path'> & Pick<RecordLogOptions, 'previous'>,
 ): Promise<Store> {
   if (data === undefined) return openSqlite({ path: ':memory:', ...options })
+  // Before the first file: what is refused leaves no empty database.
+  if (options.ownSecret && !existsSync(join(data, 'gateway.db')))
+    refuseShortSecret(options.ownSecret)
   openDataDirectory(data)
   const { log: recordLog, unlock } = await takeRecordLog(data, access, { ...options, previous })
   try {

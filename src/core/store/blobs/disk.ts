@@ -3,6 +3,7 @@ import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BlobPlace, type BlobStore, checkOwnName, isOwnName } from '../../files/blobs.ts'
 import { makeOwnDirectory } from '../../kernel/owner.ts'
+import { hasCode } from '../data-files.ts'
 import { type DraftFile, FileDraft } from './draft.ts'
 import { ignoreMissing, listNames, NOTES, Notes, sweepNotes } from './notes.ts'
 import { joinPlace } from './place.ts'
@@ -34,7 +35,10 @@ export function openDiskBlobs(directory: string): BlobStore {
       return found?.size
     },
     async remove(place, removeRecord) {
-      await notes.add(place)
+      // A disk that is full takes no note, and must not keep what would make room.
+      await notes.add(place).catch(thrown => {
+        if (!isFull(thrown)) throw thrown
+      })
       await removeRecord().catch(async thrown => {
         await notes.forget(place)
         throw thrown
@@ -61,6 +65,8 @@ export function openDiskBlobs(directory: string): BlobStore {
     },
   }
 }
+
+const isFull = (error: unknown): boolean => hasCode(error, 'ENOSPC') || hasCode(error, 'EDQUOT')
 
 const isWorkspace = (name: string) => name !== NOTES && isOwnName(name)
 

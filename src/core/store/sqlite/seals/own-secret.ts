@@ -24,8 +24,7 @@ const SHORTEST = 32
  */
 export function requireOwnSecret(db: Database, { findSource, length, readMac }: GivenSecret): void {
   if (!isSealed(db)) {
-    if (isNew(db) && length !== null && length < SHORTEST)
-      throw invalid(`GATEWAY_SECRET: expected at least ${SHORTEST} characters, found ${length}`)
+    if (isNew(db)) refuseShortSecret({ length })
     return
   }
   const source = findSource()
@@ -37,6 +36,12 @@ export function requireOwnSecret(db: Database, { findSource, length, readMac }: 
 
 /** Nothing that needs the secret can be said, which is what `doctor` then finds. */
 const wrongSecret = (message: string) => conflict(message).with({ metadata: { check: 'secret' } })
+
+/** Throws 400 for a secret that is too short for new data. */
+export function refuseShortSecret({ length }: Pick<GivenSecret, 'length'>): void {
+  if (length !== null && length < SHORTEST)
+    throw invalid(`GATEWAY_SECRET: expected at least ${SHORTEST} characters, found ${length}`)
+}
 
 const REMEDY =
   'set GATEWAY_SECRET, or bring back secret.key, as it was when the data was made; ' +
