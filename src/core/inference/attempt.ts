@@ -9,6 +9,7 @@ import { isObject } from '../kernel/json.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
+import { buildReason } from '../protocols/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
 import { protocols } from '../protocols/registry.ts'
 import { type AnswerObserver, openAnswer, type ResponseHead } from '../upstream/answer.ts'
@@ -160,6 +161,13 @@ export class AttemptQueue<K extends Kind> {
         id: this.#run.call.id,
         workspace_id: this.#run.actor.workspace_id,
         ...{ endpoint, error, status, request_id, latency },
+      })
+    // With their own credential, callers are the ones who can mend it.
+    if (error.trouble && !endpoint.is_byok)
+      this.#world.events.publish('operator.needed', {
+        endpoint,
+        trouble: error.trouble,
+        reason: error.reason?.message ?? null,
       })
     if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
       this.#isStopped = true
@@ -466,8 +474,11 @@ async function openParts<K extends Kind>(
     ? await openInShares(world, attempt, prepared, opening, cancellation)
     : await openAdmitted(world, attempt, prepared, opening, cancellation)
   sent.received = admitted.first
-  if (admitted.rest && kind.needsWhole?.(prepared.call)) return readToEnd(admitted, kind)
-  return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
+  const fail = () => explainEnd(world, attempt, admitted.first, kind)
+  if (admitted.rest && kind.needsWhole?.(prepared.call)) return readToEnd(admitted, kind, fail)
+  return admitted.first.some(kind.isMeaningful)
+    ? admitted
+    : readUntilMeaningful(admitted, kind, fail)
 }
 
 /** Sends one request, and resolves with its answer once its kind has admitted it. */
@@ -516,13 +527,27 @@ async function openInShares<K extends Kind>(
 async function readToEnd<K extends Kind>(
   { first, rest }: PeekedSequence<AnswerPart<K>[]>,
   kind: KindOfWork<K>,
+  fail: () => GatewayError,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   for (let step = await rest?.next(); step && !step.done; step = await rest?.next())
     // One at a time: as arguments of one call, many parts overflow the stack.
     for (const part of step.value) first.push(part)
-  if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part)))
-    throw new GatewayError('provider_unavailable', 'Provider returned error')
+  if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part))) throw fail()
   return { first, rest: null }
+}
+
+/** Returns the failure of an answer that ended as one, with the provider's own word for that. */
+function explainEnd<K extends Kind>(
+  { events }: InferenceWorld,
+  { endpoint }: RunningAttempt,
+  parts: AnswerPart<K>[],
+  kind: KindOfWork<K>,
+): GatewayError {
+  const end = parts.find(part => kind.isFailure?.(part as Work[K]['part']))
+  const word = end && 'native' in end && typeof end.native === 'string' ? end.native : null
+  if (end && 'isUnknown' in end && word !== null) events.publish('finish.unknown', { endpoint, word })
+  const reason = word === null ? undefined : buildReason(word, `The answer ended with ${word}`)
+  return new GatewayError('provider_unavailable', 'Provider returned error', { reason })
 }
 
 /**
@@ -611,13 +636,14 @@ function createObserver(
 async function readUntilMeaningful<K extends Kind>(
   { first, rest }: PeekedSequence<Work[K]['part'][]>,
   kind: KindOfWork<K>,
+  fail: () => GatewayError,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
   for (let step = await rest?.next(); step && !step.done; step = await rest?.next()) {
     first.push(...step.value)
     if (step.value.some(kind.isMeaningful)) return { first, rest }
   }
-  // The answer is complete and empty: a provider that has failed without saying so.
-  throw new GatewayError('provider_unavailable', 'Provider returned error')
+  // The answer is complete and empty: a provider that has failed, whether it says so or not.
+  throw fail()
 }
 
 // Images and files would fill the debug chunk with noise, and their content may be private.

@@ -1,3 +1,4 @@
+import { checkCalls } from './calls.ts'
 import { readFailure } from './gemini/failure.ts'
 import { createAnswerContext, GenerateContentReader, parseAnswer } from './gemini/reader.ts'
 import { buildRequest } from './gemini/request.ts'
@@ -5,7 +6,7 @@ import { supportsWebSearch } from './gemini/tools.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Google's `POST {base_url}/models/{model}:generateContent`, on the Gemini API and on Vertex. */
-export const gemini: Protocol<'text'> = {
+export const gemini: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
   // YouTube videos are available by URL only.
@@ -15,4 +16,4 @@ export const gemini: Protocol<'text'> = {
   parseAnswer: (body, call, endpoint) => parseAnswer(body, createAnswerContext(call, endpoint)),
   createReader: (call, endpoint) => new GenerateContentReader(createAnswerContext(call, endpoint)),
   readFailure,
-}
+})

@@ -1,19 +1,20 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import {
-  getOwn,
-  isObject,
-  type Json,
-  parseObject,
-  readObjects,
-  readString,
-} from '../../kernel/json.ts'
+import type { GatewayError } from '../../errors.ts'
+import { isObject, type Json, parseObject, readObjects, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { AudioDelta, FinishReason, Logprobs, TextPart } from '../../language/part.ts'
+import type { AudioDelta, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { countInputTokens, countOutputTokens, type Usage } from '../../language/usage.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { readChoiceIndex, toUrlCitation, UnreadableEvents } from '../reader.ts'
+import {
+  type End,
+  type OwnEnds,
+  readChoiceIndex,
+  readEnd,
+  toUrlCitation,
+  UnreadableEvents,
+} from '../reader.ts'
 import { ToolCallReader } from './calls.ts'
 import { readStreamFailure } from './failure.ts'
 import { type TextPiece, ThinkTags } from './think-tags.ts'
@@ -36,11 +37,13 @@ const isAnswer = (body: unknown): body is Record<string, unknown> =>
 /** Reads `chat.completion.chunk` events, with one small method for each thing in a chunk. */
 export class ChunkReader implements Reader<TextPart> {
   complete = false
+  failure: GatewayError | null = null
   readonly #call: TextCall
   /** Created with the first call. Most answers have none. */
   #calls: ToolCallReader | null = null
-  /** The choices that have ended. Some servers send the end twice. */
-  #endedChoices: Set<number> | null = null
+  /** The choices that have begun. Some servers send the end of one twice. */
+  readonly #choices: ChoiceState[] = []
+  readonly #ownEnds: OwnEnds
   /** Separates thinking from text, by choice, for servers that leave it in tags. */
   readonly #thinkTags: Map<number, ThinkTags> | null
   #isWhole = false
@@ -49,22 +52,29 @@ export class ChunkReader implements Reader<TextPart> {
   #hasUsage = false
   readonly #unreadable = new UnreadableEvents()
 
-  constructor(call: TextCall, { provider: { quirks } }: Endpoint) {
+  constructor(call: TextCall, { provider: { quirks, finish_reasons } }: Endpoint) {
     this.#call = call
+    this.#ownEnds = finish_reasons
     this.#thinkTags = quirks.think_tags ? new Map() : null
   }
 
   read({ data }: Frame): TextPart[] {
     if (this.complete) return []
-    if (data.trim() === '[DONE]') return this.#finishStream()
+    if (data.trim() === '[DONE]') return this.#readDone()
     const chunk = parseObject(data)
     return chunk === undefined ? this.#unreadable.skip() : this.readChunk(chunk)
   }
 
-  /** Returns the parts of a whole answer, which is one chunk with everything. */
+  /**
+   * Returns the parts of a whole answer, which is one chunk with everything. Throws
+   * `provider_unavailable` if its calls are broken.
+   */
   readWhole(answer: Json): TextPart[] {
     this.#isWhole = true
-    return this.readChunk(answer)
+    const parts = this.readChunk(answer)
+    this.#endOpenChoices(parts)
+    if (this.failure) throw this.failure
+    return parts
   }
 
   /** Returns the parts of one chunk. */
@@ -81,11 +91,35 @@ export class ChunkReader implements Reader<TextPart> {
     return parts
   }
 
-  #finishStream(): TextPart[] {
-    this.complete = true
+  #readDone(): TextPart[] {
     const parts: TextPart[] = []
-    for (const choice of this.#thinkTags?.keys() ?? []) this.#flushThinkTags(choice, parts)
+    this.#endOpenChoices(parts)
+    this.complete = this.failure === null
     return parts
+  }
+
+  /**
+   * Completes an answer whose choices have all said why they ended: some servers leave [DONE] out
+   * then. One that was cut off has an open choice.
+   */
+  end(isFramed = true): TextPart[] {
+    const choices = this.#choices.filter(choice => choice !== undefined)
+    this.complete ||=
+      isFramed &&
+      this.failure === null &&
+      choices.length > 0 &&
+      choices.every(({ hasEnded }) => hasEnded)
+    return []
+  }
+
+  // It is said that the answer is whole, but not why it has ended: by itself then, or to have its
+  // tools called. One without output stays without an end: another endpoint may do better.
+  #endOpenChoices(parts: TextPart[]): void {
+    for (const [choice, state] of this.#choices.entries())
+      if (state && !state.hasEnded) {
+        this.#flushThinkTags(choice, parts)
+        if (state.hasOutput) this.#endChoice(choice, { reason: 'stop' }, null, parts)
+      }
   }
 
   #readStart(chunk: Json, parts: TextPart[]): void {
@@ -103,12 +137,15 @@ export class ChunkReader implements Reader<TextPart> {
     const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
     if (isObject(value.error)) throw readStreamFailure(value.error)
+    this.#choices[choice] ??= { hasOutput: false, hasEnded: false }
+    const before = parts.length
     const delta = this.#pickMessage(value)
     this.#readReasoning(delta, choice, parts)
     this.#readText(delta, value, choice, parts)
     this.#readToolCalls(delta, choice, parts)
     this.#readMedia(delta, choice, parts)
     this.#readAnnotations(delta, choice, parts)
+    if (parts.length > before) this.#choices[choice].hasOutput = true
     this.#readFinish(value, choice, parts)
   }
 
@@ -176,7 +213,8 @@ export class ChunkReader implements Reader<TextPart> {
     if (calls.length === 0) return
     this.#calls ??= new ToolCallReader(this.#call)
     for (const [i, call] of calls.entries())
-      if (isObject(call)) parts.push(...this.#calls.read(call, i, choice))
+      if (isObject(call)) for (const part of this.#calls.read(call, i, choice)) parts.push(part)
+    this.failure ??= this.#calls.failure
   }
 
   #readMedia(delta: Json, choice: number, parts: TextPart[]): void {
@@ -210,17 +248,23 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #readFinish(value: Json, choice: number, parts: TextPart[]): void {
-    const reason = readString(value.finish_reason)
-    if (!reason || this.#endedChoices?.has(choice)) return
-    this.#endedChoices ??= new Set()
-    this.#endedChoices.add(choice)
+    const word = readString(value.finish_reason)
+    if (!word || this.#choices[choice]?.hasEnded) return
+    const end = readEnd(word, this.#ownEnds)
+    if (!end) return
     this.#flushThinkTags(choice, parts)
-    parts.push({
-      type: 'finish',
-      choice,
-      reason: toFinishReason(reason),
-      native: readString(value.native_finish_reason) ?? reason,
-    })
+    this.#endChoice(choice, end, readString(value.native_finish_reason) ?? word, parts)
+  }
+
+  #endChoice(choice: number, end: End, native: string | null, parts: TextPart[]): void {
+    this.#choices[choice] = { hasOutput: true, hasEnded: true }
+    const finish = { type: 'finish' as const, choice, ...end, native }
+    if (!this.#calls) {
+      parts.push(finish)
+      return
+    }
+    for (const part of this.#calls.end(finish)) parts.push(part)
+    this.failure ??= this.#calls.failure
   }
 
   // Some servers send usage in every chunk. Each replaces the one before, so the last one counts.
@@ -230,6 +274,12 @@ export class ChunkReader implements Reader<TextPart> {
     this.#hasUsage = true
     parts.push({ type: 'usage', usage })
   }
+}
+
+/** How far one alternative has come. */
+interface ChoiceState {
+  hasOutput: boolean
+  hasEnded: boolean
 }
 
 // Groq has the usage in an object of its own, Moonshot in the choice.
@@ -285,26 +335,6 @@ function readLogprobs(value: unknown): Logprobs | undefined {
   const refusal = Array.isArray(value.refusal) ? value.refusal : null
   return content || refusal ? { content, refusal } : undefined
 }
-
-const FINISH_REASONS: Record<string, FinishReason> = {
-  stop: 'stop',
-  length: 'length',
-  tool_calls: 'tool_calls',
-  function_call: 'tool_calls',
-  content_filter: 'content_filter',
-  error: 'error',
-  // From Mistral, Together and DeepSeek.
-  model_length: 'length',
-  eos: 'stop',
-  insufficient_system_resource: 'error',
-}
-
-/**
- * Returns our finish reason for the provider's. An unknown one becomes `stop`; the part keeps the
- * provider's own.
- */
-export const toFinishReason = (native: string): FinishReason =>
-  getOwn(FINISH_REASONS, native) ?? 'stop'
 
 /**
  * Reads the sources that a server lists beside its choices: search results (Perplexity's
