@@ -23,20 +23,24 @@ const CUTS = new Set<FinishReason>(['length', 'content_filter', 'error'])
 /**
  * Holds the calls of one answer to what every client relies on: the arguments of a call are exactly
  * one JSON object, and an answer that calls tools ends with `tool_calls`. A call without arguments
- * gets `{}`. Objects that run together are calls of their own. Anything else, in an answer that does
- * not say that it was cut, is a failure of its provider.
+ * gets `{}`. Objects that run together are calls of their own, and other text behind one is a
+ * failure of the provider, as is a stream that ends within arguments and does not say that it was
+ * cut. Arguments that are no JSON stay as the model wrote them: whoever runs the call tells it so.
  */
 export class Calls {
   /** Why the answer is none, behind the parts that were returned. */
   failure: GatewayError | null = null
   readonly #call: TextCall
+  /** Whether the answer comes in pieces, so that the last ones may be missing. */
+  readonly #isStream: boolean
   /** The newest call at each place of the provider: those that ran together share one. */
   readonly #open = new Map<string, OpenCall>()
   /** How many calls each choice has. */
   readonly #counts = new Map<number, number>()
 
-  constructor(call: TextCall) {
+  constructor(call: TextCall, isStream: boolean) {
     this.#call = call
+    this.#isStream = isStream
   }
 
   /** Returns these parts as the client gets them. */
@@ -51,10 +55,9 @@ export class Calls {
     return this.#open.get(`${choice} ${index}`)?.input.state === 'whole'
   }
 
-  /** Whether the choice calls anything, and every call is whole or has no arguments. */
+  /** Whether every call of the choice could be run: it is whole, or has no arguments. */
   areWhole(choice: number): boolean {
-    const calls = this.#listCalls(choice)
-    return calls.length > 0 && calls.every(isSound)
+    return this.#listCalls(choice).every(isSound)
   }
 
   #readPart(part: TextPart, kept: TextPart[]): void {
@@ -110,10 +113,8 @@ export class Calls {
   #readFinish(part: Finish, kept: TextPart[]): void {
     const calls = this.#listCalls(part.choice)
     const mayBeCut = CUTS.has(part.reason)
-    if (!mayBeCut && !calls.every(isSound)) {
-      this.failure ??= unreadableAnswer()
-      return
-    }
+    if (this.#isStream && !mayBeCut && calls.some(isCut)) this.failure ??= unreadableAnswer()
+    if (this.failure) return
     if (!mayBeCut)
       for (const call of calls)
         if (call.input.isEmpty && !call.start.isCustom)
@@ -135,6 +136,9 @@ const isAnswered = ({ start: { isAside } }: OpenCall): boolean => !isAside
 const isPlainStop = ({ reason, native }: Finish): boolean =>
   reason === 'stop' && native !== 'pause_turn'
 
+const isCut = ({ start: { isCustom }, input: { state } }: OpenCall): boolean =>
+  state === 'open' && !isCustom
+
 const isSound = ({ start: { isCustom }, input: { state } }: OpenCall): boolean =>
   state === 'whole' || state === 'empty' || isCustom === true
 
@@ -154,7 +158,7 @@ export const checkCalls = (protocol: Protocol<'text'>): Protocol<'text'> => ({
 
 function readChecked(parts: TextPart[], call: TextCall): TextPart[] {
   if (!parts.some(isCallStart)) return parts
-  const calls = new Calls(call)
+  const calls = new Calls(call, false)
   const kept = calls.read(parts)
   if (calls.failure) throw calls.failure
   return kept
@@ -190,7 +194,7 @@ class CheckedReader implements Reader<TextPart> {
   }
 
   #check(parts: TextPart[]): TextPart[] {
-    if (!this.#calls && parts.some(isCallStart)) this.#calls = new Calls(this.#call)
+    if (!this.#calls && parts.some(isCallStart)) this.#calls = new Calls(this.#call, true)
     return this.#calls?.read(parts) ?? parts
   }
 }

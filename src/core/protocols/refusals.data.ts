@@ -171,6 +171,14 @@ export const REFUSALS: Refusal[] = [
   },
   // What a change of the request would mend.
   {
+    type: 'invalid_request',
+    codes: [
+      ...['voice_not_found', 'invalid_uid', 'invalid_voice_settings'],
+      'max_character_limit_exceeded',
+    ],
+    source: 'ElevenLabs, Errors',
+  },
+  {
     type: 'string_too_long',
     codes: ['string_above_max_length', 'string_too_long'],
     says: /string too long|string should have at most \d+ characters/i,
@@ -402,10 +410,9 @@ export const REFUSALS: Refusal[] = [
     type: 'invalid_request',
     codes: [
       ...['invalid_request_error', 'invalid_request', 'INVALID_ARGUMENT', 'OUT_OF_RANGE'],
-      ...['BadRequestError', 'voice_not_found', 'invalid_uid', 'invalid_voice_settings'],
-      ...['max_character_limit_exceeded', 'bad_request'],
+      ...['BadRequestError', 'bad_request'],
     ],
     at: status => isVague(status) && isRefusal(status),
-    source: 'OpenAI, Anthropic and Google, Errors; vLLM; ElevenLabs',
+    source: 'OpenAI, Anthropic and Google, Errors; vLLM',
   },
 ]

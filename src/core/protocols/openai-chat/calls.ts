@@ -35,9 +35,9 @@ export class ToolCallReader {
   readonly #unnamed = new Map<string, ToolCallDelta>()
   readonly #counts = new Map<number, number>()
 
-  constructor(call: TextCall) {
+  constructor(call: TextCall, isStream: boolean) {
     this.#call = call
-    this.#calls = new Calls(call)
+    this.#calls = new Calls(call, isStream)
   }
 
   /** Why the calls are none that a client could run; null if they are. */
@@ -75,7 +75,7 @@ export class ToolCallReader {
     return this.#calls.read([finish])
   }
 
-  /** Whether the choice calls anything, and every call can be run. */
+  /** Whether every call of the choice could be run. */
   areWhole(choice: number): boolean {
     return this.#calls.areWhole(choice)
   }

@@ -108,7 +108,8 @@ export class ChunkReader implements Reader<TextPart> {
       isFramed &&
       this.failure === null &&
       choices.length > 0 &&
-      choices.every(({ hasEnded }) => hasEnded)
+      choices.every(({ hasEnded }) => hasEnded) &&
+      this.#choices.every((_, choice) => this.#calls?.areWhole(choice) ?? true)
     return []
   }
 
@@ -118,7 +119,8 @@ export class ChunkReader implements Reader<TextPart> {
     for (const [choice, state] of this.#choices.entries())
       if (state && !state.hasEnded) {
         this.#flushThinkTags(choice, parts)
-        if (state.hasOutput) this.#endChoice(choice, { reason: 'stop' }, null, parts)
+        if (this.#calls?.areWhole(choice) === false) this.failure ??= unreadableAnswer()
+        else if (state.hasOutput) this.#endChoice(choice, { reason: 'stop' }, null, parts)
       }
   }
 
@@ -211,7 +213,7 @@ export class ChunkReader implements Reader<TextPart> {
     const calls = isObject(delta.function_call) ? [{ index: 0, function: delta.function_call }] : []
     if (Array.isArray(delta.tool_calls)) calls.push(...delta.tool_calls)
     if (calls.length === 0) return
-    this.#calls ??= new ToolCallReader(this.#call)
+    this.#calls ??= new ToolCallReader(this.#call, !this.#isWhole)
     for (const [i, call] of calls.entries())
       if (isObject(call)) for (const part of this.#calls.read(call, i, choice)) parts.push(part)
     this.failure ??= this.#calls.failure
