@@ -545,7 +545,8 @@ function explainEnd<K extends Kind>(
 ): GatewayError {
   const end = parts.find(part => kind.isFailure?.(part as Work[K]['part']))
   const word = end && 'native' in end && typeof end.native === 'string' ? end.native : null
-  if (end && 'isUnknown' in end && word !== null) events.publish('finish.unknown', { endpoint, word })
+  if (end && 'isUnknown' in end && word !== null)
+    events.publish('finish.unknown', { endpoint, word })
   const reason = word === null ? undefined : buildReason(word, `The answer ended with ${word}`)
   return new GatewayError('provider_unavailable', 'Provider returned error', { reason })
 }

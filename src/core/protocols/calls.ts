@@ -1,8 +1,10 @@
 import type { GatewayError } from '../errors.ts'
+import { spellsHalves } from '../kernel/halves.ts'
 import { ObjectScanner } from '../kernel/json-object.ts'
 import type { TextCall } from '../language/call.ts'
 import type { FinishReason, TextPart } from '../language/part.ts'
 import { unreadableAnswer } from './failure.ts'
+import { PartMender } from './halves.ts'
 import type { Frame, Protocol, Reader } from './protocol.ts'
 import { MAX_CALLS } from './reader.ts'
 import { buildCallId } from './tools.ts'
@@ -148,7 +150,7 @@ const toDelta = (
   input: string,
 ): CallDelta => ({ type: 'tool-call-delta', choice, index, input })
 
-/** Returns the protocol with the calls of its answers held to that. */
+/** Returns the protocol with the calls of its answers held to that, and with whole characters. */
 export const checkCalls = (protocol: Protocol<'text'>): Protocol<'text'> => ({
   ...protocol,
   parseAnswer: (body, call, endpoint) =>
@@ -171,6 +173,7 @@ class CheckedReader implements Reader<TextPart> {
   readonly #call: TextCall
   /** Created with the first call. Most answers have none. */
   #calls: Calls | null = null
+  #mender: PartMender | null = null
 
   constructor(reader: Reader<TextPart>, call: TextCall) {
     this.#reader = reader
@@ -186,6 +189,7 @@ class CheckedReader implements Reader<TextPart> {
   }
 
   read(frame: Frame): TextPart[] {
+    if (spellsHalves(frame.data)) this.#mender ??= new PartMender()
     return this.#check(this.#reader.read(frame))
   }
 
@@ -193,7 +197,8 @@ class CheckedReader implements Reader<TextPart> {
     return this.#check(this.#reader.end?.(isFramed) ?? [])
   }
 
-  #check(parts: TextPart[]): TextPart[] {
+  #check(read: TextPart[]): TextPart[] {
+    const parts = this.#mender?.read(read) ?? read
     if (!this.#calls && parts.some(isCallStart)) this.#calls = new Calls(this.#call, true)
     return this.#calls?.read(parts) ?? parts
   }

@@ -39,6 +39,7 @@ interface ToolCall {
   id: string
   type: 'function'
   function: { name: string; arguments: string }
+  extra_content?: unknown
 }
 
 /** One alternative of the answer while it is collected. */
@@ -78,6 +79,7 @@ class CollectedChoice {
         break
       case 'tool-call-start':
         this.calls[part.index] = {
+          ...pickExtraContent(part),
           id: part.id,
           type: 'function',
           function: { name: part.name, arguments: '' },
@@ -266,6 +268,12 @@ export const toReasoningDetail = (text: string): ReasoningDetail => ({
   format: 'unknown',
   index: 0,
 })
+
+/** Picks the field of a call that clients send back with it: its signature, at Google's chat API. */
+export const pickExtraContent = ({
+  extra,
+}: Extract<TextPart, { type: 'tool-call-start' }>): { extra_content?: unknown } =>
+  extra?.extra_content === undefined ? {} : { extra_content: extra.extra_content }
 
 /** Renders an error inside an answer that has begun (wire reference C.6 and L.2). */
 export const renderChatError = ({ status, message, type, metadata }: GatewayError) => ({

@@ -56,7 +56,7 @@ class CallItem implements ToolCallItem {
 
   /** Whether the arguments are whole, so that another call may begin. */
   get isWhole(): boolean {
-    return parseObject(this.value.arguments) !== undefined
+    return isObjectText(this.value.arguments)
   }
 
   /** Adds a piece of the arguments. */
@@ -81,6 +81,10 @@ class CallItem implements ToolCallItem {
   }
 }
 
+// Arguments that are still coming rarely end with a brace, so they are rarely parsed.
+const isObjectText = (json: string): boolean =>
+  json.trimEnd().endsWith('}') && parseObject(json) !== undefined
+
 /**
  * A call of a custom tool by a model that got a function in its place. The text is in its
  * arguments, so it is known only when they are whole.
@@ -101,7 +105,7 @@ class CustomCallItem implements ToolCallItem {
   }
 
   get isWhole(): boolean {
-    return parseObject(this.#arguments) !== undefined
+    return isObjectText(this.#arguments)
   }
 
   addInput(delta: string): ItemEvent[] {

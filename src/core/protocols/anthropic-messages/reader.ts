@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import {
+  getOwn,
   isObject,
   type Json,
   parseObject,
@@ -128,7 +129,7 @@ export class MessageReader implements Reader<TextPart> {
         this.#openBlock(readBlockIndex(event), readObject(event, 'content_block'))
         break
       case 'content_block_delta':
-        this.#readDelta(this.#openBlocks.get(readBlockIndex(event)), readObject(event, 'delta'))
+        this.#readBlockDelta(readBlockIndex(event), readObject(event, 'delta'))
         break
       case 'content_block_stop':
         this.#closeBlock(readBlockIndex(event))
@@ -241,6 +242,19 @@ export class MessageReader implements Reader<TextPart> {
       ...(Object.keys(extra).length > 0 ? { extra } : {}),
     })
     return { block, type: 'tool', index, initialInput, hasInput: false }
+  }
+
+  // A relay may leave out the start of a block. A call without its start has no name.
+  #readBlockDelta(index: number, delta: Json): void {
+    if (!this.#openBlocks.has(index)) {
+      const value = getOwn(LOST_STARTS, delta.type)
+      if (!value) {
+        if (delta.type === 'input_json_delta') throw unreadableAnswer()
+        return
+      }
+      this.#openBlock(index, value)
+    }
+    this.#readDelta(this.#openBlocks.get(index), delta)
   }
 
   #readDelta(open: OpenBlock | undefined, delta: Json): void {
@@ -383,6 +397,14 @@ export class MessageReader implements Reader<TextPart> {
     })
     this.complete = true
   }
+}
+
+/** The blocks that deltas of each kind belong to, where their start never came. */
+const LOST_STARTS: Record<string, Json> = {
+  text_delta: { type: 'text', text: '' },
+  citations_delta: { type: 'text', text: '' },
+  thinking_delta: { type: 'thinking', thinking: '' },
+  signature_delta: { type: 'thinking', thinking: '' },
 }
 
 /** The index of a block that arrives whole. */

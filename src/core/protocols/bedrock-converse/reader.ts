@@ -69,6 +69,8 @@ export class ConverseReader implements Reader<TextPart> {
   readonly #format: string
   readonly #ownEnds: OwnEnds
   readonly #openBlocks = new Map<number, OpenBlock>()
+  /** The blocks whose start has come. Those of text have none. */
+  readonly #begun = new Set<number>()
   #parts: TextPart[] = []
   #calls = 0
   /** The length of the text emitted so far, in characters. */
@@ -152,6 +154,7 @@ export class ConverseReader implements Reader<TextPart> {
 
   #openBlock(blockIndex: number, { toolUse, image }: Json): void {
     this.#closeBlock(blockIndex)
+    this.#begun.add(blockIndex)
     if (isObject(toolUse)) this.#openCall(blockIndex, toolUse)
     if (isObject(image))
       this.#addBlock(blockIndex, {
@@ -186,6 +189,8 @@ export class ConverseReader implements Reader<TextPart> {
     { text: content, toolUse, reasoningContent, citation, image }: Json,
   ): void {
     if (typeof content === 'string') this.#emitText(blockIndex, content)
+    // A call whose start never came has no name.
+    if (isObject(toolUse) && !this.#begun.has(blockIndex)) throw unreadableAnswer()
     if (isObject(toolUse))
       this.#emitInput(
         blockIndex,

@@ -1,11 +1,13 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { GatewayError } from '../../errors.ts'
+import { spellsHalves } from '../../kernel/halves.ts'
 import { isObject, type Json, parseObject, readObjects, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AudioDelta, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { countInputTokens, countOutputTokens, type Usage } from '../../language/usage.ts'
 import { unreadableAnswer } from '../failure.ts'
+import { PartMender } from '../halves.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import {
   type End,
@@ -17,6 +19,7 @@ import {
 } from '../reader.ts'
 import { ToolCallReader } from './calls.ts'
 import { readStreamFailure } from './failure.ts'
+import { CLAUDE_FORMAT } from './messages.ts'
 import { type TextPiece, ThinkTags } from './think-tags.ts'
 import { readUsage } from './usage.ts'
 
@@ -30,9 +33,8 @@ export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): 
 }
 
 const isAnswer = (body: unknown): body is Record<string, unknown> =>
-  typeof body === 'object' &&
-  body !== null &&
-  ('error' in body || ('choices' in body && Array.isArray(body.choices) && body.choices.length > 0))
+  isObject(body) &&
+  (findError(body) !== undefined || (Array.isArray(body.choices) && body.choices.length > 0))
 
 /** Reads `chat.completion.chunk` events, with one small method for each thing in a chunk. */
 export class ChunkReader implements Reader<TextPart> {
@@ -44,12 +46,15 @@ export class ChunkReader implements Reader<TextPart> {
   /** The choices that have begun. Some servers send the end of one twice. */
   readonly #choices: ChoiceState[] = []
   readonly #ownEnds: OwnEnds
+  #mender: PartMender | null = null
   /** Separates thinking from text, by choice, for servers that leave it in tags. */
   readonly #thinkTags: Map<number, ThinkTags> | null
   #isWhole = false
   #hasStarted = false
   #hasSources = false
   #hasUsage = false
+  /** How many of Claude's thoughts have been signed: each is an entry of its own. */
+  #signed = 0
   readonly #unreadable = new UnreadableEvents()
 
   constructor(call: TextCall, { provider: { quirks, finish_reasons } }: Endpoint) {
@@ -62,7 +67,15 @@ export class ChunkReader implements Reader<TextPart> {
     if (this.complete) return []
     if (data.trim() === '[DONE]') return this.#readDone()
     const chunk = parseObject(data)
-    return chunk === undefined ? this.#unreadable.skip() : this.readChunk(chunk)
+    if (chunk === undefined) return this.#unreadable.skip()
+    const parts = this.readChunk(chunk)
+    return this.#mender || data.includes('\\u') ? this.#mend(parts, data) : parts
+  }
+
+  // Servers that write every character beyond ASCII as escapes may cut one in two.
+  #mend(parts: TextPart[], data: string): TextPart[] {
+    if (spellsHalves(data)) this.#mender ??= new PartMender()
+    return this.#mender?.read(parts) ?? parts
   }
 
   /**
@@ -80,8 +93,8 @@ export class ChunkReader implements Reader<TextPart> {
   /** Returns the parts of one chunk. */
   readChunk(chunk: Json): TextPart[] {
     const parts: TextPart[] = []
-    const error = chunk.error ?? (isObject(chunk.x_groq) ? chunk.x_groq.error : null)
-    if (isObject(error) || typeof error === 'string') throw readStreamFailure(error)
+    const error = findError(chunk)
+    if (error !== undefined) throw readStreamFailure(error)
     this.#readStart(chunk, parts)
     this.#readSources(chunk, parts)
     if (Array.isArray(chunk.choices))
@@ -95,7 +108,7 @@ export class ChunkReader implements Reader<TextPart> {
     const parts: TextPart[] = []
     this.#endOpenChoices(parts)
     this.complete = this.failure === null
-    return parts
+    return this.#mender ? [...this.#mender.read(parts), ...this.#mender.end()] : parts
   }
 
   /**
@@ -138,7 +151,7 @@ export class ChunkReader implements Reader<TextPart> {
   #readChoice(value: Json, position: number, parts: TextPart[]): void {
     const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
-    if (isObject(value.error)) throw readStreamFailure(value.error)
+    if (isError(value.error)) throw readStreamFailure(value.error)
     this.#choices[choice] ??= { hasOutput: false, hasEnded: false }
     const before = parts.length
     const delta = this.#pickMessage(value)
@@ -165,9 +178,22 @@ export class ChunkReader implements Reader<TextPart> {
       readThinking(delta.content)
     const details = Array.isArray(delta.reasoning_details)
       ? delta.reasoning_details.filter(isDetail)
-      : NO_DETAILS
+      : Array.isArray(delta.thinking_blocks)
+        ? readObjects(delta.thinking_blocks).flatMap(block => this.#toDetail(block))
+        : NO_DETAILS
     if (content || details.length > 0)
       parts.push({ type: 'reasoning-delta', choice, text: content, details })
+  }
+
+  // LiteLLM sends Claude's thoughts in a field of its own, in pieces of which the last is signed.
+  #toDetail({ type, thinking, signature, data }: Json): ReasoningDetail[] {
+    const entry = { format: CLAUDE_FORMAT, index: this.#signed }
+    const isSigned = typeof signature === 'string' && signature !== ''
+    if (isSigned || type === 'redacted_thinking') this.#signed += 1
+    if (type === 'redacted_thinking') return [{ type: 'reasoning.encrypted', data, ...entry }]
+    if (type !== 'thinking') return []
+    const text = readString(thinking) ?? ''
+    return [{ type: 'reasoning.text', text, ...(isSigned ? { signature } : {}), ...entry }]
   }
 
   #readText(delta: Json, value: Json, choice: number, parts: TextPart[]): void {
@@ -283,6 +309,20 @@ interface ChoiceState {
   hasOutput: boolean
   hasEnded: boolean
 }
+
+// Groq has it in an object of its own, and servers of vLLM's older API are an error themselves.
+function findError(chunk: Json): unknown {
+  const { error, errors, x_groq } = chunk
+  if (chunk.object === 'error') return chunk
+  return [error, errors, isObject(x_groq) ? x_groq.error : undefined].find(isError)
+}
+
+const isError = (value: unknown): boolean =>
+  typeof value === 'string'
+    ? value !== ''
+    : Array.isArray(value)
+      ? value.length > 0
+      : isObject(value)
 
 // Groq has the usage in an object of its own, Moonshot in the choice.
 function findUsage({ usage, x_groq, choices }: Json): unknown {
