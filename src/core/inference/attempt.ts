@@ -296,6 +296,7 @@ export async function tryEndpoint<K extends Kind>(
   const prepared = inlineMedia(world, fitted, {
     kind,
     takesUrls: protocol.urlMedia,
+    ownSchemes: protocol.ownSchemes,
     fetchesUrls: endpoint.provider.fetchesUrls,
     media: run.media,
     cancellation,

@@ -11,6 +11,7 @@ export const gemini: Protocol<'text'> = checkCalls({
   acceptsNames: false,
   // YouTube videos are available by URL only.
   urlMedia: ['video'],
+  ownSchemes: ['gs://'],
   supportsWebSearch,
   buildRequest,
   parseAnswer: (body, call, endpoint) => parseAnswer(body, createAnswerContext(call, endpoint)),

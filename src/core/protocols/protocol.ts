@@ -134,6 +134,11 @@ export interface Protocol<K extends Kind> {
    * and sends them as data URLs.
    */
   urlMedia: Media[]
+  /**
+   * The schemes of media that the provider has in its own storage, such as `gs://`. Absent if it has
+   * none.
+   */
+  ownSchemes?: string[]
   /** Whether the tools of the Responses API that are no functions have a form here. */
   acceptsResponsesTools?: boolean
   /**

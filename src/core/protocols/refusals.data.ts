@@ -278,10 +278,9 @@ export const REFUSALS: Refusal[] = [
     type: 'content_policy_violation',
     codes: [
       ...['bio_policy', 'cyber_policy', 'data_inspection_failed', 'DataInspectionFailed'],
-      ...['ResponsibleAIPolicyViolation', 'content_moderation', 'content_moderated'],
       ...['image_content_policy_violation', 'sensitive_content', 'invalid_prompts', '1301'],
     ],
-    named: /content_policy|content_filter|moderation/i,
+    named: /content_?policy|content_?filter|moderation|responsibleai/i,
     says: new RegExp(
       [
         'content (filtering|management) policy|content filter(s|ing)? (blocked|triggered)',

@@ -13,7 +13,7 @@ import type { Block } from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'
 import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
-import { isNative, omitParameters, readExtra } from '../native.ts'
+import { isNative, leaveOutToolWork, omitParameters, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import {
   BETA_BY_PARAMETER,
@@ -66,7 +66,7 @@ function renderBetaHeader(call: TextCall, endpoint: Endpoint): Record<string, st
 
 // Unknown parameters come first, so that none of them can overwrite a known one.
 function buildBody(call: TextCall, endpoint: Endpoint): Json {
-  const conversation = startWithUser(toConversation(call.messages))
+  const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, NATIVE)))
   const format = chooseAnswerFormat(call, endpoint)
   const names = createToolNames(call)
   const content = new ContentRenderer(call, names)
