@@ -7,7 +7,12 @@ import type { TextCall } from '../../language/call.ts'
 import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { appendDetail } from '../../language/reasoning.ts'
-import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
+import {
+  countInputTokens,
+  countOutputTokens,
+  getSearchCount,
+  type Receipt,
+} from '../../language/usage.ts'
 import { renderToolCounts } from '../tool-counts.ts'
 import type { ChatRequest } from './schema.ts'
 import { toServerToolDetail } from './server-tool-details.ts'
@@ -320,6 +325,19 @@ export function renderChatUsage({ usage, cost, cost_details, is_byok, serverTool
       upstream_inference_completions_cost: toUsd(cost_details.completion),
       ...(cost_details.tools === undefined ? {} : { server_tool_cost: toUsd(cost_details.tools) }),
     },
-    ...(serverTools ? { server_tool_use_details: renderToolCounts(serverTools) } : {}),
+    ...renderToolUse(serverTools, getSearchCount(usage)),
+  }
+}
+
+// Under the name of the specification (Usage objects), and of the schema (wire reference A.9).
+// Searches of the provider itself are counted by it.
+function renderToolUse(own: Receipt['serverTools'], searches: number | null): Json {
+  if (!own && searches === null) return {}
+  const web_search_requests = (own?.searches ?? 0) + (searches ?? 0)
+  return {
+    server_tool_use: { web_search_requests },
+    server_tool_use_details: own
+      ? { ...renderToolCounts(own), web_search_requests }
+      : { web_search_requests },
   }
 }
