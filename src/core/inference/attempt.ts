@@ -475,11 +475,11 @@ async function openParts<K extends Kind>(
     ? await openInShares(world, attempt, prepared, opening, cancellation)
     : await openAdmitted(world, attempt, prepared, opening, cancellation)
   sent.received = admitted.first
-  const fail = () => explainEnd(world, attempt, admitted.first, kind)
-  if (admitted.rest && kind.needsWhole?.(prepared.call)) return readToEnd(admitted, kind, fail)
+  if (admitted.rest && kind.needsWhole?.(prepared.call))
+    return readToEnd(world, attempt, admitted, kind)
   return admitted.first.some(kind.isMeaningful)
     ? admitted
-    : readUntilMeaningful(admitted, kind, fail)
+    : readUntilMeaningful(world, attempt, admitted, kind)
 }
 
 /** Sends one request, and resolves with its answer once its kind has admitted it. */
@@ -526,14 +526,16 @@ async function openInShares<K extends Kind>(
 
 /** Reads on to the end, for a client that can use nothing of an answer that breaks off. */
 async function readToEnd<K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
   { first, rest }: PeekedSequence<AnswerPart<K>[]>,
   kind: KindOfWork<K>,
-  fail: () => GatewayError,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   for (let step = await rest?.next(); step && !step.done; step = await rest?.next())
     // One at a time: as arguments of one call, many parts overflow the stack.
     for (const part of step.value) first.push(part)
-  if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part))) throw fail()
+  if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part)))
+    throw explainEnd(world, attempt, first, kind)
   return { first, rest: null }
 }
 
@@ -636,16 +638,17 @@ function createObserver(
 
 /** Reads on to the first part that a caller can use. */
 async function readUntilMeaningful<K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
   { first, rest }: PeekedSequence<Work[K]['part'][]>,
   kind: KindOfWork<K>,
-  fail: () => GatewayError,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
   for (let step = await rest?.next(); step && !step.done; step = await rest?.next()) {
     first.push(...step.value)
     if (step.value.some(kind.isMeaningful)) return { first, rest }
   }
   // The answer is complete and empty: a provider that has failed, whether it says so or not.
-  throw fail()
+  throw explainEnd(world, attempt, first, kind)
 }
 
 // Images and files would fill the debug chunk with noise, and their content may be private.

@@ -36,6 +36,8 @@ export type End = Pick<Extract<TextPart, { type: 'finish' }>, 'reason' | 'isUnkn
  */
 export function readEnd(word: string | null, own: OwnEnds = {}): End | null {
   if (word === null) return STOP
+  const usual = KNOWN_ENDS.get(word)
+  if (usual !== undefined && !(word in own)) return usual
   const plain = toPlainWord(word)
   const reason = getOwn(own, word) ?? getOwn(own, plain)
   if (reason !== undefined) return { reason }

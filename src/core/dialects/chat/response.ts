@@ -7,12 +7,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { appendDetail } from '../../language/reasoning.ts'
-import {
-  countInputTokens,
-  countOutputTokens,
-  getSearchCount,
-  type Receipt,
-} from '../../language/usage.ts'
+import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
 import { renderToolCounts } from '../tool-counts.ts'
 import type { ChatRequest } from './schema.ts'
 import { toServerToolDetail } from './server-tool-details.ts'
@@ -295,6 +290,7 @@ export function renderChatUsage({ usage, cost, cost_details, is_byok, serverTool
   const { input, output, prediction } = usage
   const prompt_tokens = countInputTokens(usage)
   const completion_tokens = countOutputTokens(usage)
+  const searches = usage.units?.search ?? null
   return {
     prompt_tokens,
     completion_tokens,
@@ -325,14 +321,13 @@ export function renderChatUsage({ usage, cost, cost_details, is_byok, serverTool
       upstream_inference_completions_cost: toUsd(cost_details.completion),
       ...(cost_details.tools === undefined ? {} : { server_tool_cost: toUsd(cost_details.tools) }),
     },
-    ...renderToolUse(serverTools, getSearchCount(usage)),
+    ...(serverTools || searches !== null ? renderToolUse(serverTools, searches) : {}),
   }
 }
 
 // Under the name of the specification (Usage objects), and of the schema (wire reference A.9).
 // Searches of the provider itself are counted by it.
 function renderToolUse(own: Receipt['serverTools'], searches: number | null): Json {
-  if (!own && searches === null) return {}
   const web_search_requests = (own?.searches ?? 0) + (searches ?? 0)
   return {
     server_tool_use: { web_search_requests },

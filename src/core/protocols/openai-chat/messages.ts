@@ -22,7 +22,7 @@ type ChatMessage = Record<string, unknown> & { role: string }
 
 /**
  * Returns the messages in the form that this server accepts. The gateway's `instruction` comes
- * first. `isThinking` says that the model may think, and is shown its earlier thoughts.
+ * first. `isThinking` says that the model thinks, and is to be shown its earlier thoughts.
  */
 export function renderMessages(
   messages: Message[],
@@ -39,12 +39,9 @@ export function renderMessages(
   const merged = quirks.alternating ? mergeSameRole(textOnly) : textOnly
   const rendered = merged.map(message => renderMessage(message, quirks))
   markPrefill(rendered, quirks)
-  if (isThinking && NEEDS_THOUGHTS.has(quirks.reasoning)) addLostThoughts(rendered, quirks)
+  if (isThinking) addLostThoughts(rendered, quirks)
   return rendered
 }
-
-/** The styles of servers that think unasked, and refuse a call without the thought before it. */
-const NEEDS_THOUGHTS = new Set<Quirks['reasoning']>(['thinking', 'enable_thinking'])
 
 // DeepSeek and Moonshot refuse a history whose calls have no `reasoning_content`, which clients of
 // other APIs lose. They take any text for it but an empty one.

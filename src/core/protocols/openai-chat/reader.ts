@@ -10,7 +10,6 @@ import { unreadableAnswer } from '../failure.ts'
 import { PartMender } from '../halves.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import {
-  type End,
   type OwnEnds,
   readChoiceIndex,
   readEnd,
@@ -33,8 +32,10 @@ export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): 
 }
 
 const isAnswer = (body: unknown): body is Record<string, unknown> =>
-  isObject(body) &&
-  (findError(body) !== undefined || (Array.isArray(body.choices) && body.choices.length > 0))
+  typeof body === 'object' &&
+  body !== null &&
+  (('choices' in body && Array.isArray(body.choices) && body.choices.length > 0) ||
+    findError(body as Json) !== undefined)
 
 /** Reads `chat.completion.chunk` events, with one small method for each thing in a chunk. */
 export class ChunkReader implements Reader<TextPart> {
@@ -45,6 +46,8 @@ export class ChunkReader implements Reader<TextPart> {
   #calls: ToolCallReader | null = null
   /** The choices that have begun. Some servers send the end of one twice. */
   readonly #choices: ChoiceState[] = []
+  /** How many of them have not ended. */
+  #open = 0
   readonly #ownEnds: OwnEnds
   #mender: PartMender | null = null
   /** Separates thinking from text, by choice, for servers that leave it in tags. */
@@ -85,7 +88,7 @@ export class ChunkReader implements Reader<TextPart> {
   readWhole(answer: Json): TextPart[] {
     this.#isWhole = true
     const parts = this.readChunk(answer)
-    this.#endOpenChoices(parts)
+    if (this.#open > 0) this.#endOpenChoices(parts)
     if (this.failure) throw this.failure
     return parts
   }
@@ -93,8 +96,9 @@ export class ChunkReader implements Reader<TextPart> {
   /** Returns the parts of one chunk. */
   readChunk(chunk: Json): TextPart[] {
     const parts: TextPart[] = []
-    const error = findError(chunk)
-    if (error !== undefined) throw readStreamFailure(error)
+    // Almost no chunk has any of these.
+    if (chunk.object === 'error' || (chunk.error ?? chunk.errors ?? chunk.x_groq) != null)
+      throwError(chunk)
     this.#readStart(chunk, parts)
     this.#readSources(chunk, parts)
     if (Array.isArray(chunk.choices))
@@ -106,7 +110,7 @@ export class ChunkReader implements Reader<TextPart> {
 
   #readDone(): TextPart[] {
     const parts: TextPart[] = []
-    this.#endOpenChoices(parts)
+    if (this.#open > 0) this.#endOpenChoices(parts)
     this.complete = this.failure === null
     return this.#mender ? [...this.#mender.read(parts), ...this.#mender.end()] : parts
   }
@@ -116,12 +120,11 @@ export class ChunkReader implements Reader<TextPart> {
    * then. One that was cut off has an open choice.
    */
   end(isFramed = true): TextPart[] {
-    const choices = this.#choices.filter(choice => choice !== undefined)
     this.complete ||=
       isFramed &&
       this.failure === null &&
-      choices.length > 0 &&
-      choices.every(({ hasEnded }) => hasEnded) &&
+      this.#choices.length > 0 &&
+      this.#open === 0 &&
       this.#choices.every((_, choice) => this.#calls?.areWhole(choice) ?? true)
     return []
   }
@@ -132,8 +135,10 @@ export class ChunkReader implements Reader<TextPart> {
     for (const [choice, state] of this.#choices.entries())
       if (state && !state.hasEnded) {
         this.#flushThinkTags(choice, parts)
+        const finish: Finish = { type: 'finish', choice, reason: 'stop', native: null }
         if (this.#calls?.areWhole(choice) === false) this.failure ??= unreadableAnswer()
-        else if (state.hasOutput) this.#endChoice(choice, { reason: 'stop' }, null, parts)
+        else if (this.#calls) this.#endCalls(finish, this.#calls, parts)
+        else if (state.hasOutput) parts.push(finish)
       }
   }
 
@@ -151,7 +156,8 @@ export class ChunkReader implements Reader<TextPart> {
   #readChoice(value: Json, position: number, parts: TextPart[]): void {
     const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
-    if (isError(value.error)) throw readStreamFailure(value.error)
+    if (value.error != null && isError(value.error)) throw readStreamFailure(value.error)
+    if (this.#choices[choice] === undefined) this.#open += 1
     this.#choices[choice] ??= { hasOutput: false, hasEnded: false }
     const before = parts.length
     const delta = this.#pickMessage(value)
@@ -280,19 +286,18 @@ export class ChunkReader implements Reader<TextPart> {
     if (!word || this.#choices[choice]?.hasEnded) return
     const end = readEnd(word, this.#ownEnds)
     if (!end) return
+    this.#choices[choice] = { hasOutput: true, hasEnded: true }
+    this.#open -= 1
     this.#flushThinkTags(choice, parts)
-    this.#endChoice(choice, end, readString(value.native_finish_reason) ?? word, parts)
+    const native = readString(value.native_finish_reason) ?? word
+    const finish: Finish = { type: 'finish', choice, ...end, native }
+    if (this.#calls) this.#endCalls(finish, this.#calls, parts)
+    else parts.push(finish)
   }
 
-  #endChoice(choice: number, end: End, native: string | null, parts: TextPart[]): void {
-    this.#choices[choice] = { hasOutput: true, hasEnded: true }
-    const finish = { type: 'finish' as const, choice, ...end, native }
-    if (!this.#calls) {
-      parts.push(finish)
-      return
-    }
-    for (const part of this.#calls.end(finish)) parts.push(part)
-    this.failure ??= this.#calls.failure
+  #endCalls(finish: Finish, calls: ToolCallReader, parts: TextPart[]): void {
+    for (const part of calls.end(finish)) parts.push(part)
+    this.failure ??= calls.failure
   }
 
   // Some servers send usage in every chunk. Each replaces the one before, so the last one counts.
@@ -303,6 +308,8 @@ export class ChunkReader implements Reader<TextPart> {
     parts.push({ type: 'usage', usage })
   }
 }
+
+type Finish = Extract<TextPart, { type: 'finish' }>
 
 /** How far one alternative has come. */
 interface ChoiceState {
@@ -315,6 +322,11 @@ function findError(chunk: Json): unknown {
   const { error, errors, x_groq } = chunk
   if (chunk.object === 'error') return chunk
   return [error, errors, isObject(x_groq) ? x_groq.error : undefined].find(isError)
+}
+
+function throwError(chunk: Json): void {
+  const error = findError(chunk)
+  if (error !== undefined) throw readStreamFailure(error)
 }
 
 const isError = (value: unknown): boolean =>

@@ -24,7 +24,12 @@ export function buildRequest(clientCall: TextCall, endpoint: Endpoint): Upstream
   const body: Record<string, unknown> = {
     ...readOwnExtra(call, endpoint),
     model: endpoint.upstreamModel,
-    messages: renderMessages(call.messages, instruction, quirks, mayThink(call)),
+    messages: renderMessages(
+      call.messages,
+      instruction,
+      quirks,
+      NEEDS_THOUGHTS.has(quirks.reasoning) && mayThink(call),
+    ),
     ...params,
   }
   if (stop !== undefined) body.stop = stop.slice(0, quirks.most_stops ?? stop.length)
@@ -46,6 +51,9 @@ export function buildRequest(clientCall: TextCall, endpoint: Endpoint): Upstream
     body: applyParameterQuirks(body, quirks),
   }
 }
+
+/** The styles of servers that think unasked, and refuse a call without the thought before it. */
+const NEEDS_THOUGHTS = new Set<Quirks['reasoning']>(['thinking', 'enable_thinking'])
 
 const mayThink = ({ params: { reasoning, max_tokens } }: TextCall): boolean =>
   reasoning === undefined || toReasoningEffort(reasoning, max_tokens) !== 'none'
