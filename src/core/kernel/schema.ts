@@ -19,6 +19,8 @@ export interface SchemaIssue {
   found: string
   /** The known word or field that a misspelt one most likely means. */
   suggestion?: string
+  /** The value is a text of more characters than it may have. */
+  isTooLong?: true
 }
 
 /** Describes an issue in one sentence that begins with the name of the place. */
@@ -298,6 +300,7 @@ function toSchemaIssue(error: ValueError): SchemaIssue {
     expected: describeSchema(error.schema),
     found: error.schema.type === 'string' ? describeKind(error.value) : describeValue(error.value),
     ...suggest(error.value, listAllWords(error.schema)),
+    ...(error.type === ValueErrorType.StringMaxLength ? { isTooLong: true } : {}),
   }
 }
 
