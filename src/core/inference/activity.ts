@@ -185,6 +185,12 @@ export class Activity {
       events.on('usage.implausible', ({ endpoint }) =>
         alarm('usage.implausible', `${endpoint.id} reported counts that a call cannot have`)(),
       ),
+      events.on('finish.unknown', ({ endpoint }) =>
+        alarm('finish.unknown', `${endpoint.id} ended an answer for a reason that is not known`)(),
+      ),
+      events.on('operator.needed', ({ endpoint, trouble }) =>
+        alarm('operator.needed', `${endpoint.id} fails until you mend the ${trouble} there`)(),
+      ),
     ]
   }
 
