@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { CERTIFICATE } from '../support/certificate.ts'
 import {
   buildRoutesConfig,
   COST,
@@ -56,8 +57,15 @@ let second: Upstream
 let third: Upstream
 let fourth: Upstream
 let key: string
+let untrusted: Bun.Server<undefined>
 
 beforeAll(async () => {
+  untrusted = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    tls: CERTIFICATE,
+    fetch: () => new Response(),
+  })
   ;[first, second, third, fourth] = await Promise.all([
     startUpstream(),
     startUpstream(),
@@ -71,7 +79,7 @@ beforeAll(async () => {
     'acme/wide': { first: first.url, second: second.url, third: third.url, fourth: fourth.url },
     'acme/refused': { refused, second: second.url },
     'acme/nameless': { nameless: 'http://nobody.invalid/v1', second: second.url },
-    'acme/plain': { plain: first.url.replace('http:', 'https:'), second: second.url },
+    'acme/untrusted': { untrusted: `${untrusted.url}v1`, second: second.url },
     'acme/gone': { refused },
     'acme/last': { fourth: fourth.url },
   }
@@ -81,6 +89,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server[Symbol.asyncDispose]()
   await Promise.all([first, second, third, fourth].map(upstream => upstream.close()))
+  await untrusted.stop(true)
 })
 
 beforeEach(async () => {
@@ -489,7 +498,7 @@ describe('why no connection came about is told to the caller and is on record:',
   test.each([
     ['acme/refused', 'connection refused', 'ECONNREFUSED'],
     ['acme/nameless', 'name not found', 'ENOTFOUND'],
-    ['acme/plain', 'TLS failed', expect.any(String)],
+    ['acme/untrusted', 'TLS failed', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
   ])('%s: %s', async (model, cause, code) => {
     second.plan(status(500, CANARY))
     const call = sendChat(server, { model }, { key, headers: { 'x-gateway-metadata': 'enabled' } })
