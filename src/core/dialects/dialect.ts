@@ -49,7 +49,7 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
    * Whether a call that failed for this reason is answered all the same, with an answer that says
    * so. Absent if failures are always errors.
    */
-  answersFailure?(error: GatewayError): boolean
+  answersFailure?(error: GatewayError, call: Work[K]['call']): boolean
   /** How answers stream; absent if every answer is whole. */
   streaming?: Streaming<K, Body>
   /** The form of its preset requests, if presets can be made from them. */

@@ -1,7 +1,7 @@
 import { KEEP_ALIVE } from './chat.ts'
 import type { Dialect } from './dialect.ts'
 import { withPresets } from './presets.ts'
-import { isLengthError, RESPONSES_ERROR_FORMAT } from './responses/error.ts'
+import { isTooLong, RESPONSES_ERROR_FORMAT } from './responses/error.ts'
 import { responsesPreset } from './responses/preset.ts'
 import { fillPrompt, namePreset } from './responses/prompt.ts'
 import { toResponsesCall } from './responses/request.ts'
@@ -27,7 +27,7 @@ export const responses: Dialect<'text', ResponsesRequest> = {
   toCall: (world, actor, body, context) =>
     fillPrompt(toCallWithPreset(world, actor, namePreset(body), context), body),
   collectResponse,
-  answersFailure: isLengthError,
+  answersFailure: (error, { stream }) => stream && isTooLong(error),
   streaming: {
     renderKeepAlive: () => KEEP_ALIVE,
     streamEvents: streamResponseEvents,

@@ -250,7 +250,7 @@ function answerFailure(
   thrown: unknown,
 ): Answer<Kind> {
   const error = GatewayError.from(thrown)
-  if (!answersFailure?.(error)) throw thrown
+  if (!answersFailure?.(error, call)) throw thrown
   return createFailedAnswer(createHeading(gateway, call), error)
 }
 

@@ -69,13 +69,18 @@ export class ResponseBuilder {
   /** How the response stands. A broken answer is never complete. */
   get status(): Status {
     if (!this.#receipt) return 'in_progress'
-    if (this.#error) return isLengthError(this.#error) ? 'incomplete' : 'failed'
+    if (this.#error) return this.#isOverrun ? 'incomplete' : 'failed'
     if (!this.#finish || this.#finish.reason === 'error') return 'failed'
     return this.#reason ? 'incomplete' : 'completed'
   }
 
+  /** Whether the answer has begun and became too long. */
+  get #isOverrun(): boolean {
+    return this.#error !== null && isLengthError(this.#error) && this.output.items.length > 0
+  }
+
   get #reason(): string | null {
-    if (this.#error) return isLengthError(this.#error) ? 'max_output_tokens' : null
+    if (this.#error) return this.#isOverrun ? 'max_output_tokens' : null
     const reason = this.#finish && REASONS[this.#finish.reason]
     // A refusal that says so is an answer.
     return reason === 'content_filter' && this.output.refused ? null : (reason ?? null)
@@ -207,7 +212,7 @@ const renderReasoning = ({ reasoning }: TextCall['params'], body: ResponsesReque
 
 /**
  * Collects the parts of an answer into one response. Throws the error of an answer that failed
- * before it had any output, unless that makes it incomplete.
+ * before it had any output.
  */
 export async function collectResponse(
   answer: Answer<'text'>,
@@ -217,7 +222,7 @@ export async function collectResponse(
   const response = new ResponseBuilder(answer, call, body)
   for (const batch of await answer.parts.collect()) for (const part of batch) response.read(part)
   const { error, output } = response
-  const isNothing = output.items.length === 0 && error && !isLengthError(error)
+  const isNothing = output.items.length === 0 && error
   if (error && (isNothing || error.type === 'unavailable')) throw error
   return response.render()
 }

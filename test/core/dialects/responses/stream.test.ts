@@ -131,6 +131,21 @@ describe('a streamed response', () => {
     })
   })
 
+  test.each([
+    ['context_length_exceeded', 'context_length_exceeded'],
+    ['token_limit_exceeded', 'context_length_exceeded'],
+    ['string_too_long', 'context_length_exceeded'],
+    ['max_tokens_exceeded', 'invalid_prompt'],
+  ] as const)('that fails with %s before anything began has the code %s', async (type, code) => {
+    const error = new GatewayError(type, 'Too long')
+    expect(assembleResponse(await eventsOf([{ type: 'error', error }, receipt]))).toMatchObject({
+      status: 'failed',
+      incomplete_details: null,
+      error: { code, message: 'Too long' },
+      error_type: type,
+    })
+  })
+
   test('of a refusal says so in a content part', async () => {
     const refusal: TextPart = { type: 'refusal-delta', choice, text: 'No' }
     const ended: TextPart = { type: 'finish', choice, reason: 'content_filter', native: null }
