@@ -1,4 +1,3 @@
-import { KEEP_ALIVE } from './chat.ts'
 import type { Dialect } from './dialect.ts'
 import { withPresets } from './presets.ts'
 import { isTooLong, RESPONSES_ERROR_FORMAT } from './responses/error.ts'
@@ -7,7 +6,7 @@ import { fillPrompt, namePreset } from './responses/prompt.ts'
 import { toResponsesCall } from './responses/request.ts'
 import { collectResponse } from './responses/response.ts'
 import { ResponsesRequest } from './responses/schema.ts'
-import { renderResponseFailure, streamResponseEvents } from './responses/stream.ts'
+import { ResponseStream, renderResponseFailure, streamResponseEvents } from './responses/stream.ts'
 
 const toCallWithPreset = withPresets(toResponsesCall)
 
@@ -29,7 +28,7 @@ export const responses: Dialect<'text', ResponsesRequest> = {
   collectResponse,
   answersFailure: (error, { stream }) => stream && isTooLong(error),
   streaming: {
-    renderKeepAlive: () => KEEP_ALIVE,
+    begin: (heading, call, body) => new ResponseStream(heading, call, body),
     streamEvents: streamResponseEvents,
     renderFailure: renderResponseFailure,
   },

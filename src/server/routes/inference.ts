@@ -300,19 +300,23 @@ async function streamAnswer(
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
   const interval = timeouts.keep_alive_seconds * 1000
-  const keepAlive = { text: streaming.renderKeepAlive(service_name), interval }
   const ready = await waitAtMost(answer, interval)
+  const heading = ready ?? createHeading(gateway, call)
+  const begun = streaming.begin?.(heading, call, body)
+  const render = () =>
+    begun ? begun.renderKeepAlive() : (streaming.renderKeepAlive?.(service_name) ?? '')
   const respond = (events: EventSource) =>
-    createEventStreamResponse(events, keepAlive, headers, connection)
-  if (ready) return respond(streaming.streamEvents(ready, call, body))
-  const lateEvents = answer.then(
-    opened => streaming.streamEvents(opened, call, body),
-    thrown => {
-      noteFailure(thrown)
-      const error = GatewayError.from(thrown)
-      return yieldOnce(streaming.renderFailure(createHeading(gateway, call), error, call, body))
-    },
-  )
+    createEventStreamResponse(events, { render, interval }, headers, connection)
+  const stream = (opened: Answer<Kind>) =>
+    begun ? begun.streamEvents(opened) : streaming.streamEvents(opened, call, body)
+  if (ready) return respond(stream(ready))
+  const lateEvents = answer.then(stream, thrown => {
+    noteFailure(thrown)
+    const error = GatewayError.from(thrown)
+    return yieldOnce(
+      begun ? begun.renderFailure(error) : streaming.renderFailure(heading, error, call, body),
+    )
+  })
   return respond(lateEvents)
 }
 

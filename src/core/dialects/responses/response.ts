@@ -20,7 +20,9 @@ type Status = 'in_progress' | 'completed' | 'incomplete' | 'failed'
  */
 export class ResponseBuilder {
   readonly output: ResponseOutput
-  readonly #settings: Json
+  readonly #call: TextCall
+  readonly #body: ResponsesRequest
+  #settings: Json
   #tier: string | null = null
   #finish: Extract<TextPart, { type: 'finish' }> | null = null
   #error: GatewayError | null = null
@@ -30,7 +32,14 @@ export class ResponseBuilder {
 
   constructor(header: AnswerHeader, call: TextCall, body: ResponsesRequest) {
     this.output = new ResponseOutput(header.id, call)
+    this.#call = call
+    this.#body = body
     this.#settings = renderSettings(header, call, body)
+  }
+
+  /** Takes over what is known of the answer once it has come: its model and its provider. */
+  takeHeading(header: AnswerHeader): void {
+    this.#settings = renderSettings(header, this.#call, this.#body)
   }
 
   /** The error with which the answer failed; null if it has not. */

@@ -4,6 +4,7 @@ import { toMessages } from '../../../../src/core/dialects/responses/conversation
 import { collectResponse } from '../../../../src/core/dialects/responses/response.ts'
 import type { ResponsesRequest } from '../../../../src/core/dialects/responses/schema.ts'
 import {
+  ResponseStream,
   renderResponseFailure,
   streamResponseEvents,
 } from '../../../../src/core/dialects/responses/stream.ts'
@@ -288,6 +289,23 @@ describe('a streamed response', () => {
     const debug = { echo_upstream_body: { model: 'm' } }
     expect(events.find(({ type }) => type === 'response.debug')).toMatchObject({ debug })
     assembleResponse(events)
+  })
+
+  test('R04 shows that it waits in events, which are numbered among the others', async () => {
+    const heading = { id: 'gen-1', created: 0, model: 'acme/requested', provider: '' }
+    const stream = new ResponseStream(heading, call, BODY)
+    let wire = stream.renderKeepAlive() + stream.renderKeepAlive()
+    const events = stream.streamEvents(createAnswer([text('Hel')], [text('lo'), finish], [receipt]))
+    for (let step = await events.next(); !step.done; step = await events.next()) {
+      wire += step.value
+      if (!wire.includes('[DONE]')) wire += stream.renderKeepAlive()
+    }
+    const all = parseEvents(wire)
+    expect(all.map(({ sequence_number }) => sequence_number)).toEqual([...all.keys()])
+    expect(typesOf(all).filter(type => type === 'response.created')).toHaveLength(1)
+    expect(typesOf(all).filter(type => type === 'response.in_progress').length).toBeGreaterThan(3)
+    const whole = assembleResponse(all)
+    expect(whole).toMatchObject({ status: 'completed', output_text: 'Hello', model: 'acme/small' })
   })
 
   test('that fails after keep-alives is a response that begins and fails', () => {
