@@ -45,11 +45,6 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
    * failed answer.
    */
   collectResponse(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
-  /**
-   * Whether a call that failed for this reason is answered all the same, with an answer that says
-   * so. Absent if failures are always errors.
-   */
-  answersFailure?(error: GatewayError, call: Work[K]['call']): boolean
   /** How answers stream; absent if every answer is whole. */
   streaming?: Streaming<K, Body>
   /** The form of its preset requests, if presets can be made from them. */
@@ -89,6 +84,11 @@ export interface Streaming<K extends Kind = Kind, Body = DialectBody> {
   renderKeepAlive?(serviceName: string): string
   /** Begins a stream whose keep-alives are numbered among its events, perhaps before its answer. */
   begin?(heading: AnswerHeader, call: Work[K]['call'], body: Body): BegunStream<K>
+  /**
+   * Whether a call that failed for this reason before anything was sent is answered with a stream
+   * that says so, in place of an error.
+   */
+  tellsFailure?(error: GatewayError): boolean
   /** Streams the events of an answer in batches. Returning early ends the answer early too. */
   streamEvents(answer: Answer<K>, call: Work[K]['call'], body: Body): AsyncIterator<string>
   /** Renders the events of a call that failed after its stream had begun with keep-alives. */

@@ -26,9 +26,9 @@ export const responses: Dialect<'text', ResponsesRequest> = {
   toCall: (world, actor, body, context) =>
     fillPrompt(toCallWithPreset(world, actor, namePreset(body), context), body),
   collectResponse,
-  answersFailure: (error, { stream }) => stream && isTooLong(error),
   streaming: {
     begin: (heading, call, body) => new ResponseStream(heading, call, body),
+    tellsFailure: isTooLong,
     streamEvents: streamResponseEvents,
     renderFailure: renderResponseFailure,
   },

@@ -139,7 +139,9 @@ export class AttemptQueue<K extends Kind> {
    */
   next(): RunningAttempt | undefined {
     if (this.#isOver()) return undefined
-    return this.#findWaiting() ?? this.#findAvailable() ?? this.#findCooling(this.#endpoints)
+    const last = this.#triedEndpoints.at(-1)
+    const waiting = last && this.#findWaiting(last)
+    return waiting ?? this.#findAvailable() ?? this.#findCooling(this.#endpoints)
   }
 
   /** Returns an attempt to make beside a running one. It always takes a retry permit. */
@@ -230,9 +232,8 @@ export class AttemptQueue<K extends Kind> {
 
   // The model is what the caller wants most, and a provider that is busy may have room again: its
   // other endpoints come before the next model. One that fails may keep the call for long.
-  #findWaiting(): RunningAttempt | undefined {
-    const last = this.#triedEndpoints.at(-1)
-    if (!last || this.#run.call.routing.partition === 'none') return undefined
+  #findWaiting(last: Endpoint): RunningAttempt | undefined {
+    if (this.#run.call.routing.partition === 'none') return undefined
     const { health } = this.#world.traffic
     const untried = this.#endpoints.filter(
       endpoint => endpoint.model === last.model && this.#isEligible(endpoint),

@@ -1,6 +1,5 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { CallContext, Dialect, DialectBody, Streaming } from '../../core/dialects/dialect.ts'
-import { createFailedAnswer } from '../../core/dialects/failed-answer.ts'
 import { MESSAGES_ERROR_FORMAT } from '../../core/dialects/messages/error.ts'
 import { MessagesRequest } from '../../core/dialects/messages/schema.ts'
 import { messages } from '../../core/dialects/messages.ts'
@@ -231,28 +230,10 @@ const createFailureNote =
   (thrown: unknown): void =>
     noteRefusal(gateway, request, { thrown, id, actor, model })
 
-/** Makes the call. Some dialects answer what fails, too. */
-function startAnswer(
+const startAnswer = (
   { gateway, dialect, actor, request }: RouteContext,
   call: Work[Kind]['call'],
-): Promise<Answer<Kind>> {
-  const answer = infer(gateway, actor, dialect.kind, call, request.signal)
-  return dialect.answersFailure
-    ? answer.catch(thrown => answerFailure(gateway, dialect, call, thrown))
-    : answer
-}
-
-/** Returns the answer to a failed call, where the dialect has one. Throws the failure otherwise. */
-function answerFailure(
-  gateway: Gateway,
-  { answersFailure }: Dialect,
-  call: Work[Kind]['call'],
-  thrown: unknown,
-): Answer<Kind> {
-  const error = GatewayError.from(thrown)
-  if (!answersFailure?.(error, call)) throw thrown
-  return createFailedAnswer(createHeading(gateway, call), error)
-}
+): Promise<Answer<Kind>> => infer(gateway, actor, dialect.kind, call, request.signal)
 
 function readContext(
   routeContext: Omit<RouteContext, 'actor'>,
@@ -300,7 +281,12 @@ async function streamAnswer(
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
   const interval = timeouts.keep_alive_seconds * 1000
-  const ready = await waitAtMost(answer, interval)
+  let ready: Answer<Kind> | undefined
+  try {
+    ready = await waitAtMost(answer, interval)
+  } catch (thrown) {
+    if (!streaming.tellsFailure?.(GatewayError.from(thrown))) throw thrown
+  }
   const heading = ready ?? createHeading(gateway, call)
   const begun = streaming.begin?.(heading, call, body)
   const render = () =>

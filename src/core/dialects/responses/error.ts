@@ -17,17 +17,6 @@ const CODES: Partial<Record<ErrorType, string>> = {
   content_policy_violation: 'image_content_policy_violation',
 }
 
-/** The error types that end an answer which has begun as incomplete (wire reference L.2). */
-const LENGTH_TYPES: readonly ErrorType[] = [
-  'context_length_exceeded',
-  'max_tokens_exceeded',
-  'token_limit_exceeded',
-  'string_too_long',
-]
-
-/** Whether this error makes a response that has output incomplete rather than failed. */
-export const isLengthError = ({ type }: GatewayError): boolean => LENGTH_TYPES.includes(type)
-
 /** Whether the request is too long, so that a shorter one may do. */
 export const isTooLong = ({ type }: Pick<GatewayError, 'type'>): boolean =>
   getOwn(CODES, type) === TOO_LONG

@@ -1,10 +1,10 @@
-import { GatewayError } from '../../errors.ts'
+import { type ErrorType, GatewayError } from '../../errors.ts'
 import { type Json, omitUndefined } from '../../kernel/json.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { FinishReason, ReceiptPart, TextPart } from '../../language/part.ts'
 import type { AnswerHeader } from '../dialect.ts'
-import { isLengthError, renderResponseError } from './error.ts'
+import { renderResponseError } from './error.ts'
 import type { ItemEvent } from './events.ts'
 import { ResponseOutput } from './output.ts'
 import type { ResponsesRequest } from './schema.ts'
@@ -118,6 +118,17 @@ export class ResponseBuilder {
     return this.#error ? renderResponseError(this.#error) : PROVIDER_ERROR
   }
 }
+
+/** The error types that end an answer which has begun as incomplete (wire reference L.2). */
+const LENGTH_TYPES: readonly ErrorType[] = [
+  'context_length_exceeded',
+  'max_tokens_exceeded',
+  'token_limit_exceeded',
+  'string_too_long',
+]
+
+/** Whether this error makes a response that has output incomplete rather than failed. */
+const isLengthError = ({ type }: GatewayError): boolean => LENGTH_TYPES.includes(type)
 
 /** The most characters of one response. */
 const MAX_HELD = 64 * 1024 * 1024
