@@ -1,8 +1,7 @@
 import type { Dialect } from './dialect.ts'
 import { toSpeechCall } from './speech/request.ts'
-import { collectSpeech } from './speech/response.ts'
+import { collectSpeech, speechStreaming } from './speech/response.ts'
 import { SpeechRequest } from './speech/schema.ts'
-import { speechStreaming } from './speech/stream.ts'
 
 /** The speech API: a text read aloud (wire reference B.3). Answers are bytes, or events. */
 export const speech: Dialect<'speech', SpeechRequest> = {

@@ -12,6 +12,9 @@ const SCOPE = {
 /** What OpenAI's clients may say that a file is for. */
 export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals']
 
+/** What a file is for that was uploaded without a purpose. */
+export const USUAL_PURPOSE = 'user_data'
+
 /** What lists may be narrowed by: what the gateway itself writes has a purpose too. */
 const ListedPurpose = Type.Optional(oneOf(...PURPOSES, 'batch_output', 'assistants_output'))
 

@@ -31,9 +31,6 @@ export interface FileRange {
   limit: number
 }
 
-/** What a file is for that was uploaded without a purpose. */
-export const USUAL_PURPOSE = 'user_data'
-
 /** The file of a container that a file is a copy of, as it was. */
 export interface CopySource {
   container_id: string

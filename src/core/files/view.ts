@@ -1,5 +1,6 @@
 import { defineAudit, identifyById } from '../identity/audit/entry.ts'
-import { type StoredFile, USUAL_PURPOSE } from './store.ts'
+import { USUAL_PURPOSE } from './schema.ts'
+import type { StoredFile } from './store.ts'
 
 /** The shape of answers about files: our own, or that of another service's clients. */
 export type FileShape = 'openrouter' | 'openai' | 'anthropic'

@@ -11,6 +11,7 @@ import type { Kind, Work } from '../language/work.ts'
 import type { FilterSet } from '../policy/filters/filter-set.ts'
 import type { CountTokens, ExpectedInput } from '../tokenizers/prompt.ts'
 import type { UpstreamWorld } from '../upstream/world.ts'
+import type { Division } from './attempt/shares.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
 import { image } from './kinds/image.ts'
@@ -67,15 +68,6 @@ export interface KindOfWork<K extends Kind> {
   costing: Costing<K>
   metering: Metering<K>
   filtering: ContentFiltering<K>
-}
-
-/** How the calls of a kind are divided: those of many inputs or documents, each for itself. */
-export interface Division<K extends Kind> {
-  countItems(call: Call<K>): number
-  /** Returns the call for the items from one to before another. */
-  slice(call: Call<K>, from: number, to: number): Call<K>
-  /** Returns a part of the answer to such a call as a part of the answer to all of it. */
-  shift(part: Part<K>, from: number): Part<K>
 }
 
 /** What an endpoint was asked for. */

@@ -109,8 +109,9 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     if (bytes) this.#deadline.touch(bytes.length)
     const frames = bytes ? this.#scanner.feed(bytes) : this.#scanner.end()
     if (bytes && frames.length === 0) return this.#awaitRoom()
-    for (const { data } of frames)
-      if (data.length > LARGE) return this.#readLargeFrames(frames, bytes !== null)
+    for (let i = 0; i < frames.length; i++)
+      if ((frames[i]?.data.length ?? 0) > LARGE)
+        return this.#readLargeFrames(frames, bytes !== null)
     return bytes ? this.#parseFrames(frames) : this.#readLastParts(frames)
   }
 

@@ -1,6 +1,7 @@
 import { notFound } from '../../../src/core/errors.ts'
 import { checkFileQuota } from '../../../src/core/files/quota.ts'
-import { type FileStore, USUAL_PURPOSE } from '../../../src/core/files/store.ts'
+import { USUAL_PURPOSE } from '../../../src/core/files/schema.ts'
+import type { FileStore } from '../../../src/core/files/store.ts'
 import { compareTexts } from '../../../src/core/kernel/sorting.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'

@@ -1,12 +1,8 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { notFound } from '../../errors.ts'
 import { checkFileQuota } from '../../files/quota.ts'
-import {
-  type CopySource,
-  type FileStore,
-  type StoredFile,
-  USUAL_PURPOSE,
-} from '../../files/store.ts'
+import { USUAL_PURPOSE } from '../../files/schema.ts'
+import type { CopySource, FileStore, StoredFile } from '../../files/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
