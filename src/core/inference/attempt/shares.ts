@@ -3,20 +3,11 @@ import { GatewayError } from '../../errors.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { PeekedSequence } from '../../kernel/iterate.ts'
 import { sumUsage, type Usage } from '../../language/usage.ts'
-import type { AnswerPart, Kind, Work } from '../../language/work.ts'
+import type { AnswerPart, Division, Kind, Work } from '../../language/work.ts'
 import type { Protocol } from '../../protocols/protocol.ts'
 
 type Part<K extends Kind> = Work[K]['part']
 type Opened<K extends Kind> = PeekedSequence<AnswerPart<K>[]>
-
-/** How the calls of a kind are divided: those of many inputs or documents, each for itself. */
-export interface Division<K extends Kind> {
-  countItems(call: Work[K]['call']): number
-  /** Returns the call for the items from one to before another. */
-  slice(call: Work[K]['call'], from: number, to: number): Work[K]['call']
-  /** Returns a part of the answer to such a call as a part of the answer to all of it. */
-  shift(part: Part<K>, from: number): Part<K>
-}
 
 /** How the answers to several requests become one. */
 export interface Merging<K extends Kind> {
