@@ -64,6 +64,24 @@ test('those that it loses are replaced, on every picture and on what comes first
   })
 })
 
+test('pictures go back over the Responses API too, signed as the client keeps it', async () => {
+  const upstream = stage.upstreamOf(NEW)
+  upstream.plan(json({ candidates: [{ content: { parts: SIGNED }, finishReason: 'STOP' }] }))
+  const ask = { role: 'user' as const, content: 'Draw a cat' }
+  const { output } = await stage.openai.responses.create({ model: NEW, input: [ask] })
+  const kept = output as never[]
+  const lost = output.filter(({ type }) => type !== 'reasoning') as never[]
+  for (const [items, signatures] of [
+    [kept, SIGNED],
+    [lost, SIGNED.map(part => ({ ...part, thoughtSignature: LOST }))],
+  ] as const) {
+    await stage.openai.responses.create({ model: NEW, input: [ask, ...items, ask] })
+    const sent = upstream.hits.at(-1)?.json as { contents?: { parts: Json[] }[] } | undefined
+    const parts = sent?.contents?.slice(1, -1).flatMap(content => content.parts)
+    expect(parts).toEqual(signatures)
+  }
+})
+
 test('a text without pictures needs none', async () => {
   expect(await drawAgain(NEW, [{ text: 'No.', thoughtSignature: 's1' }], keepStandard)).toEqual({
     ...{ role: 'model', parts: [{ text: 'No.' }] },
