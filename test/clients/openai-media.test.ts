@@ -100,6 +100,16 @@ describe('previews', () => {
   })
 })
 
+test('quality may be in the words of older models', async () => {
+  for (const [quality, sent] of [
+    ['hd', 'high'],
+    ['standard', 'medium'],
+  ] as const) {
+    await stage.openai.images.generate({ model: DRAW, prompt: 'A cat', quality })
+    expect(stage.upstreamOf(DRAW).hits.at(-1)?.json).toMatchObject({ quality: sent })
+  }
+})
+
 describe('a mask', () => {
   test('says where a picture is changed, at an endpoint that has masks', async () => {
     for (const [model, endpoint] of [

@@ -40,7 +40,7 @@ export function toImageCall(
     references: [...pictures.map(readFile), ...(body.input_references ?? []).map(readReference)],
     ...(mask ? { mask: readFile(mask) } : {}),
     ...(context.files ? { isEdit: true } : {}),
-    params: { ...readImageParams(body), ...readOwnFields(body) },
+    params: { ...readImageParams({ ...body, ...readQuality(body) }), ...readOwnFields(body) },
     options: readProviderOptions(provider),
   }
 }
@@ -49,6 +49,12 @@ function readFile(file: FormFile): string {
   const url = toPictureUrl(file)
   if (url) return url
   throw invalid(`${file.name}: expected pictures in PNG, JPEG, WebP or GIF`, file.name)
+}
+
+/** OpenAI's older models have other words. */
+function readQuality({ quality }: ImagesRequest) {
+  if (quality === 'hd') return { quality: 'high' as const }
+  return { quality: quality === 'standard' ? ('medium' as const) : (quality ?? null) }
 }
 
 function readOwnFields({ partial_images, moderation, input_fidelity, style }: ImagesRequest) {

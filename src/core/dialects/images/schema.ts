@@ -39,6 +39,8 @@ const OPENAI_FIELDS = {
   moderation: optional(oneOf('auto', 'low')),
   input_fidelity: optional(oneOf('high', 'low')),
   style: optional(oneOf('vivid', 'natural')),
+  // The last two are of OpenAI's older models.
+  quality: optional(oneOf('auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd')),
 }
 
 /** The body of `POST /images`. */

@@ -112,7 +112,7 @@ function readState(body: unknown, { upstream_id }: UpstreamJob): JobState {
   const error = findError(answer)
   // Where there is a video it is at a path that the answer does not name.
   const isMade = isPublic || (error === null && isFinished(answer))
-  return readWord(answer.status, {
+  return readWord(answer.status ?? answer.state, {
     error,
     findResult: isKnown =>
       toCompleted(isKnown || isMade ? outputs : [], readSeconds(answer.seconds)),
