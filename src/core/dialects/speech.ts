@@ -1,6 +1,6 @@
 import type { Dialect } from './dialect.ts'
 import { toSpeechCall } from './speech/request.ts'
-import { collectSpeech, speechStreaming } from './speech/response.ts'
+import { collectSpeech } from './speech/response.ts'
 import { SpeechRequest } from './speech/schema.ts'
 
 /** The speech API: a text read aloud (wire reference B.3). Answers are bytes, or events. */
@@ -13,5 +13,4 @@ export const speech: Dialect<'speech', SpeechRequest> = {
   produces: ['audio/*'],
   toCall: toSpeechCall,
   collectResponse: collectSpeech,
-  streaming: speechStreaming,
 }

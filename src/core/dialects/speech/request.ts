@@ -21,8 +21,7 @@ export function toSpeechCall(
   context: CallContext,
 ): SpeechCall {
   const { model, provider, user, session_id, trace, instructions } = body
-  const stream = body.stream_format === 'sse'
-  const base = { model, stream, ...omitUndefined({ provider, user, session_id, trace }) }
+  const base = { model, ...omitUndefined({ provider, user, session_id, trace }) }
   const sample = readSample(body)
   return {
     ...buildCallBase(world, actor, base, context),
