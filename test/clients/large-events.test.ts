@@ -167,3 +167,27 @@ test('a large event has its memory, and one past the bound of a whole answer is 
     grow.mockRestore()
   }
 })
+
+test('large events of several streams wait for each other within limits.memory', async () => {
+  const limits = { memory: 96 }
+  const models = [
+    { id: 'acme/gemini', output: ['text', 'image'], providers: [{ protocol: 'gemini' }] },
+  ]
+  const tight = await openMediaStage(models, { limits })
+  try {
+    tight.upstreamOf('acme/gemini').answer(() => streamOf(GEMINI))
+    const { memory } = tight.server.gateway.traffic.admission
+    const draw = async () => {
+      const stream = await tight.openai.chat.completions.create({
+        ...{ model: 'acme/gemini', messages, stream: true as const },
+      })
+      let isThere = false
+      for await (const one of stream) isThere ||= JSON.stringify(one).includes(LARGE)
+      return isThere
+    }
+    expect(await Promise.all([draw(), draw(), draw(), draw()])).toEqual([true, true, true, true])
+    expect(memory.used).toBe(0)
+  } finally {
+    await tight[Symbol.asyncDispose]()
+  }
+})
