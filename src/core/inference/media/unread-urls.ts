@@ -9,14 +9,16 @@ import type { InferenceWorld } from '../world.ts'
  * Lists the origins of URLs that go on to a provider which may fetch them: in parts and fields that
  * the gateway sends as they came. Data is no URL, however it begins: a tool's output, the address of
  * a page that was found. Throws 400 for media by another scheme than http, https and data, and for
- * such URLs in those fields: a server may open files for them.
+ * such URLs in those fields: a server may open files for them. `ownSchemes` begin addresses at the
+ * provider itself, which open none.
  */
 export function listUnreadOrigins(
   contents: Block[][],
   references: { kind: string; url: string; field?: string }[],
+  ownSchemes: string[] = [],
 ): UnreadOrigin[] {
   for (const { kind, url, field } of references)
-    if (!isSentAsBytes(url))
+    if (!isSentAsBytes(url) && !ownSchemes.some(scheme => url.startsWith(scheme)))
       throw invalid(`${field ?? `The ${kind}`}: expected an http, https or data URL`, field)
   let origins: Map<string, string | undefined> | undefined
   for (const blocks of contents)
