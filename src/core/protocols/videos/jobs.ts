@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { getOwn, isObject, type Json } from '../../kernel/json.ts'
+import { getOwn, isObject, type Json, readString } from '../../kernel/json.ts'
 import type { VideoCall } from '../../language/video.ts'
 import { findMessage, translateFailure, unreadableAnswer } from '../failure.ts'
 import type { JobProtocol, JobState, Protocol, UpstreamJob, UpstreamRequest } from '../protocol.ts'
@@ -59,6 +59,8 @@ export interface JobRow {
   ratios?: Record<string, string>
   /** The field of the answer that says how a job is doing. */
   state: string
+  /** Its words for that which the table of words does not have: those that say that it goes on. */
+  states?: Record<string, JobState['status']>
   /** The field that says why one has failed. */
   error?: string
   /** Returns why a job that is completed has failed; null if it has not. */
@@ -169,7 +171,8 @@ const readOutputs = ({ outputs }: JobRow, answer: Json): JobState =>
 function readState(row: JobRow, body: unknown): JobState {
   const answer = requireObject(body)
   const failure = row.failure?.(answer) ?? null
-  return readWord(answer[row.state], {
+  const word = readString(answer[row.state])
+  return readWord(getOwn(row.states ?? {}, word ?? '') ?? word, {
     error: failure ?? (row.error && answer[row.error]),
     findResult() {
       if (failure !== null) return toEnded('failed', failure)
