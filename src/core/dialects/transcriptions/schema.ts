@@ -8,7 +8,7 @@ import {
   SomeContent,
   SomeName,
 } from '../../kernel/schema-builders.ts'
-import { routingFields } from '../routing.ts'
+import { providerWithOptions, routingFields } from '../routing.ts'
 import { dryRunFields } from '../schema.ts'
 
 /**
@@ -24,7 +24,7 @@ const MAX_HINTS = 1_000
 
 const Milliseconds = Type.Integer({ minimum: 0, maximum: 600_000 })
 
-const { user, session_id, trace, provider, stream } = routingFields
+const { user, session_id, trace, stream } = routingFields
 
 const FIELDS = {
   model: SomeName,
@@ -64,11 +64,11 @@ export const TranscriptionRequest = Type.Object(
   {
     ...FIELDS,
     input_audio: Type.Object({ data: SomeContent, format: SomeName }, open),
-    provider,
+    provider: providerWithOptions,
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   closed,
 )
