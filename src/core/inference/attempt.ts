@@ -35,6 +35,7 @@ import {
 } from './run.ts'
 import { buildTraceparent } from './telling/trace-context.ts'
 import type { LargeAnswer } from './traffic/admission/answers.ts'
+import type { TreeTurn } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -124,9 +125,11 @@ export class AttemptQueue<K extends Kind> {
   /** When no further attempt begins, in steady milliseconds. */
   readonly #deadline: number
   readonly #triedEndpoints: Endpoint[] = []
+  readonly #turn: TreeTurn | null
   #isStopped = false
 
-  constructor(world: InferenceWorld, { plan, run }: Step<K>) {
+  constructor(world: InferenceWorld, { plan, run, turn }: Step<K>) {
+    this.#turn = turn
     this.#world = world
     this.#endpoints = plan?.endpoints ?? []
     this.#plan = plan
@@ -173,6 +176,7 @@ export class AttemptQueue<K extends Kind> {
   #isOver(): boolean {
     return (
       this.#isStopped ||
+      this.#turn?.hasCalls() === false ||
       this.#triedEndpoints.length === MAX_TRIES ||
       (this.#triedEndpoints.length > 0 && this.#world.clock.ticks() >= this.#deadline)
     )
@@ -180,6 +184,7 @@ export class AttemptQueue<K extends Kind> {
 
   #createAttempt(endpoint: Endpoint, isRetry: boolean): RunningAttempt {
     this.#triedEndpoints.push(endpoint)
+    this.#turn?.countCalls(1)
     return {
       endpoint,
       isRetry,
@@ -294,6 +299,7 @@ export async function tryEndpoint<K extends Kind>(
   })
   const call = prepared instanceof Promise ? await prepared : prepared
   const shares = kind.splitCall?.(call, endpoint)
+  if (shares) step.turn?.requireCalls(shares.length - 1)
   const builtAt = world.clock.ticks()
   const built = protocol.buildRequest(shares?.[0] ?? call, endpoint)
   // It is written as text next, which takes as long again.

@@ -76,7 +76,7 @@ async function closeUnansweredRun<K extends Kind>(
   thrown: unknown,
 ): Promise<unknown> {
   if (!run.needsRecord) {
-    run.release()
+    run.release(world.traffic.counters)
     return run.step?.candidates ? addRoutingToError(GatewayError.from(thrown), run) : thrown
   }
   const error = GatewayError.from(thrown)

@@ -6,6 +6,7 @@ import { renderTime } from '../kernel/clock.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, JournalEntry } from '../ledger/ledger.ts'
+import type { Counters, Grant } from '../policy/counters.ts'
 import type { Policy } from '../policy/effective.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
@@ -20,6 +21,7 @@ import type { ToolInvocation } from './server-tool.ts'
 import type { TranscriptRecorder } from './settle/transcript.ts'
 import type { Telling } from './telling.ts'
 import type { KeptAnswer } from './traffic/response-cache.ts'
+import type { Tree, TreeTurn } from './tree.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -126,8 +128,10 @@ export class Run<K extends Kind = Kind> {
   isHandedOver = false
   /** Null until the run has ended. */
   ending: RunEnding | null = null
-  /** Releases its rate limit permit. */
-  releasePermit: () => void = doNothing
+  /** What it was admitted with, until its first step takes that; null before and after. */
+  grant: Grant | null = null
+  /** The budget of all turns within it and the call it is part of; null for one of one turn. */
+  tree: Tree | null
   /** Its place among large answers, once it has asked for one: what gives it back. */
   room: Promise<() => void> | null = null
   /** Gives back the memory of its large answers; null if it has none. */
@@ -148,6 +152,7 @@ export class Run<K extends Kind = Kind> {
     this.isDry = isDry
     this.within = within
     this.media = within?.run.media ?? new Map()
+    this.tree = within?.run.tree ?? null
   }
 
   /** How many uses of tools this run is inside: 0 for the call of a client. */
@@ -224,10 +229,12 @@ export class Run<K extends Kind = Kind> {
     if (this.toolLoop) this.cancellation.cancel(reason)
   }
 
-  /** Releases everything but money: the run is over. */
-  release(): void {
+  /** Gives back everything that it has: the run is over. */
+  release(counters: Pick<Counters, 'give'>): void {
     this.unlist()
-    this.releasePermit()
+    const grant = this.step?.grant ?? this.grant
+    if (grant?.isOpen) counters.give(grant)
+    if (this.tree && !this.within) this.tree.close(counters)
     this.room?.then(leave => leave())
     this.freeMemory?.()
   }
@@ -250,7 +257,10 @@ export class Step<K extends Kind = Kind> {
   /** What it may cost, and what the limits allow. */
   costEstimate: CostEstimate | null = null
   amounts: Amounts | null = null
-  hold: Hold | null = null
+  /** What it takes from its key; null for what needs nothing. */
+  grant: Grant | null
+  /** Its place in the budget of the call that it is part of; null for a call of one turn. */
+  turn: TreeTurn | null = null
   /** Its entry in the journal of holds; null if nothing is set aside. */
   heldCall: HeldCall | null = null
   journalEntry: JournalEntry | null = null
@@ -274,11 +284,18 @@ export class Step<K extends Kind = Kind> {
     this.call = call
     this.startedAt = run.startedAt
     this.number = run.takeNumber()
+    this.grant = run.grant
+    run.grant = null
     run.steps.push(this)
   }
 
   get isDry(): boolean {
     return this.run.isDry
+  }
+
+  /** The money that is set aside for it. */
+  get hold(): Hold | null {
+    return this.grant?.hold ?? null
   }
 
   /** Whether any limit applies to it. */

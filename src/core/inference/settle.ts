@@ -16,6 +16,7 @@ import {
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
 import type { Hold, StepCharge } from '../ledger/ledger.ts'
+import type { Grant } from '../policy/counters.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { getTokenizerFamily } from '../tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
@@ -55,6 +56,29 @@ export function settleLastStep<K extends Kind>(
  * step without an answer costs nothing, unless its client left while a provider was at work.
  */
 export function settleStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  ending: RunEnding,
+): void | Promise<void> {
+  const settling = settleParts(world, step, ending)
+  return step.turn ? leaveTree(step, settling) : settling
+}
+
+/** Counts what a turn came to in the budget of its call. */
+async function leaveTree<K extends Kind>(
+  step: Step<K>,
+  settling: void | Promise<void>,
+): Promise<void> {
+  try {
+    await settling
+  } finally {
+    const { turn, receipt, run } = step
+    const tokens = receipt ? countInputTokens(receipt.usage) + countOutputTokens(receipt.usage) : 0
+    if (turn) run.tree?.leave(turn, receipt?.cost ?? 0n, tokens)
+  }
+}
+
+function settleParts<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
   ending: RunEnding,
@@ -297,7 +321,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   if (run.isHandedOver) return
   const settled = getSettlementTime(world)
   const charge = run.step ? chargeStep(world, run.step, settled) : null
-  run.release()
+  run.release(world.traffic.counters)
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
   const outbox = buildMessages(world, run, generation)
@@ -328,7 +352,7 @@ export async function recordCharge(world: InferenceWorld, charged: Chargeable): 
 interface Chargeable {
   run: Run
   number: number
-  hold: Hold | null
+  grant: Grant | null
   receipt: Receipt | null
   isCharged: boolean
 }
@@ -342,19 +366,31 @@ export function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
   return { day: toDayNumber(now), settled_at: renderTime(now) }
 }
 
-/** Turns the hold of a step into its charge, once. */
+/** Gives back what a step has taken, and turns its hold into its charge, once. */
 function chargeStep(
-  { ledger }: InferenceWorld,
+  { traffic: { counters } }: InferenceWorld,
   step: Chargeable,
+  time: SettlementTime,
+): StepCharge | null {
+  const { grant } = step
+  if (!grant?.isOpen) return null
+  const charge = grant.hold && buildCharge(step, grant.hold, time)
+  counters.give(grant, charge ? { charge } : {})
+  step.isCharged = charge !== null
+  return charge
+}
+
+function buildCharge(
+  { receipt, number, run }: Chargeable,
+  hold: Hold,
   { day, settled_at }: SettlementTime,
 ): StepCharge | null {
-  const { hold, receipt, number, run } = step
-  if (!hold || !receipt || step.isCharged) return null
+  if (!receipt) return null
   const { is_byok: byok, usageSource: source } = receipt
   const { key_hash, user_id, workspace_id } = hold.payer
   const nanos = computeUpstreamCost(receipt) ?? 0n
   // Field by field: copying the rest of an object would cost more than everything else here.
-  const charge = {
+  return {
     key_hash,
     user_id,
     workspace_id,
@@ -366,9 +402,6 @@ function chargeStep(
     nanos,
     source,
   }
-  ledger.settle(hold, charge)
-  step.isCharged = true
-  return charge
 }
 
 /** Computes what the provider charges. Null if unknown. */

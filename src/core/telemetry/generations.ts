@@ -69,6 +69,8 @@ export interface GenerationStep {
   /** Whether it failed, and the type of the error if there was one. */
   is_error: boolean
   error_type: string | null
+  /** At the last one: the bound that left nothing for a turn or a use. Absent if none did. */
+  ended_by?: string
 }
 
 /**
@@ -235,6 +237,12 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
       ...step,
       cost: cost === null ? null : toUsd(cost),
     })),
+    tree: {
+      requests: provider_responses.length,
+      tokens: generation.native_tokens_prompt + generation.native_tokens_completion,
+      usd: cost,
+      ended_by: steps.at(-1)?.ended_by ?? null,
+    },
     app_id: null,
     cache_discount: null,
     moderation_latency: null,

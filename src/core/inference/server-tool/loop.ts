@@ -9,7 +9,7 @@ import type { ApprovedUse, ToolSource } from '../server-tool.ts'
 import { sumRunReceipts } from '../settle/receipt.ts'
 import type { InferenceWorld } from '../world.ts'
 import { readPlace, renderSource, type TextPlace } from './sources.ts'
-import { type Progress, shouldStop } from './stop.ts'
+import { findStop, type Progress } from './stop.ts'
 import { Turn } from './turn.ts'
 import { type OfferedFunction, prepareUse, refuse, runUse, type ToolUse } from './use.ts'
 
@@ -64,6 +64,12 @@ export class ToolLoop {
     this.deferred = options.deferred
     this.opening = options.opening
     this.#turn = this.#createTurn()
+  }
+
+  /** Makes the first turn the last one: no tool may be called. Returns the parameters for that. */
+  endBeforehand(params: TextCall['params']): TextCall['params'] {
+    this.#isLast = true
+    return switchTools(params, true)
   }
 
   /** What the client has approved since the last answer. */
@@ -196,7 +202,7 @@ export class ToolLoop {
    * Returns the call of the next turn; null if none follows. After a condition holds, one turn
    * without tools follows.
    */
-  takeNextCall(run: Run, call: TextCall): TextCall | null {
+  takeNextCall(world: InferenceWorld, run: Run, call: TextCall): TextCall | null {
     const uses = this.#current
     const turn = this.#turn
     this.#current = []
@@ -209,7 +215,10 @@ export class ToolLoop {
       sumReceipts: () => sumRunReceipts(run),
       isCallOf: (name, tool) => this.#isCallOf(name, tool),
     }
-    this.#isLast = run.steps.length >= MAX_TURNS || shouldStop(stops, progress)
+    const stop = findStop(stops, progress)
+    if (stop?.type === 'max_cost' || stop?.type === 'max_tokens_used') run.tree?.end(stop.type)
+    this.#isLast = run.steps.length >= MAX_TURNS || stop !== undefined
+    if (run.within === null) this.#isLast = setTurnAside(world, run, this.#isLast)
     return {
       ...call,
       messages: [
@@ -267,6 +276,17 @@ export class ToolLoop {
     })
   }
 }
+
+/**
+ * Sets aside the turn that follows the next one of a client's call, which is the last one if there is
+ * nothing left for another. Returns whether it is.
+ */
+export const setTurnAside = (world: InferenceWorld, run: Run, isLast = false): boolean =>
+  run.tree?.prepareTurn(isLast, () => {
+    const { actor, call } = run
+    const isInBatch = call.origin.batch_id !== undefined
+    return world.traffic.counters.take({ actor, call, isInBatch, request: true })
+  }) ?? isLast
 
 /** The most turns of a call but the last one, whatever its conditions. */
 const MAX_TURNS = 98

@@ -14,9 +14,9 @@ export interface Progress {
   isCallOf(functionName: string, toolName: string): boolean
 }
 
-/** Tells whether any of the conditions holds (wire reference D.2). */
-export const shouldStop = (stops: StopCondition[], progress: Progress): boolean =>
-  stops.some(stop => holds(stop, progress))
+/** Finds a condition that holds (wire reference D.2). */
+export const findStop = (stops: StopCondition[], progress: Progress): StopCondition | undefined =>
+  stops.find(stop => holds(stop, progress))
 
 function holds(stop: StopCondition, { turns, turn, sumReceipts, isCallOf }: Progress): boolean {
   switch (stop.type) {

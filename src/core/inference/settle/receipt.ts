@@ -14,7 +14,10 @@ export function sumRunReceipts(run: Run): Receipt {
   const hasTools = toolLoop !== null || openingUses.length > 0
   if (steps.length === 1 && first?.receipt && !toolMoney && !hasTools) return first.receipt
   const sum = sumReceipts(listReceipts(run)) ?? createFreeReceipt(createTextUsage(0, 0))
-  return hasTools ? { ...sum, serverTools: countUses(listUses(run)) } : sum
+  if (!hasTools) return sum
+  const endedBy = run.tree?.endedBy ?? null
+  const serverTools = countUses(listUses(run))
+  return { ...sum, serverTools: endedBy === null ? serverTools : { ...serverTools, endedBy } }
 }
 
 /** Lists what a run paid: the turns that its client sees come last. */

@@ -10,7 +10,12 @@ import type { ToolUse } from '../server-tool/use.ts'
 export function listGenerationSteps(run: Run): GenerationStep[] {
   const { steps, toolLoop, openingUses } = run
   const hasUses = openingUses.length > 0 || (toolLoop?.uses.length ?? 0) > 0
-  return steps.length < 2 && !hasUses ? [] : listSteps(run)
+  if (steps.length < 2 && !hasUses) return []
+  const listed = listSteps(run)
+  const ended_by = run.tree?.endedBy ?? null
+  const last = listed.pop()
+  if (last) listed.push(ended_by === null ? last : { ...last, ended_by })
+  return listed
 }
 
 function listSteps(run: Run): GenerationStep[] {

@@ -46,10 +46,13 @@ async function keepJob(world: InferenceWorld, begun: JobRun): Promise<void> {
     throw error
   }
   run.isHandedOver = true
-  run.release()
+  const { hold } = step
+  // The job has it from now on.
+  if (step.grant) step.grant.hold = null
+  run.release(world.traffic.counters)
   forgetEntries(run as unknown as Run)
   world.traffic.health.recordEnd(endpoint, step.answer?.sentAt ?? 0, null)
-  world.videos.add(job, step.hold)
+  world.videos.add(job, hold)
 }
 
 function findJob(run: Run): JobRun | null {
