@@ -366,14 +366,14 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
  */
 function buildUpstreamCall<K extends Kind>(
   world: InferenceWorld,
-  { run: { kind }, call, plan, hold, isBounded }: Step<K>,
+  { run: { kind, policy }, call, plan, grant }: Step<K>,
   endpoint: Endpoint,
   { acceptsNames }: Protocol<K>,
 ): Work[K]['call'] {
   const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
-  const payable =
-    hold && isBounded ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
+  const hold = policy.bounds.length > 0 ? grant?.hold : null
+  const payable = hold ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
   return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
 }

@@ -136,7 +136,7 @@ function estimateTurn<K extends Kind>(world: InferenceWorld, step: Step<K>): Cos
   const { run, plan, call } = step
   if (!plan || plan.endpoints.length === 0 || run.actor.key_hash === null) return null
   // A call that has begun goes on with a shorter answer rather than end without one.
-  const isFollowUp = run.within === null && run.steps.length > 1
+  const isFollowUp = run.within === null && run.toolLoop !== null && run.steps.length > 1
   step.costEstimate = estimateCost(
     isFollowUp ? { config: makeStrict(world.config) } : world,
     run.kind,
@@ -231,7 +231,8 @@ export function journalStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
 ): void | Promise<void> {
-  step.heldCall = step.hold && toHeldCall(step, step.hold)
+  const hold = step.grant?.hold
+  step.heldCall = hold ? toHeldCall(step, hold) : null
   if (!step.heldCall) return
   step.journalEntry = world.journal.holds.append(step.heldCall)
   return awaitJournal(world, step)

@@ -5,7 +5,7 @@ import { Cancellation } from '../kernel/cancellation.ts'
 import { renderTime } from '../kernel/clock.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import type { Amounts, CostEstimate, HeldCall, Hold, JournalEntry } from '../ledger/ledger.ts'
+import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../ledger/ledger.ts'
 import type { Counters, Grant } from '../policy/counters.ts'
 import type { Policy } from '../policy/effective.ts'
 import type { Leftover } from './attempt/leftover.ts'
@@ -291,16 +291,6 @@ export class Step<K extends Kind = Kind> {
 
   get isDry(): boolean {
     return this.run.isDry
-  }
-
-  /** The money that is set aside for it. */
-  get hold(): Hold | null {
-    return this.grant?.hold ?? null
-  }
-
-  /** Whether any limit applies to it. */
-  get isBounded(): boolean {
-    return this.run.policy.bounds.length > 0
   }
 
   /** The plan, or the unordered candidates if none was made. */

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import { renderTime, toDayNumber } from '../kernel/clock.ts'
+import { readMoment } from '../kernel/clock.ts'
 import { getOwn } from '../kernel/json.ts'
 import {
   countInputTokens,
@@ -362,8 +362,8 @@ type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
 /** Returns the time of a charge that is made now. */
 export function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
-  const now = clock.now()
-  return { day: toDayNumber(now), settled_at: renderTime(now) }
+  const { day, time } = readMoment(clock)
+  return { day, settled_at: time }
 }
 
 /** Gives back what a step has taken, and turns its hold into its charge, once. */

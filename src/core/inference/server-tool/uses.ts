@@ -89,7 +89,8 @@ export class UsesRun {
       return await reserveUses(this.#world, run, this.#uses)
     } catch (thrown) {
       const bound = nameBound(GatewayError.from(thrown))
-      if (bound === null) throw thrown
+      // What the client has approved can be approved again: no turn of the call has begun.
+      if (bound === null || run.steps.length === 0) throw thrown
       tree?.end(bound)
       refusePriced(this.#uses, bound)
       return null
