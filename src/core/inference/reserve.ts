@@ -2,6 +2,7 @@ import type { Endpoint } from '../catalog/models.ts'
 import { computeHighestPrices, type Prices } from '../catalog/prices.ts'
 import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
+import type { Actor } from '../identity/actor.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { multiplyPrice, pickLarger, roundUpToNanos, toAttos } from '../kernel/money.ts'
 import { sumUnits } from '../language/units.ts'
@@ -13,7 +14,6 @@ import type { Grant } from '../policy/counters.ts'
 import type { ExpectedInput } from '../tokenizers/prompt.ts'
 import { type Costing, kinds } from './kinds.ts'
 import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
-import type { Plan } from './plan.ts'
 import { explainShortage } from './reserve/shortage.ts'
 import type { Run, Step } from './run.ts'
 import { nameBound, type Tree } from './tree.ts'
@@ -34,33 +34,21 @@ export function reserveStep<K extends Kind>(
   const isDry = run.isDry
   if (run.tree && !isDry) return takeTurn(world, step, run.tree)
   if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !isDry)) return
-  step.costEstimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
+  const { actor, policy } = run
+  const { bounds } = policy
+  const estimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
+  step.costEstimate = estimate
   try {
-    if (isDry) computeAmounts(world, step, step.costEstimate)
-    else return reserveMoney(world, step, step.costEstimate)
+    if (isDry) step.amounts = world.ledger.computeGrant(estimate, bounds)
+    else {
+      const money = { payer: getPayer(actor), estimate, bounds }
+      const taken = world.traffic.counters.take({ actor, call, money, to: step.grant })
+      if (taken instanceof Promise) return awaitMoney(world, step, taken)
+      keepGrant(step, taken)
+    }
   } catch (thrown) {
     throw explainRefusal(world, step, thrown)
   }
-}
-
-function computeAmounts<K extends Kind>(
-  world: InferenceWorld,
-  step: Step<K>,
-  costEstimate: CostEstimate,
-): void {
-  step.amounts = world.ledger.computeGrant(costEstimate, step.run.policy.bounds)
-}
-
-function reserveMoney<K extends Kind>(
-  world: InferenceWorld,
-  step: Step<K>,
-  estimate: CostEstimate,
-): void | Promise<void> {
-  const { actor, call, policy } = step.run
-  const money = { payer: getPayer(step.run), estimate, bounds: policy.bounds }
-  const taken = world.traffic.counters.take({ actor, call, money, to: step.grant })
-  if (taken instanceof Promise) return awaitMoney(world, step, taken)
-  keepGrant(step, taken)
 }
 
 async function awaitMoney<K extends Kind>(
@@ -77,7 +65,11 @@ async function awaitMoney<K extends Kind>(
 
 function keepGrant<K extends Kind>(step: Step<K>, grant: Grant): void {
   step.grant = grant
-  if (grant.hold && step.plan) step.plan = dropUnpayable(step.plan, grant.hold.amounts)
+  const { plan } = step
+  if (!grant.hold || !plan) return
+  const { amounts } = grant.hold
+  const endpoints = plan.endpoints.filter(endpoint => isPayable(amounts, endpoint))
+  step.plan = { ...plan, endpoints }
 }
 
 /**
@@ -119,7 +111,7 @@ async function takeGrant<K extends Kind>(
   const isRoot = run.within === null
   const claim = {
     ...{ actor: run.actor, call: run.call, isInBatch: isInBatch(run) },
-    money: estimate && { payer: getPayer(run), estimate, bounds: run.policy.bounds },
+    money: estimate && { payer: getPayer(run.actor), estimate, bounds: run.policy.bounds },
   }
   if (step.grant) return counters.take({ ...claim, to: step.grant })
   const instead = isRoot ? tree.kept : null
@@ -181,7 +173,7 @@ export async function keepNextTurn(world: InferenceWorld, run: Run, room: number
     endpoints,
     models,
   )
-  const money = { payer: getPayer(run), estimate, bounds: run.policy.bounds }
+  const money = { payer: getPayer(run.actor), estimate, bounds: run.policy.bounds }
   try {
     tree.kept = await world.traffic.counters.take({ actor: run.actor, call: run.call, money })
   } catch (thrown) {
@@ -202,7 +194,7 @@ const addRoom = (call: Work[Kind]['call'], characters: number): Work[Kind]['call
     : call
 
 /** Who pays for a call. */
-export const getPayer = ({ actor: { key_hash, user_id, workspace_id } }: Run): Payer => ({
+export const getPayer = ({ key_hash, user_id, workspace_id }: Actor): Payer => ({
   key_hash: key_hash ?? '',
   user_id,
   workspace_id,
@@ -213,11 +205,6 @@ const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, th
   explainShortage(world, step, thrown, (way, nanos) =>
     computeFittingOutput(world, step, way, nanos),
   )
-
-const dropUnpayable = <K extends Kind>(plan: Plan<K>, amounts: Amounts): Plan<K> => ({
-  ...plan,
-  endpoints: plan.endpoints.filter(endpoint => isPayable(amounts, endpoint)),
-})
 
 /** Tells whether the limits can pay for the endpoint. */
 export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean =>
@@ -244,6 +231,7 @@ async function awaitJournal({ traffic }: InferenceWorld, step: Step): Promise<vo
   } catch (thrown) {
     step.journalEntry?.forget()
     if (step.grant) traffic.counters.give(step.grant)
+    if (step.turn) step.run.tree?.leave(step.turn)
     throw thrown
   }
 }

@@ -15,7 +15,7 @@ import {
 } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
-import type { Hold, StepCharge } from '../ledger/ledger.ts'
+import type { StepCharge } from '../ledger/ledger.ts'
 import type { Grant } from '../policy/counters.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { getTokenizerFamily } from '../tokenizers/families.ts'
@@ -40,6 +40,7 @@ import { listGenerationSteps } from './settle/steps.ts'
 import { renderTranscript } from './settle/transcript.ts'
 import { buildMessages } from './telling.ts'
 import { findSession } from './traffic/sessions.ts'
+import type { TreeTurn } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
@@ -56,29 +57,6 @@ export function settleLastStep<K extends Kind>(
  * step without an answer costs nothing, unless its client left while a provider was at work.
  */
 export function settleStep<K extends Kind>(
-  world: InferenceWorld,
-  step: Step<K>,
-  ending: RunEnding,
-): void | Promise<void> {
-  const settling = settleParts(world, step, ending)
-  return step.turn ? leaveTree(step, settling) : settling
-}
-
-/** Counts what a turn came to in the budget of its call. */
-async function leaveTree<K extends Kind>(
-  step: Step<K>,
-  settling: void | Promise<void>,
-): Promise<void> {
-  try {
-    await settling
-  } finally {
-    const { turn, receipt, run } = step
-    const tokens = receipt ? countInputTokens(receipt.usage) + countOutputTokens(receipt.usage) : 0
-    if (turn) run.tree?.leave(turn, receipt?.cost ?? 0n, tokens)
-  }
-}
-
-function settleParts<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
   ending: RunEnding,
@@ -353,6 +331,7 @@ interface Chargeable {
   run: Run
   number: number
   grant: Grant | null
+  turn?: TreeTurn | null
   receipt: Receipt | null
   isCharged: boolean
 }
@@ -370,27 +349,21 @@ export function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
 function chargeStep(
   { traffic: { counters } }: InferenceWorld,
   step: Chargeable,
-  time: SettlementTime,
-): StepCharge | null {
-  const { grant } = step
-  if (!grant?.isOpen) return null
-  const charge = grant.hold && buildCharge(step, grant.hold, time)
-  counters.give(grant, charge ? { charge } : {})
-  step.isCharged = charge !== null
-  return charge
-}
-
-function buildCharge(
-  { receipt, number, run }: Chargeable,
-  hold: Hold,
   { day, settled_at }: SettlementTime,
 ): StepCharge | null {
-  if (!receipt) return null
+  const { grant, receipt, number, run, turn } = step
+  if (turn) leaveTree(run, turn, receipt)
+  if (!grant?.isOpen) return null
+  const { hold } = grant
+  if (!hold || !receipt) {
+    counters.give(grant)
+    return null
+  }
   const { is_byok: byok, usageSource: source } = receipt
   const { key_hash, user_id, workspace_id } = hold.payer
   const nanos = computeUpstreamCost(receipt) ?? 0n
   // Field by field: copying the rest of an object would cost more than everything else here.
-  return {
+  const charge = {
     key_hash,
     user_id,
     workspace_id,
@@ -402,6 +375,15 @@ function buildCharge(
     nanos,
     source,
   }
+  counters.give(grant, { charge })
+  step.isCharged = true
+  return charge
+}
+
+/** Counts what a turn came to in the budget of its call. */
+function leaveTree({ tree }: Run, turn: TreeTurn, receipt: Receipt | null): void {
+  const { usage, cost } = receipt ?? createFreeReceipt(createTextUsage(0, 0))
+  tree?.leave(turn, cost ?? 0n, countInputTokens(usage) + countOutputTokens(usage))
 }
 
 /** Computes what the provider charges. Null if unknown. */
@@ -470,8 +452,10 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
 }
 
 /** Lists the attempts of a run, and of those inside it. */
-const listAttempts = ({ attempts, inner }: Run): Attempt[] =>
-  inner.length === 0 ? attempts : [...attempts, ...inner.flatMap(listAttempts)]
+const listAttempts = ({ steps, inner }: Run): Attempt[] => {
+  const attempts = steps.flatMap(step => step.attempts)
+  return inner.length === 0 ? attempts : [...attempts, ...inner.flatMap(listAttempts)]
+}
 
 const NO_STEPS: Generation['steps'] = []
 const isOneTurn = ({ steps, toolLoop, openingUses }: Run): boolean =>

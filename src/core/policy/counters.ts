@@ -190,24 +190,20 @@ export function openCounters(config: Config, clock: Clock, ledger: Books, freeSo
 
   function listLimits({ actor, call, request, place, isInBatch }: Claim): Limit[] {
     const key = actor.key_hash ?? ''
+    const { requests_per_minute, concurrent_requests, free_models } = limits
     const applicable: Limit[] = []
-    if (request) addRequestLimits(applicable, key, call.models)
-    if (place && limits.concurrent_requests !== undefined)
-      applicable.push(buildConcurrencyLimit(key, limits.concurrent_requests))
-    return isInBatch ? applicable.map(halve) : applicable
-  }
-
-  function addRequestLimits(applicable: Limit[], key: string, models: string[]): void {
-    const { requests_per_minute, free_models } = limits
-    if (free_models && models.some(slug => isFreeModel(service_name, slug))) {
+    if (request && free_models && call.models.some(slug => isFreeModel(service_name, slug))) {
       const { requests_per_day, requests_per_minute: perMinute } = free_models
       if (requests_per_day !== undefined)
         applicable.push(freeDay.buildLimit('free-models-per-day', ALL_KEYS, requests_per_day))
       if (perMinute !== undefined)
         applicable.push(freeMinute.buildLimit('free-models-per-min', ALL_KEYS, perMinute))
     }
-    if (requests_per_minute !== undefined)
+    if (request && requests_per_minute !== undefined)
       applicable.push(minute.buildLimit('requests-per-min', key, requests_per_minute))
+    if (place && concurrent_requests !== undefined)
+      applicable.push(buildConcurrencyLimit(key, concurrent_requests))
+    return isInBatch ? applicable.map(halve) : applicable
   }
 
   const countRunning = (key: string) => (running.get(key) ?? 0) + (elsewhere.get(key) ?? 0)
@@ -276,7 +272,11 @@ export function openCounters(config: Config, clock: Clock, ledger: Books, freeSo
   function take(claim: Claim): Grant | Promise<Grant> {
     const { actor, money, instead, place, to } = claim
     if (instead) give(instead)
-    if (to) return money ? addMoney(to, money) : to
+    if (to && money && !ledger.reserveElsewhere) {
+      to.hold = ledger.reserve(money.payer, money.estimate, money.bounds)
+      return to
+    }
+    if (to) return money ? holdElsewhere(to, money) : to
     const counted = admit(listLimits(claim))
     const isElsewhere = ledger.reserveElsewhere !== null
     const hold = money && !isElsewhere ? reserveMoney(money) : null
@@ -288,12 +288,6 @@ export function openCounters(config: Config, clock: Clock, ledger: Books, freeSo
       ...{ hold, isOpen: true },
     }
     return money && isElsewhere ? holdElsewhere(grant, money) : grant
-  }
-
-  function addMoney(grant: Grant, money: MoneyClaim): Grant | Promise<Grant> {
-    if (ledger.reserveElsewhere) return holdElsewhere(grant, money)
-    grant.hold = reserveMoney(money)
-    return grant
   }
 
   const reserveMoney = ({ payer, estimate, bounds }: MoneyClaim): Hold =>

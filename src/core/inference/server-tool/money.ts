@@ -43,7 +43,7 @@ export async function reserveUses(
   const { actor, call, policy, tree } = run
   const amounts = { own: nanos, byok: null }
   const estimate = { maximum: amounts, minimum: amounts }
-  const payer = getPayer(run)
+  const payer = getPayer(actor)
   if (actor.key_hash !== null)
     money.grant = await world.traffic.counters.take({
       ...{ actor, call, money: { payer, estimate, bounds: policy.bounds } },
