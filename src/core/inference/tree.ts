@@ -5,7 +5,6 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 import type { StopCondition } from '../language/server-tools.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Counters, Grant } from '../policy/counters.ts'
-import type { InferenceWorld } from './world.ts'
 
 /** What bounds the calls of providers that one call of a client leads to. */
 export interface TreeLimits {
@@ -105,7 +104,7 @@ interface TreeOptions {
 
 /** Creates the tree of a call. */
 export function createTree(
-  { config, traffic }: Pick<InferenceWorld, 'config' | 'traffic'>,
+  { config, traffic }: { config: Config; traffic: { admission: { calls: InFlight } } },
   { actor, call }: { actor: Actor; call: Work[Kind]['call'] },
 ): Tree {
   return new Tree({
