@@ -424,9 +424,8 @@ async function awaitAnswer<K extends Kind>(
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
-    // What a client leaves behind is charged: the provider has read the prompt by then.
-    if (!isAbandoned(step.run))
-      step.unanswered = step.unanswered.filter(request => request !== sent)
+    // What we stop is charged, whatever the reason: the provider has read the prompt by then.
+    if (!cancellation.reason) step.unanswered = step.unanswered.filter(request => request !== sent)
   }
 }
 

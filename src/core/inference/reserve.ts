@@ -15,7 +15,7 @@ import type { ExpectedInput } from '../tokenizers/prompt.ts'
 import { type Costing, kinds } from './kinds.ts'
 import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
 import { explainShortage } from './reserve/shortage.ts'
-import type { Run, Step } from './run.ts'
+import type { Outrun, Run, Step } from './run.ts'
 import { nameBound, type Tree } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -193,6 +193,57 @@ const addRoom = (call: Work[Kind]['call'], characters: number): Work[Kind]['call
       }
     : call
 
+/**
+ * Sets aside what the slower one of two endpoints costs that are tried side by side: its prompt, for
+ * it has answered nothing. Writes that to the journal. Returns whether the limits pay for it.
+ */
+export async function stakeHedge<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): Promise<boolean> {
+  const run = step.run as unknown as Run
+  const { actor, call, policy } = run
+  if (step.outrun) return true
+  const grants = { grant: null, journalEntry: null, receipt: null }
+  const outrun: Outrun = { run, number: 0, ...grants, isSettled: false, isCharged: false }
+  if (actor.key_hash !== null) {
+    const prompts = estimatePrompts(world, step)
+    const estimate = { maximum: prompts, minimum: prompts }
+    const payer = getPayer(actor)
+    const money = { payer, estimate, bounds: policy.bounds }
+    try {
+      outrun.grant = await world.traffic.counters.take({ actor, call, money })
+    } catch (thrown) {
+      if (GatewayError.from(thrown).type === 'payment_required') return false
+      throw thrown
+    }
+    outrun.number = run.takeNumber()
+    const nanos = prompts.own ?? prompts.byok ?? 0n
+    const byok = prompts.own === null
+    const spent = { step: outrun.number, byok, nanos, spent: nanos, inner: true as const }
+    if (nanos > 0n)
+      outrun.journalEntry = world.journal.holds.append(buildHeldCall(run, payer, spent))
+    await outrun.journalEntry?.written
+  }
+  step.outrun = outrun
+  return true
+}
+
+/** Estimates the most that a prompt may cost at any endpoint of a step. */
+function estimatePrompts<K extends Kind>(
+  { config }: InferenceWorld,
+  { run: { kind }, plan, call }: Step<K>,
+): Amounts {
+  const { boundInput }: Costing<K> = kinds[kind].costing
+  const amounts: Amounts = { own: null, byok: null }
+  for (const endpoint of plan?.endpoints ?? []) {
+    const effectiveCall = getEffectiveCall(plan?.models ?? [], call, endpoint)
+    const { prompt } = quoteCall(config, kind, effectiveCall, boundInput(effectiveCall), endpoint)
+    raiseAmount(amounts, endpoint, roundUpToNanos(prompt))
+  }
+  return amounts
+}
+
 /** Who pays for a call. */
 export const getPayer = ({ key_hash, user_id, workspace_id }: Actor): Payer => ({
   key_hash: key_hash ?? '',
@@ -258,7 +309,13 @@ function toHeldCall<K extends Kind>(
 export function buildHeldCall<K extends Kind>(
   run: Run<K>,
   payer: Hold['payer'],
-  { step, byok, nanos, spent }: Pick<HeldCall, 'step' | 'byok' | 'nanos' | 'spent'>,
+  {
+    step,
+    byok,
+    nanos,
+    spent,
+    inner,
+  }: Pick<HeldCall, 'step' | 'byok' | 'nanos' | 'spent' | 'inner'>,
   model = run.step?.answer?.endpoint.model ?? run.call.models[0] ?? '',
 ): HeldCall {
   const { call } = run
@@ -274,7 +331,7 @@ export function buildHeldCall<K extends Kind>(
     model,
     streamed: call.stream,
     step,
-    ...(run.within ? { inner: true } : {}),
+    ...(run.within || inner ? { inner: true } : {}),
     byok,
     nanos,
     spent,

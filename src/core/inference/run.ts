@@ -47,6 +47,19 @@ export interface SentRequest<K extends Kind = Kind> {
   leftover: Leftover<AnswerPart<K>> | null
 }
 
+/** What is set aside for the slower one of two endpoints that are tried side by side. */
+export interface Outrun {
+  run: Run
+  /** Its number in the ledger: a step of the call, beside the one that it belongs to. */
+  number: number
+  grant: Grant | null
+  journalEntry: JournalEntry | null
+  /** What the slower one costs; null if nothing is to be paid, or before that is known. */
+  receipt: Receipt | null
+  isSettled: boolean
+  isCharged: boolean
+}
+
 /** How a run ended. Times in steady milliseconds. */
 export interface RunEnding {
   /** Why it failed; null if it did not. */
@@ -265,8 +278,10 @@ export class Step<K extends Kind = Kind> {
   heldCall: HeldCall | null = null
   journalEntry: JournalEntry | null = null
   readonly attempts: Attempt[] = []
-  /** The requests that wait for an answer; those that waited when the client left stay. */
+  /** The requests that wait for an answer; those stay which we have stopped waiting for. */
   unanswered: SentRequest<K>[] = []
+  /** The slower one of two endpoints that were tried side by side; null for almost all. */
+  outrun: Outrun | null = null
   /** Whether it was sent. */
   isSent = false
   /** Its answer, once that has begun. */

@@ -28,6 +28,7 @@ import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import {
   type Attempt,
   isDeparture,
+  type Outrun,
   type Run,
   type RunEnding,
   type SentRequest,
@@ -61,10 +62,11 @@ export function settleStep<K extends Kind>(
   step: Step<K>,
   ending: RunEnding,
 ): void | Promise<void> {
-  const { answer, meter } = step
+  const { answer, meter, outrun } = step
+  if (outrun && !outrun.isSettled) return settleOutrun(world, step, outrun, ending)
   if (!answer || !meter) return settleUnanswered(world, step)
-  // A client may leave between the first part and its reading it.
-  if (isDeparture(ending.error) && !meter.delivered) meter.read(answer.first)
+  // It may be stopped between the first part and its reading.
+  if (isOurEnd(step.run, ending.error) && !meter.delivered) meter.read(answer.first)
   if (answer.leftover && ending.error) return settleLeftover(world, step, answer.leftover, ending)
   return settleAnswer(world, step, ending)
 }
@@ -81,10 +83,28 @@ function settleAnswer<K extends Kind>(
   const tokens = counted ? countOutputTokens(counted) : meter.tokensSoFar
   reportHealth(world, answer, ending, tokens)
   judgeToolCalls(world, endpoint, meter, ending.error)
-  const receipt = computeReceipt(world, { endpoint, meter, error: ending.error, counted })
+  const receipt = computeReceipt(world, step, { endpoint, meter, error: ending.error, counted })
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
+}
+
+/** Settles a step of which two endpoints were asked: the one that did not answer in time as well. */
+async function settleOutrun<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  outrun: Outrun,
+  ending: RunEnding,
+): Promise<void> {
+  outrun.isSettled = true
+  const [slower] = step.unanswered.splice(step.answer ? 0 : 1)
+  // Its tokens are no part of the answer's: clients count on those.
+  if (slower)
+    outrun.receipt = {
+      ...(await settleSentRequest(world, step, slower)),
+      usage: createTextUsage(0, 0),
+    }
+  await settleStep(world, step, ending)
 }
 
 /** Settles an answer that a client may have left, after reading on to its count. */
@@ -100,10 +120,9 @@ async function settleLeftover<K extends Kind>(
 }
 
 /**
- * Settles a step without an answer. A client that leaves pays for the prompt that a provider has
- * received, as counted if the provider counts within the limits of reading on, or else as
- * estimated: leaving early is no way to have prompts read for nothing. A provider that fails
- * meanwhile is not paid.
+ * Settles a step without an answer. Whatever made us stop waiting, the prompt is paid that a provider
+ * has received: as counted if the provider counts within the limits of reading on, or else as
+ * estimated. A provider that fails meanwhile is not paid.
  */
 async function settleUnanswered<K extends Kind>(
   world: InferenceWorld,
@@ -132,7 +151,7 @@ async function settleSentRequest<K extends Kind>(
   const counted = readCount(world, step, endpoint, meter)
   return outcome === 'ended' && counted
     ? buildReceipt(counted, 'exact', getServedPrices(endpoint, meter))
-    : estimateReceipt(world, endpoint, meter, counted)
+    : estimateReceipt(world, step, { endpoint, meter, error: null, counted })
 }
 
 function keepReceipt<K extends Kind>(
@@ -204,37 +223,72 @@ interface MeteredAnswer {
  * answer without output that ended in an error or for no reason, costs nothing (wire reference
  * K.8).
  */
-function computeReceipt(
+function computeReceipt<K extends Kind>(
   world: InferenceWorld,
-  { endpoint, meter, error, counted }: MeteredAnswer,
+  step: Step<K>,
+  answer: MeteredAnswer,
 ): Receipt | Promise<Receipt> {
+  const { endpoint, meter, error, counted } = answer
   const brokenOff = error !== null && meter.finish === null
   const { is_byok } = endpoint
   if (counted && !brokenOff)
-    return isInsured(counted, meter, error)
+    return isInsured(step.run, counted, meter, error)
       ? createFreeReceipt(counted, is_byok)
       : buildReceipt(counted, 'exact', getServedPrices(endpoint, meter))
-  if (!meter.delivered && !isDeparture(error))
+  if (!meter.delivered && !isOurEnd(step.run, error))
     return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
-  return estimateReceipt(world, endpoint, meter, counted)
+  return estimateReceipt(world, step, answer)
 }
 
-async function estimateReceipt(
+/** Estimates what was delivered: no more than was set aside for it. */
+async function estimateReceipt<K extends Kind>(
   { tokenizers }: InferenceWorld,
-  endpoint: Endpoint,
-  meter: Meter<never>,
-  counted: Usage | null,
+  { grant, run }: Step<K>,
+  { endpoint, meter, counted }: MeteredAnswer,
 ): Promise<Receipt> {
   const family = getTokenizerFamily(endpoint)
   const estimated = await meter.estimate(texts => tokenizers.count(family, texts))
   const usage = counted ? takeLargerOutput(counted, estimated) : estimated
-  return buildReceipt(usage, 'estimated', getServedPrices(endpoint, meter))
+  const receipt = buildReceipt(usage, 'estimated', getServedPrices(endpoint, meter))
+  const held = endpoint.is_byok ? grant?.hold?.amounts.byok : grant?.hold?.amounts.own
+  return run.policy.bounds.length > 0 && held != null ? capCost(receipt, held) : receipt
 }
 
-// The insurance is against failing providers, not against one's own departure.
-const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
+/** Returns a receipt that costs no more than this: what nobody has counted exceeds no limit. */
+function capCost(receipt: Receipt, most: bigint): Receipt {
+  const { cost_details, is_byok } = receipt
+  if (!cost_details || sumCosts(cost_details) <= most) return receipt
+  const prompt = cost_details.prompt < most ? cost_details.prompt : most
+  return {
+    ...receipt,
+    cost: is_byok ? 0n : most,
+    cost_details: { prompt, completion: most - prompt },
+  }
+}
+
+/**
+ * Tells whether an answer ended because of us: its client left, its key was disabled, a tool took too
+ * long, a filter blocked it, the gateway stops. Whoever pays does so whatever the reason was: only
+ * what an endpoint fails by itself is not paid.
+ */
+const isOurEnd = ({ cancellation }: Run, error: GatewayError | null): boolean =>
+  error !== null && (cancellation.reason !== null || OUR_ENDS.has(error.type))
+
+/** Errors that end an answer without its endpoint’s doing. */
+const OUR_ENDS = new Set<GatewayError['type']>([
+  ...(['unmapped', 'permission_denied', 'payment_required'] as const),
+  ...(['unavailable', 'server'] as const),
+])
+
+// The insurance is against failing providers, not against an end of our own.
+const isInsured = (
+  run: Run,
+  usage: Usage,
+  { finish }: Meter<never>,
+  error: GatewayError | null,
+): boolean =>
   !hasOutput(usage) &&
-  !isDeparture(error) &&
+  !isOurEnd(run, error) &&
   (error !== null || finish === null || finish.reason === 'error')
 
 // A provider that counts the prompt at the start has not yet counted an answer that breaks off.
@@ -298,6 +352,8 @@ function getServedPrices(
 export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
   if (run.isHandedOver) return
   const settled = getSettlementTime(world)
+  // In the transaction of the call itself.
+  const others = run.step?.outrun ? recordCharge(world, run.step.outrun) : null
   const charge = run.step ? chargeStep(world, run.step, settled) : null
   run.release(world.traffic.counters)
   const generation = toGeneration(run, settled.settled_at)
@@ -309,6 +365,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
     ...(transcript ? { transcript } : {}),
     ...(outbox ? { outbox } : {}),
   })
+  if (others) await others
   forgetEntries(run)
 }
 
@@ -317,8 +374,14 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
  * written. Resolves when the charge is on disk: before that no other endpoint may be tried. Throws
  * as `recordRun` does.
  */
-export const recordStep = <K extends Kind>(world: InferenceWorld, step: Step<K>): Promise<void> =>
-  recordCharge(world, step)
+export async function recordStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): Promise<void> {
+  const others = step.outrun ? recordCharge(world, step.outrun) : null
+  await recordCharge(world, step)
+  await others
+}
 
 /** Charges what is settled of a call that goes on. Promises what `recordStep` does. */
 export async function recordCharge(world: InferenceWorld, charged: Chargeable): Promise<void> {

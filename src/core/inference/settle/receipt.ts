@@ -12,7 +12,8 @@ export function sumRunReceipts(run: Run): Receipt {
   const { steps, toolMoney, toolLoop, openingUses } = run
   const [first] = steps
   const hasTools = toolLoop !== null || openingUses.length > 0
-  if (steps.length === 1 && first?.receipt && !toolMoney && !hasTools) return first.receipt
+  const isOne = steps.length === 1 && !toolMoney && !hasTools
+  if (isOne && first?.receipt && !first.outrun) return first.receipt
   const sum = sumReceipts(listReceipts(run)) ?? createFreeReceipt(createTextUsage(0, 0))
   if (!hasTools) return sum
   const endedBy = run.tree?.endedBy ?? null
@@ -24,7 +25,10 @@ export function sumRunReceipts(run: Run): Receipt {
 const listReceipts = ({ steps, toolMoney, inner }: Run): Receipt[] => [
   ...inner.flatMap(listReceipts),
   ...(toolMoney ?? []).flatMap(({ receipt }) => receipt ?? []),
-  ...steps.flatMap(({ receipt }) => receipt ?? []),
+  ...steps.flatMap(({ receipt, outrun }) => [
+    ...(outrun?.receipt ? [outrun.receipt] : []),
+    ...(receipt ? [receipt] : []),
+  ]),
 ]
 
 const listUses = ({ openingUses, toolLoop, inner }: Run): ToolUse[] => [

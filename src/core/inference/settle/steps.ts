@@ -39,7 +39,7 @@ const listInnerSteps = ({ inner }: Run, { invocation }: ToolUse): GenerationStep
   inner.filter(({ within }) => within === invocation).flatMap(listSteps)
 
 function toModelStep(step: Step, runEndedAt: number): GenerationStep {
-  const { call, answer, meter, receipt, attempts, startedAt, endedAt } = step
+  const { call, answer, meter, receipt, outrun, attempts, startedAt, endedAt } = step
   const usage = receipt?.usage ?? createTextUsage(0, 0)
   return {
     type: 'model',
@@ -48,7 +48,7 @@ function toModelStep(step: Step, runEndedAt: number): GenerationStep {
     provider_name: answer?.endpoint.provider.name ?? null,
     native_tokens_prompt: countInputTokens(usage),
     native_tokens_completion: countOutputTokens(usage),
-    cost: receipt ? receipt.cost : null,
+    cost: receipt?.cost == null ? null : receipt.cost + (outrun?.receipt?.cost ?? 0n),
     latency: Math.round((endedAt ?? runEndedAt) - startedAt),
     finish_reason: meter?.finish?.reason ?? null,
     error_type: answer ? null : (attempts.at(-1)?.error?.type ?? null),

@@ -1,0 +1,126 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { examineGateway } from '../../src/core/doctor.ts'
+import { GatewayError } from '../../src/core/errors.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { deleteKey, updateKey } from '../../src/core/identity/keys.ts'
+import type { ServerTool } from '../../src/core/inference/server-tool.ts'
+import type { Json } from '../../src/core/kernel/json.ts'
+import { advisor } from '../../src/core/tools/advisor.ts'
+import type { Scenario } from '../support/fake-provider-server.ts'
+import type { ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
+import { type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
+
+/** Turns of models within one call, all of which have taken their prompts when it ends. */
+const ASKED = 8
+
+let stage: LoopStage | undefined
+afterEach(async () => {
+  await stage?.close()
+  stage = undefined
+})
+
+const say = (text: string): { answer: ScriptedAnswer } => ({ answer: { text, finish: 'stop' } })
+
+/** Asks eight models at once. */
+const asking: Scenario = ({ lines, results }) =>
+  lines.some(line => line.startsWith('user: Inner')) || results.length > 0
+    ? say('Done.')
+    : {
+        answer: {
+          calls: Array.from({ length: ASKED }, (_, i) => ({
+            id: `call_${i}`,
+            name: 'advisor',
+            input: JSON.stringify({ prompt: `Inner ${i}` }),
+          })),
+          finish: 'tool_calls',
+        },
+      }
+
+const BODY: Json = { tools: [{ type: 'gateway:advisor' }] }
+
+/** Ways to end a call while the models within it are silent. */
+const ENDS: [name: string, end: (at: LoopStage, client: AbortController) => unknown][] = [
+  ['its client leaves', (_, client) => client.abort()],
+  [
+    'its key is disabled',
+    ({ gateway, key }) =>
+      updateKey(gateway, getOperator(gateway), key.hash, { disabled: true } as never),
+  ],
+  ['its key is deleted', ({ gateway, key }) => deleteKey(gateway, getOperator(gateway), key.hash)],
+  ['the gateway stops', ({ gateway }) => void gateway.traffic.calls.drain(600_000)],
+  [
+    'something else ends it',
+    ({ gateway }) => {
+      for (const call of gateway.traffic.calls.listRunning())
+        call.cancellation.cancel(new GatewayError('permission_denied', 'No'))
+    },
+  ],
+]
+
+/** Opens a stage whose models are silent once all of them have been asked. */
+async function openSilent(tools: ServerTool[] = [advisor as ServerTool]) {
+  const asked = Promise.withResolvers<void>()
+  let count = 0
+  const pace = async ({ lines }: { lines: string[] }, signal: AbortSignal) => {
+    if (!lines.some(line => line.startsWith('user: Inner'))) return
+    count += 1
+    if (count === ASKED) asked.resolve()
+    await new Promise(resolve => signal.addEventListener('abort', resolve))
+  }
+  stage = await openLoopStage(asking, { limit: 1, tools, pace })
+  return { at: stage, asked: asked.promise }
+}
+
+async function endCall(end: (typeof ENDS)[number][1], isStreamed: boolean) {
+  const { at, asked } = await openSilent()
+  const client = new AbortController()
+  const closed = new Promise(resolve => at.gateway.events.on('call.closed', resolve))
+  const sent = at.send('chat', { ...BODY, stream: isStreamed }, { signal: client.signal })
+  const reading = Promise.resolve(sent).then(async answer => {
+    const reader = answer.body?.getReader()
+    client.signal.addEventListener('abort', () => void reader?.cancel().catch(() => undefined))
+    while (!(await reader?.read())?.done);
+  })
+  await asked
+  await end(at, client)
+  await Promise.allSettled([reading, closed])
+  await at.gateway.recorder.flush()
+  return at
+}
+
+describe('a prompt that a provider has taken is paid', () => {
+  for (const isStreamed of [false, true])
+    test.each(ENDS)(`when %s; streamed ${isStreamed}`, async (_, end) => {
+      const at = await endCall(end, isStreamed)
+      const [generation] = at.generations
+      const inner = generation?.steps.filter(({ depth, type }) => depth === 1 && type === 'model')
+      expect(inner).toHaveLength(ASKED)
+      for (const { cost } of inner ?? []) expect(cost).toBeGreaterThan(0n)
+      expect(new Set(inner?.map(({ cost }) => cost)).size).toBe(1)
+      expect(generation?.usageSource).toBe('estimated')
+      expect(at.money).toEqual({ held: 0n, spent: generation?.total_cost ?? 0n })
+      expect(at.money.spent).toBeGreaterThan(TURN)
+      expect((await examineGateway(at.gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    })
+
+  test('alike, whatever ended the call', async () => {
+    const costs = new Set<bigint | null | undefined>()
+    for (const [, end] of ENDS) {
+      costs.add((await endCall(end, false)).generations[0]?.total_cost)
+      await stage?.close()
+      stage = undefined
+    }
+    expect(costs.size).toBe(1)
+  })
+
+  test('by a use that takes too long, and the call goes on', async () => {
+    const { at } = await openSilent([{ ...(advisor as ServerTool), takesTurns: false }])
+    at.gateway.config.server_tools.timeout_seconds = 0.5
+    const { status, text } = await at.ask('chat', BODY)
+    expect([status, text]).toEqual([200, 'Done.'])
+    const [generation] = at.generations
+    for (const { cost } of generation?.steps.filter(({ depth }) => depth === 1) ?? [])
+      expect(cost).toBeGreaterThan(0n)
+    expect(at.money).toEqual({ held: 0n, spent: generation?.total_cost ?? 0n })
+  })
+})
