@@ -2,13 +2,17 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { examineGateway } from '../../src/core/doctor.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
-import { deleteKey, updateKey } from '../../src/core/identity/keys.ts'
+import { createKey, deleteKey, updateKey } from '../../src/core/identity/keys.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
 import { advisor } from '../../src/core/tools/advisor.ts'
+import { createApp } from '../../src/server/app.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
+import { testGateway } from '../support/gateway.ts'
+import { buildLocalConfig } from '../support/server.ts'
 import { type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
+import { completion, delta, done, finish, sseHead, startUpstream } from '../support/upstream.ts'
 
 /** Turns of models within one call, all of which have taken their prompts when it ends. */
 const ASKED = 8
@@ -122,5 +126,76 @@ describe('a prompt that a provider has taken is paid', () => {
     for (const { cost } of generation?.steps.filter(({ depth }) => depth === 1) ?? [])
       expect(cost).toBeGreaterThan(0n)
     expect(at.money).toEqual({ held: 0n, spent: generation?.total_cost ?? 0n })
+  })
+})
+
+describe('a provider that does not keep to max_tokens and counts nothing', () => {
+  /** Streams words without an end, one after the other. */
+  const drone = () => [
+    sseHead(),
+    ...Array.from({ length: 2_000 }, () => [delta(WORDS), { ms: 2 }]).flat(),
+    finish(),
+  ]
+  const WORDS = 'and on and on and on and on and on and on and on and on '.repeat(4)
+
+  test.each(['/chat/completions', '/messages', '/responses'])(
+    'is read no further than what was set aside pays: %s',
+    async path => {
+      const upstream = await startUpstream()
+      const gateway = await testGateway({ config: buildLocalConfig(upstream.url) })
+      upstream.answer(() => [...drone(), done(), '0\r\n\r\n'])
+      const made = await createKey(gateway, getOperator(gateway), { name: 'k', limit: 0.002 })
+      const input = path === '/responses' ? { input: 'Hi', max_output_tokens: 50 } : {}
+      const chat = { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 50 }
+      const response = await createApp(gateway).handle(
+        new Request(`http://localhost/api/v1${path}`, {
+          method: 'POST',
+          headers: {
+            'content-type': 'application/json',
+            authorization: `Bearer ${made.key}`,
+          },
+          body: JSON.stringify({
+            ...{ model: 'acme/small', stream: true },
+            ...(path === '/responses' ? input : chat),
+          }),
+        }),
+      )
+      const text = await response.text()
+      expect(text.length).toBeLessThan(60_000)
+      expect(text).toMatch(
+        /"(finish_reason|stop_reason|reason)":"(length|max_tokens|max_output_tokens)"/,
+      )
+      const account = `key ${made.data.hash}` as const
+      // 50 tokens at most, and the largest prompt.
+      expect(Number(gateway.ledger.getSpent(account, null, false))).toBeWithin(30_000, 50_000)
+      expect(gateway.ledger.getHeld(account, false)).toBe(0n)
+      expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+      await upstream.emptied()
+      await gateway.close()
+      await upstream.close()
+    },
+  )
+
+  test('pays for no more than that where it answers whole', async () => {
+    const upstream = await startUpstream()
+    const gateway = await testGateway({ config: buildLocalConfig(upstream.url) })
+    upstream.answer(() => [completion('and on '.repeat(20_000), { usage: null })])
+    const made = await createKey(gateway, getOperator(gateway), { name: 'k', limit: 0.001 })
+    const ask = () =>
+      createApp(gateway).handle(
+        new Request('http://localhost/api/v1/chat/completions', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', authorization: `Bearer ${made.key}` },
+          body: JSON.stringify({
+            ...{ model: 'acme/small', max_tokens: 50 },
+            messages: [{ role: 'user', content: 'Hi' }],
+          }),
+        }),
+      )
+    for (let i = 0; i < 40; i++) await (await ask()).text()
+    const account = `key ${made.data.hash}` as const
+    expect(Number(gateway.ledger.getSpent(account, null, false))).toBeWithin(900_000, 1_000_001)
+    await gateway.close()
+    await upstream.close()
   })
 })

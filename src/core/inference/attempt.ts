@@ -190,6 +190,7 @@ export class AttemptQueue<K extends Kind> {
       isRetry,
       cancellation: this.#run.cancellation,
       sentAt: null,
+      isTaken: false,
       onSent: null,
       latency: 0,
       status: null,
@@ -323,7 +324,10 @@ export async function tryEndpoint<K extends Kind>(
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
-    if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
+    if (!cancellation.reason) {
+      attempt.isTaken = false
+      world.traffic.health.recordFailure(endpoint, error)
+    }
     throw error
   } finally {
     attempt.latency = Math.round(world.clock.ticks() - startedAt)
@@ -414,6 +418,7 @@ async function awaitAnswer<K extends Kind>(
   const leftover = createLeftover<K>(world, step, attempt)
   const sent: SentRequest<K> = { endpoint, received: [], leftover }
   outgoing.onSent = () => {
+    attempt.isTaken = true
     step.unanswered.push(sent)
     if (leftover) leftover.isSent = true
   }

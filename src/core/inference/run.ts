@@ -36,6 +36,8 @@ export interface Attempt {
   error: GatewayError | null
   /** When its request was sent, in steady milliseconds; null before. */
   sentAt: number | null
+  /** Whether a connection has taken its prompt, and its provider has not failed by itself since. */
+  isTaken: boolean
 }
 
 /** A request that a provider has received and not yet answered. */
@@ -282,6 +284,8 @@ export class Step<K extends Kind = Kind> {
   unanswered: SentRequest<K>[] = []
   /** The slower one of two endpoints that were tried side by side; null for almost all. */
   outrun: Outrun | null = null
+  /** Whether its answer was read no further than what was set aside for it pays. */
+  isCut = false
   /** Whether it was sent. */
   isSent = false
   /** Its answer, once that has begun. */

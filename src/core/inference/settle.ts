@@ -146,7 +146,7 @@ async function settleSentRequest<K extends Kind>(
   const read = (parts: AnswerPart<K>[]) => meter.read(parts)
   const outcome = leftover ? await leftover.readOn(read) : 'cut'
   if (outcome === 'failed' && !meter.delivered)
-    return createFreeReceipt(createTextUsage(0, 0), endpoint.is_byok)
+    return leaveUnpaid(step, endpoint, createTextUsage(0, 0))
   if (!meter.delivered) read(received)
   const counted = readCount(world, step, endpoint, meter)
   return outcome === 'ended' && counted
@@ -229,15 +229,20 @@ function computeReceipt<K extends Kind>(
   answer: MeteredAnswer,
 ): Receipt | Promise<Receipt> {
   const { endpoint, meter, error, counted } = answer
-  const brokenOff = error !== null && meter.finish === null
-  const { is_byok } = endpoint
+  const brokenOff = step.isCut || (error !== null && meter.finish === null)
   if (counted && !brokenOff)
     return isInsured(step.run, counted, meter, error)
-      ? createFreeReceipt(counted, is_byok)
+      ? leaveUnpaid(step, endpoint, counted)
       : buildReceipt(counted, 'exact', getServedPrices(endpoint, meter))
   if (!meter.delivered && !isOurEnd(step.run, error))
-    return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
+    return leaveUnpaid(step, endpoint, counted ?? createTextUsage(0, 0))
   return estimateReceipt(world, step, answer)
+}
+
+/** Returns the receipt of a request whose provider has failed by itself: nobody pays for it. */
+function leaveUnpaid<K extends Kind>(step: Step<K>, endpoint: Endpoint, usage: Usage): Receipt {
+  for (const attempt of step.attempts) if (attempt.endpoint === endpoint) attempt.isTaken = false
+  return createFreeReceipt(usage, endpoint.is_byok)
 }
 
 /** Estimates what was delivered: no more than was set aside for it. */
@@ -538,9 +543,12 @@ function toProviderResponse(attempt: Attempt, broken: BrokenAnswer): ProviderRes
     latency: attempt.latency,
     status: attempt.status,
     request_id: attempt.request_id,
+    ...(attempt.isTaken ? TAKEN : {}),
     error: error && { type: error.type, code: null, message: null, ...error.reason },
   }
 }
+
+const TAKEN = { taken: true as const }
 
 const isOfAttempt = (broken: BrokenAnswer, attempt: Attempt): broken is NonNullable<BrokenAnswer> =>
   broken !== null &&

@@ -23,6 +23,8 @@ export interface ProviderResponse {
   status: number | null
   /** The provider's own id of the request; null if it sent none. */
   request_id: string | null
+  /** That a provider has taken the prompt, and has not failed by itself: it is paid. Absent if not. */
+  taken?: true
   /** Why it failed, in the provider's own words if it had any; null if it answered. */
   error: AttemptError | null
 }
@@ -232,7 +234,7 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     ...shown,
     api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
-    provider_responses: isOperator ? provider_responses : provider_responses.map(hideReason),
+    provider_responses: provider_responses.map(isOperator ? hideTaken : hideReason),
     steps: steps.map(({ cost, ...step }) => ({
       ...step,
       cost: cost === null ? null : toUsd(cost),
@@ -262,7 +264,9 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
   }
 }
 
-const hideReason = ({ error, ...response }: ProviderResponse): ProviderResponse => ({
+const hideTaken = ({ taken: _, ...response }: ProviderResponse): ProviderResponse => response
+
+const hideReason = ({ error, taken: _, ...response }: ProviderResponse): ProviderResponse => ({
   ...response,
   error: error && { ...error, message: isCallersFault(error.type) ? error.message : null },
 })

@@ -178,8 +178,9 @@ async function readAnswer<K extends Kind>(
     const step = new Step(run, run.call)
     step.startedAt = world.clock.ticks()
     await runStages(world, world.stages.step, step)
-    const answer = startMetering(step)
-    await readAll(chainSteps(world, answer, { run, followUps: [], startMetering }), read)
+    const meter = (next: Step<K>) => startMetering(world, next)
+    const options = { run, followUps: [], startMetering: meter }
+    await readAll(chainSteps(world, meter(step), options), read)
   } catch (thrown) {
     const error = GatewayError.from(thrown)
     const isForModel = isOfModel(run, error)
