@@ -139,6 +139,33 @@ describe('the tree of a call', () => {
   })
 })
 
+test('a thousand calls at once over all doors spend no more than their limit', async () => {
+  const stage = await open(greedy, {
+    limit: 1,
+    changeConfig: config => ({
+      ...config,
+      // A turn costs two cents.
+      models: (config.models as { endpoints: Json[] }[]).map(({ endpoints, ...model }) => ({
+        ...model,
+        endpoints: endpoints.map(endpoint => ({
+          ...endpoint,
+          usd_per_million_tokens: { prompt: 100, completion: 200 },
+        })),
+      })),
+    }),
+  })
+  const bodies = [{}, { tools: [ADVISOR] }, NESTED]
+  const calls = Array.from({ length: 1_000 }, async (_, i) => {
+    const body = { max_tokens: 16, stream: i % 2 === 0, ...bodies[i % bodies.length] }
+    return (await stage.ask(DOORS[i % DOORS.length] ?? 'chat', body)).status
+  })
+  const statuses = new Set(await Promise.all(calls))
+  expect([...statuses].toSorted()).toEqual([200, 402])
+  expect(stage.money.spent).toBeLessThanOrEqual(1_000_000_000n)
+  expect(stage.money.spent).toBeGreaterThan(100_000_000n)
+  await expectBooks(stage)
+}, 120_000)
+
 describe('what bounds a tree', () => {
   const BOUNDS: [bound: string, config: Json, body: Json][] = [
     ['limits.tree.calls', { tree: { calls: 7 } }, {}],

@@ -46,6 +46,8 @@ const AT_ONE_GATEWAY = 10
 /** What a use of the priced tools and of the MCP server costs. */
 const PRICE = 3_000n
 const PICTURE = 9_000n
+/** Turns of the event loop that a model takes which hangs: more than any of the gateway's stops. */
+const LONG_TURNS = 2_000
 /** Uses that a model asks for in one turn, at most. */
 const MOST_USES = 4
 
@@ -268,10 +270,9 @@ class Ender {
     tree.mostRunning = Math.max(tree.mostRunning, tree.running)
     if (tree.calls >= tree.endAt && !tree.hasEnded) this.#end(tree)
     const isHung = tree.hasEnded && ['leave', 'disable', 'delete', 'stop'].includes(tree.end)
-    await new Promise<void>(resolve => {
-      if (isHung) signal.addEventListener('abort', () => resolve())
-      else setImmediate(resolve)
-    })
+    // A call that has no tools of the gateway is not stopped: its answer comes in the end.
+    for (let turns = isHung ? LONG_TURNS : 1; turns > 0 && !signal.aborted; turns--)
+      await new Promise(resolve => setImmediate(resolve))
     tree.running -= 1
   }
 

@@ -25,6 +25,7 @@ import { isEndpointFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
+import { estimatePromptNanos } from './reserve.ts'
 import {
   type Attempt,
   isDeparture,
@@ -151,8 +152,21 @@ async function settleSentRequest<K extends Kind>(
   const counted = readCount(world, step, endpoint, meter)
   return outcome === 'ended' && counted
     ? buildReceipt(counted, 'exact', getServedPrices(endpoint, meter))
-    : estimateReceipt(world, step, { endpoint, meter, error: null, counted })
+    : raiseToInput(
+        await estimateReceipt(world, step, { endpoint, meter, error: null, counted }),
+        estimatePromptNanos(run.kind, call, endpoint),
+      )
 }
+
+/** Returns a receipt that costs what was sent, where that is no text: characters, a recording. */
+const raiseToInput = (receipt: Receipt, prompt: bigint): Receipt =>
+  receipt.cost_details && sumCosts(receipt.cost_details) === 0n
+    ? {
+        ...receipt,
+        cost: receipt.is_byok ? 0n : prompt,
+        cost_details: { prompt, completion: 0n },
+      }
+    : receipt
 
 function keepReceipt<K extends Kind>(
   world: InferenceWorld,
