@@ -26,6 +26,7 @@ const SETTLED_AT = findPlace('settled_at')
 const KEY_HASH = findPlace('key_hash')
 const COST = findPlace('upstream_inference_cost')
 const RESPONSES = findPlace('provider_responses')
+const SOURCE = findPlace('usageSource')
 const LISTS = ['provider_responses', 'contentFilters', 'steps']
 
 /** What is read of a record without a seal; all else is null. */
@@ -224,14 +225,16 @@ class RecordInspection {
     return rows
   }
 
-  // Each prompt that a provider has taken is a charge of its own, if it comes to nothing too.
+  // Each prompt that a provider has taken is a charge of its own. The last one of a call has no row
+  // if it comes to nothing.
   #checkPaid(row: RecordRow): void {
     if (row[KEY_HASH] === null) return
     const taken = String(row[RESPONSES]).split(TAKEN).length - 1
     if (taken === 0) return
     const id = String(row[ID])
     const charged = this.#countCharges.get(id)?.count ?? 0
-    if (charged < taken) this.#unpaid.push({ id, taken, charged })
+    const rowless = row[SOURCE] === 'none' ? 0 : 1
+    if (charged + rowless < taken) this.#unpaid.push({ id, taken, charged })
   }
 
   #isCharged(row: RecordRow): boolean {
