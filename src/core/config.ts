@@ -553,6 +553,18 @@ export const Config = Type.Object(
     ),
     datasets: Type.Object(
       {
+        enabled: Type.Boolean({
+          default: true,
+          description: 'Whether keys may read /datasets: false answers 404',
+        }),
+        minimum_workspaces: Type.Integer({
+          default: 5,
+          minimum: 1,
+          maximum: 1_000_000,
+          description:
+            'The workspaces that a row of /datasets is of, at least; of fewer, a key reads what is ' +
+            'its own workspace’s',
+        }),
         minimum_sessions: Type.Integer({
           default: 5,
           minimum: 1,
