@@ -11,6 +11,9 @@ import type { ResponsesRequest } from './schema.ts'
 
 const DONE = 'data: [DONE]\n\n'
 
+/** The last events repeat all of a text, several times: long ones are not joined to another. */
+const LONG_EVENT = 64 * 1024
+
 /**
  * Turns the parts of an answer into the events of a response (wire reference D.5): `created` and
  * `in_progress`, the events of its items, one of `completed`, `incomplete` and `failed`, `[DONE]`.
@@ -24,11 +27,10 @@ class ResponseStreamWriter {
     this.#response = new ResponseBuilder(answer, call, body)
   }
 
-  /** Renders the events of one batch. */
-  write(parts: TextPart[]): string {
-    let text = ''
-    for (const part of parts) text += this.#render(part)
-    return text
+  /** Renders the events of one batch: as one text, or one by one where they are long. */
+  write(parts: TextPart[]): string | string[] {
+    const events = parts.flatMap(part => this.#render(part))
+    return events.some(event => event.length > LONG_EVENT) ? events : events.join('')
   }
 
   /** Renders the beginning of the response and the events of the first batch. */
@@ -38,19 +40,18 @@ class ResponseStreamWriter {
     return (
       this.#renderEvent({ type: 'response.created', response }) +
       this.#renderEvent({ type: 'response.in_progress', response }) +
-      this.write(parts)
+      parts.flatMap(part => this.#render(part)).join('')
     )
   }
 
-  #render(part: TextPart): string {
-    if (part.type === 'echo')
-      return this.#renderEvent({
-        type: 'response.debug',
-        debug: { echo_upstream_body: part.body },
-      })
-    let text = ''
-    for (const event of this.#response.read(part)) text += this.#renderEvent(event)
-    return part.type === 'receipt' ? text + this.#renderEnd() : text
+  #render(part: TextPart): string[] {
+    if (part.type === 'echo') {
+      const debug = { echo_upstream_body: part.body }
+      return [this.#renderEvent({ type: 'response.debug', debug })]
+    }
+    const events = this.#response.read(part).map(event => this.#renderEvent(event))
+    if (part.type === 'receipt') events.push(this.#renderEnd())
+    return events
   }
 
   #renderEnd(): string {
