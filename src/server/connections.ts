@@ -165,7 +165,7 @@ export class Connection {
   finishWork(): void {
     this.#running -= 1
     this.#limitSilence()
-    if (!this.#hasReader) this.#endPass()
+    if (this.#running === 0 && this.#kept === 0 && !this.#hasReader) this.#pass?.end()
   }
 
   /** Keeps the place of a call that goes on without its client. Returns what gives it back. */
@@ -173,12 +173,8 @@ export class Connection {
     this.#kept += 1
     return () => {
       this.#kept -= 1
-      if (!this.#hasReader) this.#endPass()
+      if (this.#running === 0 && this.#kept === 0 && !this.#hasReader) this.#pass?.end()
     }
-  }
-
-  #endPass(): void {
-    if (this.#running === 0 && this.#kept === 0) this.#pass?.end()
   }
 
   /** Whether the client waits for work, so that its silence is not limited. */
@@ -196,14 +192,14 @@ export class Connection {
   finishReading(): void {
     this.#hasReader = false
     this.#limitSilence()
-    this.#endPass()
+    if (this.#running === 0 && this.#kept === 0) this.#pass?.end()
   }
 
   /** The client has left, or was cut: nothing is written any more. */
   leaveReading(): void {
     this.#hasReader = false
     this.#updateBusy()
-    this.#endPass()
+    if (this.#running === 0 && this.#kept === 0) this.#pass?.end()
   }
 
   /** Notes that the last byte of the body has arrived. */

@@ -131,7 +131,8 @@ export function createRunAnswer<K extends Kind>(
     onEnd: ending => endAnswer(world, run, ending),
   })
   const { rest } = firstAnswer
-  const isGathered = rest && (run.transcript || telling || isChained || isHeld(run.call))
+  const { stream, isGathered: isHeld }: CallBase = run.call
+  const isGathered = rest && (!stream || isHeld || isChained || run.transcript || telling)
   const created = Math.floor(run.created.getTime() / 1000)
   return {
     id: run.call.id,
@@ -142,8 +143,6 @@ export function createRunAnswer<K extends Kind>(
     parts: isGathered ? countGathered(world, run, parts) : parts,
   }
 }
-
-const isHeld = ({ stream, isGathered }: CallBase): boolean => !stream || isGathered === true
 
 const countGathered = <K extends Kind>(
   { traffic }: InferenceWorld,
