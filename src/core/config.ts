@@ -238,10 +238,13 @@ export const Config = Type.Object(
             description: 'Another address for /metrics, which then answers there only',
           }),
         ),
-        metrics_key: Type.Boolean({
-          default: false,
-          description: 'Whether /metrics requires a management key',
-        }),
+        metrics_key: Type.Optional(
+          Type.Boolean({
+            description:
+              'Whether /metrics requires a management key; when omitted it does, unless the API ' +
+              'listens on loopback or metrics_address is set',
+          }),
+        ),
         trusted_proxies: Type.Array(Type.String({ format: 'address-range' }), {
           default: [],
           description:
