@@ -7,6 +7,7 @@ import { SignInConfig } from './config/sign-in.ts'
 import { BucketConfig } from './config/storage.ts'
 import { OtlpConfig } from './config/telemetry.ts'
 import {
+  AgreedDataPolicy,
   DisabledToolsConfig,
   FusionConfig,
   ImageGenerationConfig,
@@ -102,22 +103,7 @@ const EndpointConfig = Type.Object(
     supported_parameters: Type.Optional(
       Type.Array(oneOf(...ALL_PARAMETERS), { description: 'Omitted: all' }),
     ),
-    data_policy: Type.Optional(
-      Type.Object(
-        {
-          training: Type.Optional(
-            Type.Boolean({ description: 'Whether the provider trains on what it gets' }),
-          ),
-          retention_days: Type.Optional(
-            Type.Integer({ minimum: 0, description: 'How long the provider keeps it' }),
-          ),
-        },
-        {
-          ...closed,
-          description: 'What was agreed with the provider; its public policy when omitted',
-        },
-      ),
-    ),
+    data_policy: Type.Optional(AgreedDataPolicy),
     region: Type.Optional(
       Type.String({ description: 'Where the endpoint is: GET /models?region=… finds it' }),
     ),
@@ -332,6 +318,7 @@ export const Config = Type.Object(
             {
               provider: Text('A provider that speaks OpenAI’s /moderations'),
               model: Text('The provider’s own name for the model that judges'),
+              data_policy: Type.Optional(AgreedDataPolicy),
             },
             { ...closed, description: 'Who judges calls with the plugin moderation' },
           ),
