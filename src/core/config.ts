@@ -622,7 +622,14 @@ export const Config = Type.Object(
           default: 10_240,
           minimum: 0,
           maximum: 1_000_000_000,
-          description: 'What the homes of all containers of one workspace take on disk, in MiB',
+          description:
+            'What the homes of all containers of one workspace take on disk, in MiB, by blocks of 4 KiB',
+        }),
+        quota_files: Type.Integer({
+          default: 100_000,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'The files of all containers of one workspace',
         }),
         memory_mib: Type.Integer({
           default: 1_024,

@@ -1269,6 +1269,19 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'sandbox.quota_files',
+    { sandbox: { quota_files: 0 } },
+    {
+      before: SANDBOX,
+      seen: async house => {
+        await runCommand(house, 'write a x')
+        return heardResult?.includes('sandbox.quota_files')
+      },
+      was: false,
+      is: true,
+    },
+  ),
+  row(
     'sandbox.timeout_seconds',
     { sandbox: { timeout_seconds: 2 } },
     {
