@@ -238,7 +238,9 @@ export const McpServerConfig = Type.Object(
     ),
     require_approval: Type.Optional(
       Type.Union([...oneOf('always', 'never').anyOf], {
-        description: 'What holds where a call says nothing; always when omitted',
+        description:
+          'What holds where a call says nothing, always when omitted; written down, always holds ' +
+          'whatever a call says',
       }),
     ),
     usd_per_call: UsdEach('call of a tool'),
