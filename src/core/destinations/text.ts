@@ -1,15 +1,22 @@
 /**
- * Writes a value as JSON that every parser reads: half of a surrogate pair, which strict ones
- * refuse together with the whole batch, becomes U+FFFD.
+ * Writes a value as JSON that every parser and every column of texts takes: NUL, half of a surrogate
+ * pair and what is no character, any of which has a strict one refuse the whole batch, become U+FFFD.
  */
 export function writeJson(value: unknown): string {
   const json = JSON.stringify(value)
-  return json.includes('\\ud') ? json.replace(LONE_SURROGATE, '$1\ufffd') : json
+  const hasEscape = json.includes('\\ud') || json.includes('\\u0000')
+  return (hasEscape ? json.replace(NO_TEXT, '$1\ufffd') : json).replace(NO_CHARACTER, '\ufffd')
 }
 
-// JSON.stringify escapes surrogates only if they are lone. An even number of backslashes before
-// the escape are texts of their own.
-const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g
+// JSON.stringify escapes NUL, and surrogates only if they are lone. An even number of backslashes
+// before the escape are texts of their own.
+const NO_TEXT = /(?<!\\)((?:\\\\)*)\\u(?:d[89a-f][0-9a-f]{2}|0000)/g
+
+const NO_CHARACTER = /[\ufffe\uffff]/g
+
+/** Returns a text that every receiver takes, as `writeJson` writes it. */
+export const toReceivedText = (text: string): string =>
+  text.toWellFormed().replaceAll('\0', '\ufffd').replace(NO_CHARACTER, '\ufffd')
 
 /** Cuts a text after so many UTF-16 units, and not within a character. */
 export function cutText(text: string, most: number): string {
