@@ -1,16 +1,17 @@
+import { stringifyWellFormed } from '../kernel/halves.ts'
+
 /**
  * Writes a value as JSON that every parser and every column of texts takes: NUL, half of a surrogate
  * pair and what is no character, any of which has a strict one refuse the whole batch, become U+FFFD.
  */
 export function writeJson(value: unknown): string {
-  const json = JSON.stringify(value)
-  const hasEscape = json.includes('\\ud') || json.includes('\\u0000')
-  return (hasEscape ? json.replace(NO_TEXT, '$1\ufffd') : json).replace(NO_CHARACTER, '\ufffd')
+  const json = stringifyWellFormed(value)
+  const text = json.includes('\\u0000') ? json.replace(NUL, '$1\ufffd') : json
+  return text.replace(NO_CHARACTER, '\ufffd')
 }
 
-// JSON.stringify escapes NUL, and surrogates only if they are lone. An even number of backslashes
-// before the escape are texts of their own.
-const NO_TEXT = /(?<!\\)((?:\\\\)*)\\u(?:d[89a-f][0-9a-f]{2}|0000)/g
+// An even number of backslashes before the escape are themselves escaped.
+const NUL = /(?<!\\)((?:\\\\)*)\\u0000/g
 
 const NO_CHARACTER = /[\ufffe\uffff]/g
 
