@@ -2,6 +2,7 @@ import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { ServerToolCounts, ServerToolRequest } from '../../language/server-tools.ts'
+import { filterToolInput } from '../filters/outgoing.ts'
 import type { Run } from '../run.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 import type { InferenceWorld } from '../world.ts'
@@ -86,6 +87,7 @@ export function refuse(use: ToolUse, text: string): ToolUse {
 export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void> {
   const { invocation, offered } = use
   if (!invocation || !offered) return
+  await filterInput(use, invocation)
   const startedAt = world.clock.ticks()
   const { timeout_seconds, max_result_characters } = world.config.server_tools
   const late = new GatewayError('timeout', 'The tool took too long')
@@ -107,6 +109,19 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
     clearTimeout(timer)
     await awaitInner(invocation)
     use.latency = Math.round(world.clock.ticks() - startedAt)
+  }
+}
+
+/** Filters the arguments: the tool gets what is left of them. Throws 403 for what is blocked. */
+async function filterInput(use: ToolUse, invocation: ToolInvocation): Promise<void> {
+  const { run, input } = invocation
+  if (!run.filtering) return
+  try {
+    invocation.input = await filterToolInput(run, input)
+  } catch (thrown) {
+    use.error = GatewayError.from(thrown)
+    use.result = { text: 'The arguments are blocked.', isError: true }
+    throw thrown
   }
 }
 
