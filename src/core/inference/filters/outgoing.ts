@@ -2,7 +2,6 @@ import { isObject, isRawJson, type Json } from '../../kernel/json.ts'
 import { runInTurns } from '../../kernel/turns.ts'
 import type { FilterSet } from '../../policy/filters/filter-set.ts'
 import type { Finding } from '../../telemetry/generations.ts'
-import type { Run } from '../run.ts'
 import { answerBlocked, type Filtering } from './filtering.ts'
 
 /**
@@ -11,8 +10,7 @@ import { answerBlocked, type Filtering } from './filtering.ts'
  * for, and those of answers. Each text is read as it stands and as its receiver may read it. Returns
  * the input as they leave it. Throws 403 for what is blocked.
  */
-export async function filterToolInput({ filtering }: Run, input: Json): Promise<Json> {
-  if (!filtering) return input
+export async function filterToolInput(filtering: Filtering, input: Json): Promise<Json> {
   const { filters } = filtering
   const calls = filters.getInputFilters('system')
   const filtered = calls ? await filterWith(calls, filtering, 'input', input) : input

@@ -2,7 +2,6 @@ import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { ServerToolCounts, ServerToolRequest } from '../../language/server-tools.ts'
-import { filterToolInput } from '../filters/outgoing.ts'
 import type { Run } from '../run.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 import type { InferenceWorld } from '../world.ts'
@@ -116,8 +115,10 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
 async function filterInput(use: ToolUse, invocation: ToolInvocation): Promise<void> {
   const { run, input } = invocation
   if (!run.filtering) return
+  // Loaded on first use: few calls have filters and tools.
+  const { filterToolInput } = await import('../filters/outgoing.ts')
   try {
-    invocation.input = await filterToolInput(run, input)
+    invocation.input = await filterToolInput(run.filtering, input)
   } catch (thrown) {
     use.error = GatewayError.from(thrown)
     use.result = { text: 'The arguments are blocked.', isError: true }
