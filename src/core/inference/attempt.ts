@@ -397,7 +397,7 @@ async function awaitAnswer<K extends Kind>(
   prepared: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
   const { endpoint, cancellation } = attempt
-  const authorized = authorize(world, endpoint.provider, prepared.request, cancellation)
+  const authorized = authorize(world, getPeer(endpoint), prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
   if (world.config.telemetry.propagate_traces)
     outgoing.headers.traceparent = buildTraceparent(step.run.call)
@@ -423,6 +423,10 @@ async function awaitAnswer<K extends Kind>(
       step.unanswered = step.unanswered.filter(request => request !== sent)
   }
 }
+
+/** Returns the provider, at the address of the protocol that it is asked in. */
+const getPeer = ({ provider, base_url }: Endpoint): Provider =>
+  base_url === undefined ? provider : { ...provider, base_url }
 
 /** Creates what is read on after the client has left, if the provider charges for it anyway. */
 function createLeftover<K extends Kind>(
@@ -499,7 +503,7 @@ async function openInShares<K extends Kind>(
   opening: OpeningRequest<K>,
   cancellation: Cancellation,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
-  const { provider } = opening.sent.endpoint
+  const provider = getPeer(opening.sent.endpoint)
   const all: ShareRequest<K>[] = [prepared, ...(prepared.others ?? [])]
   return openShares<K, ShareRequest<K>>(all, cancellation, async (share, branch) => {
     const outgoing =

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { listUsableByokKeys } from '../catalog/byok.ts'
-import type { Endpoint } from '../catalog/models.ts'
+import { type Endpoint, listSpoken } from '../catalog/models.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import { IMAGE_FIELDS, readImageParams } from '../inference/kinds/image/params.ts'
 import { planRoute } from '../inference/plan.ts'
@@ -75,7 +75,10 @@ function leaveToProvider(
   { native }: DrawingOptions,
 ): TextCall | null {
   if (!native) return null
-  const endpoints = call.models.map(slug => catalog.models.get(slug)?.endpoints)
+  const endpoints = call.models.map(slug => {
+    const model = catalog.models.get(slug)
+    return model && listSpoken(model, call.dialect)
+  })
   const isKnown = endpoints.every(list => list !== undefined)
   const hasTool = ({ protocol }: Endpoint) => protocols.text[protocol]?.acceptsResponsesTools
   if (isKnown && !endpoints.some(list => list?.some(hasTool))) return null

@@ -1,3 +1,4 @@
+import { listSpoken } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import { addRequiredCapability } from '../../inference/kinds/text/understanding.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
@@ -20,7 +21,10 @@ export function isLeftToProvider(
   if (options.engine !== 'auto') return options.engine === 'native'
   if ('obstacle' in findOwnEngine(world.config, options)) return true
   if (mustSearch(call)) return false
-  const endpoints = call.models.map(model => world.catalog.models.get(model)?.endpoints ?? [])
+  const endpoints = call.models.map(slug => {
+    const model = world.catalog.models.get(slug)
+    return model ? listSpoken(model, call.dialect) : []
+  })
   return (
     endpoints.length > 0 &&
     endpoints.every(
