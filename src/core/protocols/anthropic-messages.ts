@@ -10,6 +10,7 @@ export const anthropicMessages: Protocol<'text'> = {
   framing: 'sse',
   acceptsNames: false,
   urlMedia: ['image', 'file'],
+  nativeDialect: ({ provider: { slug } }) => (WITHOUT_KINDS.has(slug) ? null : 'messages'),
   supportsWebSearch,
   buildRequest,
   parseAnswer,
@@ -17,6 +18,9 @@ export const anthropicMessages: Protocol<'text'> = {
     createJsonAnswerReader(findAnswerTool(call, endpoint), new MessageReader(call)),
   readFailure,
 }
+
+/** Providers that speak this API beside their own, and know of its tools functions alone. */
+const WITHOUT_KINDS = new Set(['deepseek', 'moonshotai', 'zai', 'minimax'])
 
 /** The same on Google's Vertex AI, which does not fetch media by URL. */
 export const anthropicVertex: Protocol<'text'> = {

@@ -3,6 +3,7 @@ import type { GatewayError } from '../errors.ts'
 import type { ByteSource } from '../kernel/byte-source.ts'
 import { isObject, type Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import type { Kind, Work } from '../language/work.ts'
 
 /**
@@ -132,8 +133,11 @@ export interface Protocol<K extends Kind> {
    * and sends them as data URLs.
    */
   urlMedia: Media[]
-  /** Whether the tools of the Responses API that are no functions have a form here. */
-  acceptsResponsesTools?: boolean
+  /**
+   * The dialect whose tools and items the endpoint's provider takes as they came, whatever they
+   * are; null for none. Absent if no provider does.
+   */
+  nativeDialect?(endpoint: Endpoint): TextDialect | null
   /**
    * Whether the provider searches the web itself for this call and supports all of its
    * `web_search_options`. The gateway has no search of its own.

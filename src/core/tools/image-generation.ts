@@ -80,7 +80,8 @@ function leaveToProvider(
     return model && listSpoken(model, call.dialect)
   })
   const isKnown = endpoints.every(list => list !== undefined)
-  const hasTool = ({ protocol }: Endpoint) => protocols.text[protocol]?.acceptsResponsesTools
+  const hasTool = (endpoint: Endpoint) =>
+    protocols.text[endpoint.protocol]?.nativeDialect?.(endpoint) === 'responses'
   if (isKnown && !endpoints.some(list => list?.some(hasTool))) return null
   const value = { type: 'image_generation', ...native }
   return { ...call, tools: [...call.tools, { type: 'other', dialect: 'responses', value }] }

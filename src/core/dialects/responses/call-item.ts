@@ -1,6 +1,7 @@
+import { CLIENT_KINDS } from '../../inference/kinds/text/client-kinds.ts'
 import { type Json, parseObject, readString } from '../../kernel/json.ts'
 import type { TextPart } from '../../language/part.ts'
-import { CUSTOM_INPUT } from '../../language/tool.ts'
+import { type ClientTool, CUSTOM_INPUT } from '../../language/tool.ts'
 import {
   type ItemEvent,
   type ItemPlace,
@@ -20,14 +21,25 @@ export interface ToolCallItem extends OpenItem {
   addInput(delta: string): ItemEvent[]
 }
 
-/** Creates the call of a function, or of a custom tool for which a function stood in. */
-export const createCallItem = (
+/** Creates the call of a function, or of the `tool` for which a function stood in. */
+export function createCallItem(
   place: ItemPlace,
   part: ToolCallStart,
-  isCustom: boolean,
-): ToolCallItem => (isCustom ? new CustomCallItem(place, part) : new CallItem(place, part))
+  tool: ClientTool | undefined,
+): ToolCallItem {
+  if (!tool) return new CallItem(place, part)
+  const { name, namespace } = tool
+  const named = { ...part, name, ...(namespace === undefined ? {} : { extra: { namespace } }) }
+  return tool.form === 'custom' ? new CustomCallItem(place, named) : new CallItem(place, named)
+}
 
 type ToolCallStart = Extract<TextPart, { type: 'tool-call-start' }>
+
+/** The most characters of arguments that are looked at before their end. */
+const MOST_JUDGED = 1_048_576
+
+const isObjectText = (text: string): boolean =>
+  text.length <= MOST_JUDGED && parseObject(text) !== undefined
 
 /** A call of a function while it is made. */
 class CallItem implements ToolCallItem {
@@ -56,7 +68,7 @@ class CallItem implements ToolCallItem {
 
   /** Whether the arguments are whole, so that another call may begin. */
   get isWhole(): boolean {
-    return parseObject(this.value.arguments) !== undefined
+    return isObjectText(this.value.arguments)
   }
 
   /** Adds a piece of the arguments. */
@@ -81,6 +93,44 @@ class CallItem implements ToolCallItem {
   }
 }
 
+type HeldTool = ClientTool & { form: keyof typeof CLIENT_KINDS }
+
+/** Whether the item of a call is of a kind of its own, which is known only when it is whole. */
+export const isHeld = (tool: ClientTool): tool is HeldTool => Object.hasOwn(CLIENT_KINDS, tool.form)
+
+/** A call in the form of a kind of its own, until its arguments are whole. */
+export class HeldCall {
+  readonly #start: ToolCallStart
+  readonly #tool: HeldTool
+  #arguments = ''
+
+  constructor(start: ToolCallStart, tool: HeldTool) {
+    this.#start = start
+    this.#tool = tool
+  }
+
+  get isWhole(): boolean {
+    return isObjectText(this.#arguments)
+  }
+
+  addInput(delta: string): ItemEvent[] {
+    this.#arguments += delta
+    return []
+  }
+
+  /**
+   * Returns the item. Arguments that mean nothing to the tool are shown as those of a function: the
+   * client says so to the model.
+   */
+  toItem(status: ItemStatus): Json {
+    const { id: call_id, name } = this.#start
+    const input = parseObject(this.#arguments)
+    const item = input && CLIENT_KINDS[this.#tool.form].toItem(input)
+    if (item) return { ...item, call_id, status: 'completed' }
+    return { type: 'function_call', call_id, name, arguments: this.#arguments, status }
+  }
+}
+
 /**
  * A call of a custom tool by a model that got a function in its place. The text is in its
  * arguments, so it is known only when they are whole.
@@ -90,9 +140,10 @@ class CustomCallItem implements ToolCallItem {
   readonly #place: ItemPlace
   #arguments = ''
 
-  constructor(place: ItemPlace, { id, name }: ToolCallStart) {
+  constructor(place: ItemPlace, { id, name, extra }: ToolCallStart) {
     this.#place = place
-    this.value = { type: 'custom_tool_call', id: place.item_id, call_id: id, name, input: '' }
+    const type = 'custom_tool_call'
+    this.value = { ...extra, type, id: place.item_id, call_id: id, name, input: '' }
     this.value.status = 'in_progress'
   }
 
@@ -101,7 +152,7 @@ class CustomCallItem implements ToolCallItem {
   }
 
   get isWhole(): boolean {
-    return parseObject(this.#arguments) !== undefined
+    return isObjectText(this.#arguments)
   }
 
   addInput(delta: string): ItemEvent[] {

@@ -1,3 +1,4 @@
+import { openSummary } from '../../inference/kinds/text/compaction.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { Block, Message } from '../../language/message.ts'
 import { toBlocks } from './content.ts'
@@ -23,11 +24,21 @@ export function toMessages(input: string | Json[] | null | undefined): Message[]
 
 function addItem(messages: Message[], item: CheckedItem): void {
   const { type, side } = item
+  const summary = COMPACTIONS.has(type) ? openSummary(item.value.encrypted_content) : undefined
   if (type === 'message') addMessage(messages, item)
+  else if (summary !== undefined) messages.push(toSummaryMessage(summary))
   else if (type === 'function_call_output') messages.push(toToolMessage(item))
   else if (side === 'assistant') addOutput(messages, toBlock(item))
   else messages.push({ role: side, blocks: [toBlock(item)] })
 }
+
+const COMPACTIONS = new Set(['compaction', 'context_compaction', 'compaction_summary'])
+
+// Whatever provider the conversation goes on at, it did not make this one.
+const toSummaryMessage = (summary: string): Message => ({
+  role: 'user',
+  blocks: [{ type: 'text', text: `The conversation up to here, as a summary:\n\n${summary}` }],
+})
 
 function toBlock({ type, value, field }: CheckedItem): Block {
   if (type === 'reasoning') return toReasoningBlock(value as ReasoningItem, field)
