@@ -99,6 +99,7 @@ export function replayAnswer<K extends Kind>(
     provider: kept.provider,
     created: Math.floor(run.created.getTime() / 1000),
     ...(kept.isWhole ? { isWhole: true as const } : {}),
+    ...(kept.ignored.length > 0 ? { ignored: kept.ignored } : {}),
     parts,
   }
 }
@@ -147,12 +148,12 @@ export function keepAnswer<K extends Kind>(
   }
   const finish = () => {
     const now = world.clock.now().getTime()
-    const { id: source_id, model, provider, isWhole = false } = answer
+    const { id: source_id, model, provider, isWhole = false, ignored = [] } = answer
     const { batches, finish } = keeping
     world.traffic.responseCache.keep(
       name,
       {
-        ...{ source_id, kind, model, provider, isWhole, batches, finish, config },
+        ...{ source_id, kind, model, provider, isWhole, ignored, batches, finish, config },
         ...{ kept_at: now, expires_at: now + ttl * 1000 },
       },
       world.config.response_cache.max_mib * MIB,

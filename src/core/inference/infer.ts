@@ -18,7 +18,7 @@ import { addRoutingToError, renderRouting } from './routing-metadata.ts'
 import { clientLeft, isAbandoned, Run, Step } from './run.ts'
 import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
-import { findAnsweredStep } from './settle.ts'
+import { findAnsweredStep, listIgnored } from './settle.ts'
 import { runStages } from './stages.ts'
 import { chainSteps } from './steps.ts'
 import { gatherAnswer, startTelling } from './telling.ts'
@@ -135,6 +135,7 @@ export function createRunAnswer<K extends Kind>(
     provider: endpoint.provider.name,
     created,
     ...(firstAnswer.rest ? {} : { isWhole: true as const }),
+    ...(firstAnswer.ignored?.length ? { ignored: firstAnswer.ignored } : {}),
     parts,
   }
 }
@@ -218,6 +219,7 @@ function renderAnsweredRouting(
     endpoint,
     isGood,
     error: failure,
+    ignored: listIgnored(run),
     generation_time: run.ending.endedAt - sentAt,
   })
 }

@@ -433,8 +433,18 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     batch_id: call.origin.batch_id ?? null,
     contentFilters: run.filtering?.findings ?? [],
     steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
+    ignored: replayed?.ignored ?? listIgnored(run),
   }
 }
+
+/** Lists what was left out of the turns of a run, as the models that answered have none of it. */
+export function listIgnored({ steps }: Run): string[] {
+  const [first] = steps
+  if (steps.length === 1) return first?.answer?.ignored ?? NOTHING
+  return [...new Set(steps.flatMap(({ answer }) => answer?.ignored ?? NOTHING))]
+}
+
+const NOTHING: string[] = []
 
 /** Lists the attempts of a run, and of those inside it. */
 const listAttempts = ({ attempts, inner }: Run): Attempt[] =>

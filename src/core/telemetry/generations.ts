@@ -124,6 +124,11 @@ export interface Generation {
   contentFilters: Finding[]
   /** What it did, in order; empty for a call of one turn. */
   steps: GenerationStep[]
+  /**
+   * The parameters and tools that were left out, as the model that answered has none of them;
+   * absent for none.
+   */
+  ignored?: string[] | undefined
 }
 
 /**
@@ -223,11 +228,13 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     total_cost,
     upstream_inference_cost,
     steps,
+    ignored = [],
     ...shown
   } = generation
   const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
+    ignored,
     api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
     provider_responses: isOperator ? provider_responses : provider_responses.map(hideReason),

@@ -28,6 +28,7 @@ import {
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
+  renderIgnored,
 } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
@@ -187,12 +188,17 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       : startAnswer(routeContext, call)
     connection?.startCall()
     const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
+    const nameIgnored = (opened: Answer<Kind>) => {
+      if (opened.ignored) Object.assign(headers, renderIgnored(gateway, request, opened.ignored))
+    }
     if (call.stream && streaming && !isWhole) {
       const noteFailure = createFailureNote(routeContext, requestId, model)
-      const pending = { call, body, answer, connection, noteFailure }
+      const pending = { call, body, answer, connection, noteFailure, nameIgnored }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
-    const whole = await dialect.collectResponse(await answer, call, body)
+    const opened = await answer
+    nameIgnored(opened)
+    const whole = await dialect.collectResponse(opened, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
     return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
   } catch (thrown) {
@@ -285,6 +291,8 @@ interface PendingCall {
   connection: Connection | undefined
   /** Notes why the call failed after its response had begun. */
   noteFailure(thrown: unknown): void
+  /** Adds to the headers what was left out. */
+  nameIgnored(answer: Answer<Kind>): void
 }
 
 /**
@@ -295,7 +303,7 @@ interface PendingCall {
 async function streamAnswer(
   gateway: Gateway,
   streaming: Streaming,
-  { call, body, answer, connection, noteFailure }: PendingCall,
+  { call, body, answer, connection, noteFailure, nameIgnored }: PendingCall,
   headers: Record<string, string>,
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
@@ -304,6 +312,7 @@ async function streamAnswer(
   const ready = await waitAtMost(answer, interval)
   const respond = (events: EventSource) =>
     createEventStreamResponse(events, keepAlive, headers, connection)
+  if (ready) nameIgnored(ready)
   if (ready) return respond(streaming.streamEvents(ready, call, body))
   const lateEvents = answer.then(
     opened => streaming.streamEvents(opened, call, body),

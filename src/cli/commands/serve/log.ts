@@ -129,6 +129,7 @@ function logEachCall(log: Log, { events, memory }: Gateway): void {
       ms: call.generation_time,
       first_ms: call.latency ?? undefined,
       attempts: call.provider_responses.length,
+      ignored: call.ignored?.join(' ') || undefined,
     }),
   )
 }

@@ -145,7 +145,7 @@ function joinText(items: Json[]): string {
 /** Renders the settings of the request, a preset's included, as the public schema wants them. */
 function renderSettings(
   { id, created, model, provider }: AnswerHeader,
-  { params, tools }: TextCall,
+  { params, tools, serverTools }: TextCall,
   body: ResponsesRequest,
 ): Json {
   return {
@@ -167,7 +167,7 @@ function renderSettings(
     max_tool_calls: body.max_tool_calls ?? null,
     parallel_tool_calls: params.parallel_tool_calls ?? true,
     tool_choice: renderToolChoice(params.tool_choice),
-    tools: tools.map(renderTool),
+    tools: [...tools.map(renderTool), ...listNative(body, serverTools)],
     text: renderText(params, body),
     reasoning: renderReasoning(params, body),
     truncation: body.truncation ?? null,
@@ -180,6 +180,12 @@ function renderSettings(
       top_logprobs: body.top_logprobs ?? undefined,
     }),
   }
+}
+
+/** Lists the tools of the body that the gateway may stand in for, as their own API has them. */
+const listNative = ({ tools }: ResponsesRequest, serverTools: TextCall['serverTools']): Json[] => {
+  const types = serverTools?.requests.map(({ type }) => type) ?? []
+  return (tools ?? []).filter(({ type }) => types.includes(type) && !type.includes(':')) as Json[]
 }
 
 function renderText(

@@ -40,8 +40,9 @@ function checkChoice({ config }: InferenceWorld, { params, serverTools }: TextCa
 }
 
 async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
-  const delegated = delegateTools(world, omitStepLimit(asked))
-  const { serverTools: request } = delegated
+  const left = delegateTools(world, asked)
+  const { serverTools: request } = left
+  const delegated = request ? omitStepLimit(left) : left
   run.call = delegated as typeof run.call
   if (!request) return
   if (findHighestCount(delegated, 'answers') > 1)
