@@ -256,8 +256,6 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
   sentAt: number
   /** What may be read on after the client has left; null if nothing is. */
   leftover: Leftover<AnswerPart<K>> | null
-  /** The parameters and tools that were left out, as the endpoint has none of them. */
-  ignored?: string[]
 }
 
 /** One attempt at one endpoint while it runs. */
@@ -285,7 +283,7 @@ export async function tryEndpoint<K extends Kind>(
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = getProtocol(run.kind, endpoint)
   const startedAt = world.clock.ticks()
-  const { fitted, ignored } = buildUpstreamCall(world, step, endpoint, protocol)
+  const fitted = buildUpstreamCall(world, step, attempt, protocol)
   if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
   const prepared = inlineMedia(world, fitted, {
     kind,
@@ -315,7 +313,7 @@ export async function tryEndpoint<K extends Kind>(
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
-    return { endpoint, sentAt, leftover, ignored, first: parts, rest }
+    return { endpoint, sentAt, leftover, first: parts, rest }
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
@@ -363,20 +361,19 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
 function buildUpstreamCall<K extends Kind>(
   world: InferenceWorld,
   { run: { kind }, call, plan, hold, isBounded }: Step<K>,
-  endpoint: Endpoint,
+  attempt: RunningAttempt,
   { acceptsNames }: Protocol<K>,
-): { fitted: Work[K]['call']; ignored: string[] } {
+): Work[K]['call'] {
+  const { endpoint } = attempt
   const { fitToEndpoint, listIgnored, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
   const payable =
     hold && isBounded ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
-  const ignored = supported === payable ? NOTHING : listIgnored(payable, endpoint)
-  const fitted = acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
-  return { fitted, ignored }
+  const ignored = supported === payable ? [] : listIgnored(payable, endpoint)
+  if (ignored.length > 0) attempt.ignored = ignored
+  return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
 }
-
-const NOTHING: string[] = []
 
 // For any other model a name stands in the text, whatever its server speaks (specification E9).
 const isOpenAi = ({ model }: Endpoint) => model.startsWith('openai/')
@@ -401,7 +398,7 @@ async function awaitAnswer<K extends Kind>(
   step: Step<K>,
   attempt: RunningAttempt,
   prepared: PreparedRequest<K>,
-): Promise<Omit<OpenedAnswer<K>, 'endpoint' | 'ignored'>> {
+): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
   const { endpoint, cancellation } = attempt
   const authorized = authorize(world, getPeer(endpoint), prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized

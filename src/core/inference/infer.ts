@@ -18,7 +18,7 @@ import { addRoutingToError, renderRouting } from './routing-metadata.ts'
 import { clientLeft, isAbandoned, Run, Step } from './run.ts'
 import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
-import { findAnsweredStep, listIgnored } from './settle.ts'
+import { findAnsweredStep } from './settle.ts'
 import { runStages } from './stages.ts'
 import { chainSteps } from './steps.ts'
 import { gatherAnswer, startTelling } from './telling.ts'
@@ -135,12 +135,24 @@ export function createRunAnswer<K extends Kind>(
     provider: endpoint.provider.name,
     created,
     ...(firstAnswer.rest ? {} : { isWhole: true as const }),
-    ...(firstAnswer.ignored?.length ? { ignored: firstAnswer.ignored } : {}),
+    ...toIgnoredField(listIgnored(run)),
     parts,
   }
 }
 
 const NO_PLUGINS: PluginUse[] = []
+
+/** Lists what was left out for the endpoints that have answered. */
+function listIgnored({ steps }: Run): string[] | undefined {
+  const [first, ...others] = steps
+  const answered = first?.attempts.at(-1)
+  if (others.length === 0 && first?.attempts.length === 1) return answered?.ignored
+  const good = steps.flatMap(({ attempts }) => attempts.filter(({ error }) => !error))
+  const names = good.flatMap(({ ignored = [] }) => ignored)
+  return names.length > 0 ? [...new Set(names)] : undefined
+}
+
+const toIgnoredField = (ignored: string[] | undefined) => (ignored ? { ignored } : {})
 
 /** Starts to count the answer of a step and returns that answer. */
 export function startMetering<K extends Kind>(step: Step<K>) {
@@ -219,7 +231,7 @@ function renderAnsweredRouting(
     endpoint,
     isGood,
     error: failure,
-    ignored: listIgnored(run),
+    ...toIgnoredField(listIgnored(run)),
     generation_time: run.ending.endedAt - sentAt,
   })
 }

@@ -34,6 +34,8 @@ export interface Attempt {
   error: GatewayError | null
   /** When its request was sent, in steady milliseconds; null before. */
   sentAt: number | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** A request that a provider has received and not yet answered. */

@@ -433,18 +433,8 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     batch_id: call.origin.batch_id ?? null,
     contentFilters: run.filtering?.findings ?? [],
     steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
-    ignored: replayed?.ignored ?? listIgnored(run),
   }
 }
-
-/** Lists what was left out of the turns of a run, as the models that answered have none of it. */
-export function listIgnored({ steps }: Run): string[] {
-  const [first] = steps
-  if (steps.length === 1) return first?.answer?.ignored ?? NOTHING
-  return [...new Set(steps.flatMap(({ answer }) => answer?.ignored ?? NOTHING))]
-}
-
-const NOTHING: string[] = []
 
 /** Lists the attempts of a run, and of those inside it. */
 const listAttempts = ({ attempts, inner }: Run): Attempt[] =>
@@ -469,6 +459,7 @@ function toProviderResponse(attempt: Attempt, broken: BrokenAnswer): ProviderRes
     status: attempt.status,
     request_id: attempt.request_id,
     error: error && { type: error.type, code: null, message: null, ...error.reason },
+    ...(attempt.ignored ? { ignored: attempt.ignored } : {}),
   }
 }
 

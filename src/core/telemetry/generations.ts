@@ -25,6 +25,8 @@ export interface ProviderResponse {
   request_id: string | null
   /** Why it failed, in the provider's own words if it had any; null if it answered. */
   error: AttemptError | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** Why an attempt failed: our type for it, and what the provider says. */
@@ -124,11 +126,6 @@ export interface Generation {
   contentFilters: Finding[]
   /** What it did, in order; empty for a call of one turn. */
   steps: GenerationStep[]
-  /**
-   * The parameters and tools that were left out, as the model that answered has none of them;
-   * absent for none.
-   */
-  ignored?: string[] | undefined
 }
 
 /**
@@ -228,13 +225,12 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     total_cost,
     upstream_inference_cost,
     steps,
-    ignored = [],
     ...shown
   } = generation
   const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
-    ignored,
+    ignored: listIgnored(provider_responses),
     api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
     provider_responses: isOperator ? provider_responses : provider_responses.map(hideReason),
@@ -260,6 +256,11 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     web_search_engine: null,
   }
 }
+
+/** Lists what was left out for the endpoints that answered: each name once. */
+export const listIgnored = (responses: ProviderResponse[]): string[] => [
+  ...new Set(responses.flatMap(({ error, ignored = [] }) => (error ? [] : ignored))),
+]
 
 const hideReason = ({ error, ...response }: ProviderResponse): ProviderResponse => ({
   ...response,

@@ -185,8 +185,11 @@ function renderSettings(
 /** Lists the tools of the body that the gateway may stand in for, as their own API has them. */
 const listNative = ({ tools }: ResponsesRequest, serverTools: TextCall['serverTools']): Json[] => {
   const types = serverTools?.requests.map(({ type }) => type) ?? []
-  return (tools ?? []).filter(({ type }) => types.includes(type) && !type.includes(':')) as Json[]
+  return (tools ?? []).filter(({ type }) => types.includes(type) && SHOWN.test(type)) as Json[]
 }
+
+/** The types of those that have no secrets, as servers of MCP may. */
+const SHOWN = /^(web_search|tool_search|image_generation)/
 
 function renderText(
   { response_format, verbosity }: TextCall['params'],

@@ -58,7 +58,6 @@ import recordSeals from './migrations/031-record-seals.sql' with { type: 'text' 
 import bundles from './migrations/032-bundles.sql' with { type: 'text' }
 import chargesOnce from './migrations/033-charges-once.sql' with { type: 'text' }
 import spool from './migrations/034-spool.sql' with { type: 'text' }
-import ignored from './migrations/035-ignored.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -183,5 +182,4 @@ export const MIGRATIONS: string[] = [
   bundles,
   chargesOnce,
   spool,
-  ignored,
 ]

@@ -143,7 +143,6 @@ const toGeneration = (row: Row): Generation => ({
     fillProviderResponse,
   ),
   contentFilters: parseReadable(row.contentFilters),
-  ignored: row.ignored === '[]' ? undefined : parseReadable(row.ignored),
   steps: parseSteps(row.steps),
   streamed: row.streamed === 1,
   cancelled: row.cancelled === 1,

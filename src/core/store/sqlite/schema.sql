@@ -68,7 +68,7 @@ CREATE TABLE generations (
   title text,
   user_agent text,
   error_type text
-, preset_id text, contentFilters text not null default '[]', data_region text not null default 'global', router text, steps text not null default '[]', response_cache_source_id text, batch_id text, ignored text not null default '[]') strict;
+, preset_id text, contentFilters text not null default '[]', data_region text not null default 'global', router text, steps text not null default '[]', response_cache_source_id text, batch_id text) strict;
 
 CREATE TABLE presets (
   id text primary key,

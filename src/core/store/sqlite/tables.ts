@@ -78,7 +78,7 @@ export interface Tables {
     left_out: Generated<number>
     left_out_until: Generated<string | null>
   }
-  generations: Columns<Omit<Generation, 'ignored'>> & { ignored: string }
+  generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow> & { several: Generated<number> }
   idempotency: Columns<IdempotentAnswer>

@@ -5,7 +5,7 @@ import type { SealedValue } from './sealing.ts'
  * The value of every column. Booleans, lists and objects are converted, as SQL lacks them. New ones
  * come last: seals cover the first so many.
  */
-const COLUMNS: { [Name in keyof Required<Generation>]: (generation: Generation) => SealedValue } = {
+const COLUMNS: { [Name in keyof Generation]: (generation: Generation) => SealedValue } = {
   id: generation => generation.id,
   request_id: generation => generation.request_id,
   created_at: generation => generation.created_at,
@@ -48,7 +48,6 @@ const COLUMNS: { [Name in keyof Required<Generation>]: (generation: Generation) 
   contentFilters: generation =>
     generation.contentFilters.length === 0 ? '[]' : JSON.stringify(generation.contentFilters),
   steps: ({ steps }) => (steps.length === 0 ? '[]' : renderSteps(steps)),
-  ignored: ({ ignored }) => (ignored?.length ? JSON.stringify(ignored) : '[]'),
 }
 
 // JSON has no whole numbers of that size, and a column of them takes the text of one.

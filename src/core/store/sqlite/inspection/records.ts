@@ -25,7 +25,7 @@ const ID = findPlace('id')
 const SETTLED_AT = findPlace('settled_at')
 const KEY_HASH = findPlace('key_hash')
 const COST = findPlace('upstream_inference_cost')
-const LISTS = ['provider_responses', 'contentFilters', 'steps', 'ignored']
+const LISTS = ['provider_responses', 'contentFilters', 'steps']
 
 /** What is read of a record without a seal; all else is null. */
 const READ_UNSEALED = ['id', 'settled_at', 'key_hash', 'upstream_inference_cost', ...LISTS]
