@@ -5,6 +5,7 @@ import type { Params, Reasoning } from '../../../language/params.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
+import { askForSummary, isCompacting } from './compaction.ts'
 import { checkCounts } from './counts.ts'
 import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
 import { replaceNativeBlocks } from './native-blocks.ts'
@@ -128,13 +129,23 @@ const MISSED = ['tools', 'response_format', 'verbosity']
  */
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const tiered = fitServiceTier(given, endpoint)
-  const call = isAtHome(given, endpoint) ? tiered : replaceOwnForms(tiered, endpoint)
+  const call = isAtHome(given, endpoint)
+    ? fitCompaction(tiered, endpoint)
+    : replaceOwnForms(tiered, endpoint)
   const unsupported = listUnsupported(endpoint, call)
   if (unsupported.length === 0) return call
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
   const tools = unsupported.includes('tools') ? [] : call.tools
   return { ...call, params: Object.fromEntries(params), tools }
 }
+
+// Not every provider of the Responses API makes compactions.
+const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
+  call.dialect === 'responses' && isCompacting(call) && !COMPACTING.has(endpoint.provider.slug)
+    ? askForSummary(call)
+    : call
+
+const COMPACTING = new Set(['openai', 'azure'])
 
 /** Returns the call without what only providers of its own API have a form for. */
 const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
