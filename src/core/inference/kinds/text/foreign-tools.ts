@@ -39,11 +39,13 @@ export function replaceTools(given: TextCall, endpoint: Endpoint): TextCall {
 
 /** Lists the types of the tools that are left out at the endpoint: each once, in their order. */
 export function listIgnoredTools(given: TextCall, endpoint: Endpoint): string[] {
-  if (given.tools.every(isFunction) || isAtHome(given, endpoint)) return NONE
+  const loaded = listLoadedTools(given)
+  if (loaded.length === 0 && given.tools.every(isFunction)) return NONE
+  if (isAtHome(given, endpoint)) return NONE
   const call = replaceWebSearch(given, endpoint)
   const standIns = findStandIns(call)
-  const left = call.tools.filter(tool => translateTool(tool, standIns) === null)
-  return [...new Set(left.map(readType))]
+  const all = [...call.tools, ...loaded]
+  return [...new Set(all.filter(tool => translateTool(tool, standIns) === null).map(readType))]
 }
 
 const NONE: string[] = []
@@ -53,7 +55,9 @@ const isFunction = ({ type }: Tool): boolean => type === 'function'
 const listLoadedTools = ({ dialect, messages }: TextCall): Tool[] =>
   dialect === 'responses'
     ? listLoaded(messages).map(value => ({ type: 'other', dialect, value }))
-    : []
+    : NO_TOOLS
+
+const NO_TOOLS: Tool[] = []
 
 /** Returns the functions in place of a tool; null for one that only a provider could run. */
 const translateTool = (tool: Tool, standIns: StandIns): Tool[] | null =>
