@@ -1,3 +1,6 @@
+import type { Block, Message } from './message.ts'
+import type { ReasoningDetail } from './reasoning.ts'
+
 /**
  * The ids of a conversation's calls of tools. Some providers begin anew in each turn, or give all
  * calls of a turn one id: a call whose id another has gets one of its own, the same whenever the
@@ -50,4 +53,51 @@ export class CallIds {
     this.#taken.add(id)
     return id
   }
+}
+
+/** Returns the messages with ids of calls that no other call has; themselves if none is repeated. */
+export function separateCallIds(messages: Message[]): Message[] {
+  if (!hasRepeated(messages)) return messages
+  const ids = new CallIds()
+  return messages.map(message => {
+    if (message.role === 'tool') {
+      const tool_call_id = ids.takeResult(message.tool_call_id ?? '')
+      return tool_call_id === undefined ? message : { ...message, tool_call_id }
+    }
+    if (message.role === 'user') ids.endTurn()
+    const blocks = message.blocks.map(block =>
+      block.type === 'tool-call' ? { ...block, id: ids.takeCall(block.id) } : block,
+    )
+    const renamed = { ...message, blocks }
+    for (const [i, block] of message.blocks.entries())
+      if (block.type === 'tool-call') renameThoughts(renamed, block.id, blocks[i])
+    return renamed
+  })
+}
+
+/** Has the thoughts of a message name a call by its new id: a signature may be for one call. */
+export function renameThoughts(message: Message, given: string, call: Block | undefined): void {
+  if (call?.type !== 'tool-call' || call.id === given) return
+  // Another call of the message has kept that id, and the thoughts are for it.
+  if (message.blocks.some(block => block.type === 'tool-call' && block.id === given)) return
+  message.blocks = message.blocks.map(block =>
+    block.type === 'reasoning' && block.details
+      ? { ...block, details: block.details.map(one => renameDetail(one, given, call.id)) }
+      : block,
+  )
+}
+
+const renameDetail = (detail: ReasoningDetail, given: string, id: string): ReasoningDetail =>
+  detail.id === given ? { ...detail, id } : detail
+
+function hasRepeated(messages: Message[]): boolean {
+  const known = new Set<string>()
+  return messages.some(({ blocks }) =>
+    blocks.some(block => {
+      if (block.type !== 'tool-call') return false
+      const isKnown = known.has(block.id)
+      known.add(block.id)
+      return isKnown
+    }),
+  )
 }

@@ -1,4 +1,5 @@
 import { readFailure } from './anthropic-messages/failure.ts'
+import { getReasoningFormat, VENDORS } from './anthropic-messages/messages.ts'
 import { MessageReader, parseAnswer } from './anthropic-messages/reader.ts'
 import { buildRequest, buildVertexRequest, findAnswerTool } from './anthropic-messages/request.ts'
 import { supportsWebSearch } from './anthropic-messages/tools.ts'
@@ -10,17 +11,18 @@ export const anthropicMessages: Protocol<'text'> = {
   framing: 'sse',
   acceptsNames: false,
   urlMedia: ['image', 'file'],
-  nativeDialect: ({ provider: { slug } }) => (WITHOUT_KINDS.has(slug) ? null : 'messages'),
+  // Of its tools those vendors know functions alone.
+  nativeDialect: ({ provider: { slug } }) => (VENDORS.has(slug) ? null : 'messages'),
   supportsWebSearch,
   buildRequest,
   parseAnswer,
   createReader: (call, endpoint) =>
-    createJsonAnswerReader(findAnswerTool(call, endpoint), new MessageReader(call)),
+    createJsonAnswerReader(
+      findAnswerTool(call, endpoint),
+      new MessageReader(call, getReasoningFormat(endpoint)),
+    ),
   readFailure,
 }
-
-/** Providers that speak this API beside their own, and know of its tools functions alone. */
-const WITHOUT_KINDS = new Set(['deepseek', 'moonshotai', 'zai', 'minimax'])
 
 /** The same on Google's Vertex AI, which does not fetch media by URL. */
 export const anthropicVertex: Protocol<'text'> = {

@@ -172,6 +172,8 @@ export interface CheckedItem {
   type: string
   value: Json
   side: Side
+  /** The id that a call came with, where another call has it. */
+  given?: string
   /** Whether providers have a form for it, though maybe only those of this API. */
   isForProviders: boolean
 }
@@ -190,7 +192,8 @@ export function checkItems(items: Json[]): CheckedItem[] {
     if (type === 'message' && value.role === 'user') links.endTurn()
     const isForProviders = row !== SERVICE_ROW
     const linked = row.link ? links.link(row.link, value, field) : value
-    return { field, type, value: linked, side: row.side, isForProviders }
+    const given = linked === value ? {} : { given: String(value.call_id) }
+    return { field, type, value: linked, side: row.side, isForProviders, ...given }
   })
 }
 

@@ -25,7 +25,7 @@ import {
 } from '../reader.ts'
 import { buildCallId, type ToolNames } from '../tools.ts'
 import { readStreamFailure } from './failure.ts'
-import { createToolNames, NATIVE, REASONING_FORMAT } from './messages.ts'
+import { createToolNames, getReasoningFormat, NATIVE } from './messages.ts'
 import { findAnswerTool } from './request.ts'
 import { mergeUsage, readUsage } from './usage.ts'
 
@@ -40,7 +40,10 @@ export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): 
   if (!isObject(body)) throw unreadableAnswer()
   if (isObject(body.error)) throw readStreamFailure(body.error)
   if (!Array.isArray(body.content)) throw unreadableAnswer()
-  return readJsonAnswer(findAnswerTool(call, endpoint), new MessageReader(call).readMessage(body))
+  return readJsonAnswer(
+    findAnswerTool(call, endpoint),
+    new MessageReader(call, getReasoningFormat(endpoint)).readMessage(body),
+  )
 }
 
 /** A content block that has started. `block` numbers the blocks over the whole answer. */
@@ -74,6 +77,8 @@ export class MessageReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
   readonly #names: ToolNames
+  /** The format of its thinking. */
+  readonly #format: string
   #openBlocks = new Map<number, OpenBlock>()
   #parts: TextPart[] = []
   #blocks = 0
@@ -87,8 +92,9 @@ export class MessageReader implements Reader<TextPart> {
   #id: string | null = null
   readonly #garbage = new UnreadableEvents()
 
-  constructor(call: TextCall) {
+  constructor(call: TextCall, format: string) {
     this.#call = call
+    this.#format = format
     this.#names = createToolNames(call)
   }
 
@@ -215,7 +221,7 @@ export class MessageReader implements Reader<TextPart> {
     const detail = {
       type: 'reasoning.encrypted',
       data: readString(data) ?? '',
-      format: REASONING_FORMAT,
+      format: this.#format,
       index: block,
     }
     this.#parts.push({ type: 'reasoning-delta', choice, text: '', details: [detail] })
@@ -304,7 +310,7 @@ export class MessageReader implements Reader<TextPart> {
       type: 'reasoning.text',
       text: content,
       ...signed,
-      format: REASONING_FORMAT,
+      format: this.#format,
       index,
     }
     this.#parts.push({ type: 'reasoning-delta', choice, text: content, details: [detail] })

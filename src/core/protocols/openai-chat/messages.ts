@@ -9,7 +9,7 @@ import {
 } from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'
 import { foreignContent, isNative } from '../native.ts'
-import { toMistralCallId } from '../tools.ts'
+import { renderInputJson, toMistralCallId } from '../tools.ts'
 
 /**
  * The client dialect that matches this API. Its own fields pass through unchanged in both
@@ -170,7 +170,7 @@ function renderSiblingFields({ role, blocks }: Message, quirks: Quirks): Record<
     fields.tool_calls = calls.map(({ id, name, input }) => ({
       id: fitCallId(id, quirks),
       type: 'function',
-      function: { name, arguments: input },
+      function: { name, arguments: renderInputJson(input) },
     }))
   const images = role === 'assistant' ? blocks.filter(block => block.type === 'image') : []
   if (images.length > 0) fields.images = images.map(image => renderPart(image, quirks))

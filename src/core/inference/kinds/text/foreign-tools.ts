@@ -6,7 +6,7 @@ import type { StandIns, Tool, ToolChoice } from '../../../language/tool.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import { findClientKind } from './client-kinds.ts'
 import { findStandIns, listLoaded, nameTool, toFunctions } from './client-tools.ts'
-import { replaceWebSearch } from './web-search.ts'
+import { replaceWebSearch, WEB_SEARCH } from './web-search.ts'
 
 /**
  * The tools of a call at an endpoint whose provider speaks another API. What the client runs itself
@@ -21,6 +21,7 @@ export const isAtHome = ({ dialect }: Pick<TextCall, 'dialect'>, endpoint: Endpo
 /** Returns the call with functions in place of its tools. Throws 400 for one that must be used. */
 export function replaceTools(given: TextCall, endpoint: Endpoint): TextCall {
   const call = replaceWebSearch(given, endpoint)
+  if (call !== given && mustSearch(given)) throw notForced(endpoint)
   const loaded = listLoadedTools(call)
   if (loaded.length === 0 && call.tools.every(isFunction)) return call
   const standIns = findStandIns(call)
@@ -31,10 +32,40 @@ export function replaceTools(given: TextCall, endpoint: Endpoint): TextCall {
   const choice = given_choice && translateChoice(call, given_choice, standIns, endpoint)
   if (isCut && tools.length === 0 && choice === 'required')
     throw notRun(readType(call.tools[0]), endpoint)
+  const missing = findMissing(call, choice, tools)
+  if (missing) throw notRun(readType(missing), endpoint)
   const { parallel_tool_calls: _, ...rest } = params
   // Without tools providers refuse what is said of their use.
   if (isCut && tools.length === 0) return { ...call, tools, params: rest }
   return { ...call, tools, params: choice ? { ...params, tool_choice: choice } : params }
+}
+
+/** Finds the tool that the model must call by its name, and that is left out. */
+function findMissing(
+  { tools }: TextCall,
+  choice: ToolChoice | undefined,
+  functions: Tool[],
+): Tool | undefined {
+  if (typeof choice !== 'object' || !('function' in choice)) return undefined
+  const { name } = choice.function
+  if (functions.some(tool => tool.type === 'function' && tool.name === name)) return undefined
+  return tools.find(
+    tool => tool.type === 'other' && isObject(tool.value) && tool.value.name === name,
+  )
+}
+
+/** Whether the model must use the search that its provider runs. */
+function mustSearch({ tools, params: { tool_choice } }: TextCall): boolean {
+  if (typeof tool_choice !== 'object') return false
+  if ('function' in tool_choice)
+    return tools.some(
+      tool =>
+        tool.type === 'other' &&
+        isObject(tool.value) &&
+        tool.value.name === tool_choice.function.name &&
+        WEB_SEARCH.test(String(tool.value.type)),
+    )
+  return WEB_SEARCH.test(tool_choice.type)
 }
 
 /** Lists the types of the tools that are left out at the endpoint: each once, in their order. */
@@ -143,6 +174,14 @@ const MENDING: [RegExp, string][] = [
   [/^image_generation/, 'server_tools.image_generation.model lets the gateway run it'],
   [/^mcp/, 'a server under mcp_servers lets the gateway run it'],
 ]
+
+/** The error for a search that the model must make, and that its provider makes when it likes. */
+const notForced = ({ provider: { slug } }: Endpoint): GatewayError =>
+  invalid(
+    `tool_choice: expected auto, as ${slug} cannot be told to search; an engine under ` +
+      'web_search.engines lets the gateway search',
+    'tool_choice',
+  )
 
 /** The error for a tool that the model must use and that is not run. */
 function notRun(type: string, { provider: { slug } }: Endpoint): GatewayError {

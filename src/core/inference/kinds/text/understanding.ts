@@ -11,6 +11,7 @@ import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
 import { replaceNativeBlocks } from './native-blocks.ts'
 import { replaceNativeItems } from './native-items.ts'
 import { fitServiceTier, getServiceTier } from './service-tier.ts'
+import { dropForeignThoughts } from './thoughts.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
   readContents: ({ messages }) => messages.map(({ blocks }) => blocks),
@@ -128,7 +129,8 @@ const MISSED = ['tools', 'response_format', 'verbosity']
  * an item of the conversation that the endpoint's provider does not take.
  */
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
-  const tiered = fitServiceTier(given, endpoint)
+  const own = given.messages.some(hasThoughts) ? dropForeignThoughts(given, endpoint) : given
+  const tiered = fitServiceTier(own, endpoint)
   const call = isAtHome(given, endpoint)
     ? fitCompaction(tiered, endpoint)
     : replaceOwnForms(tiered, endpoint)
@@ -138,6 +140,9 @@ export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const tools = unsupported.includes('tools') ? [] : call.tools
   return { ...call, params: Object.fromEntries(params), tools }
 }
+
+const hasThoughts = ({ role, blocks }: Message): boolean =>
+  role === 'assistant' && blocks.some(({ type }) => type === 'reasoning')
 
 // Not every provider of the Responses API makes compactions.
 const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
