@@ -40,7 +40,7 @@ const DIALECT_COMPARED =
 /** What may appear in one place only, or nowhere. */
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
   [
-    /^src\/(?!core\/upstream\/(egress\.ts|http\/)|core\/handover\/channel\.ts|cli\/(status-socket|bench\/(connection|floor)|commands\/serve\/(offer|takeover))\.ts)/,
+    /^src\/(?!core\/upstream\/(egress\.ts|http\/)|core\/handover\/channel\.ts|cli\/(status-socket|bench\/(connection|floor|sockets)|commands\/serve\/(offer|takeover))\.ts)/,
     CONNECTIONS,
     'only core/upstream/egress.ts and its http asks the world; status-socket.ts and a handover a ' +
       'file’s server; the benchmark this machine, with what it compares with',

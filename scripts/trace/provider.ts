@@ -16,24 +16,59 @@ export const createTraceConfig = (url: string) => ({
 
 const PRICES = { prompt: 0.15, completion: 0.6 }
 
-/** Starts a provider that answers every OpenAI chat call with the same words. */
-export function startProvider() {
+/** A provider that answers every OpenAI chat call with the same words. */
+export interface TraceProvider {
+  url: string
+  /** How many words a streamed answer has. */
+  chunks: number
+  /** Says how many words of the answer the client has by now: the next is sent after each. */
+  noteReceived(words: number): void
+  stop(): Promise<void>
+}
+
+/**
+ * Starts a provider. A word of a stream goes out when the client has all of those before, so each
+ * arrives alone and every run counts the same, however busy the machine is.
+ */
+export function startProvider(): TraceProvider {
+  let arrival = Promise.withResolvers<void>()
+  let received = 0
+  const awaitReceipt = async (words: number) => {
+    while (received < words) await arrival.promise
+  }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    fetch: async request => respond(await request.json()),
+    async fetch(request) {
+      const { stream }: { stream?: boolean } = await request.json()
+      if (!stream) return Response.json(WHOLE)
+      received = 0
+      return new Response(createEventStream(provider.chunks, awaitReceipt), {
+        headers: EVENT_STREAM,
+      })
+    },
   })
-  return { url: server.url.origin, stop: () => server.stop(true) }
-}
-
-function respond({ stream }: { stream?: boolean }): Response {
-  if (!stream) return Response.json(WHOLE)
-  return new Response(createEventStream(), { headers: EVENT_STREAM })
+  const provider: TraceProvider = {
+    url: server.url.origin,
+    chunks: WORDS.length,
+    noteReceived(words) {
+      received = words
+      arrival.resolve()
+      arrival = Promise.withResolvers()
+    },
+    stop: () => server.stop(true),
+  }
+  return provider
 }
 
 const EVENT_STREAM = { 'content-type': 'text/event-stream' }
 
-const WORDS = ['General', ' Kenobi', '!']
+/** The words of an answer. A longer stream says them again and again. */
+export const WORDS = ['General', ' Kenobi', '!']
+
+/** Counts the words in what a client has read, whatever the dialect. */
+export const countWords = (text: string): number => text.split(/General| Kenobi|!/).length - 1
+
 const USAGE = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 }
 const HEAD = { id: 'chatcmpl-trace', created: 1_760_000_000, model: 'small' }
 const WHOLE = {
@@ -49,26 +84,26 @@ const WHOLE = {
   usage: USAGE,
 }
 
-/** In milliseconds, between two events. Each arrives alone, so that every run counts the same. */
-const GAP = 10
-
-function createEventStream(): ReadableStream<string> {
+function createEventStream(
+  chunks: number,
+  awaitReceipt: (words: number) => Promise<void>,
+): ReadableStream<string> {
   return new ReadableStream<string>({
     async start(controller) {
-      for (const choice of CHOICES) {
-        controller.enqueue(renderChunk({ choices: [choice] }))
-        await Bun.sleep(GAP)
+      for (let i = 0; i < chunks; i++) {
+        await awaitReceipt(i)
+        controller.enqueue(renderChoice({ content: WORDS[i % WORDS.length] }, null))
       }
-      controller.enqueue(`${renderChunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`)
+      await awaitReceipt(chunks)
+      const usage = renderChunk({ choices: [], usage: USAGE })
+      controller.enqueue(`${renderChoice({}, 'stop')}${usage}data: [DONE]\n\n`)
       controller.close()
     },
   })
 }
 
-const CHOICES = [
-  ...WORDS.map(content => ({ index: 0, delta: { content }, finish_reason: null })),
-  { index: 0, delta: {}, finish_reason: 'stop' },
-]
+const renderChoice = (delta: object, finish_reason: string | null) =>
+  renderChunk({ choices: [{ index: 0, delta, finish_reason }] })
 
 function renderChunk(fields: object): string {
   const event = { ...HEAD, object: 'chat.completion.chunk', ...fields }

@@ -9,9 +9,12 @@ export interface Trace {
   entries: Entry[]
 }
 
-/** The files that were run through. */
+/** The files and functions that were run through. */
 export interface Count {
   files: number
+  /** Different functions, and how often one was entered. */
+  functions: number
+  entries: number
   /** How often a function was entered in another file than that of the function before it. */
   changes: number
   /** The names of the files, by wing. */
@@ -40,14 +43,17 @@ export function createReport(
   if (plans && idle.length > 0)
     throw planningMoved(`The call did not run ${idle.join(', ')} of ${file}`)
   const steps = findFileChanges(entries).map(entry => `${entry.file} ${entry.name}`)
-  return { call: name, whole: countFiles(entries), planning: countFiles(planning), steps }
+  return { call: name, whole: countEntries(entries), planning: countEntries(planning), steps }
 }
 
-function countFiles(entries: Entry[]): Count {
+/** Counts what was entered. */
+export function countEntries(entries: Entry[]): Count {
   const files = [...new Set(entries.map(({ file }) => file))].sort()
   const wings = Object.groupBy(files, getWing) as Record<string, string[]>
   // The first entry is no change: there was no file before it.
-  return { files: files.length, changes: Math.max(0, findFileChanges(entries).length - 1), wings }
+  const changes = Math.max(0, findFileChanges(entries).length - 1)
+  const functions = new Set(entries.map(({ file, name }) => `${file} ${name}`)).size
+  return { files: files.length, functions, entries: entries.length, changes, wings }
 }
 
 function findFileChanges(entries: Entry[]): Entry[] {
@@ -67,9 +73,12 @@ export function renderReport({ call, whole, planning }: Report): string {
   return parts.join('\n')
 }
 
-function renderSection(title: string, { files, changes, wings }: Count): string {
+function renderSection(title: string, count: Count): string {
+  const { files, functions, entries, changes, wings } = count
   const names = Object.entries(wings).sort(([a], [b]) => a.localeCompare(b))
-  const head = `${title}: ${files} files of ${names.length} wings, ${changes} changes of file`
+  const head =
+    `${title}: ${files} files of ${names.length} wings, ${changes} changes of file, ` +
+    `${functions} functions, ${entries} entries`
   return `${[head, ...names.flatMap(([wing, within]) => renderWing(wing, within))].join('\n')}\n`
 }
 

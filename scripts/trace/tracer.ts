@@ -11,6 +11,15 @@ export interface Planning {
   functions: readonly string[]
 }
 
+/**
+ * The file and the functions that make a plan. They must be changed here when they are moved or
+ * renamed.
+ */
+export const PLANNING: Planning = {
+  file: 'src/core/inference/plan.ts',
+  functions: ['planStep'],
+}
+
 /** A function that was entered. */
 export interface Entry {
   /** Its file, from the root. */
@@ -114,4 +123,6 @@ const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
 
 /** The error for planning functions that are not where `PLANNING` says. */
 export const planningMoved = (what: string): Error =>
-  new Error(`${what}. Was planning moved or renamed? scripts/trace.ts says where it is: PLANNING`)
+  new Error(
+    `${what}. Was planning moved or renamed? scripts/trace/tracer.ts says where it is: PLANNING`,
+  )

@@ -35,7 +35,7 @@ describe('a traced call', () => {
     const { stdout } = await trace('--keys', '--json')
     const { whole, planning }: Report = JSON.parse(stdout)
     expect(filesOf(whole)).toContain('src/server/resource.ts')
-    expect(planning).toEqual({ files: 0, changes: 0, wings: {} })
+    expect(planning).toEqual({ files: 0, functions: 0, entries: 0, changes: 0, wings: {} })
   })
 
   test('with an unknown flag is refused', async () => {
@@ -127,7 +127,7 @@ test('changes of file and wings are counted', () => {
   )
   expect(renderReport(report)).toBe(
     [
-      'a call: 4 files of 3 wings, 4 changes of file',
+      'a call: 4 files of 3 wings, 4 changes of file, 4 functions, 6 entries',
       '  src/core (1)\n    a',
       '  src/core/b (2)\n    c, d/e',
       '  src/server (1)\n    routes/f\n',

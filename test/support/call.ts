@@ -155,6 +155,7 @@ export const buildProvider = (more: Partial<Provider> = {}): Provider => ({
   headers: {},
   alsoSpeaks: [],
   quirks: NO_QUIRKS,
+  finish_reasons: {},
   fetchesUrls: true,
   isHosted: true,
   on_abort: 'cancel',

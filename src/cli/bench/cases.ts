@@ -33,6 +33,7 @@ export interface Case {
 
 export type CaseName =
   | 'calls'
+  | 'details'
   | 'steady'
   | 'prompts'
   | 'translation'
@@ -57,16 +58,16 @@ export const isMeasured = (name: CaseName, contender: string): boolean =>
 
 /** How many streams there are in a run of full length, as the goals have it. */
 const STREAMS = 200
-/** In seconds: a shorter run has fewer streams, and one round. */
+/** In seconds: a shorter run has fewer streams and a shorter warm-up. */
 const FULL = 30
 const BRIEF = { streams: STREAMS / 4, intervalMs: 10 }
-const SECONDS_PER_ROUND = 30
-const MOST_ROUNDS = 3
+const MOST_ROUNDS = 15
 /** The share of the time for loops; the rest is for streams, the warm-up and the start. */
 const SHARE_OF_LOOPS = 0.4
-/** Calls for each second of a run. So many are enough for a compiler that works while it runs. */
+/** So many calls are enough for a compiler that works while the program runs. */
+const WARM_UP = 30_000
+/** The calls for each second of a run that is too short for these. */
 const WARM_UP_PER_SECOND = 400
-const MOST_WARM_UP = 40_000
 /** The same of streams. A stream has code of its own, and a server has served many before. */
 const STREAMS_PER_SECOND = 10
 const MOST_STREAMS = 2_000
@@ -75,8 +76,8 @@ const GAP = 1
 const GAP_OF_WARM_UP = 2
 /** The part of the time for the calls at the beginning of each turn. */
 const SHARE_OF_LEAD = 1 / 75
-/** In seconds: the bounds of a loop. */
-const LOOP = { least: 0.1, most: 10 }
+/** In seconds: the bounds of a loop. Turns are short, so that what slows the machine slows all. */
+const LOOP = { least: 0.1, most: 1 }
 
 /** Tells whether there is time for what the goals speak of. */
 export const isFull = ({ seconds }: Pick<Selection, 'seconds'>): boolean => seconds >= FULL
@@ -84,17 +85,19 @@ export const isFull = ({ seconds }: Pick<Selection, 'seconds'>): boolean => seco
 /** Decides how much is done in the time. */
 export function createExtent(selection: Selection): Extent {
   const { seconds, rate, contenders, cases } = selection
-  const rounds = Math.min(MOST_ROUNDS, Math.max(1, Math.floor(seconds / SECONDS_PER_ROUND)))
   const loops = cases.flatMap(name =>
     contenders.filter(one => CASES[name].unit === 'call' && isMeasured(name, one)),
   )
-  const loopSeconds = (seconds * SHARE_OF_LOOPS) / (loops.length * (rounds + 1))
+  // The warm-up ends with a round that does not count.
+  const turns = (seconds * SHARE_OF_LOOPS) / Math.max(1, loops.length)
+  const rounds = Math.min(MOST_ROUNDS, Math.max(1, Math.floor(turns / LOOP.most) - 1))
+  const loopSeconds = turns / (rounds + 1)
   return {
     ...{ rounds, rate },
     loopSeconds: Math.min(LOOP.most, Math.max(LOOP.least, loopSeconds)),
     // A busy machine takes longer: figures of a program that is not warm say nothing.
     warmUp: {
-      calls: Math.min(MOST_WARM_UP, seconds * WARM_UP_PER_SECOND),
+      calls: isFull(selection) ? WARM_UP : seconds * WARM_UP_PER_SECOND,
       seconds,
       streams: Math.min(MOST_STREAMS, Math.ceil(seconds * STREAMS_PER_SECOND)),
     },
@@ -105,7 +108,8 @@ export function createExtent(selection: Selection): Extent {
   }
 }
 
-const CONNECTIONS = 64
+/** The clients at once, in the warm-up too: a program is compiled for what it does. */
+export const CONNECTIONS = 64
 const LARGE = 100_000
 /** So many chunks a client reads before it leaves. */
 const CHUNKS_BEFORE_LEAVING = 3
@@ -129,6 +133,11 @@ const CASES: Record<CaseName, Case> = {
     unit: 'call',
     description: `${CONNECTIONS} clients, each with its next call when the last is answered`,
     createOrder: createLoop({ stream: false }),
+  },
+  details: {
+    unit: 'call',
+    description: `${CONNECTIONS} clients whose prompts have numbers, dates and e-mail addresses`,
+    createOrder: createLoop({ stream: false, hasDetails: true }),
   },
   steady: {
     unit: 'call',

@@ -35,6 +35,12 @@ export async function startFloor(upstream: Child, home: string): Promise<Contend
   return { ...child, name: 'floor', target: { url: child.url, key: FLOOR_KEY } }
 }
 
+/** Starts the relay of bytes between sockets. */
+export async function startSockets(upstream: Child, home: string): Promise<Contender> {
+  const child = await startPart('sockets', CORES.contender, home, { UPSTREAM_URL: upstream.url })
+  return { ...child, name: 'sockets', target: { url: child.url, key: 'none' } }
+}
+
 /** Renders the config of one provider with one model, which is the mock. */
 export function renderSingleModelConfig(upstream: Pick<Child, 'url'>): string {
   const { host } = new URL(upstream.url)

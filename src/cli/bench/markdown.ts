@@ -44,16 +44,18 @@ The benchmark starts everything itself, on loopback and in a temporary directory
 - a mock provider that answers at once, with 1 KB or a stream;
 - a load generator;
 - the contenders, one under load at a time, in a new order each round: \`direct\` (the mock itself),
-  \`nginx\` and \`portkey\` where they are installed, \`floor\` (a Bun proxy of ten lines: it looks up
-  a key, parses, forwards and serialises), \`ours\` (the gateway with a key) and \`ours-full\`: with
-  limits of the key, the workspace and a guardrail, three content filters and a webhook that is told
-  every call.
+  \`sockets\` (bytes from socket to socket, unread), \`nginx\` and \`portkey\` where they are
+  installed, \`floor\` (a Bun proxy of ten lines: it looks up a key, parses, forwards and
+  serialises), \`ours\` (the gateway with a key) and \`ours-full\`: with limits of the key, the
+  workspace and a guardrail, three content filters and a webhook that is told every call.
 
-Each is warmed up with calls and with streams of each kind, and begins each turn with calls that are
-not measured: a server is not asked for the first time. Each figure is the median of the rounds.
-CPU is the user and system time of all threads of the contender. Nothing is subtracted: parsing, the
-connection to the provider and the record on disk are in it. The ratio is to the ten-line proxy in
-the same round.`
+The ten-line proxy is a fair anchor and no floor: sockets alone take half of it. Each contender is
+warmed up with 30,000 calls at the concurrency that is measured, and with streams of each kind, and
+begins each turn with calls that are not measured. Turns last a second. CPU is the time that the
+scheduler gave to all threads of the contender. Nothing is subtracted: parsing, the connection to
+the provider and the record on disk are in it. The ratio is to the ten-line proxy in the same round:
+the median of the rounds, with its quartiles. Where the ten-line proxy’s own quartiles differ by
+more than 15 %, the machine was too busy, and there is no verdict.`
 
 const EPILOGUE = `What this does not measure: memory of thousands of streams, large bodies and overload are what
 \`bun run bench:overload\` prints, a chunk from every protocol to every dialect

@@ -2,6 +2,7 @@
 const PARTS: Record<string, () => Promise<void>> = {
   upstream: async () => (await import('./upstream.ts')).serveUpstream(),
   floor: async () => (await import('./floor.ts')).serveFloor(),
+  sockets: async () => (await import('./sockets.ts')).serveSockets(),
   load: async () => (await import('./generator.ts')).serveLoad(),
 }
 

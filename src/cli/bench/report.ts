@@ -21,8 +21,13 @@ export interface Row {
   p99_ms: number | null
   relay_p99_ms: number | null
   resident_mb: number | null
-  /** The CPU time by that of the ten-line proxy in the same round, as a median. */
+  /** The CPU time by that of the ten-line proxy in the same round: median and quartiles. */
   ratio: number | null
+  ratio_q1: number | null
+  ratio_q3: number | null
+  /** How many rounds have a CPU time, and how far its quartiles are apart, as a share of it. */
+  rounds: number
+  cpu_spread: number | null
 }
 
 /** How a gateway starts: medians, in milliseconds and MB. */
@@ -78,24 +83,42 @@ function createRows(name: CaseName, contender: string, samples: Sample[]): Row[]
       p99_ms: median(({ p99Ms }) => p99Ms, 2),
       relay_p99_ms: median(({ relayP99Ms }) => relayP99Ms, 2),
       resident_mb: median(({ residentMb }) => residentMb, 0),
-      ratio: computeRatio(own, samples),
+      ...compareWithFloor(own, samples),
+      ...describeSteadiness(own),
     },
   ]
 }
 
+/** Tells how much a program's own CPU time differs from round to round. */
+function describeSteadiness(own: Sample[]): Pick<Row, 'rounds' | 'cpu_spread'> {
+  const costs = own.flatMap(({ cpu }) => (cpu === null ? [] : [cpu]))
+  const { median, q1, q3 } = computeSpread(costs)
+  return {
+    rounds: costs.length,
+    cpu_spread: costs.length > 0 ? round((q3 - q1) / median, 3) : null,
+  }
+}
+
 /** Compares each round with the ten-line proxy in the same one, so that what slows both cancels. */
-function computeRatio(own: Sample[], samples: Sample[]): number | null {
-  const ratios = own.map(one => {
+function compareWithFloor(
+  own: Sample[],
+  samples: Sample[],
+): Pick<Row, 'ratio' | 'ratio_q1' | 'ratio_q3'> {
+  const ratios = own.flatMap(one => {
     const beside = getCase(one.case).beside ?? one.case
     const floor = samples.find(
       other => other.contender === 'floor' && other.case === beside && other.round === one.round,
     )
-    return one.cpu !== null && floor?.cpu ? one.cpu / floor.cpu : null
+    return one.cpu !== null && floor?.cpu ? [one.cpu / floor.cpu] : []
   })
-  return computeMedian(ratios, 2)
+  if (ratios.length === 0) return { ratio: null, ratio_q1: null, ratio_q3: null }
+  const { median, q1, q3 } = computeSpread(ratios)
+  return { ratio: round(median, 2), ratio_q1: round(q1, 2), ratio_q3: round(q3, 2) }
 }
+
+const round = (value: number, digits: number): number => Number(value.toFixed(digits))
 
 function computeMedian(values: (number | null)[], digits: number): number | null {
   const known = values.filter(value => value !== null && Number.isFinite(value)) as number[]
-  return known.length > 0 ? Number(computeSpread(known).median.toFixed(digits)) : null
+  return known.length > 0 ? round(computeSpread(known).median, digits) : null
 }

@@ -1,6 +1,7 @@
 import {
   CASE_NAMES,
   type CaseName,
+  CONNECTIONS,
   createStreamWarmUp,
   type Extent,
   getCase,
@@ -75,7 +76,7 @@ async function makeCalls(
 ): Promise<Sample> {
   const order: Order = {
     ...{ load: 'closed', target, shape: { stream: false } },
-    limit: { connections: 32, ...limit },
+    limit: { connections: CONNECTIONS, ...limit },
   }
   const outcome = await ask(order)
   await waitForRest(pid === null ? null : createCpuReader(pid))

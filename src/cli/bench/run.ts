@@ -13,6 +13,7 @@ import {
   startGateway,
   startNginx,
   startPortkey,
+  startSockets,
   startUpstream,
 } from './contenders.ts'
 import { checkLedger, type Ledger } from './ledger.ts'
@@ -23,7 +24,15 @@ import { runRounds, type Subject } from './rounds.ts'
 import { measureStartUp } from './start-up.ts'
 
 /** Every program that is compared, in the order in which it is shown. */
-export const CONTENDERS = ['direct', 'nginx', 'floor', 'portkey', 'ours', 'ours-full'] as const
+export const CONTENDERS = [
+  'direct',
+  'sockets',
+  'nginx',
+  'floor',
+  'portkey',
+  'ours',
+  'ours-full',
+] as const
 export type ContenderName = (typeof CONTENDERS)[number]
 
 /** What is measured, and for how long. */
@@ -141,6 +150,7 @@ async function openField(
 async function startContender(name: ContenderName, field: Field): Promise<Contender | null> {
   const home = join(field.home, name)
   if (name === 'floor') return startFloor(field.upstream, home)
+  if (name === 'sockets') return startSockets(field.upstream, home)
   if (name === 'ours' || name === 'ours-full') return startOurs(name, field, home)
   const startOther = name === 'nginx' ? startNginx : startPortkey
   try {

@@ -1,5 +1,5 @@
-/** A figure of several rounds: its median, minimum and maximum. */
-export type Spread = { median: number; least: number; most: number }
+/** A figure of several rounds: its median, minimum, maximum and quartiles. */
+export type Spread = { median: number; least: number; most: number; q1: number; q3: number }
 
 /** Computes the spread of one figure. No rounds give NaN. */
 export function computeSpread(values: number[]): Spread {
@@ -8,7 +8,16 @@ export function computeSpread(values: number[]): Spread {
     median: computeMedian(sorted),
     least: sorted[0] ?? Number.NaN,
     most: sorted.at(-1) ?? Number.NaN,
+    q1: interpolate(sorted, 0.25),
+    q3: interpolate(sorted, 0.75),
   }
+}
+
+/** Returns the value at a share (0 to 1) of sorted values, between two where it falls there. */
+function interpolate(sorted: Float64Array, share: number): number {
+  const at = (sorted.length - 1) * share
+  const [lower = Number.NaN, upper = lower] = sorted.subarray(Math.floor(at), Math.floor(at) + 2)
+  return lower + (upper - lower) * (at - Math.floor(at))
 }
 
 /** Computes the value that a share of the values (0 to 1) does not exceed. No values give NaN. */

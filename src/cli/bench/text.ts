@@ -1,11 +1,21 @@
 import { formatDollars } from '../output.ts'
 import { CASE_NAMES, type Extent, getCase } from './cases.ts'
-import type { Goal } from './goals.ts'
+import { type Goal, isSteady } from './goals.ts'
 import type { Report, Row } from './report.ts'
 
 /** The headings of the table of rows. */
 export const HEADINGS = [
-  ...['CASE', 'CONTENDER', 'CPU µs', '× TEN LINES', 'CALLS/S', 'p50 ms', 'p99 ms', 'RSS MB'],
+  ...[
+    'CASE',
+    'CONTENDER',
+    'CPU µs',
+    '× TEN LINES',
+    'QUARTILES',
+    'CALLS/S',
+    'p50 ms',
+    'p99 ms',
+    'RSS MB',
+  ],
   'ERRORS',
 ]
 
@@ -15,6 +25,7 @@ export const listCells = (row: Row): (string | number | null)[] => [
   row.contender,
   row.cpu_us,
   row.ratio,
+  row.ratio_q1 === null ? null : `${row.ratio_q1} to ${row.ratio_q3}`,
   row.calls_per_second,
   row.p50_ms,
   row.p99_ms,
@@ -76,7 +87,8 @@ export function listRemarks({ data, machine, skipped, ledger }: Report): string[
       one =>
         `${one.contender}: after kill -9 the ledger has ${formatDollars(one.spent_usd)} for ` +
         `${one.calls} answered calls of ${formatDollars(one.expected_usd)} ` +
-        `(and what left streams cost): ${one.holds ? 'none is lost' : 'WRONG'}`,
+        `(and what left streams cost), and ${one.rows} calls on record: ` +
+        `${one.holds ? 'none is lost' : 'WRONG'}`,
     ),
     ...(machine.otherCores > QUIET
       ? [
@@ -84,6 +96,14 @@ export function listRemarks({ data, machine, skipped, ledger }: Report): string[
             'CPU figures are too high, and times say little',
         ]
       : []),
+    ...CASE_NAMES.filter(name => {
+      const floor = data.find(row => row.case === name && row.contender === 'floor')
+      return floor && floor.cpu_us !== null && !isSteady(floor)
+    }).map(
+      name =>
+        `${name}: no verdict. The ten-line proxy itself had too few rounds, or quartiles that ` +
+        'differ by more than 15 %',
+    ),
     ...(rate < TOOL_RATE
       ? [`direct reached ${rate} calls/s only: the tools may be what limits calls/s`]
       : []),

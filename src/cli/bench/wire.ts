@@ -15,6 +15,8 @@ export interface CallShape {
   dialect?: Dialect
   /** In bytes; about 300 by default. */
   promptBytes?: number
+  /** Whether the prompt has what filters look for, and what looks like it. */
+  hasDetails?: boolean
   /** Whether the answer is longer than its client waits for. */
   isEndless?: boolean
   model?: string
@@ -50,6 +52,10 @@ export const PROMPT =
   'You are asked to summarise, in one paragraph, what a gateway between programs and model ' +
   'providers is good for. '
 
+const DETAILS =
+  'Order 4711-2208 of 2026-03-14 (EUR 1,249.90) for ada.lovelace@example.com is late: call ' +
+  '+49 30 901820 before 17:45, and quote invoice 20260314-77. '
+
 /** Renders one chat call: a prompt of about 0.3 KB, on a connection that is kept. */
 export const renderRequest = (target: Target, stream: boolean): Buffer =>
   renderCall(target, { stream })
@@ -59,7 +65,8 @@ export function renderCall(
   target: Target,
   { stream, dialect = 'chat', promptBytes = 2 * PROMPT.length, ...more }: CallShape,
 ): Buffer {
-  const content = PROMPT.repeat(Math.ceil(promptBytes / PROMPT.length)).slice(0, promptBytes)
+  const text = more.hasDetails ? DETAILS : PROMPT
+  const content = text.repeat(Math.ceil(promptBytes / text.length)).slice(0, promptBytes)
   return renderPost(target, target.path ?? PATHS[dialect], {
     model: more.model ?? MODEL,
     messages: [{ role: 'user', content }],

@@ -30,15 +30,16 @@ export const createBenchCommand = () =>
     new Command('bench').description('compare the gateway with other proxies on this machine'),
     'print everything as JSON',
   )
-    .option('--seconds <n>', 'how long it measures, about', parseSeconds, 60)
+    .option('--seconds <n>', 'how long it measures, about', parseSeconds, 600)
     .option('--rate <n>', 'calls a second in the case of a steady rate', parseRate, 2_000)
     .option(
       '--only <names>',
-      'these contenders only: direct, nginx, floor, portkey, ours, ours-full',
+      'these contenders only: direct, sockets, nginx, floor, portkey, ours, ours-full',
     )
     .option(
       '--cases <names>',
-      'these loads only: calls, steady, prompts, translation, streams, translated-streams, aborts',
+      'these loads only: calls, details, steady, prompts, translation, streams, ' +
+        'translated-streams, aborts',
     )
     .addOption(
       new Option('--markdown', 'print it as the page docs/performance.md').conflicts([

@@ -9,6 +9,7 @@ import { isObject } from '../kernel/json.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
+import { buildReason } from '../protocols/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocols/protocol.ts'
 import { protocols } from '../protocols/registry.ts'
 import { type AnswerObserver, openAnswer, type ResponseHead } from '../upstream/answer.ts'
@@ -161,6 +162,13 @@ export class AttemptQueue<K extends Kind> {
         workspace_id: this.#run.actor.workspace_id,
         ...{ endpoint, error, status, request_id, latency },
       })
+    // With their own credential, callers are the ones who can mend it.
+    if (error.trouble && !endpoint.is_byok)
+      this.#world.events.publish('operator.needed', {
+        endpoint,
+        trouble: error.trouble,
+        reason: error.reason?.message ?? null,
+      })
     if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
       this.#isStopped = true
   }
@@ -288,6 +296,7 @@ export async function tryEndpoint<K extends Kind>(
   const prepared = inlineMedia(world, fitted, {
     kind,
     takesUrls: protocol.urlMedia,
+    ownSchemes: protocol.ownSchemes,
     fetchesUrls: endpoint.provider.fetchesUrls,
     media: run.media,
     cancellation,
@@ -473,8 +482,11 @@ async function openParts<K extends Kind>(
     ? await openInShares(world, attempt, prepared, opening, cancellation)
     : await openAdmitted(world, attempt, prepared, opening, cancellation)
   sent.received = admitted.first
-  if (admitted.rest && kind.needsWhole?.(prepared.call)) return readToEnd(admitted, kind)
-  return admitted.first.some(kind.isMeaningful) ? admitted : readUntilMeaningful(admitted, kind)
+  if (admitted.rest && kind.needsWhole?.(prepared.call))
+    return readToEnd(world, attempt, admitted, kind)
+  return admitted.first.some(kind.isMeaningful)
+    ? admitted
+    : readUntilMeaningful(world, attempt, admitted, kind)
 }
 
 /** Sends one request, and resolves with its answer once its kind has admitted it. */
@@ -521,6 +533,8 @@ async function openInShares<K extends Kind>(
 
 /** Reads on to the end, for a client that can use nothing of an answer that breaks off. */
 async function readToEnd<K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
   { first, rest }: PeekedSequence<AnswerPart<K>[]>,
   kind: KindOfWork<K>,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
@@ -528,8 +542,23 @@ async function readToEnd<K extends Kind>(
     // One at a time: as arguments of one call, many parts overflow the stack.
     for (const part of step.value) first.push(part)
   if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part)))
-    throw new GatewayError('provider_unavailable', 'Provider returned error')
+    throw explainEnd(world, attempt, first, kind)
   return { first, rest: null }
+}
+
+/** Returns the failure of an answer that ended as one, with the provider's own word for that. */
+function explainEnd<K extends Kind>(
+  { events }: InferenceWorld,
+  { endpoint }: RunningAttempt,
+  parts: AnswerPart<K>[],
+  kind: KindOfWork<K>,
+): GatewayError {
+  const end = parts.find(part => kind.isFailure?.(part as Work[K]['part']))
+  const word = end && 'native' in end && typeof end.native === 'string' ? end.native : null
+  if (end && 'isUnknown' in end && word !== null)
+    events.publish('finish.unknown', { endpoint, word })
+  const reason = word === null ? undefined : buildReason(word, `The answer ended with ${word}`)
+  return new GatewayError('provider_unavailable', 'Provider returned error', { reason })
 }
 
 /**
@@ -616,6 +645,8 @@ function createObserver(
 
 /** Reads on to the first part that a caller can use. */
 async function readUntilMeaningful<K extends Kind>(
+  world: InferenceWorld,
+  attempt: RunningAttempt,
   { first, rest }: PeekedSequence<Work[K]['part'][]>,
   kind: KindOfWork<K>,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
@@ -623,8 +654,8 @@ async function readUntilMeaningful<K extends Kind>(
     first.push(...step.value)
     if (step.value.some(kind.isMeaningful)) return { first, rest }
   }
-  // The answer is complete and empty: a provider that has failed without saying so.
-  throw new GatewayError('provider_unavailable', 'Provider returned error')
+  // The answer is complete and empty: a provider that has failed, whether it says so or not.
+  throw explainEnd(world, attempt, first, kind)
 }
 
 // Images and files would fill the debug chunk with noise, and their content may be private.

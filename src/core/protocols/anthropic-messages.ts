@@ -1,13 +1,14 @@
 import { readFailure } from './anthropic-messages/failure.ts'
-import { getReasoningFormat, VENDORS } from './anthropic-messages/messages.ts'
+import { VENDORS } from './anthropic-messages/messages.ts'
 import { MessageReader, parseAnswer } from './anthropic-messages/reader.ts'
 import { buildRequest, buildVertexRequest, findAnswerTool } from './anthropic-messages/request.ts'
 import { supportsWebSearch } from './anthropic-messages/tools.ts'
+import { checkCalls } from './calls.ts'
 import { createJsonAnswerReader } from './json-answer.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Anthropic messages: `POST {base_url}/messages`, at Anthropic and compatible providers. */
-export const anthropicMessages: Protocol<'text'> = {
+export const anthropicMessages: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
   urlMedia: ['image', 'file'],
@@ -17,12 +18,9 @@ export const anthropicMessages: Protocol<'text'> = {
   buildRequest,
   parseAnswer,
   createReader: (call, endpoint) =>
-    createJsonAnswerReader(
-      findAnswerTool(call, endpoint),
-      new MessageReader(call, getReasoningFormat(endpoint)),
-    ),
+    createJsonAnswerReader(findAnswerTool(call, endpoint), new MessageReader(call, endpoint)),
   readFailure,
-}
+})
 
 /** The same on Google's Vertex AI, which does not fetch media by URL. */
 export const anthropicVertex: Protocol<'text'> = {

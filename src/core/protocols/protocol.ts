@@ -68,10 +68,12 @@ export interface Reader<Part> {
   /** A failure behind the parts of the last frame, which count still. Others are thrown. */
   readonly failure?: GatewayError | null
   /**
-   * Returns the parts that the end of the connection completes, for protocols whose last event
-   * looks like any other. An answer that is not whole by then stays not `complete`.
+   * Returns the parts that the end of the body completes, for protocols whose last event looks like
+   * any other, or is left out by some servers. `isFramed` is false for a body that goes on until its
+   * connection closes, which may be cut anywhere. An answer that is not whole by then stays not
+   * `complete`.
    */
-  end?(): Part[]
+  end?(isFramed?: boolean): Part[]
 }
 
 /** The kinds of content that a caller may reference by URL. */
@@ -138,6 +140,11 @@ export interface Protocol<K extends Kind> {
    * are; null for none. Absent if no provider does.
    */
   nativeDialect?(endpoint: Endpoint): TextDialect | null
+  /**
+   * The schemes of media that the provider has in its own storage, such as `gs://`. Absent if it has
+   * none.
+   */
+  ownSchemes?: string[]
   /**
    * Whether the provider searches the web itself for this call and supports all of its
    * `web_search_options`. The gateway has no search of its own.

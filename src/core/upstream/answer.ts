@@ -3,6 +3,7 @@ import type { Provider } from '../catalog/providers.ts'
 import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
+import { mendEscapes } from '../kernel/halves.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
 import { parseExact } from '../kernel/json.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
@@ -255,7 +256,7 @@ const toWholeSeconds = (seconds: number) =>
 
 function parseAnswer(text: string): unknown {
   try {
-    return parseExact(text)
+    return parseExact(text.includes('\\u') ? mendEscapes(text) : text)
   } catch (cause) {
     throw unreadable(cause)
   }
@@ -264,7 +265,7 @@ function parseAnswer(text: string): unknown {
 // A long answer is read in turns, so that no other call waits for it.
 async function parseLongAnswer(text: string): Promise<unknown> {
   try {
-    return await parseLargeJson(text)
+    return await parseLargeJson(text.includes('\\u') ? mendEscapes(text) : text)
   } catch (cause) {
     throw unreadable(cause)
   }

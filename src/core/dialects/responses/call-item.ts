@@ -1,5 +1,5 @@
 import { CLIENT_KINDS } from '../../inference/kinds/text/client-kinds.ts'
-import { type Json, parseObject, readString } from '../../kernel/json.ts'
+import { isObject, type Json, parseObject, readString } from '../../kernel/json.ts'
 import type { TextPart } from '../../language/part.ts'
 import { type ClientTool, CUSTOM_INPUT } from '../../language/tool.ts'
 import {
@@ -35,11 +35,16 @@ export function createCallItem(
 
 type ToolCallStart = Extract<TextPart, { type: 'tool-call-start' }>
 
-/** The most characters of arguments that are looked at before their end. */
-const MOST_JUDGED = 1_048_576
-
-const isObjectText = (text: string): boolean =>
-  text.length <= MOST_JUDGED && parseObject(text) !== undefined
+/**
+ * Returns the provider's further fields of a call in OpenAI's form. Anthropic names the code that
+ * calls a tool by its type and use, and OpenAI's clients refuse any caller but their own two.
+ */
+function toOpenAiFields({ caller, ...fields }: Json): Json {
+  if (!isObject(caller)) return fields
+  if (caller.type === 'direct' || caller.type === 'program') return { ...fields, caller }
+  const caller_id = readString(caller.tool_id)
+  return caller_id === null ? fields : { ...fields, caller: { type: 'program', caller_id } }
+}
 
 /** A call of a function while it is made. */
 class CallItem implements ToolCallItem {
@@ -51,7 +56,7 @@ class CallItem implements ToolCallItem {
     this.#place = place
     this.#name = name
     this.value = {
-      ...extra,
+      ...(extra ? toOpenAiFields(extra) : {}),
       type: 'function_call',
       id: place.item_id,
       call_id: id,
@@ -93,6 +98,9 @@ class CallItem implements ToolCallItem {
   }
 }
 
+// Arguments that are still coming rarely end with a brace, so they are rarely parsed.
+const isObjectText = (json: string): boolean =>
+  json.trimEnd().endsWith('}') && parseObject(json) !== undefined
 type HeldTool = ClientTool & { form: keyof typeof CLIENT_KINDS }
 
 /** Whether the item of a call is of a kind of its own, which is known only when it is whole. */

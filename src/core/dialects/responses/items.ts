@@ -1,7 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { invalid } from '../../errors.ts'
+import { refuseIssue } from '../../kernel/body.ts'
 import { type Json, readString } from '../../kernel/json.ts'
-import { describeIssue, findSchemaIssue } from '../../kernel/schema.ts'
+import { findSchemaIssue } from '../../kernel/schema.ts'
 import {
   Content,
   Id,
@@ -218,7 +219,7 @@ function checkItem(schema: TSchema, value: Json, field: string): void {
   const issue = findSchemaIssue(schema, value)
   if (!issue) return
   const path = issue.path ? `${field}.${issue.path}` : field
-  throw invalid(describeIssue(issue, path), path)
+  throw refuseIssue(issue, path)
 }
 
 /** The items that may name each other by `id`. */

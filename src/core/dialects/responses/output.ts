@@ -70,13 +70,9 @@ export class ResponseOutput {
 
   /** Ends every item that is not whole yet. */
   end(status: ItemStatus): ItemEvent[] {
-    return [
-      ...this.#endCurrent(status),
-      ...this.#endCalls(status),
-      ...this.#endPreviewed(),
-      ...this.#endRunning(),
-      ...this.#addCompaction(),
-    ]
+    const ended = [...this.#endCurrent(status), ...this.#endCalls(status)]
+    const left = [...this.#endPreviewed(), ...this.#endRunning()]
+    return [...ended, ...left, ...this.#addCompaction()]
   }
 
   #readPart(part: Extract<TextPart, { choice: number }>): ItemEvent[] {
@@ -276,7 +272,8 @@ export class ResponseOutput {
     return [...ended, renderPreview(place, { ...event, item })]
   }
 
-  // Calls that are not whole stay open: their arguments may be interleaved with anything.
+  // Before another item begins. Calls that are not whole stay open: more of their arguments may
+  // come, whatever comes in between.
   #endOpen(): ItemEvent[] {
     const ended = this.#endCurrent('completed')
     for (const [index, call] of this.#calls) if (call.isWhole) ended.push(...this.#endCall(index))

@@ -7,14 +7,16 @@ import type { InferenceWorld } from '../world.ts'
 /**
  * Lists the origins of URLs that go on to a provider although the gateway does not know what they
  * are for: in parts and fields that have no type here. Throws 400 for media by another scheme than
- * http, https and data, and for such URLs anywhere: a server may open files for them.
+ * http, https and data, and for such URLs anywhere: a server may open files for them. `ownSchemes`
+ * begin addresses at the provider itself, which open none.
  */
 export function listUnreadOrigins(
   contents: Block[][],
   references: { kind: string; url: string; field?: string }[],
+  ownSchemes: string[] = [],
 ): UnreadOrigin[] {
   for (const { kind, url, field } of references)
-    if (!isSentAsBytes(url))
+    if (!isSentAsBytes(url) && !ownSchemes.some(scheme => url.startsWith(scheme)))
       throw invalid(`${field ?? `The ${kind}`}: expected an http, https or data URL`, field)
   let origins: Map<string, string | undefined> | undefined
   for (const blocks of contents)

@@ -1,0 +1,153 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { enableEverything, type Home, initGateway } from '../../src/cli/bench/contenders.ts'
+import { createTracedCall, sendCall, type TraceOptions } from '../trace/call.ts'
+import { createTraceConfig, startProvider, type TraceProvider } from '../trace/provider.ts'
+import type { HeapGrowth } from './heap-probe.ts'
+
+/** What calls make on the thread that serves them, for each call or chunk. */
+export interface HeapFigures {
+  bytes_of_a_call: number
+  bytes_of_a_call_with_everything: number
+  bytes_of_a_call_of_101_messages: number
+  bytes_of_a_chunk: number
+  promises_of_a_call: number
+  promises_of_a_call_with_everything: number
+  promises_of_a_streamed_call: number
+  /** With one decimal: of a hundred chunks. */
+  promises_of_a_chunk: number
+}
+
+const ROOT = resolve(import.meta.dir, '../..')
+const PROGRAM = [process.execPath, join(ROOT, 'src/cli/start.ts')]
+const PROBE = join(import.meta.dir, 'heap-probe.ts')
+
+/** How often a call is made before it is measured, and how often in each of the blocks. */
+interface Count {
+  warmUp: number
+  calls: number
+  blocks: number
+}
+const CALLS: Count = { warmUp: 300, calls: 400, blocks: 3 }
+const LONG_CALLS: Count = { warmUp: 50, calls: 100, blocks: 3 }
+const LONG_STREAMS: Count = { warmUp: 20, calls: 20, blocks: 3 }
+/** Some fifty calls share what a destination is sent: one block, so that a batch more is little. */
+const BATCHED_CALLS: Count = { warmUp: 480, calls: 2880, blocks: 1 }
+/** What the longer of two streams has more. */
+const MORE_CHUNKS = 100
+
+/**
+ * Measures what calls make, by servers from the source whose collector is off: what they make is
+ * counted, and not what is left. Calls come one after the other, over loopback. The engine
+ * interprets: what a compiler leaves out depends on when it has time.
+ */
+export async function measureHeap(): Promise<HeapFigures> {
+  const provider = startProvider()
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-heap-'))
+  try {
+    const home = await createHome(provider, join(directory, 'plain'))
+    const call = await measure({ provider, home, count: CALLS }, {})
+    const long = await measure({ provider, home, count: LONG_CALLS }, { turns: 101 })
+    const stream = { stream: true, chunks: 3 }
+    const longStream = { stream: true, chunks: stream.chunks + MORE_CHUNKS }
+    const streamed = await measure({ provider, home, count: LONG_CALLS }, stream)
+    const longStreamed = await measure({ provider, home, count: LONG_STREAMS }, longStream)
+    const full = await createHome(provider, join(directory, 'full'))
+    await enableEverything(full, provider)
+    const everything = await measure({ provider, home: full, count: BATCHED_CALLS }, {})
+    return {
+      bytes_of_a_call: Math.round(call.bytes),
+      bytes_of_a_call_with_everything: Math.round(everything.bytes),
+      bytes_of_a_call_of_101_messages: Math.round(long.bytes),
+      bytes_of_a_chunk: Math.round((longStreamed.bytes - streamed.bytes) / MORE_CHUNKS),
+      promises_of_a_call: Math.round(call.promises),
+      promises_of_a_call_with_everything: Math.round(everything.promises),
+      promises_of_a_streamed_call: Math.round(streamed.promises),
+      promises_of_a_chunk:
+        Math.round(((longStreamed.promises - streamed.promises) * 10) / MORE_CHUNKS) / 10,
+    }
+  } finally {
+    await provider.stop()
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+const createHome = (provider: TraceProvider, directory: string): Promise<Home> => {
+  const security = { allow_private_urls: [new URL(provider.url).host] }
+  const config = { ...createTraceConfig(provider.url), security }
+  return initGateway(JSON.stringify(config), directory, PROGRAM)
+}
+
+interface Subject {
+  provider: TraceProvider
+  home: Home
+  count: Count
+}
+
+/** Returns what one such call makes: of several blocks the least, since timers add to some. */
+async function measure(subject: Subject, options: TraceOptions): Promise<HeapGrowth> {
+  const { provider, home, count } = subject
+  const server = await startProbedServer(home)
+  const call = createTracedCall(options)
+  provider.chunks = call.chunks
+  const make = async (calls: number) => {
+    for (let i = 0; i < calls; i++) await sendCall({ ...server, key: home.key, provider }, call)
+  }
+  try {
+    await make(count.warmUp)
+    const marks = [await server.readHeap()]
+    for (let block = 0; block < count.blocks; block++) {
+      await make(count.calls)
+      marks.push(await server.readHeap())
+    }
+    const perCall = (name: keyof HeapGrowth) =>
+      Math.min(
+        ...marks.slice(1).map((mark, i) => (mark[name] - (marks[i]?.[name] ?? 0)) / count.calls),
+      )
+    return { bytes: perCall('bytes'), promises: perCall('promises') }
+  } finally {
+    await server.stop()
+  }
+}
+
+async function startProbedServer({ data }: Home) {
+  let answer = Promise.withResolvers<HeapGrowth>()
+  const [start = '', ...rest] = PROGRAM
+  const child = Bun.spawn([start, '--preload', PROBE, ...rest, ...listServeArguments(data)], {
+    ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'ignore' },
+    env: { ...process.env, BUN_JSC_useGC: '0', BUN_JSC_useJIT: '0' },
+    ipc: message => answer.resolve(message),
+  })
+  return {
+    url: await readUrl(child.stdout),
+    readHeap(): Promise<HeapGrowth> {
+      answer = Promise.withResolvers()
+      child.send('tell')
+      return answer.promise
+    },
+    stop(): Promise<number> {
+      child.kill('SIGKILL')
+      return child.exited
+    },
+  }
+}
+
+const listServeArguments = (data: string): string[] => [
+  ...['serve', '--port', '0', '--log', 'json'],
+  ...['--data', data, '--config', join(data, 'gateway.yaml')],
+]
+
+/** Waits for the line that a server prints when it listens, and returns its URL. */
+export async function readUrl(stdout: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
+  let text = ''
+  // Not a loop over the stream: that would end it, and the server with its next line.
+  const reader = stdout.pipeThrough(new TextDecoderStream()).getReader()
+  for (;;) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error(`The server ended before it listened: ${text.slice(-500)}`)
+    text += value
+    const [, url] = /"event":"listening".*"url":"([^"]+)"/.exec(text) ?? []
+    if (url) return url
+  }
+}

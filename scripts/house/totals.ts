@@ -1,0 +1,49 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Sizes that are printed, and may rise. */
+export interface Totals {
+  /** Of pages that people wrote: without those that a command writes. */
+  words_of_pages: number
+  decisions: number
+}
+
+/** Pages that a command writes. */
+const GENERATED = ['docs/reference.md', 'docs/performance.md', 'docs/reliability.md']
+/** The part of a page that a command writes. */
+const TABLE = /<!-- settings: bun run docs -->[\s\S]*?<!-- \/settings -->/
+
+/** Counts pages and decisions of the directory. */
+export function countTotals(root: string): Totals {
+  const paths = ['*.md', 'docs/**/*.md'].flatMap(pattern => [
+    ...new Bun.Glob(pattern).scanSync(root),
+  ])
+  const written = paths.filter(path => !GENERATED.includes(path))
+  const countWords = (path: string) =>
+    readFileSync(join(root, path), 'utf8').replace(TABLE, '').split(/\s+/).filter(Boolean).length
+  return {
+    words_of_pages: written.reduce((sum, path) => sum + countWords(path), 0),
+    decisions: paths.filter(path => /^docs\/decisions\/\d/.test(path)).length,
+  }
+}
+
+/** How long the files of tests take together, and the slowest, in milliseconds. */
+export interface Timings {
+  ms: number
+  slowest: Record<string, string>
+}
+
+const SLOWEST = 10
+
+/** Reads what `bun run test:timings` has written. */
+export function readTimings(root: string): Timings {
+  const text = readFileSync(join(root, 'test/timings.json'), 'utf8')
+  const { files }: { files: Record<string, number> } = JSON.parse(text)
+  const slowest = Object.entries(files)
+    .toSorted(([, a], [, b]) => b - a)
+    .slice(0, SLOWEST)
+  return {
+    ms: Object.values(files).reduce((sum, ms) => sum + ms, 0),
+    slowest: Object.fromEntries(slowest.map(([path, ms]) => [path, `${(ms / 1000).toFixed(1)} s`])),
+  }
+}
