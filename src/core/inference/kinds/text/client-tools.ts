@@ -41,6 +41,9 @@ const LONGEST_NAME = 64
 const buildKey = (name: string, namespace: string | undefined): string =>
   namespace === undefined ? name : `${namespace}\n${name}`
 
+/** A tool of a kind of its own, which has no name. */
+const buildKindKey = (kind: string): string => `\n${kind}`
+
 class Names implements StandIns {
   readonly names = new Map<string, string>()
   readonly tools = new Map<string, ClientTool>()
@@ -58,7 +61,7 @@ class Names implements StandIns {
       for (const member of readObjects(value.tools)) this.#addMember(member, name)
     else if (value.type === 'custom') this.#add(name, { form: 'custom', name })
     else if (value.type === 'function') this.#taken.add(name)
-    else if (kind) this.#add(kind, { form: kind, name: kind })
+    else if (kind) this.#add(buildKindKey(kind), { form: kind, name: kind })
   }
 
   #addMember({ type, name: given }: Json, namespace: string): void {
@@ -103,6 +106,10 @@ export const nameTool = ({ names }: StandIns, name: string, namespace?: string):
   names.get(buildKey(name, namespace)) ??
   (namespace === undefined ? name : fitName(joinName({ name, namespace })))
 
+/** Returns the name of the function in place of a kind of tool; undefined if the call has none. */
+export const nameKind = ({ names }: StandIns, kind: string): string | undefined =>
+  names.get(buildKindKey(kind))
+
 /**
  * Returns the functions in place of a tool, as its client sent it; null if only a provider could
  * run it.
@@ -121,7 +128,11 @@ function toResponsesFunctions(value: Json, standIns: StandIns): FunctionTool[] |
   const kind = findClientKind(value)
   if (kind)
     return [
-      { type: 'function', name: nameTool(standIns, kind), ...CLIENT_KINDS[kind].build(value) },
+      {
+        type: 'function',
+        name: nameKind(standIns, kind) ?? kind,
+        ...CLIENT_KINDS[kind].build(value),
+      },
     ]
   if (value.type === 'function') return [buildFunction(value, name)]
   if (value.type === 'custom') return [buildCustom(value, nameTool(standIns, name))]

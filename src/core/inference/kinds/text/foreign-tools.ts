@@ -5,7 +5,7 @@ import type { TextCall } from '../../../language/call.ts'
 import type { StandIns, Tool, ToolChoice } from '../../../language/tool.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import { findClientKind } from './client-kinds.ts'
-import { findStandIns, listLoaded, nameTool, toFunctions } from './client-tools.ts'
+import { findStandIns, listLoaded, nameKind, nameTool, toFunctions } from './client-tools.ts'
 import { replaceWebSearch, WEB_SEARCH } from './web-search.ts'
 
 /**
@@ -156,7 +156,7 @@ function listChosen(call: TextCall, entry: Json, standIns: StandIns): string[] {
     }
     default: {
       const kind = findClientKind({ execution: 'client', ...entry })
-      return kind && standIns.names.has(kind) ? [nameTool(standIns, kind)] : []
+      return (kind && [nameKind(standIns, kind)].filter(one => one !== undefined)) ?? []
     }
   }
 }

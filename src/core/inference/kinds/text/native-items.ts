@@ -5,7 +5,7 @@ import type { Block, Message } from '../../../language/message.ts'
 import type { Params } from '../../../language/params.ts'
 import { CUSTOM_INPUT, type StandIns } from '../../../language/tool.ts'
 import { findItemKind, findResultKind } from './client-kinds.ts'
-import { findStandIns, nameTool } from './client-tools.ts'
+import { findStandIns, nameKind, nameTool } from './client-tools.ts'
 import { askForSummary, isCompacting } from './compaction.ts'
 
 /**
@@ -137,7 +137,7 @@ function readCall(item: Item, standIns: StandIns): Block | undefined {
   if (!found || (item.type === 'tool_search_call' && readString(item.call_id) === null))
     return undefined
   const input = JSON.stringify(found.kind.toInput(item))
-  return { type: 'tool-call', id, name: nameTool(standIns, found.name), input }
+  return { type: 'tool-call', id, name: nameKind(standIns, found.name) ?? found.name, input }
 }
 
 // A provider of tools had the call and the result, and no one else is asked for it.
