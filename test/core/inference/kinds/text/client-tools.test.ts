@@ -387,6 +387,33 @@ describe('D08 ids of calls that a provider begins anew', () => {
   })
 })
 
+test('D06 a result of texts and pictures reaches every provider whole', () => {
+  for (const type of ['function_call', 'custom_tool_call']) {
+    const call = callWith(
+      [],
+      [
+        { type, call_id: 'c', name: 'f', arguments: '', input: '' },
+        {
+          ...{ type: `${type}_output`, call_id: 'c' },
+          output: [
+            { type: 'input_text', text: 'one' },
+            { type: 'input_image', image_url: 'data:image/png;base64,iVBORw0KGgo=' },
+            { type: 'input_text', text: 'two' },
+          ],
+        },
+      ],
+    )
+    for (const protocol of [...FOREIGN, 'openai-responses']) {
+      const endpoint = buildEndpoint({ protocol })
+      const body = protocols.text[protocol]?.buildRequest(fitToEndpoint(call, endpoint), endpoint)
+      const text = JSON.stringify(body)
+      for (const piece of ['one', 'two', 'iVBORw0KGgo=']) expect(text).toContain(piece)
+      if (protocol === 'openai-chat' && type === 'function_call')
+        expect(text).toContain('"arguments":"{}"')
+    }
+  }
+})
+
 describe('items as clients send them back', () => {
   // Libraries fill in what an item does not have.
   const ITEMS: Json[] = [
