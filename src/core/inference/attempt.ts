@@ -264,6 +264,8 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
   sentAt: number
   /** What may be read on after the client has left; null if nothing is. */
   leftover: Leftover<AnswerPart<K>> | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** One attempt at one endpoint while it runs. */
@@ -322,7 +324,8 @@ export async function tryEndpoint<K extends Kind>(
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
-    return { endpoint, sentAt, leftover, first: parts, rest }
+    const { ignored } = attempt
+    return { endpoint, sentAt, leftover, first: parts, rest, ...(ignored ? { ignored } : {}) }
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
@@ -409,7 +412,8 @@ async function awaitAnswer<K extends Kind>(
   prepared: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
   const { endpoint, cancellation } = attempt
-  const authorized = authorize(world, getPeer(endpoint), prepared.request, cancellation)
+  const peer = endpoint.base_url === undefined ? endpoint.provider : getPeer(endpoint)
+  const authorized = authorize(world, peer, prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
   if (world.config.telemetry.propagate_traces)
     outgoing.headers.traceparent = buildTraceparent(step.run.call)

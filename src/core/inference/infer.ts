@@ -135,24 +135,17 @@ export function createRunAnswer<K extends Kind>(
     provider: endpoint.provider.name,
     created,
     ...(firstAnswer.rest ? {} : { isWhole: true as const }),
-    ...toIgnoredField(listIgnored(run)),
+    ...(firstAnswer.ignored ? { ignored: firstAnswer.ignored } : {}),
     parts,
   }
 }
 
 const NO_PLUGINS: PluginUse[] = []
 
-/** Lists what was left out for the endpoints that have answered. */
-function listIgnored({ steps }: Run): string[] | undefined {
-  const [first, ...others] = steps
-  const answered = first?.attempts.at(-1)
-  if (others.length === 0 && first?.attempts.length === 1) return answered?.ignored
-  const good = steps.flatMap(({ attempts }) => attempts.filter(({ error }) => !error))
-  const names = good.flatMap(({ ignored = [] }) => ignored)
-  return names.length > 0 ? [...new Set(names)] : undefined
-}
-
-const toIgnoredField = (ignored: string[] | undefined) => (ignored ? { ignored } : {})
+/** Lists what was left out for the endpoints that have answered: each name once. */
+const listIgnored = ({ steps }: Run): string[] => [
+  ...new Set(steps.flatMap(({ answer }) => answer?.ignored ?? [])),
+]
 
 /** Starts to count the answer of a step and returns that answer. */
 export function startMetering<K extends Kind>(step: Step<K>) {
@@ -231,7 +224,7 @@ function renderAnsweredRouting(
     endpoint,
     isGood,
     error: failure,
-    ...toIgnoredField(listIgnored(run)),
+    ignored: listIgnored(run),
     generation_time: run.ending.endedAt - sentAt,
   })
 }

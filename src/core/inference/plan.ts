@@ -265,7 +265,8 @@ export function buildTiers(
   call: Work[Kind]['call'],
   { byokKeys, dropped }: { byokKeys: DecryptedKey[]; dropped: DroppedEndpoint[] },
 ): Endpoint[][] {
-  const endpoints = call.kind === 'text' ? listSpoken(model, call.dialect) : model.endpoints
+  const spoken = call.kind === 'text' && model.spoken ? listSpoken(model, call.dialect) : null
+  const endpoints = spoken ?? model.endpoints
   if (byokKeys.length === 0) return [endpoints]
   // A list may hold other names of the model.
   const isThisModel = (slug: string) =>

@@ -12,8 +12,8 @@ export const anthropicMessages: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
   urlMedia: ['image', 'file'],
-  // Of its tools those vendors know functions alone.
-  nativeDialect: ({ provider: { slug } }) => (VENDORS.has(slug) ? null : 'messages'),
+  nativeDialect: 'messages',
+  hasFunctionsAlone: ({ provider: { slug } }) => VENDORS.has(slug),
   supportsWebSearch,
   buildRequest,
   parseAnswer,

@@ -10,7 +10,7 @@ export const openaiChat: Protocol<'text'> = {
   framing: 'sse',
   acceptsNames: true,
   urlMedia: ['image', 'audio', 'video', 'file'],
-  nativeDialect: () => 'chat',
+  nativeDialect: 'chat',
   supportsWebSearch,
   buildRequest,
   parseAnswer,

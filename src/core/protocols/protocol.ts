@@ -136,10 +136,12 @@ export interface Protocol<K extends Kind> {
    */
   urlMedia: Media[]
   /**
-   * The dialect whose tools and items the endpoint's provider takes as they came, whatever they
-   * are; null for none. Absent if no provider does.
+   * The dialect whose tools and items providers take as they came, whatever they are. Absent if
+   * there is none.
    */
-  nativeDialect?(endpoint: Endpoint): TextDialect | null
+  nativeDialect?: TextDialect
+  /** Whether the endpoint's provider has functions alone of it all. Absent if none is like that. */
+  hasFunctionsAlone?(endpoint: Endpoint): boolean
   /**
    * The schemes of media that the provider has in its own storage, such as `gs://`. Absent if it has
    * none.

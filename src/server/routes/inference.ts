@@ -226,16 +226,13 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       : startAnswer(routeContext, call)
     connection?.startCall()
     const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
-    const nameIgnored = (opened: Answer<Kind>) => {
-      if (opened.ignored) Object.assign(headers, renderIgnored(gateway, request, opened.ignored))
-    }
     if (call.stream && streaming && !isWhole) {
       const noteFailure = createFailureNote(routeContext, requestId, model)
-      const pending = { call, body, answer, connection, noteFailure, nameIgnored }
+      const pending = { call, body, answer, connection, noteFailure, request }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     const opened = await answer
-    nameIgnored(opened)
+    if (opened.ignored) Object.assign(headers, renderIgnored(gateway, request, opened.ignored))
     const whole = await dialect.collectResponse(opened, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
     return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
@@ -329,8 +326,7 @@ interface PendingCall {
   connection: Connection | undefined
   /** Notes why the call failed after its response had begun. */
   noteFailure(thrown: unknown): void
-  /** Adds to the headers what was left out. */
-  nameIgnored(answer: Answer<Kind>): void
+  request: Request
 }
 
 /**
@@ -341,7 +337,7 @@ interface PendingCall {
 async function streamAnswer(
   gateway: Gateway,
   streaming: Streaming,
-  { call, body, answer, connection, noteFailure, nameIgnored }: PendingCall,
+  { call, body, answer, connection, noteFailure, request }: PendingCall,
   headers: Record<string, string>,
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
@@ -350,7 +346,7 @@ async function streamAnswer(
   const ready = await waitAtMost(answer, interval)
   const respond = (events: EventSource) =>
     createEventStreamResponse(events, keepAlive, headers, connection)
-  if (ready) nameIgnored(ready)
+  if (ready?.ignored) Object.assign(headers, renderIgnored(gateway, request, ready.ignored))
   if (ready) return respond(streaming.streamEvents(ready, call, body))
   const lateEvents = answer.then(
     opened => streaming.streamEvents(opened, call, body),

@@ -71,7 +71,8 @@ function toMessages({ messages, prompt, tools }: ChatRequest): Message[] {
     throw invalid('messages: expected either messages or prompt, found both', 'messages')
   if (messages) {
     const read = messages.flatMap(one => restoreToolUses(toMessage(one), hasTools))
-    return read.some(({ role }) => role === 'tool') ? separateCallIds(read) : read
+    for (const { role } of read) if (role === 'tool') return separateCallIds(read)
+    return read
   }
   if (prompt === undefined)
     throw invalid('messages: expected either messages or prompt, found neither', 'messages')

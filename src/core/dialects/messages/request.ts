@@ -66,8 +66,12 @@ export function checkFallbacks({ models, fallbacks }: MessagesRequest): void {
 const MAX_FALLBACKS = 3
 
 function toMessages({ system, messages }: MessagesRequest): Message[] {
-  const read = messages.flatMap(splitMessage)
-  const conversation = read.some(({ role }) => role === 'tool') ? separateCallIds(read) : read
+  let conversation = messages.flatMap(splitMessage)
+  for (const { role } of conversation)
+    if (role === 'tool') {
+      conversation = separateCallIds(conversation)
+      break
+    }
   const instructions = listContent(system ?? [])
   return instructions.length > 0
     ? [{ role: 'system', blocks: toBlocks(instructions) }, ...conversation]

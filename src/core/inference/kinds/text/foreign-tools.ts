@@ -6,7 +6,7 @@ import type { StandIns, Tool, ToolChoice } from '../../../language/tool.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import { findClientKind } from './client-kinds.ts'
 import { findStandIns, listLoaded, nameKind, nameTool, toFunctions } from './client-tools.ts'
-import { replaceWebSearch, WEB_SEARCH } from './web-search.ts'
+import { isWebSearch, replaceWebSearch, WEB_SEARCH } from './web-search.ts'
 
 /**
  * The tools of a call at an endpoint whose provider speaks another API. What the client runs itself
@@ -15,13 +15,15 @@ import { replaceWebSearch, WEB_SEARCH } from './web-search.ts'
  */
 
 /** Whether tools and items of the call's own API go to the endpoint as they came. */
-export const isAtHome = ({ dialect }: Pick<TextCall, 'dialect'>, endpoint: Endpoint): boolean =>
-  protocols.text[endpoint.protocol]?.nativeDialect?.(endpoint) === dialect
+export function isAtHome({ dialect }: Pick<TextCall, 'dialect'>, endpoint: Endpoint): boolean {
+  const { nativeDialect, hasFunctionsAlone } = protocols.text[endpoint.protocol] ?? {}
+  return nativeDialect === dialect && !hasFunctionsAlone?.(endpoint)
+}
 
 /** Returns the call with functions in place of its tools. Throws 400 for one that must be used. */
 export function replaceTools(given: TextCall, endpoint: Endpoint): TextCall {
   const call = replaceWebSearch(given, endpoint)
-  if (call !== given && mustSearch(given)) throw notForced(endpoint)
+  if (call !== given && mustSearch(given)) throw notForced(given, endpoint)
   const loaded = listLoadedTools(call)
   if (loaded.length === 0 && call.tools.every(isFunction)) return call
   const standIns = findStandIns(call)
@@ -60,10 +62,9 @@ function mustSearch({ tools, params: { tool_choice } }: TextCall): boolean {
   if ('function' in tool_choice)
     return tools.some(
       tool =>
+        isWebSearch(tool) &&
         tool.type === 'other' &&
-        isObject(tool.value) &&
-        tool.value.name === tool_choice.function.name &&
-        WEB_SEARCH.test(String(tool.value.type)),
+        (tool.value as Json).name === tool_choice.function.name,
     )
   return WEB_SEARCH.test(tool_choice.type)
 }
@@ -176,10 +177,10 @@ const MENDING: [RegExp, string][] = [
 ]
 
 /** The error for a search that the model must make, and that its provider makes when it likes. */
-const notForced = ({ provider: { slug } }: Endpoint): GatewayError =>
+const notForced = ({ tools }: TextCall, { provider: { slug } }: Endpoint): GatewayError =>
   invalid(
-    `tool_choice: expected auto, as ${slug} cannot be told to search; an engine under ` +
-      'web_search.engines lets the gateway search',
+    `tool_choice: ${readType(tools.find(isWebSearch))} is a search that ${slug} cannot be told to ` +
+      'make; an engine under web_search.engines lets the gateway search',
     'tool_choice',
   )
 

@@ -129,7 +129,7 @@ const MISSED = ['tools', 'response_format', 'verbosity']
  * an item of the conversation that the endpoint's provider does not take.
  */
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
-  const own = given.messages.some(hasThoughts) ? dropForeignThoughts(given, endpoint) : given
+  const own = hasThoughts(given.messages) ? dropForeignThoughts(given, endpoint) : given
   const tiered = fitServiceTier(own, endpoint)
   const call = isAtHome(given, endpoint)
     ? fitCompaction(tiered, endpoint)
@@ -141,8 +141,12 @@ export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   return { ...call, params: Object.fromEntries(params), tools }
 }
 
-const hasThoughts = ({ role, blocks }: Message): boolean =>
-  role === 'assistant' && blocks.some(({ type }) => type === 'reasoning')
+// Loops, as it looks at every message of every call.
+function hasThoughts(messages: Message[]): boolean {
+  for (const { role, blocks } of messages)
+    if (role === 'assistant') for (const { type } of blocks) if (type === 'reasoning') return true
+  return false
+}
 
 // Not every provider of the Responses API makes compactions.
 const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
@@ -154,7 +158,16 @@ const COMPACTING = new Set(['openai', 'azure'])
 
 /** Returns the call without what only providers of its own API have a form for. */
 const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
-  replaceNativeBlocks(replaceNativeItems(replaceTools(call, endpoint)))
+  hasOwnForms(call) ? replaceNativeBlocks(replaceNativeItems(replaceTools(call, endpoint))) : call
+
+// Loops, as it looks at every block of every call in another dialect than its provider's.
+function hasOwnForms({ tools, messages }: TextCall): boolean {
+  for (const { type } of tools) if (type === 'other') return true
+  for (const { blocks } of messages)
+    for (const block of blocks)
+      if (block.type === 'other' || (block.type === 'tool-call' && block.extra)) return true
+  return false
+}
 
 type ParametersOfCall = Pick<TextCall, 'params' | 'tools'>
 

@@ -23,7 +23,8 @@ export function replaceWebSearch(call: TextCall, endpoint: Endpoint): TextCall {
   return supportsWebSearch?.(replaced, endpoint) ? replaced : call
 }
 
-const isWebSearch = (tool: Tool): boolean =>
+/** Whether a tool is the search that a provider of its API runs. */
+export const isWebSearch = (tool: Tool): boolean =>
   tool.type === 'other' &&
   isObject(tool.value) &&
   WEB_SEARCH.test(readString(tool.value.type) ?? '')

@@ -8,8 +8,7 @@ import { buildEndpoint, buildTextCall } from '../../../../support/call.ts'
 /* What a conversation of the Responses API becomes at a provider of another one. */
 
 const FOREIGN = Object.keys(protocols.text).filter(
-  name =>
-    protocols.text[name]?.nativeDialect?.(buildEndpoint()) !== 'responses' && name !== 'sandbox',
+  name => protocols.text[name]?.nativeDialect !== 'responses' && name !== 'sandbox',
 )
 const NATIVE = 'openai-responses'
 
