@@ -1,3 +1,4 @@
+import { invalid } from '../../../errors.ts'
 import { isObject, type Json, readObject, readObjects, readString } from '../../../kernel/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import {
@@ -25,7 +26,7 @@ export const findStandIns = (call: DeclaringCall): StandIns => call.standIns ?? 
 /**
  * Names a function for every tool that the client runs and that is none, in `tools` and in items of
  * the conversation. A name has at most 64 characters, and no other tool has it: it is the same
- * wherever the call goes, so that its answer is understood.
+ * wherever the call goes, so that its answer is understood. Throws 400 for more than 8,192.
  */
 export function nameStandIns({ dialect, tools, messages }: DeclaringCall): StandIns {
   const names = new Names(tools.flatMap(tool => (tool.type === 'function' ? [tool.name] : [])))
@@ -36,6 +37,9 @@ export function nameStandIns({ dialect, tools, messages }: DeclaringCall): Stand
 }
 
 const LONGEST_NAME = 64
+
+/** The most tools of a call that functions stand in for. */
+const MOST_NAMES = 8_192
 
 /** A member of a namespace, or a tool of its own, by the words that tell it from others. */
 const buildKey = (name: string, namespace: string | undefined): string =>
@@ -72,6 +76,8 @@ class Names implements StandIns {
 
   #add(key: string, tool: ClientTool): void {
     if (this.names.has(key)) return
+    if (this.names.size === MOST_NAMES)
+      throw invalid(`tools: expected at most ${MOST_NAMES} in all namespaces`, 'tools')
     const name = this.#makeUnique(joinName(tool), key)
     this.#taken.add(name)
     this.names.set(key, name)
@@ -96,7 +102,8 @@ const fitName = (name: string): string =>
 const shorten = (name: string, digest: string): string =>
   `${name.slice(0, LONGEST_NAME - digest.length - 1)}_${digest}`
 
-const computeDigest = (text: string) => Bun.hash.crc32(text).toString(16).padStart(8, '0')
+// Not a sum that texts can be made for: each try at a name would then fail as the one before.
+const computeDigest = (text: string) => Bun.hash(text).toString(16).padStart(16, '0').slice(0, 8)
 
 /**
  * Returns the name under which other models know a tool of the client. One that is gone has a name

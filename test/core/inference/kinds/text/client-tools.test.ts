@@ -130,6 +130,17 @@ describe('functions in place of the tools of a client', () => {
     }
   })
 
+  test('are at most so many, in a time that others can wait', () => {
+    const many = (count: number) =>
+      [...Array(count).keys()].map(i =>
+        namespace(`n${i}`, ...[...Array(1_024).keys()].map(j => member(`${'x'.repeat(58)}${j}`))),
+      )
+    const started = performance.now()
+    expect(callWith(many(8)).standIns?.tools.size).toBe(8_192)
+    expect(() => callWith(many(9))).toThrow('tools: expected at most 8192 in all namespaces')
+    expect(performance.now() - started).toBeLessThan(2_000)
+  })
+
   test('whose names collide are told apart', () => {
     const call = callWith([
       member('a__b__c'),
