@@ -81,6 +81,25 @@ export const ProviderConfig = Type.Partial(
   Type.Object({
     name: Text('The display name of the provider'),
     protocol: Text('The protocol: openai-chat, anthropic-messages, gemini, …'),
+    protocols: Type.Array(
+      Type.Union([
+        Text('A protocol, at the provider’s base_url'),
+        Type.Object(
+          {
+            protocol: Text('A protocol'),
+            base_url: Type.String({ format: 'url', description: 'Its address, if it has its own' }),
+          },
+          closed,
+        ),
+      ]),
+      {
+        minItems: 1,
+        maxItems: 8,
+        description:
+          'In the place of protocol, where it speaks several: a call leaves in the protocol of its ' +
+          'own dialect where that is listed, and in the first otherwise',
+      },
+    ),
     base_url: Type.String({
       format: 'url',
       description: 'The address before the protocol’s own path',

@@ -159,6 +159,7 @@ function printCall(gateway: Gateway, call: Call): void {
     user: call.external_user,
     router: call.router,
     preset: call.preset_id,
+    ignored: call.ignored.join(', ') || null,
     filters: call.contentFilters.length > 0 ? call.contentFilters : null,
   }
   printFields(Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)))

@@ -357,6 +357,8 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
   sentAt: number
   /** What may be read on after the client has left; null if nothing is. */
   leftover: Leftover<AnswerPart<K>> | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** One attempt at one endpoint while it runs. */
@@ -388,7 +390,7 @@ export async function tryEndpoint<K extends Kind>(
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = getProtocol(run.kind, endpoint)
   const startedAt = world.clock.ticks()
-  const fitted = buildUpstreamCall(world, step, endpoint, protocol)
+  const fitted = buildUpstreamCall(world, step, attempt, protocol)
   if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
   const prepared = inlineMedia(world, fitted, {
     kind,
@@ -424,7 +426,8 @@ export async function tryEndpoint<K extends Kind>(
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
-    return { endpoint, sentAt, leftover, first: parts, rest }
+    const { ignored } = attempt
+    return { endpoint, sentAt, leftover, first: parts, rest, ...(ignored ? { ignored } : {}) }
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
@@ -470,19 +473,22 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
 
 /**
  * Builds the call for the endpoint: as its model gets it, with no more output than was set aside,
- * and without what the endpoint does not support.
+ * and without what the endpoint does not support, which is named.
  */
 function buildUpstreamCall<K extends Kind>(
   world: InferenceWorld,
   { run: { kind, policy }, call, plan, grant }: Step<K>,
-  endpoint: Endpoint,
+  attempt: RunningAttempt,
   { acceptsNames }: Protocol<K>,
 ): Work[K]['call'] {
-  const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
+  const { endpoint } = attempt
+  const { fitToEndpoint, listIgnored, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
   const hold = policy.bounds.length > 0 ? grant?.hold : null
   const payable = hold ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
+  const ignored = supported === payable ? [] : listIgnored(payable, endpoint)
+  if (ignored.length > 0) attempt.ignored = ignored
   return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
 }
 
@@ -511,7 +517,8 @@ async function awaitAnswer<K extends Kind>(
   prepared: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
   const { endpoint, cancellation } = attempt
-  const authorized = authorize(world, endpoint.provider, prepared.request, cancellation)
+  const peer = endpoint.base_url === undefined ? endpoint.provider : getPeer(endpoint)
+  const authorized = authorize(world, peer, prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
   if (world.config.telemetry.propagate_traces)
     outgoing.headers.traceparent = buildTraceparent(step.run.call)
@@ -537,6 +544,10 @@ async function awaitAnswer<K extends Kind>(
     if (!cancellation.reason) step.unanswered = step.unanswered.filter(request => request !== sent)
   }
 }
+
+/** Returns the provider, at the address of the protocol that it is asked in. */
+const getPeer = ({ provider, base_url }: Endpoint): Provider =>
+  base_url === undefined ? provider : { ...provider, base_url }
 
 /** Creates what is read on after the client has left, if the provider charges for it anyway. */
 function createLeftover<K extends Kind>(
@@ -616,7 +627,7 @@ async function openInShares<K extends Kind>(
   opening: OpeningRequest<K>,
   cancellation: Cancellation,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
-  const { provider } = opening.sent.endpoint
+  const provider = getPeer(opening.sent.endpoint)
   const all: ShareRequest<K>[] = [prepared, ...(prepared.others ?? [])]
   const open = async (share: ShareRequest<K>, branch: Cancellation) => {
     const outgoing =

@@ -102,6 +102,7 @@ export function replayAnswer<K extends Kind>(
     provider: kept.provider,
     created: Math.floor(run.created.getTime() / 1000),
     ...(kept.isWhole ? { isWhole: true as const } : {}),
+    ...(kept.ignored.length > 0 ? { ignored: kept.ignored } : {}),
     parts,
   }
 }
@@ -151,12 +152,12 @@ export function keepAnswer<K extends Kind>(
   }
   const finish = () => {
     const now = world.clock.now().getTime()
-    const { id: source_id, model, provider, isWhole = false } = answer
+    const { id: source_id, model, provider, isWhole = false, ignored = [] } = answer
     const { batches, size, finish } = keeping
     world.traffic.responseCache.keep(
       name,
       {
-        ...{ source_id, kind, model, provider, isWhole, batches, size, finish, config },
+        ...{ source_id, kind, model, provider, isWhole, ignored, batches, size, finish, config },
         ...{ kept_at: now, expires_at: now + ttl * 1000 },
       },
       most,

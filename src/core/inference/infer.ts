@@ -143,7 +143,8 @@ export function createRunAnswer<K extends Kind>(
     model: endpoint.model,
     provider: endpoint.provider.name,
     created,
-    ...(rest ? {} : { isWhole: true as const }),
+    ...(firstAnswer.rest ? {} : { isWhole: true as const }),
+    ...(firstAnswer.ignored ? { ignored: firstAnswer.ignored } : {}),
     parts: isGathered ? countGathered(world, run, parts) : parts,
   }
 }
@@ -160,6 +161,11 @@ const countGathered = <K extends Kind>(
   )
 
 const NO_PLUGINS: PluginUse[] = []
+
+/** Lists what was left out for the endpoints that have answered: each name once. */
+const listIgnored = ({ steps }: Run): string[] => [
+  ...new Set(steps.flatMap(({ answer }) => answer?.ignored ?? [])),
+]
 
 /** Starts to count the answer of a step and returns that answer: as long as a limit pays for it. */
 export function startMetering<K extends Kind>(world: InferenceWorld, step: Step<K>) {
@@ -239,6 +245,7 @@ function renderAnsweredRouting(
     endpoint,
     isGood,
     error: failure,
+    ignored: listIgnored(run),
     generation_time: run.ending.endedAt - sentAt,
   })
 }

@@ -38,6 +38,8 @@ export interface Attempt {
   sentAt: number | null
   /** Whether a connection has taken its prompt, and its provider has not failed by itself since. */
   isTaken: boolean
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** A request that a provider has received and not yet answered. */

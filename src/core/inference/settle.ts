@@ -562,6 +562,7 @@ function toProviderResponse(attempt: Attempt, broken: BrokenAnswer): ProviderRes
     request_id: attempt.request_id,
     ...(attempt.isTaken ? TAKEN : {}),
     error: error && { type: error.type, code: null, message: null, ...error.reason },
+    ...(attempt.ignored ? { ignored: attempt.ignored } : {}),
   }
 }
 

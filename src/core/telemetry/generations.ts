@@ -27,6 +27,8 @@ export interface ProviderResponse {
   taken?: true
   /** Why it failed, in the provider's own words if it had any; null if it answered. */
   error: AttemptError | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** Why an attempt failed: our type for it, and what the provider says. */
@@ -232,6 +234,7 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
   const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
+    ignored: listIgnored(provider_responses),
     api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
     provider_responses: provider_responses.map(isOperator ? hideTaken : hideReason),
@@ -263,6 +266,11 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     web_search_engine: null,
   }
 }
+
+/** Lists what was left out for the endpoints that answered: each name once. */
+export const listIgnored = (responses: ProviderResponse[]): string[] => [
+  ...new Set(responses.flatMap(({ error, ignored = [] }) => (error ? [] : ignored))),
+]
 
 const hideTaken = ({ taken: _, ...response }: ProviderResponse): ProviderResponse => response
 

@@ -9,6 +9,8 @@ export interface KeptAnswer {
   model: string
   provider: string
   isWhole: boolean
+  /** The parameters and tools that were left out. */
+  ignored: string[]
   /** Its parts as they streamed, in batches, without counts and receipt. */
   batches: unknown[][]
   /** What its parts take, in bytes. */
