@@ -92,7 +92,8 @@ export async function addCredit(
   return { data: showCredit(credit) }
 }
 
-const isImplausible = (sum: bigint) => sum > MAX_SUM || sum < -MAX_SUM
+/** Whether a sum of credits is more than can be true. */
+export const isImplausible = (sum: bigint): boolean => sum > MAX_SUM || sum < -MAX_SUM
 
 /** Lists credits, newest first. Throws 403 as `getCredits` does. */
 export async function listCredits(
@@ -128,4 +129,5 @@ export async function reloadCredits(world: LedgerWorld): Promise<void> {
 
 const showCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: toUsd(amount) })
 
-const auditCredit = defineAudit<Credit>('credits', { identify: identifyById })
+/** Creates the audit entry of a credit. */
+export const auditCredit = defineAudit<Credit>('credits', { identify: identifyById })

@@ -1,10 +1,12 @@
 import { GatewayError } from '../errors.ts'
+import type { AuditEntry } from '../identity/audit.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { computeFirstDay, PERIODS, type Period, toDayNumber } from '../kernel/clock.ts'
 import { LiveSet } from '../kernel/live-set.ts'
 import type { Mac } from '../kernel/mac.ts'
 import { pickLarger } from '../kernel/money.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
+import type { Credit } from './credits.ts'
 
 /**
  * The spending that is counted together: one key, all keys made by a member, all keys of a
@@ -81,6 +83,9 @@ export interface StepCharge extends Charge {
   settled_at: string
   source: Exclude<LedgerRow['source'], 'opening'>
 }
+
+/** What was spent elsewhere before a key or a workspace came here, as the ledger opens with it. */
+export type Opening = Omit<StepCharge, 'source'>
 
 /** The spending of a key on one day. */
 export type DaySpend = Charge
@@ -193,6 +198,13 @@ export interface LedgerStore {
   listTotals(): Promise<Omit<DaySpend, 'day'>[]>
   /** Returns what the steps of a call were charged, in order. */
   listCharges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
+  /**
+   * Opens an account with what was spent elsewhere, and pays it in: one transaction with the audit
+   * entry of the credit. Does nothing where an opening of that id is there.
+   */
+  open(opening: Opening, credit: Credit, entry: AuditEntry): Promise<void>
+  /** Lists the openings after a row of the ledger, in order. */
+  listOpenings(after: number): Promise<(Charge & { seq: number })[]>
   /** Returns the last row that has a hash. */
   readHead(): Promise<LedgerHead | null>
   /** Whether the chain passes here: true for the start of it, row 0. */
@@ -239,6 +251,8 @@ export interface Ledger {
   release(hold: Hold): void
   /** Counts spending that had no hold in this process. */
   charge(charge: Charge): void
+  /** Counts the openings that were written since, by whichever process. */
+  catchUp(): Promise<void>
   /** Returns the spending in the current window, or of all time when `period` is null. */
   getSpent(account: Account, period: Period | null, byok: boolean): bigint
   /**
@@ -255,6 +269,8 @@ export const DAYS_KEPT = 31
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
   const books = new Books()
   const openHolds = new LiveSet<Hold>()
+  // Read first: one that is written meanwhile is counted twice rather than never.
+  let lastOpening = (await store.listOpenings(0)).at(-1)?.seq ?? 0
 
   for (const total of await store.listTotals())
     for (const book of books.findForPayer(total))
@@ -303,6 +319,13 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     },
     release: hold => void release(hold),
     charge,
+    async catchUp() {
+      for (const { seq, ...opening } of await store.listOpenings(lastOpening)) {
+        if (seq <= lastOpening) continue
+        lastOpening = seq
+        charge(opening)
+      }
+    },
     getSpent(account, period, byok) {
       const book = books.find(account)
       return book ? sumSpending(book[toSpendingKey(byok)], period, clock) : 0n

@@ -122,7 +122,10 @@ export const openStores = (
   containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
-  ledger: { ...createLedgerStore(kysely, db), inspect: createInspector(db, secrets.mac) },
+  ledger: {
+    ...createLedgerStore(kysely, db, { write, mac: secrets.mac }),
+    inspect: createInspector(db, secrets.mac),
+  },
   generations: createGenerationStore(kysely, db, recording),
   transcripts: createTranscriptStore(kysely, db, write),
   authCodes: createAuthCodeStore(kysely, write),

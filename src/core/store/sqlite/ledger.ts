@@ -1,5 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
+import { toDayNumber } from '../../kernel/clock.ts'
 import type { Mac } from '../../kernel/mac.ts'
 import {
   hashLedgerRow,
@@ -8,14 +9,19 @@ import {
   sealLedgerRow,
 } from '../../ledger/chain.ts'
 import type { Charge, LedgerStore } from '../../ledger/ledger.ts'
+import { buildAuditInsert } from './audit.ts'
 import { parseRow, readLedger } from './ledger/rows.ts'
 import type { Tables } from './tables.ts'
+import { follow, prepare, type Write } from './write.ts'
 
-/** Creates the store of spending in SQL. `generations.ts` writes spending with its generations. */
+/** Creates the store of spending in SQL. `generations.ts` writes spending with its generations, and
+ * only openings are written here. */
 export function createLedgerStore(
   kysely: Kysely<Tables>,
   db: Database,
+  { write, mac }: { write: Write; mac: Mac },
 ): Omit<LedgerStore, 'inspect'> {
+  const writer = createLedgerWriter(db, mac)
   const head = db.query<LedgerHead, []>(
     'select seq, hash from ledger where hash is not null order by seq desc limit 1',
   )
@@ -50,6 +56,34 @@ export function createLedgerStore(
         .where('id', '=', id)
         .orderBy('step')
       return (await rows.execute()).map(parseRow)
+    },
+    open: ({ day, ...opening }, credit, entry) =>
+      write(
+        follow<{ id: string }>(prepare('select id from ledger where id = ?', opening.id), known => {
+          if (known.length > 0) return []
+          writer.append([{ ...opening, source: 'opening', continued: false }])
+          writer.count({ ...opening, day })
+          return [kysely.insertInto('credits').values(credit), buildAuditInsert(kysely, entry)]
+        }),
+      ),
+    async listOpenings(after) {
+      const rows = await kysely
+        .selectFrom('ledger')
+        .select(['id', 'seq', 'key_hash', 'user_id', 'workspace_id', 'settled_at', 'byok'])
+        .select(castToText('nanos'))
+        // Found by the index of ids, so that reading them again does not read the ledger.
+        .where('id', '>=', 'opening-')
+        .where('id', '<', 'opening.')
+        .where('seq', '>', after)
+        .where('source', '=', 'opening')
+        .orderBy('seq')
+        .execute()
+      return rows.map(({ settled_at, ...row }) => ({
+        ...row,
+        byok: row.byok === 1,
+        nanos: BigInt(row.nanos),
+        day: toDayNumber(new Date(settled_at)),
+      }))
     },
     readHead: async () => head.get(),
     has: async ({ seq, hash }) => seq === 0 || findHash.get(seq)?.hash === hash,
