@@ -1,5 +1,4 @@
 import type { Actor } from '../identity/actor.ts'
-import { canManageAll } from '../identity/management.ts'
 import { compareTexts } from '../kernel/sorting.ts'
 import type { ActivityWorld } from './activity.ts'
 import { DIMENSIONS, type Dimension } from './analytics/dimensions.ts'
@@ -13,6 +12,7 @@ import {
   GRANULARITIES,
   OPERATORS,
 } from './analytics/query.ts'
+import { findReadableWorkspace } from './generations/find.ts'
 import { identifyApp } from './rollups/apps.ts'
 import { type CallFacts, toHour, toMoment } from './rollups/calls.ts'
 import { meetsCondition } from './rollups/conditions.ts'
@@ -76,11 +76,13 @@ export async function collectGroups(
   return groups.list()
 }
 
-/** An actor of one workspace sees its calls only. */
-const listOwn = (world: ActivityWorld, actor: Actor): Condition<string>[] =>
-  canManageAll(world, actor)
+/** An actor of one workspace sums its calls only. */
+function listOwn(world: ActivityWorld, actor: Actor): Condition<string>[] {
+  const workspace = findReadableWorkspace(world, actor)
+  return workspace === null
     ? []
-    : [{ dimension: 'workspace', comparison: 'eq', values: [actor.workspace_id] }]
+    : [{ dimension: 'workspace', comparison: 'eq', values: [workspace] }]
+}
 
 const HASH = /^[0-9a-f]{64}$/
 
