@@ -185,6 +185,7 @@ export class AttemptQueue<K extends Kind> {
       isRetry,
       cancellation: this.#run.cancellation,
       sentAt: null,
+      decidedAt: null,
       onSent: null,
       latency: 0,
       status: null,
@@ -320,7 +321,8 @@ export async function tryEndpoint<K extends Kind>(
     if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
     throw error
   } finally {
-    attempt.latency = Math.round(world.clock.ticks() - startedAt)
+    attempt.decidedAt = world.clock.ticks()
+    attempt.latency = Math.round(attempt.decidedAt - startedAt)
   }
 }
 

@@ -1,8 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { countSpentKeys } from '../identity/keys/view.ts'
-import { toUsd } from '../kernel/money.ts'
 import { VERSION } from '../kernel/version.ts'
-import type { Generation } from './generations.ts'
+import { type Generation, nameFailure } from './generations.ts'
 import { ModelMetrics } from './metrics/by-model.ts'
 import {
   Counter,
@@ -91,7 +90,7 @@ function countCalls(world: TelemetryWorld): Counted[] {
     name: 'gateway_tokens_total',
     help: 'Tokens, as providers count them',
   })
-  const cost = new Counter({ name: 'gateway_cost_usd_total', help: 'Cost of calls in USD' })
+  const cost = new Counter({ name: 'gateway_cost_usd_total', help: 'Cost of calls in USD' }, NANOS)
   const seconds = new Histogram(
     {
       name: 'gateway_generation_seconds',
@@ -116,12 +115,15 @@ function countCalls(world: TelemetryWorld): Counted[] {
     models.count(generation)
     input.value += generation.native_tokens_prompt
     output.value += generation.native_tokens_completion
-    spent.value += toUsd(generation.total_cost ?? 0n)
+    spent.value += Number(generation.total_cost ?? 0n)
     durations.observe((generation.generation_time ?? 0) / 1000)
     if (generation.latency !== null) firstParts.observe(generation.latency / 1000)
   })
   return [calls.counter, tokens, cost, ...models.metrics, seconds, firstPart]
 }
+
+/** Nano-dollars of a dollar. */
+const NANOS = 1e9
 
 const SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
@@ -151,7 +153,7 @@ class OutcomeCounter {
 
   count(generation: Generation): void {
     const provider = generation.provider_name ?? 'none'
-    const outcome = getOutcome(generation)
+    const outcome = nameFailure(generation) ?? 'ok'
     const sum = this.#known.get(provider)?.get(outcome) ?? this.#open(provider, outcome)
     sum.value += 1
   }
@@ -164,9 +166,6 @@ class OutcomeCounter {
     return sum
   }
 }
-
-const getOutcome = ({ cancelled, error_type }: Generation) =>
-  cancelled ? 'cancelled' : (error_type ?? 'ok')
 
 /** Reads the gauges, which are taken on request. */
 function readGauges(world: TelemetryWorld): MetricReading[] {

@@ -25,6 +25,7 @@ export const isLengthError = ({ type }: GatewayError): boolean => LENGTH_TYPES.i
 /** The error types that are not in the public list, and the one that stands for them. */
 const LISTED: Partial<Record<ErrorType, string>> = {
   conflict: 'unmapped',
+  cancelled: 'unmapped',
   unavailable: 'provider_unavailable',
 }
 
