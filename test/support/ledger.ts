@@ -30,7 +30,6 @@ export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({
   listDays: async since => days.filter(one => one.day >= since),
   listTotals: async () => days.map(({ day: _, ...total }) => total),
   listCharges: async () => [],
-  open: async () => undefined,
   listOpenings: async () => [],
   readHead: async () => null,
   has: async () => true,

@@ -1,4 +1,4 @@
-import { OPERATIONS } from './operations.ts'
+import { OPERATIONS } from './otlp/attributes.ts'
 import type { Destination } from './store.ts'
 import type { ToldAttempt, ToldCall, ToldGroups, ToldStep } from './told-call.ts'
 import type { SpanValue, Trace, TraceFacts, TraceSpan } from './trace.ts'

@@ -1,5 +1,4 @@
-import { nameKinds } from './operations.ts'
-import { buildRootAttributes } from './otlp/attributes.ts'
+import { buildRootAttributes, nameKinds } from './otlp/attributes.ts'
 import { cutText, writeJson } from './text.ts'
 import type { SpanValue, Trace } from './trace.ts'
 

@@ -167,11 +167,8 @@ export async function closeRun<K extends Kind>(
   error: GatewayError | null,
 ): Promise<GatewayError | null> {
   // Read when the answer ends: what happens while its cost is computed is not part of it.
-  run.ending = {
-    error,
-    endedAt: world.clock.ticks(),
-    cancelled: isAbandoned(run) || isDeparture(error),
-  }
+  const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
+  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
   try {
     await runStages(world, world.stages.close, run)
     return error

@@ -291,16 +291,13 @@ const findTierPrices = (prices: NonNullable<Endpoint['tier_prices']>, served: st
   getOwn(prices, served === 'standard' ? 'default' : served)
 
 /**
- * Returns the tier that `getServedPrices` prices: the one that the provider names, unless the
- * endpoint has no prices of it, or else the endpoint's own.
+ * Returns the tier that `getServedPrices` prices where the provider names one: that, unless the
+ * endpoint has prices of tiers and none of it, or else the endpoint's own.
  */
 function getPricedTier(
-  endpoint: Endpoint | null,
-  { start: { service_tier: served } }: Pick<Meter<never>, 'start'>,
+  { service_tier, tier_prices }: Pick<Endpoint, 'service_tier' | 'tier_prices'>,
+  served: string,
 ): string | null {
-  if (!endpoint) return served
-  const { service_tier, tier_prices } = endpoint
-  if (served === null) return service_tier
   const hasPrices = tier_prices === null || findTierPrices(tier_prices, served) !== undefined
   return hasPrices ? served : service_tier
 }
@@ -407,6 +404,7 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
   const receipt = sumRunReceipts(run)
   const { usage } = receipt
   const finish = replayed?.finish ?? meter.finish
+  const served = meter.start.service_tier
   const broken = error && !cancelled && step ? { step, error } : null
   return {
     id: call.id,
@@ -436,7 +434,10 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     upstream_inference_cost: computeUpstreamCost(receipt),
     usageSource: receipt.usageSource,
     is_byok: receipt.is_byok,
-    service_tier: getPricedTier(endpoint, meter),
+    service_tier:
+      served === null || !endpoint
+        ? (endpoint?.service_tier ?? served)
+        : getPricedTier(endpoint, served),
     session_id: call.session_id,
     external_user: call.user,
     http_referer: call.origin.http_referer,

@@ -1,12 +1,10 @@
 import { GatewayError } from '../errors.ts'
-import type { AuditEntry } from '../identity/audit.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { computeFirstDay, PERIODS, type Period, toDayNumber } from '../kernel/clock.ts'
 import { LiveSet } from '../kernel/live-set.ts'
 import type { Mac } from '../kernel/mac.ts'
 import { pickLarger } from '../kernel/money.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
-import type { Credit } from './credits.ts'
 
 /**
  * The spending that is counted together: one key, all keys made by a member, all keys of a
@@ -198,11 +196,6 @@ export interface LedgerStore {
   listTotals(): Promise<Omit<DaySpend, 'day'>[]>
   /** Returns what the steps of a call were charged, in order. */
   listCharges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
-  /**
-   * Opens an account with what was spent elsewhere, and pays it in: one transaction with the audit
-   * entry of the credit. Does nothing where an opening of that id is there.
-   */
-  open(opening: Opening, credit: Credit, entry: AuditEntry): Promise<void>
   /** Lists the openings after a row of the ledger, in order. */
   listOpenings(after: number): Promise<(Charge & { seq: number })[]>
   /** Returns the last row that has a hash. */

@@ -111,8 +111,9 @@ function countCalls(world: TelemetryWorld): Counted[] {
   ]
   const [spent, durations, firstParts] = [cost.open(), seconds.open(), firstPart.open()]
   world.events.on('generation.finished', generation => {
-    calls.count(generation)
-    models.count(generation)
+    const failure = nameFailure(generation)
+    calls.count(generation, failure)
+    models.count(generation, failure)
     input.value += generation.native_tokens_prompt
     output.value += generation.native_tokens_completion
     spent.value += Number(generation.total_cost ?? 0n)
@@ -151,9 +152,9 @@ class OutcomeCounter {
   readonly counter = new Counter({ name: 'gateway_generations_total', help: 'Finished calls' })
   readonly #known = new Map<string, Map<string, { value: number }>>()
 
-  count(generation: Generation): void {
-    const provider = generation.provider_name ?? 'none'
-    const outcome = nameFailure(generation) ?? 'ok'
+  count({ provider_name }: Generation, failure: string | null): void {
+    const provider = provider_name ?? 'none'
+    const outcome = failure ?? 'ok'
     const sum = this.#known.get(provider)?.get(outcome) ?? this.#open(provider, outcome)
     sum.value += 1
   }

@@ -6,7 +6,6 @@ import type {
   LedgerStore,
   Opening,
 } from '../../../src/core/ledger/ledger.ts'
-import { addAudit } from './audit.ts'
 import type { Connection, Memory } from './memory.ts'
 import { compareByFields } from './table.ts'
 
@@ -21,14 +20,6 @@ export const createMemoryLedgerStore = (connection: Connection): LedgerStore => 
         .sort(compareByFields('step'))
         .map(({ step, byok, nanos }) => ({ step, byok, nanos })),
     ),
-  open: (opening, credit, entry) =>
-    connection.write(memory => {
-      if (memory.ledger.all().some(({ id }) => id === opening.id)) return
-      addRow(memory, { ...opening, source: 'opening' })
-      addSpend(memory, opening)
-      memory.credits.insert(credit.id, credit)
-      addAudit(memory, entry)
-    }),
   listOpenings: after =>
     connection.read(({ ledger }) =>
       ledger

@@ -2,8 +2,14 @@ import { Type } from '@sinclair/typebox'
 import { closed } from '../../kernel/schema-builders.ts'
 import { BodyName, buildBaseUrl, buildHeadersSchema, Credential, joinUrl } from '../config.ts'
 import { type PlainMessage, readInput, readOutput } from '../content.ts'
-import { nameKinds, type Words } from '../operations.ts'
-import { addCosts, hasUsage, writeCompletion, writePrompt } from '../otlp/attributes.ts'
+import {
+  addCosts,
+  hasUsage,
+  nameKinds,
+  type Words,
+  writeCompletion,
+  writePrompt,
+} from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
 import { cutText, writeJson } from '../text.ts'

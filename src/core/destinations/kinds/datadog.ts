@@ -5,8 +5,7 @@ import { buildBaseUrl, buildHeaders, buildHeadersSchema, Credential, joinUrl } f
 import { type PlainMessage, readInput, readOutput } from '../content.ts'
 import { isSuccess, judgePage } from '../judge.ts'
 import type { DeliveryRequest, DestinationKind } from '../kind.ts'
-import { nameKinds, omitNull } from '../operations.ts'
-import { hasUsage } from '../otlp/attributes.ts'
+import { hasUsage, nameKinds, omitNull } from '../otlp/attributes.ts'
 import { cutText, writeJson } from '../text.ts'
 import type { Trace, TraceFacts, TraceSpan } from '../trace.ts'
 

@@ -5,8 +5,7 @@ import { BodyName, buildBaseUrl, buildHeaders, buildHeadersSchema, joinUrl } fro
 import { buildAnswerMessage } from '../content.ts'
 import { judgePage } from '../judge.ts'
 import type { DestinationKind } from '../kind.ts'
-import { nameKinds, omitNull } from '../operations.ts'
-import { hasUsage } from '../otlp/attributes.ts'
+import { hasUsage, nameKinds, omitNull } from '../otlp/attributes.ts'
 import { cutText, writeJson } from '../text.ts'
 import type { Trace, TraceFacts } from '../trace.ts'
 

@@ -22,7 +22,7 @@ import { createGuardrailStore } from './guardrails.ts'
 import { createIdempotencyStore } from './idempotency.ts'
 import { createInspector } from './inspection.ts'
 import { createKeyStore } from './keys.ts'
-import { createLedgerStore } from './ledger.ts'
+import { createLedgerStore, createLedgerWriter } from './ledger.ts'
 import { createMemberStore } from './members.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
@@ -117,14 +117,14 @@ export const openStores = (
   budgets: createBudgetStore(kysely, write),
   presets: createPresetStore(kysely, write, secrets.presetSeal),
   audit: createAuditStore(kysely, write),
-  credits: createCreditStore(kysely, write),
+  credits: createCreditStore(kysely, write, createLedgerWriter(db, secrets.mac)),
   files: createFileStore(kysely, write),
   batches: createBatchStore(kysely, db, write),
   containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: {
-    ...createLedgerStore(kysely, db, { write, mac: secrets.mac }),
+    ...createLedgerStore(kysely, db),
     inspect: createInspector(db, secrets.mac),
   },
   generations: createGenerationStore(kysely, db, recording),

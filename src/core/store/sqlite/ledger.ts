@@ -9,19 +9,15 @@ import {
   sealLedgerRow,
 } from '../../ledger/chain.ts'
 import type { Charge, LedgerStore } from '../../ledger/ledger.ts'
-import { buildAuditInsert } from './audit.ts'
 import { parseRow, readLedger } from './ledger/rows.ts'
 import type { Tables } from './tables.ts'
-import { follow, prepare, type Write } from './write.ts'
 
 /** Creates the store of spending in SQL. `generations.ts` writes spending with its generations, and
- * only openings are written here. */
+ * `credits.ts` what accounts open with. */
 export function createLedgerStore(
   kysely: Kysely<Tables>,
   db: Database,
-  { write, mac }: { write: Write; mac: Mac },
 ): Omit<LedgerStore, 'inspect'> {
-  const writer = createLedgerWriter(db, mac)
   const head = db.query<LedgerHead, []>(
     'select seq, hash from ledger where hash is not null order by seq desc limit 1',
   )
@@ -57,15 +53,6 @@ export function createLedgerStore(
         .orderBy('step')
       return (await rows.execute()).map(parseRow)
     },
-    open: ({ day, ...opening }, credit, entry) =>
-      write(
-        follow<{ id: string }>(prepare('select id from ledger where id = ?', opening.id), known => {
-          if (known.length > 0) return []
-          writer.append([{ ...opening, source: 'opening', continued: false }])
-          writer.count({ ...opening, day })
-          return [kysely.insertInto('credits').values(credit), buildAuditInsert(kysely, entry)]
-        }),
-      ),
     async listOpenings(after) {
       const rows = await kysely
         .selectFrom('ledger')

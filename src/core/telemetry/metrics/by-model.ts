@@ -1,5 +1,5 @@
 import type { Model } from '../../catalog/models.ts'
-import { type Generation, getCallStatus, nameFailure } from '../generations.ts'
+import { type Generation, getCallStatus } from '../generations.ts'
 import type { TelemetryWorld } from '../world.ts'
 import { Counter, type Distribution, Histogram, type Labels, type Sum } from './instruments.ts'
 
@@ -76,7 +76,8 @@ export class ModelMetrics {
     this.#world = world
   }
 
-  count(generation: Generation): void {
+  /** Counts a call, with the name of how it failed. */
+  count(generation: Generation, failure: string | null): void {
     const sums = this.#find(generation)
     const { native_tokens_prompt, native_tokens_completion } = generation
     this.#findCalls(sums, getCallStatus(generation)).value += 1
@@ -86,7 +87,7 @@ export class ModelMetrics {
     sums.inputTokens.observe(native_tokens_prompt)
     sums.outputTokens.observe(native_tokens_completion)
     const { generation_time, latency } = generation
-    this.#findDuration(sums, nameFailure(generation)).observe((generation_time ?? 0) / 1000)
+    this.#findDuration(sums, failure).observe((generation_time ?? 0) / 1000)
     if (latency !== null) sums.firstParts.observe(latency / 1000)
   }
 
