@@ -27,6 +27,7 @@ import { invalid } from './errors.ts'
 import { describeIssue, findSchemaIssues, type SchemaIssue } from './kernel/schema.ts'
 import { closed, oneOf } from './kernel/schema-builders.ts'
 import { ALL_PARAMETERS } from './language/parameters.ts'
+import { FINISH_REASONS } from './language/part.ts'
 import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/public-terms.data.ts'
 import { SERVICE_TIERS } from './language/routing.ts'
 
@@ -81,6 +82,11 @@ export const ProviderConfig = Type.Partial(
         'When a client leaves. cancel: the connection is closed, since the provider stops and ' +
         'charges no more; drain: the answer is read on for its count, since the provider charges ' +
         'for all of it. drain for known providers that do not stop, cancel for all others',
+    }),
+    finish_reasons: Type.Record(Type.String(), oneOf(...FINISH_REASONS), {
+      description:
+        'Why an answer ended, by the provider’s own word for it, where the gateway does not know ' +
+        'that word, or reads it in another way: it counts a word that it does not know as an error',
     }),
     quirks: Type.Partial(Quirks, {
       ...closed,

@@ -47,6 +47,9 @@ export interface ProviderReason {
   message: string | null
 }
 
+/** What is wrong between the operator and a provider, which no change of a request would mend. */
+export type Trouble = 'balance' | 'account' | 'credential' | 'model'
+
 export interface ErrorDetails {
   /** Facts for the caller's program. Never contains a secret or a third party's text. */
   metadata?: Record<string, unknown>
@@ -58,6 +61,8 @@ export interface ErrorDetails {
   retryAfter?: number | undefined
   /** Why the provider says that it failed. */
   reason?: ProviderReason | undefined
+  /** What its operator has to mend at the provider. */
+  trouble?: Trouble | undefined
   /** Whether the call is on record as a generation. */
   isRecorded?: boolean
   /** Members that the body has next to `error`. */
@@ -71,6 +76,7 @@ export class GatewayError extends Error {
   readonly metadata: Record<string, unknown>
   readonly retryAfter: number | undefined
   readonly reason: ProviderReason | undefined
+  readonly trouble: Trouble | undefined
   readonly isRecorded: boolean
   readonly siblingFields: Record<string, unknown> | undefined
 
@@ -83,6 +89,7 @@ export class GatewayError extends Error {
       status = STATUS[type],
       retryAfter,
       reason,
+      trouble,
       isRecorded = false,
       siblingFields,
     }: ErrorDetails = {},
@@ -94,24 +101,28 @@ export class GatewayError extends Error {
     this.metadata = metadata
     this.retryAfter = retryAfter
     this.reason = reason
+    this.trouble = trouble
     this.isRecorded = isRecorded
     this.siblingFields = siblingFields
   }
 
   /** Returns a copy with other details. A copy, because one failure may end several calls. */
   with(changes: ErrorDetails & { message?: string }): GatewayError {
-    const { type, metadata, cause, status, retryAfter, reason, isRecorded, siblingFields } = this
-    const details = { metadata, cause, status, retryAfter, reason, isRecorded, siblingFields }
+    const { type, metadata, cause, status, retryAfter, reason } = this
+    const { trouble, isRecorded, siblingFields } = this
+    const known = { metadata, cause, status, retryAfter, reason }
+    const details = { ...known, trouble, isRecorded, siblingFields }
     return new GatewayError(type, changes.message ?? this.message, { ...details, ...changes })
   }
 
   /**
-   * Converts any thrown value to a GatewayError. Any other error is a bug, and is shown as
-   * "Internal Server Error" only.
+   * Converts any thrown value to a GatewayError. Memory that cannot be had is 503. Any other error
+   * is a bug, and is shown as "Internal Server Error" only.
    */
   static from(thrown: unknown): GatewayError {
-    return thrown instanceof GatewayError
-      ? thrown
+    if (thrown instanceof GatewayError) return thrown
+    return thrown instanceof RangeError && thrown.message === 'Out of memory'
+      ? unavailable('There is no memory for this now', 5, thrown)
       : new GatewayError('server', 'Internal Server Error', { cause: thrown })
   }
 }

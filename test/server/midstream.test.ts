@@ -106,8 +106,20 @@ describe('a broken answer ends in one error, one usage and [DONE] when the strea
     ['U-13 is closed inside the trailer', ['0\r\n', { end: 'fin' }], 502, 'provider_unavailable'],
     ['U-13 ends cleanly without [DONE]', chunkedEnd(), 502, 'provider_unavailable'],
     [
-      'U-13 gives its finish reason and ends without [DONE]',
-      [finish(), chunkedEnd()],
+      'U-13 gives its finish reason and is reset before [DONE]',
+      [finish(), { ms: 20 }, { end: 'rst' }],
+      502,
+      'provider_unavailable',
+    ],
+    [
+      'U-13 gives its finish reason and is closed inside the trailer',
+      [finish(), '0\r\n', { end: 'fin' }],
+      502,
+      'provider_unavailable',
+    ],
+    [
+      'U-13 gives its finish reason and misses its last chunk',
+      [finish(), { end: 'fin' }],
       502,
       'provider_unavailable',
     ],
@@ -154,6 +166,16 @@ describe('a broken answer ends in one error, one usage and [DONE] when the strea
     const [start, hel, lo, end] = closeDelimited() as Script[]
     await expectBroken(
       await afterHello(end ?? '', [start ?? '', hel ?? '', lo ?? '']),
+      502,
+      'provider_unavailable',
+    )
+  })
+
+  test('U-13 has no framing, gives its finish reason and is closed', async () => {
+    const [start, hel, lo, end] = closeDelimited() as Script[]
+    const bare = eventText({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
+    await expectBroken(
+      await afterHello([bare, end ?? ''], [start ?? '', hel ?? '', lo ?? '']),
       502,
       'provider_unavailable',
     )
@@ -211,6 +233,16 @@ describe('a stream succeeds when it', () => {
     ['U-16 is cut inside a character', () => splitUtf8(), 'Hello 🌍'],
     ['U-16 U-17 comes a byte at a time', () => slowDrip(0), 'Hello'],
     ['U-16 comes in one write', () => inOneWrite(), 'Hello'],
+    [
+      'ends without [DONE] behind its finish reason',
+      () => [sseHead(), delta('Hello'), finish(), usageChunk(), chunkedEnd()],
+      'Hello',
+    ],
+    [
+      'says [DONE] without a finish reason',
+      () => [sseHead(), delta('Hello'), usageChunk(), done(), chunkedEnd()],
+      'Hello',
+    ],
     ['U-19 ends twice', () => [sseHead(), delta('Hello'), said(), said(), chunkedEnd()], 'Hello'],
   ])('%s', async (_, script, text) => {
     upstream.plan(script())

@@ -154,6 +154,7 @@ export const buildProvider = (more: Partial<Provider> = {}): Provider => ({
   service_account: null,
   headers: {},
   quirks: NO_QUIRKS,
+  finish_reasons: {},
   fetchesUrls: true,
   isHosted: true,
   on_abort: 'cancel',

@@ -2,6 +2,7 @@ import type { Auth } from '../config/credentials.ts'
 import { NO_QUIRKS, type Quirks } from '../config/quirks.ts'
 import type { ProviderConfig } from '../config.ts'
 import { getOwn } from '../kernel/json.ts'
+import type { FinishReason } from '../language/part.ts'
 import { buildAddress, isHosted } from './providers/address.ts'
 import { buildCredential, type Credential } from './providers/credential.ts'
 import type { ProviderVariables } from './providers/environment.ts'
@@ -53,6 +54,8 @@ export interface Provider extends Credential {
   /** Sent with every request, by lower-case name. */
   headers: Record<string, string>
   quirks: Quirks
+  /** Why its answers ended, by its own words: what the operator adds to the known ones. */
+  finish_reasons: Record<string, FinishReason>
   /**
    * Whether URLs of callers go on to it. Only a hosted provider has a network of its own, where
    * they can do no harm.
@@ -133,6 +136,7 @@ const createUnconfiguredProvider = (
   base_url: base_url ?? '',
   headers: {},
   quirks: { ...NO_QUIRKS, ...quirks },
+  finish_reasons: {},
   fetchesUrls: false,
   isHosted: false,
   on_abort: 'cancel',
@@ -168,6 +172,7 @@ export function openProvider(
     base_url,
     headers: lowerCaseNames(settings.headers ?? {}),
     quirks: { ...NO_QUIRKS, ...row?.quirks, ...settings.quirks },
+    finish_reasons: settings.finish_reasons ?? {},
     fetchesUrls: settings.fetches_urls ?? isHosted(row, base_url),
     isHosted: isHosted(row, base_url),
     on_abort: settings.on_abort ?? row?.on_abort ?? 'cancel',

@@ -1,15 +1,10 @@
+import { stringifyWellFormed } from '../kernel/halves.ts'
+
 /**
  * Writes a value as JSON that every parser reads: half of a surrogate pair, which strict ones
  * refuse together with the whole batch, becomes U+FFFD.
  */
-export function writeJson(value: unknown): string {
-  const json = JSON.stringify(value)
-  return json.includes('\\ud') ? json.replace(LONE_SURROGATE, '$1\ufffd') : json
-}
-
-// JSON.stringify escapes surrogates only if they are lone. An even number of backslashes before
-// the escape are texts of their own.
-const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g
+export const writeJson = (value: unknown): string => stringifyWellFormed(value)
 
 /** Cuts a text after so many UTF-16 units, and not within a character. */
 export function cutText(text: string, most: number): string {

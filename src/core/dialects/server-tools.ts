@@ -2,9 +2,10 @@ import { denied, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isDisabledTool } from '../identity/workspaces/disabled-tools.ts'
 import { readServiceName, type ServerTool, type ToolReading } from '../inference/server-tool.ts'
+import { refuseIssue } from '../kernel/body.ts'
 import { isObject, type Json, readObject, readObjects, readString } from '../kernel/json.ts'
 import { toNanos } from '../kernel/money.ts'
-import { describeIssue, findSchemaIssue } from '../kernel/schema.ts'
+import { findSchemaIssue } from '../kernel/schema.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
 import { FINISH_REASONS, type FinishReason } from '../language/part.ts'
@@ -166,7 +167,7 @@ function readOptions(tool: ServerTool, entry: Json, field: string, reading: Tool
   const issue = findSchemaIssue(tool.schema, given ?? {})
   if (issue) {
     const at = issue.path ? `${path}.${issue.path}` : path
-    throw invalid(describeIssue(issue, at), at)
+    throw refuseIssue(issue, at)
   }
   return tool.readOptions((given ?? {}) as Json, path, reading)
 }

@@ -31,7 +31,30 @@ export class TypeDetector {
   async finish(size: number, readAt: ReadAt): Promise<string | undefined> {
     const head = this.#head.subarray(0, this.#filled)
     if (isZip(head)) return detectOoxml(size, readAt)
-    const media = await findMediaType(head)
-    return media ?? this.#text.finish(head, size)
+    const media = await findMediaType(skipBlankLines(head))
+    return media ?? this.#text.finish(head, size) ?? findLatePdf(head)
   }
+}
+
+const SPACES = new Set([0x09, 0x0a, 0x0c, 0x0d, 0x20])
+const PDF_START = Buffer.from('%PDF-')
+
+// Some programs write a blank line before a PDF, and every reader of it accepts that.
+function skipBlankLines(head: Buffer): Buffer {
+  if (!SPACES.has(head[0] ?? 0)) return head
+  const start = head.findIndex(byte => !SPACES.has(byte))
+  const rest = start === -1 ? head : head.subarray(start)
+  return rest.subarray(0, PDF_START.length).equals(PDF_START) ? rest : head
+}
+
+/** Readers of PDF look for its beginning among so many bytes. */
+const PDF_SEARCHED = 1024
+
+// A line or two of a printer or a mail before it, but no markup, program or archive: those have
+// other readers.
+function findLatePdf(head: Buffer): string | undefined {
+  const start = /(?:^|[\r\n])%PDF-\d/.exec(head.toString('latin1', 0, PDF_SEARCHED))
+  const before = start ? head.toString('latin1', 0, start.index) : '<'
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: what no line of a text has.
+  return /^(?!#!|MZ|PK)[^<>\x00-\x08\x0e-\x1a]*$/.test(before) ? 'application/pdf' : undefined
 }

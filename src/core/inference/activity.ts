@@ -163,6 +163,10 @@ export class Activity {
         tellAll(() => ({ type: 'config.rejected', at: this.#now(), message: error.message })),
       ),
       events.on('store.failing', alarm('store.failing', 'Records cannot be written: calls wait')),
+      events.on(
+        'checkpoint.failing',
+        alarm('checkpoint.failing', 'The end of the ledger cannot be written down'),
+      ),
       events.on('descriptors.scarce', alarm('descriptors.scarce', 'File descriptors run out')),
       events.on(
         'descriptors.sufficient',
@@ -180,6 +184,12 @@ export class Activity {
       ),
       events.on('usage.implausible', ({ endpoint }) =>
         alarm('usage.implausible', `${endpoint.id} reported counts that a call cannot have`)(),
+      ),
+      events.on('finish.unknown', ({ endpoint }) =>
+        alarm('finish.unknown', `${endpoint.id} ended an answer for a reason that is not known`)(),
+      ),
+      events.on('operator.needed', ({ endpoint, trouble }) =>
+        alarm('operator.needed', `${endpoint.id} fails until you mend the ${trouble} there`)(),
       ),
     ]
   }

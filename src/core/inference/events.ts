@@ -1,5 +1,5 @@
 import type { Endpoint } from '../catalog/models.ts'
-import type { GatewayError } from '../errors.ts'
+import type { GatewayError, Trouble } from '../errors.ts'
 import type { Attempt, Run, Step } from './run.ts'
 
 /** The events of a running call. */
@@ -32,6 +32,10 @@ declare module '../events.ts' {
     'hedge.won': { endpoint: Endpoint }
     /** A call was answered whose cost is unknown: the endpoint has no price. */
     'price.missing': { endpoint: Endpoint }
+    /** An answer ended for a reason that no table has: it counts as an error. */
+    'finish.unknown': { endpoint: Endpoint; word: string }
+    /** A provider fails for a reason that only its operator can mend. */
+    'operator.needed': { endpoint: Endpoint; trouble: Trouble; reason: string | null }
     /** A provider reported counts that the call cannot have: it is charged as estimated. */
     'usage.implausible': { endpoint: Endpoint }
   }

@@ -167,7 +167,7 @@ export interface Meter<Part> {
   read(parts: Part[]): void
   readonly usage: Usage | null
   /** Why the answer ended; null until it does. */
-  readonly finish: { reason: string; native: string | null } | null
+  readonly finish: { reason: string; native: string | null; isUnknown?: true } | null
   readonly start: { upstream_id: string | null; service_tier: string | null }
   /** Whether anything that costs was delivered. */
   readonly delivered: boolean

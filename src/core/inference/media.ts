@@ -1,5 +1,6 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { checkDataUrl, isDataUrl } from '../kernel/data-url.ts'
 import type { Block } from '../language/message.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Media } from '../protocols/protocol.ts'
@@ -22,6 +23,8 @@ interface MediaOptions<K extends Kind> {
   kind: KindOfWork<K>
   /** The kinds of media whose URLs the protocol has a field for. */
   takesUrls: Media[]
+  /** The schemes of addresses at the provider itself. */
+  ownSchemes?: string[] | undefined
   /** Whether URLs of callers go on to the provider. */
   fetchesUrls: boolean
   /** What was fetched for the call, as data URLs by their URL. */
@@ -45,13 +48,16 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
 export function inlineMedia<K extends Kind>(
   world: InferenceWorld,
   call: Work[K]['call'],
-  { kind, takesUrls, fetchesUrls, media, cancellation }: MediaOptions<K>,
+  { kind, takesUrls, ownSchemes = [], fetchesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
   const { listMedia, readContents } = kind.understanding
   const all = listMedia(call)
-  for (const { url, field } of all) refusePrivateHost(world, url, field)
+  for (const { url, field } of all) {
+    if (isDataUrl(url)) checkDataUrl(url, field)
+    else refusePrivateHost(world, url, field)
+  }
   if (all.length === 0 && fetchesUrls) return call
-  const unread = fetchesUrls ? [] : listUnreadOrigins(readContents(call), all)
+  const unread = fetchesUrls ? [] : listUnreadOrigins(readContents(call), all, ownSchemes)
   const references = all.filter(
     reference =>
       (!fetchesUrls || !takesUrls.includes(reference.kind)) && /^https?:/i.test(reference.url),

@@ -79,6 +79,9 @@ function settleAnswer<K extends Kind>(
   const tokens = counted ? countOutputTokens(counted) : meter.tokensSoFar
   reportHealth(world, answer, ending, tokens)
   judgeToolCalls(world, endpoint, meter, ending.error)
+  const { finish } = meter
+  if (finish?.isUnknown)
+    world.events.publish('finish.unknown', { endpoint, word: finish.native ?? '' })
   const receipt = computeReceipt(world, { endpoint, meter, error: ending.error, counted })
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
-import { type GatewayError, invalid, tooLarge } from '../errors.ts'
+import { GatewayError, invalid, tooLarge } from '../errors.ts'
 import { mayHaveLongInteger, parseExact } from './json.ts'
-import { describeIssue, findSchemaIssue } from './schema.ts'
+import { describeIssue, findSchemaIssue, type SchemaIssue } from './schema.ts'
 import { LARGEST_BODY } from './schema-builders.ts'
 
 // The limits of a JSON body: its bytes, its nesting, and its number of brackets, commas and colons.
@@ -38,8 +38,13 @@ export function releaseBytes({ buffer, byteLength }: Uint8Array): void {
 export function requireValid<T extends TSchema>(schema: T, value: unknown): Static<T> {
   const issue = findSchemaIssue(schema, value)
   if (!issue) return value as Static<T>
-  const field = issue.path || 'body'
-  throw invalid(describeIssue(issue, field), field)
+  throw refuseIssue(issue, issue.path || 'body')
+}
+
+/** Returns the 400 for a value that does not match its schema: a text that is too long has its own. */
+export function refuseIssue(issue: SchemaIssue, field: string): GatewayError {
+  const type = issue.isTooLong ? 'string_too_long' : 'invalid_request'
+  return new GatewayError(type, describeIssue(issue, field), { metadata: { field } })
 }
 
 const QUOTE = 0x22

@@ -1,4 +1,5 @@
-import { GatewayError } from '../errors.ts'
+import { isUtf8 } from 'node:buffer'
+import { GatewayError, invalid } from '../errors.ts'
 import { releaseBytes } from './body.ts'
 
 /** Bytes with their media type. */
@@ -41,6 +42,31 @@ export function parseDataUrl(url: string, field?: string): Media {
   }
 }
 
+/**
+ * Throws `invalid_image`, naming `field`, for a `data:` URL that no provider could decode: one
+ * without data or a type, or with what is no base64. Makes no copy of the data.
+ */
+export function checkDataUrl(url: string, field?: string): void {
+  const comma = url.slice(0, LONGEST_HEAD).indexOf(',')
+  const head = url.slice(5, Math.max(comma, 5)).toLowerCase()
+  const type = head.split(';', 1)[0]?.trim() ?? ''
+  const isTyped = type === '' || MEDIA_TYPE.test(type)
+  const data = url.slice(comma + 1)
+  const isBase64 = /;\s*base64\s*$/.test(head)
+  if (comma === -1 || !isTyped || data === '' || (isBase64 && !mayBeBase64(data)))
+    throw unreadable(field)
+}
+
+// Percent signs are rare there, and are decoded to tell.
+function mayBeBase64(data: string): boolean {
+  if (data.includes('%')) return normalizeBase64(data) !== null
+  const padding = data.indexOf('=')
+  const end = padding === -1 ? data.length : padding
+  return !NO_BASE64.test(data) && !/[^=\s]/.test(data.slice(end)) && data.slice(end).length <= 64
+}
+
+const NO_BASE64 = /[^A-Za-z0-9+/_\s=-]/
+
 /** The first bytes of the image types that every provider accepts, in base64. */
 const PICTURES = {
   iVBORw0KGgo: 'image/png',
@@ -81,18 +107,39 @@ const PLAIN = /^data:text\/plain[;,]/i
  * `parseDataUrl` does.
  */
 export const readPlainText = (url: string, field?: string): string | undefined =>
-  PLAIN.test(url) ? decodeMediaText(parseDataUrl(url, field)) : undefined
+  PLAIN.test(url) ? decodeMediaText(parseDataUrl(url, field), readCharset(url), field) : undefined
+
+const CHARSET = /^data:[^,]{0,150};\s*charset=["']?([\w-]+)/i
+
+/** Returns the encoding that a `data:` URL states for its text; empty if it states none. */
+export const readCharset = (url: string): string => CHARSET.exec(url.slice(0, 200))?.[1] ?? ''
 
 /**
  * Decodes the bytes of a text: UTF-16 where a byte order mark, the stated `charset` or zeros in
- * every other byte say so, otherwise UTF-8.
+ * every other byte say so, otherwise UTF-8, or else the stated encoding. Throws 400, naming `field`,
+ * for bytes that are in none of these: a guess would garble them.
  */
-export function decodeMediaText({ data }: Pick<Media, 'data'>, charset = ''): string {
+export function decodeMediaText(
+  { data }: Pick<Media, 'data'>,
+  charset = '',
+  field?: string,
+): string {
   const bytes = Buffer.from(data, 'base64')
   const encoding = detectUtf16(bytes, charset.toLowerCase())
-  const text = encoding ? new TextDecoder(encoding).decode(bytes) : bytes.toString()
+  const text = encoding
+    ? new TextDecoder(encoding).decode(bytes)
+    : decodePlain(bytes, charset, field)
   releaseBytes(bytes)
   return text
+}
+
+function decodePlain(bytes: Buffer, charset: string, field: string | undefined): string {
+  if (isUtf8(bytes)) return bytes.toString()
+  try {
+    return new TextDecoder(charset || 'utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw invalid(`${field ?? 'file'}: expected a text in UTF-8, or one with its charset`, field)
+  }
 }
 
 /**
@@ -101,7 +148,8 @@ export function decodeMediaText({ data }: Pick<Media, 'data'>, charset = ''): st
 export function looksLikeText(data: string): boolean {
   // A multiple of four digits; a character may be cut in two at the end.
   const bytes = Buffer.from(data.slice(0, 2_048), 'base64')
-  const text = decodeMediaText({ data: data.slice(0, 2_048) }).slice(0, -4)
+  const encoding = detectUtf16(bytes, '')
+  const text = (encoding ? new TextDecoder(encoding).decode(bytes) : bytes.toString()).slice(0, -4)
   return bytes.length > 0 && !NOT_IN_TEXT.test(text)
 }
 

@@ -79,9 +79,12 @@ function hasLongText(value: unknown): boolean {
 
 /**
  * Writes what JSON.stringify does, as pieces of bytes that are one JSON text together. Gives others
- * their turn, and makes no second copy.
+ * their turn, and makes no second copy. Each text is as `mend` returns it.
  */
-export function* writeJsonBytes(value: unknown): Work<Uint8Array[]> {
+export function* writeJsonBytes(
+  value: unknown,
+  mend: (text: string) => string = text => text,
+): Work<Uint8Array[]> {
   const pieces: Uint8Array[] = []
   let open = ''
   let count = 0
@@ -89,7 +92,8 @@ export function* writeJsonBytes(value: unknown): Work<Uint8Array[]> {
     if (open !== '') pieces.push(Buffer.from(open))
     open = ''
   }
-  for (const text of new Writer(value).writeAll()) {
+  for (const written of new Writer(value).writeAll()) {
+    const text = mend(written)
     const isLong = text.length > JOINED
     if (isLong || open.length > SLICE) flush()
     if (isLong) pieces.push(Buffer.from(text))

@@ -19,6 +19,8 @@ export interface SchemaIssue {
   found: string
   /** The known word or field that a misspelt one most likely means. */
   suggestion?: string
+  /** The value is a text of more characters than it may have. */
+  isTooLong?: true
 }
 
 /** Describes an issue in one sentence that begins with the name of the place. */
@@ -298,8 +300,16 @@ function toSchemaIssue(error: ValueError): SchemaIssue {
     expected: describeSchema(error.schema),
     found: error.schema.type === 'string' ? describeKind(error.value) : describeValue(error.value),
     ...suggest(error.value, listAllWords(error.schema)),
+    ...(isTooLong(error.schema, error.value) ? { isTooLong: true } : {}),
   }
 }
+
+/** Whether the value is a text of more characters than any variant of the schema has. */
+const isTooLong = ({ type, maxLength, anyOf }: TSchema, value: unknown): boolean =>
+  typeof value === 'string' &&
+  (anyOf
+    ? (anyOf as TSchema[]).some(variant => isTooLong(variant, value))
+    : type === 'string' && maxLength !== undefined && !hasAtMost(value, maxLength))
 
 /** Lists the words that a schema allows, among other values. */
 const listAllWords = (schema: TSchema): string[] =>

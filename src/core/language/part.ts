@@ -45,6 +45,10 @@ export type TextPart =
       name: string
       extra?: Record<string, unknown>
       item?: OutputItem
+      /** The arguments are the text that a custom tool takes, as a JSON string. */
+      isCustom?: true
+      /** A tool whose call does not end an answer with `tool_calls`, as a shell of OpenAI's. */
+      isAside?: true
     }
   | { type: 'tool-call-delta'; choice: number; index: number; input: string }
   | { type: 'image'; choice: number; url: string }
@@ -85,6 +89,8 @@ export type TextPart =
       native: string | null
       sequence?: string | null
       extra?: Record<string, unknown>
+      /** The provider's word is in no table, so that it counts as an error. */
+      isUnknown?: true
     }
   | CommonPart
 

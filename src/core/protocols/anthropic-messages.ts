@@ -2,11 +2,12 @@ import { readFailure } from './anthropic-messages/failure.ts'
 import { MessageReader, parseAnswer } from './anthropic-messages/reader.ts'
 import { buildRequest, buildVertexRequest, findAnswerTool } from './anthropic-messages/request.ts'
 import { supportsWebSearch } from './anthropic-messages/tools.ts'
+import { checkCalls } from './calls.ts'
 import { createJsonAnswerReader } from './json-answer.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Anthropic messages: `POST {base_url}/messages`, at Anthropic and compatible providers. */
-export const anthropicMessages: Protocol<'text'> = {
+export const anthropicMessages: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
   urlMedia: ['image', 'file'],
@@ -14,9 +15,12 @@ export const anthropicMessages: Protocol<'text'> = {
   buildRequest,
   parseAnswer,
   createReader: (call, endpoint) =>
-    createJsonAnswerReader(findAnswerTool(call, endpoint), new MessageReader(call)),
+    createJsonAnswerReader(
+      findAnswerTool(call, endpoint),
+      new MessageReader(call, endpoint.provider.finish_reasons),
+    ),
   readFailure,
-}
+})
 
 /** The same on Google's Vertex AI, which does not fetch media by URL. */
 export const anthropicVertex: Protocol<'text'> = {

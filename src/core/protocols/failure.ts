@@ -1,5 +1,6 @@
 import { type ErrorType, GatewayError, type ProviderReason } from '../errors.ts'
-import { isObject } from '../kernel/json.ts'
+import { isObject, type Json, omitUndefined, readString } from '../kernel/json.ts'
+import { REFUSALS, type Refusal } from './refusals.data.ts'
 
 /** An error as a provider reports it. */
 export interface ProviderError {
@@ -13,51 +14,39 @@ export interface ProviderError {
   param?: unknown
 }
 
-/** The error type for each of the codes that one protocol's providers send. */
-export type ErrorCodes = Record<string, ErrorType>
+/** What a failure comes to, and what its operator has to mend at the provider. */
+type Verdict = Pick<Refusal, 'type' | 'trouble'>
 
 // The other statuses are the gateway's problem, not the caller's: the provider refuses our
 // credential (401, 402, 403) or does not know the model's name (404).
-const BY_STATUS: ErrorCodes = {
-  400: 'invalid_request',
-  408: 'timeout',
-  413: 'payload_too_large',
-  422: 'invalid_request',
-  429: 'rate_limit_exceeded',
-  504: 'timeout',
-  524: 'timeout',
-  529: 'provider_overloaded',
+const BY_STATUS: Record<number, Verdict> = {
+  400: { type: 'invalid_request' },
+  401: { type: 'provider_unavailable', trouble: 'credential' },
+  402: { type: 'provider_unavailable', trouble: 'balance' },
+  403: { type: 'provider_unavailable', trouble: 'account' },
+  404: { type: 'provider_unavailable', trouble: 'model' },
+  408: { type: 'timeout' },
+  413: { type: 'payload_too_large' },
+  422: { type: 'invalid_request' },
+  429: { type: 'rate_limit_exceeded' },
+  504: { type: 'timeout' },
+  524: { type: 'timeout' },
+  529: { type: 'provider_overloaded' },
 }
 
-const CONTEXT = new RegExp(
-  [
-    'context.{0,20}(length|window|limit)',
-    'maximum context',
-    'too many (input |total )?tokens',
-    '(prompt|input).{0,40}too long',
-    'input token count.{0,60}(exceed|only supports)',
-  ].join('|'),
-  'i',
-)
-const OUTPUT_BOUND = new RegExp(
-  'max_(output_|completion_)?tokens.{0,60}' +
-    '(too large|exceed|at most|greater|less than or equal|maximum)',
-  'i',
-)
-const OVERLOADED = /overloaded/i
-const POLICY = /content_policy|content_filter|moderation/i
+const UNEXPLAINED: Verdict = { type: 'provider_unavailable' }
 
 /**
- * Returns the error that our caller gets for an upstream failure. The protocol's own code decides
- * if it is known, else the provider's message and the status. The error's own message is ours; what
- * is clearly an identifier is passed on as `metadata.provider_code`, and the rest is its reason.
+ * Returns the error that our caller gets for an upstream failure; `status` is null for one inside a
+ * stream that names none. The provider's codes and words decide if the table of refusals has them,
+ * else the status. The error's own message is ours; what is clearly an identifier is passed on as
+ * `metadata.provider_code`, and the rest is its reason.
  */
 export function translateFailure(
-  status: number,
+  status: number | null,
   providerError: ProviderError,
-  codes: ErrorCodes = {},
 ): GatewayError {
-  const type = findErrorType(status, providerError, codes)
+  const { type, trouble } = judgeFailure(status, providerError)
   const metadata: Record<string, unknown> = {}
   const code = readIdentifier(providerError.code) ?? readIdentifier(providerError.type)
   const param = readIdentifier(providerError.param)
@@ -65,8 +54,54 @@ export function translateFailure(
   if (param && type === 'invalid_request') metadata.param = param
   return new GatewayError(type, MESSAGES[type] ?? 'Provider returned error', {
     metadata,
+    trouble,
     reason: buildReason(code ?? providerError.code, providerError.message),
   })
+}
+
+/**
+ * Reads the error of a body, or of an event, in the forms that servers have for it: an object, a
+ * sentence, a list, one within another, or next to its fields.
+ */
+export function readProviderError(value: unknown): ProviderError {
+  const { code, type, message, param, metadata } = digForError(value)
+  return {
+    code,
+    // An upstream gateway tells its own verdict.
+    type: (isObject(metadata) ? readString(metadata.error_type) : null) ?? type,
+    message,
+    param,
+  }
+}
+
+const ERROR_NAMES = ['error', 'errors', 'detail', 'response']
+const DEEPEST = 4
+
+// What is further inside says more, and what it leaves out stands around it.
+function digForError(value: unknown, depth = 0): Json {
+  if (typeof value === 'string') return { message: value }
+  if (Array.isArray(value)) return depth < DEEPEST ? digForError(value[0], depth + 1) : {}
+  if (!isObject(value)) return {}
+  const { message, msg, ...fields } = value
+  const own = { ...fields, message: typeof message === 'string' ? message : msg }
+  const name = ERROR_NAMES.find(one => isObject(value[one]) || Array.isArray(value[one]))
+  const inner =
+    name !== undefined && depth < DEEPEST
+      ? digForError(value[name], depth + 1)
+      : { message: message ?? ERROR_NAMES.map(one => readString(value[one])).find(Boolean) }
+  return { ...own, ...omitUndefined(inner), message: inner.message ?? own.message }
+}
+
+/** Returns the status that an error inside an answer contains; null if it has none. */
+export function readOwnStatus(value: unknown): number | null {
+  const { code, status, status_code } = digForError(value)
+  return [status, status_code, code].map(parseStatus).find(one => one !== null) ?? null
+}
+
+// A code may be an object: a number that JavaScript would round is kept as it was written.
+function parseStatus(value: unknown): number | null {
+  const status = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value
+  return typeof status === 'number' && status >= 400 && status < 600 ? status : null
 }
 
 /** No more characters of a message are read. */
@@ -109,24 +144,34 @@ export const refusedPicture = () =>
 export const unreadableAnswer = (cause?: unknown) =>
   new GatewayError('provider_unavailable', 'Provider returned error', { cause })
 
-function findErrorType(
-  status: number,
-  { code, type, message }: ProviderError,
-  codes: ErrorCodes,
-): ErrorType {
-  const names = [code, type].filter(name => typeof name === 'string')
-  const words = [...names, typeof message === 'string' ? message.slice(0, 500) : ''].join(' ')
-  if (OVERLOADED.test(words)) return 'provider_overloaded'
-  // Not for a 429: its message may mention too many tokens as well, meaning those of a minute.
-  if (status < 500 && status !== 429 && CONTEXT.test(words)) return 'context_length_exceeded'
-  if (status < 500 && OUTPUT_BOUND.test(words)) return 'max_tokens_exceeded'
-  if (status < 500 && POLICY.test(names.join(' '))) return 'content_policy_violation'
-  const known = names.find(name => Object.hasOwn(codes, name))
-  return (known === undefined ? BY_STATUS[status] : codes[known]) ?? 'provider_unavailable'
+/** No more characters of a message are looked at. */
+const MOST_JUDGED = 500
+
+function judgeFailure(status: number | null, { code, type, message }: ProviderError): Verdict {
+  const names = [code, type].flatMap(name =>
+    typeof name === 'string' || typeof name === 'number' ? [String(name)] : [],
+  )
+  const words = [...names, typeof message === 'string' ? message.slice(0, MOST_JUDGED) : '']
+  const [codes, text] = [names.join(' '), words.join(' ')]
+  const known = REFUSALS.find(
+    refusal =>
+      (status === null || (refusal.at?.(status) ?? true)) &&
+      (refusal.codes?.some(one => names.includes(one)) ||
+        refusal.named?.test(codes) ||
+        refusal.says?.test(text)),
+  )
+  return known ?? BY_STATUS[status ?? 502] ?? UNEXPLAINED
 }
+
+/** Whether the table of refusals has the code. */
+export const isKnownCode = (code: unknown): boolean =>
+  typeof code === 'string' && REFUSALS.some(({ codes }) => codes?.includes(code))
 
 const MESSAGES: Partial<Record<ErrorType, string>> = {
   invalid_request: 'The provider refused the request as invalid',
+  string_too_long: 'A text of the request is longer than the provider takes',
+  token_limit_exceeded: 'The request has more tokens than the provider takes',
+  refusal: 'The model declined to answer',
   max_tokens_exceeded: 'The output bound is larger than the model allows',
   context_length_exceeded: 'The request is longer than the context of the model',
   content_policy_violation: 'The provider refused the request for its content',

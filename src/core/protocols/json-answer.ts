@@ -1,3 +1,4 @@
+import type { GatewayError } from '../errors.ts'
 import type { TextCall } from '../language/call.ts'
 import type { ResponseFormat } from '../language/params.ts'
 import type { TextPart } from '../language/part.ts'
@@ -127,12 +128,16 @@ export class JsonAnswerReader implements Reader<TextPart> {
     return this.#reader.complete
   }
 
+  get failure(): GatewayError | null {
+    return this.#reader.failure ?? null
+  }
+
   read(frame: Frame): TextPart[] {
     return this.#answer.read(this.#reader.read(frame))
   }
 
-  end(): TextPart[] {
-    return this.#answer.read(this.#reader.end?.() ?? [])
+  end(isFramed = true): TextPart[] {
+    return this.#answer.read(this.#reader.end?.(isFramed) ?? [])
   }
 }
 

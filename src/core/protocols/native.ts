@@ -2,7 +2,7 @@ import { type GatewayError, invalid } from '../errors.ts'
 import { isObject, type Json, readString } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 import { TEXT_DIALECTS, type TextDialect } from '../language/dialect.ts'
-import type { Block } from '../language/message.ts'
+import type { Block, Message } from '../language/message.ts'
 import type { Tool } from '../language/tool.ts'
 import type { ToolResult } from './conversation.ts'
 
@@ -74,6 +74,22 @@ export const foreignContent = (block: Block | ToolResult): GatewayError => {
     'messages',
   )
 }
+
+/**
+ * Returns the messages without what the own tools of another provider did in the model's turns:
+ * searches, their results and the like (decision 0191). The model's words tell what came of it. A
+ * compaction stays, as it is the conversation itself.
+ */
+export const leaveOutToolWork = (messages: Message[], native: TextDialect | null): Message[] =>
+  messages.map(message => {
+    const isWork = (block: Block) =>
+      block.type === 'other' &&
+      !isNative(block, native) &&
+      !/compaction/.test(readKind(block.value))
+    return message.role === 'assistant' && message.blocks.some(isWork)
+      ? { ...message, blocks: message.blocks.filter(block => !isWork(block)) }
+      : message
+  })
 
 /** Returns the `type` that the client gave, shortened for a sentence. */
 const readKind = (value: unknown): string =>

@@ -1,4 +1,5 @@
-import { readFailure } from './openai-responses/failure.ts'
+import { checkCalls } from './calls.ts'
+import { readFailure } from './openai-chat/failure.ts'
 import { EventReader, parseAnswer } from './openai-responses/reader.ts'
 import { buildRequest } from './openai-responses/request.ts'
 import { hasXSearch } from './openai-responses/tools.ts'
@@ -8,7 +9,7 @@ import { hasOnlySearchOptions, type Protocol } from './protocol.ts'
  * OpenAI Responses: `POST {base_url}/responses`, at OpenAI, Azure, xAI and servers of the Open
  * Responses specification.
  */
-export const openaiResponses: Protocol<'text'> = {
+export const openaiResponses: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
   acceptsResponsesTools: true,
@@ -23,4 +24,4 @@ export const openaiResponses: Protocol<'text'> = {
   parseAnswer,
   createReader: (call, endpoint) => new EventReader(call, endpoint),
   readFailure,
-}
+})

@@ -67,10 +67,12 @@ export interface Reader<Part> {
   /** A failure behind the parts of the last frame, which count still. Others are thrown. */
   readonly failure?: GatewayError | null
   /**
-   * Returns the parts that the end of the connection completes, for protocols whose last event
-   * looks like any other. An answer that is not whole by then stays not `complete`.
+   * Returns the parts that the end of the body completes, for protocols whose last event looks like
+   * any other, or is left out by some servers. `isFramed` is false for a body that goes on until its
+   * connection closes, which may be cut anywhere. An answer that is not whole by then stays not
+   * `complete`.
    */
-  end?(): Part[]
+  end?(isFramed?: boolean): Part[]
 }
 
 /** The kinds of content that a caller may reference by URL. */
@@ -132,6 +134,11 @@ export interface Protocol<K extends Kind> {
    * and sends them as data URLs.
    */
   urlMedia: Media[]
+  /**
+   * The schemes of media that the provider has in its own storage, such as `gs://`. Absent if it has
+   * none.
+   */
+  ownSchemes?: string[]
   /** Whether the tools of the Responses API that are no functions have a form here. */
   acceptsResponsesTools?: boolean
   /**

@@ -1,4 +1,6 @@
-import type { Json } from '../kernel/json.ts'
+import { getOwn, type Json } from '../kernel/json.ts'
+import type { FinishReason, TextPart } from '../language/part.ts'
+import { ENDS } from './ends.data.ts'
 import { unreadableAnswer } from './failure.ts'
 
 /**
@@ -20,6 +22,40 @@ export function readChoiceIndex(index: unknown, position: number): number | unde
   const choice = typeof index === 'number' ? index : position
   return Number.isInteger(choice) && choice >= 0 && choice < MAX_CHOICES ? choice : undefined
 }
+
+/** The finish reasons of a provider's own words, which its config has. */
+export type OwnEnds = Record<string, FinishReason>
+
+/** Why an answer ended. */
+export type End = Pick<Extract<TextPart, { type: 'finish' }>, 'reason' | 'isUnknown'>
+
+/**
+ * Returns why an answer ended, by the word that its provider has for it; null for a word that says
+ * that it goes on. No word at all is a stop. One that is not known is an error: what a server does
+ * not explain may be a cut.
+ */
+export function readEnd(word: string | null, own: OwnEnds = {}): End | null {
+  if (word === null) return STOP
+  const usual = KNOWN_ENDS.get(word)
+  if (usual !== undefined && !(word in own)) return usual
+  const plain = toPlainWord(word)
+  const reason = getOwn(own, word) ?? getOwn(own, plain)
+  if (reason !== undefined) return { reason }
+  const known = KNOWN_ENDS.get(plain)
+  return known === undefined ? UNKNOWN : known
+}
+
+// As the table writes it: servers do not agree on cases and dashes.
+const toPlainWord = (word: string): string => word.trim().toLowerCase().replace(/[- ]/g, '_')
+
+const STOP: End = { reason: 'stop' }
+const UNKNOWN: End = { reason: 'error', isUnknown: true }
+
+const KNOWN_ENDS = new Map<string, End | null>(
+  ENDS.flatMap(({ reason, words }) =>
+    words.map((word): [string, End | null] => [word, reason === null ? null : { reason }]),
+  ),
+)
 
 /** The number of unreadable events after which the whole stream counts as unreadable. */
 const MAX_UNREADABLE = 20

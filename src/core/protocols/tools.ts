@@ -1,3 +1,4 @@
+import { mendEscapes } from '../kernel/halves.ts'
 import { isObject, type Json, parseObject } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 
@@ -99,8 +100,13 @@ const computeDigest = (text: string) => Bun.hash.crc32(text).toString(16).padSta
 export const readInputText = (value: unknown): string =>
   typeof value === 'string' ? value : isObject(value) ? JSON.stringify(value) : ''
 
-/** Returns a call's arguments as JSON, for providers that take a text and refuse an empty one. */
-export const renderInputJson = (input: string): string => (input.trim() === '' ? '{}' : input)
+/**
+ * Returns a call's arguments as the text of a JSON object, for providers that take a text: models
+ * are shown it by templates that read nothing else. What is no object goes back as
+ * `parseInputObject` has it.
+ */
+export const renderInputJson = (input: string): string =>
+  parseObject(input) === undefined ? JSON.stringify(parseInputObject(input)) : mendEscapes(input)
 
 /**
  * Returns a call's arguments as an object, for providers that take nothing else. Text that is no
@@ -108,4 +114,6 @@ export const renderInputJson = (input: string): string => (input.trim() === '' ?
  * default key is that of Anthropic's documentation.
  */
 export const parseInputObject = (input: string, invalidKey = 'INVALID_JSON'): Json =>
-  input.trim() === '' ? {} : (parseObject(input) ?? { [invalidKey]: input })
+  input.trim() === '' || input.trim() === 'null'
+    ? {}
+    : (parseObject(input) ?? { [invalidKey]: input })

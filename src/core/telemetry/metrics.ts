@@ -64,6 +64,18 @@ function countAttempts({ events }: TelemetryWorld): Counted[] {
     name: 'gateway_implausible_usage_total',
     help: 'Answers whose provider reported counts that they cannot have',
   })
+  const unknownEnds = new Counter({
+    name: 'gateway_unknown_finish_reasons_total',
+    help: 'Answers that ended for a reason that is not known, and that count as errors',
+  })
+  const troubles = new Counter({
+    name: 'gateway_operator_needed_total',
+    help: 'Attempts that failed for a reason that only the operator can mend at the provider',
+  })
+  events.on('finish.unknown', ({ endpoint }) => unknownEnds.add(1, labelProvider(endpoint)))
+  events.on('operator.needed', ({ endpoint, trouble }) =>
+    troubles.add(1, { ...labelProvider(endpoint), trouble }),
+  )
   events.on('attempt.failed', ({ endpoint, error }) =>
     failures.add(1, { ...labelProvider(endpoint), error_type: error.type }),
   )
@@ -77,7 +89,7 @@ function countAttempts({ events }: TelemetryWorld): Counted[] {
     }),
   )
   events.on('usage.implausible', ({ endpoint }) => implausible.add(1, labelProvider(endpoint)))
-  return [failures, hedges, wins, toolAnswers, implausible]
+  return [failures, hedges, wins, toolAnswers, implausible, unknownEnds, troubles]
 }
 
 const labelProvider = ({ provider }: Endpoint): Labels => ({ provider: provider.slug })

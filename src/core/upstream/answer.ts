@@ -3,6 +3,7 @@ import type { Provider } from '../catalog/providers.ts'
 import { GatewayError } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
+import { mendEscapes } from '../kernel/halves.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
 import { parseExact } from '../kernel/json.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
@@ -255,7 +256,7 @@ const toWholeSeconds = (seconds: number) =>
 
 function parseAnswer(text: string): unknown {
   try {
-    return parseExact(text)
+    return parseExact(text.includes('\\u') ? mendEscapes(text) : text)
   } catch (cause) {
     throw unreadable(cause)
   }
@@ -264,7 +265,7 @@ function parseAnswer(text: string): unknown {
 // A long answer is read in turns, so that no other call waits for it.
 async function parseLongAnswer(text: string): Promise<unknown> {
   try {
-    return await parseLargeJson(text)
+    return await parseLargeJson(text.includes('\\u') ? mendEscapes(text) : text)
   } catch (cause) {
     throw unreadable(cause)
   }
@@ -381,8 +382,9 @@ export class Deadline {
         cause: reason,
       })
     if (reason instanceof GatewayError) return cleanReason(reason, this.#provider)
-    return this.#longestPause >= LONG_PAUSE
-      ? readsTooSlowly(reason)
+    if (this.#longestPause >= LONG_PAUSE) return readsTooSlowly(reason)
+    return reason instanceof ConnectionFailed
+      ? describeConnectionFailure(reason)
       : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
   }
 
@@ -395,6 +397,30 @@ export class Deadline {
     if (this.#isPaused) return
     this.attempt.cancel(new GatewayError('timeout', 'Request timed out. Please try again later.'))
   }
+}
+
+/** What the system's codes of failed connections mean to a person. */
+const CONNECTION_CAUSES: Record<string, string> = {
+  ENOTFOUND: 'name not found',
+  EAI_AGAIN: 'name not found',
+  ECONNREFUSED: 'connection refused',
+  ETIMEDOUT: 'no connection in time',
+  EHOSTUNREACH: 'host unreachable',
+  ENETUNREACH: 'host unreachable',
+  EPROTO: 'TLS failed',
+}
+
+const TLS_CODE = /CERT|TLS|SSL|ISSUER|SIGNATURE|CRL/
+
+/** Says why a connection failed, to the caller and to the record, which has the system's code too. */
+function describeConnectionFailure(failure: ConnectionFailed): GatewayError {
+  const { code } = failure
+  const cause = CONNECTION_CAUSES[code] ?? (TLS_CODE.test(code) ? 'TLS failed' : 'connection lost')
+  return new GatewayError('provider_unavailable', `Provider returned error: ${cause}`, {
+    metadata: { cause },
+    reason: { code, message: cause },
+    cause: failure,
+  })
 }
 
 const getSteadyTime = (): number => performance.now()

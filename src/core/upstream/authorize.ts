@@ -2,6 +2,7 @@ import type { AwsCredentials } from '../catalog/providers/credential.ts'
 import type { Provider } from '../catalog/providers.ts'
 import { toBase64Source } from '../kernel/byte-source.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { mendWritten, stringifyWellFormed } from '../kernel/halves.ts'
 import { getOwn, type Json } from '../kernel/json.ts'
 import { isLargeJson, writeJsonBytes } from '../kernel/json-bytes.ts'
 import type { Secret } from '../kernel/secret.ts'
@@ -34,10 +35,13 @@ export function authorize(
   if (attachment) return add(writeAttached(request, attachment))
   if (request.files && !isSandbox) return add(writeForm(request, request.files))
   if (request.method) return add('')
-  if (!isLargeJson(body)) return add(JSON.stringify(body))
+  if (!isLargeJson(body)) {
+    const json = JSON.stringify(body)
+    return add(json.includes('\\ud') ? mendWritten(json) : json)
+  }
   // The sandbox reads the value itself: written and read again it would be there three times.
   if (isSandbox) return { ...buildRequest(provider, request, ''), value: body }
-  return runInTurns(writeJsonBytes(body)).then(add)
+  return runInTurns(writeJsonBytes(body, mendWritten)).then(add)
 }
 
 /** A request that continues another one: to a whole URL, at an address that was checked. */
@@ -58,7 +62,11 @@ export function authorizeUrl(
   { body, ...where }: Continuation,
   cancellation: Cancellation,
 ): OutgoingRequest | Promise<OutgoingRequest> {
-  const built = buildRequest(provider, { path: '', body: {} }, body ? JSON.stringify(body) : '')
+  const built = buildRequest(
+    provider,
+    { path: '', body: {} },
+    body ? stringifyWellFormed(body) : '',
+  )
   const method = body ? 'POST' : 'GET'
   return addCredential(world, provider, { ...built, ...where, method }, cancellation)
 }
@@ -67,7 +75,7 @@ export function authorizeUrl(
 function writeAttached(request: UpstreamRequest, { as, source }: Attachment): BodyPiece[] {
   if (as === 'body') return [source]
   if ('field' in as) return writeForm(request, request.files ?? [])
-  const json = JSON.stringify(request.body)
+  const json = stringifyWellFormed(request.body)
   // In a text of a caller the quotes would be escaped.
   const [before = '', after = ''] = json.split(`"${as.marker}"`)
   const encode = (text: string) => new TextEncoder().encode(text)

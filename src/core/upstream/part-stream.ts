@@ -32,9 +32,8 @@ const CLOSE_GRACE = 1_000
 
 /**
  * A streamed answer as batches of parts, one batch for each read that completes any. Not a
- * generator: `return` closes the upstream at once, even while a read is waiting. Only the
- * protocol's own terminal event ends the answer. An end without one is a failure, however cleanly
- * the connection closed.
+ * generator: `return` closes the upstream at once, even while a read is waiting. Only the reader
+ * knows whether the answer is whole. A body that ends before is a failure, however cleanly it ended.
  */
 export class PartStream<Part> implements AsyncIterator<Part[]> {
   readonly #incoming: IncomingResponse
@@ -90,9 +89,10 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   // The connection has ended, so an answer that is not complete now never will be.
   #readLastParts(): Part[] {
     const parts = this.#parseFrames(this.#scanner.end())
-    if (!this.#failure && this.#reader.end) parts.push(...this.#reader.end())
+    if (!this.#failure && this.#reader.end)
+      for (const part of this.#reader.end(isFramed(this.#incoming))) parts.push(part)
     if (this.#failure || this.#reader.complete) return parts
-    this.#failure = new Error('An answer that broke off')
+    this.#failure = this.#reader.failure ?? new Error('An answer that broke off')
     if (parts.length === 0) throw this.#failure
     return parts
   }
@@ -131,5 +131,9 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     }
   }
 }
+
+// A body without both goes on until its connection closes (RFC 9112, 6.3).
+const isFramed = (incoming: IncomingResponse): boolean =>
+  incoming.header('transfer-encoding') !== null || incoming.header('content-length') !== null
 
 const END: IteratorReturnResult<undefined> = { done: true, value: undefined }

@@ -121,6 +121,8 @@ describe('G.5: an export', () => {
       ['span.output', completion],
       ['gen_ai.usage.input_tokens.cached', 100],
       ['gen_ai.usage.input_tokens.cache_write', 5],
+      ['gen_ai.usage.cache_read.input_tokens', 100],
+      ['gen_ai.usage.cache_creation.input_tokens', 5],
       ['gen_ai.usage.output_tokens.reasoning', 12],
       ['gen_ai.response.finish_reasons', '["tool_calls"]'],
       ['gen_ai.response.finish_reason', 'tool_calls'],

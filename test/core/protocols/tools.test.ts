@@ -80,7 +80,7 @@ test('missing arguments are an empty object', () => {
     '{}',
     '{}',
     '{"a":1}',
-    '{"a":',
+    '{"INVALID_JSON":"{\\"a\\":"}',
   ])
 })
 

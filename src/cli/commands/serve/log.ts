@@ -65,6 +65,13 @@ export function createServerLog(
       consequence: 'what cannot be written is refused until it can',
     }),
   )
+  gateway.events.on('checkpoint.failing', ({ error }) =>
+    log('error', 'checkpoint.failing', {
+      cause: describeSystemError(error) ?? getCause(error),
+      consequence: 'nobody would notice if rows were missing at the end of the ledger',
+    }),
+  )
+  gateway.events.on('checkpoint.recovered', () => log('info', 'checkpoint.recovered', {}))
   gateway.events.on('request.failed', ({ id: request_id, path, error }) =>
     log('error', 'request.failed', {
       ...{ request_id, path, cause: getCause(error), at: getPlace(error) },
@@ -133,6 +140,9 @@ function logEachCall(log: Log, { events, memory }: Gateway): void {
   )
 }
 
+/** The most words of providers that are logged: they are the provider's to choose. */
+const MOST_KNOWN = 500
+
 function logCalls(log: Log, { events }: Gateway): void {
   events.on('attempt.failed', ({ id, endpoint, error, status, request_id }) =>
     log('warn', 'attempt.failed', {
@@ -166,6 +176,33 @@ function logCalls(log: Log, { events }: Gateway): void {
       model,
       consequence:
         'such calls are charged as estimated; gateway_implausible_usage_total counts them',
+    })
+  })
+  const unknownEnds = new Set<string>()
+  events.on('finish.unknown', ({ endpoint: { model, provider }, word }) => {
+    if (unknownEnds.size >= MOST_KNOWN || unknownEnds.has(`${provider.slug} ${word}`)) return
+    unknownEnds.add(`${provider.slug} ${word}`)
+    log('warn', 'finish.unknown', {
+      provider: provider.slug,
+      model,
+      word: word.slice(0, 100),
+      consequence:
+        'such answers count as errors, as they may be cut; ' +
+        `providers.${provider.slug}.finish_reasons in the config says what the word means`,
+    })
+  })
+  const troubles = new Set<string>()
+  events.on('operator.needed', ({ endpoint: { model, provider }, trouble, reason }) => {
+    if (troubles.has(`${provider.slug} ${model} ${trouble}`)) return
+    troubles.add(`${provider.slug} ${model} ${trouble}`)
+    log('error', 'operator.needed', {
+      provider: provider.slug,
+      model,
+      trouble,
+      reason: reason ?? undefined,
+      consequence:
+        'no request can mend it, so other endpoints are asked; ' +
+        'gateway_operator_needed_total counts such attempts',
     })
   })
   events.on('filter.matched', finding => log('info', 'filter.matched', { ...finding }))

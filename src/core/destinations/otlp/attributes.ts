@@ -154,6 +154,9 @@ export function addCosts(
 function addUsageDetails(all: Attributes, facts: TraceFacts): void {
   all['gen_ai.usage.input_tokens.cached'] = facts.cachedTokens
   all['gen_ai.usage.input_tokens.cache_write'] = facts.cacheWriteTokens
+  // As OpenTelemetry's conventions name them: collectors know that these are parts of the input.
+  all['gen_ai.usage.cache_read.input_tokens'] = facts.cachedTokens
+  all['gen_ai.usage.cache_creation.input_tokens'] = facts.cacheWriteTokens
   all['gen_ai.usage.output_tokens.reasoning'] = facts.reasoningTokens
 }
 

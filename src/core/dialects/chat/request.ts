@@ -3,7 +3,7 @@ import type { Actor } from '../../identity/actor.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
-import type { ReasoningDetail } from '../../language/reasoning.ts'
+import { appendDetail, type ReasoningDetail } from '../../language/reasoning.ts'
 import type { Tool } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
@@ -123,12 +123,13 @@ function toBlocks(message: ChatMessage & AssistantFields): Block[] {
   for (const { image_url } of message.images ?? [])
     blocks.push({ type: 'image', url: image_url.url })
   if (message.refusal) blocks.push({ type: 'refusal', text: message.refusal })
-  for (const call of message.tool_calls ?? [])
+  for (const { id, type: _, function: called, ...extra } of message.tool_calls ?? [])
     blocks.push({
       type: 'tool-call',
-      id: call.id,
-      name: call.function.name,
-      input: call.function.arguments,
+      id,
+      name: called.name,
+      input: called.arguments,
+      ...toExtraField(extra),
     })
   return blocks
 }
@@ -138,7 +139,16 @@ function pushReasoning(
   text: string | null,
   details: ReasoningDetail[] | null | undefined,
 ): void {
-  if (text !== null || details) blocks.push({ type: 'reasoning', text, details: details ?? null })
+  if (text === null && !details) return
+  blocks.push({ type: 'reasoning', text, details: details ? joinDetails(details) : null })
+}
+
+// A client may have kept the entries as they streamed, in pieces.
+function joinDetails(pieces: ReasoningDetail[]): ReasoningDetail[] {
+  if (pieces.length < 2) return pieces
+  const details: ReasoningDetail[] = []
+  for (const piece of pieces) appendDetail(details, piece)
+  return details
 }
 
 type Part = Exclude<NonNullable<ChatMessage['content']>, string>[number]

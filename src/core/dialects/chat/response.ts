@@ -39,6 +39,7 @@ interface ToolCall {
   id: string
   type: 'function'
   function: { name: string; arguments: string }
+  extra_content?: unknown
 }
 
 /** One alternative of the answer while it is collected. */
@@ -78,6 +79,7 @@ class CollectedChoice {
         break
       case 'tool-call-start':
         this.calls[part.index] = {
+          ...pickExtraContent(part),
           id: part.id,
           type: 'function',
           function: { name: part.name, arguments: '' },
@@ -267,6 +269,12 @@ export const toReasoningDetail = (text: string): ReasoningDetail => ({
   index: 0,
 })
 
+/** Picks the field of a call that clients send back with it: its signature, at Google's chat API. */
+export const pickExtraContent = ({
+  extra,
+}: Extract<TextPart, { type: 'tool-call-start' }>): { extra_content?: unknown } =>
+  extra?.extra_content === undefined ? {} : { extra_content: extra.extra_content }
+
 /** Renders an error inside an answer that has begun (wire reference C.6 and L.2). */
 export const renderChatError = ({ status, message, type, metadata }: GatewayError) => ({
   code: status,
@@ -282,6 +290,7 @@ export function renderChatUsage({ usage, cost, cost_details, is_byok, serverTool
   const { input, output, prediction } = usage
   const prompt_tokens = countInputTokens(usage)
   const completion_tokens = countOutputTokens(usage)
+  const searches = usage.units?.search ?? null
   return {
     prompt_tokens,
     completion_tokens,
@@ -312,6 +321,18 @@ export function renderChatUsage({ usage, cost, cost_details, is_byok, serverTool
       upstream_inference_completions_cost: toUsd(cost_details.completion),
       ...(cost_details.tools === undefined ? {} : { server_tool_cost: toUsd(cost_details.tools) }),
     },
-    ...(serverTools ? { server_tool_use_details: renderToolCounts(serverTools) } : {}),
+    ...(serverTools || searches !== null ? renderToolUse(serverTools, searches) : {}),
+  }
+}
+
+// Under the name of the specification (Usage objects), and of the schema (wire reference A.9).
+// Searches of the provider itself are counted by it.
+function renderToolUse(own: Receipt['serverTools'], searches: number | null): Json {
+  const web_search_requests = (own?.searches ?? 0) + (searches ?? 0)
+  return {
+    server_tool_use: { web_search_requests },
+    server_tool_use_details: own
+      ? { ...renderToolCounts(own), web_search_requests }
+      : { web_search_requests },
   }
 }

@@ -7,6 +7,7 @@ import { writeEvents } from '../events.ts'
 import {
   type ChatShape,
   listCutChoices,
+  pickExtraContent,
   renderChatError,
   renderChatUsage,
   toReasoningDetail,
@@ -65,7 +66,7 @@ export class ChatStreamWriter {
       case 'tool-call-start':
         return this.#renderToolCall(
           part,
-          { id: part.id, type: 'function' },
+          { ...pickExtraContent(part), id: part.id, type: 'function' },
           { name: part.name, arguments: '' },
         )
       case 'tool-call-delta':

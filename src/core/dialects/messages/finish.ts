@@ -1,18 +1,19 @@
 import { GatewayError } from '../../errors.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { FinishReason, ReceiptPart, TextPart } from '../../language/part.ts'
+import { readEnd } from '../../protocols/reader.ts'
 
-/** Anthropic's stop reasons and the finish reason that each stands for. */
-const FINISH_REASONS_BY_NATIVE: Record<string, FinishReason> = {
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  pause_turn: 'stop',
-  compaction: 'stop',
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  tool_use: 'tool_calls',
-  refusal: 'content_filter',
-}
+/** The stop reasons that Anthropic's clients know. */
+const NATIVE_REASONS = new Set([
+  'end_turn',
+  'stop_sequence',
+  'pause_turn',
+  'compaction',
+  'max_tokens',
+  'model_context_window_exceeded',
+  'tool_use',
+  'refusal',
+])
 
 const STOP_REASONS: Record<FinishReason, string | null> = {
   stop: 'end_turn',
@@ -61,11 +62,7 @@ function pickStopReason(
   if (refused) return 'refusal'
   if (!finish) return null
   const { reason, native, sequence } = finish
-  if (
-    native !== null &&
-    Object.hasOwn(FINISH_REASONS_BY_NATIVE, native) &&
-    FINISH_REASONS_BY_NATIVE[native] === reason
-  )
+  if (native !== null && NATIVE_REASONS.has(native) && readEnd(native)?.reason === reason)
     return native
   if (reason === 'stop' && typeof sequence === 'string') return 'stop_sequence'
   // Some servers end a tool call with the same reason as a text.

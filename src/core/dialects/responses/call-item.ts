@@ -1,4 +1,4 @@
-import { type Json, parseObject, readString } from '../../kernel/json.ts'
+import { isObject, type Json, parseObject, readString } from '../../kernel/json.ts'
 import type { TextPart } from '../../language/part.ts'
 import { CUSTOM_INPUT } from '../../language/tool.ts'
 import {
@@ -29,6 +29,17 @@ export const createCallItem = (
 
 type ToolCallStart = Extract<TextPart, { type: 'tool-call-start' }>
 
+/**
+ * Returns the provider's further fields of a call in OpenAI's form. Anthropic names the code that
+ * calls a tool by its type and use, and OpenAI's clients refuse any caller but their own two.
+ */
+function toOpenAiFields({ caller, ...fields }: Json): Json {
+  if (!isObject(caller)) return fields
+  if (caller.type === 'direct' || caller.type === 'program') return { ...fields, caller }
+  const caller_id = readString(caller.tool_id)
+  return caller_id === null ? fields : { ...fields, caller: { type: 'program', caller_id } }
+}
+
 /** A call of a function while it is made. */
 class CallItem implements ToolCallItem {
   readonly value: Json & { arguments: string }
@@ -39,7 +50,7 @@ class CallItem implements ToolCallItem {
     this.#place = place
     this.#name = name
     this.value = {
-      ...extra,
+      ...(extra ? toOpenAiFields(extra) : {}),
       type: 'function_call',
       id: place.item_id,
       call_id: id,
@@ -56,7 +67,7 @@ class CallItem implements ToolCallItem {
 
   /** Whether the arguments are whole, so that another call may begin. */
   get isWhole(): boolean {
-    return parseObject(this.value.arguments) !== undefined
+    return isObjectText(this.value.arguments)
   }
 
   /** Adds a piece of the arguments. */
@@ -81,6 +92,10 @@ class CallItem implements ToolCallItem {
   }
 }
 
+// Arguments that are still coming rarely end with a brace, so they are rarely parsed.
+const isObjectText = (json: string): boolean =>
+  json.trimEnd().endsWith('}') && parseObject(json) !== undefined
+
 /**
  * A call of a custom tool by a model that got a function in its place. The text is in its
  * arguments, so it is known only when they are whole.
@@ -101,7 +116,7 @@ class CustomCallItem implements ToolCallItem {
   }
 
   get isWhole(): boolean {
-    return parseObject(this.#arguments) !== undefined
+    return isObjectText(this.#arguments)
   }
 
   addInput(delta: string): ItemEvent[] {

@@ -1,7 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { invalid } from '../../errors.ts'
+import { refuseIssue } from '../../kernel/body.ts'
 import type { Json } from '../../kernel/json.ts'
-import { describeIssue, findSchemaIssue } from '../../kernel/schema.ts'
+import { findSchemaIssue } from '../../kernel/schema.ts'
 import {
   Content,
   list,
@@ -195,7 +196,7 @@ function checkItem(schema: TSchema, value: Json, field: string): void {
   const issue = findSchemaIssue(schema, value)
   if (!issue) return
   const path = issue.path ? `${field}.${issue.path}` : field
-  throw invalid(describeIssue(issue, path), path)
+  throw refuseIssue(issue, path)
 }
 
 /** The calls of a conversation and their results. Each result follows its call, and is the only. */

@@ -64,7 +64,8 @@ export class ResponseOutput {
 
   /** Ends every item that is not whole yet. */
   end(status: ItemStatus): ItemEvent[] {
-    return [...this.#endOpen(status), ...this.#endPreviewed(), ...this.#endRunning()]
+    const ended = [...this.#endCurrent(status), ...this.#endCalls(status)]
+    return [...ended, ...this.#endPreviewed(), ...this.#endRunning()]
   }
 
   #readPart(part: Extract<TextPart, { choice: number }>): ItemEvent[] {
@@ -153,10 +154,8 @@ export class ResponseOutput {
     return [...ended, item.begin(), ...item.add(entry)]
   }
 
-  // Calls that are not whole stay open: their arguments may be interleaved.
   #beginCall(part: Extract<TextPart, { type: 'tool-call-start' }>): ItemEvent[] {
-    const ended = this.#endCurrent('completed')
-    for (const [index, call] of this.#calls) if (call.isWhole) ended.push(...this.#endCall(index))
+    const ended = this.#endOpen()
     const isCustom = this.#customTools.has(part.name)
     const place = this.#takePlace(isCustom ? 'ctc' : 'fc', part.item?.id)
     const call = createCallItem(place, part, isCustom)
@@ -257,8 +256,12 @@ export class ResponseOutput {
     return [...ended, renderPreview(place, { ...event, item })]
   }
 
-  #endOpen(status: ItemStatus = 'completed'): ItemEvent[] {
-    return [...this.#endCurrent(status), ...this.#endCalls(status)]
+  // Before another item begins. Calls that are not whole stay open: more of their arguments may
+  // come, whatever comes in between.
+  #endOpen(): ItemEvent[] {
+    const ended = this.#endCurrent('completed')
+    for (const [index, call] of this.#calls) if (call.isWhole) ended.push(...this.#endCall(index))
+    return ended
   }
 
   // The provider never sent these whole.

@@ -1,4 +1,10 @@
-import { decodeMediaText, isDataUrl, looksLikeText, parseDataUrl } from '../../kernel/data-url.ts'
+import {
+  decodeMediaText,
+  isDataUrl,
+  looksLikeText,
+  parseDataUrl,
+  readCharset,
+} from '../../kernel/data-url.ts'
 import { isObject, type Json, parseExact } from '../../kernel/json.ts'
 import type { Block, Role } from '../../language/message.ts'
 import type { TextRewrite } from '../../language/text-segment.ts'
@@ -136,7 +142,6 @@ const MARKUP =
 const TEXT = /^data:(?:text\/|[,;])/i
 /** Types that are never text, and PDF, which is not read. */
 const MEDIA = /^data:(?:image|audio|video|font)\/|^data:application\/pdf/i
-const CHARSET = /^data:[^,]{0,150};\s*charset=["']?([\w-]+)/i
 
 /** Rewrites an address, or a text file in a data URL; other data URLs stay as they are. */
 async function rewriteAddress(url: string, rewriter: Rewriter): Promise<string> {
@@ -146,7 +151,7 @@ async function rewriteAddress(url: string, rewriter: Rewriter): Promise<string> 
   if (!isText && MEDIA.test(head)) return url
   const media = parseDataUrl(url)
   if (!isText && !looksLikeText(media.data)) return url
-  const text = decodeMediaText(media, CHARSET.exec(head)?.[1])
+  const text = decodeMediaText(media, readCharset(head))
   const rewrite = media.media_type.endsWith('json') ? rewriteJson : rewriteText
   const words = await rewrite(text, rewriter)
   if (words === text) return url

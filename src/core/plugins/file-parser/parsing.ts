@@ -5,7 +5,7 @@ import type { PipelineStage } from '../../inference/routing-metadata.ts'
 import type { Run } from '../../inference/run.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
 import { yieldToEventLoop } from '../../kernel/clock.ts'
-import { decodeMediaText, parseDataUrl } from '../../kernel/data-url.ts'
+import { decodeMediaText, parseDataUrl, readCharset } from '../../kernel/data-url.ts'
 import type { Block, Message, ParsedFile } from '../../language/message.ts'
 import { recall } from './memory.ts'
 
@@ -124,7 +124,8 @@ class FileParser {
     const url = this.#run.media.get(file_data) ?? file_data
     if (/^https?:/i.test(url)) return { type: 'unknown', blocks: [] }
     const { media_type, data } = parseDataUrl(url)
-    if (media_type.startsWith('text/')) return this.#report(name, 'text', decodeMediaText({ data }))
+    if (media_type.startsWith('text/'))
+      return this.#report(name, 'text', decodeMediaText({ data }, readCharset(url)))
     if (media_type === PDF && this.#options.leavesPdfs) return null
     await yieldToEventLoop()
     try {

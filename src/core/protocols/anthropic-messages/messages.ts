@@ -1,5 +1,5 @@
 import { invalid } from '../../errors.ts'
-import { decodeMediaText, parseDataUrl } from '../../kernel/data-url.ts'
+import { decodeMediaText, parseDataUrl, readCharset } from '../../kernel/data-url.ts'
 import { isObject, type Json, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl } from '../../language/message.ts'
@@ -115,7 +115,7 @@ export class ContentRenderer {
     return {
       ...this.#pickOwn(extra),
       type: 'document',
-      source: renderDocumentSource(source),
+      source: renderDocumentSource(source, readCharset(file.file_data ?? '')),
       ...(file.filename ? { title: file.filename } : {}),
       ...(citations === undefined ? {} : { citations: { enabled: citations } }),
       ...renderCacheMarker(cache_control),
@@ -172,7 +172,7 @@ const isImage = ({ media_type }: Json): boolean =>
   typeof media_type === 'string' && media_type.startsWith('image/')
 
 // PDF goes as base64, plain text as text.
-function renderDocumentSource(source: Json): Json {
+function renderDocumentSource(source: Json, charset: string): Json {
   const { type, media_type, data } = source
   if (type !== 'base64' || media_type === 'application/pdf') return source
   if (!isTextType(readString(media_type) ?? ''))
@@ -180,7 +180,7 @@ function renderDocumentSource(source: Json): Json {
   return {
     type: 'text',
     media_type: 'text/plain',
-    data: decodeMediaText({ data: readString(data) ?? '' }),
+    data: decodeMediaText({ data: readString(data) ?? '' }, charset, 'messages'),
   }
 }
 

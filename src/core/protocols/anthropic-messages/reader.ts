@@ -9,7 +9,7 @@ import {
   readString,
 } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { FinishReason, TextPart } from '../../language/part.ts'
+import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readJsonAnswer } from '../json-answer.ts'
@@ -20,6 +20,8 @@ import {
   MAX_CALLS,
   MAX_HELD,
   MAX_OPEN,
+  type OwnEnds,
+  readEnd,
   toUrlCitation,
   UnreadableEvents,
 } from '../reader.ts'
@@ -40,7 +42,8 @@ export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): 
   if (!isObject(body)) throw unreadableAnswer()
   if (isObject(body.error)) throw readStreamFailure(body.error)
   if (!Array.isArray(body.content)) throw unreadableAnswer()
-  return readJsonAnswer(findAnswerTool(call, endpoint), new MessageReader(call).readMessage(body))
+  const reader = new MessageReader(call, endpoint.provider.finish_reasons)
+  return readJsonAnswer(findAnswerTool(call, endpoint), reader.readMessage(body))
 }
 
 /** A content block that has started. `block` numbers the blocks over the whole answer. */
@@ -74,6 +77,7 @@ export class MessageReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
   readonly #names: ToolNames
+  readonly #ownEnds: OwnEnds | undefined
   #openBlocks = new Map<number, OpenBlock>()
   #parts: TextPart[] = []
   #blocks = 0
@@ -87,8 +91,9 @@ export class MessageReader implements Reader<TextPart> {
   #id: string | null = null
   readonly #garbage = new UnreadableEvents()
 
-  constructor(call: TextCall) {
+  constructor(call: TextCall, ownEnds?: OwnEnds) {
     this.#call = call
+    this.#ownEnds = ownEnds
     this.#names = createToolNames(call)
   }
 
@@ -124,7 +129,7 @@ export class MessageReader implements Reader<TextPart> {
         this.#openBlock(readBlockIndex(event), readObject(event, 'content_block'))
         break
       case 'content_block_delta':
-        this.#readDelta(this.#openBlocks.get(readBlockIndex(event)), readObject(event, 'delta'))
+        this.#readBlockDelta(readBlockIndex(event), readObject(event, 'delta'))
         break
       case 'content_block_stop':
         this.#closeBlock(readBlockIndex(event))
@@ -237,6 +242,19 @@ export class MessageReader implements Reader<TextPart> {
       ...(Object.keys(extra).length > 0 ? { extra } : {}),
     })
     return { block, type: 'tool', index, initialInput, hasInput: false }
+  }
+
+  // A relay may leave out the start of a block. A call without its start has no name.
+  #readBlockDelta(index: number, delta: Json): void {
+    if (!this.#openBlocks.has(index)) {
+      const value = getOwn(LOST_STARTS, delta.type)
+      if (!value) {
+        if (delta.type === 'input_json_delta') throw unreadableAnswer()
+        return
+      }
+      this.#openBlock(index, value)
+    }
+    this.#readDelta(this.#openBlocks.get(index), delta)
   }
 
   #readDelta(open: OpenBlock | undefined, delta: Json): void {
@@ -372,7 +390,7 @@ export class MessageReader implements Reader<TextPart> {
     this.#parts.push({
       type: 'finish',
       choice,
-      reason: toFinishReason(reason),
+      ...(readEnd(reason, this.#ownEnds) ?? { reason: 'stop' }),
       native: reason,
       ...(sequence === null ? {} : { sequence }),
       ...(Object.keys(this.#extras).length > 0 ? { extra: this.#extras } : {}),
@@ -381,30 +399,18 @@ export class MessageReader implements Reader<TextPart> {
   }
 }
 
+/** The blocks that deltas of each kind belong to, where their start never came. */
+const LOST_STARTS: Record<string, Json> = {
+  text_delta: { type: 'text', text: '' },
+  citations_delta: { type: 'text', text: '' },
+  thinking_delta: { type: 'thinking', thinking: '' },
+  signature_delta: { type: 'thinking', thinking: '' },
+}
+
 /** The index of a block that arrives whole. */
 const WHOLE_BLOCK = -1
 
 const readBlockIndex = ({ index }: Json): number => (typeof index === 'number' ? index : 0)
-
-const FINISH_REASONS: Record<string, FinishReason> = {
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  tool_use: 'tool_calls',
-  refusal: 'content_filter',
-  // The provider's own tools paused, or the conversation was compacted. The native reason tells the
-  // client that the answer may be continued.
-  pause_turn: 'stop',
-  compaction: 'stop',
-}
-
-/**
- * Returns the finish reason for a `stop_reason`. An unknown one counts as a stop; the native reason
- * stays beside it.
- */
-export const toFinishReason = (native: string | null): FinishReason =>
-  getOwn(FINISH_REASONS, native) ?? 'stop'
 
 /**
  * The range of the cited text within the answer, in characters. The end is null while the text is

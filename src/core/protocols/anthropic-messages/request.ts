@@ -13,7 +13,7 @@ import type { Block } from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'
 import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
-import { isNative, omitParameters, readExtra } from '../native.ts'
+import { isNative, leaveOutToolWork, omitParameters, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import {
   BETA_BY_PARAMETER,
@@ -40,11 +40,8 @@ const VERTEX_VERSION = 'vertex-2023-10-16'
 /** Builds a message request of Anthropic's API. Throws 400 for what the API has no form for. */
 export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const headers = { 'anthropic-version': VERSION, ...renderBetaHeader(call, endpoint) }
-  return {
-    path: '/messages',
-    headers,
-    body: { ...buildBody(call, endpoint), model: endpoint.upstreamModel },
-  }
+  const body = withholdFields(buildBody(call, endpoint), call, endpoint)
+  return { path: '/messages', headers, body: { ...body, model: endpoint.upstreamModel } }
 }
 
 /**
@@ -53,7 +50,8 @@ export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamReques
  */
 export function buildVertexRequest(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const model = encodeURIComponent(endpoint.upstreamModel).replaceAll('%40', '@')
-  const { model: _, ...body } = markLastBlock(buildBody(call, endpoint))
+  const built = withholdFields(buildBody(call, endpoint), call, endpoint)
+  const { model: _, ...body } = markLastBlock(built)
   return {
     path: `/models/${model}:${call.stream ? 'streamRawPredict' : 'rawPredict'}`,
     headers: renderBetaHeader(call, endpoint),
@@ -68,7 +66,7 @@ function renderBetaHeader(call: TextCall, endpoint: Endpoint): Record<string, st
 
 // Unknown parameters come first, so that none of them can overwrite a known one.
 function buildBody(call: TextCall, endpoint: Endpoint): Json {
-  const conversation = startWithUser(toConversation(call.messages))
+  const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, NATIVE)))
   const format = chooseAnswerFormat(call, endpoint)
   const names = createToolNames(call)
   const content = new ContentRenderer(call, names)
@@ -227,7 +225,17 @@ const MAX_MARKERS = 4
  * because later markers cover what precedes them. Modifies the body, which owns its blocks.
  */
 function limitCacheMarkers(body: Json): Json {
-  const marked = [
+  const marked = listMarkedBlocks(body)
+  if (marked.length + (body.cache_control === undefined ? 0 : 1) > MAX_MARKERS)
+    delete body.cache_control
+  for (const block of marked.slice(0, Math.max(marked.length - MAX_MARKERS, 0)))
+    delete block.cache_control
+  return body
+}
+
+/** Lists the tools and blocks that have a cache marker, in the order in which they are cached. */
+const listMarkedBlocks = (body: Json): Json[] =>
+  [
     ...readObjects(body.tools),
     ...listBlocks(body.system),
     ...readObjects(body.messages).flatMap(({ content }) => listBlocks(content)),
@@ -237,14 +245,48 @@ function limitCacheMarkers(body: Json): Json {
       block,
     ])
     .filter(block => isObject(block.cache_control))
-  if (marked.length + (body.cache_control === undefined ? 0 : 1) > MAX_MARKERS)
-    delete body.cache_control
-  for (const block of marked.slice(0, Math.max(marked.length - MAX_MARKERS, 0)))
-    delete block.cache_control
+
+const listBlocks = (content: unknown): Json[] => readObjects(content)
+
+/**
+ * Removes the fields of beta features that the host does not get: it refuses a field that it does
+ * not know as it refuses the feature. Modifies the body, which owns its blocks.
+ */
+function withholdFields(body: Json, call: TextCall, endpoint: Endpoint): Json {
+  if (isAnthropic(endpoint) || !isNative(call, NATIVE)) return body
+  const sent = new Set(collectBetas(call, endpoint))
+  for (const [name, beta] of Object.entries(BETA_BY_PARAMETER))
+    if (!sent.has(beta) && isSet(body[name])) delete body[name]
+  if (!sent.has(CACHE_SCOPE_BETA))
+    for (const marked of [body, ...listMarkedBlocks(body)]) withholdScope(marked)
+  if (!sent.has(TASK_BUDGETS_BETA)) withholdMember(body, 'output_config', 'task_budget')
+  if (!sent.has(COMPACTION_BETA)) withholdCompaction(body)
   return body
 }
 
-const listBlocks = (content: unknown): Json[] => readObjects(content)
+function withholdScope(marked: Json): void {
+  if (!isObject(marked.cache_control)) return
+  const { scope: _, ...marker } = marked.cache_control
+  marked.cache_control = marker
+}
+
+function withholdMember(body: Json, field: string, name: string): void {
+  if (!isObject(body[field]) || body[field][name] === undefined) return
+  const { [name]: _, ...rest } = body[field]
+  if (Object.keys(rest).length > 0) body[field] = rest
+  else delete body[field]
+}
+
+function withholdCompaction(body: Json): void {
+  const { context_management } = body
+  if (!isObject(context_management) || !readObjects(context_management.edits).some(isCompaction))
+    return
+  const edits = readObjects(context_management.edits).filter(edit => !isCompaction(edit))
+  if (edits.length > 0) body.context_management = { ...context_management, edits }
+  else delete body.context_management
+}
+
+const isCompaction = ({ type }: Json): boolean => type === 'compact_20260112'
 
 /**
  * Replaces the automatic cache marker by one on the last block, which is what it stands for. Needed
@@ -262,6 +304,8 @@ function markLastBlock({ cache_control, ...body }: Json): Json {
 const isThinking = ({ type }: Json): boolean => type === 'thinking' || type === 'redacted_thinking'
 
 const FILES_BETA = 'files-api-2025-04-14'
+/** Claude Code shares the beginning of its prompt among all sessions: `cache_control.scope`. */
+const CACHE_SCOPE_BETA = 'prompt-caching-scope-2026-01-05'
 const COMPACTION_BETA = 'compact-2026-01-12'
 const TASK_BUDGETS_BETA = 'task-budgets-2026-03-13'
 const WELL_FORMED = /^[a-z0-9][a-z0-9-]{0,63}$/
@@ -305,7 +349,7 @@ function listParameterBetas({ extra }: TextCall): string[] {
     isSet(extra[name]) ? [beta] : [],
   )
   const edits = readObjects(readObject(extra, 'context_management').edits)
-  if (edits.some(edit => edit.type === 'compact_20260112')) betas.push(COMPACTION_BETA)
+  if (edits.some(isCompaction)) betas.push(COMPACTION_BETA)
   if (readObject(extra, 'output_config').task_budget != null) betas.push(TASK_BUDGETS_BETA)
   return betas
 }

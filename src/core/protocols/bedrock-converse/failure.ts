@@ -1,6 +1,6 @@
-import type { ErrorType, GatewayError } from '../../errors.ts'
+import type { GatewayError } from '../../errors.ts'
 import { getOwn, isObject, readString } from '../../kernel/json.ts'
-import { type ErrorCodes, translateFailure } from '../failure.ts'
+import { translateFailure } from '../failure.ts'
 
 /**
  * The status that each exception stands for (API reference, Converse, Errors). It differs from
@@ -33,23 +33,6 @@ const EXCEPTION_BY_STATUS: Record<number, string> = {
   500: 'InternalServerException',
   503: 'ServiceUnavailableException',
 }
-
-/**
- * What a `ValidationException` means where it is not simply an invalid request. Complaints about
- * the model name are the gateway's fault.
- */
-const REFUSALS: [says: RegExp, type: ErrorType][] = [
-  [
-    /model (identifier|id)\b|inference profile|on-demand throughput|provisioned throughput/i,
-    'provider_unavailable',
-  ],
-  [/maximum (number of )?(output )?tokens you requested/i, 'max_tokens_exceeded'],
-  [
-    /input tokens.{0,20}exceed|exceeds? the maximum (input|sequence|context) length/i,
-    'context_length_exceeded',
-  ],
-  [/content filter/i, 'content_policy_violation'],
-]
 
 /** Returns the value of one response header, by its lower-case name. */
 type ReadHeader = (name: string) => string | null
@@ -86,16 +69,7 @@ function toGatewayError(
   status: number,
   message: string | null,
 ): GatewayError {
-  return translateFailure(
-    getOwn(STATUS_BY_EXCEPTION, name) ?? status,
-    { code: name, message },
-    name === 'ValidationException' ? readRefusal(message ?? '') : {},
-  )
-}
-
-function readRefusal(message: string): ErrorCodes {
-  const type = REFUSALS.find(([says]) => says.test(message))?.[1]
-  return type === undefined ? {} : { ValidationException: type }
+  return translateFailure(getOwn(STATUS_BY_EXCEPTION, name) ?? status, { code: name, message })
 }
 
 // A header has `com.amazonaws.bedrock#ThrottlingException:http://…`, a stream has

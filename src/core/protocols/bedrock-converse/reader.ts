@@ -1,7 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { Base64Pieces } from '../../kernel/data-url.ts'
 import {
-  getOwn,
   isObject,
   type Json,
   parseCount,
@@ -11,12 +10,12 @@ import {
   readString,
 } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { FinishReason, TextPart } from '../../language/part.ts'
+import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readJsonAnswer } from '../json-answer.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { MAX_CALLS, MAX_HELD, MAX_OPEN } from '../reader.ts'
+import { MAX_CALLS, MAX_HELD, MAX_OPEN, type OwnEnds, readEnd } from '../reader.ts'
 import { buildCallId, type ToolNames } from '../tools.ts'
 import { getModelFamily } from './capabilities.data.ts'
 import { type TextRange, toAnnotation, toAnthropicCitation } from './citations.ts'
@@ -68,7 +67,10 @@ export class ConverseReader implements Reader<TextPart> {
   readonly #call: TextCall
   readonly #names: ToolNames
   readonly #format: string
+  readonly #ownEnds: OwnEnds
   readonly #openBlocks = new Map<number, OpenBlock>()
+  /** The blocks whose start has come. Those of text have none. */
+  readonly #begun = new Set<number>()
   #parts: TextPart[] = []
   #calls = 0
   /** The length of the text emitted so far, in characters. */
@@ -81,6 +83,7 @@ export class ConverseReader implements Reader<TextPart> {
     this.#call = call
     this.#names = createToolNames(call)
     this.#format = getModelFamily(endpoint).reasoning_format
+    this.#ownEnds = endpoint.provider.finish_reasons
   }
 
   read({ event, data }: Frame): TextPart[] {
@@ -151,6 +154,7 @@ export class ConverseReader implements Reader<TextPart> {
 
   #openBlock(blockIndex: number, { toolUse, image }: Json): void {
     this.#closeBlock(blockIndex)
+    this.#begun.add(blockIndex)
     if (isObject(toolUse)) this.#openCall(blockIndex, toolUse)
     if (isObject(image))
       this.#addBlock(blockIndex, {
@@ -185,6 +189,8 @@ export class ConverseReader implements Reader<TextPart> {
     { text: content, toolUse, reasoningContent, citation, image }: Json,
   ): void {
     if (typeof content === 'string') this.#emitText(blockIndex, content)
+    // A call whose start never came has no name.
+    if (isObject(toolUse) && !this.#begun.has(blockIndex)) throw unreadableAnswer()
     if (isObject(toolUse))
       this.#emitInput(
         blockIndex,
@@ -331,7 +337,7 @@ export class ConverseReader implements Reader<TextPart> {
     this.#parts.push({
       type: 'finish',
       choice,
-      reason: toFinishReason(native),
+      ...(readEnd(native, this.#ownEnds) ?? { reason: 'stop' }),
       native,
       ...(sequence === null ? {} : { sequence }),
     })
@@ -354,22 +360,3 @@ const readStopSequence = (fields: Json): string | null =>
 // Serialized as a stream would send it, whatever JSON it is: a model may well emit a quoted object.
 const renderInput = (input: unknown): string =>
   input == null || input === '' ? '' : JSON.stringify(input)
-
-const FINISH_REASONS: Record<string, FinishReason> = {
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  tool_use: 'tool_calls',
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  content_filtered: 'content_filter',
-  guardrail_intervened: 'content_filter',
-  malformed_model_output: 'error',
-  malformed_tool_use: 'error',
-}
-
-/**
- * Returns the finish reason for a `stopReason`. An unknown one counts as a stop; the native reason
- * stays beside it.
- */
-export const toFinishReason = (native: string | null): FinishReason =>
-  getOwn(FINISH_REASONS, native) ?? 'stop'

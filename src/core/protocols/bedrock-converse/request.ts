@@ -7,7 +7,7 @@ import { closeSchema, isClosable, toInputSchema } from '../anthropic-messages/sc
 import { renderSampling, renderThinking } from '../anthropic-messages/thinking.ts'
 import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
-import { readExtra } from '../native.ts'
+import { leaveOutToolWork, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { toReasoningEffort } from '../reasoning.ts'
 import { BETAS, getModelFamily, type ModelFamily, resolveModelName } from './capabilities.data.ts'
@@ -25,7 +25,7 @@ export const buildRequest = (call: TextCall, endpoint: Endpoint): UpstreamReques
 
 // Unknown parameters come first, so that none of them can overwrite a known one.
 function buildBody(call: TextCall, endpoint: Endpoint): Json {
-  const conversation = startWithUser(toConversation(call.messages))
+  const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, null)))
   const isPrefilled = hasPrefill(conversation, endpoint)
   const format = chooseAnswerFormat(call, endpoint)
   const inputs = { call, endpoint, conversation, format }

@@ -1,10 +1,10 @@
 import { invalid } from '../../errors.ts'
-import { decodeMediaText, isDataUrl, parseDataUrl } from '../../kernel/data-url.ts'
+import { decodeMediaText, isDataUrl, parseDataUrl, readCharset } from '../../kernel/data-url.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
 import { type ToolResult, toConversation } from '../conversation.ts'
-import { foreignContent } from '../native.ts'
+import { foreignContent, leaveOutToolWork } from '../native.ts'
 import { type NameRules, renderInputJson, ToolNames } from '../tools.ts'
 
 type CohereMessage = Record<string, unknown> & { role: string }
@@ -18,7 +18,7 @@ export function renderMessages(
   instruction: string | null,
   names: ToolNames,
 ): CohereMessage[] {
-  const { system, messages: merged } = toConversation(messages)
+  const { system, messages: merged } = toConversation(leaveOutToolWork(messages, null))
   const instructions = [...(instruction === null ? [] : [instruction]), ...listTexts(system)].join(
     '\n\n',
   )
@@ -140,7 +140,10 @@ function renderDocument({ filename, file_data }: File) {
   if (!file || !TEXT_TYPE.test(file.media_type))
     throw invalid('file: expected a text file for this model’s provider', 'file')
   return {
-    data: { ...(filename === undefined ? {} : { title: filename }), text: decodeMediaText(file) },
+    data: {
+      ...(filename === undefined ? {} : { title: filename }),
+      text: decodeMediaText(file, readCharset(file_data ?? ''), 'file'),
+    },
   }
 }
 

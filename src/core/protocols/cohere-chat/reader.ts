@@ -1,5 +1,5 @@
+import type { Endpoint } from '../../catalog/models.ts'
 import {
-  getOwn,
   isObject,
   type Json,
   parseCount,
@@ -9,22 +9,30 @@ import {
   readString,
 } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
+import type { Logprobs, TextPart } from '../../language/part.ts'
 import { translateFailure, unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { isWebAddress, MAX_CALLS, toUrlCitation, UnreadableEvents } from '../reader.ts'
+import {
+  isWebAddress,
+  MAX_CALLS,
+  type OwnEnds,
+  readEnd,
+  toUrlCitation,
+  UnreadableEvents,
+} from '../reader.ts'
 import { buildCallId, readInputText, type ToolNames } from '../tools.ts'
 import { createToolNames } from './messages.ts'
 import { readUsage } from './usage.ts'
 
 /** Returns the parts of a whole answer. Throws the error if the body is one. */
-export function parseAnswer(body: unknown, call: TextCall): TextPart[] {
+export function parseAnswer(body: unknown, call: TextCall, endpoint?: Endpoint): TextPart[] {
   if (!isObject(body)) throw unreadableAnswer()
   // The `message` of an error is a string, that of an answer an object.
   if (typeof body.message === 'string')
-    throw translateFailure(502, { code: undefined, message: body.message })
+    throw translateFailure(null, { code: undefined, message: body.message })
   if (!isObject(body.message)) throw unreadableAnswer()
-  return new EventReader(call).readMessage(body, body.message)
+  const reader = new EventReader(call, endpoint?.provider.finish_reasons)
+  return reader.readMessage(body, body.message)
 }
 
 interface OpenToolCall {
@@ -42,13 +50,15 @@ export class EventReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
   readonly #names: ToolNames
+  readonly #ownEnds: OwnEnds | undefined
   /** The open tool calls, by Cohere's index. */
   readonly #openCalls = new Map<unknown, OpenToolCall>()
   #calls = 0
   readonly #garbage = new UnreadableEvents()
 
-  constructor(call: TextCall) {
+  constructor(call: TextCall, ownEnds?: OwnEnds) {
     this.#call = call
+    this.#ownEnds = ownEnds
     this.#names = createToolNames(call)
   }
 
@@ -98,7 +108,7 @@ export class EventReader implements Reader<TextPart> {
   }
 
   #readUntyped({ message }: Json): TextPart[] {
-    if (typeof message === 'string') throw translateFailure(502, { code: undefined, message })
+    if (typeof message === 'string') throw translateFailure(null, { code: undefined, message })
     return this.#garbage.skip()
   }
 
@@ -171,14 +181,15 @@ export class EventReader implements Reader<TextPart> {
   // Everything else that the last event repeats has been read already (translation trap 81).
   #finish({ finish_reason, usage: value, error }: Json): TextPart[] {
     const native = readString(finish_reason)
-    const reason = toFinishReason(native)
-    if (reason === 'error') throw translateFailure(502, { code: native, message: error })
+    const end = readEnd(native, this.#ownEnds) ?? { reason: 'stop' }
+    if (end.reason === 'error' && !end.isUnknown)
+      throw translateFailure(null, { code: native, message: error })
     this.complete = true
     const closed = [...this.#openCalls.keys()].flatMap(slot => this.#endCall(slot))
     const usage = readUsage(value)
     return [
       ...closed,
-      { type: 'finish', choice: 0, reason, native },
+      { type: 'finish', choice: 0, ...end, native },
       ...(usage ? [{ type: 'usage' as const, usage }] : []),
     ]
   }
@@ -232,26 +243,3 @@ function readLogprobs(logprobs: unknown): Logprobs | undefined {
   })
   return content.length > 0 ? { content } : undefined
 }
-
-/**
- * Cohere's finish reasons. The last three are from version 1, which some hosts of its models still
- * send.
- */
-const FINISH_REASONS: Record<string, FinishReason> = {
-  COMPLETE: 'stop',
-  STOP_SEQUENCE: 'stop',
-  MAX_TOKENS: 'length',
-  TOOL_CALL: 'tool_calls',
-  ERROR: 'error',
-  TIMEOUT: 'error',
-  ERROR_TOXIC: 'content_filter',
-  ERROR_LIMIT: 'length',
-  USER_CANCEL: 'stop',
-}
-
-/**
- * Returns the finish reason for Cohere's. An unknown one counts as a stop; the native reason stays
- * beside it.
- */
-export const toFinishReason = (native: string | null): FinishReason =>
-  getOwn(FINISH_REASONS, native) ?? 'stop'

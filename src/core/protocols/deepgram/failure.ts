@@ -1,11 +1,6 @@
 import type { GatewayError } from '../../errors.ts'
 import { isObject } from '../../kernel/json.ts'
-import { type ErrorCodes, translateFailure } from '../failure.ts'
-
-const CODES: ErrorCodes = {
-  TOO_MANY_REQUESTS: 'rate_limit_exceeded',
-  SLOW_UPLOAD: 'timeout',
-}
+import { translateFailure } from '../failure.ts'
 
 /**
  * Returns the error for an HTTP failure of Deepgram: `{ err_code, err_msg }`, or
@@ -14,5 +9,5 @@ const CODES: ErrorCodes = {
 export function readFailure(status: number, body: unknown): GatewayError {
   const error = isObject(body) ? body : {}
   const code = error.err_code ?? error.category
-  return translateFailure(status, { code, message: error.err_msg ?? error.message }, CODES)
+  return translateFailure(status, { code, message: error.err_msg ?? error.message })
 }

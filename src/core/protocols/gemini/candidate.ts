@@ -1,14 +1,7 @@
-import {
-  getOwn,
-  isObject,
-  type Json,
-  readObject,
-  readObjects,
-  readString,
-} from '../../kernel/json.ts'
-import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
+import { isObject, type Json, readObject, readObjects, readString } from '../../kernel/json.ts'
+import type { Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { MAX_CALLS } from '../reader.ts'
+import { type End, MAX_CALLS, readEnd } from '../reader.ts'
 import { buildCallId } from '../tools.ts'
 import { PartialArgs } from './calls.ts'
 import { CitationReader } from './citations.ts'
@@ -82,9 +75,14 @@ export class CandidateReader {
   finish(): TextPart[] {
     const parts: TextPart[] = []
     this.#endServerCall('', parts)
-    const reason = toFinishReason(this.#finish ?? 'STOP', this.#hasCalls)
-    parts.push({ type: 'finish', choice: this.#choice, reason, native: this.#finish })
+    parts.push({ type: 'finish', choice: this.#choice, ...this.#readEnd(), native: this.#finish })
     return parts
+  }
+
+  // Google says STOP for tool calls too, even if they came in an earlier event.
+  #readEnd(): End {
+    const end = readEnd(this.#finish, this.#context.ownEnds) ?? { reason: 'stop' }
+    return end.reason === 'stop' && this.#hasCalls ? { reason: 'tool_calls' } : end
   }
 
   // The order of precedence is that of Google's own client.
@@ -310,36 +308,4 @@ const toTokenLogprob = ({ token, logProbability }: Json) => {
     logprob: typeof logProbability === 'number' ? logProbability : 0,
     bytes: [...new TextEncoder().encode(chosenText)],
   }
-}
-
-/**
- * Google's finish reasons and its reasons for blocking a prompt (`Candidate.FinishReason`,
- * `PromptFeedback.BlockReason`).
- */
-const FINISH_REASONS: Record<string, FinishReason> = {
-  STOP: 'stop',
-  // Some servers with Google's API send this.
-  FUNCTION_CALL: 'tool_calls',
-  MAX_TOKENS: 'length',
-  // A very long answer stops at the limit of one request.
-  CONTINUATION: 'length',
-  SAFETY: 'content_filter',
-  RECITATION: 'content_filter',
-  BLOCKLIST: 'content_filter',
-  PROHIBITED_CONTENT: 'content_filter',
-  SPII: 'content_filter',
-  MODEL_ARMOR: 'content_filter',
-  IMAGE_SAFETY: 'content_filter',
-  IMAGE_PROHIBITED_CONTENT: 'content_filter',
-  IMAGE_RECITATION: 'content_filter',
-}
-
-/**
- * Returns the finish reason for Google's. Google says STOP for tool calls too, even if they came in
- * an earlier event. Any other reason is a failure of the model (MALFORMED_FUNCTION_CALL,
- * UNEXPECTED_TOOL_CALL, LANGUAGE, OTHER), and so is an unknown one.
- */
-function toFinishReason(native: string, hasCalls: boolean): FinishReason {
-  if (native === 'STOP' && hasCalls) return 'tool_calls'
-  return getOwn(FINISH_REASONS, native) ?? 'error'
 }

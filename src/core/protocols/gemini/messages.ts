@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import { isDataUrl, parseDataUrl } from '../../kernel/data-url.ts'
-import { getOwn, type Json, parseObject, readString } from '../../kernel/json.ts'
+import { getOwn, type Json, parseObject, readObject, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
@@ -158,13 +158,14 @@ type ToolCall = Extract<Block, { type: 'tool-call' }>
 
 // The first call of a message must have a signature. Parallel calls need none.
 function renderFunctionCall(
-  { id, name, input }: ToolCall,
+  { id, name, input, extra }: ToolCall,
   at: number,
   signatures: Signatures,
   { names, capabilities, takesIds }: RenderOptions,
 ): Json {
   const thoughtSignature =
     signatures.find(id) ??
+    readSignature(extra) ??
     (at === 0 && capabilities.requiresSignedCalls ? LOST_SIGNATURE : undefined)
   return {
     functionCall: {
@@ -174,6 +175,12 @@ function renderFunctionCall(
     },
     ...(thoughtSignature === undefined ? {} : { thoughtSignature }),
   }
+}
+
+// As Google's chat API signs a call, which a client may have from there.
+function readSignature(extra: Json | undefined): string | undefined {
+  const google = readObject(readObject(extra ?? {}, 'extra_content'), 'google')
+  return readString(google.thought_signature) ?? undefined
 }
 
 type MediaBlock = Extract<Block, { type: 'image' | 'audio' | 'video' | 'file' }>

@@ -11,7 +11,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { readChoiceIndex, UnreadableEvents } from '../reader.ts'
+import { type OwnEnds, readChoiceIndex, UnreadableEvents } from '../reader.ts'
 import { CandidateReader } from './candidate.ts'
 import { readStreamFailure } from './failure.ts'
 import { createToolNames } from './messages.ts'
@@ -26,7 +26,7 @@ export function parseAnswer(body: unknown, context: AnswerContext): TextPart[] {
   const events = Array.isArray(body) ? body : [body]
   if (!events.every(isObject)) throw unreadableAnswer()
   const reader = new GenerateContentReader(context)
-  const answerParts = [...events.flatMap(event => reader.readChunk(event)), ...reader.end(true)]
+  const answerParts = [...events.flatMap(event => reader.readChunk(event)), ...reader.finish(true)]
   if (!reader.complete) throw unreadableAnswer()
   return answerParts
 }
@@ -66,11 +66,15 @@ export class GenerateContentReader implements Reader<TextPart> {
     return parts
   }
 
+  end(): TextPart[] {
+    return this.finish(false)
+  }
+
   /**
    * Returns the ends of the alternatives. In a whole answer, an alternative with output is complete
    * even without a finish reason.
    */
-  end(isWhole = false): TextPart[] {
+  finish(isWhole: boolean): TextPart[] {
     if (this.#blockReason !== undefined) return this.#finishBlocked(this.#blockReason)
     const candidates = [...this.#candidates.values()]
     this.complete =
@@ -149,6 +153,8 @@ export interface AnswerContext {
   getClientToolName: (name: string) => string
   /** The name of the tool whose input is the answer, or null if none is used. */
   answerTool: string | null
+  /** The finish reasons of the provider's own words. */
+  ownEnds?: OwnEnds
 }
 
 /** Creates the context for reading this endpoint's answer to the call. */
@@ -158,5 +164,6 @@ export function createAnswerContext(call: TextCall, endpoint: Endpoint): AnswerC
     call,
     getClientToolName: name => names.toClient(name),
     answerTool: chooseAnswerFormat(call, endpoint).tool?.name ?? null,
+    ownEnds: endpoint.provider.finish_reasons,
   }
 }

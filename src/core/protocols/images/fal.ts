@@ -90,7 +90,5 @@ function readFailure(status: number, body: unknown): GatewayError {
   const { loc, type, msg } = first ?? readObject({ detail }, 'detail')
   const param = Array.isArray(loc) ? readString(loc.at(-1)) : undefined
   const message = typeof detail === 'string' ? detail : msg
-  return translateFailure(status, { code: type, message, param }, CODES)
+  return translateFailure(status, { code: type, message, param })
 }
-
-const CODES = { content_policy_violation: 'content_policy_violation' } as const

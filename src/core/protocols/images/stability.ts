@@ -59,14 +59,8 @@ function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   return toImageParts(call, readPicture(body.image, undefined), undefined)
 }
 
-const CODES = {
-  content_moderation: 'content_policy_violation',
-  bad_request: 'invalid_request',
-  invalid_prompts: 'content_policy_violation',
-} as const
-
 /** Reads a failure: a `name` for machines, and `errors` for people. */
 function readFailure(status: number, body: unknown): GatewayError {
   const { name, errors } = isObject(body) ? body : {}
-  return translateFailure(status, { code: name, message: findMessage(errors) }, CODES)
+  return translateFailure(status, { code: name, message: findMessage(errors) })
 }

@@ -1,6 +1,8 @@
+import type { GatewayError } from '../../errors.ts'
 import { isObject, type Json, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
+import { Calls } from '../calls.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { MAX_CALLS } from '../reader.ts'
 import { buildCallId, readInputText } from '../tools.ts'
@@ -13,21 +15,34 @@ interface ToolCallDelta {
   id: string | null
   name: string | null
   input: string
+  extra: Json | null
+}
+
+interface BegunCall {
+  index: number
+  id: string
 }
 
 /**
  * Reads the tool calls of one answer, by choice and slot. Some servers send no index, some no id,
- * and some the same index for every call. So a name with a new id begins a new call, and a call
- * whose name comes late is held back until then.
+ * and some the same index for every call. So a name with a new id begins a new call, as does a name
+ * behind a call that is whole, and a call whose name comes late is held back until then.
  */
 export class ToolCallReader {
   readonly #call: TextCall
-  readonly #begunCalls = new Map<string, { index: number; id: string }>()
+  readonly #calls: Calls
+  readonly #begunCalls = new Map<string, BegunCall>()
   readonly #unnamed = new Map<string, ToolCallDelta>()
   readonly #counts = new Map<number, number>()
 
-  constructor(call: TextCall) {
+  constructor(call: TextCall, isStream: boolean) {
     this.#call = call
+    this.#calls = new Calls(call, isStream)
+  }
+
+  /** Why the calls are none that a client could run; null if they are. */
+  get failure(): GatewayError | null {
+    return this.#calls.failure
   }
 
   /**
@@ -41,27 +56,59 @@ export class ToolCallReader {
       id: readString(delta.id) || null,
       name: readString(functionFields.name) || null,
       input: readInputText(functionFields.arguments),
+      extra: isObject(delta.extra_content) ? { extra_content: delta.extra_content } : null,
     }
     if (piece.name !== null || this.#begunCalls.has(slot))
-      return this.#readPiece(slot, piece, choice)
+      return this.#calls.read(this.#readPiece(slot, piece, choice))
     this.#holdBack(slot, piece)
     return []
   }
 
-  #readPiece(slot: string, { id, name, input }: ToolCallDelta, choice: number): TextPart[] {
+  /**
+   * Returns the end of a choice with what it completes; nothing if its calls are broken. A call that
+   * never got a name is.
+   */
+  end(finish: Extract<TextPart, { type: 'finish' }>): TextPart[] {
+    const isNameless = [...this.#unnamed.keys()].some(slot => slot.startsWith(`${finish.choice} `))
+    if (isNameless && finish.reason !== 'length' && finish.reason !== 'error')
+      this.#calls.failure ??= unreadableAnswer()
+    return this.#calls.read([finish])
+  }
+
+  /** Whether every call of the choice could be run. */
+  areWhole(choice: number): boolean {
+    return this.#calls.areWhole(choice)
+  }
+
+  #readPiece(slot: string, piece: ToolCallDelta, choice: number): TextPart[] {
+    const { id, name, input, extra } = piece
     const known = this.#begunCalls.get(slot)
-    const isNew = !known || (id !== null && id !== known.id && name !== null)
+    const isNew = !known || this.#beginsAnother(known, piece, choice)
     const held = isNew ? this.#takeHeld(slot) : undefined
     const call = isNew ? this.#beginCall(slot, id ?? held?.id ?? null, choice) : known
     if (!call) return []
     const { index } = call
     const fullInput = held ? held.input + input : input
-    return [
-      ...(isNew
-        ? [{ type: 'tool-call-start' as const, choice, index, id: call.id, name: name ?? '' }]
-        : []),
-      ...(fullInput ? [{ type: 'tool-call-delta' as const, choice, index, input: fullInput }] : []),
-    ]
+    const fields = extra ?? held?.extra
+    const parts: TextPart[] = []
+    if (isNew)
+      parts.push({
+        type: 'tool-call-start',
+        choice,
+        index,
+        id: call.id,
+        name: name ?? '',
+        ...(fields ? { extra: fields } : {}),
+      })
+    if (fullInput) parts.push({ type: 'tool-call-delta', choice, index, input: fullInput })
+    return parts
+  }
+
+  // Behind a call that is whole, a server that sends no ids begins the next one with its name.
+  #beginsAnother(known: BegunCall, { id, name, input }: ToolCallDelta, choice: number): boolean {
+    if (name === null) return false
+    if (id !== null) return id !== known.id
+    return input !== '' && this.#calls.isWhole(choice, known.index)
   }
 
   #holdBack(slot: string, piece: ToolCallDelta): void {
@@ -69,7 +116,12 @@ export class ToolCallReader {
     if (!held && this.#unnamed.size >= MAX_CALLS) return
     const input = (held?.input ?? '') + piece.input
     if (input.length > MAX_HELD) throw unreadableAnswer()
-    this.#unnamed.set(slot, { id: piece.id ?? held?.id ?? null, name: null, input })
+    this.#unnamed.set(slot, {
+      id: piece.id ?? held?.id ?? null,
+      name: null,
+      input,
+      extra: piece.extra ?? held?.extra ?? null,
+    })
   }
 
   #takeHeld(slot: string): ToolCallDelta | undefined {
@@ -78,11 +130,7 @@ export class ToolCallReader {
     return held
   }
 
-  #beginCall(
-    slot: string,
-    id: string | null,
-    choice: number,
-  ): { index: number; id: string } | undefined {
+  #beginCall(slot: string, id: string | null, choice: number): BegunCall | undefined {
     const index = this.#counts.get(choice) ?? 0
     if (index >= MAX_CALLS) return undefined
     this.#counts.set(choice, index + 1)

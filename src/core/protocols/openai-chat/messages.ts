@@ -7,9 +7,10 @@ import {
   type Message,
   moveNamesIntoText,
 } from '../../language/message.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 import type { Tool } from '../../language/tool.ts'
 import { foreignContent, isNative } from '../native.ts'
-import { toMistralCallId } from '../tools.ts'
+import { renderInputJson, toMistralCallId } from '../tools.ts'
 
 /**
  * The client dialect that matches this API. Its own fields pass through unchanged in both
@@ -21,12 +22,13 @@ type ChatMessage = Record<string, unknown> & { role: string }
 
 /**
  * Returns the messages in the form that this server accepts. The gateway's `instruction` comes
- * first.
+ * first. `isThinking` says that the model thinks, and is to be shown its earlier thoughts.
  */
 export function renderMessages(
   messages: Message[],
   instruction: string | null,
   quirks: Quirks,
+  isThinking = false,
 ): ChatMessage[] {
   const namedMessages = quirks.names ? messages : moveNamesIntoText(messages)
   const instructed: Message[] =
@@ -37,7 +39,16 @@ export function renderMessages(
   const merged = quirks.alternating ? mergeSameRole(textOnly) : textOnly
   const rendered = merged.map(message => renderMessage(message, quirks))
   markPrefill(rendered, quirks)
+  if (isThinking) addLostThoughts(rendered, quirks)
   return rendered
+}
+
+// DeepSeek and Moonshot refuse a history whose calls have no `reasoning_content`, which clients of
+// other APIs lose. They take any text for it but an empty one.
+function addLostThoughts(rendered: ChatMessage[], { reasoning_back }: Quirks): void {
+  if (reasoning_back !== 'reasoning_content') return
+  for (const message of rendered)
+    if (message.tool_calls !== undefined) message.reasoning_content ||= ' '
 }
 
 const isPlain = ({ type }: Block) => type === 'text' || type === 'other'
@@ -167,10 +178,11 @@ function renderSiblingFields({ role, blocks }: Message, quirks: Quirks): Record<
   const fields: Record<string, unknown> = {}
   const calls = blocks.filter(block => block.type === 'tool-call')
   if (calls.length > 0)
-    fields.tool_calls = calls.map(({ id, name, input }) => ({
+    fields.tool_calls = calls.map(({ id, name, input, extra }) => ({
+      ...pickExtraContent(extra),
       id: fitCallId(id, quirks),
       type: 'function',
-      function: { name, arguments: input },
+      function: { name, arguments: renderInputJson(input) },
     }))
   const images = role === 'assistant' ? blocks.filter(block => block.type === 'image') : []
   if (images.length > 0) fields.images = images.map(image => renderPart(image, quirks))
@@ -181,16 +193,37 @@ function renderSiblingFields({ role, blocks }: Message, quirks: Quirks): Record<
   return fields
 }
 
+// Google's chat API signs calls there, and some relays do as it does.
+const pickExtraContent = (extra: Record<string, unknown> | undefined): Record<string, unknown> =>
+  extra?.extra_content === undefined ? {} : { extra_content: extra.extra_content }
+
 function renderReasoning(
   { text, details }: Extract<Block, { type: 'reasoning' }>,
-  { reasoning_back }: Quirks,
+  { reasoning_back, reasoning: style }: Quirks,
 ): Record<string, unknown> {
   if (reasoning_back === 'none' || reasoning_back === 'content') return {}
   const texts =
     text === null ? {} : { [reasoning_back === 'details' ? 'reasoning' : reasoning_back]: text }
-  return reasoning_back === 'details' && details !== null
-    ? { ...texts, reasoning_details: details }
-    : texts
+  if (reasoning_back !== 'details' || details === null) return texts
+  return { ...texts, reasoning_details: details, ...renderThinkingBlocks(details, style) }
+}
+
+/** The format of thoughts that Claude has signed, whichever host runs it. */
+export const CLAUDE_FORMAT = 'anthropic-claude-v1'
+
+// A gateway such as LiteLLM has Claude's signed thoughts in a field of its own, and takes them back
+// there. OpenRouter has them in the details.
+function renderThinkingBlocks(
+  details: ReasoningDetail[],
+  style: Quirks['reasoning'],
+): { thinking_blocks?: unknown[] } {
+  if (style === 'object') return {}
+  const thinking_blocks = details.flatMap<unknown>(({ type, format, text, signature, data }) => {
+    if (format !== CLAUDE_FORMAT) return []
+    if (type === 'reasoning.encrypted') return [{ type: 'redacted_thinking', data }]
+    return signature ? [{ type: 'thinking', thinking: text ?? '', signature }] : []
+  })
+  return thinking_blocks.length > 0 ? { thinking_blocks } : {}
 }
 
 /**
@@ -229,8 +262,8 @@ function toChatBlock(block: Block): Block {
   if (block.type === 'other' && !isNative(block, NATIVE)) throw foreignContent(block)
   if (block.type === 'file') return toTextBlock(block)
   if (!('extra' in block)) return block
-  const { extra: _, ...known } = block
-  return known
+  const { extra, ...known } = block
+  return known.type === 'tool-call' ? { ...known, extra: pickExtraContent(extra) } : known
 }
 
 function toTextBlock(block: Extract<Block, { type: 'file' }>): Block {

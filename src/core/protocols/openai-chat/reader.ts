@@ -1,21 +1,24 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import {
-  getOwn,
-  isObject,
-  type Json,
-  parseObject,
-  readObjects,
-  readString,
-} from '../../kernel/json.ts'
+import type { GatewayError } from '../../errors.ts'
+import { spellsHalves } from '../../kernel/halves.ts'
+import { isObject, type Json, parseObject, readObjects, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { AudioDelta, FinishReason, Logprobs, TextPart } from '../../language/part.ts'
+import type { AudioDelta, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { countInputTokens, countOutputTokens, type Usage } from '../../language/usage.ts'
 import { unreadableAnswer } from '../failure.ts'
+import { PartMender } from '../halves.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { readChoiceIndex, toUrlCitation, UnreadableEvents } from '../reader.ts'
+import {
+  type OwnEnds,
+  readChoiceIndex,
+  readEnd,
+  toUrlCitation,
+  UnreadableEvents,
+} from '../reader.ts'
 import { ToolCallReader } from './calls.ts'
 import { readStreamFailure } from './failure.ts'
+import { CLAUDE_FORMAT } from './messages.ts'
 import { type TextPiece, ThinkTags } from './think-tags.ts'
 import { readUsage } from './usage.ts'
 
@@ -31,47 +34,71 @@ export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): 
 const isAnswer = (body: unknown): body is Record<string, unknown> =>
   typeof body === 'object' &&
   body !== null &&
-  ('error' in body || ('choices' in body && Array.isArray(body.choices) && body.choices.length > 0))
+  (('choices' in body && Array.isArray(body.choices) && body.choices.length > 0) ||
+    findError(body as Json) !== undefined)
 
 /** Reads `chat.completion.chunk` events, with one small method for each thing in a chunk. */
 export class ChunkReader implements Reader<TextPart> {
   complete = false
+  failure: GatewayError | null = null
   readonly #call: TextCall
   /** Created with the first call. Most answers have none. */
   #calls: ToolCallReader | null = null
-  /** The choices that have ended. Some servers send the end twice. */
-  #endedChoices: Set<number> | null = null
+  /** The choices that have begun. Some servers send the end of one twice. */
+  readonly #choices: ChoiceState[] = []
+  /** How many of them have not ended. */
+  #open = 0
+  readonly #ownEnds: OwnEnds
+  #mender: PartMender | null = null
   /** Separates thinking from text, by choice, for servers that leave it in tags. */
   readonly #thinkTags: Map<number, ThinkTags> | null
   #isWhole = false
   #hasStarted = false
   #hasSources = false
   #hasUsage = false
+  /** How many of Claude's thoughts have been signed: each is an entry of its own. */
+  #signed = 0
   readonly #unreadable = new UnreadableEvents()
 
-  constructor(call: TextCall, { provider: { quirks } }: Endpoint) {
+  constructor(call: TextCall, { provider: { quirks, finish_reasons } }: Endpoint) {
     this.#call = call
+    this.#ownEnds = finish_reasons
     this.#thinkTags = quirks.think_tags ? new Map() : null
   }
 
   read({ data }: Frame): TextPart[] {
     if (this.complete) return []
-    if (data.trim() === '[DONE]') return this.#finishStream()
+    if (data.trim() === '[DONE]') return this.#readDone()
     const chunk = parseObject(data)
-    return chunk === undefined ? this.#unreadable.skip() : this.readChunk(chunk)
+    if (chunk === undefined) return this.#unreadable.skip()
+    const parts = this.readChunk(chunk)
+    return this.#mender || data.includes('\\u') ? this.#mend(parts, data) : parts
   }
 
-  /** Returns the parts of a whole answer, which is one chunk with everything. */
+  // Servers that write every character beyond ASCII as escapes may cut one in two.
+  #mend(parts: TextPart[], data: string): TextPart[] {
+    if (spellsHalves(data)) this.#mender ??= new PartMender()
+    return this.#mender?.read(parts) ?? parts
+  }
+
+  /**
+   * Returns the parts of a whole answer, which is one chunk with everything. Throws
+   * `provider_unavailable` if its calls are broken.
+   */
   readWhole(answer: Json): TextPart[] {
     this.#isWhole = true
-    return this.readChunk(answer)
+    const parts = this.readChunk(answer)
+    if (this.#open > 0) this.#endOpenChoices(parts)
+    if (this.failure) throw this.failure
+    return parts
   }
 
   /** Returns the parts of one chunk. */
   readChunk(chunk: Json): TextPart[] {
     const parts: TextPart[] = []
-    const error = chunk.error ?? (isObject(chunk.x_groq) ? chunk.x_groq.error : null)
-    if (isObject(error) || typeof error === 'string') throw readStreamFailure(error)
+    // Almost no chunk has any of these.
+    if (chunk.object === 'error' || (chunk.error ?? chunk.errors ?? chunk.x_groq) != null)
+      throwError(chunk)
     this.#readStart(chunk, parts)
     this.#readSources(chunk, parts)
     if (Array.isArray(chunk.choices))
@@ -81,11 +108,38 @@ export class ChunkReader implements Reader<TextPart> {
     return parts
   }
 
-  #finishStream(): TextPart[] {
-    this.complete = true
+  #readDone(): TextPart[] {
     const parts: TextPart[] = []
-    for (const choice of this.#thinkTags?.keys() ?? []) this.#flushThinkTags(choice, parts)
-    return parts
+    if (this.#open > 0) this.#endOpenChoices(parts)
+    this.complete = this.failure === null
+    return this.#mender ? [...this.#mender.read(parts), ...this.#mender.end()] : parts
+  }
+
+  /**
+   * Completes an answer whose choices have all said why they ended: some servers leave [DONE] out
+   * then. One that was cut off has an open choice.
+   */
+  end(isFramed = true): TextPart[] {
+    this.complete ||=
+      isFramed &&
+      this.failure === null &&
+      this.#choices.length > 0 &&
+      this.#open === 0 &&
+      this.#choices.every((_, choice) => this.#calls?.areWhole(choice) ?? true)
+    return []
+  }
+
+  // It is said that the answer is whole, but not why it has ended: by itself then, or to have its
+  // tools called. One without output stays without an end: another endpoint may do better.
+  #endOpenChoices(parts: TextPart[]): void {
+    for (const [choice, state] of this.#choices.entries())
+      if (state && !state.hasEnded) {
+        this.#flushThinkTags(choice, parts)
+        const finish: Finish = { type: 'finish', choice, reason: 'stop', native: null }
+        if (this.#calls?.areWhole(choice) === false) this.failure ??= unreadableAnswer()
+        else if (this.#calls) this.#endCalls(finish, this.#calls, parts)
+        else if (state.hasOutput) parts.push(finish)
+      }
   }
 
   #readStart(chunk: Json, parts: TextPart[]): void {
@@ -102,13 +156,17 @@ export class ChunkReader implements Reader<TextPart> {
   #readChoice(value: Json, position: number, parts: TextPart[]): void {
     const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
-    if (isObject(value.error)) throw readStreamFailure(value.error)
+    if (value.error != null && isError(value.error)) throw readStreamFailure(value.error)
+    if (this.#choices[choice] === undefined) this.#open += 1
+    this.#choices[choice] ??= { hasOutput: false, hasEnded: false }
+    const before = parts.length
     const delta = this.#pickMessage(value)
     this.#readReasoning(delta, choice, parts)
     this.#readText(delta, value, choice, parts)
     this.#readToolCalls(delta, choice, parts)
     this.#readMedia(delta, choice, parts)
     this.#readAnnotations(delta, choice, parts)
+    if (parts.length > before) this.#choices[choice].hasOutput = true
     this.#readFinish(value, choice, parts)
   }
 
@@ -126,9 +184,22 @@ export class ChunkReader implements Reader<TextPart> {
       readThinking(delta.content)
     const details = Array.isArray(delta.reasoning_details)
       ? delta.reasoning_details.filter(isDetail)
-      : NO_DETAILS
+      : Array.isArray(delta.thinking_blocks)
+        ? readObjects(delta.thinking_blocks).flatMap(block => this.#toDetail(block))
+        : NO_DETAILS
     if (content || details.length > 0)
       parts.push({ type: 'reasoning-delta', choice, text: content, details })
+  }
+
+  // LiteLLM sends Claude's thoughts in a field of its own, in pieces of which the last is signed.
+  #toDetail({ type, thinking, signature, data }: Json): ReasoningDetail[] {
+    const entry = { format: CLAUDE_FORMAT, index: this.#signed }
+    const isSigned = typeof signature === 'string' && signature !== ''
+    if (isSigned || type === 'redacted_thinking') this.#signed += 1
+    if (type === 'redacted_thinking') return [{ type: 'reasoning.encrypted', data, ...entry }]
+    if (type !== 'thinking') return []
+    const text = readString(thinking) ?? ''
+    return [{ type: 'reasoning.text', text, ...(isSigned ? { signature } : {}), ...entry }]
   }
 
   #readText(delta: Json, value: Json, choice: number, parts: TextPart[]): void {
@@ -174,9 +245,10 @@ export class ChunkReader implements Reader<TextPart> {
     const calls = isObject(delta.function_call) ? [{ index: 0, function: delta.function_call }] : []
     if (Array.isArray(delta.tool_calls)) calls.push(...delta.tool_calls)
     if (calls.length === 0) return
-    this.#calls ??= new ToolCallReader(this.#call)
+    this.#calls ??= new ToolCallReader(this.#call, !this.#isWhole)
     for (const [i, call] of calls.entries())
-      if (isObject(call)) parts.push(...this.#calls.read(call, i, choice))
+      if (isObject(call)) for (const part of this.#calls.read(call, i, choice)) parts.push(part)
+    this.failure ??= this.#calls.failure
   }
 
   #readMedia(delta: Json, choice: number, parts: TextPart[]): void {
@@ -210,17 +282,22 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #readFinish(value: Json, choice: number, parts: TextPart[]): void {
-    const reason = readString(value.finish_reason)
-    if (!reason || this.#endedChoices?.has(choice)) return
-    this.#endedChoices ??= new Set()
-    this.#endedChoices.add(choice)
+    const word = readString(value.finish_reason)
+    if (!word || this.#choices[choice]?.hasEnded) return
+    const end = readEnd(word, this.#ownEnds)
+    if (!end) return
+    this.#choices[choice] = { hasOutput: true, hasEnded: true }
+    this.#open -= 1
     this.#flushThinkTags(choice, parts)
-    parts.push({
-      type: 'finish',
-      choice,
-      reason: toFinishReason(reason),
-      native: readString(value.native_finish_reason) ?? reason,
-    })
+    const native = readString(value.native_finish_reason) ?? word
+    const finish: Finish = { type: 'finish', choice, ...end, native }
+    if (this.#calls) this.#endCalls(finish, this.#calls, parts)
+    else parts.push(finish)
+  }
+
+  #endCalls(finish: Finish, calls: ToolCallReader, parts: TextPart[]): void {
+    for (const part of calls.end(finish)) parts.push(part)
+    this.failure ??= calls.failure
   }
 
   // Some servers send usage in every chunk. Each replaces the one before, so the last one counts.
@@ -231,6 +308,33 @@ export class ChunkReader implements Reader<TextPart> {
     parts.push({ type: 'usage', usage })
   }
 }
+
+type Finish = Extract<TextPart, { type: 'finish' }>
+
+/** How far one alternative has come. */
+interface ChoiceState {
+  hasOutput: boolean
+  hasEnded: boolean
+}
+
+// Groq has it in an object of its own, and servers of vLLM's older API are an error themselves.
+function findError(chunk: Json): unknown {
+  const { error, errors, x_groq } = chunk
+  if (chunk.object === 'error') return chunk
+  return [error, errors, isObject(x_groq) ? x_groq.error : undefined].find(isError)
+}
+
+function throwError(chunk: Json): void {
+  const error = findError(chunk)
+  if (error !== undefined) throw readStreamFailure(error)
+}
+
+const isError = (value: unknown): boolean =>
+  typeof value === 'string'
+    ? value !== ''
+    : Array.isArray(value)
+      ? value.length > 0
+      : isObject(value)
 
 // Groq has the usage in an object of its own, Moonshot in the choice.
 function findUsage({ usage, x_groq, choices }: Json): unknown {
@@ -285,26 +389,6 @@ function readLogprobs(value: unknown): Logprobs | undefined {
   const refusal = Array.isArray(value.refusal) ? value.refusal : null
   return content || refusal ? { content, refusal } : undefined
 }
-
-const FINISH_REASONS: Record<string, FinishReason> = {
-  stop: 'stop',
-  length: 'length',
-  tool_calls: 'tool_calls',
-  function_call: 'tool_calls',
-  content_filter: 'content_filter',
-  error: 'error',
-  // From Mistral, Together and DeepSeek.
-  model_length: 'length',
-  eos: 'stop',
-  insufficient_system_resource: 'error',
-}
-
-/**
- * Returns our finish reason for the provider's. An unknown one becomes `stop`; the part keeps the
- * provider's own.
- */
-export const toFinishReason = (native: string): FinishReason =>
-  getOwn(FINISH_REASONS, native) ?? 'stop'
 
 /**
  * Reads the sources that a server lists beside its choices: search results (Perplexity's

@@ -17,22 +17,32 @@ import { NATIVE, renderCacheMarker, renderMessages, toChatCall } from './message
 export function buildRequest(clientCall: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { quirks } = endpoint.provider
   const call = toChatCall(clientCall)
-  const { max_tokens, reasoning, response_format, tool_choice, cache_control, stop, ...params } =
+  const { max_tokens, reasoning, response_format, cache_control, stop, ...otherParams } =
     call.params
+  const { tool_choice, parallel_tool_calls, ...params } = otherParams
   const { format, instruction } = renderFormat(response_format, call, quirks)
   const body: Record<string, unknown> = {
     ...readOwnExtra(call, endpoint),
     model: endpoint.upstreamModel,
-    messages: renderMessages(call.messages, instruction, quirks),
+    messages: renderMessages(
+      call.messages,
+      instruction,
+      quirks,
+      NEEDS_THOUGHTS.has(quirks.reasoning) && mayThink(call),
+    ),
     ...params,
   }
   if (stop !== undefined) body.stop = stop.slice(0, quirks.most_stops ?? stop.length)
   if (format) body.response_format = format
-  if (tool_choice !== undefined) body.tool_choice = renderToolChoice(tool_choice, quirks)
   if (max_tokens !== undefined) body[quirks.output_bound] = max_tokens
   if (cache_control) Object.assign(body, renderCacheMarker(cache_control, quirks))
   if (reasoning) Object.assign(body, renderReasoning(reasoning, call, quirks))
-  if (call.tools.length > 0) body.tools = call.tools.map((tool, i) => renderTool(tool, i, quirks))
+  // Servers refuse what is said of tools if there are none.
+  if (call.tools.length > 0) {
+    body.tools = call.tools.map((tool, i) => renderTool(tool, i, quirks))
+    if (tool_choice !== undefined) body.tool_choice = renderToolChoice(tool_choice, quirks)
+    if (parallel_tool_calls !== undefined) body.parallel_tool_calls = parallel_tool_calls
+  }
   if (call.user !== null) body.user = call.user
   if (call.stream) body.stream = true
   if (call.stream && quirks.counts_stream) body.stream_options = { include_usage: true }
@@ -41,6 +51,12 @@ export function buildRequest(clientCall: TextCall, endpoint: Endpoint): Upstream
     body: applyParameterQuirks(body, quirks),
   }
 }
+
+/** The styles of servers that think unasked, and refuse a call without the thought before it. */
+const NEEDS_THOUGHTS = new Set<Quirks['reasoning']>(['thinking', 'enable_thinking'])
+
+const mayThink = ({ params: { reasoning, max_tokens } }: TextCall): boolean =>
+  reasoning === undefined || toReasoningEffort(reasoning, max_tokens) !== 'none'
 
 /**
  * Returns the unknown parameters without those of the public API that only some servers have:

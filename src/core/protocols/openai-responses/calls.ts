@@ -62,12 +62,20 @@ export class ToolCallReader {
   }
 
   /** Returns the parts of a call that comes in one piece. */
-  readWhole(id: string, { name, input, endsAnswer }: ClientCall): TextPart[] {
+  readWhole(id: string, { name, input, endsAnswer, isCustom }: ClientCall): TextPart[] {
     const index = this.#takeIndex()
     if (index === null) return []
     this.endsAnswer ||= endsAnswer
     return [
-      { type: 'tool-call-start', choice: 0, index, id: id || buildCallId(this.#call, index), name },
+      {
+        type: 'tool-call-start',
+        choice: 0,
+        index,
+        id: id || buildCallId(this.#call, index),
+        name,
+        ...(isCustom ? { isCustom } : {}),
+        ...(endsAnswer ? {} : { isAside: true as const }),
+      },
       { type: 'tool-call-delta', choice: 0, index, input },
     ]
   }
@@ -117,6 +125,8 @@ interface ClientCall {
    * custom tools, patches and computers.
    */
   endsAnswer: boolean
+  /** Takes a text. */
+  isCustom?: true
 }
 
 /**
@@ -191,7 +201,8 @@ export const isSearch = ({ type, name }: Json): boolean =>
 function toCustomCall({ name, input }: Json, { provider }: Endpoint): ClientCall | null {
   const toolName = readString(name)
   if (!toolName || provider.slug === 'xai' || RUN_BY_XAI.has(toolName)) return null
-  return { name: toolName, input: JSON.stringify(readString(input) ?? ''), endsAnswer: true }
+  const text = JSON.stringify(readString(input) ?? '')
+  return { name: toolName, input: text, endsAnswer: true, isCustom: true }
 }
 
 // The provider runs a shell in its own containers itself.

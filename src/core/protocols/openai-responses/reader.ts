@@ -2,7 +2,6 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { GatewayError } from '../../errors.ts'
 import { detectImageType } from '../../kernel/data-url.ts'
 import {
-  getOwn,
   isObject,
   type Json,
   parseObject,
@@ -11,13 +10,13 @@ import {
   readString,
 } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { FinishReason, Logprobs, OutputItem, TextPart } from '../../language/part.ts'
+import type { Logprobs, OutputItem, TextPart } from '../../language/part.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { isNative } from '../native.ts'
+import { readStreamFailure } from '../openai-chat/failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { toUrlCitation, UnreadableEvents } from '../reader.ts'
+import { type End, type OwnEnds, readEnd, toUrlCitation, UnreadableEvents } from '../reader.ts'
 import { isSearch, readCallId, ToolCallReader, toClientCall } from './calls.ts'
-import { readStreamFailure } from './failure.ts'
 import { buildPieceKey, type ItemState, Items } from './items.ts'
 import { NATIVE } from './messages.ts'
 import { ReasoningReader } from './reasoning.ts'
@@ -311,6 +310,7 @@ export class EventReader implements Reader<TextPart> {
     const finish = readFinish(response, {
       calls: this.#calls.endsAnswer,
       refused: this.#hasRefusal,
+      ownEnds: this.#endpoint.provider.finish_reasons,
     })
     return [
       ...this.#readServiceTier(response),
@@ -337,19 +337,12 @@ const ENCLOSING = /^response\.(content_part|reasoning_summary_part|output_item)\
 const isPreview = (type: string): boolean =>
   type === 'response.output_item.added' || (type.startsWith('response.') && !ENCLOSING.test(type))
 
-/** Our finish reasons for those of incomplete responses: OpenAI's, then xAI's. */
-const FINISH_REASONS: Record<string, FinishReason> = {
-  max_output_tokens: 'length',
-  content_filter: 'content_filter',
-  max_tokens: 'length',
-  length: 'length',
-  stop: 'stop',
-}
-
 /** What the finish reason depends on: whether the answer has tool calls, and a refusal. */
 interface AnswerContents {
   calls: boolean
   refused: boolean
+  /** The finish reasons of the provider's own words. */
+  ownEnds?: OwnEnds
 }
 
 /**
@@ -358,15 +351,15 @@ interface AnswerContents {
  */
 export function readFinish(
   response: Json,
-  { calls, refused }: AnswerContents,
-): { reason: FinishReason; native: string | null } {
+  { calls, refused, ownEnds }: AnswerContents,
+): End & { native: string | null } {
   const incompleteReason = readString(readObject(response, 'incomplete_details').reason)
   const status = readString(response.status)
   const native = incompleteReason ?? status
-  const known = getOwn(FINISH_REASONS, incompleteReason)
-  if (known !== undefined) return { reason: known, native }
+  const end = incompleteReason === null ? null : readEnd(incompleteReason, ownEnds)
+  if (end) return { ...end, native }
   if (calls) return { reason: 'tool_calls', native }
-  if (incompleteReason !== null || status === 'incomplete') return { reason: 'length', native }
+  if (status === 'incomplete') return { reason: 'length', native }
   return { reason: refused ? 'content_filter' : 'stop', native }
 }
 

@@ -3,11 +3,7 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
 import { countInputTokens, countOutputTokens } from '../../../../src/core/language/usage.ts'
 import { readFailure } from '../../../../src/core/protocols/cohere-chat/failure.ts'
-import {
-  EventReader,
-  parseAnswer,
-  toFinishReason,
-} from '../../../../src/core/protocols/cohere-chat/reader.ts'
+import { EventReader, parseAnswer } from '../../../../src/core/protocols/cohere-chat/reader.ts'
 import { readUsage } from '../../../../src/core/protocols/cohere-chat/usage.ts'
 import { buildTextCall } from '../../../support/call.ts'
 import { collectParts } from '../../../support/parts.ts'
@@ -377,21 +373,6 @@ describe('usage', () => {
       cache_read: 100,
     })
   })
-})
-
-test.each([
-  ['COMPLETE', 'stop'],
-  ['STOP_SEQUENCE', 'stop'],
-  ['MAX_TOKENS', 'length'],
-  ['TOOL_CALL', 'tool_calls'],
-  ['ERROR', 'error'],
-  ['TIMEOUT', 'error'],
-  ['ERROR_TOXIC', 'content_filter'],
-  ['ERROR_LIMIT', 'length'],
-  ['toString', 'stop'],
-  [null, 'stop'],
-] as const)('trap 69: %s means %s', (native, reason) => {
-  expect(toFinishReason(native)).toBe(reason)
 })
 
 test.each([

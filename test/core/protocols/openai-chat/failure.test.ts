@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { parseObject } from '../../../../src/core/kernel/json.ts'
-import { FINISH_REASONS } from '../../../../src/core/language/part.ts'
 import {
   readFailure,
   readStreamFailure,
 } from '../../../../src/core/protocols/openai-chat/failure.ts'
-import { toFinishReason } from '../../../../src/core/protocols/openai-chat/reader.ts'
 
 const typeOf = (status: number, error: object = {}) => readFailure(status, { error }).type
 
@@ -89,26 +87,6 @@ describe('readFailure', () => {
     expect(readStreamFailure({ status: '503' }).status).toBe(502)
     expect(readStreamFailure({ code: 'server_error' }).type).toBe('provider_unavailable')
     expect(readStreamFailure('text').type).toBe('provider_unavailable')
-  })
-})
-
-describe('toFinishReason', () => {
-  test('maps every known reason', () => {
-    const known = {
-      stop: 'stop',
-      length: 'length',
-      tool_calls: 'tool_calls',
-      function_call: 'tool_calls',
-      content_filter: 'content_filter',
-    }
-    for (const [native, ours] of Object.entries(known))
-      expect(toFinishReason(native)).toBe(ours as never)
-  })
-
-  test('maps an unknown reason to stop, even the name of an object’s property', () => {
-    for (const native of ['whatever', '', 'constructor', '__proto__', 'toString'])
-      expect(FINISH_REASONS).toContain(toFinishReason(native))
-    expect(toFinishReason('whatever')).toBe('stop')
   })
 })
 

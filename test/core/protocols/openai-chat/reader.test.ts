@@ -16,10 +16,10 @@ function streamed(...chunks: unknown[]): TextPart[] {
   return chunks.flatMap(chunk => reader.read(frame(chunk))).filter(part => part.type !== 'start')
 }
 
-/** Returns the parts of a whole answer with this message, without its start. */
+/** Returns the parts of a whole answer with this message, without its start and its end. */
 const whole = (message: unknown, more: object = {}) =>
   parseAnswer({ id: 'x', choices: [{ index: 0, message, ...more }] }, call, buildEndpoint()).filter(
-    part => part.type !== 'start',
+    part => part.type !== 'start' && part.type !== 'finish',
   )
 
 const delta = (said: unknown, more: object = {}) => ({
@@ -320,8 +320,8 @@ describe('tool calls', () => {
     for (const { id } of calls) expect(id).toMatch(/^call_\w{1,40}$/)
   })
 
-  test('keep big integers, spaces and unfinished JSON in their arguments unchanged', () => {
-    const text = '{ "id": 12345678901234567890, "x": 1.0, "n": 1e400 '
+  test('keep big integers and spaces in their arguments unchanged', () => {
+    const text = '{ "id": 12345678901234567890, "x": 1.0, "n": 1e400 }'
     expect(
       toolCalls(whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: text } }] }))[0]
         ?.input,

@@ -80,8 +80,6 @@ describe('buildRequest', () => {
         json_schema: { name: 'x', strict: true, schema: { type: 'object' } },
       },
       prediction: { type: 'content', content: 'x' },
-      tool_choice: 'auto',
-      parallel_tool_calls: false,
       verbosity: 'low',
       modalities: ['text', 'audio'],
       audio: { voice: 'alloy', format: 'wav' },
@@ -89,6 +87,13 @@ describe('buildRequest', () => {
       prompt_cache_key: 'k',
     }
     expect(sentParameters(parameters)).toEqual(parameters)
+  })
+
+  test('sends what is said of tools only with tools', () => {
+    const said = { tool_choice: 'auto', parallel_tool_calls: false }
+    expect(sentParameters(said)).toEqual({})
+    const tools = [{ type: 'function', function: { name: 'f' } }]
+    expect(sentParameters({ ...said, tools })).toEqual({ ...said, tools })
   })
 
   test('sends unknown parameters unchanged', () => {

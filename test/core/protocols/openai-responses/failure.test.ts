@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import {
   readFailure,
   readStreamFailure,
-} from '../../../../src/core/protocols/openai-responses/failure.ts'
+} from '../../../../src/core/protocols/openai-chat/failure.ts'
 
 describe('readFailure', () => {
   test.each([
@@ -15,7 +15,7 @@ describe('readFailure', () => {
     ],
     [400, { error: { code: 'invalid_image_format' } }, 'unsupported_image_format'],
     [400, { error: { code: 'failed_to_download_image' } }, 'image_download_failed'],
-    [429, { error: { code: 'insufficient_quota' } }, 'rate_limit_exceeded'],
+    [429, { error: { code: 'insufficient_quota' } }, 'provider_unavailable'],
     [429, { error: { code: 'rate_limit_exceeded' } }, 'rate_limit_exceeded'],
     [401, { error: { code: 'invalid_api_key' } }, 'provider_unavailable'],
     [500, { error: { code: 'server_error' } }, 'provider_unavailable'],

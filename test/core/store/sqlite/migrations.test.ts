@@ -117,7 +117,7 @@ test('sums that counted a call for each correction count calls', async () => {
   for (const table of ['usage_hours', 'usage_days', 'usage_endpoint_days'])
     db.run(`update ${table} set calls = 3, byok_calls = 3`)
   db.run('alter table evicted_days drop column corrections')
-  db.run('pragma user_version = 34')
+  db.run('pragma user_version = 35')
   db.close()
   const migrated = await open()
   expect(await migrated.rollups.verify()).toEqual([])

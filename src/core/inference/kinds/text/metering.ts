@@ -30,7 +30,7 @@ const CHARACTERS_PER_TOKEN = 4
 class TextMeter implements Meter<TextPart> {
   usage: Usage | null = null
   /** The finish of the first choice stands for the answer. */
-  finish: { reason: string; native: string | null } | null = null
+  finish: { reason: string; native: string | null; isUnknown?: true } | null = null
   start: { upstream_id: string | null; service_tier: string | null } = NOT_STARTED
   readonly #call: TextCall
   readonly #text = new DeliveredText()

@@ -17,13 +17,18 @@ describe('trap 69: readFinish', () => {
     [cut('max_output_tokens'), plain, 'length', 'max_output_tokens'],
     [cut('max_output_tokens'), { calls: true, refused: false }, 'length', 'max_output_tokens'],
     [cut('content_filter'), plain, 'content_filter', 'content_filter'],
-    [cut('steered'), plain, 'length', 'steered'],
-    [cut('steered'), { calls: true, refused: false }, 'tool_calls', 'steered'],
-    [cut('constructor'), plain, 'length', 'constructor'],
     [{ status: 'incomplete' }, plain, 'length', 'incomplete'],
     [{}, plain, 'stop', null],
     [{ status: 7, incomplete_details: 'x' }, plain, 'stop', null],
   ] as const)('%j of %j is %p', (response, held, reason, native) => {
     expect(readFinish(response, held)).toEqual({ reason, native })
+  })
+  test.each(['steered', 'constructor'])('a reason that is not known, %s, is an error', word => {
+    for (const calls of [false, true])
+      expect(readFinish(cut(word), { calls, refused: false })).toEqual({
+        reason: 'error',
+        native: word,
+        isUnknown: true,
+      })
   })
 })
