@@ -22,7 +22,7 @@ export interface Payer {
 }
 
 /** What one account may spend in one window. */
-export interface Bound {
+export interface Limit {
   account: Account
   /** The window; null means all time. */
   period: Period | null
@@ -30,6 +30,10 @@ export interface Bound {
   limit: bigint
   /** Whether spending through callers' own provider keys counts. */
   byok: boolean
+}
+
+/** A limit that calls are held to. */
+export interface Bound extends Limit {
   /** The message of the 402 that it causes. */
   message: string
 }
@@ -237,7 +241,7 @@ export interface Ledger {
    * Returns what a bound has left after spending and holds. Below 0 if more was spent than it now
    * allows.
    */
-  getRemaining(bound: Bound): bigint
+  getRemaining(bound: Limit): bigint
   /** Turns a hold into spending. A hold settles once; settling it again changes nothing. */
   settle(hold: Hold, charge: Charge): void
   /** Returns a hold unspent. */
@@ -272,7 +276,7 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     for (const book of books.findForPayer(spending))
       addDay(book[toSpendingKey(spending.byok)], spending.day, spending.nanos)
 
-  const getRemaining = ({ account, period, limit, byok }: Bound): bigint => {
+  const getRemaining = ({ account, period, limit, byok }: Limit): bigint => {
     const book = books.find(account)
     return book
       ? limit - sumBookSpending(book, period, byok, clock) - getHeldAmount(book, byok)
