@@ -78,7 +78,8 @@ export async function collectGroups(
   const groups = new ResultGroups(query)
   const complete = toMoment(await world.store.rollups.findComplete())
   if (query.needsCalls) {
-    await addCalls(reading, world, query, groups, query.from, query.until)
+    const from = Math.max(query.from, complete)
+    await addCalls(reading, world, query, groups, from, query.until)
     return { groups: groups.list(), gaps: query.from < complete ? [missCalls(complete)] : [] }
   }
   const whole = widenHours(query, complete)
