@@ -5,7 +5,7 @@ import { Cancellation } from '../kernel/cancellation.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { mendEscapes } from '../kernel/halves.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
-import { parseExact } from '../kernel/json.ts'
+import { getOwn, parseExact } from '../kernel/json.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
 import { Timeout } from '../kernel/timeout.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -410,12 +410,13 @@ const CONNECTION_CAUSES: Record<string, string> = {
   EPROTO: 'TLS failed',
 }
 
-const TLS_CODE = /CERT|TLS|SSL|ISSUER|SIGNATURE|CRL/
+const TLS_CODE = /CERT|TLS|SSL|ISSUER|SIGNATURE|CRL|HOSTNAME/
 
 /** Says why a connection failed, to the caller and to the record, which has the system's code too. */
 function describeConnectionFailure(failure: ConnectionFailed): GatewayError {
   const { code } = failure
-  const cause = CONNECTION_CAUSES[code] ?? (TLS_CODE.test(code) ? 'TLS failed' : 'connection lost')
+  const cause =
+    getOwn(CONNECTION_CAUSES, code) ?? (TLS_CODE.test(code) ? 'TLS failed' : 'connection lost')
   return new GatewayError('provider_unavailable', `Provider returned error: ${cause}`, {
     metadata: { cause },
     reason: { code, message: cause },

@@ -69,7 +69,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
         query: FileScope,
         body: NewFile,
         accepts: 'multipart/form-data',
-        statuses: [...LIST, 408, 413, 503],
+        statuses: [...LIST, 408, 413, 415, 503],
       }),
     )
     .get(

@@ -9,7 +9,7 @@ import {
   SomeContent,
   SomeName,
 } from '../../kernel/schema-builders.ts'
-import { routingFields } from '../routing.ts'
+import { providerWithOptions, routingFields } from '../routing.ts'
 import { dryRunFields } from '../schema.ts'
 
 /**
@@ -28,7 +28,7 @@ const Reference = Type.Object(
   open,
 )
 
-const { user, session_id, trace, provider, stream } = routingFields
+const { user, session_id, trace, stream } = routingFields
 
 /** OpenAI's clients may say how they want the pictures: there is one way. */
 const ResponseFormat = optional(oneOf('b64_json'))
@@ -41,12 +41,12 @@ export const ImagesRequest = Type.Object(
     ...IMAGE_FIELDS,
     response_format: ResponseFormat,
     input_references: optional(list(Reference, { maxItems: MAX_REFERENCES })),
-    provider,
+    provider: providerWithOptions,
     stream,
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   closed,
 )

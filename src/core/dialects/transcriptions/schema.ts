@@ -8,7 +8,7 @@ import {
   SomeContent,
   SomeName,
 } from '../../kernel/schema-builders.ts'
-import { routingFields } from '../routing.ts'
+import { providerWithOptions, routingFields } from '../routing.ts'
 import { dryRunFields } from '../schema.ts'
 
 /**
@@ -31,18 +31,18 @@ const FIELDS = {
   ),
 }
 
-const { user, session_id, trace, provider } = routingFields
+const { user, session_id, trace } = routingFields
 
 /** The body of `POST /audio/transcriptions` as JSON. */
 export const TranscriptionRequest = Type.Object(
   {
     ...FIELDS,
     input_audio: Type.Object({ data: SomeContent, format: SomeName }, open),
-    provider,
+    provider: providerWithOptions,
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   closed,
 )
