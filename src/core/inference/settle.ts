@@ -446,7 +446,7 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     http_referer: call.origin.http_referer,
     title: call.origin.title,
     user_agent: call.origin.user_agent,
-    error_type: error && (cancelled ? 'cancelled' : error.type),
+    error_type: cancelled ? 'cancelled' : (error?.type ?? null),
     preset_id: call.preset_id,
     data_region: call.origin.region,
     router: findDecidingRouter(run.plan.models, endpoint)?.slug ?? null,

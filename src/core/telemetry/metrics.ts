@@ -1,7 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { countSpentKeys } from '../identity/keys/view.ts'
 import { VERSION } from '../kernel/version.ts'
-import { type Generation, nameFailure } from './generations.ts'
+import type { Generation } from './generations.ts'
 import { ModelMetrics } from './metrics/by-model.ts'
 import {
   Counter,
@@ -123,9 +123,8 @@ function countCalls(world: TelemetryWorld): Counted[] {
   ]
   const [spent, durations, firstParts] = [cost.open(), seconds.open(), firstPart.open()]
   world.events.on('generation.finished', generation => {
-    const failure = nameFailure(generation)
-    calls.count(generation, failure)
-    models.count(generation, failure)
+    calls.count(generation)
+    models.count(generation)
     input.value += generation.native_tokens_prompt
     output.value += generation.native_tokens_completion
     spent.value += Number(generation.total_cost ?? 0n)
@@ -164,9 +163,9 @@ class OutcomeCounter {
   readonly counter = new Counter({ name: 'gateway_generations_total', help: 'Finished calls' })
   readonly #known = new Map<string, Map<string, { value: number }>>()
 
-  count({ provider_name }: Generation, failure: string | null): void {
+  count({ provider_name, error_type }: Generation): void {
     const provider = provider_name ?? 'none'
-    const outcome = failure ?? 'ok'
+    const outcome = error_type ?? 'ok'
     const sum = this.#known.get(provider)?.get(outcome) ?? this.#open(provider, outcome)
     sum.value += 1
   }

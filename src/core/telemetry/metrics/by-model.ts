@@ -76,8 +76,7 @@ export class ModelMetrics {
     this.#world = world
   }
 
-  /** Counts a call, with the name of how it failed. */
-  count(generation: Generation, failure: string | null): void {
+  count(generation: Generation): void {
     const sums = this.#find(generation)
     const { native_tokens_prompt, native_tokens_completion } = generation
     this.#findCalls(sums, getCallStatus(generation)).value += 1
@@ -86,8 +85,8 @@ export class ModelMetrics {
     sums.cost.value += Number(generation.total_cost ?? 0n)
     sums.inputTokens.observe(native_tokens_prompt)
     sums.outputTokens.observe(native_tokens_completion)
-    const { generation_time, latency } = generation
-    this.#findDuration(sums, failure).observe((generation_time ?? 0) / 1000)
+    const { error_type, generation_time, latency } = generation
+    this.#findDuration(sums, error_type).observe((generation_time ?? 0) / 1000)
     if (latency !== null) sums.firstParts.observe(latency / 1000)
   }
 
