@@ -1,13 +1,13 @@
 import { defineAudit, identifyById } from '../../identity/audit/entry.ts'
 import { toUsd } from '../../kernel/money.ts'
 import type { Limit } from '../../ledger/ledger.ts'
-import type { PolicyWorld } from '../world.ts'
+import type { LedgerWorld } from '../../ledger/world.ts'
 import { toPeriod } from './interval.ts'
 import type { Budget } from './store.ts'
 
 /** Shows a budget as the wire has it, and what of it is spent in its window. */
 export function showBudget(
-  world: Pick<PolicyWorld, 'ledger' | 'memory'>,
+  world: Pick<LedgerWorld, 'ledger' | 'memory'>,
   { id, workspace_id, interval, limit_usd, created_at, updated_at }: Budget,
 ) {
   const byok = world.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
@@ -33,7 +33,7 @@ export interface Spending {
 /**
  * Shows what is spent of a limit in its window, and what running calls leave of it.
  */
-export function showSpending({ ledger }: Pick<PolicyWorld, 'ledger'>, limit: Limit): Spending {
+export function showSpending({ ledger }: Pick<LedgerWorld, 'ledger'>, limit: Limit): Spending {
   const { account, period, byok } = limit
   const own = ledger.getSpent(account, period, false)
   const spent = byok ? own + ledger.getSpent(account, period, true) : own
