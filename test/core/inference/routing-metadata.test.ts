@@ -33,6 +33,7 @@ const tried = (
   error,
   sentAt: null,
   decidedAt: null,
+  isTaken: false,
 })
 
 /** A plan of these endpoints, for `acme/small` as the first model. */
