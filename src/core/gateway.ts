@@ -510,6 +510,7 @@ async function reload(gateway: Gateway): Promise<void> {
   await reloadCredits(gateway)
   // In the order of the fields: a guardrail must be loaded before it is assigned.
   for (const part of Object.values(memory)) if (part instanceof Mirror) await part.reload()
+  await gateway.ledger.catchUp()
   memory.policies.clear()
   gateway.events.publish('store.reloaded', {})
 }

@@ -4,6 +4,7 @@ import type { Trace, TraceFacts, TraceSpan } from '../../src/core/destinations/t
 const STARTED_AT = Date.UTC(2026, 10, 22, 10, 0, 0, 250)
 
 export const FACTS: TraceFacts = {
+  kind: 'text',
   model: 'anthropic/claude-sonnet-4.5',
   author: 'anthropic',
   providerName: 'Amazon Bedrock',

@@ -261,6 +261,7 @@ export class AttemptQueue<K extends Kind> {
       permit,
       cancellation: this.#run.cancellation,
       sentAt: null,
+      decidedAt: null,
       isTaken: false,
       onSent: null,
       latency: 0,
@@ -437,7 +438,8 @@ export async function tryEndpoint<K extends Kind>(
     }
     throw error
   } finally {
-    attempt.latency = Math.round(world.clock.ticks() - startedAt)
+    attempt.decidedAt = world.clock.ticks()
+    attempt.latency = Math.round(attempt.decidedAt - startedAt)
   }
 }
 

@@ -19,7 +19,7 @@ import { findStepCandidates } from './plan.ts'
 import { listPluginUses, type PluginUse } from './plugin.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
-import { clientLeft, isAbandoned, Run, Step } from './run.ts'
+import { clientLeft, isAbandoned, isDeparture, Run, Step } from './run.ts'
 import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep } from './settle.ts'
@@ -194,7 +194,8 @@ export async function closeRun<K extends Kind>(
   error: GatewayError | null,
 ): Promise<GatewayError | null> {
   // Read when the answer ends: what happens while its cost is computed is not part of it.
-  run.ending = { error, endedAt: world.clock.ticks(), cancelled: isAbandoned(run) }
+  const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
+  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
   try {
     await runStages(world, world.stages.close, run)
     return error

@@ -161,15 +161,26 @@ export interface GenerationStore {
   countFreeCalls(moment: Date): Promise<number>
 }
 
-/** A client that left before the end, as servers log it: no answer has this status. */
-const CLIENT_LEFT = 499
-
 /** Returns the status that a call ended with: that of its error, or 200. */
 export const getCallStatus = ({
   cancelled,
   error_type,
 }: Pick<Generation, 'cancelled' | 'error_type'>): number =>
-  cancelled ? CLIENT_LEFT : error_type === null ? 200 : (STATUS[error_type as ErrorType] ?? 500)
+  cancelled
+    ? STATUS.cancelled
+    : error_type === null
+      ? 200
+      : (STATUS[error_type as ErrorType] ?? 500)
+
+/**
+ * Names how a call failed; null if it did not. The same name stands in its record, in sums, metrics
+ * and spans. Older records have other types for calls whose client had left.
+ */
+export const nameFailure = ({
+  cancelled,
+  error_type,
+}: Pick<Generation, 'cancelled' | 'error_type'>): string | null =>
+  cancelled ? 'cancelled' : error_type
 
 /** The query of `GET /generation`. */
 export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
@@ -261,6 +272,8 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     tokens_completion: generation.native_tokens_completion,
     total_cost: cost,
     usage: cost,
+    // Our own field: the public ones have no word for a cost that is not known.
+    isPriced: total_cost !== null,
     upstream_inference_cost:
       upstream_inference_cost === null ? null : toUsd(upstream_inference_cost),
     web_search_engine: null,

@@ -66,6 +66,8 @@ export interface RollupStore {
   sum(query: SumQuery): Promise<SumRow[]>
   /** Finds the first and the last hour that calls were settled in; null for no calls. */
   findHours(): Promise<{ first: number; last: number } | null>
+  /** Finds the hour from which on every call is still on record; 0 where none was removed. */
+  findComplete(): Promise<number>
   /** Finds the rows that calls of these hours are among; null for none. `until` is excluded. */
   findRows(from: number, until: number): Promise<{ first: number; last: number } | null>
   /** Lists calls after a row and up to another, in their order. */

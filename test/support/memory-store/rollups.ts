@@ -61,6 +61,11 @@ export const createMemoryRollupStore = (connection: Connection): RollupStore => 
       const hours = listCounted(memory).map(call => toHour(Date.parse(call.settled_at)))
       return hours.length === 0 ? null : { first: Math.min(...hours), last: Math.max(...hours) }
     }),
+  findComplete: () =>
+    connection.read(({ evicted }) => {
+      const days = evicted.all().map(call => toDay(toHour(Date.parse(call.settled_at))))
+      return days.length === 0 ? 0 : (Math.max(...days) + 1) * 24
+    }),
   findRows: (from, until) =>
     connection.read(memory => {
       const hours = listCounted(memory).filter(call => {
