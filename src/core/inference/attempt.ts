@@ -45,6 +45,7 @@ import {
 import { buildTraceparent } from './telling/trace-context.ts'
 import type { LargeAnswer } from './traffic/admission/answers.ts'
 import type { Permit } from './traffic/retry-budget.ts'
+import type { TreeTurn } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -134,9 +135,11 @@ export class AttemptQueue<K extends Kind> {
   /** An attempt to make again in smaller requests, as its server has told how many items it takes. */
   #told: RunningAttempt | null = null
   #toldTries = 0
+  readonly #turn: TreeTurn | null
   #isStopped = false
 
-  constructor(world: InferenceWorld, { plan, run }: Step<K>) {
+  constructor(world: InferenceWorld, { plan, run, turn }: Step<K>) {
+    this.#turn = turn
     this.#world = world
     this.#endpoints = plan?.endpoints ?? []
     this.#plan = plan
@@ -245,17 +248,20 @@ export class AttemptQueue<K extends Kind> {
   #isOver(): boolean {
     return (
       this.#isStopped ||
+      this.#turn?.hasCalls() === false ||
       (this.#triedEndpoints.length > 0 && this.#world.clock.ticks() >= this.#deadline)
     )
   }
 
   #createAttempt(endpoint: Endpoint, permit: Permit | null): RunningAttempt {
     this.#triedEndpoints.push(endpoint)
+    this.#turn?.countCalls(1)
     return {
       endpoint,
       permit,
       cancellation: this.#run.cancellation,
       sentAt: null,
+      isTaken: false,
       onSent: null,
       latency: 0,
       status: null,
@@ -396,6 +402,7 @@ export async function tryEndpoint<K extends Kind>(
   const shares = kind.division
     ? divideCall(kind.division, call, findMostItems(protocol, endpoint, attempt.most))
     : kind.splitCall?.(call, endpoint)
+  if (shares) step.turn?.requireCalls(shares.length - 1)
   const builtAt = world.clock.ticks()
   attempt.isInexpressible = true
   const built = protocol.buildRequest(shares?.[0] ?? call, endpoint)
@@ -421,7 +428,10 @@ export async function tryEndpoint<K extends Kind>(
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
-    if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
+    if (!cancellation.reason) {
+      attempt.isTaken = false
+      world.traffic.health.recordFailure(endpoint, error)
+    }
     throw error
   } finally {
     attempt.latency = Math.round(world.clock.ticks() - startedAt)
@@ -464,14 +474,14 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
  */
 function buildUpstreamCall<K extends Kind>(
   world: InferenceWorld,
-  { run: { kind }, call, plan, hold, isBounded }: Step<K>,
+  { run: { kind, policy }, call, plan, grant }: Step<K>,
   endpoint: Endpoint,
   { acceptsNames }: Protocol<K>,
 ): Work[K]['call'] {
   const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
-  const payable =
-    hold && isBounded ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
+  const hold = policy.bounds.length > 0 ? grant?.hold : null
+  const payable = hold ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
   return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
 }
@@ -512,6 +522,7 @@ async function awaitAnswer<K extends Kind>(
   const leftover = createLeftover<K>(world, step, attempt)
   const sent: SentRequest<K> = { endpoint, received: [], leftover }
   outgoing.onSent = () => {
+    attempt.isTaken = true
     step.unanswered.push(sent)
     if (leftover) leftover.isSent = true
   }
@@ -522,9 +533,8 @@ async function awaitAnswer<K extends Kind>(
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
-    // What a client leaves behind is charged: the provider has read the prompt by then.
-    if (!isAbandoned(step.run))
-      step.unanswered = step.unanswered.filter(request => request !== sent)
+    // What we stop is charged, whatever the reason: the provider has read the prompt by then.
+    if (!cancellation.reason) step.unanswered = step.unanswered.filter(request => request !== sent)
   }
 }
 

@@ -35,7 +35,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
     (answer: (context: FileContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
       refuseRegion(gateway, request, findPeer)
-      gateway.traffic.rateLimits.countFileRequest(actor)
+      gateway.traffic.counters.countFileRequest(actor)
       return answer({ actor, request, params: params as FileContext['params'] })
     }
   const readScope = (request: Request) => readQuery(request, FileScope)
