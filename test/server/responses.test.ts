@@ -203,8 +203,8 @@ describe('a provider that calls MCP servers itself', () => {
       'where the gateway asked for approval',
       {
         input: [
-          { ...request, id: `mcpr_1_${'0'.repeat(32)}` },
-          { ...response, approval_request_id: `mcpr_1_${'0'.repeat(32)}` },
+          { ...request, id: `mcpr_0_1_${'0'.repeat(32)}` },
+          { ...response, approval_request_id: `mcpr_0_1_${'0'.repeat(32)}` },
         ],
       },
     ],

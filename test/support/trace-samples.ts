@@ -145,6 +145,7 @@ export const HOSTILE_TEXTS = [
   'a`b"c\\d',
   'line\r\nX-Injected: yes',
   'null\u0000 bell\u0007 escape\u001b[31m',
+  'no character \ufffe\uffff',
   '../../etc/passwd',
   '{prefix}/{date}/{secret}',
   'lone \ud800 and \udc00',

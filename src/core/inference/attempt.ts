@@ -680,7 +680,7 @@ function growAnswer<K extends Kind>(
   let answer: LargeAnswer | undefined
   return async bytes => {
     if (!answer) {
-      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind)
+      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind, run)
       const freeOthers = run.freeMemory
       answer = begun
       run.freeMemory = () => {

@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { type SequenceEnding, withCleanup } from '../kernel/iterate.ts'
+import { type Sequence, type SequenceEnding, withCleanup } from '../kernel/iterate.ts'
 import type { Answer } from '../language/answer.ts'
+import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
 import { createTextUsage } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
@@ -11,6 +12,7 @@ import { cutAtHold } from './attempt/cut-answer.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import { filterAnswerParts } from './filters.ts'
+import { GatheredMemory } from './gathered-memory.ts'
 import { kinds } from './kinds.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
@@ -132,16 +134,30 @@ export function createRunAnswer<K extends Kind>(
     },
     onEnd: ending => endAnswer(world, run, ending),
   })
+  const { rest } = firstAnswer
+  const { stream, isGathered: isHeld }: CallBase = run.call
+  const isGathered = rest && (!stream || isHeld || isChained || run.transcript || telling)
   const created = Math.floor(run.created.getTime() / 1000)
   return {
     id: run.call.id,
     model: endpoint.model,
     provider: endpoint.provider.name,
     created,
-    ...(firstAnswer.rest ? {} : { isWhole: true as const }),
-    parts,
+    ...(rest ? {} : { isWhole: true as const }),
+    parts: isGathered ? countGathered(world, run, parts) : parts,
   }
 }
+
+const countGathered = <K extends Kind>(
+  { traffic }: InferenceWorld,
+  run: Run<K>,
+  parts: Sequence<AnswerPart<K>[]>,
+): Sequence<AnswerPart<K>[]> =>
+  new GatheredMemory(
+    traffic.admission,
+    { key: run.actor.key_hash ?? run.actor.kind, call: run },
+    parts,
+  )
 
 const NO_PLUGINS: PluginUse[] = []
 

@@ -22,6 +22,8 @@ export interface CallBase {
   endUser?: string
   session_id: string | null
   trace: Record<string, unknown> | null
+  /** Set where its answer is held until its end, although it is streamed: to tell or keep it whole. */
+  isGathered?: true
   /** The options of the requested plugins, by plugin id; null for one that is switched off. */
   plugins?: Record<string, unknown>
   /** The preset whose settings the call inherits. */

@@ -215,7 +215,7 @@ function startCached(
 ): Promise<Answer<Kind>> {
   const { gateway, dialect, actor } = routeContext
   if (kept) return Promise.try(() => replayAnswer(gateway, actor, call, kept))
-  return startAnswer(routeContext, call).then(answer =>
+  return startAnswer(routeContext, { ...call, isGathered: true }).then(answer =>
     keepAnswer(gateway, dialect.kind, answer, use),
   )
 }

@@ -29,6 +29,8 @@ export function toResponsesCall(
     ...buildCallBase(world, actor, { ...body, user }, context),
     kind: 'text',
     dialect: 'responses',
+    // The last events repeat all of it.
+    isGathered: true,
     messages: readMessages(body, asksFor(serverTools, 'apply_patch')),
     tools: tools.map(toTool),
     ...serverTools,

@@ -39,7 +39,7 @@ export function createRollupStore(db: Database, fresh: FreshCalls): RollupStore 
     listCalls: async (after, last, limit) => calls(after, last, limit),
     listApps: async () =>
       db.query<App, []>('select id, identity, name, slug from apps order by id').all(),
-    listSessionCells: async (week, minimum) => listCells(week, minimum),
+    listSessionCells: async (week, bounds) => listCells(week, bounds),
     verify: () => runCheck(db, 'roll-ups'),
   }
 }

@@ -39,7 +39,7 @@ const isNative = ({ provider, protocol }: Endpoint): boolean =>
   protocol === 'openai-responses' && NATIVE_PROVIDERS.has(provider.slug)
 
 /** Requests of the gateway itself have ids of this form. */
-const OWN_REQUEST = /^mcpr_[0-9a-z]{1,10}_[0-9a-f]{32}$/
+const OWN_REQUEST = /^mcpr_[0-9a-z]{1,6}_[0-9a-z]{1,10}_[0-9a-f]{32}$/
 
 const answersOwnRequest = ({ messages }: TextCall): boolean =>
   messages
