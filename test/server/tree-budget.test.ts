@@ -162,7 +162,7 @@ test('a thousand calls at once over all doors spend no more than their limit', a
   const statuses = new Set(await Promise.all(calls))
   expect([...statuses].toSorted()).toEqual([200, 402])
   expect(stage.money.spent).toBeLessThanOrEqual(1_000_000_000n)
-  expect(stage.money.spent).toBeGreaterThan(100_000_000n)
+  expect(stage.money.spent).toBeGreaterThan(20_000_000n)
   await expectBooks(stage)
 }, 120_000)
 
