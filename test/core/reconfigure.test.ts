@@ -1542,7 +1542,8 @@ const ROWS: Row[] = [
       // A tool would need another turn after this one.
       seen: async ({ ask }) => {
         await ask({ tools: [{ type: 'gateway:datetime' }] })
-        return (first.hits.at(-1)?.json as { tool_choice?: string }).tool_choice ?? null
+        const asked = first.hits.at(-1)?.json as { tool_choice?: string } | undefined
+        return asked?.tool_choice ?? null
       },
       was: null,
       is: 'none',
