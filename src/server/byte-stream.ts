@@ -7,8 +7,10 @@ export const createRawResponse = (
   { media_type, content }: RawBody,
   headers: Record<string, string>,
   connection?: Connection,
+  status = 200,
 ): Response =>
   new Response(typeof content === 'string' ? content : createByteStream(content, connection), {
+    status,
     headers: { ...headers, 'content-type': media_type, 'x-content-type-options': 'nosniff' },
   })
 
@@ -56,7 +58,7 @@ const WATCH = 1_000
  * leaves, or reads too slowly, ends the source at once. A source that breaks off breaks the response
  * off, so that no client takes it for a whole one.
  */
-function createByteStream(
+export function createByteStream(
   source: AsyncIterator<Uint8Array>,
   connection?: Connection,
 ): ReadableStream<Uint8Array> {

@@ -1,4 +1,6 @@
 import { defineAudit, identifyById } from '../identity/audit/entry.ts'
+import { showName } from '../kernel/printable.ts'
+import { USUAL_PURPOSE } from './schema.ts'
 import type { StoredFile } from './store.ts'
 
 /** The shape of answers about files: our own, or that of another service's clients. */
@@ -18,7 +20,8 @@ export function chooseShape(headers: Headers): FileShape {
 
 /** Shows a file in a shape (wire reference F.2). */
 export function showFile(file: Omit<StoredFile, 'workspace_id' | 'sha256'>, shape: FileShape) {
-  const { id, filename, mime_type, size_bytes, downloadable, created_at } = file
+  const { id, mime_type, size_bytes, downloadable, created_at } = file
+  const filename = showName(file.filename)
   if (shape !== 'openai') {
     const type = 'file' as const
     return { _shape: shape, id, type, filename, mime_type, size_bytes, downloadable, created_at }
@@ -30,7 +33,7 @@ export function showFile(file: Omit<StoredFile, 'workspace_id' | 'sha256'>, shap
     bytes: size_bytes,
     created_at: Math.floor(Date.parse(created_at) / 1000),
     filename,
-    purpose: file.purpose ?? 'user_data',
+    purpose: file.purpose ?? USUAL_PURPOSE,
     status: 'processed' as const,
   }
 }

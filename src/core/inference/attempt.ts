@@ -18,7 +18,14 @@ import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { Leftover } from './attempt/leftover.ts'
 import { filterReason } from './attempt/reason.ts'
-import { openShares } from './attempt/shares.ts'
+import {
+  divideCall,
+  findMostItems,
+  type Merging,
+  openShares,
+  readToldBound,
+  tellsBound,
+} from './attempt/shares.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { filterRequest } from './filters.ts'
 import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
@@ -110,6 +117,9 @@ export function computeHedgeDelay(
   return (hedge === true ? null : hedge.after_ms) ?? health.getTailLatency(endpoint)
 }
 
+/** How often a call is asked for again in smaller requests: half of them each time ends before. */
+const MOST_TOLD = 12
+
 /** The endpoints of a plan that are still to be tried, and the failures of those that were. */
 export class AttemptQueue<K extends Kind> {
   readonly failures: AttemptFailure[] = []
@@ -122,6 +132,9 @@ export class AttemptQueue<K extends Kind> {
   /** When no further attempt begins, in steady milliseconds. */
   readonly #deadline: number
   readonly #triedEndpoints: Endpoint[] = []
+  /** An attempt to make again in smaller requests, as its server has told how many items it takes. */
+  #told: RunningAttempt | null = null
+  #toldTries = 0
   readonly #turn: TreeTurn | null
   #isStopped = false
 
@@ -143,6 +156,7 @@ export class AttemptQueue<K extends Kind> {
    */
   next(): RunningAttempt | undefined {
     if (this.#isOver()) return undefined
+    if (this.#told) return this.#takeTold(this.#told)
     const last = this.#triedEndpoints.at(-1)
     const waiting = last && this.#findWaiting(last)
     return waiting ?? this.#findAvailable() ?? this.#findCooling(this.#endpoints)
@@ -163,7 +177,13 @@ export class AttemptQueue<K extends Kind> {
   addFailure(attempt: RunningAttempt, thrown: unknown): void {
     const { endpoint, status, request_id, latency } = attempt
     const error = GatewayError.from(thrown)
-    this.failures.push({ endpoint, status, error })
+    const told = this.#readTold(attempt, error)
+    if (told !== undefined) this.#tell(endpoint, told)
+    const isOwn =
+      told !== undefined ||
+      (attempt.isInexpressible && !namesOption(error)) ||
+      (this.#run.kind !== 'text' && tellsBound(error))
+    this.failures.push({ endpoint, status, error, isOwn })
     if (!isDeparture(error))
       this.#world.events.publish('attempt.failed', {
         id: this.#run.call.id,
@@ -203,6 +223,28 @@ export class AttemptQueue<K extends Kind> {
     return waits.length > 0 ? Math.min(...waits) : undefined
   }
 
+  #takeTold(told: RunningAttempt): RunningAttempt {
+    this.#told = null
+    this.#toldTries += 1
+    return told
+  }
+
+  // It is no other endpoint, and so none of those that were tried.
+  #tell(endpoint: Endpoint, most: number): void {
+    if (this.#toldTries === MOST_TOLD) return
+    this.#told = { ...this.#createAttempt(endpoint, null), most }
+    this.#triedEndpoints.pop()
+  }
+
+  /** Returns how many items the server of an attempt takes, if it has told that it takes fewer. */
+  #readTold({ endpoint, most }: RunningAttempt, error: GatewayError): number | undefined {
+    const { call, kind } = this.#run
+    const { division }: KindOfWork<K> = kinds[kind]
+    if (!division) return undefined
+    const known = findMostItems(getProtocol(kind, endpoint), endpoint, most)
+    return readToldBound(error, Math.min(division.countItems(call), known))
+  }
+
   #isOver(): boolean {
     return (
       this.#isStopped ||
@@ -219,12 +261,14 @@ export class AttemptQueue<K extends Kind> {
       permit,
       cancellation: this.#run.cancellation,
       sentAt: null,
+      decidedAt: null,
       isTaken: false,
       onSent: null,
       latency: 0,
       status: null,
       request_id: null,
       error: null,
+      isInexpressible: false,
     }
   }
 
@@ -291,10 +335,14 @@ export class AttemptQueue<K extends Kind> {
 
   #hasRefused(model: string): boolean {
     return this.failures.some(
-      ({ endpoint, error }) => endpoint.model === model && !isWorthFallback(error),
+      ({ endpoint, error, isOwn }) => endpoint.model === model && !isOwn && !isWorthFallback(error),
     )
   }
 }
+
+// An option for one provider alone is refused by name, whoever else could do without it.
+const namesOption = ({ metadata }: GatewayError): boolean =>
+  typeof metadata?.field === 'string' && metadata.field.startsWith('provider.options.')
 
 /** Whether the caller names the model. Those that a router picks are fallbacks of its own. */
 function isNamed<K extends Kind>(plan: Plan<K> | null, id: string): boolean {
@@ -310,6 +358,8 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
   sentAt: number
   /** What may be read on after the client has left; null if nothing is. */
   leftover: Leftover<AnswerPart<K>> | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** One attempt at one endpoint while it runs. */
@@ -320,6 +370,10 @@ export interface RunningAttempt extends Attempt {
   cancellation: Cancellation
   /** Called when the request is sent; null if nothing waits for that. */
   onSent: (() => void) | null
+  /** How many items its server takes at once, where that has told. */
+  most?: number
+  /** Whether nothing was sent, as the endpoint's protocol cannot express the call. */
+  isInexpressible: boolean
 }
 
 /**
@@ -337,7 +391,7 @@ export async function tryEndpoint<K extends Kind>(
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = getProtocol(run.kind, endpoint)
   const startedAt = world.clock.ticks()
-  const fitted = buildUpstreamCall(world, step, endpoint, protocol)
+  const fitted = buildUpstreamCall(world, step, attempt, protocol)
   if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
   const prepared = inlineMedia(world, fitted, {
     kind,
@@ -348,10 +402,14 @@ export async function tryEndpoint<K extends Kind>(
     cancellation,
   })
   const call = prepared instanceof Promise ? await prepared : prepared
-  const shares = kind.splitCall?.(call, endpoint)
+  const shares = kind.division
+    ? divideCall(kind.division, call, findMostItems(protocol, endpoint, attempt.most))
+    : kind.splitCall?.(call, endpoint)
   if (shares) step.turn?.requireCalls(shares.length - 1)
   const builtAt = world.clock.ticks()
+  attempt.isInexpressible = true
   const built = protocol.buildRequest(shares?.[0] ?? call, endpoint)
+  attempt.isInexpressible = false
   // It is written as text next, which takes as long again.
   if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
   const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
@@ -369,7 +427,8 @@ export async function tryEndpoint<K extends Kind>(
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
-    return { endpoint, sentAt, leftover, first: parts, rest }
+    const { ignored } = attempt
+    return { endpoint, sentAt, leftover, first: parts, rest, ...(ignored ? { ignored } : {}) }
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
@@ -379,7 +438,8 @@ export async function tryEndpoint<K extends Kind>(
     }
     throw error
   } finally {
-    attempt.latency = Math.round(world.clock.ticks() - startedAt)
+    attempt.decidedAt = world.clock.ticks()
+    attempt.latency = Math.round(attempt.decidedAt - startedAt)
   }
 }
 
@@ -415,19 +475,22 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
 
 /**
  * Builds the call for the endpoint: as its model gets it, with no more output than was set aside,
- * and without what the endpoint does not support.
+ * and without what the endpoint does not support, which is named.
  */
 function buildUpstreamCall<K extends Kind>(
   world: InferenceWorld,
   { run: { kind, policy }, call, plan, grant }: Step<K>,
-  endpoint: Endpoint,
+  attempt: RunningAttempt,
   { acceptsNames }: Protocol<K>,
 ): Work[K]['call'] {
-  const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
+  const { endpoint } = attempt
+  const { fitToEndpoint, listIgnored, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
   const hold = policy.bounds.length > 0 ? grant?.hold : null
   const payable = hold ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
+  const ignored = supported === payable ? [] : listIgnored(payable, endpoint)
+  if (ignored.length > 0) attempt.ignored = ignored
   return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
 }
 
@@ -456,7 +519,8 @@ async function awaitAnswer<K extends Kind>(
   prepared: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
   const { endpoint, cancellation } = attempt
-  const authorized = authorize(world, endpoint.provider, prepared.request, cancellation)
+  const peer = endpoint.base_url === undefined ? endpoint.provider : getPeer(endpoint)
+  const authorized = authorize(world, peer, prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
   if (world.config.telemetry.propagate_traces)
     outgoing.headers.traceparent = buildTraceparent(step.run.call)
@@ -482,6 +546,10 @@ async function awaitAnswer<K extends Kind>(
     if (!cancellation.reason) step.unanswered = step.unanswered.filter(request => request !== sent)
   }
 }
+
+/** Returns the provider, at the address of the protocol that it is asked in. */
+const getPeer = ({ provider, base_url }: Endpoint): Provider =>
+  base_url === undefined ? provider : { ...provider, base_url }
 
 /** Creates what is read on after the client has left, if the provider charges for it anyway. */
 function createLeftover<K extends Kind>(
@@ -561,9 +629,9 @@ async function openInShares<K extends Kind>(
   opening: OpeningRequest<K>,
   cancellation: Cancellation,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
-  const { provider } = opening.sent.endpoint
+  const provider = getPeer(opening.sent.endpoint)
   const all: ShareRequest<K>[] = [prepared, ...(prepared.others ?? [])]
-  return openShares<K, ShareRequest<K>>(all, cancellation, async (share, branch) => {
+  const open = async (share: ShareRequest<K>, branch: Cancellation) => {
     const outgoing =
       share === prepared
         ? opening.outgoing
@@ -571,7 +639,16 @@ async function openInShares<K extends Kind>(
     markHop(outgoing, provider, prepared.call)
     const one = { ...prepared, ...share }
     return openAdmitted(world, attempt, one, { ...opening, outgoing }, branch)
-  })
+  }
+  return openShares<K, ShareRequest<K>>(all, cancellation, open, createMerging(prepared))
+}
+
+/** What some pictures bring is enough. Of items each has to be there, in its place. */
+function createMerging<K extends Kind>({ kind, call }: PreparedRequest<K>): Merging<K> {
+  const { division } = kind
+  if (!division) return { needsAll: false, place: (part, share) => ({ ...part, share }) }
+  const each = division.countItems(call)
+  return { needsAll: true, place: (part, share) => division.shift(part, share * each) }
 }
 
 /** Reads on to the end, for a client that can use nothing of an answer that breaks off. */
@@ -616,7 +693,7 @@ function growAnswer<K extends Kind>(
   let answer: LargeAnswer | undefined
   return async bytes => {
     if (!answer) {
-      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind)
+      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind, run)
       const freeOthers = run.freeMemory
       answer = begun
       run.freeMemory = () => {

@@ -499,7 +499,7 @@ function quoteCall<K extends Kind>(
   const surcharges =
     priceUnits(costing.boundUnits(call, endpoint), rates) + costing.priceSurcharge(call, rates)
   const perToken = costing.priceOutputToken(call, rates)
-  // Each of several requests has the prompt again.
+  // Each of several requests has the prompt again, but for those that divide it.
   const requests = BigInt(kinds[kind].splitCall?.(call as never, endpoint)?.length ?? 1)
   const prompt = computePromptCost(bounded, rates) * requests + surcharges
   return { prompt, perToken, most, least }

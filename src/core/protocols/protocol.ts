@@ -3,6 +3,7 @@ import type { GatewayError } from '../errors.ts'
 import type { ByteSource } from '../kernel/byte-source.ts'
 import { isObject, type Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import type { Kind, Work } from '../language/work.ts'
 
 /**
@@ -52,6 +53,8 @@ export interface Attachment {
 export interface Frame {
   event: string | null
   data: string
+  /** The object of a large event, which was read in turns; null for what is none. */
+  json?: Json | null
   /** What a read brought, in an answer of bytes. */
   bytes?: Uint8Array
 }
@@ -135,17 +138,27 @@ export interface Protocol<K extends Kind> {
    */
   urlMedia: Media[]
   /**
+   * The dialect whose tools and items providers take as they came, whatever they are. Absent if
+   * there is none.
+   */
+  nativeDialect?: TextDialect
+  /** Whether the endpoint's provider has functions alone of it all. Absent if none is like that. */
+  hasFunctionsAlone?(endpoint: Endpoint): boolean
+  /**
    * The schemes of media that the provider has in its own storage, such as `gs://`. Absent if it has
    * none.
    */
   ownSchemes?: string[]
-  /** Whether the tools of the Responses API that are no functions have a form here. */
-  acceptsResponsesTools?: boolean
   /**
    * Whether the provider searches the web itself for this call and supports all of its
    * `web_search_options`. The gateway has no search of its own.
    */
   supportsWebSearch?(call: Work[K]['call'], endpoint: Endpoint): boolean
+  /**
+   * Returns the most inputs or documents of one request: a call with more is asked for in several.
+   * Absent where no bound is known, and for work that has one input.
+   */
+  getMostItems?(endpoint: Endpoint): number
   /**
    * Returns the upstream request for the call. Throws 400 for what this protocol cannot express.
    */

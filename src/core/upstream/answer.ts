@@ -15,7 +15,7 @@ import { cleanReason } from './clean-reason.ts'
 import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { ConnectionFailed, NO_DESCRIPTOR } from './http/client.ts'
 import { readBodyText } from './http/exchange.ts'
-import { PartStream } from './part-stream.ts'
+import { type EventRoom, PartStream } from './part-stream.ts'
 import { readUpstreamRequestId } from './request-id.ts'
 import type { UpstreamWorld } from './world.ts'
 
@@ -61,9 +61,10 @@ export async function openAnswer<K extends Kind>(
     const incoming = await world.egress.send(outgoing, deadline.attempt)
     onHead({ status: incoming.status, request_id: readUpstreamRequestId(incoming) })
     if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
-    const stream = openStream(incoming, { protocol, endpoint, call }, deadline)
-    if (stream) return { first: [], rest: stream }
     const largest = world.config.limits.answer_mib * 1024 * 1024
+    const expected = { protocol, endpoint, call, largest, waitForMemory: onLarge }
+    const stream = openStream(incoming, expected, deadline)
+    if (stream) return { first: [], rest: stream }
     const read =
       onLarge && mayBeLarge(incoming) ? waitWhereLarge(incoming, onLarge, deadline) : incoming
     const body = read.text(largest, size => deadline.touch(size))
@@ -167,15 +168,24 @@ function readLimits({ config: { timeouts } }: UpstreamWorld, streamed: boolean):
 /** Opens the answer as a stream, if it is one: of events, or of bytes. */
 function openStream<K extends Kind>(
   incoming: IncomingResponse,
-  { protocol, endpoint, call }: Omit<ExpectedAnswer<K>, 'cancellation'>,
+  expected: Omit<ExpectedAnswer<K>, 'cancellation'> & EventRoom,
   deadline: Deadline,
 ): PartStream<Work[K]['part']> | null {
+  const { protocol, endpoint, call, largest, waitForMemory } = expected
   if (protocol.createByteReader && isBytes(incoming))
     return new PartStream(incoming, protocol.createByteReader(call, endpoint), 'bytes', deadline)
   if (!isStream(incoming, call.stream)) return null
   const reader = protocol.createReader(call, endpoint)
-  return new PartStream(incoming, reader, protocol.framing, deadline)
+  // A picture comes in one event, and streamed it is no smaller than in a whole answer.
+  const isText = call.kind === 'text' && endpoint.output_modalities.length === 1
+  return new PartStream(incoming, reader, protocol.framing, deadline, {
+    largest: isText ? Math.min(largest, LARGEST_OF_TEXT) : largest,
+    waitForMemory,
+  })
 }
+
+/** The most bytes of one event of texts: as many as a protocol holds back of what has to be whole. */
+const LARGEST_OF_TEXT = 16 * 1024 * 1024
 
 // A type that is missing says nothing, so the reader looks at the bytes.
 function isBytes(incoming: IncomingResponse): boolean {
@@ -428,7 +438,7 @@ const getSteadyTime = (): number => performance.now()
 
 /** The client took so little of its answer that the upstream hung up. */
 const readsTooSlowly = (cause: unknown) =>
-  new GatewayError('unmapped', 'The client read too slowly', { status: 499, cause })
+  new GatewayError('cancelled', 'The client read too slowly', { cause })
 
 /** The reason of an attempt that is no longer needed. */
 const GIVEN_UP = new GatewayError('unmapped', 'The attempt was given up')

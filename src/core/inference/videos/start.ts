@@ -4,6 +4,7 @@ import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import type { VideoCall } from '../../language/video.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Hold } from '../../ledger/ledger.ts'
+import { fitVideoSize } from '../../protocols/videos/capabilities.ts'
 import { pickSeconds } from '../../protocols/videos.ts'
 import type { OutboxMessage } from '../../telemetry/outbox.ts'
 import type { Run, Step } from '../run.ts'
@@ -134,7 +135,8 @@ function buildDetails(
   const generation = toGeneration(run, getSettlementTime(world).settled_at)
   const anyRun = run as unknown as Run
   return renderDetails({
-    params: call.params,
+    // As it was asked for: that is what is made, and charged.
+    params: fitVideoSize(call.params, endpoint),
     seconds: pickSeconds(call, endpoint),
     prices: endpoint.prices,
     generation,
