@@ -64,8 +64,11 @@ async function main(): Promise<void> {
       printRow(agent.title, '-', '-', `skipped: ${installed}`, '')
       continue
     }
-    await tryAgent(name, agent, installed, options.latest)
-    installed.remove()
+    try {
+      await tryAgent(name, agent, installed, options.latest)
+    } finally {
+      installed.remove()
+    }
   }
   if (!options.latest && options.names.length === Object.keys(AGENTS).length) await writeTable()
 }

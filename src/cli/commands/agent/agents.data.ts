@@ -95,7 +95,7 @@ export const AGENTS = {
   continue: {
     ...{ title: 'Continue', package: '@continuedev/cli', version: '1.5.47' },
     prepare: ({ url, model }) => [
-      'cat > ~/gateway-continue.yaml <<END',
+      "cat > ~/gateway-continue.yaml <<'END'",
       'name: gateway',
       'version: 1.0.0',
       'schema: v1',
@@ -104,7 +104,7 @@ export const AGENTS = {
       '    provider: openai',
       `    model: ${model}`,
       `    apiBase: ${url}/api/v1`,
-      '    apiKey: $GATEWAY_KEY',
+      '    apiKey: $' + '{{ secrets.GATEWAY_KEY }}',
       '    roles: [chat]',
       '    capabilities: [tool_use]',
       'END',
@@ -117,7 +117,7 @@ export const AGENTS = {
     prepare: target => [
       'export PI_CODING_AGENT_DIR=~/.pi/gateway',
       'mkdir -p "$PI_CODING_AGENT_DIR"',
-      'cat > "$PI_CODING_AGENT_DIR/models.json" <<END',
+      `cat > "$PI_CODING_AGENT_DIR/models.json" <<'END'`,
       JSON.stringify(PI(target), null, 2),
       'END',
     ],
