@@ -1,6 +1,6 @@
 import type { GatewayError } from '../errors.ts'
 import { spellsHalves } from '../kernel/halves.ts'
-import { ObjectScanner } from '../kernel/json-object.ts'
+import { ObjectScanner, type ObjectState } from '../kernel/json-object.ts'
 import type { TextCall } from '../language/call.ts'
 import type { FinishReason, TextPart } from '../language/part.ts'
 import { unreadableAnswer } from './failure.ts'
@@ -52,9 +52,9 @@ export class Calls {
     return kept
   }
 
-  /** Whether the call at this place has all of its arguments: what follows belongs to another. */
-  isWhole(choice: number, index: number): boolean {
-    return this.#open.get(`${choice} ${index}`)?.input.state === 'whole'
+  /** Returns how far the arguments of the call at this place have come. */
+  getState(choice: number, index: number): ObjectState {
+    return this.#open.get(`${choice} ${index}`)?.input.state ?? 'empty'
   }
 
   /** Whether every call of the choice could be run: it is whole, or has no arguments. */
