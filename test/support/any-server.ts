@@ -133,7 +133,8 @@ const BODIES: Record<Door, Json> = {
   responses: { input: SAID },
 }
 
-const readEvents = (raw: string): Json[] =>
+/** Reads the events of a streamed answer, without the [DONE] of some. */
+export const readEvents = (raw: string): Json[] =>
   raw
     .split('\n')
     .filter(line => line.startsWith('data: ') && line !== 'data: [DONE]')
@@ -254,7 +255,8 @@ const responses: DoorReader = {
   },
 }
 
-const READERS: Record<Door, DoorReader> = { chat, messages, responses }
+/** How a client of each door reads an answer. */
+export const READERS: Record<Door, DoorReader> = { chat, messages, responses }
 
 /** Each door, whole and streamed. */
 export const WAYS: [door: Door, stream: boolean][] = DOORS.flatMap(door => [
