@@ -9,6 +9,7 @@ import {
   type Verdict,
   WAYS,
 } from '../support/any-server.ts'
+import { createSeededIntegers, SEED } from '../support/random.ts'
 
 /*
  * Public bug reports of people who run gateways before servers of every kind: each row with the
@@ -593,4 +594,59 @@ test('a length that our own schema refuses is string_too_long', async () => {
     400,
     { error: { metadata: { error_type: 'string_too_long', field: 'user' } } },
   ])
+})
+
+test('whole, streamed and on record are the same', async () => {
+  const pick = createSeededIntegers(SEED)
+  for (let i = 0; i < 24; i++) {
+    const inputs = Array.from({ length: pick(3) }, () =>
+      JSON.stringify({ [`k${pick(9)}`]: ['x', pick(99), null][pick(3)] }),
+    )
+    const text = pick(3) > 0 || inputs.length === 0 ? `Hello ${pick(1000)}` : undefined
+    const reason =
+      [null, 'stop', 'length', inputs.length > 0 ? 'tool_calls' : 'stop'][pick(4)] ?? null
+    const [door] = WAYS[pick(WAYS.length)] ?? ['chat']
+    const end = reason === 'length' ? 'length' : inputs.length > 0 ? 'tool_calls' : 'stop'
+    for (const stream of [false, true]) {
+      // Whole calls, or their deltas: a name, and the arguments cut in two.
+      const calls = inputs.flatMap((input, at) => {
+        const half = pick(input.length)
+        const whole = [callDelta(at, `c${at}`, 'f', input)]
+        return stream
+          ? [
+              callDelta(at, `c${at}`, 'f', input.slice(0, half)),
+              callDelta(at, null, null, input.slice(half)),
+            ]
+          : whole
+      })
+      any.plan(
+        renderChat(
+          {
+            ...(text ? { text } : {}),
+            calls,
+            finish_reason: reason,
+            done: reason === null || pick(2) > 0,
+          },
+          stream,
+        ),
+      )
+      const told = { model: 'acme/oc', stream, ...TOOLS[door] }
+      const response = await any.send(door, told)
+      expect(any.read(door, stream, await response.text())).toEqual({
+        text: text ?? '',
+        calls: inputs.map(input => ['f', input]),
+        end,
+      })
+      const id = response.headers.get('x-generation-id')
+      const record = (await (await any.gateway.fetch(`/generation?id=${id}`)).json()) as Json
+      expect(record.data).toMatchObject({
+        finish_reason: end,
+        native_finish_reason: reason,
+        native_tokens_prompt: 10,
+        native_tokens_completion: 5,
+        usageSource: 'exact',
+        error_type: null,
+      })
+    }
+  }
 })

@@ -97,9 +97,12 @@ export class AnyServer {
     const response = await this.send(door, more)
     const raw = await response.text()
     if (response.status !== 200) return { text: '', calls: [], end: 'error' }
-    return more.stream
-      ? READERS[door].events(readEvents(raw))
-      : READERS[door].whole(JSON.parse(raw))
+    return this.read(door, more.stream === true, raw)
+  }
+
+  /** Reads what the client of a door takes an answer for. */
+  read(door: Door, stream: boolean, raw: string): Verdict {
+    return stream ? READERS[door].events(readEvents(raw)) : READERS[door].whole(JSON.parse(raw))
   }
 
   async #answer(request: Request): Promise<Response> {
