@@ -9,8 +9,8 @@ export interface Ratchet {
 
 /** What a figure may differ by from one run to the next, as a share of it. Counts do not differ. */
 const NOISE: [names: RegExp, share: number][] = [
-  // What a destination is sent goes out by the clock, too.
-  [/bytes_of_a_call_with_everything$/, 0.03],
+  // What a destination is sent goes out by the clock, too: a slow machine sends more batches.
+  [/bytes_of_a_call_with_everything$/, 0.08],
   [/(^|[._])(bytes|ms)([._]|$)/, 0.02],
 ]
 

@@ -102,7 +102,9 @@ interface Shared {
   /** What follows `No` where a verb lists nothing, if that is not the noun. */
   lists?: Record<string, string>
   /** What they need of the data directory and of the providers' secrets. */
-  needs?: Needs
+  needs?: Needs | ((flags: Flags) => Needs)
+  /** Returns the rows where the gateway cannot be opened; undefined where that is a failure. */
+  answerUnopened?(thrown: unknown): { data: unknown[] } | undefined
 }
 
 /** Creates the command of a noun, or of a group of its verbs. */
@@ -242,7 +244,16 @@ async function performVerb(verb: Verb, flags: Flags, given: unknown[]): Promise<
       for (const hidden of (await verb.hides?.(answer, context)) ?? []) printNote(hidden)
     })
   }
-  await withGateway(flags, task, verb.needs)
+  const needs = typeof verb.needs === 'function' ? verb.needs(flags) : verb.needs
+  await withGateway(flags, task, needs).catch(async thrown => {
+    const { printer } = verb
+    const answer = verb.answerUnopened?.(thrown)
+    // A printer that is a function may want the gateway.
+    if (!answer || typeof printer === 'function') throw thrown
+    await printResult(flags, answer, () =>
+      printRows(printer, answer.data, { printList: printTable }),
+    )
+  })
 }
 
 /**

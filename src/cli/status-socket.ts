@@ -1,6 +1,7 @@
 import { chmodSync, closeSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseObject } from '../core/kernel/json.ts'
+import { giveToOwner } from '../core/kernel/owner.ts'
 
 /** The socket on which a server tells its state to those who may read its data directory. */
 const NAME = 'serve.sock'
@@ -58,6 +59,7 @@ export function serveStatus(data: string, told: Told): () => void {
       },
     })
     chmodSync(path, 0o600)
+    giveToOwner(path)
     return () => {
       server.stop(true)
       rmSync(path, { force: true })

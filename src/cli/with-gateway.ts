@@ -16,8 +16,10 @@ export interface Needs {
   data?: boolean
   /** Whether it sends requests to providers, with their secrets (false). */
   secrets?: boolean
-  /** Whether it works with any secret, as `doctor` does (false). */
+  /** Whether it works with any secret, as `doctor --reseal` does (false). */
   anySecret?: boolean
+  /** Whether it only looks at the data: then that is not migrated (false). */
+  looks?: boolean
 }
 
 /**
@@ -29,7 +31,7 @@ export interface Needs {
 export async function withGateway<Result>(
   options: CommonOptions,
   task: GatewayTask<Result>,
-  { data: needsData = true, secrets = false, anySecret = false }: Needs = {},
+  { data: needsData = true, secrets = false, anySecret = false, looks = false }: Needs = {},
 ): Promise<Result> {
   const data = getDataDirectory(options)
   const isMisspelt = (options.data ?? process.env.GATEWAY_DATA) !== undefined && !existsSync(data)
@@ -39,8 +41,8 @@ export async function withGateway<Result>(
         'gateway init makes it, --data names another directory',
     )
   const parts = toGatewayParts(options, await loadConfig(options, { withoutSecrets: !secrets }))
-  const requiresOwnSecret = !anySecret
-  return runTask(hasData(data) ? { ...parts, requiresOwnSecret } : { config: parts.config }, task)
+  const access = { requiresOwnSecret: !anySecret, migrates: !looks }
+  return runTask(hasData(data) ? { ...parts, ...access } : { config: parts.config }, task)
 }
 
 /**
@@ -57,7 +59,10 @@ export async function withNewGateway<Result>(
 }
 
 async function runTask<Result>(
-  parts: Partial<ReturnType<typeof toGatewayParts>> & { requiresOwnSecret?: boolean },
+  parts: Partial<ReturnType<typeof toGatewayParts>> & {
+    requiresOwnSecret?: boolean
+    migrates?: boolean
+  },
   task: GatewayTask<Result>,
 ): Promise<Result> {
   const { openGateway } = await import('../core/gateway.ts')

@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  closeSync,
   existsSync,
   linkSync,
   lstatSync,
@@ -14,7 +15,7 @@ import { examineGateway } from './doctor.ts'
 import { conflict, invalid, notFound } from './errors.ts'
 import { openGateway } from './gateway.ts'
 import { toUsd } from './kernel/money.ts'
-import { hasCode, readDataFile, syncPath, writeDataFile } from './store/data-files.ts'
+import { hasCode, openDataFile, readDataFile, syncPath, writeDataFile } from './store/data-files.ts'
 import { openHoldJournal, writeHolds } from './store/hold-journal.ts'
 import { RECORD_LOG } from './store/record-log.ts'
 import { copySpool } from './store/spool.ts'
@@ -150,6 +151,8 @@ function isRunning(pid: number): boolean {
 /** Copies the store and its journal into a data directory of their own. */
 function copyStore({ data, secret }: BackupInput, staging: string): void {
   const copy = join(staging, 'gateway.db')
+  // SQLite wants to write beside what it reads, and would not say why it cannot.
+  closeSync(openDataFile(join(data, 'gateway.db'), 'append'))
   // In this order: what the end and the journal have named is in the database by then.
   const head = readDataFile(join(data, 'ledger.head'))
   const journal = openHoldJournal(data)

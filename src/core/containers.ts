@@ -1,5 +1,5 @@
 import { isExpired, KEPT_DAYS } from './containers/commands.ts'
-import { emptyHome, getHomeBlob } from './containers/home.ts'
+import { emptyHome, getHomeBlob, readHomeFile } from './containers/home.ts'
 import { isSessionContainer, readFileId } from './containers/names.ts'
 import type { ContainerFileQuery, ContainerPrune, ContainerQuery } from './containers/schema.ts'
 import type { Container, ContainerFile } from './containers/store.ts'
@@ -9,7 +9,7 @@ import { conflict, notFound, requireFound, tooLarge } from './errors.ts'
 import { LARGEST_FILE } from './files/quota.ts'
 import type { StoredFile } from './files/store.ts'
 import { type FileShape, showFile } from './files/view.ts'
-import { type ChooseRange, readSizes, resolveScope, storeFile, sweepFiles } from './files.ts'
+import { type ChooseRange, listDamages, resolveScope, storeFile, sweepFiles } from './files.ts'
 import type { Actor } from './identity/actor.ts'
 import { getIsoTime } from './kernel/clock.ts'
 
@@ -54,7 +54,7 @@ export async function readContainerFile(
 ) {
   const { container, file } = await requireContainerFile(world, actor, name, id)
   const range = choose(file.size_bytes)
-  return { file, range, bytes: await world.blobs.read(getHomeBlob(container, file), range) }
+  return { file, range, bytes: await readHomeFile(world, container, file, range) }
 }
 
 /**
@@ -97,22 +97,17 @@ async function promote(
 
 /** Reads a file of a home to its end. Throws 409 where it has changed before that. */
 async function* readWhole(
-  { blobs }: ContainerWorld,
+  world: ContainerWorld,
   { container, file }: FoundFile,
 ): AsyncGenerator<Uint8Array> {
-  const place = getHomeBlob(container, file)
-  let read = 0
   try {
-    for await (const bytes of await blobs.read(place)) {
-      read += bytes.length
-      yield bytes
-    }
+    yield* await readHomeFile(world, container, file)
   } catch (thrown) {
     // A file that changes gets another blob, and this one goes.
-    if ((await blobs.size(place)) === undefined) throw conflict(CHANGED)
+    const now = await world.store.containers.findFile(container.id, file.path)
+    if (now?.blob !== file.blob) throw conflict(CHANGED)
     throw thrown
   }
-  if (read !== file.size_bytes) throw conflict(CHANGED)
 }
 
 const CHANGED = 'The file has just changed'
@@ -209,18 +204,19 @@ export async function checkHomes({ blobs, store: { containers } }: ContainerWorl
   for (const container of await containers.listUsable()) {
     const range = { container_id: container.id, limit: Number.MAX_SAFE_INTEGER }
     const files = await containers.listFiles(range)
-    const sizes = await readSizes(
-      blobs,
-      files.map(file => getHomeBlob(container, file)),
-    )
     count += files.length
-    for (const [i, file] of files.entries()) {
-      const size = sizes[i]
-      if (size === file.size_bytes) continue
-      // A command may have changed it meanwhile.
-      if (await containers.hasBlob(container.workspace_id, file.blob))
-        problems.push(`${container.name}: ${file.path} has ${size ?? 'no'} bytes`)
-    }
+    problems.push(
+      ...(await listDamages(
+        blobs,
+        files,
+        file => ({
+          place: getHomeBlob(container, file),
+          known: { ...file, name: `${container.name}: ${file.path}` },
+        }),
+        // A command may have changed it meanwhile.
+        ({ blob }) => containers.hasBlob(container.workspace_id, blob),
+      )),
+    )
   }
   return { count, problems }
 }

@@ -2,8 +2,6 @@ import { listUnreadableByokKeys } from './catalog/byok.ts'
 import { checkHomes } from './containers.ts'
 import { listUnreadableDestinations } from './destinations.ts'
 import { describeSpend, listFutureSpend } from './doctor/redate.ts'
-import { GatewayError } from './errors.ts'
-import type { FileWorld } from './files/world.ts'
 import { checkFiles } from './files.ts'
 import { type DeadCall, listDeadCalls, listEndProblems } from './inference/recover.ts'
 import type { InferenceWorld } from './inference/world.ts'
@@ -42,10 +40,15 @@ export async function examineGateway(
 }
 
 /**
- * Compares the record of every file with its bytes, which no backup holds. Also while a server runs.
+ * Compares the record of every file with its bytes, which no backup holds, and counts bytes of no
+ * file. Also while a server runs.
  */
-export const examineFiles = (world: FileWorld): Promise<Finding> =>
-  examineBlobs('files', () => checkFiles(world))
+export const examineFiles = (world: InferenceWorld): Promise<Finding> =>
+  examineBlobs('files', () =>
+    checkFiles(world, ({ workspace_id, name }) =>
+      world.store.containers.hasBlob(workspace_id, name),
+    ),
+  )
 
 /** Compares the record of every container’s file with its bytes. Also while a server runs. */
 export const examineHomes = (world: InferenceWorld): Promise<Finding> =>
@@ -67,15 +70,20 @@ interface OutboxReader {
 
 async function examineBlobs(
   check: string,
-  count: () => Promise<{ count: number; problems: string[] }>,
+  count: () => Promise<{ count: number; problems: string[]; stray?: number }>,
 ): Promise<Finding> {
-  const { count: files, problems } = await count().catch(thrown => {
-    if (!(thrown instanceof GatewayError)) throw thrown
-    return { count: 0, problems: [thrown.message] }
-  })
+  // Each check stands alone: what the storage itself throws is what this one has found.
+  const { count: files, problems, stray = 0 } = await count().catch(describeFailure)
   const found = files === 1 ? '1 file has its bytes' : `${files} files have their bytes`
-  return toFinding(toResult(check, problems, found))
+  const rest = stray === 0 ? '' : `; ${stray} of no file are still to be removed`
+  return toFinding(toResult(check, problems, found + rest))
 }
+
+const describeFailure = (thrown: unknown) => ({
+  count: 0,
+  problems: [thrown instanceof Error ? thrown.message : String(thrown)],
+  stray: 0,
+})
 
 /** Says what retention has removed so far. */
 export async function describeEvictions({ store }: EvictionReader): Promise<Finding> {
@@ -142,7 +150,7 @@ export async function runChecks(
     checkSchema(report),
     ...chain.listResults(books),
     checkEnds(world, ends),
-    ...checkSeals(report, opening),
+    ...checkSeals(report, opening, await world.store.seals.listUnsealed()),
     checkCalls(books, running),
     checkRecords(books),
     await checkClock(world),
@@ -188,6 +196,7 @@ class ChainReader {
   readonly #covered: SealOpening['ledger']
   readonly #sums = new Map<string, bigint>()
   readonly #breaks: string[] = []
+  readonly #estimated = { rows: 0, nanos: 0n }
   #hash = ''
   #digest = ''
   #last = 0
@@ -204,6 +213,10 @@ class ChainReader {
     if (this.#covered.digest !== undefined && row.seq <= this.#covered.seq) this.#readCovered(row)
     else this.#readChained(row)
     this.#last = row.seq
+    if (row.source === 'estimated') {
+      this.#estimated.rows += 1
+      this.#estimated.nanos += row.nanos
+    }
     const name = renderCounterName(row, this.#findDay(row.settled_at))
     this.#sums.set(name, (this.#sums.get(name) ?? 0n) + row.nanos)
   }
@@ -238,6 +251,11 @@ class ChainReader {
     if (row.seq === this.#covered.seq) this.#checkCovered(this.#hash === this.#covered.hash)
   }
 
+  #describeEstimates(): string {
+    const { rows, nanos } = this.#estimated
+    return rows === 0 ? '' : `; ${rows} of them, $${toUsd(nanos)} together, are estimated`
+  }
+
   #checkCovered(isSame: boolean): void {
     if (!isSame)
       this.#breaks.push(`rows up to ${this.#covered.seq} were written again after they were sealed`)
@@ -253,7 +271,7 @@ class ChainReader {
         ? '1 counter matches its rows'
         : `${spend.length} counters match their rows`
     return [
-      toResult('chain', this.#breaks, `${last} rows, none changed`),
+      toResult('chain', this.#breaks, `${last} rows, none changed${this.#describeEstimates()}`),
       toResult('counters', listDifferences(this.#sums, spend), counters),
     ]
   }
@@ -268,11 +286,19 @@ const checkEnds = (world: InferenceWorld, problems: string[]): CheckResult =>
       : 'no end is kept for a store in memory',
   )
 
-function checkSeals(report: SealReport, opening: SealOpening | null): CheckResult[] {
+function checkSeals(
+  report: SealReport,
+  opening: SealOpening | null,
+  unsealed: string[],
+): CheckResult[] {
   return [
     toResult('audit', report.audit, 'no entry was changed, added or removed'),
     toResult('rules', report.rules, 'no key, limit, member or other rule was changed outside'),
-    toResult('seals', report.seals, `rows are sealed since ${opening?.sealed_at}`),
+    toResult(
+      'seals',
+      report.seals,
+      `rows are sealed since ${opening?.sealed_at}; those of ${unsealed.join(', ')} are not`,
+    ),
   ]
 }
 

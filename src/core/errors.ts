@@ -115,12 +115,13 @@ export class GatewayError extends Error {
   }
 
   /**
-   * Converts any thrown value to a GatewayError. Any other error is a bug, and is shown as
-   * "Internal Server Error" only.
+   * Converts any thrown value to a GatewayError. Memory that cannot be had is 503. Any other error
+   * is a bug, and is shown as "Internal Server Error" only.
    */
   static from(thrown: unknown): GatewayError {
-    return thrown instanceof GatewayError
-      ? thrown
+    if (thrown instanceof GatewayError) return thrown
+    return thrown instanceof RangeError && thrown.message === 'Out of memory'
+      ? unavailable('There is no memory for this now', 5, thrown)
       : new GatewayError('server', 'Internal Server Error', { cause: thrown })
   }
 }

@@ -1,5 +1,12 @@
 import { denied, invalid, requireFound, tooLarge, unavailable } from './errors.ts'
-import type { BlobDraft, BlobPlace, BlobStore } from './files/blobs.ts'
+import {
+  type BlobDraft,
+  type BlobPlace,
+  type BlobStore,
+  findDamage,
+  type KnownBytes,
+  readBlob,
+} from './files/blobs.ts'
 import { checkFilename } from './files/names.ts'
 import { buildFileQuota, checkFileQuota, LARGEST_FILE } from './files/quota.ts'
 import { checkRequestFile } from './files/request-lines.ts'
@@ -28,6 +35,9 @@ export interface NewUpload extends FileScope {
   source?: CopySource
 }
 
+/** What is on record of a file that does not depend on its bytes. */
+type FileStart = Pick<StoredFile, 'id' | 'workspace_id' | 'filename' | 'downloadable'>
+
 const ID_START = 'or_file_'
 
 /** Creates the id of a file, before there is one. */
@@ -41,7 +51,7 @@ export const createFileId = ({ ids }: Pick<FileWorld, 'ids'>): string =>
 export class Upload {
   readonly #world: FileWorld
   readonly #actor: Actor
-  readonly #file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>
+  readonly #file: FileStart
   readonly #draft: BlobDraft
   readonly #detector = new TypeDetector()
   /** The type of what has none that is known; undefined if that is refused. */
@@ -52,7 +62,7 @@ export class Upload {
   private constructor(
     world: FileWorld,
     actor: Actor,
-    file: Omit<StoredFile, 'mime_type' | 'size_bytes' | 'purpose' | 'created_at'>,
+    file: FileStart,
     draft: BlobDraft,
     {
       takesAnything = false,
@@ -116,7 +126,8 @@ export class Upload {
     const mime_type = detected ?? this.#otherwise
     if (mime_type === undefined) throw invalid(`file: expected ${ACCEPTED}`, 'file')
     const { files } = this.#world.store
-    const file = { ...this.#file, mime_type, size_bytes, purpose, ...this.#stamp() }
+    const sha256 = this.#draft.digest()
+    const file = { ...this.#file, mime_type, size_bytes, sha256, purpose, ...this.#stamp() }
     const quota = buildFileQuota(this.#world.config, file.workspace_id)
     const entry = auditFile(this.#world, this.#actor, null, file)
     await explainFullDisk(() =>
@@ -270,8 +281,8 @@ export async function deleteFile(
 }
 
 /**
- * Opens a file's bytes. Throws as `getFile` does, 400 for a file that is not handed out, and 500
- * where the bytes are missing. The operator, who can read the disk, gets every file. `choose` may
+ * Opens a file's bytes. Throws as `getFile` does, 400 for a file that is not handed out, and 404
+ * where the bytes are missing or damaged. The operator, who can read the disk, gets every file. `choose` may
  * choose some of its bytes, once their number is known.
  */
 export async function readFile(
@@ -285,7 +296,7 @@ export async function readFile(
   if (!file.downloadable && actor.kind !== 'operator')
     throw invalid(`${id} was uploaded: only files that the gateway has written can be downloaded`)
   const range = choose(file.size_bytes)
-  return { file, range, bytes: await world.blobs.read(getBlobPlace(file), range) }
+  return { file, range, bytes: await readStored(world, file, range) }
 }
 
 /** Chooses bytes of a file of this size; undefined for all of them. */
@@ -311,6 +322,14 @@ export function resolveScope(world: FileWorld, actor: Actor, { workspace_id }: F
     throw denied('workspace_id: this key belongs to another workspace')
   return actor.workspace_id
 }
+
+/** Reads a file’s bytes, or some of them. Throws as `readBlob` does. */
+export const readStored = (
+  { blobs }: Pick<FileWorld, 'blobs'>,
+  file: StoredFile,
+  range?: ByteRange,
+): Promise<ReadableStream<Uint8Array>> =>
+  readBlob(blobs, getBlobPlace(file), { ...file, name: file.id }, range)
 
 /** Returns where the bytes of a file are. */
 export const getBlobPlace = ({
@@ -339,31 +358,58 @@ export async function sweepFiles(
   return swept
 }
 
-/** How many sizes are asked for at once: a bucket is far away. */
+/** How many files are looked at at once: a bucket is far away. */
 const AT_ONCE = 32
 
-/** Reads the sizes of blobs; undefined for each that is not there. */
-export async function readSizes(
+/**
+ * Compares records with bytes. Returns a sentence for each that differs, unless `isCurrent` says
+ * that the record has gone meanwhile.
+ */
+export async function listDamages<File>(
   blobs: BlobStore,
-  places: BlobPlace[],
-): Promise<(number | undefined)[]> {
-  const sizes: (number | undefined)[] = []
-  for (let i = 0; i < places.length; i += AT_ONCE)
-    sizes.push(...(await Promise.all(places.slice(i, i + AT_ONCE).map(at => blobs.size(at)))))
-  return sizes
+  files: File[],
+  locate: (file: File) => { place: BlobPlace; known: KnownBytes },
+  isCurrent: (file: File) => Promise<boolean>,
+): Promise<string[]> {
+  const found: string[] = []
+  const most = blobs.isRemote ? AT_ONCE : 1
+  for (let i = 0; i < files.length; i += most)
+    await Promise.all(
+      files.slice(i, i + most).map(async file => {
+        const { place, known } = locate(file)
+        const damage = await findDamage(blobs, place, known)
+        if (damage !== null && (await isCurrent(file))) found.push(damage)
+      }),
+    )
+  return found
 }
 
-/** Compares every record of a file with its bytes. Returns a sentence for each that differs. */
-export async function checkFiles({ blobs, store }: FileWorld) {
-  const problems: string[] = []
+/**
+ * Compares every record of a file with its bytes, and counts the blobs without a record. Returns a
+ * sentence for each file that differs.
+ */
+export async function checkFiles(
+  { blobs, store }: FileWorld,
+  isOfOthers: (place: BlobPlace) => Promise<boolean> = async () => false,
+) {
   // The bytes are there before the record, and after it.
   const files = await store.files.all()
-  const sizes = await readSizes(blobs, files.map(getBlobPlace))
-  for (const [i, file] of files.entries()) {
-    const size = sizes[i]
-    if (size === file.size_bytes || !(await store.files.find(file.id))) continue
-    const found = size === undefined ? 'its bytes are missing' : `it has ${size} bytes`
-    problems.push(`${file.id}: ${found}, expected ${file.size_bytes}`)
-  }
-  return { count: files.length, problems }
+  const problems = await listDamages(
+    blobs,
+    files,
+    file => ({ place: getBlobPlace(file), known: { ...file, name: file.id } }),
+    async ({ id }) => (await store.files.find(id)) !== undefined,
+  )
+  const hasRecord = async (place: BlobPlace) =>
+    (await store.files.find(ID_START + place.name)) !== undefined || (await isOfOthers(place))
+  return { count: files.length, problems, stray: await countStray(blobs, hasRecord) }
+}
+
+async function countStray(
+  blobs: BlobStore,
+  hasRecord: (place: BlobPlace) => Promise<boolean>,
+): Promise<number> {
+  let count = 0
+  for await (const place of blobs.list()) if (!(await hasRecord(place))) count += 1
+  return count
 }

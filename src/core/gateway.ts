@@ -1,4 +1,5 @@
 import { hkdfSync } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DecryptedKeys } from './catalog/byok/decrypted-keys.ts'
 import { readByokKeys } from './catalog/byok.ts'
@@ -77,11 +78,11 @@ import { openDataDirectory } from './store/data-directory.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { openHeadFile } from './store/ledger-head.ts'
 import { lockData } from './store/lock.ts'
-import { guardMigration, type Migration } from './store/migration-guard.ts'
+import { guardMigration, type Migration, refuseMigration } from './store/migration-guard.ts'
 import { type RecordLogOptions, takeRecordLog } from './store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from './store/secret.ts'
 import { openSpool } from './store/spool.ts'
-import type { GivenSecret } from './store/sqlite/seals/own-secret.ts'
+import { type GivenSecret, refuseShortSecret } from './store/sqlite/seals/own-secret.ts'
 import { openSqlite, type SqliteOptions } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
@@ -243,8 +244,10 @@ export interface GatewayParts {
   blobs: BlobStore
   /** The secret that seals provider keys. Without one, the data directory keeps its own. */
   secret: string
-  /** Whether the secret has to be that of the data; `doctor` takes any. */
+  /** Whether the secret has to be that of the data; `doctor` takes any to seal again. */
   requiresOwnSecret: boolean
+  /** Whether data of an earlier program is migrated (true). */
+  migrates: boolean
   /** The secret before that one, while records are sealed again. */
   previousSecret: string
   /** Milliseconds that a statement may wait for another process: 0 when clients are waiting. */
@@ -569,6 +572,9 @@ async function openStore(
   { previous, ...options }: Omit<SqliteOptions, 'path'> & Pick<RecordLogOptions, 'previous'>,
 ): Promise<Store> {
   if (data === undefined) return openSqlite({ path: ':memory:', ...options })
+  // Before the first file: what is refused leaves no empty database.
+  if (options.ownSecret && !existsSync(join(data, 'gateway.db')))
+    refuseShortSecret(options.ownSecret)
   openDataDirectory(data)
   const { log: recordLog, unlock } = await takeRecordLog(data, access, { ...options, previous })
   try {
@@ -585,19 +591,15 @@ const guardStore = (
   {
     access,
     patience = 5_000,
+    migrates = true,
     onMigration,
-  }: Partial<Pick<GatewayParts, 'access' | 'patience' | 'onMigration'>>,
-): Pick<SqliteOptions, 'guardMigration'> =>
-  data === undefined || access === 'copy'
-    ? {}
-    : {
-        guardMigration: guardMigration(data, {
-          isLocked: access === 'server',
-          patience,
-          seal,
-          onMigration,
-        }),
-      }
+  }: Partial<Pick<GatewayParts, 'access' | 'patience' | 'migrates' | 'onMigration'>>,
+): Pick<SqliteOptions, 'guardMigration'> => {
+  if (data === undefined || access === 'copy') return {}
+  if (!migrates) return { guardMigration: refuseMigration }
+  const isLocked = access === 'server'
+  return { guardMigration: guardMigration(data, { isLocked, patience, seal, onMigration }) }
+}
 
 function openBlobs(
   data: string | undefined,

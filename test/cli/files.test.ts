@@ -103,8 +103,11 @@ test('doctor finds a file whose bytes are missing or cut, and a backup says what
   expect(await finding()).toMatchObject({
     code: 1,
     ok: false,
-    found: `${file.id}: it has 3 bytes, expected ${PDF.length}`,
+    found: `${file.id} is damaged, and has to be stored again: it has 3 bytes, where ${PDF.length} were stored`,
   })
+  writeFileSync(findBlob(file.id), Buffer.from(PDF).fill('x', 9, 10))
+  const changed = { code: 1, ok: false, found: expect.stringContaining('its bytes were changed') }
+  expect(await finding()).toMatchObject(changed)
   rmSync(findBlob(file.id))
   expect(await finding()).toMatchObject({ ok: false, found: expect.stringContaining('missing') })
   await run('files', 'delete', file.id, '--yes')

@@ -590,14 +590,23 @@ describe('promotion', () => {
     },
   )
 
-  test('says so where the bytes have just gone', async () => {
+  test('says so where the file has just changed, and where its bytes are lost', async () => {
     const container = await makeHome(gateway, operator.workspace_id, 'mine', { a: 'x' })
     const file = await gateway.store.containers.findFile(container.id, 'a')
     await gateway.blobs.remove(
       { workspace_id: operator.workspace_id, name: file?.blob ?? '' },
       async () => undefined,
     )
+    const lost = 'a is damaged, and has to be stored again: its bytes are missing'
+    expect(await failureOf(promote('a'))).toEqual([404, lost])
+    const { findFile } = gateway.store.containers
+    let finds = 0
+    gateway.store.containers.findFile = async (...at) => {
+      const found = await findFile(...at)
+      return found && ++finds > 1 ? { ...found, blob: 'another' } : found
+    }
     expect(await failureOf(promote('a'))).toEqual([409, 'The file has just changed'])
+    gateway.store.containers.findFile = findFile
   })
 })
 

@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -179,6 +180,47 @@ describe('gateway doctor', () => {
     const wrong = await run(['doctor', '--data', data])
     expect(wrong.code).toBe(1)
     expect(wrong.stdout).toContain('row 12 (gen-11) was changed after it was written')
+  })
+})
+
+describe('gateway doctor changes nothing', () => {
+  /** Every file of a directory, with its bytes. Those that SQLite makes to read are none. */
+  const readAll = (data: string) =>
+    readdirSync(data)
+      .filter(name => !/-(wal|shm)$/.test(name))
+      .toSorted()
+      .map(name => [name, Bun.hash(readFileSync(join(data, name)))])
+
+  test.each<[string, string, (data: string) => Record<string, string>]>([
+    [
+      'where the secret is missing',
+      'secret',
+      data => {
+        rmSync(join(data, 'secret.key'))
+        return {}
+      },
+    ],
+    ['under another secret', 'secret', () => ({ GATEWAY_SECRET: 'x'.repeat(40) })],
+    [
+      'over the data of an earlier program',
+      'schema',
+      data => {
+        const db = openDatabase(data)
+        db.run('pragma user_version = 30')
+        db.close()
+        return {}
+      },
+    ],
+  ])('%s, and finds that one thing', async (_, check, prepare) => {
+    const data = await charged()
+    const env = prepare(data)
+    const before = readAll(data)
+    const { code, stdout } = await run(['doctor', '--data', data, '--json'], { env })
+    expect([code, JSON.parse(stdout).data]).toEqual([
+      1,
+      [{ check, ok: false, found: expect.stringContaining('nothing else was looked at') }],
+    ])
+    expect(readAll(data)).toEqual(before)
   })
 })
 

@@ -103,7 +103,7 @@ describe('files in a bucket', () => {
     expect(await examineFiles(gateway)).toEqual({
       check: 'files',
       ok: false,
-      found: `${id}: its bytes are missing, expected 5`,
+      found: `${id} is damaged, and has to be stored again: its bytes are missing`,
     })
     await gateway.close()
   })

@@ -283,6 +283,7 @@ describe('an upload', () => {
           readAt: draft.readAt.bind(draft),
           keep: draft.keep.bind(draft),
           discard: draft.discard.bind(draft),
+          digest: draft.digest.bind(draft),
           write: async () => {
             throw full
           },

@@ -16,7 +16,9 @@ export async function makeHome(
   const created_at = '2026-03-04T05:06:07.000Z'
   for (const [path, text] of Object.entries(contents)) {
     const bytes = Buffer.from(text as string)
+    const sha256 = new Bun.CryptoHasher('sha256').update(bytes).digest('hex')
     const file: ContainerFile = {
+      sha256,
       ...{ container_id: container.id, path, size_bytes: bytes.length, mode: 0o644 },
       ...{ blob: gateway.ids.uuid().replaceAll('-', ''), promoted_id: null, created_at },
     }

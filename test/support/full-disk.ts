@@ -2,7 +2,7 @@
  * A process whose files are on a disk of 2 MiB: `bun full-disk.ts DIRECTORY`. It fills that by an
  * upload, by a command and by a promotion, and prints what came of it as JSON.
  */
-import { mkdirSync, readdirSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseConfig } from '../../src/core/config.ts'
 import { runCommands } from '../../src/core/containers/commands.ts'
@@ -18,7 +18,15 @@ const [directory = ''] = process.argv.slice(2)
 const data = join(directory, 'data')
 const files = join(data, 'files')
 mkdirSync(files, { recursive: true, mode: 0o700 })
-const mounted = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=2m,mode=0700', 'small', files])
+const mounted = Bun.spawnSync([
+  'mount',
+  '-t',
+  'tmpfs',
+  '-o',
+  'size=2m,nr_inodes=200,mode=0700',
+  'small',
+  files,
+])
 if (!mounted.success) throw new Error(mounted.stderr.toString())
 
 const gateway = await openGateway({
@@ -39,7 +47,9 @@ async function attempt(name: string, work: () => Promise<unknown>): Promise<void
     () => 'done',
     thrown => `${thrown.status} ${thrown.message}`,
   )
-  const stored = readdirSync(files, { recursive: true, withFileTypes: true })
+  const stored = readdirSync(files, { recursive: true, withFileTypes: true }).filter(
+    ({ name }) => !/^(filler|name-)/.test(name),
+  )
   const homes = await listContainerFiles(gateway, operator, 'mine').catch(() => ({ data: [] }))
   outcomes.push({
     ...{ name, outcome, blobs: stored.filter(entry => entry.isFile()).length },
@@ -63,7 +73,22 @@ await attempt('a promotion that does not fit', () =>
   promoteContainerFile(gateway, operator, 'mine', buildFileId('a')),
 )
 const [first] = (await listFiles(gateway, operator, {})).data as { id: string }[]
+// The rest of the disk, and of its list of names, which a note would take.
+for (let size = MIB; size > 0; size = Math.floor(size / 2))
+  try {
+    appendFileSync(join(files, 'part', 'filler'), Buffer.alloc(size))
+  } catch {
+    // No room for so much.
+  }
+for (let i = 0; i < 200; i++)
+  try {
+    writeFileSync(join(files, 'part', `name-${i}`), '')
+  } catch {
+    break
+  }
 await attempt('a deletion', () => deleteFile(gateway, operator, first?.id ?? ''))
+for (const name of readdirSync(join(files, 'part')))
+  if (/^(filler|name-)/.test(name)) rmSync(join(files, 'part', name))
 await attempt('a command that removes', () => run('remove a'))
 await attempt('an upload that fits now', () => upload(1.5 * MIB))
 await gateway.close()

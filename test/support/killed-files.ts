@@ -34,6 +34,7 @@ gateway.blobs = {
         reach('written')
       },
       readAt: (position, length) => draft.readAt(position, length),
+      digest: () => draft.digest(),
       keep: async insert => {
         await draft.keep(async () => {
           reach('published')

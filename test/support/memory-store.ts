@@ -43,6 +43,7 @@ const UNSEALED: SealStore = {
   ...READER,
   readHead: async () => null,
   has: async () => true,
+  listUnsealed: async () => [],
   under: () => READER,
   reseal: async () => undefined,
 }

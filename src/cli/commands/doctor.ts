@@ -1,7 +1,7 @@
 import { userInfo } from 'node:os'
 import type { ResealPlan } from '../../core/doctor/reseal.ts'
 import type { Finding } from '../../core/doctor.ts'
-import { invalid } from '../../core/errors.ts'
+import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import { confirm } from '../confirm.ts'
@@ -11,8 +11,24 @@ import { parseInput } from '../options.ts'
 import { print, printTable } from '../output.ts'
 import { openRowProgress } from '../progress.ts'
 
-// It tells what another secret has sealed, and seals it again.
-const verb = defineVerbs(() => import('../../core/doctor.ts'), { needs: { anySecret: true } })
+/** What changes the data, instead of looking at it. */
+const CHANGES = ['reseal', 'accept', 'redate']
+
+const verb = defineVerbs(() => import('../../core/doctor.ts'), {
+  // What another secret has sealed is sealed again by --reseal alone. A check changes nothing.
+  needs: flags =>
+    flags.reseal ? { anySecret: true } : { looks: CHANGES.every(name => !flags[name]) },
+  answerUnopened: findObstacle,
+})
+
+/** Returns what keeps every other check from being made, as a finding. */
+function findObstacle(thrown: unknown): { data: Finding[] } | undefined {
+  if (!(thrown instanceof GatewayError)) return undefined
+  const { check } = thrown.metadata
+  if (typeof check !== 'string') return undefined
+  process.exitCode = 1
+  return { data: [{ check, ok: false, found: `${thrown.message}; nothing else was looked at` }] }
+}
 
 const RESEAL = [
   offer('--reseal', 'accept what was found: seal everything as it stands'),
@@ -56,8 +72,6 @@ export const createDoctorCommand = () =>
     STATE: ({ ok }) => (ok ? 'ok' : 'WRONG'),
     FOUND: ({ found }) => found,
   })
-
-const CHANGES = ['reseal', 'accept', 'redate']
 
 // A reason or a yes without one of them would be taken for one that has an effect.
 function checkFlags(flags: Flags): void {

@@ -2,7 +2,6 @@ import {
   chmodSync,
   copyFileSync,
   existsSync,
-  mkdirSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -12,6 +11,7 @@ import { join } from 'node:path'
 import { type BackupSummary, checkStore, isPartName, listFilesElsewhere } from '../backup.ts'
 import { conflict, invalid, notFound } from '../errors.ts'
 import { toUsd } from '../kernel/money.ts'
+import { giveToOwner, makeOwnDirectory } from '../kernel/owner.ts'
 import { RESTORING } from '../store/data-directory.ts'
 import { readDataFile, syncPath, writeDataFile } from '../store/data-files.ts'
 import { lockData } from '../store/lock.ts'
@@ -72,7 +72,7 @@ async function stageAndMove(
 ): Promise<BackupSummary & { moved: string | null }> {
   const staging = join(input.data, RESTORING)
   rmSync(staging, { recursive: true, force: true })
-  mkdirSync(staging, { mode: 0o700 })
+  makeOwnDirectory(staging)
   let isMoving = false
   try {
     const parts = stageBackup(input, staging)
@@ -100,6 +100,7 @@ function stageBackup({ data, file, force, secret }: RestoreInput, staging: strin
   const path = join(staging, 'gateway.db')
   copyFileSync(file, path)
   chmodSync(path, 0o600)
+  giveToOwner(path)
   const parts = takeParts(path)
   const unknown = [...parts.keys()].find(name => !isPartName(name))
   if (unknown !== undefined) throw invalid('The backup holds a file that no backup has')
@@ -132,7 +133,7 @@ function replaceFiles(data: string, staging: string): string | null {
     name => existsSync(join(data, name)),
   )
   const aside = join(data, `before-restore-${new Date().toISOString().replaceAll(':', '')}`)
-  if (inTheWay.length > 0) mkdirSync(aside, { mode: 0o700 })
+  if (inTheWay.length > 0) makeOwnDirectory(aside)
   for (const name of new Set(inTheWay)) renameSync(join(data, name), join(aside, name))
   for (const name of staged) renameSync(join(staging, name), join(data, name))
   syncPath(join(staging, 'gateway.db'))

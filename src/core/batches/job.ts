@@ -1,6 +1,6 @@
 import { GatewayError, invalid, notFound } from '../errors.ts'
 import { type Line, readLines, SeenIds } from '../files/request-lines.ts'
-import { getBlobPlace } from '../files.ts'
+import { readStored } from '../files.ts'
 import { type Actor, buildKeyActor } from '../identity/actor.ts'
 import { isUsable } from '../identity/keys.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
@@ -181,7 +181,10 @@ export class BatchJob {
     } catch (thrown) {
       // It is read again from its beginning.
       this.#lines = null
-      throw thrown
+      // What is lost or damaged comes back by nothing that the gateway could do.
+      if (!isDamaged(thrown)) throw thrown
+      this.#ending = buildFailure('file_damaged', thrown.message)
+      return null
     }
     this.#isExhausted = true
     return null
@@ -266,18 +269,22 @@ export class BatchJob {
     const done = new Set(await this.#world.store.batches.listDoneLines(batch.id))
     const reader = this.#getReader(batch)
     if (!(await this.#world.store.files.find(batch.input_file_id))) return
-    for await (const line of this.#openLines(batch)) {
-      if (done.has(line.number)) continue
-      const { custom_id } = reader.read(line)
-      const id = this.#world.ids.generation(this.#world.clock.now())
-      yield buildUnanswered(id, custom_id, `batch_${as}`, UNANSWERED).text
+    try {
+      for await (const line of this.#openLines(batch)) {
+        if (done.has(line.number)) continue
+        const { custom_id } = reader.read(line)
+        const id = this.#world.ids.generation(this.#world.clock.now())
+        yield buildUnanswered(id, custom_id, `batch_${as}`, UNANSWERED).text
+      }
+    } catch (thrown) {
+      if (!isDamaged(thrown)) throw thrown
     }
   }
 
   async *#openLines({ input_file_id }: Batch): AsyncGenerator<Line> {
     const file = await this.#world.store.files.find(input_file_id)
     if (!file) throw notFound(`input_file_id: ${FILE_GONE}`)
-    const pieces = await this.#world.blobs.read(getBlobPlace(file))
+    const pieces = await readStored(this.#world, file)
     let bytes = 0
     for await (const line of readLines(pieces)) {
       bytes += line.bytes.length
@@ -305,6 +312,10 @@ const FILE_GONE = 'The file of the requests was deleted'
 const INTERRUPTED =
   'The gateway was stopped while this request ran. It is charged, and so not made again.'
 const UNANSWERED = 'The batch ended before this request was made'
+
+/** Whether this says that the file of the requests is not there as it was stored. */
+const isDamaged = (thrown: unknown): thrown is GatewayError =>
+  thrown instanceof GatewayError && thrown.type === 'not_found'
 
 const buildFailure = (code: string, message: string): Ending => ({
   as: 'failed',

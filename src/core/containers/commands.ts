@@ -1,6 +1,6 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type { StoredFile } from '../files/store.ts'
-import { getBlobPlace } from '../files.ts'
+import { readStored } from '../files.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { getIsoTime } from '../kernel/clock.ts'
 import type { CommandResult, WrittenFile } from '../sandboxes/sandbox.ts'
@@ -135,7 +135,7 @@ async function copyIn(
   const missing = files.filter(file => !copied.has(file.id) && !kept.has(nameCopy(file)))
   async function* read(): AsyncIterable<WrittenFile> {
     for (const file of missing) {
-      const pieces = await blobs.read(getBlobPlace(file))
+      const pieces = await readStored({ blobs }, file)
       yield { path: nameCopy(file), mode: 0o644, size: file.size_bytes, pieces }
     }
   }

@@ -1,5 +1,7 @@
-import type { BlobDraft, BlobPlace } from '../files/blobs.ts'
+import { GatewayError } from '../errors.ts'
+import { type BlobDraft, type BlobPlace, readBlob } from '../files/blobs.ts'
 import { explainFullDisk } from '../files.ts'
+import type { ByteRange } from '../kernel/byte-source.ts'
 import { getIsoTime } from '../kernel/clock.ts'
 import type { ListedFile, SandboxBox, WrittenFile } from '../sandboxes/sandbox.ts'
 import { buildHomeQuota } from './quota.ts'
@@ -21,10 +23,22 @@ const BATCH = 64
 const ATTEMPTS = 3
 
 /** Returns where the bytes of a container’s file are. */
-export const getHomeBlob = ({ workspace_id }: Container, { blob }: ContainerFile): BlobPlace => ({
+export const getHomeBlob = (
+  { workspace_id }: Container,
+  { blob }: Pick<ContainerFile, 'blob'>,
+): BlobPlace => ({
   workspace_id,
   name: blob,
 })
+
+/** Reads the bytes of a container’s file, or some of them. Throws as `readBlob` does. */
+export const readHomeFile = (
+  { blobs }: ContainerWorld,
+  container: Container,
+  file: ContainerFile,
+  range?: ByteRange,
+): Promise<ReadableStream<Uint8Array>> =>
+  readBlob(blobs, getHomeBlob(container, file), { ...file, name: file.path }, range)
 
 /** Puts the files on record into the empty home of a sandbox that was just opened. */
 export async function fillHome(
@@ -54,15 +68,17 @@ async function* listAll(world: ContainerWorld, { id }: Container): AsyncIterable
 }
 
 async function* readAll(
-  { blobs }: ContainerWorld,
+  world: ContainerWorld,
   container: Container,
   files: ContainerFile[],
 ): AsyncIterable<WrittenFile> {
   for (const file of files) {
-    const place = getHomeBlob(container, file)
-    if ((await blobs.size(place)) !== file.size_bytes) continue
+    const pieces = await readHomeFile(world, container, file).catch(thrown => {
+      if (thrown instanceof GatewayError && thrown.type === 'not_found') return null
+      throw thrown
+    })
     const { path, mode, size_bytes: size } = file
-    yield { path, mode, size, pieces: await blobs.read(place) }
+    if (pieces) yield { path, mode, size, pieces }
   }
 }
 
@@ -131,34 +147,36 @@ async function keepBatch(
   }))
   const old = [...removed, ...changed.map(({ path }) => path)]
   const replaced = old.flatMap(path => kept.get(path)?.file ?? [])
-  const change = { container_id: container.id, put, removed, last_used_at }
   const quota = buildHomeQuota(world.config, container.workspace_id)
-  await withDrafts(world, home, put, changed, drafts =>
+  const files = await withDrafts(world, home, put, changed, async drafts => {
+    const whole = put.map((file, i) => ({ ...file, sha256: drafts[i]?.digest() ?? null }))
+    const change = { container_id: container.id, put: whole, removed, last_used_at }
     // The new bytes are there before the records, and the old ones go after them.
-    removeBlobs(world, container, replaced, () =>
+    await removeBlobs(world, container, replaced, () =>
       keepDrafts(drafts, () => world.store.containers.changeFiles(change, quota)),
-    ),
-  )
+    )
+    return whole
+  })
   for (const path of removed) kept.delete(path)
-  for (const [i, file] of put.entries())
+  for (const [i, file] of files.entries())
     kept.set(file.path, { file, version: changed[i]?.version ?? '' })
-  return put
+  return files
 }
 
 /** Copies the bytes of files into drafts of blobs. What is not kept is deleted. */
-async function withDrafts(
+async function withDrafts<Result>(
   { blobs }: ContainerWorld,
   { container, box }: RunningHome,
-  put: ContainerFile[],
+  put: Pick<ContainerFile, 'blob'>[],
   listed: ListedFile[],
-  work: (drafts: BlobDraft[]) => Promise<void>,
-): Promise<void> {
+  work: (drafts: BlobDraft[]) => Promise<Result>,
+): Promise<Result> {
   const drafts: BlobDraft[] = []
   try {
-    await explainFullDisk(async () => {
+    return await explainFullDisk(async () => {
       for (const file of put) drafts.push(await blobs.create(getHomeBlob(container, file)))
       if (listed.length > 0) await splitInto(drafts, listed, box.read(listed))
-      await work(drafts)
+      return work(drafts)
     })
   } finally {
     for (const draft of drafts) await draft.discard()

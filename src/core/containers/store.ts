@@ -19,6 +19,8 @@ export interface ContainerFile {
   /** Its path from the home: a text for people. It is part of no path of the host. */
   path: string
   size_bytes: number
+  /** Of its bytes, in hexadecimal digits; null where an earlier version has written them. */
+  sha256: string | null
   /** The permissions, as of Unix. */
   mode: number
   /** The name of the blob. A file that changes gets another. */

@@ -1,3 +1,4 @@
+import { GatewayError, notFound } from '../errors.ts'
 import type { ByteRange } from '../kernel/byte-source.ts'
 
 /** Where a blob is: a workspace and a name. Both are ids that the gateway has made itself. */
@@ -13,6 +14,8 @@ export interface BlobPlace {
  * store must do.
  */
 export interface BlobStore {
+  /** Whether it is elsewhere, so that reading everything takes long and costs. */
+  readonly isRemote: boolean
   /** Begins a blob, which is unreadable until it is kept. */
   create(place: BlobPlace): Promise<BlobDraft>
   /** Reads a blob, or bytes that it has, piece by piece. Throws where there is none. */
@@ -38,6 +41,8 @@ export interface BlobStore {
 export interface BlobDraft {
   /** How many bytes were written. */
   readonly size: number
+  /** Returns the SHA-256 of what was written, in hexadecimal digits. Then nothing more is written. */
+  digest(): string
   write(bytes: Uint8Array): Promise<void>
   /** Reads what was written: at most `length` bytes from a position. */
   readAt(position: number, length: number): Promise<Uint8Array>
@@ -48,6 +53,93 @@ export interface BlobDraft {
   keep(insertRecord: () => Promise<void>): Promise<void>
   /** Deletes what was written. After `keep`, and a second time, it does nothing. */
   discard(): Promise<void>
+}
+
+/** What is on record of a file’s bytes. */
+export interface KnownBytes {
+  /** What people know the file by. */
+  name: string
+  size_bytes: number
+  /** Of all its bytes, in hexadecimal digits; null where that is not known. */
+  sha256: string | null
+}
+
+/**
+ * Reads a file’s bytes, or some of them, as they were written: what reads them never takes a cut or
+ * changed file for a whole one. Throws 404 where they are missing or were cut. The stream of all
+ * bytes fails in the place of its last piece where they were changed.
+ */
+export async function readBlob(
+  blobs: BlobStore,
+  place: BlobPlace,
+  known: KnownBytes,
+  range?: ByteRange,
+): Promise<ReadableStream<Uint8Array>> {
+  const size = await blobs.size(place)
+  if (size === undefined) throw damaged(known, 'its bytes are missing')
+  if (size !== known.size_bytes)
+    throw damaged(known, `it has ${size} bytes, where ${known.size_bytes} were stored`)
+  const bytes = await blobs.read(place, range ?? { start: 0, length: size })
+  return range ? bytes : checkBytes(bytes, known)
+}
+
+const damaged = ({ name }: KnownBytes, found: string) =>
+  notFound(`${name} is damaged, and has to be stored again: ${found}`)
+
+// The last piece waits until all bytes are known to be right: with it an answer would be complete.
+function checkBytes(
+  bytes: ReadableStream<Uint8Array>,
+  known: KnownBytes,
+): ReadableStream<Uint8Array> {
+  const reader = bytes.getReader()
+  const hash = new Bun.CryptoHasher('sha256')
+  let [read, last] = [0, undefined as Uint8Array | undefined]
+  const requireSame = () => {
+    if (read !== known.size_bytes) throw damaged(known, 'it ended before its last byte')
+    if (known.sha256 !== null && hash.digest('hex') !== known.sha256)
+      throw damaged(known, 'its bytes were changed')
+  }
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        for (;;) {
+          const { done, value } = await reader.read()
+          if (done) {
+            requireSame()
+            if (last) controller.enqueue(last)
+            return controller.close()
+          }
+          hash.update(value)
+          read += value.length
+          const piece = last
+          last = value
+          if (piece) return controller.enqueue(piece)
+        }
+      },
+      cancel: reason => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/**
+ * Returns a sentence about what is wrong with a file’s bytes; null for those that are as they were
+ * written. It reads them all, but in a bucket: there their number is compared.
+ */
+export async function findDamage(
+  blobs: BlobStore,
+  place: BlobPlace,
+  known: KnownBytes,
+): Promise<string | null> {
+  try {
+    const bytes = await readBlob(blobs, place, known)
+    if (blobs.isRemote) await bytes.cancel()
+    else for await (const _ of bytes);
+    return null
+  } catch (thrown) {
+    if (thrown instanceof GatewayError && thrown.type === 'not_found') return thrown.message
+    throw thrown
+  }
 }
 
 /** A name that the gateway makes: hexadecimal digits and hyphens, as in ids. */

@@ -11,6 +11,8 @@ export interface StoredFile {
   /** Detected from the contents. */
   mime_type: string
   size_bytes: number
+  /** Of its bytes, in hexadecimal digits; null where an earlier version has written them. */
+  sha256: string | null
   /** False for uploads: only what the gateway itself has written is handed out again. */
   downloadable: boolean
   /** What an OpenAI client said it is for. */

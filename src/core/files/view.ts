@@ -17,7 +17,7 @@ export function chooseShape(headers: Headers): FileShape {
 }
 
 /** Shows a file in a shape (wire reference F.2). */
-export function showFile(file: Omit<StoredFile, 'workspace_id'>, shape: FileShape) {
+export function showFile(file: Omit<StoredFile, 'workspace_id' | 'sha256'>, shape: FileShape) {
   const { id, filename, mime_type, size_bytes, downloadable, created_at } = file
   if (shape !== 'openai') {
     const type = 'file' as const
@@ -37,7 +37,7 @@ export function showFile(file: Omit<StoredFile, 'workspace_id'>, shape: FileShap
 
 /** Shows one page of files in a shape. */
 export function showFileList(
-  files: Omit<StoredFile, 'workspace_id'>[],
+  files: Omit<StoredFile, 'workspace_id' | 'sha256'>[],
   has_more: boolean,
   shape: FileShape,
 ) {

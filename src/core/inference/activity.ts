@@ -163,6 +163,10 @@ export class Activity {
         tellAll(() => ({ type: 'config.rejected', at: this.#now(), message: error.message })),
       ),
       events.on('store.failing', alarm('store.failing', 'Records cannot be written: calls wait')),
+      events.on(
+        'checkpoint.failing',
+        alarm('checkpoint.failing', 'The end of the ledger cannot be written down'),
+      ),
       events.on('descriptors.scarce', alarm('descriptors.scarce', 'File descriptors run out')),
       events.on(
         'descriptors.sufficient',

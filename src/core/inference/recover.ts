@@ -1,3 +1,4 @@
+import type { Events } from '../events.ts'
 import { toDayNumber } from '../kernel/clock.ts'
 import type { Ends } from '../ledger/chain.ts'
 import type { GarbledCall, HeldCall, StepCharge } from '../ledger/ledger.ts'
@@ -162,16 +163,30 @@ const toDeadGeneration = (
   steps: [],
 })
 
+declare module '../events.ts' {
+  interface EventMap {
+    /** What guards the money of running calls and the end of the ledger cannot be written. */
+    'checkpoint.failing': { error: unknown }
+    'checkpoint.recovered': object
+  }
+}
+
 /**
- * Writes what the running answers have cost so far, for recovery after a crash, and where the
- * ledger ends.
+ * Returns the work that writes what the running answers have cost so far, for recovery after a
+ * crash, and where the ledger ends. It says when it fails first, and when it is done again.
  */
-export async function writeCheckpoint(world: InferenceWorld): Promise<void> {
-  try {
-    world.journal.holds.updateSpent(world.traffic.calls.listProgress())
-    await markEnds(world)
-  } catch {
-    // The recorder reports a disk that fails.
+export function createCheckpoint(world: InferenceWorld & { events: Events }): () => Promise<void> {
+  let isFailing = false
+  return async () => {
+    try {
+      world.journal.holds.updateSpent(world.traffic.calls.listProgress())
+      await markEnds(world)
+      if (isFailing) world.events.publish('checkpoint.recovered', {})
+      isFailing = false
+    } catch (error) {
+      if (!isFailing) world.events.publish('checkpoint.failing', { error })
+      isFailing = true
+    }
   }
 }
 

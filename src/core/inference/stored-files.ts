@@ -1,6 +1,6 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type { StoredFile } from '../files/store.ts'
-import { getBlobPlace } from '../files.ts'
+import { readStored } from '../files.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { isObject, readObject, readString } from '../kernel/json.ts'
@@ -98,11 +98,12 @@ async function findFile(
   throw refuse(block, `there is no file ${id.slice(0, 64)} in this workspace`)
 }
 
-async function readUrl({ blobs }: InferenceWorld, file: StoredFile): Promise<string> {
+async function readUrl(world: InferenceWorld, file: StoredFile): Promise<string> {
   try {
-    const bytes = await new Response(await blobs.read(getBlobPlace(file))).arrayBuffer()
+    const bytes = await new Response(await readStored(world, file)).arrayBuffer()
     return `data:${file.mime_type};base64,${Buffer.from(bytes).toString('base64')}`
   } catch (cause) {
+    if (cause instanceof GatewayError) throw cause
     throw new GatewayError('server', `The bytes of ${file.id} cannot be read`, { cause })
   }
 }

@@ -59,6 +59,8 @@ export interface SealStore {
   readOpening(): Promise<SealOpening | null>
   /** Returns the newest entry of the log; null if it is empty. */
   readHead(): Promise<SealHead | null>
+  /** Lists the tables whose rows nothing proves: another program could change them unnoticed. */
+  listUnsealed(): Promise<string[]>
   /** Whether the log has this entry. */
   has(head: SealHead): Promise<boolean>
   /** Verifies every seal, in one snapshot. */

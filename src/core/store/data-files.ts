@@ -1,4 +1,5 @@
 import { closeSync, constants, fsyncSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { giveToOwner } from '../kernel/owner.ts'
 
 const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_TRUNC, O_WRONLY } = constants
 
@@ -15,11 +16,14 @@ const FLAGS = {
  * `create` for a file that exists.
  */
 export function openDataFile(path: string, access: keyof typeof FLAGS): number {
+  let file: number
   try {
-    return openSync(path, FLAGS[access], 0o600)
+    file = openSync(path, FLAGS[access], 0o600)
   } catch (cause) {
     throw hasCode(cause, 'ELOOP') ? new Error(`${path} is a link`, { cause }) : cause
   }
+  if (access !== 'read') giveToOwner(path, file)
+  return file
 }
 
 /** Reads a file of the data directory; null when there is none. Throws for a link. */

@@ -3,7 +3,7 @@ import { closeSync } from 'node:fs'
 import { join } from 'node:path'
 import { conflict, GatewayError } from '../errors.ts'
 import { makeDataDirectory } from './data-directory.ts'
-import { nameDatabase, openDataFile } from './data-files.ts'
+import { hasCode, nameDatabase, openDataFile } from './data-files.ts'
 
 /**
  * Locks the data directory against other servers, and returns the function that unlocks it. The
@@ -23,6 +23,17 @@ export function lockData(data: string): () => void {
 export function lockFile(path: string, message: string): () => void {
   // The system says why a file cannot be written; SQLite would say only that it cannot be opened.
   closeSync(openDataFile(path, 'append'))
+  try {
+    return lockDatabase(path, message)
+  } catch (thrown) {
+    // A lock has no content to lose. A process that holds it would have been seen before this.
+    if (!hasCode(thrown, 'SQLITE_NOTADB')) throw thrown
+    closeSync(openDataFile(path, 'replace'))
+    return lockDatabase(path, message)
+  }
+}
+
+function lockDatabase(path: string, message: string): () => void {
   const db = nameDatabase(path, () => new Database(path, { create: true }))
   try {
     nameDatabase(path, () => {

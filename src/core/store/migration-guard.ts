@@ -1,6 +1,7 @@
 import { chmodSync, readdirSync, renameSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { conflict, GatewayError, unavailable } from '../errors.ts'
+import { giveToOwner } from '../kernel/owner.ts'
 import type { Seal } from '../kernel/seal.ts'
 import { VERSION } from '../kernel/version.ts'
 import { readDataFile, syncPath } from './data-files.ts'
@@ -35,6 +36,14 @@ export interface MigrationAccess {
   onMigration?: ((migration: Migration) => void) | undefined
   /** Returns how many bytes there is room for, at a path. */
   readFree?: (path: string) => number
+}
+
+/** Refuses every migration: what only looks changes nothing. Throws 409 before anything is written. */
+export const refuseMigration: MigrationGuard = async readSchema => {
+  throw conflict(
+    `This data has schema ${readSchema()}, and this program (${VERSION}) looks at schema ` +
+      `${MIGRATIONS.length}: gateway serve migrates it, after a backup`,
+  ).with({ metadata: { check: 'schema' } })
 }
 
 /** A migration that was made, and the backup of what was before. */
@@ -131,6 +140,7 @@ function backUpSchema(data: string, schema: number, seal: () => Seal): string {
     copyWholeDatabase(join(data, 'gateway.db'), part)
     if (schema >= SPOOLED_SINCE) moveSpool(data, part, seal)
     chmodSync(part, 0o600)
+    giveToOwner(part)
     addParts(part, parts)
     syncPath(part)
     renameSync(part, path)

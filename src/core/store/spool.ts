@@ -5,13 +5,13 @@ import {
   ftruncateSync,
   linkSync,
   lstatSync,
-  mkdirSync,
   readdirSync,
   readSync,
   rmSync,
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { giveToOwner, makeOwnDirectory } from '../kernel/owner.ts'
 import { hasCode, openDataFile } from './data-files.ts'
 
 /** The folder of a data directory in which messages wait for their destinations. */
@@ -203,7 +203,7 @@ export class Spool {
   }
 
   #create(): OpenSegment {
-    mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
+    makeOwnDirectory(this.#directory)
     const before = this.list()
     const segment = Math.max(this.#last, ...before) + 1
     const file = openDataFile(this.#pathOf(segment), 'create')
@@ -242,7 +242,7 @@ export class Spool {
  */
 export function copySpool(data: string, copy: string): void {
   const [from, to] = [join(data, SPOOL), join(copy, SPOOL)]
-  mkdirSync(to, { recursive: true, mode: 0o700 })
+  makeOwnDirectory(to)
   for (const name of listNames(from).filter(one => NAME.test(one)))
     shareSegment(join(from, name), join(to, name))
 }
@@ -252,7 +252,9 @@ function shareSegment(from: string, to: string): void {
   try {
     const [source, target] = [lstatSync(from), lstatSync(to, { throwIfNoEntry: false })]
     if (!source.isFile() || target?.size === source.size) return
-    if (target || !tryLink(from, to)) copyFileSync(from, to)
+    if (!target && tryLink(from, to)) return
+    copyFileSync(from, to)
+    giveToOwner(to)
   } catch (error) {
     // Everything in it was delivered meanwhile.
     if (!hasCode(error, 'ENOENT')) throw error

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { GatewayError } from '../errors.ts'
 import type { StoredFile } from '../files/store.ts'
-import { getBlobPlace, storeFile } from '../files.ts'
+import { readStored, storeFile } from '../files.ts'
 import type {
   ServerTool,
   ToolFunction,
@@ -175,7 +175,11 @@ async function readText(
     throw new ToolFailure(`The file is no text, but ${file.mime_type}`)
   if (file.size_bytes > LARGEST_TEXT)
     throw new ToolFailure(`The file has more than ${LARGEST_TEXT} bytes`)
-  return { file, text: await new Response(await world.blobs.read(getBlobPlace(file))).text() }
+  try {
+    return { file, text: await new Response(await readStored(world, file)).text() }
+  } catch (thrown) {
+    throw thrown instanceof GatewayError ? new ToolFailure(thrown.message) : thrown
+  }
 }
 
 async function findFile(

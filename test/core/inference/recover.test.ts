@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineGateway } from '../../../src/core/doctor.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { recoverCalls } from '../../../src/core/inference/recover.ts'
+import { createCheckpoint, recoverCalls } from '../../../src/core/inference/recover.ts'
 import type { HeldCall } from '../../../src/core/ledger/ledger.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
@@ -208,3 +208,25 @@ for (const [name, openStore] of Object.entries(STORES))
       await gateway.close()
     })
   })
+
+test('a guard that cannot be written is said, once, and again when it can', async () => {
+  const gateway = await opened(mkdtempSync(join(root, 'guard-')))
+  const said: string[] = []
+  gateway.events.on('checkpoint.failing', ({ error }) => said.push(String(error)))
+  gateway.events.on('checkpoint.recovered', () => said.push('recovered'))
+  const checkpoint = createCheckpoint(gateway)
+  const { head } = gateway.journal
+  gateway.journal.head = {
+    ...head,
+    read() {
+      throw new Error('permission denied')
+    },
+  }
+  await checkpoint()
+  await checkpoint()
+  gateway.journal.head = head
+  await checkpoint()
+  await checkpoint()
+  expect(said).toEqual(['Error: permission denied', 'recovered'])
+  await gateway.close()
+})

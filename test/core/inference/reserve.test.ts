@@ -2,6 +2,7 @@ import { afterEach, describe, expect, mock, spyOn, test } from 'bun:test'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { toExactPrices } from '../../../src/core/catalog/prices.ts'
 import type { UsdPerMillionTokens } from '../../../src/core/config/prices.ts'
+import { checkCounts } from '../../../src/core/inference/kinds/text/counts.ts'
 import { kinds } from '../../../src/core/inference/kinds.ts'
 import {
   estimateCost,
@@ -484,3 +485,13 @@ function tool(value: Json): Tool {
   if (!isObject(value)) throw new TypeError('a tool is an object')
   return { type: 'other', dialect: 'chat', value }
 }
+
+test.each(['n', 'best_of', 'num_generations', 'candidate_count'])(
+  'a call for no answer is refused: %s is 0',
+  name => {
+    expect(() => checkCounts(buildTextCall({ extra: { [name]: 0 } }))).toThrow(
+      `${name}: expected a whole number from 1 to 1000000000`,
+    )
+    expect(() => checkCounts(buildTextCall({ extra: { n_predict: 0 } }))).not.toThrow()
+  },
+)

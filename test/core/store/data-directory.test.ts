@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { GatewayError } from '../../../src/core/errors.ts'
 import { openGateway } from '../../../src/core/gateway.ts'
 import { openDataDirectory } from '../../../src/core/store/data-directory.ts'
 import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
@@ -109,4 +110,32 @@ describe('a link in the data directory', () => {
     expect(await openEverything(data).catch(({ message }) => message)).toContain('is a link')
     expect(readFileSync(target, 'utf8')).toBe('someone else’s')
   })
+})
+
+test('a garbled lock has nothing to lose: it is locked anew, and by one alone', () => {
+  const data = newDirectory()
+  writeFileSync(join(data, 'serve.lock'), 'no database, but as long as one. '.repeat(200))
+  const unlock = lockData(data)
+  expect(() => lockData(data)).toThrow('Another gateway serves')
+  unlock()
+  lockData(data)()
+})
+
+test('a secret that is too short makes no data', async () => {
+  const data = join(newDirectory(), 'data')
+  const opening = openGateway({ data, secret: 'short', requiresOwnSecret: true })
+  await expect(opening).rejects.toThrow('expected at least 32 characters')
+  expect(existsSync(data)).toBe(false)
+})
+
+test('memory that cannot be had is 503, and no bug', () => {
+  const thrown = (() => {
+    try {
+      return 'x'.repeat(2 ** 31)
+    } catch (error) {
+      return error
+    }
+  })()
+  expect(GatewayError.from(thrown).status).toBe(503)
+  expect(GatewayError.from(new RangeError('Invalid count value')).status).toBe(500)
 })

@@ -20,6 +20,7 @@ const buildFile = (path: string, more: Partial<ContainerFile> = {}): ContainerFi
   container_id: buildContainer(1).id,
   path,
   size_bytes: 100,
+  sha256: 'c0ffee',
   mode: 0o644,
   blob: Bun.hash(path + JSON.stringify(more)).toString(16),
   promoted_id: null,
@@ -29,7 +30,7 @@ const buildFile = (path: string, more: Partial<ContainerFile> = {}): ContainerFi
 
 const buildCopy = (number: number): StoredFile => ({
   ...{ id: `or_file_${`${number}`.padStart(32, '0')}`, workspace_id: WORKSPACE, filename: 'a' },
-  ...{ mime_type: 'text/plain', size_bytes: 1, downloadable: true, purpose: null },
+  ...{ mime_type: 'text/plain', size_bytes: 1, sha256: null, downloadable: true, purpose: null },
   created_at: CREATED,
 })
 const FILE_QUOTA = { workspace_id: WORKSPACE, bytes: 1_000_000 }

@@ -19,6 +19,7 @@ const buildFile = (number: number, more: Partial<StoredFile> = {}): StoredFile =
   filename: 'folder/“𝄞”.txt',
   mime_type: 'text/plain',
   size_bytes: 100,
+  sha256: number === 1 ? null : 'c0ffee',
   downloadable: number % 2 === 0,
   purpose: null,
   created_at: CREATED,

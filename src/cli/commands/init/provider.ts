@@ -12,6 +12,7 @@ import { Config, createDefaultConfig, type ProviderConfig } from '../../../core/
 import { conflict, denied, invalid, notFound } from '../../../core/errors.ts'
 import { openGateway } from '../../../core/gateway.ts'
 import { getOwn } from '../../../core/kernel/json.ts'
+import { giveToOwner } from '../../../core/kernel/owner.ts'
 import { protocolNames } from '../../../core/protocols/registry.ts'
 import { listConfigPaths } from '../../config-file.ts'
 import { getDataDirectory } from '../../data-directory.ts'
@@ -72,6 +73,7 @@ export function writeConfig({ file, text, secret }: PreparedConfig): void {
 export function writeConfigFile(file: string, text: string): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   writeFileSync(file, text, NEW_FILE)
+  giveToOwner(file)
   const schema = JSON.stringify(buildEditorSchema(Config), null, 2)
   writeNewFile(join(dirname(file), SCHEMA_FILE), `${schema}\n`)
 }
@@ -82,6 +84,7 @@ const NEW_FILE = { flag: 'wx', mode: 0o600 }
 function writeNewFile(path: string, text: string): void {
   rmSync(path, { force: true })
   writeFileSync(path, text, NEW_FILE)
+  giveToOwner(path)
 }
 
 function requireRow(slug: string): ProviderRow {

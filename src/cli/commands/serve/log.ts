@@ -65,6 +65,13 @@ export function createServerLog(
       consequence: 'what cannot be written is refused until it can',
     }),
   )
+  gateway.events.on('checkpoint.failing', ({ error }) =>
+    log('error', 'checkpoint.failing', {
+      cause: describeSystemError(error) ?? getCause(error),
+      consequence: 'nobody would notice if rows were missing at the end of the ledger',
+    }),
+  )
+  gateway.events.on('checkpoint.recovered', () => log('info', 'checkpoint.recovered', {}))
   gateway.events.on('request.failed', ({ id: request_id, path, error }) =>
     log('error', 'request.failed', {
       ...{ request_id, path, cause: getCause(error), at: getPlace(error) },

@@ -6,6 +6,7 @@ import { Channel } from '../../../core/handover/channel.ts'
 import type { Handed } from '../../../core/handover/predecessor.ts'
 import { parseObject, readObject } from '../../../core/kernel/json.ts'
 import type { BoundSocket, ListenerCalls } from '../../../core/kernel/listener-calls.ts'
+import { giveToOwner } from '../../../core/kernel/owner.ts'
 import { lockFile } from '../../../core/store/lock.ts'
 import type { GivenSocket } from '../../../server/listen/given-socket.ts'
 import { openConversation, openShortPath, readStatus } from '../../status-socket.ts'
@@ -93,6 +94,8 @@ async function receive({ data, running, calls, unlock }: Receiving): Promise<Tak
   }) as [ReturnType<typeof openShortPath>, ReturnType<typeof openShortPath>]
   const box = calls.openMailbox(boxPath.path)
   const { server, connected } = await openServer(channelPath.path)
+  // The server that connects to them may be another user's.
+  for (const name of [CHANNEL_SOCKET, SOCKET_BOX]) giveToOwner(join(data, name))
   try {
     await askServer(data, running)
     const channel = new Channel(await withPatience(connected, running))

@@ -2,8 +2,10 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BlobPlace, type BlobStore, checkOwnName, isOwnName } from '../../files/blobs.ts'
+import { makeOwnDirectory } from '../../kernel/owner.ts'
+import { hasCode } from '../data-files.ts'
 import { type DraftFile, FileDraft } from './draft.ts'
-import { ignoreMissing, listNames, makeDirectory, NOTES, Notes, sweepNotes } from './notes.ts'
+import { ignoreMissing, listNames, NOTES, Notes, sweepNotes } from './notes.ts'
 import { joinPlace } from './place.ts'
 
 const { O_NOFOLLOW, O_RDONLY } = constants
@@ -18,22 +20,25 @@ const { O_NOFOLLOW, O_RDONLY } = constants
 export function openDiskBlobs(directory: string): BlobStore {
   const running = new Set<Promise<unknown>>()
   const notes = new Notes(directory)
-  const isRemote = false
   const remove = (place: BlobPlace) => removeBlob(directory, place)
   const publish = (place: BlobPlace, file: DraftFile) => publishFile(directory, place, file)
+  const isRemote = false
   return {
+    isRemote,
     create: place => FileDraft.open({ notes, isRemote, publish, remove }, place),
     async read(place, range) {
       const path = getPath(directory, place)
-      const { size } = await stat(path)
-      return streamFile(path, range ?? { start: 0, length: size })
+      return streamFile(path, range ?? { start: 0, length: (await stat(path)).size })
     },
     async size(place) {
       const found = await ignoreMissing(stat(getPath(directory, place)))
       return found?.size
     },
     async remove(place, removeRecord) {
-      await notes.add(place)
+      // A disk that is full takes no note, and must not keep what would make room.
+      await notes.add(place).catch(thrown => {
+        if (!isFull(thrown)) throw thrown
+      })
       await removeRecord().catch(async thrown => {
         await notes.forget(place)
         throw thrown
@@ -61,6 +66,8 @@ export function openDiskBlobs(directory: string): BlobStore {
   }
 }
 
+const isFull = (error: unknown): boolean => hasCode(error, 'ENOSPC') || hasCode(error, 'EDQUOT')
+
 const isWorkspace = (name: string) => name !== NOTES && isOwnName(name)
 
 const getPath = (directory: string, place: BlobPlace): string => join(directory, joinPlace(place))
@@ -78,7 +85,7 @@ async function publishFile(
   await handle.close()
   const path = getPath(directory, place)
   const [shard, workspace] = [join(path, '..'), join(path, '../..')]
-  const isNew = await makeDirectory(shard)
+  const isNew = makeOwnDirectory(shard)
   await rename(temp, path)
   for (const changed of isNew ? [shard, workspace, directory] : [shard])
     await syncDirectory(changed)

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import type { BlobDraft, BlobPlace } from '../../files/blobs.ts'
+import { giveToOwner } from '../../kernel/owner.ts'
 import type { Notes } from './notes.ts'
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants
@@ -8,7 +9,7 @@ const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants
 /** Where drafts become blobs. */
 export interface BlobShelf {
   notes: Notes
-  /** Whether it is elsewhere: it wants the hash of what it gets, and may get it without knowing. */
+  /** Whether it is elsewhere: it may get something without knowing. */
   isRemote: boolean
   /** Makes a durable blob of a draft's file, which it may move. */
   publish(place: BlobPlace, file: DraftFile): Promise<void>
@@ -21,7 +22,7 @@ export interface DraftFile {
   path: string
   handle: FileHandle
   size: number
-  /** The SHA-256 of its bytes, in hexadecimal digits; of nothing where the shelf wants none. */
+  /** The SHA-256 of its bytes, in hexadecimal digits. */
   sha256: string
 }
 
@@ -34,6 +35,7 @@ export class FileDraft implements BlobDraft {
   readonly #place: BlobPlace
   readonly #file: FileHandle
   readonly #hash = new Bun.CryptoHasher('sha256')
+  #digest: string | undefined
   #size = 0
   #isOver = false
 
@@ -50,6 +52,7 @@ export class FileDraft implements BlobDraft {
       await shelf.notes.forget(place)
       throw thrown
     })
+    giveToOwner(shelf.notes.getTempPath(place), file.fd)
     return new FileDraft(shelf, place, file)
   }
 
@@ -57,8 +60,13 @@ export class FileDraft implements BlobDraft {
     return this.#size
   }
 
+  digest(): string {
+    this.#digest ??= this.#hash.digest('hex')
+    return this.#digest
+  }
+
   async write(bytes: Uint8Array): Promise<void> {
-    if (this.#shelf.isRemote) this.#hash.update(bytes)
+    this.#hash.update(bytes)
     for (let done = 0; done < bytes.length; ) {
       const { bytesWritten } = await this.#file.write(bytes, done, bytes.length - done, this.#size)
       done += bytesWritten
@@ -72,8 +80,8 @@ export class FileDraft implements BlobDraft {
 
   async keep(insertRecord: () => Promise<void>): Promise<void> {
     const { notes } = this.#shelf
-    const [path, sha256] = [notes.getTempPath(this.#place), this.#hash.digest('hex')]
-    const file = { path, handle: this.#file, size: this.#size, sha256 }
+    const path = notes.getTempPath(this.#place)
+    const file = { path, handle: this.#file, size: this.#size, sha256: this.digest() }
     await this.#shelf.publish(this.#place, file).catch(async thrown => {
       if (this.#shelf.isRemote) await this.#withdraw(true)
       else await this.discard()

@@ -11,6 +11,7 @@ export function createMemoryBlobs(): BlobStore {
     for (const [name, { place }] of blobs) if (isMeant(place)) blobs.delete(name)
   }
   return {
+    isRemote: false,
     create: async place => {
       const name = nameOf(place)
       return createMemoryDraft(
@@ -54,6 +55,7 @@ function createMemoryDraft(publish: (bytes: Uint8Array) => void, remove: () => v
       pieces.push(Uint8Array.from(bytes))
       size += bytes.length
     },
+    digest: () => new Bun.CryptoHasher('sha256').update(join()).digest('hex'),
     readAt: async (position, length) => join().slice(position, position + length),
     async keep(insertRecord) {
       publish(join())

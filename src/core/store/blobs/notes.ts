@@ -1,7 +1,8 @@
 import { constants } from 'node:fs'
-import { mkdir, open, readdir, rm, rmdir, stat } from 'node:fs/promises'
+import { open, readdir, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BlobPlace, checkPlace, isOwnName } from '../../files/blobs.ts'
+import { giveToOwner, makeOwnDirectory } from '../../kernel/owner.ts'
 import { hasCode } from '../data-files.ts'
 
 const { O_CREAT, O_NOFOLLOW, O_RDWR } = constants
@@ -11,19 +12,17 @@ export const NOTES = 'part'
 
 /** The places that one process is writing or deleting, as empty files in its own directory. */
 export class Notes {
-  readonly #root: string
   readonly #own: string
 
   constructor(directory: string) {
-    this.#root = directory
     this.#own = join(directory, NOTES, String(process.pid))
   }
 
   async add(place: BlobPlace): Promise<void> {
     checkPlace(place)
-    await makeDirectory(this.#root)
-    await makeDirectory(this.#own)
+    makeOwnDirectory(this.#own)
     const note = await open(this.#getPath(place), O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
+    giveToOwner(this.#getPath(place), note.fd)
     await note.close()
   }
 
@@ -40,10 +39,6 @@ export class Notes {
     return join(this.#own, `${place.workspace_id}.${place.name}`)
   }
 }
-
-/** Makes a directory for its owner alone. Returns whether it was missing. */
-export const makeDirectory = async (path: string): Promise<boolean> =>
-  (await mkdir(path, { recursive: true, mode: 0o700 })) !== undefined
 
 /** Lists the names in a directory; none where there is no such directory. */
 export const listNames = async (path: string): Promise<string[]> =>

@@ -3,9 +3,10 @@ import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type BlobPlace, type BlobStore, checkOwnName, checkPlace } from '../../files/blobs.ts'
 import type { ByteRange } from '../../kernel/byte-source.ts'
+import { giveToOwner, makeOwnDirectory } from '../../kernel/owner.ts'
 import type { Bucket } from '../../upstream/bucket.ts'
 import { type DraftFile, FileDraft, readFileAt } from './draft.ts'
-import { makeDirectory, Notes, sweepNotes } from './notes.ts'
+import { Notes, sweepNotes } from './notes.ts'
 import { joinPlace, splitPlace } from './place.ts'
 
 /**
@@ -22,6 +23,7 @@ export function openS3Blobs(bucket: Bucket, prefix: string, directory: string): 
   const publish = (place: BlobPlace, file: DraftFile) => putFile(bucket, getKey(place), file)
   const running = new Set<Promise<unknown>>()
   const store: BlobStore = {
+    isRemote: true,
     async create(place) {
       checkPlace(place)
       // A backup may bring a workspace back.
@@ -29,9 +31,10 @@ export function openS3Blobs(bucket: Bucket, prefix: string, directory: string): 
       return FileDraft.open({ notes, isRemote: true, publish, remove }, place)
     },
     async read(place, range) {
+      if (range) return streamObject(bucket, getKey(place), range)
       const size = await store.size(place)
       if (size === undefined) throw new Error('There is no such blob')
-      return streamObject(bucket, getKey(place), range ?? { start: 0, length: size })
+      return streamObject(bucket, getKey(place), { start: 0, length: size })
     },
     async size(place) {
       const key = getKey(place)
@@ -90,8 +93,9 @@ const EMPTIED = 'emptied'
 async function emptyWorkspace(bucket: Bucket, folder: string, note: string): Promise<void> {
   if (existsSync(note)) return
   for await (const { key } of bucket.list(folder)) await bucket.remove(key)
-  await makeDirectory(dirname(note))
+  makeOwnDirectory(dirname(note))
   await writeFile(note, '', { mode: 0o600 })
+  giveToOwner(note)
 }
 
 // The object is asked for when its first bytes are wanted: an answer to HEAD wants none.

@@ -388,7 +388,7 @@ CREATE TABLE files (
   downloadable integer not null check (downloadable in (0, 1)),
   purpose text,
   created_at text not null
-) strict;
+, sha256 text) strict;
 
 CREATE INDEX files_by_workspace on files (workspace_id, id, size_bytes);
 
@@ -640,7 +640,7 @@ CREATE TABLE container_files (
   mode integer not null,
   blob text not null unique,
   promoted_id text,
-  created_at text not null,
+  created_at text not null, sha256 text,
   primary key (container_id, path)
 ) strict;
 

@@ -8,7 +8,7 @@ import { encryptAgain } from './seals/encrypting.ts'
 import { SealLog } from './seals/log.ts'
 import { writeNewOpening } from './seals/opening.ts'
 import { compareSchemas } from './seals/schema.ts'
-import { inspectRows } from './seals/verify.ts'
+import { inspectRows, listUnsealed } from './seals/verify.ts'
 import { watchTables } from './seals/watch.ts'
 import type { Tables } from './tables.ts'
 
@@ -57,6 +57,7 @@ export function createSealStore(
     ...createSealReader(db, secrets.mac, schema),
     readHead: async () => log.readHead(),
     has: async head => log.has(head),
+    listUnsealed: async () => listUnsealed(db),
     under: mac => createSealReader(db, mac, schema),
     reseal: async (entry, previous) =>
       db

@@ -39,7 +39,7 @@ function fill(db: Database, workspace: string, name: string, first: number): voi
     `insert into batch_results ${NUMBERS} select 'batch-${name}', i, 0, 'x' from n`,
     `insert into containers values ('box-${name}', '${workspace}', 'box', '${time}', '${time}', null)`,
     `insert into container_files ${NUMBERS}
-      select 'box-${name}', '/' || i, 1, 420, '${name}' || i, null, '${time}' from n`,
+      select 'box-${name}', '/' || i, 1, 420, '${name}' || i, null, '${time}', null from n`,
   ]
   for (const statement of statements) db.run(statement)
 }

@@ -65,7 +65,8 @@ interface CountField {
  * that providers may read in different ways is refused. Throws 400 naming the field.
  */
 export function checkCounts({ extra, tools, params }: TextCall): void {
-  for (const { path, value } of listCounts(extra)) checkCount(path, value)
+  for (const { path, role, value } of listCounts(extra))
+    checkCount(path, value, role === 'answers' ? 1 : 0)
   const { max_tokens, reasoning, web_search_options } = params
   checkCount('max_tokens', max_tokens)
   checkCount('reasoning.max_tokens', reasoning?.max_tokens)
@@ -76,9 +77,10 @@ export function checkCounts({ extra, tools, params }: TextCall): void {
       checkCount(`tools.${index}.max_uses`, tool.value.max_uses)
 }
 
-function checkCount(path: string, value: unknown): void {
-  if (value != null && parseCount(value) === undefined)
-    throw invalid(`${path}: expected a whole number from 0 to 1000000000`, path)
+// A call for no answer would be paid for nothing.
+function checkCount(path: string, value: unknown, least = 0): void {
+  if (value != null && !((parseCount(value) ?? -1) >= least))
+    throw invalid(`${path}: expected a whole number from ${least} to 1000000000`, path)
 }
 
 /**

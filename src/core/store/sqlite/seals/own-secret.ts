@@ -24,15 +24,23 @@ const SHORTEST = 32
  */
 export function requireOwnSecret(db: Database, { findSource, length, readMac }: GivenSecret): void {
   if (!isSealed(db)) {
-    if (isNew(db) && length !== null && length < SHORTEST)
-      throw invalid(`GATEWAY_SECRET: expected at least ${SHORTEST} characters, found ${length}`)
+    if (isNew(db)) refuseShortSecret({ length })
     return
   }
   const source = findSource()
-  if (source === null) throw conflict(`The secret of this data is missing: ${REMEDY}`)
+  if (source === null) throw wrongSecret(`The secret of this data is missing: ${REMEDY}`)
   const mac = readMac()
   if (mac === null || isOpeningGenuine(db, mac) || isAnchorGenuine(db, mac)) return
-  throw conflict(`This data was sealed with another secret than ${source}: ${REMEDY}`)
+  throw wrongSecret(`This data was sealed with another secret than ${source}: ${REMEDY}`)
+}
+
+/** Nothing that needs the secret can be said, which is what `doctor` then finds. */
+const wrongSecret = (message: string) => conflict(message).with({ metadata: { check: 'secret' } })
+
+/** Throws 400 for a secret that is too short for new data. */
+export function refuseShortSecret({ length }: Pick<GivenSecret, 'length'>): void {
+  if (length !== null && length < SHORTEST)
+    throw invalid(`GATEWAY_SECRET: expected at least ${SHORTEST} characters, found ${length}`)
 }
 
 const REMEDY =

@@ -27,6 +27,20 @@ export function inspectRows(db: Database, log: SealLog): Omit<SealReport, 'schem
   return report
 }
 
+/** Tables that prove themselves, are computed from others that do, or hold the proofs. */
+const PROVEN =
+  /^(ledger|generations|spend|outbox|rollup_cursor|usage_.*|transcripts|seals|seal_log|record_seals|sqlite_.*)$/
+
+/** Lists the tables whose rows nothing proves. */
+export const listUnsealed = (db: Database): string[] =>
+  db
+    .query<{ name: string }, []>(
+      "select name from sqlite_schema where type = 'table' order by name",
+    )
+    .all()
+    .map(({ name }) => name)
+    .filter(name => !PROVEN.test(name) && !SEALED_TABLES.includes(name))
+
 const listStraySeals = (db: Database): string[] =>
   db
     .query<{ noun: string }, [string]>(
