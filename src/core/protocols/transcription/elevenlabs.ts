@@ -6,8 +6,8 @@ import {
   type TranscriptionPart,
   wantsWords,
 } from '../../language/transcription.ts'
-import { readFailure } from '../elevenlabs/failure.ts'
 import { unreadableAnswer } from '../failure.ts'
+import { readFailure } from '../openai-chat/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import {
   attachRecording,
