@@ -497,6 +497,41 @@ describe('what no change of the request would mend', () => {
     expect(metrics).toMatch(/gateway_operator_needed_total\{provider="oc",trouble="balance"\} \d/)
   })
 
+  test('needs the operator behind the first words, too', async () => {
+    const told: string[] = []
+    any.gateway.gateway.events.on('operator.needed', ({ trouble }) => {
+      told.push(trouble)
+    })
+    const delta = { id: 'x', choices: [{ index: 0, delta: { content: 'Hello' } }] }
+    any.plan({ events: [delta, { error: [{ error: { code: 'insufficient_quota' } }] }] })
+    const { end } = await any.ask('chat', { model: 'acme/oc', stream: true })
+    expect([end, told]).toEqual(['error', ['balance']])
+  })
+
+  test.each<[string, unknown, string]>([
+    ['a text', { error: 'Rate limit reached, code rate_limit_exceeded' }, 'provider_unavailable'],
+    ['a list', [{ error: { code: 429, message: 'Slow down' } }], 'rate_limit_exceeded'],
+    [
+      'an error in an error',
+      { error: { error: { code: 'rate_limit_exceeded' } } },
+      'rate_limit_exceeded',
+    ],
+    [
+      'an object that is one',
+      { object: 'error', message: 'prompt is too long', code: 400 },
+      'context_length_exceeded',
+    ],
+    [
+      'an upstream gateway’s verdict',
+      { error: { code: 400, message: 'no', metadata: { error_type: 'refusal' } } },
+      'refusal',
+    ],
+  ])('reads an error in the place of an answer: %s', async (_, body, type) => {
+    any.plan({ body })
+    const answer = (await (await any.send('chat', { model: 'acme/oc' })).json()) as Json
+    expect(readObject(readObject(answer, 'error'), 'metadata').error_type).toBe(type)
+  })
+
   test('A11 a word that is not known is told by an event and a metric', async () => {
     const told: string[] = []
     any.gateway.gateway.events.on('finish.unknown', ({ word }) => {

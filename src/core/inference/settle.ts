@@ -79,13 +79,28 @@ function settleAnswer<K extends Kind>(
   const tokens = counted ? countOutputTokens(counted) : meter.tokensSoFar
   reportHealth(world, answer, ending, tokens)
   judgeToolCalls(world, endpoint, meter, ending.error)
-  const { finish } = meter
-  if (finish?.isUnknown)
-    world.events.publish('finish.unknown', { endpoint, word: finish.native ?? '' })
+  if (meter.finish?.isUnknown || ending.error?.trouble)
+    tellOperator(world, endpoint, meter, ending.error)
   const receipt = computeReceipt(world, { endpoint, meter, error: ending.error, counted })
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
+}
+
+/** Tells the operator what they can mend of how an answer ended that had begun. */
+function tellOperator(
+  { events }: InferenceWorld,
+  endpoint: Endpoint,
+  { finish }: Meter<never>,
+  error: GatewayError | null,
+): void {
+  if (finish?.isUnknown) events.publish('finish.unknown', { endpoint, word: finish.native ?? '' })
+  if (error?.trouble && !endpoint.is_byok)
+    events.publish('operator.needed', {
+      endpoint,
+      trouble: error.trouble,
+      reason: error.reason?.message ?? null,
+    })
 }
 
 /** Settles an answer that a client may have left, after reading on to its count. */

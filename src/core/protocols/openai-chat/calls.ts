@@ -87,7 +87,11 @@ export class ToolCallReader {
     const isNew = !known || this.#beginsAnother(known, piece, choice)
     const held = isNew ? this.#takeHeld(slot) : undefined
     const call = isNew
-      ? this.#beginCall(slot, { id: id ?? held?.id ?? null, name: name ?? '' }, choice)
+      ? this.#beginCall(
+          slot,
+          { id: id ?? held?.id ?? null, name: name ?? known?.name ?? '' },
+          choice,
+        )
       : known
     if (!call) return []
     const { index } = call
@@ -110,9 +114,10 @@ export class ToolCallReader {
   // Behind a call that is whole, a server that sends no ids begins the next one with its name. Some
   // repeat the name in every delta of a call.
   #beginsAnother(known: BegunCall, { id, name, input }: ToolCallDelta, choice: number): boolean {
-    if (name === null) return false
-    if (id !== null) return id !== known.id
+    if (name === null && (id === null || id === known.id)) return false
     const state = this.#calls.getState(choice, known.index)
+    if (name === null) return state === 'whole'
+    if (id !== null) return id !== known.id
     return name === known.name ? state === 'whole' && input !== '' : state !== 'open'
   }
 
