@@ -2,7 +2,8 @@
  * Reports what the official clients can do here: `bun run clients`. Runs their tests through the
  * checker of the public contract, and lists the methods of OpenRouter's client that were answered,
  * those that cannot exist here with the reason, what is missing, and every answer that is not as
- * the contract has it. Ends with 1 if anything is missing or wrong. Needs GATEWAY_SHARED or /shared.
+ * the contract has it. Then runs them with the previous major of each client. Ends with 1 if anything
+ * is missing or wrong. Needs GATEWAY_SHARED or /shared.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,6 +11,7 @@ import { join, resolve } from 'node:path'
 import { contract } from '../test/support/contract.ts'
 import type { WireReport } from '../test/support/wirecheck.ts'
 import { listMethods, WITHOUT_DOOR } from './clients/methods.ts'
+import { PREVIOUS, reportPrevious } from './clients/previous.ts'
 
 const ROOT = resolve(import.meta.dir, '..')
 
@@ -29,7 +31,19 @@ async function main(): Promise<number> {
   const reports = (await readLines(files.reports)).map(line => JSON.parse(line) as WireReport)
   const isContractFine = reportContract(reports)
   print(code === 0 ? 'All tests of clients passed' : `Tests of clients failed: ${code}`)
-  return code === 0 && isMethodsFine && isContractFine ? 0 : 1
+  const isPreviousFine = reportPrevious(await runPrevious())
+  return code === 0 && isMethodsFine && isContractFine && isPreviousFine ? 0 : 1
+}
+
+/** Runs the tests with the previous majors, and returns what they print. */
+async function runPrevious(): Promise<string> {
+  const args = ['test', '--timeout', '60000', '--tsconfig-override', PREVIOUS, 'test/clients']
+  const log = join(directory, 'previous')
+  const child = Bun.spawn([process.execPath, ...args], {
+    ...{ cwd: ROOT, stdin: 'ignore', stdout: 'ignore', stderr: Bun.file(log) },
+  })
+  await child.exited
+  return Bun.file(log).text()
 }
 
 /** Runs the tests, and shows what they print only if one of them fails. */

@@ -512,11 +512,12 @@ async function reload(gateway: Gateway): Promise<void> {
 function openTraffic(config: Config, clock: Clock, freeSoFar: number): Omit<Traffic, 'admission'> {
   const readOns = new ReadOns()
   const calls = createRunningCalls(readOns)
+  const health = new Health(config.routing, clock)
   return {
     calls,
     readOns,
-    retryBudget: new RetryBudget(calls),
-    health: new Health(config.routing, clock),
+    retryBudget: new RetryBudget(calls, health, clock),
+    health,
     sessions: new Sessions(clock),
     approvals: new Approvals(),
     responseCache: new ResponseCache(),

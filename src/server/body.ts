@@ -90,7 +90,10 @@ const NUMBERS: Record<string, RegExp> = {
   number: /^-?\d{1,15}(\.\d{1,15})?$/,
 }
 
-/** Reads the whole body. Throws 413 for a large one, and 408 for a slow one. */
+/**
+ * Reads the whole body, without its coding. Throws 413 for a large one, 408 for a slow one, and what
+ * `decodeRequestBody` throws.
+ */
 function readBytes(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (length > getLargestBody(request)) throw tooLarge()
@@ -114,8 +117,20 @@ async function readUncalled(
   }
 }
 
-const readPaced = (request: Request, length: number, pace: Pace): Promise<Uint8Array> =>
-  pace.limit(length <= SMALL_BODY ? request.bytes() : readLimitedBytes(request, length, pace))
+function readPaced(request: Request, length: number, pace: Pace): Promise<Uint8Array> {
+  if (request.headers.get('content-encoding') !== null)
+    return pace.limit(readDecodedBytes(request, pace))
+  return pace.limit(
+    length <= SMALL_BODY ? request.bytes() : readLimitedBytes(request, request.body, length, pace),
+  )
+}
+
+// Loaded on first use: few clients compress what they send.
+async function readDecodedBytes(request: Request, pace: Pace): Promise<Uint8Array> {
+  const { decodeRequestBody } = await import('./body/coding.ts')
+  const body = decodeRequestBody(request, getLargestBody(request))
+  return readLimitedBytes(request, body, Number.NaN, pace)
+}
 
 /** A body of this size is not worth counting while it arrives, nor releasing before the collector. */
 const SMALL_BODY = 64 * 1024
@@ -126,11 +141,16 @@ const BODY_SECONDS = 30
 /** Until so much has arrived, no more memory is taken: a head can promise any length. */
 const FIRST_BUFFER = 1024 * 1024
 
-async function readLimitedBytes(request: Request, length: number, pace: Pace): Promise<Uint8Array> {
+async function readLimitedBytes(
+  request: Request,
+  body: ReadableStream<Uint8Array> | null,
+  length: number,
+  pace: Pace,
+): Promise<Uint8Array> {
   const largest = getLargestBody(request)
   const connection = findConnection(request)
   let bytes = new Uint8Array(Math.min(length || SMALL_BODY, FIRST_BUFFER))
-  for await (const piece of request.body ?? []) {
+  for await (const piece of body ?? []) {
     const size = pace.size + piece.length
     if (size > largest) throw tooLarge()
     if (size > bytes.length) {

@@ -4,9 +4,9 @@ import { ReaderPace } from './event-stream/pace.ts'
 /** The texts of a stream, or a promise of them. */
 export type EventSource = AsyncIterator<string> | Promise<AsyncIterator<string>>
 
-/** Keeps a waiting stream alive: after `interval` milliseconds of silence `text` is sent. */
+/** Keeps a waiting stream alive: after `interval` milliseconds of silence its text is sent. */
 export interface KeepAlive {
-  text: string
+  render(): string
   interval: number
 }
 
@@ -20,11 +20,10 @@ const encoder = new TextEncoder()
  */
 export function createEventStreamResponse(
   source: EventSource,
-  { text, interval }: KeepAlive,
+  { render, interval }: KeepAlive,
   headers: Record<string, string>,
   connection?: Connection,
 ) {
-  const keepAlive = encoder.encode(text)
   let timer: ReturnType<typeof setInterval> | undefined
   connection?.startReading()
   const limits = connection?.paceLimits
@@ -61,11 +60,11 @@ export function createEventStreamResponse(
     {
       start(controller) {
         // A client whose answer is still pending has waited for one interval already.
-        if (source instanceof Promise) controller.enqueue(keepAlive)
+        if (source instanceof Promise) controller.enqueue(encoder.encode(render()))
         // Only a client that has read everything so far is waiting.
         timer = setInterval(() => {
           if (pace?.isTooSlow(performance.now())) cut(controller)
-          else if ((controller.desiredSize ?? 0) > 0) controller.enqueue(keepAlive)
+          else if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(render()))
         }, interval)
       },
       pull(controller) {

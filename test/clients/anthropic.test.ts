@@ -88,7 +88,7 @@ test('a message is answered, and the provider receives the request and nothing e
     type: 'message',
     role: 'assistant',
     model: 'acme/small',
-    content: [{ type: 'text', text: 'Hello, you!', citations: null }],
+    content: [{ type: 'text', text: 'Hello, you!', citations: [] }],
     stop_reason: 'end_turn',
     stop_sequence: null,
     usage: { input_tokens: 10, output_tokens: 5, cost: COST },

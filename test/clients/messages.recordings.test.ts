@@ -127,7 +127,7 @@ const shown = ({
 }: Message) => ({
   content: content.map(block =>
     block.type === 'text'
-      ? { citations: null, ...block }
+      ? { ...block, citations: block.citations ?? [] }
       : block.type === 'tool_use'
         ? { caller: { type: 'direct' }, ...block }
         : block,

@@ -64,6 +64,12 @@ const TARGETS = [
   ...['\u0001file://', 'fi\nle://', '\u00a0http://10.9.8.7'],
 ]
 
+/** What looks like a URL and is none, beside the targets: hosts that are gone, and a Windows path. */
+const LOOKALIKES = [
+  ...TARGETS,
+  ...['https://gone.invalid', 'C:\\Users\\ann', 'C:/Users', 'd:\\', 'http://a b'],
+]
+
 /** The parts of a message that may hold a URL, by door. */
 const CHAT: ((url: string) => unknown)[] = [
   url => ({ type: 'image_url', image_url: { url } }),
@@ -94,9 +100,148 @@ const MESSAGES: ((url: string) => unknown)[] = [
     content: [{ type: 'image', source: { type: 'url', url } }],
   }),
   url => ({ type: 'anything', source: { type: 'url', url } }),
+  url => ({ type: 'image', source: { type: 'file', file_id: url } }),
+  url => ({ type: 'web_search_tool_result', tool_use_id: 'a', content: [], image_url: { url } }),
+  url => ({
+    type: 'web_fetch_tool_result',
+    tool_use_id: 'a',
+    content: {
+      type: 'web_fetch_result',
+      url: 'https://gone.invalid',
+      content: { type: 'document', source: { type: 'url', url } },
+    },
+  }),
+  url => ({
+    type: 'mcp_tool_result',
+    tool_use_id: 'a',
+    content: [{ type: 'image', source: { type: 'url', url } }],
+  }),
+]
+const RESPONSES: ((url: string) => unknown)[] = [
+  url => ({ type: 'message', role: 'user', content: [{ type: 'input_image', image_url: url }] }),
+  url => ({ type: 'message', role: 'user', content: [{ type: 'input_image', file_id: url }] }),
+  url => ({ type: 'message', role: 'user', content: [{ type: 'input_file', file_url: url }] }),
+  url => ({
+    type: 'custom_tool_call_output',
+    call_id: 'a',
+    output: [{ type: 'input_image', image_url: url }],
+  }),
+  url => ({
+    type: 'computer_call_output',
+    call_id: 'a',
+    output: { type: 'computer_screenshot', image_url: url },
+  }),
+  url => ({ type: 'web_search_call', id: 'ws_1', status: 'completed', image_url: url }),
+  url => ({
+    type: 'additional_tools',
+    role: 'developer',
+    tools: [{ type: 'mcp', server_label: 'a', server_url: url }],
+  }),
 ]
 
-function sendPart(at: 'chat' | 'messages', model: string, part: unknown) {
+/** Fields of parts and items that are data: whatever they begin with, nothing fetches it. */
+const MESSAGES_DATA: ((text: string) => unknown)[] = [
+  url => ({
+    type: 'web_search_tool_result',
+    tool_use_id: 'srvtoolu_1',
+    content: Array.from({ length: 65 }, (_, i) => ({
+      type: 'web_search_result',
+      url: `${url}/${i}`,
+      title: url,
+      encrypted_content: 'a',
+      page_age: null,
+    })),
+  }),
+  url => ({ type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_fetch', input: { url } }),
+  url => ({
+    type: 'web_fetch_tool_result',
+    tool_use_id: 'srvtoolu_1',
+    content: {
+      type: 'web_fetch_result',
+      url,
+      content: { type: 'document', source: { type: 'text', media_type: 'text/plain', data: url } },
+    },
+  }),
+  url => ({
+    type: 'text',
+    text: 'Hi',
+    citations: [{ type: 'web_search_result_location', url, title: url, encrypted_index: 'a' }],
+  }),
+  stdout => ({
+    type: 'bash_code_execution_tool_result',
+    tool_use_id: 'srvtoolu_1',
+    content: { type: 'bash_code_execution_result', stdout, stderr: '', return_code: 0 },
+  }),
+  text => ({ type: 'next_years_result', output: text, content: [{ type: 'text', text }] }),
+]
+const RESPONSES_DATA: ((text: string) => unknown)[] = [
+  output => ({ type: 'custom_tool_call_output', call_id: 'a', output }),
+  input => ({ type: 'custom_tool_call', call_id: 'a', name: 'f', input }),
+  url => ({
+    type: 'web_search_call',
+    id: 'ws_1',
+    status: 'completed',
+    action: { type: 'search', query: url, sources: [{ type: 'url', url }] },
+  }),
+  url => ({
+    type: 'web_search_call',
+    id: 'ws_1',
+    status: 'completed',
+    action: { type: 'open_page', url },
+  }),
+  output => ({ type: 'local_shell_call_output', id: 'a', output }),
+  stdout => ({
+    type: 'shell_call_output',
+    call_id: 'a',
+    output: [{ stdout, stderr: stdout, outcome: { type: 'exit', exit_code: 0 } }],
+  }),
+  text => ({
+    type: 'file_search_call',
+    id: 'fs_1',
+    status: 'completed',
+    queries: [text],
+    results: [{ file_id: 'file-1', filename: text, text, score: 1 }],
+  }),
+  output => ({
+    type: 'mcp_call',
+    id: 'mcp_1',
+    server_label: 'a',
+    name: 'f',
+    arguments: '{}',
+    output,
+  }),
+]
+
+/** The calls whose outputs are tried. */
+const CALLS: Record<string, object> = {
+  custom_tool_call: { type: 'custom_tool_call', call_id: 'a', name: 'f', input: 'x' },
+  computer_call: {
+    type: 'computer_call',
+    id: 'cu_1',
+    call_id: 'a',
+    status: 'completed',
+    action: { type: 'screenshot' },
+    pending_safety_checks: [],
+  },
+  local_shell_call: {
+    type: 'local_shell_call',
+    id: 'a',
+    call_id: 'a',
+    status: 'completed',
+    action: { type: 'exec', command: ['ls'], env: {} },
+  },
+  shell_call: { type: 'shell_call', call_id: 'a', action: { commands: ['ls'] } },
+}
+
+type Door = 'chat' | 'messages' | 'responses'
+
+function sendPart(at: Door, model: string, part: unknown) {
+  if (at === 'responses') {
+    const { type } = part as { type: string }
+    const call = CALLS[type.replace('_output', '')]
+    const input = call && type.endsWith('_output') ? [call, part] : [part]
+    return server.fetch('/responses', { json: { model, input } })
+  }
   const json = { model, max_tokens: 50, messages: [{ role: 'user', content: [part] }] }
   return server.fetch(at === 'chat' ? '/chat/completions' : '/messages', { json })
 }
@@ -107,8 +252,9 @@ test(`X-23 ${CASES} URLs of callers: none goes on to a self-hosted provider (see
   const found: unknown[] = []
   const statuses = new Set<number>()
   for (let i = 0; i < CASES; i++) {
-    const at = pick(['chat', 'messages'] as const)
-    const part = pick(at === 'chat' ? CHAT : MESSAGES)(`${pick(TARGETS)}/${CANARY}`)
+    const at = pick(['chat', 'messages', 'responses'] as const)
+    const parts = { chat: CHAT, messages: MESSAGES, responses: RESPONSES }
+    const part = pick(parts[at])(`${pick(TARGETS)}/${CANARY}`)
     const model = `acme/${pick(PROTOCOLS)}`
     upstream.hits.length = 0
     const response = await sendPart(at, model, part)
@@ -119,6 +265,25 @@ test(`X-23 ${CASES} URLs of callers: none goes on to a self-hosted provider (see
   }
   expect(found.slice(0, 5)).toEqual([])
   expect(statuses.has(500)).toBe(false)
+}, 300_000)
+
+test('U01 U02 U03 data is no URL: it goes on as it came, whatever it begins with', async () => {
+  const random = createSeededRandom(SEED)
+  const pick = <One>(list: readonly One[]) => list[Math.floor(random() * list.length)] as One
+  const refused: unknown[] = []
+  for (let i = 0; i < CASES; i++) {
+    const [at, model, parts] = pick([
+      ['messages', 'acme/anthropic-messages', MESSAGES_DATA],
+      ['responses', 'acme/openai-responses', RESPONSES_DATA],
+    ] as const)
+    const part = pick(parts)(`${pick(LOOKALIKES)}/${CANARY}`)
+    upstream.hits.length = 0
+    const response = await sendPart(at, model, part)
+    const text = await response.text()
+    const arrived = JSON.stringify(upstream.hits[0]?.json ?? null).includes(CANARY)
+    if (response.status === 400 || !arrived) refused.push({ part, text })
+  }
+  expect(refused.slice(0, 5)).toEqual([])
 }, 300_000)
 
 test('a provider that the config says may fetch URLs gets them as they came', async () => {

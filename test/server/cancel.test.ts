@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import OpenAI from 'openai'
 import {
   buildRoutesConfig,
   createLimitedKey,
@@ -186,6 +187,27 @@ describe('a stream that has to wait', () => {
     const { text, comments, dones } = parseStream((await call.outcome()).body)
     expect({ text, dones }).toEqual({ text: 'Hello!', dones: 1 })
     expect(comments.length).toBeGreaterThan(0)
+  })
+
+  test('R04 over Responses hears events with data all the while, and no comment', async () => {
+    upstream.plan([{ wait: 'asked' }, words(), { wait: 'thought' }, delta('!'), ending()])
+    const { responses } = new OpenAI({ baseURL: `${server.base}`, apiKey: key })
+    const stream = responses.stream({ model: 'acme/small', input: 'Hi' })
+    const types: string[] = []
+    const count = () => types.filter(type => type === 'response.in_progress').length
+    let open = 'asked'
+    for await (const { type } of stream) {
+      types.push(type)
+      if (count() < (open === 'asked' ? 3 : 6) || open === '') continue
+      upstream.open(open)
+      open = open === 'asked' ? 'thought' : ''
+    }
+    expect(types.slice(0, 3)).toEqual([
+      'response.created',
+      ...['response.in_progress', 'response.in_progress'],
+    ])
+    expect(types.filter(type => type === 'response.created')).toHaveLength(1)
+    expect((await stream.finalResponse()).output_text).toBe('Hello!')
   })
 
   test('has no comments when its answer is quick', async () => {

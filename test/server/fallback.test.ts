@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { CERTIFICATE } from '../support/certificate.ts'
 import {
   buildRoutesConfig,
   COST,
@@ -56,8 +57,15 @@ let second: Upstream
 let third: Upstream
 let fourth: Upstream
 let key: string
+let untrusted: Bun.Server<undefined>
 
 beforeAll(async () => {
+  untrusted = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    tls: CERTIFICATE,
+    fetch: () => new Response(),
+  })
   ;[first, second, third, fourth] = await Promise.all([
     startUpstream(),
     startUpstream(),
@@ -70,6 +78,8 @@ beforeAll(async () => {
     'acme/other': { third: third.url },
     'acme/wide': { first: first.url, second: second.url, third: third.url, fourth: fourth.url },
     'acme/refused': { refused, second: second.url },
+    'acme/nameless': { nameless: 'http://nobody.invalid/v1', second: second.url },
+    'acme/untrusted': { untrusted: `${untrusted.url}v1`, second: second.url },
     'acme/gone': { refused },
     'acme/last': { fourth: fourth.url },
   }
@@ -79,6 +89,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server[Symbol.asyncDispose]()
   await Promise.all([first, second, third, fourth].map(upstream => upstream.close()))
+  await untrusted.stop(true)
 })
 
 beforeEach(async () => {
@@ -262,14 +273,14 @@ for (const streamed of [false, true]) {
       await expectFree(outcome, 'invalid_request')
     })
 
-    test('no more than three attempts', async () => {
+    test('one attempt at each endpoint', async () => {
       for (const upstream of [first, second, third, fourth]) upstream.plan(status(500, CANARY))
       const outcome = await ask({ model: 'acme/wide' }, streamed)
       expectEnvelope(outcome, 502, 'provider_unavailable')
-      expect(hits()).toEqual([1, 1, 1, 0])
+      expect(hits()).toEqual([1, 1, 1, 1])
       expect(
         (await fetchGeneration(server, readGenerationId(outcome))).provider_responses,
-      ).toHaveLength(3)
+      ).toHaveLength(4)
     })
   })
 
@@ -304,11 +315,12 @@ for (const streamed of [false, true]) {
       expect(hits()).toEqual([1, 0, 1, 0])
     })
 
-    test('three endpoints of a model are tried, then the model after it', async () => {
+    test('every endpoint of a model is tried, then the model after it', async () => {
       for (const upstream of [first, second, third]) upstream.plan(status(500, CANARY))
+      fourth.plan(status(500, CANARY), streamed ? stream(['from last']) : completion('from last'))
       const outcome = await ask({ model: 'acme/wide', models: ['acme/last'] }, streamed)
       expect(outcome.body).toContain('"model":"acme/last"')
-      expect(hits()).toEqual([1, 1, 1, 1])
+      expect(hits()).toEqual([1, 1, 1, 2])
     })
 
     test('the third of three fallbacks is reached', async () => {
@@ -476,7 +488,34 @@ describe('L.3 when all attempted providers are busy', () => {
   test('K.2 a provider that gave no answer has no status', async () => {
     second.plan(status(500, CANARY))
     const { metadata } = failure(await ask({ model: 'acme/refused' }, false))
-    expect(metadata.previous_errors).toEqual([{ provider: 'refused', code: 502, status: null }])
+    expect(metadata.previous_errors).toEqual([
+      { provider: 'refused', code: 502, status: null, cause: 'connection refused' },
+    ])
+  })
+})
+
+describe('why no connection came about is told to the caller and is on record:', () => {
+  test.each([
+    ['acme/refused', 'connection refused', 'ECONNREFUSED'],
+    ['acme/nameless', 'name not found', 'ENOTFOUND'],
+    ['acme/untrusted', 'TLS failed', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+  ])('%s: %s', async (model, cause, code) => {
+    second.plan(status(500, CANARY))
+    const call = sendChat(server, { model }, { key, headers: { 'x-gateway-metadata': 'enabled' } })
+    const outcome = await call.outcome()
+    const { error, gateway_metadata } = JSON.parse(outcome.body)
+    expect(error.metadata.previous_errors).toMatchObject([{ code: 502, status: null, cause }])
+    expect(gateway_metadata.attempts).toMatchObject([{ status: 502, cause }, { status: 500 }])
+    const { provider_responses } = await fetchGeneration(server, readGenerationId(outcome))
+    expect(provider_responses).toMatchObject([{ error: { code } }, { status: 500 }])
+  })
+
+  test('the last attempt, in place of the sentence alone', async () => {
+    const outcome = await ask({ model: 'acme/gone' }, false)
+    expect(JSON.parse(outcome.body).error).toMatchObject({
+      message: 'Provider returned error: connection refused',
+      metadata: { cause: 'connection refused', provider_name: 'refused' },
+    })
   })
 })
 

@@ -252,6 +252,16 @@ describe.each(names)('%s', name => {
     expect(record.provider_responses).toHaveLength(2)
   })
 
+  test('goes to a provider in a cooldown after a failure of another', async () => {
+    const { catalog, traffic } = server.gateway
+    const [, cooling] = catalog.models.get(`acme/${name}`)?.endpoints ?? []
+    if (!cooling) throw new Error('The model has two endpoints')
+    traffic.health.rest(cooling, 60_000)
+    first.plan(status(429))
+    expect([(await listen(ask())).status, ...hits()]).toEqual([good, 1, good === 202 ? 2 : 1])
+    traffic.health.wake(cooling)
+  })
+
   test('costs nothing where every provider fails', async () => {
     const key = await createLimitedKey(server, 10 * COST)
     for (const upstream of [first, second]) upstream.plan(cut)

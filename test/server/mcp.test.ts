@@ -416,7 +416,7 @@ test('whole answers and streams have the same items, whatever the model calls', 
   const below = createSeededIntegers(SEED)
   const CALLS: [name: string, input: string][] = [
     ['near__add', '{"a":1,"b":2}'],
-    ['near__add', '{"a":'],
+    ['near__add', '{"a": one}'],
     ['near__fail', '{}'],
     ['near__delete', '{"path":"é\\n"}'],
     ['near__whoami', '{"deep":{"list":[1,null,"x"]}}'],

@@ -480,15 +480,33 @@ describe('a call', () => {
     })
   })
 
-  test.each([false, true])('that is too long is incomplete (streamed: %j)', async streamed => {
+  describe('that is too long before anything began says so by its code', () => {
     const error = { code: 'context_length_exceeded', message: 'Too long', type: 'x', param: null }
-    provider.refusal = Response.json({ error }, { status: 400 })
-    const response = streamed ? await stream() : (await ask({})).json()
-    expect(response).toMatchObject({
-      status: 'incomplete',
-      incomplete_details: { reason: 'max_output_tokens' },
-      error: null,
-      output: [],
+
+    beforeEach(() => {
+      provider.refusal = Response.json({ error }, { status: 400 })
+    })
+
+    test('in a failed response, if it is streamed', async () => {
+      expect(await stream()).toMatchObject({
+        status: 'failed',
+        incomplete_details: null,
+        error: { code: 'context_length_exceeded', message: expect.stringContaining('Too long') },
+        output: [],
+      })
+    })
+
+    test('in a 400, if it is whole', async () => {
+      const { status, json } = await ask({})
+      expect([status, json()]).toMatchObject([
+        400,
+        {
+          error: {
+            code: 'context_length_exceeded',
+            metadata: { error_type: 'context_length_exceeded' },
+          },
+        },
+      ])
     })
   })
 

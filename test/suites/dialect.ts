@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import type {
+  BegunStream,
   CallContext,
   Dialect,
   DialectBody,
@@ -352,7 +353,14 @@ function testStreaming({ name, showsRouting }: Dialect, streamed: StreamCase): v
   const opened = (answer: Answer<Kind>) => streaming.streamEvents(answer, call(), body)
   const written = (...given: AnswerPart<Kind>[][]) =>
     Array.fromAsync(texts(opened(createAnswer<Kind>(...given))))
-  const keepAlive = streaming.renderKeepAlive('gateway')
+  const heading = { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: '' }
+  // As a server has it: a stream that may wait, and its answer or failure.
+  const begin = (): BegunStream =>
+    streaming.begin?.(heading, call(), body) ?? {
+      renderKeepAlive: () => streaming.renderKeepAlive?.('gateway') ?? '',
+      streamEvents: opened,
+      renderFailure: error => streaming.renderFailure(heading, error, call(), body),
+    }
   const readTexts = (pieces: string[]) => readEvents(parseFrames(pieces.join('')))
 
   describe(`${name}: a streamed answer`, () => {
@@ -398,10 +406,10 @@ function testStreaming({ name, showsRouting }: Dialect, streamed: StreamCase): v
   })
 
   describe(`${name}: a call that failed after its stream had begun`, () => {
-    const heading = { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: '' }
-
     test('is that error, and does not look finished', () => {
-      const wire = streaming.renderFailure(heading, FAILURE, call(), body)
+      const stream = begin()
+      const keepAlive = stream.renderKeepAlive()
+      const wire = stream.renderFailure(FAILURE)
       expect(wire).toEndWith('\n\n')
       const reading = readTexts([keepAlive, wire])
       expect(reading).toMatchObject({ text: '', failure: 'Slow down', isFinished: false })
@@ -420,15 +428,22 @@ function testStreaming({ name, showsRouting }: Dialect, streamed: StreamCase): v
   })
 
   describe(`${name}: a keep-alive`, () => {
-    test('is one complete comment or event', () => {
-      expect(keepAlive).toMatch(/\n\n$/)
-      expect(parseFrames(keepAlive).length).toBeLessThanOrEqual(1)
+    test('is a complete comment, or events of the stream', () => {
+      const stream = begin()
+      expect(stream.renderKeepAlive()).toMatch(/\n\n$/)
+      expect(stream.renderKeepAlive()).toMatch(/\n\n$/)
     })
 
     test('does not change the answer around it', async () => {
-      const pieces = await written(...answers)
-      const kept = [keepAlive, ...pieces.flatMap(piece => [piece, keepAlive])]
-      expect(readTexts(kept)).toEqual(readTexts(pieces))
+      const stream = begin()
+      const kept: string[] = []
+      const events = stream.streamEvents(createAnswer<Kind>(...answers))
+      let waited = stream.renderKeepAlive()
+      for await (const piece of texts(events)) {
+        kept.push(waited, piece)
+        waited = stream.renderKeepAlive()
+      }
+      expect(readTexts(kept)).toEqual(readTexts(await written(...answers)))
     })
   })
 }

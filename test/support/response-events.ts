@@ -50,7 +50,8 @@ class Items {
 
   read(event: ResponseEvent): void {
     const { type, output_index } = event
-    if (type === 'response.debug') return
+    // The latter is said again while the client waits.
+    if (type === 'response.debug' || type === 'response.in_progress') return
     if (typeof output_index !== 'number') throw new Error(`${type} is about no item`)
     if (type === 'response.output_item.added') this.#add(output_index, event)
     else this.#change(output_index, event)

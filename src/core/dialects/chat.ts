@@ -8,7 +8,7 @@ import type { Dialect } from './dialect.ts'
 import { withPresets } from './presets.ts'
 
 /** Clients of the public service look for this comment, word for word (wire reference C.6). */
-export const KEEP_ALIVE = ': OPENROUTER PROCESSING\n\n'
+const KEEP_ALIVE = ': OPENROUTER PROCESSING\n\n'
 
 type Chat = Dialect<'text', ChatRequest>
 

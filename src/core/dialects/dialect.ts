@@ -45,11 +45,6 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
    * failed answer.
    */
   collectResponse(answer: Answer<K>, call: Work[K]['call'], body: Body): Promise<unknown>
-  /**
-   * Whether a call that failed for this reason is answered all the same, with an answer that says
-   * so. Absent if failures are always errors.
-   */
-  answersFailure?(error: GatewayError): boolean
   /** How answers stream; absent if every answer is whole. */
   streaming?: Streaming<K, Body>
   /** The form of its preset requests, if presets can be made from them. */
@@ -82,8 +77,18 @@ export interface Streaming<K extends Kind = Kind, Body = DialectBody> {
    * for. The client then hears nothing until the answer begins.
    */
   leavesWholeAnswers?: boolean
-  /** Renders the comment or event that is sent while the client waits. Its parser skips it. */
-  renderKeepAlive(serviceName: string): string
+  /**
+   * Renders the comment or event that is sent while the client waits. Its parser skips it. Absent if
+   * it depends on what was sent before: see `begin`.
+   */
+  renderKeepAlive?(serviceName: string): string
+  /** Begins a stream whose keep-alives are numbered among its events, perhaps before its answer. */
+  begin?(heading: AnswerHeader, call: Work[K]['call'], body: Body): BegunStream<K>
+  /**
+   * Whether a call that failed for this reason before anything was sent is answered with a stream
+   * that says so, in place of an error.
+   */
+  tellsFailure?(error: GatewayError): boolean
   /** Streams the events of an answer in batches. Returning early ends the answer early too. */
   streamEvents(answer: Answer<K>, call: Work[K]['call'], body: Body): AsyncIterator<string>
   /** Renders the events of a call that failed after its stream had begun with keep-alives. */
@@ -93,6 +98,16 @@ export interface Streaming<K extends Kind = Kind, Body = DialectBody> {
     call: Work[K]['call'],
     body: Body,
   ): string
+}
+
+/** A stream that may keep its client waiting before its answer or its failure. */
+export interface BegunStream<K extends Kind = Kind> {
+  /** Renders the events that are sent while the client waits. */
+  renderKeepAlive(): string
+  /** Streams the events of the answer as `Streaming.streamEvents` does. */
+  streamEvents(answer: Answer<K>): AsyncIterator<string>
+  /** Renders the events of a call that failed. */
+  renderFailure(error: GatewayError): string
 }
 
 /** The fields that bodies of all dialects may have: they request a dry run, not an answer. */

@@ -1,13 +1,12 @@
-import { KEEP_ALIVE } from './chat.ts'
 import type { Dialect } from './dialect.ts'
 import { withPresets } from './presets.ts'
-import { isLengthError, RESPONSES_ERROR_FORMAT } from './responses/error.ts'
+import { isTooLong, RESPONSES_ERROR_FORMAT } from './responses/error.ts'
 import { responsesPreset } from './responses/preset.ts'
 import { fillPrompt, namePreset } from './responses/prompt.ts'
 import { toResponsesCall } from './responses/request.ts'
 import { collectResponse } from './responses/response.ts'
 import { ResponsesRequest } from './responses/schema.ts'
-import { renderResponseFailure, streamResponseEvents } from './responses/stream.ts'
+import { ResponseStream, renderResponseFailure, streamResponseEvents } from './responses/stream.ts'
 
 const toCallWithPreset = withPresets(toResponsesCall)
 
@@ -27,9 +26,9 @@ export const responses: Dialect<'text', ResponsesRequest> = {
   toCall: (world, actor, body, context) =>
     fillPrompt(toCallWithPreset(world, actor, namePreset(body), context), body),
   collectResponse,
-  answersFailure: isLengthError,
   streaming: {
-    renderKeepAlive: () => KEEP_ALIVE,
+    begin: (heading, call, body) => new ResponseStream(heading, call, body),
+    tellsFailure: isTooLong,
     streamEvents: streamResponseEvents,
     renderFailure: renderResponseFailure,
   },

@@ -23,6 +23,7 @@ import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attem
 import { filterRequest } from './filters.ts'
 import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { inlineMedia } from './media.ts'
+import { sortByNumber } from './plan/order.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
 import { limitToHold } from './reserve.ts'
@@ -36,6 +37,7 @@ import {
 } from './run.ts'
 import { buildTraceparent } from './telling/trace-context.ts'
 import type { LargeAnswer } from './traffic/admission/answers.ts'
+import type { Permit } from './traffic/retry-budget.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -51,9 +53,10 @@ export async function attemptStep<K extends Kind>(
  * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, a
  * timeout, a refused connection or a stream that breaks before that moves on to the next endpoint.
  * What one provider of a model refuses as invalid the others would refuse too, so that moves on to
- * the next model. A second try skips endpoints in a cooldown, and needs a retry permit. If the call
- * or the config asks for hedges, another endpoint is tried beside a slow one. Throws the last
- * failure, with the attempts in `metadata.previous_errors`.
+ * the next model. While the call has time, each endpoint is asked once, and those in a cooldown
+ * last; only the retry budget bounds that. If the call or the config asks for hedges, another
+ * endpoint is tried beside a slow one. Throws the last failure, with the attempts in
+ * `metadata.previous_errors`.
  */
 export async function attemptInOrder<K extends Kind>(
   world: InferenceWorld,
@@ -72,7 +75,7 @@ export async function attemptInOrder<K extends Kind>(
       queue.release(attempt)
     }
   }
-  throw step.run.blocked ?? summarizeFailures(step.call, queue.failures)
+  throw step.run.blocked ?? summarizeFailures(step.call, queue.failures, queue.findUntriedWait())
 }
 
 // A function of its own, so that calls without a hedge make no closure.
@@ -106,13 +109,6 @@ export function computeHedgeDelay(
   return (hedge === true ? null : hedge.after_ms) ?? health.getTailLatency(endpoint)
 }
 
-/**
- * At most this many endpoints of one model are tried, and this many endpoints in all, so that an
- * outage does not multiply traffic.
- */
-const MAX_TRIES_PER_MODEL = 3
-const MAX_TRIES = 12
-
 /** The endpoints of a plan that are still to be tried, and the failures of those that were. */
 export class AttemptQueue<K extends Kind> {
   readonly failures: AttemptFailure[] = []
@@ -136,19 +132,28 @@ export class AttemptQueue<K extends Kind> {
   }
 
   /**
-   * Returns the next attempt: the first endpoint that is not in a cooldown, and whose model has not
-   * refused the call or been tried often enough. Every model that the caller names is tried at
-   * least once, even if all its endpoints are in a cooldown. Other attempts but the first take a
-   * retry permit that `release` gives back. Undefined if there is no endpoint or no permit left.
+   * Returns the next attempt: at the first untried endpoint of the plan whose model has not refused
+   * the call. Those in a cooldown come last: those that only asked to wait after the others of their
+   * model, all others after every model. The first attempt at each model that the caller names is
+   * free, and so is a second attempt at an endpoint that is well; any other takes a permit that
+   * `release` gives back. Undefined if there is no endpoint, permit or time left.
    */
   next(): RunningAttempt | undefined {
     if (this.#isOver()) return undefined
-    return this.#findAvailable() ?? this.#findLastResort()
+    const last = this.#triedEndpoints.at(-1)
+    const waiting = last && this.#findWaiting(last)
+    return waiting ?? this.#findAvailable() ?? this.#findCooling(this.#endpoints)
   }
 
   /** Returns an attempt to make beside a running one. It always takes a retry permit. */
   nextHedge(): RunningAttempt | undefined {
-    return this.#isOver() ? undefined : this.#findAvailable(true)
+    const { health, retryBudget } = this.#world.traffic
+    if (this.#isOver() || !retryBudget.tryAcquire('hedge')) return undefined
+    const found = this.#endpoints.find(
+      endpoint => this.#isEligible(endpoint) && health.tryAdmit(endpoint),
+    )
+    if (!found) retryBudget.release('hedge', false)
+    return found && this.#createAttempt(found, 'hedge')
   }
 
   /** Records a failed attempt. A client that leaves is no failure of the endpoint. */
@@ -174,23 +179,39 @@ export class AttemptQueue<K extends Kind> {
   }
 
   /** Gives back the permit of an attempt that is over. */
-  release({ isRetry }: RunningAttempt): void {
-    if (isRetry) this.#world.traffic.retryBudget.release()
+  release({ endpoint, permit }: RunningAttempt): void {
+    if (!permit) return
+    const hasFailed = this.failures.some(
+      failure => failure.endpoint === endpoint && !isDeparture(failure.error),
+    )
+    this.#world.traffic.retryBudget.release(permit, hasFailed)
+  }
+
+  /**
+   * Returns in how many seconds the first of the endpoints that were not tried may be asked again;
+   * undefined if none of them has asked to wait.
+   */
+  findUntriedWait(): number | undefined {
+    const { clock, traffic } = this.#world
+    const waits = this.#endpoints.flatMap(endpoint => {
+      if (!this.#isEligible(endpoint) || !this.#hasAskedToWait(endpoint)) return []
+      return Math.ceil((traffic.health.getCooldownEnd(endpoint) - clock.ticks()) / 1000)
+    })
+    return waits.length > 0 ? Math.min(...waits) : undefined
   }
 
   #isOver(): boolean {
     return (
       this.#isStopped ||
-      this.#triedEndpoints.length === MAX_TRIES ||
       (this.#triedEndpoints.length > 0 && this.#world.clock.ticks() >= this.#deadline)
     )
   }
 
-  #createAttempt(endpoint: Endpoint, isRetry: boolean): RunningAttempt {
+  #createAttempt(endpoint: Endpoint, permit: Permit | null): RunningAttempt {
     this.#triedEndpoints.push(endpoint)
     return {
       endpoint,
-      isRetry,
+      permit,
       cancellation: this.#run.cancellation,
       sentAt: null,
       onSent: null,
@@ -203,44 +224,63 @@ export class AttemptQueue<K extends Kind> {
 
   // Checked here and not only in the plan: since it was made, another call may have begun to probe
   // whether an endpoint has recovered. Without a permit the first tries of named models go on.
-  #findAvailable(isHedge = false): RunningAttempt | undefined {
+  #findAvailable(): RunningAttempt | undefined {
     const { health, retryBudget } = this.#world.traffic
-    let permit: boolean | undefined
+    let hasPermit: boolean | undefined
     const found = this.#endpoints.find(endpoint => {
       if (!this.#isEligible(endpoint)) return false
-      const needsPermit = isHedge || !this.#isFirstTry(endpoint)
-      if (needsPermit) permit ??= retryBudget.tryAcquire()
-      return (!needsPermit || permit) && health.tryAdmit(endpoint)
+      if (this.#isFree(endpoint)) return health.tryAdmit(endpoint)
+      hasPermit ??= retryBudget.tryAcquire('retry')
+      return hasPermit && health.tryAdmit(endpoint)
     })
-    const isRetry = found !== undefined && (isHedge || !this.#isFirstTry(found))
-    if (permit && !isRetry) retryBudget.release()
-    return found && this.#createAttempt(found, isRetry)
+    const isUsed = found !== undefined && !this.#isFree(found)
+    if (hasPermit && !isUsed) retryBudget.release('retry', false)
+    return found && this.#createAttempt(found, isUsed ? 'retry' : null)
   }
 
-  // Every endpoint that may be tried is in a cooldown: named models are tried all the same.
-  #findLastResort(): RunningAttempt | undefined {
-    const untried = this.#endpoints.find(
-      endpoint => this.#isEligible(endpoint) && this.#isFirstTry(endpoint),
+  // The model is what the caller wants most, and a provider that is busy may have room again: its
+  // other endpoints come before the next model. One that fails may keep the call for long.
+  #findWaiting(last: Endpoint): RunningAttempt | undefined {
+    if (this.#run.call.routing.partition === 'none') return undefined
+    const { health } = this.#world.traffic
+    const untried = this.#endpoints.filter(
+      endpoint => endpoint.model === last.model && this.#isEligible(endpoint),
     )
-    return untried && this.#createAttempt(untried, false)
+    return untried.some(endpoint => health.getCooldownEnd(endpoint) === 0)
+      ? undefined
+      : this.#findCooling(untried.filter(endpoint => this.#hasAskedToWait(endpoint)))
+  }
+
+  // The cooldown that ends first may be over: that of a provider that has recovered.
+  #findCooling(endpoints: Endpoint[]): RunningAttempt | undefined {
+    const { health, retryBudget } = this.#world.traffic
+    const untried = endpoints.filter(endpoint => this.#isEligible(endpoint))
+    const cooling = sortByNumber(untried, endpoint => health.getCooldownEnd(endpoint))
+    const named = cooling.find(endpoint => this.#isFirstTry(endpoint))
+    if (named) return this.#createAttempt(named, null)
+    const [first] = cooling
+    return first && retryBudget.tryAcquire('retry')
+      ? this.#createAttempt(first, 'retry')
+      : undefined
+  }
+
+  #hasAskedToWait(endpoint: Endpoint): boolean {
+    return this.#world.traffic.health.findCooldown(endpoint)?.reason === 'asked_to_wait'
+  }
+
+  /** An endpoint that is well is asked without a permit if the call has failed but once. */
+  #isFree(endpoint: Endpoint): boolean {
+    return this.#triedEndpoints.length < 2 || this.#isFirstTry(endpoint)
   }
 
   #isFirstTry({ model }: Endpoint): boolean {
     if (this.#triedEndpoints.length === 0) return true
-    return this.#countTries(model) === 0 && isNamed(this.#plan, model)
-  }
-
-  #countTries(model: string): number {
-    return this.#triedEndpoints.filter(endpoint => endpoint.model === model).length
+    return !this.#triedEndpoints.some(tried => tried.model === model) && isNamed(this.#plan, model)
   }
 
   #isEligible(endpoint: Endpoint): boolean {
     if (this.#triedEndpoints.length === 0) return true
-    return (
-      !this.#triedEndpoints.includes(endpoint) &&
-      this.#countTries(endpoint.model) < MAX_TRIES_PER_MODEL &&
-      !this.#hasRefused(endpoint.model)
-    )
+    return !this.#triedEndpoints.includes(endpoint) && !this.#hasRefused(endpoint.model)
   }
 
   #hasRefused(model: string): boolean {
@@ -268,8 +308,8 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
 
 /** One attempt at one endpoint while it runs. */
 export interface RunningAttempt extends Attempt {
-  /** Whether it holds a retry permit. */
-  isRetry: boolean
+  /** The retry permit that it holds, if it needed one. */
+  permit: Permit | null
   /** Ends it. */
   cancellation: Cancellation
   /** Called when the request is sent; null if nothing waits for that. */

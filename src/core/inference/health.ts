@@ -78,6 +78,8 @@ export class Health {
   readonly #thresholds: Thresholds
   readonly #clock: Clock
   readonly #records = new Map<string, HealthRecord>()
+  /** How many answers have begun, of all endpoints. */
+  answers = 0
 
   constructor({ failures, pause_seconds }: Config['routing'], clock: Clock) {
     this.#thresholds = { failures, pause: pause_seconds * 1000 }
@@ -181,6 +183,7 @@ export class Health {
    */
   recordAnswer(endpoint: Endpoint, sent: number, streamed: boolean): void {
     const now = this.#clock.ticks()
+    this.answers += 1
     const { circuit, latency, answerTime } = this.#getRecord(endpoint)
     circuit.recordAnswer(now, sent)
     const times = streamed ? latency : answerTime

@@ -2,6 +2,7 @@ import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Region } from '../language/region.ts'
 import type { RoutingPreferences } from '../language/routing.ts'
+import { renderCause } from './attempt/summary.ts'
 import type { Plan } from './plan.ts'
 import { buildGuardrailStages } from './routing-metadata/guardrail-stages.ts'
 import { buildToolStages } from './routing-metadata/tool-stages.ts'
@@ -45,7 +46,7 @@ export interface RoutingMetadata {
   attempt: number
   is_byok: boolean
   endpoints: { total: number; available: { provider: string; model: string; selected: boolean }[] }
-  attempts?: { provider: string; model: string; status: number }[]
+  attempts?: { provider: string; model: string; status: number; cause?: unknown }[]
   params?: Record<string, unknown>
   pipeline?: PipelineStage[]
   /** Milliseconds from when the request was sent until its answer ended. */
@@ -180,7 +181,12 @@ function renderAttempt({ endpoint, status, error }: Attempt, outcome: RoutingOut
   const isAnswer = endpoint === outcome.endpoint
   const failure = error ?? (isAnswer ? findProviderError(outcome) : clientLeft())
   const shownStatus = failure && (status ?? 0) < 400 ? failure.status : status
-  return { provider: endpoint.provider.name, model: endpoint.model, status: shownStatus ?? 200 }
+  return {
+    provider: endpoint.provider.name,
+    model: endpoint.model,
+    status: shownStatus ?? 200,
+    ...(failure ? renderCause(failure) : {}),
+  }
 }
 
 // What a content filter makes of a good answer is not the provider's failure.

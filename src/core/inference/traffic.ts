@@ -18,7 +18,7 @@ export interface Traffic {
   calls: RunningCalls
   /** Answers that are read on after their clients have left. */
   readOns: ReadOns
-  /** Limits how many of them may be retried at once. */
+  /** Bounds how many retries may be in vain. */
   retryBudget: RetryBudget
   /** Where answers are read that take much memory. */
   largeAnswers: LargeAnswers

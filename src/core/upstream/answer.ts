@@ -382,8 +382,9 @@ export class Deadline {
         cause: reason,
       })
     if (reason instanceof GatewayError) return cleanReason(reason, this.#provider)
-    return this.#longestPause >= LONG_PAUSE
-      ? readsTooSlowly(reason)
+    if (this.#longestPause >= LONG_PAUSE) return readsTooSlowly(reason)
+    return reason instanceof ConnectionFailed
+      ? describeConnectionFailure(reason)
       : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
   }
 
@@ -396,6 +397,30 @@ export class Deadline {
     if (this.#isPaused) return
     this.attempt.cancel(new GatewayError('timeout', 'Request timed out. Please try again later.'))
   }
+}
+
+/** What the system's codes of failed connections mean to a person. */
+const CONNECTION_CAUSES: Record<string, string> = {
+  ENOTFOUND: 'name not found',
+  EAI_AGAIN: 'name not found',
+  ECONNREFUSED: 'connection refused',
+  ETIMEDOUT: 'no connection in time',
+  EHOSTUNREACH: 'host unreachable',
+  ENETUNREACH: 'host unreachable',
+  EPROTO: 'TLS failed',
+}
+
+const TLS_CODE = /CERT|TLS|SSL|ISSUER|SIGNATURE|CRL/
+
+/** Says why a connection failed, to the caller and to the record, which has the system's code too. */
+function describeConnectionFailure(failure: ConnectionFailed): GatewayError {
+  const { code } = failure
+  const cause = CONNECTION_CAUSES[code] ?? (TLS_CODE.test(code) ? 'TLS failed' : 'connection lost')
+  return new GatewayError('provider_unavailable', `Provider returned error: ${cause}`, {
+    metadata: { cause },
+    reason: { code, message: cause },
+    cause: failure,
+  })
 }
 
 const getSteadyTime = (): number => performance.now()

@@ -8,16 +8,18 @@ const BODY_SECONDS = 30
 
 /**
  * Reads a body piece by piece, as fast as they are taken. A piece is gone when the next is asked
- * for. Throws 413 above `largest` bytes, promised or counted, and 408 for a body that is too slow
- * or whose client has left.
+ * for. Throws 413 above `largest` bytes, promised or counted, 408 for a body that is too slow or
+ * whose client has left, and what `decodeRequestBody` throws.
  */
 export async function* readPieces(
   request: Request,
   largest: number,
 ): AsyncGenerator<Uint8Array, void> {
   if (Number(request.headers.get('content-length')) > largest) throw tooLarge()
-  if (!request.body) return
-  const reader = request.body.getReader()
+  const isCoded = request.headers.get('content-encoding') !== null
+  const body = isCoded ? await decodeBody(request, largest) : request.body
+  if (!body) return
+  const reader = body.getReader()
   const pace = new Pace(findConnection(request)?.bodySeconds ?? BODY_SECONDS, { isFile: true })
   const cancel = () => reader.cancel().catch(() => undefined)
   request.signal.addEventListener('abort', cancel)
@@ -36,5 +38,9 @@ export async function* readPieces(
     void cancel()
   }
 }
+
+// Loaded on first use, as for JSON.
+const decodeBody = async (request: Request, largest: number) =>
+  (await import('./coding.ts')).decodeRequestBody(request, largest)
 
 const hasLeft = () => new GatewayError('invalid_request', 'The client has left', { status: 408 })

@@ -38,7 +38,7 @@ export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
       const { service_name, timeouts } = gateway.config
       const events = streamEntries(gateway.activity.listen(actor, past), limit)
       const interval = timeouts.keep_alive_seconds * 1000
-      const keepAlive = { text: `: ${service_name.toUpperCase()} PROCESSING\n\n`, interval }
+      const keepAlive = { render: () => `: ${service_name.toUpperCase()} PROCESSING\n\n`, interval }
       return createEventStreamResponse(events, keepAlive, {}, findConnection(request))
     },
     describeOperation({

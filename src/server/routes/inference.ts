@@ -1,6 +1,5 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { CallContext, Dialect, DialectBody, Streaming } from '../../core/dialects/dialect.ts'
-import { createFailedAnswer } from '../../core/dialects/failed-answer.ts'
 import { MESSAGES_ERROR_FORMAT } from '../../core/dialects/messages/error.ts'
 import { MessagesRequest } from '../../core/dialects/messages/schema.ts'
 import { messages } from '../../core/dialects/messages.ts'
@@ -231,28 +230,10 @@ const createFailureNote =
   (thrown: unknown): void =>
     noteRefusal(gateway, request, { thrown, id, actor, model })
 
-/** Makes the call. Some dialects answer what fails, too. */
-function startAnswer(
+const startAnswer = (
   { gateway, dialect, actor, request }: RouteContext,
   call: Work[Kind]['call'],
-): Promise<Answer<Kind>> {
-  const answer = infer(gateway, actor, dialect.kind, call, request.signal)
-  return dialect.answersFailure
-    ? answer.catch(thrown => answerFailure(gateway, dialect, call, thrown))
-    : answer
-}
-
-/** Returns the answer to a failed call, where the dialect has one. Throws the failure otherwise. */
-function answerFailure(
-  gateway: Gateway,
-  { answersFailure }: Dialect,
-  call: Work[Kind]['call'],
-  thrown: unknown,
-): Answer<Kind> {
-  const error = GatewayError.from(thrown)
-  if (!answersFailure?.(error)) throw thrown
-  return createFailedAnswer(createHeading(gateway, call), error)
-}
+): Promise<Answer<Kind>> => infer(gateway, actor, dialect.kind, call, request.signal)
 
 function readContext(
   routeContext: Omit<RouteContext, 'actor'>,
@@ -300,19 +281,28 @@ async function streamAnswer(
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
   const interval = timeouts.keep_alive_seconds * 1000
-  const keepAlive = { text: streaming.renderKeepAlive(service_name), interval }
-  const ready = await waitAtMost(answer, interval)
+  let ready: Answer<Kind> | undefined
+  try {
+    ready = await waitAtMost(answer, interval)
+  } catch (thrown) {
+    if (!streaming.tellsFailure?.(GatewayError.from(thrown))) throw thrown
+  }
+  const heading = ready ?? createHeading(gateway, call)
+  const begun = streaming.begin?.(heading, call, body)
+  const render = () =>
+    begun ? begun.renderKeepAlive() : (streaming.renderKeepAlive?.(service_name) ?? '')
   const respond = (events: EventSource) =>
-    createEventStreamResponse(events, keepAlive, headers, connection)
-  if (ready) return respond(streaming.streamEvents(ready, call, body))
-  const lateEvents = answer.then(
-    opened => streaming.streamEvents(opened, call, body),
-    thrown => {
-      noteFailure(thrown)
-      const error = GatewayError.from(thrown)
-      return yieldOnce(streaming.renderFailure(createHeading(gateway, call), error, call, body))
-    },
-  )
+    createEventStreamResponse(events, { render, interval }, headers, connection)
+  const stream = (opened: Answer<Kind>) =>
+    begun ? begun.streamEvents(opened) : streaming.streamEvents(opened, call, body)
+  if (ready) return respond(stream(ready))
+  const lateEvents = answer.then(stream, thrown => {
+    noteFailure(thrown)
+    const error = GatewayError.from(thrown)
+    return yieldOnce(
+      begun ? begun.renderFailure(error) : streaming.renderFailure(heading, error, call, body),
+    )
+  })
   return respond(lateEvents)
 }
 

@@ -253,8 +253,6 @@ test(`in ${CALLS} calls no excluded endpoint is ever called`, async () => {
         })
 
         expect(called.filter(one => !may.includes(one))).toEqual([])
-        const tries = Map.groupBy(called, one => one.split(' ')[0])
-        for (const tried of tries.values()) expect(tried.length).toBeLessThanOrEqual(3)
         expect(new Set(called).size).toBe(called.length)
         // Every endpoint that may be called is: no cooldown excludes one for ever.
         expect(called.length > 0).toBe(may.length > 0)

@@ -2,7 +2,7 @@ import { fullGC, heapStats } from 'bun:jsc'
 import { expect, test } from 'bun:test'
 import { createEventStreamResponse } from '../../../src/server/event-stream.ts'
 
-const KEEP_ALIVE = { text: ': \n\n', interval: 60_000 }
+const KEEP_ALIVE = { render: () => ': \n\n', interval: 60_000 }
 const EMPTY = 50_000
 
 function countPromises(): number {

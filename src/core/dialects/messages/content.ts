@@ -87,7 +87,7 @@ export class MessageContent {
     const name = `text ${block ?? ''}`
     return (
       this.#queue.findLast(name) ??
-      this.#queue.beginBlock({ name, block: { type: 'text', text: '', citations: null } })
+      this.#queue.beginBlock({ name, block: { type: 'text', text: '', citations: [] } })
     )
   }
 

@@ -1,10 +1,10 @@
-import { GatewayError } from '../../errors.ts'
+import { type ErrorType, GatewayError } from '../../errors.ts'
 import { type Json, omitUndefined } from '../../kernel/json.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { FinishReason, ReceiptPart, TextPart } from '../../language/part.ts'
 import type { AnswerHeader } from '../dialect.ts'
-import { isLengthError, renderResponseError } from './error.ts'
+import { renderResponseError } from './error.ts'
 import type { ItemEvent } from './events.ts'
 import { ResponseOutput } from './output.ts'
 import type { ResponsesRequest } from './schema.ts'
@@ -20,7 +20,9 @@ type Status = 'in_progress' | 'completed' | 'incomplete' | 'failed'
  */
 export class ResponseBuilder {
   readonly output: ResponseOutput
-  readonly #settings: Json
+  readonly #call: TextCall
+  readonly #body: ResponsesRequest
+  #settings: Json
   #tier: string | null = null
   #finish: Extract<TextPart, { type: 'finish' }> | null = null
   #error: GatewayError | null = null
@@ -30,7 +32,14 @@ export class ResponseBuilder {
 
   constructor(header: AnswerHeader, call: TextCall, body: ResponsesRequest) {
     this.output = new ResponseOutput(header.id, call)
+    this.#call = call
+    this.#body = body
     this.#settings = renderSettings(header, call, body)
+  }
+
+  /** Takes over what is known of the answer once it has come: its model and its provider. */
+  takeHeading(header: AnswerHeader): void {
+    this.#settings = renderSettings(header, this.#call, this.#body)
   }
 
   /** The error with which the answer failed; null if it has not. */
@@ -69,13 +78,18 @@ export class ResponseBuilder {
   /** How the response stands. A broken answer is never complete. */
   get status(): Status {
     if (!this.#receipt) return 'in_progress'
-    if (this.#error) return isLengthError(this.#error) ? 'incomplete' : 'failed'
+    if (this.#error) return this.#isOverrun ? 'incomplete' : 'failed'
     if (!this.#finish || this.#finish.reason === 'error') return 'failed'
     return this.#reason ? 'incomplete' : 'completed'
   }
 
+  /** Whether the answer has begun and became too long. */
+  get #isOverrun(): boolean {
+    return this.#error !== null && isLengthError(this.#error) && this.output.items.length > 0
+  }
+
   get #reason(): string | null {
-    if (this.#error) return isLengthError(this.#error) ? 'max_output_tokens' : null
+    if (this.#error) return this.#isOverrun ? 'max_output_tokens' : null
     const reason = this.#finish && REASONS[this.#finish.reason]
     // A refusal that says so is an answer.
     return reason === 'content_filter' && this.output.refused ? null : (reason ?? null)
@@ -104,6 +118,17 @@ export class ResponseBuilder {
     return this.#error ? renderResponseError(this.#error) : PROVIDER_ERROR
   }
 }
+
+/** The error types that end an answer which has begun as incomplete (wire reference L.2). */
+const LENGTH_TYPES: readonly ErrorType[] = [
+  'context_length_exceeded',
+  'max_tokens_exceeded',
+  'token_limit_exceeded',
+  'string_too_long',
+]
+
+/** Whether this error makes a response that has output incomplete rather than failed. */
+const isLengthError = ({ type }: GatewayError): boolean => LENGTH_TYPES.includes(type)
 
 /** The most characters of one response. */
 const MAX_HELD = 64 * 1024 * 1024
@@ -207,7 +232,7 @@ const renderReasoning = ({ reasoning }: TextCall['params'], body: ResponsesReque
 
 /**
  * Collects the parts of an answer into one response. Throws the error of an answer that failed
- * before it had any output, unless that makes it incomplete.
+ * before it had any output.
  */
 export async function collectResponse(
   answer: Answer<'text'>,
@@ -217,7 +242,7 @@ export async function collectResponse(
   const response = new ResponseBuilder(answer, call, body)
   for (const batch of await answer.parts.collect()) for (const part of batch) response.read(part)
   const { error, output } = response
-  const isNothing = output.items.length === 0 && error && !isLengthError(error)
+  const isNothing = output.items.length === 0 && error
   if (error && (isNothing || error.type === 'unavailable')) throw error
   return response.render()
 }

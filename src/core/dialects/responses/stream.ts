@@ -3,7 +3,7 @@ import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
-import type { AnswerHeader } from '../dialect.ts'
+import type { AnswerHeader, BegunStream } from '../dialect.ts'
 import { writeEvents } from '../events.ts'
 import type { ItemEvent } from './events.ts'
 import { ResponseBuilder } from './response.ts'
@@ -14,31 +14,51 @@ const DONE = 'data: [DONE]\n\n'
 /**
  * Turns the parts of an answer into the events of a response (wire reference D.5): `created` and
  * `in_progress`, the events of its items, one of `completed`, `incomplete` and `failed`, `[DONE]`.
- * All are numbered from zero without a gap.
+ * All are numbered from zero without a gap. While the client waits, `in_progress` is said again: the
+ * clocks of some clients do not hear comments, and no client stumbles over an event that it knows.
  */
-class ResponseStreamWriter {
+export class ResponseStream implements BegunStream<'text'> {
   readonly #response: ResponseBuilder
   #number = 0
+  #hasBegun = false
 
-  constructor(answer: AnswerHeader, call: TextCall, body: ResponsesRequest) {
-    this.#response = new ResponseBuilder(answer, call, body)
+  constructor(heading: AnswerHeader, call: TextCall, body: ResponsesRequest) {
+    this.#response = new ResponseBuilder(heading, call, body)
   }
 
-  /** Renders the events of one batch. */
-  write(parts: TextPart[]): string {
-    let text = ''
+  renderKeepAlive(): string {
+    if (!this.#hasBegun) return this.#begin([])
+    const response = { ...this.#response.render(), output: [], output_text: '' }
+    return this.#renderEvent({ type: 'response.in_progress', response })
+  }
+
+  streamEvents(answer: Answer<'text'>): AsyncIterator<string> {
+    if (this.#hasBegun) this.#response.takeHeading(answer)
+    return writeEvents(answer, parts => this.#write(parts))
+  }
+
+  renderFailure(error: GatewayError): string {
+    const receipt = createFreeReceipt(createTextUsage(0, 0))
+    return this.#write([
+      { type: 'error', error },
+      { type: 'receipt', receipt, siblingFields: error.siblingFields },
+    ])
+  }
+
+  /** Renders the events of one batch. The first batch tells the service tier. */
+  #write(parts: TextPart[]): string {
+    let text = this.#hasBegun ? '' : this.#begin(parts)
     for (const part of parts) text += this.#render(part)
     return text
   }
 
-  /** Renders the beginning of the response and the events of the first batch. */
-  begin(parts: TextPart[]): string {
+  #begin(parts: TextPart[]): string {
+    this.#hasBegun = true
     for (const part of parts) if (part.type === 'start') this.#response.read(part)
     const response = this.#response.render()
     return (
       this.#renderEvent({ type: 'response.created', response }) +
-      this.#renderEvent({ type: 'response.in_progress', response }) +
-      this.write(parts)
+      this.#renderEvent({ type: 'response.in_progress', response })
     )
   }
 
@@ -66,34 +86,17 @@ class ResponseStreamWriter {
   }
 }
 
-/** Streams the events of an answer. The first batch tells the service tier. */
-export function streamResponseEvents(
+/** Streams the events of an answer. */
+export const streamResponseEvents = (
   answer: Answer<'text'>,
   call: TextCall,
   body: ResponsesRequest,
-): AsyncIterator<string> {
-  const stream = new ResponseStreamWriter(answer, call, body)
-  let hasBegun = false
-  return writeEvents(answer, parts => {
-    if (hasBegun) return stream.write(parts)
-    hasBegun = true
-    return stream.begin(parts)
-  })
-}
+): AsyncIterator<string> => new ResponseStream(answer, call, body).streamEvents(answer)
 
-/** Renders a failure after keep-alive comments: a response that begins and fails. */
-export function renderResponseFailure(
+/** Renders a failure in place of an answer: a response that begins and fails. */
+export const renderResponseFailure = (
   heading: AnswerHeader,
   error: GatewayError,
   call: TextCall,
   body: ResponsesRequest,
-): string {
-  return new ResponseStreamWriter(heading, call, body).begin([
-    { type: 'error', error },
-    {
-      type: 'receipt',
-      receipt: createFreeReceipt(createTextUsage(0, 0)),
-      siblingFields: error.siblingFields,
-    },
-  ])
-}
+): string => new ResponseStream(heading, call, body).renderFailure(error)

@@ -20,18 +20,22 @@ export const isWorthFallback = (error: GatewayError): boolean =>
 
 /**
  * Returns the error of a call without an answer: the last failure, with the previous ones and the
- * shortest wait that any provider asked for.
+ * shortest wait that any provider asked for. `untriedWait` is that of endpoints that were not tried,
+ * in seconds: where all are busy, the first to have room again counts.
  */
-export function summarizeFailures(call: CallBase, failures: AttemptFailure[]): GatewayError {
+export function summarizeFailures(
+  call: CallBase,
+  failures: AttemptFailure[],
+  untriedWait?: number,
+): GatewayError {
   const last = failures.at(-1)
   if (!last) return new GatewayError('server', 'Internal Server Error')
   const { endpoint } = last
   const error = exposeReason(last.error)
   if (error.type === 'server') return error
-  const retryAfter = findShortestWait(failures)
-  const busy = failures.every(failure => failure.error.type === 'rate_limit_exceeded')
-    ? describeBusyProviders(call, failures, retryAfter)
-    : null
+  const isBusy = failures.every(failure => failure.error.type === 'rate_limit_exceeded')
+  const retryAfter = findShortestWait(failures, isBusy ? untriedWait : undefined)
+  const busy = isBusy ? describeBusyProviders(call, failures, retryAfter) : null
   return new GatewayError(error.type, busy?.message ?? error.message, {
     metadata: {
       ...error.metadata,
@@ -58,12 +62,19 @@ function renderPreviousErrors(failures: AttemptFailure[]) {
     provider: endpoint.provider.name,
     code: error.status,
     status,
+    ...renderCause(error),
   }))
   return previous_errors.length > 0 ? { previous_errors } : {}
 }
 
-function findShortestWait(failures: AttemptFailure[]): number | undefined {
-  const waits = failures.flatMap(({ error }) => error.retryAfter ?? [])
+/** Returns why no answer came, where that is known: the failure of a connection. */
+export const renderCause = ({ metadata: { cause } }: GatewayError) =>
+  cause === undefined ? {} : { cause }
+
+function findShortestWait(failures: AttemptFailure[], untriedWait?: number): number | undefined {
+  const waits = [...failures.map(({ error }) => error.retryAfter), untriedWait].filter(
+    wait => wait !== undefined,
+  )
   return waits.length > 0 ? Math.min(...waits) : undefined
 }
 

@@ -49,7 +49,7 @@ export class ChunkReader implements Reader<TextPart> {
   readonly #open = new Set<number>()
   /** The choices that have ended. Some servers send the end twice. */
   #ended: Set<number> | null = null
-  /** A bit for each choice that has output. */
+  /** A bit for each choice that has output. No answer without words has more choices than bits. */
   #spoken = 0
   readonly #ownEnds: OwnEnds
   #mender: PartMender | null = null
@@ -133,7 +133,7 @@ export class ChunkReader implements Reader<TextPart> {
       this.#flushThinkTags(choice, parts)
       const finish: Finish = { type: 'finish', choice, reason: 'stop', native: null }
       if (this.#calls?.areWhole(choice) === false) this.failure ??= unreadableAnswer()
-      else if ((this.#spoken & toBit(choice)) === 0) continue
+      else if ((this.#spoken & (1 << (choice & 31))) === 0) continue
       else if (this.#calls) this.#endCalls(finish, this.#calls, parts)
       else parts.push(finish)
     }
@@ -154,7 +154,10 @@ export class ChunkReader implements Reader<TextPart> {
     const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
     if (value.error != null && isError(value.error)) throw readStreamFailure(value.error)
-    if (choice !== this.#current) this.#enter(choice)
+    if (choice !== this.#current) {
+      this.#current = choice
+      if (!this.#ended?.has(choice)) this.#open.add(choice)
+    }
     const before = parts.length
     const delta = this.#pickMessage(value)
     this.#readReasoning(delta, choice, parts)
@@ -162,13 +165,8 @@ export class ChunkReader implements Reader<TextPart> {
     this.#readToolCalls(delta, choice, parts)
     this.#readMedia(delta, choice, parts)
     this.#readAnnotations(delta, choice, parts)
-    if (parts.length > before) this.#spoken |= toBit(choice)
+    if (parts.length > before) this.#spoken |= 1 << (choice & 31)
     this.#readFinish(value, choice, parts)
-  }
-
-  #enter(choice: number): void {
-    this.#current = choice
-    if (!this.#ended?.has(choice)) this.#open.add(choice)
   }
 
   // A whole answer has a `message` where a chunk has a `delta`. Perplexity sends both in either:
@@ -324,9 +322,6 @@ export class ChunkReader implements Reader<TextPart> {
 }
 
 type Finish = Extract<TextPart, { type: 'finish' }>
-
-// There are more choices than bits, but no answer without words has so many.
-const toBit = (choice: number): number => 1 << (choice & 31)
 
 // Groq has it in an object of its own, and servers of vLLM's older API are an error themselves.
 function findError(chunk: Json): unknown {

@@ -50,7 +50,7 @@ describe('a whole answer', () => {
     })
     expect(message.content.slice(0, 2)).toEqual([
       { type: 'thinking', thinking: 'Hm', signature: 's' },
-      { type: 'text', text: 'Hello', citations: null },
+      { type: 'text', text: 'Hello', citations: [] },
     ])
     expect(message.usage).toMatchObject({
       input_tokens: 10,

@@ -4,6 +4,7 @@ import { toMessages } from '../../../../src/core/dialects/responses/conversation
 import { collectResponse } from '../../../../src/core/dialects/responses/response.ts'
 import type { ResponsesRequest } from '../../../../src/core/dialects/responses/schema.ts'
 import {
+  ResponseStream,
   renderResponseFailure,
   streamResponseEvents,
 } from '../../../../src/core/dialects/responses/stream.ts'
@@ -128,6 +129,21 @@ describe('a streamed response', () => {
       status: 'incomplete',
       incomplete_details: { reason: 'max_output_tokens' },
       error: null,
+    })
+  })
+
+  test.each([
+    ['context_length_exceeded', 'context_length_exceeded'],
+    ['token_limit_exceeded', 'context_length_exceeded'],
+    ['string_too_long', 'context_length_exceeded'],
+    ['max_tokens_exceeded', 'invalid_prompt'],
+  ] as const)('that fails with %s before anything began has the code %s', async (type, code) => {
+    const error = new GatewayError(type, 'Too long')
+    expect(assembleResponse(await eventsOf([{ type: 'error', error }, receipt]))).toMatchObject({
+      status: 'failed',
+      incomplete_details: null,
+      error: { code, message: 'Too long' },
+      error_type: type,
     })
   })
 
@@ -273,6 +289,23 @@ describe('a streamed response', () => {
     const debug = { echo_upstream_body: { model: 'm' } }
     expect(events.find(({ type }) => type === 'response.debug')).toMatchObject({ debug })
     assembleResponse(events)
+  })
+
+  test('R04 shows that it waits in events, which are numbered among the others', async () => {
+    const heading = { id: 'gen-1', created: 0, model: 'acme/requested', provider: '' }
+    const stream = new ResponseStream(heading, call, BODY)
+    let wire = stream.renderKeepAlive() + stream.renderKeepAlive()
+    const events = stream.streamEvents(createAnswer([text('Hel')], [text('lo'), finish], [receipt]))
+    for (let step = await events.next(); !step.done; step = await events.next()) {
+      wire += step.value
+      if (!wire.includes('[DONE]')) wire += stream.renderKeepAlive()
+    }
+    const all = parseEvents(wire)
+    expect(all.map(({ sequence_number }) => sequence_number)).toEqual([...all.keys()])
+    expect(typesOf(all).filter(type => type === 'response.created')).toHaveLength(1)
+    expect(typesOf(all).filter(type => type === 'response.in_progress').length).toBeGreaterThan(3)
+    const whole = assembleResponse(all)
+    expect(whole).toMatchObject({ status: 'completed', output_text: 'Hello', model: 'acme/small' })
   })
 
   test('that fails after keep-alives is a response that begins and fails', () => {

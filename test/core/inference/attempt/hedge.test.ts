@@ -180,9 +180,9 @@ async function expectNothingLeft(): Promise<void> {
   expect(gateway.ledger.getHeld(`key ${actor.key_hash}`, true)).toBe(0n)
   expect([...world.hits.values()].flat().filter(({ isOpen }) => isOpen)).toEqual([])
   let places = 0
-  while (gateway.traffic.retryBudget.tryAcquire()) places += 1
+  while (gateway.traffic.retryBudget.tryAcquire('hedge')) places += 1
   expect(places).toBe(10)
-  for (; places > 0; places--) gateway.traffic.retryBudget.release()
+  for (; places > 0; places--) gateway.traffic.retryBudget.release('hedge', false)
 }
 
 const words = (after: Fate['after']): Fate => ({ after, says: 'words', pace: 0 })
