@@ -420,7 +420,6 @@ test.each([
   ['length', 'max_tokens'],
   ['content_filter', 'refusal'],
   ['stop', 'end_turn'],
-  ['odd', 'end_turn'],
 ])('trap 69: a provider’s %s is %s', async (native, expected) => {
   const choices = [
     { index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: native },

@@ -25,9 +25,9 @@ const COMMANDS = [
 /** A model that writes, then reads, then tells what it has read. */
 const scenario: Scenario = ({ tools, results }) => {
   const command = COMMANDS[results.length]
-  if (command === undefined)
+  const [name] = tools
+  if (command === undefined || name === undefined)
     return { answer: { text: `It says: ${results.at(-1)?.text}`, finish: 'stop' } }
-  const [name = ''] = tools
   const input = JSON.stringify(name === 'bash' ? { command } : { commands: [command] })
   const id = `call_${results.length}`
   return { answer: { calls: [{ id, name, input }], finish: 'tool_calls' } }
