@@ -48,6 +48,33 @@ const Seconds = (value: number, description: string) =>
 const ConnectionSeconds = (value: number, description: string) =>
   Type.Number({ default: value, minimum: 1, maximum: 240, description })
 
+const TreeLimit = (description: string, maximum: number) =>
+  Type.Integer({ minimum: 1, maximum, description })
+const TREE = {
+  calls: TreeLimit('The calls of providers', 100_000),
+  at_once: TreeLimit('How many of them at once', 1_000),
+  depth: TreeLimit('How many uses of tools a call of a model may be inside', 16),
+}
+const TreeOverrides = (description: string) =>
+  Type.Record(Type.String({ minLength: 1 }), Type.Partial(Type.Object(TREE, closed), closed), {
+    default: {},
+    description,
+  })
+const TreeConfig = Type.Object(
+  {
+    calls: Type.Integer({ ...TREE.calls, default: 200 }),
+    at_once: Type.Integer({ ...TREE.at_once, default: 8 }),
+    depth: Type.Integer({ ...TREE.depth, default: 3 }),
+    workspaces: TreeOverrides('The same for one workspace, by its id'),
+    keys: TreeOverrides('The same for one API key, by its hash; before those of its workspace'),
+  },
+  {
+    ...closed,
+    default: {},
+    description: 'What one call may lead to, with all that is asked within it',
+  },
+)
+
 /** The settings of one provider. */
 export const ProviderConfig = Type.Partial(
   Type.Object({
@@ -423,8 +450,9 @@ export const Config = Type.Object(
           minimum: 1,
           maximum: 1_024,
           description:
-            'The largest whole answer of a provider, in MiB after decompression; a larger one is ' +
-            'a failure of the provider',
+            'The largest whole answer of a provider, and the largest event of a streamed one that ' +
+            'may bring pictures, in MiB after decompression; a larger one is a failure of the ' +
+            'provider',
         }),
         reader_bytes_per_second: Type.Integer({
           default: 1_024,
@@ -453,6 +481,7 @@ export const Config = Type.Object(
         ),
         requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
         concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
+        tree: TreeConfig,
         free_models: Type.Union(
           [
             Type.Literal(false),

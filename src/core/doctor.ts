@@ -152,6 +152,7 @@ export async function runChecks(
     checkEnds(world, ends),
     ...checkSeals(report, opening, await world.store.seals.listUnsealed()),
     checkCalls(books, running),
+    checkPrompts(books),
     checkRecords(books),
     await checkClock(world),
     describeHolds(dead, world.journal.holds.listGarbled().length),
@@ -328,6 +329,15 @@ const checkCalls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
           `${id}: charged ${renderAmount(charged)}, recorded ${renderAmount(recorded)}`,
       ),
     'every charge has its call, and every call its charge',
+  )
+
+const checkPrompts = ({ records: { unpaid } }: LedgerBooks) =>
+  toResult(
+    'prompts',
+    unpaid.map(
+      ({ id, taken, charged }) => `${id}: providers took ${taken} prompts, ${charged} are charged`,
+    ),
+    'every prompt that a provider took is charged',
   )
 
 const checkRecords = ({ records: { count, unsealed, problems } }: LedgerBooks) =>

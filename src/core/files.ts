@@ -218,8 +218,8 @@ export async function listFiles(
 ) {
   const workspace_id = resolveScope(world, actor, query)
   const after = findStart(query)
-  const { limit = PAGE_SIZE, order = 'desc', before_id } = query
-  const range = { workspace_id, limit: limit + 1 }
+  const { limit = PAGE_SIZE, order = 'desc', before_id, purpose } = query
+  const range = { workspace_id, purpose, limit: limit + 1 }
   // What precedes an id is what follows it in the opposite order.
   const found = await (before_id === undefined
     ? world.store.files.listRange({ ...range, order, after })
@@ -234,12 +234,13 @@ const reverse = (order: 'asc' | 'desc') => (order === 'asc' ? 'desc' : 'asc')
 const STARTS = ['cursor', 'after', 'after_id', 'before_id', 'page'] as const
 
 /** What other services’ lists can be narrowed by, and this one cannot. */
-const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id', 'purpose']
+const WITHOUT_EFFECT = ['ids', 'ids[]', 'scope_id']
 
-/** Throws 400 for the name of a parameter that would narrow a list. */
-export function refuseNarrowing(names: Iterable<string>): void {
+/** Throws 400 for the name of a parameter that would narrow a list, and does not. */
+export function refuseNarrowing(names: Iterable<string>, isAtProvider: boolean): void {
   const asked = new Set(names)
-  const field = WITHOUT_EFFECT.find(name => asked.has(name))
+  const without = isAtProvider ? [...WITHOUT_EFFECT, 'purpose'] : WITHOUT_EFFECT
+  const field = without.find(name => asked.has(name))
   if (field) throw invalid(`${field}: expected nothing, as all files are listed`, field)
 }
 

@@ -64,9 +64,9 @@ import { ASSIGNMENT_PACKING } from './policy/assignments/packing.ts'
 import type { Assignment } from './policy/assignments/store.ts'
 import type { Budget } from './policy/budgets/store.ts'
 import { buildBudgetName } from './policy/budgets.ts'
+import { hasDailyFreeLimit, openCounters } from './policy/counters.ts'
 import type { Policy } from './policy/effective.ts'
 import type { Guardrail } from './policy/guardrails/store.ts'
-import { hasDailyFreeLimit, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
 import { SANDBOXES } from './sandboxes/registry.ts'
@@ -336,6 +336,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     })
   const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   let activity: Activity | undefined
+  const ledger = await openLedger(store.ledger, clock)
   const gateway: Gateway = {
     get deliveries() {
       return deliveries()
@@ -356,10 +357,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     warm: new WarmContainers(),
     memory,
     traffic: {
-      ...openTraffic(config, clock, await countFreeToday(store, config, clock)),
+      ...openTraffic(config, clock, ledger, await countFreeToday(store, config, clock)),
       admission: new Admission({ readLimits: () => gateway.config.limits, events }),
     },
-    ledger: await openLedger(store.ledger, clock),
+    ledger,
     journal,
     recorder,
     writeLog: openWriteLog(store.writeLog, events),
@@ -509,7 +510,12 @@ async function reload(gateway: Gateway): Promise<void> {
   gateway.events.publish('store.reloaded', {})
 }
 
-function openTraffic(config: Config, clock: Clock, freeSoFar: number): Omit<Traffic, 'admission'> {
+function openTraffic(
+  config: Config,
+  clock: Clock,
+  ledger: Ledger,
+  freeSoFar: number,
+): Omit<Traffic, 'admission'> {
   const readOns = new ReadOns()
   const calls = createRunningCalls(readOns)
   const health = new Health(config.routing, clock)
@@ -524,7 +530,7 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Omit<Traf
     largeAnswers: new LargeAnswers(),
     readDocuments: new ReadDocuments(),
     keptCalls: new KeptCalls(),
-    rateLimits: openRateLimits(config, clock, freeSoFar),
+    counters: openCounters(config, clock, ledger, freeSoFar),
   }
 }
 

@@ -6,7 +6,7 @@ import type { GatewayError } from './errors.ts'
 import { listPluginIssues } from './inference/plugin-defaults.ts'
 import type { InferenceWorld } from './inference/world.ts'
 import { toMidnight } from './kernel/clock.ts'
-import { hasDailyFreeLimit } from './policy/rate-limits.ts'
+import { hasDailyFreeLimit } from './policy/counters.ts'
 import { protocolNames } from './protocols/registry.ts'
 import { probeSandbox } from './sandboxes/registry.ts'
 
@@ -93,7 +93,7 @@ function applyConfig(
   world.config = config
   world.catalog = catalog
   world.memory.byok.replaceAll(byok)
-  world.traffic.rateLimits.reconfigure(config, freeSoFar)
+  world.traffic.counters.reconfigure(config, freeSoFar)
   world.traffic.health.reconfigure(config.routing)
   world.memory.policies.clear()
   world.warm.pool.refill(world)

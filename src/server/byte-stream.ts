@@ -7,8 +7,10 @@ export const createRawResponse = (
   { media_type, content }: RawBody,
   headers: Record<string, string>,
   connection?: Connection,
+  status = 200,
 ): Response =>
   new Response(typeof content === 'string' ? content : createByteStream(content, connection), {
+    status,
     headers: { ...headers, 'content-type': media_type, 'x-content-type-options': 'nosniff' },
   })
 

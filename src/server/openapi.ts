@@ -48,6 +48,7 @@ const MEANINGS: Record<number, string> = {
   410: 'Gone',
   412: 'Modified since',
   413: 'Request payload too large',
+  415: 'Unsupported coding of the body',
   422: 'Unprocessable request',
   429: 'Rate limit exceeded',
   500: 'Internal server error',

@@ -2,6 +2,7 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import { type AnyElysia, type Context, Elysia } from 'elysia'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
+import { closeSchema } from '../core/kernel/schema-builders.ts'
 import { allowAnyone, requireKey, requireManagementKey } from './access.ts'
 import { readBody, readQuery } from './body.ts'
 import { describeOperation } from './operation.ts'
@@ -108,12 +109,13 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 // with another Content-Type. Hence there are two.
 function createHandler(gateway: Gateway, row: Route<never>): (context: never) => unknown {
   const { status = 200, location } = row.options
+  const input = closeInput(row.options)
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
-      runRoute(row, gateway, { actor, params, request })
+      runRoute(row, input, gateway, { actor, params, request })
   }
   return async ({ actor, params, request, set }: GuardedContext) => {
-    const answer = await runRoute(row, gateway, { actor, params, request })
+    const answer = await runRoute(row, input, gateway, { actor, params, request })
     set.status = status
     if (location) set.headers.location = location(answer as never)
     return answer
@@ -121,7 +123,8 @@ function createHandler(gateway: Gateway, row: Route<never>): (context: never) =>
 }
 
 async function runRoute(
-  { path, options: { body, query }, run }: Route<never>,
+  { path, run }: Route<never>,
+  { body, query }: Input,
   gateway: Gateway,
   { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
@@ -130,6 +133,18 @@ async function runRoute(
   if (query) input.push(readQuery(request, query))
   return run(gateway, actor, ...input)
 }
+
+/** The schemas of what a route takes. */
+interface Input {
+  body?: TSchema | undefined
+  query?: TSchema | undefined
+}
+
+/** What these operations take restricts, protects or configures: what it does not know is refused. */
+const closeInput = ({ body, query }: Input): Input => ({
+  ...(body ? { body: closeSchema(body) } : {}),
+  ...(query ? { query: closeSchema(query) } : {}),
+})
 
 const findNames = (path: string): string[] => path.match(/(?<=:)\w+/g) ?? []
 

@@ -11,5 +11,5 @@ export function countVisit(gateway: Gateway, request: Request, findPeer: FindReq
   if (peer === null) return
   const { trusted_proxies } = gateway.config.server
   const forwarded = request.headers.get('x-forwarded-for')
-  gateway.traffic.rateLimits.countVisit(findClientNetwork(trusted_proxies, peer, forwarded))
+  gateway.traffic.counters.countVisit(findClientNetwork(trusted_proxies, peer, forwarded))
 }

@@ -929,7 +929,7 @@ const ROWS: Row[] = [
       seen: async ({ gateway: { traffic } }) =>
         [1, 2].map(() => {
           try {
-            traffic.rateLimits.countFileRequest({ key_hash: 'a' })
+            traffic.counters.countFileRequest({ key_hash: 'a' })
             return 200
           } catch (thrown) {
             return GatewayError.from(thrown).status

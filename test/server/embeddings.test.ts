@@ -266,18 +266,6 @@ describe('bad input', () => {
     expect(await response.text()).toContain('acme/embed gives embeddings, not text')
   })
 
-  test('more inputs than a provider accepts are refused with the limit', async () => {
-    const outcome = await embed({
-      model: 'google/embed',
-      input: Array.from({ length: 101 }, () => 'a'),
-    }).outcome()
-    expectRefused(
-      outcome,
-      400,
-      'input: expected at most 100 at a time for this model’s provider, found 101',
-    )
-  })
-
   test('an inference key is required', async () => {
     expect((await embed({}, { authorization: 'Bearer nobody' }).outcome()).status).toBe(401)
     expect(

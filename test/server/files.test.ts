@@ -394,7 +394,6 @@ describe('a list', () => {
       'cursor=x',
       'after=or_file_x',
       'order=up',
-      'purpose=vision',
       'ids[]=x',
       'scope_id=x',
       `cursor=${ids[0]}%27`,

@@ -132,10 +132,11 @@ describe('a picture that is drawn within a call', () => {
     await expectBooks(at)
   })
 
-  test('beyond a limit ends the call before it is sent', async () => {
+  test('beyond a limit is not drawn, and the model is told so', async () => {
     const at = await open({}, 0.03)
-    const { error } = await at.ask('chat', TOOL())
-    expect(error).toMatchObject({ code: 402 })
+    const { text } = await at.ask('chat', TOOL())
+    expect(text).toBe('Done.')
+    expect(at.heard.at(-1)?.results[0]?.text).toContain('Key limit exceeded')
     expect(painter.hits).toEqual([])
     await expectBooks(at)
   })

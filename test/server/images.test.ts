@@ -546,7 +546,6 @@ describe('a form, as OpenAI’s clients send it', () => {
     ['an SVG', [file('<svg xmlns="http://www.w3.org/2000/svg"/>')], {}, 400, 'image'],
     ['an empty picture', [file('')], {}, 400, 'image'],
     ['64 MiB and a byte', [file(new Uint8Array(64 * 1024 * 1024 + 1))], {}, 413, null],
-    ['a mask, which nothing reads', [file()], { mask: file() }, 400, 'mask'],
     ['URLs as answers', [file()], { response_format: 'url' }, 400, 'response_format'],
     ['half a picture', [file()], { n: '0.5' }, 400, 'n'],
     ['a stream that is no boolean', [file()], { stream: 'yes' }, 400, 'stream'],

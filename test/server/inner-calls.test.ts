@@ -337,18 +337,24 @@ test('a turn stays at the provider of the one before, whatever came between', as
 })
 
 describe('what a call may do holds within it', () => {
-  test('a limit that has not enough left ends the call', async () => {
+  test('a limit that has not enough left is a result, and the call goes on', async () => {
     const at = await open(
       asking(ADVICE, () => say('No.')),
       { limit: 0.01 },
     )
-    const { error } = await at.ask('chat', ADVISOR({ max_completion_tokens: 90_000 }))
-    expect(error?.code).toBe(402)
-    expect(at.heard).toHaveLength(1)
+    const { text, usage } = await at.ask('chat', ADVISOR({ max_completion_tokens: 90_000 }))
+    expect([text, at.heard.length]).toEqual(['Done.', 2])
+    expect(usage.server_tool_use_details).toMatchObject({ ended_by: 'payment_required' })
+    expect(at.heard.at(-1)?.results[0]?.text).toContain('Key limit exceeded')
     expect(at.generations).toMatchObject([
       {
-        ...{ total_cost: TURN, error_type: 'payment_required' },
-        steps: [{ cost: TURN }, { type: 'tool' }, { cost: 0n, depth: 1, is_error: true }],
+        ...{ total_cost: 2n * TURN, error_type: null },
+        steps: [
+          { cost: TURN },
+          { type: 'tool' },
+          { cost: 0n, depth: 1, is_error: true },
+          { cost: TURN, ended_by: 'payment_required' },
+        ],
       },
     ])
     await expectBooks(at)

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { GatewayError } from '../../src/core/errors.ts'
 import type { Kind } from '../../src/core/language/work.ts'
 import { countRows, findFaults, readBooks } from '../support/books.ts'
 import { createLimitedKey, fetchGeneration, waitUntil } from '../support/chat.ts'
@@ -306,6 +307,37 @@ describe.each(names)('%s', name => {
     await call
     await hit.clientLeft
     expect(second.hits).toEqual([])
+  })
+
+  test.skipIf(good === 202)('costs the same whatever stops it at its provider', async () => {
+    const stop = new GatewayError('unavailable', 'The gateway is shutting down')
+    const ends: ((client: AbortController) => void)[] = [
+      client => client.abort(),
+      () => {
+        for (const call of server.gateway.traffic.calls.listRunning())
+          call.cancellation.cancel(stop)
+      },
+    ]
+    const costs: bigint[] = []
+    for (const [i, end] of ends.entries()) {
+      const key = await createLimitedKey(server, 10 * COST)
+      const headers = { 'x-title': `${name} ${i}` }
+      first.plan({ wait: 'never' })
+      first.hits.length = 0
+      const recorded = Promise.withResolvers<bigint>()
+      const unlisten = server.gateway.events.on('generation.finished', one => {
+        if (one.title === headers['x-title']) recorded.resolve(one.total_cost ?? 0n)
+      })
+      const client = new AbortController()
+      const call = ask({}, { key, headers, signal: client.signal }).catch(() => null)
+      const hit = await first.hit()
+      end(client)
+      costs.push(await recorded.promise)
+      unlisten()
+      await Promise.all([call, hit.clientLeft])
+    }
+    expect(costs[1]).toBe(costs[0] ?? -1n)
+    if (PAID_WHEN_SENT.has(name)) expect(costs[0]).toBeGreaterThan(0n)
   })
 
   test('is explained without being sent', async () => {

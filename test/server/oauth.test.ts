@@ -580,12 +580,12 @@ describe('a flood', () => {
 
   test('from very many networks takes no more memory: they share a place', async () => {
     const { gateway } = await openFlooded()
-    const { rateLimits } = gateway.traffic
-    for (let i = 0; i < 10_000; i++) rateLimits.countVisit(`v4 ${i}`)
-    rateLimits.countVisit('v4 10000')
-    rateLimits.countVisit('v4 10001')
-    expect(() => rateLimits.countVisit('v4 10002')).toThrow('oauth-per-min')
-    expect(() => rateLimits.countVisit('v4 9')).not.toThrow()
+    const { counters } = gateway.traffic
+    for (let i = 0; i < 10_000; i++) counters.countVisit(`v4 ${i}`)
+    counters.countVisit('v4 10000')
+    counters.countVisit('v4 10001')
+    expect(() => counters.countVisit('v4 10002')).toThrow('oauth-per-min')
+    expect(() => counters.countVisit('v4 9')).not.toThrow()
     await gateway.close()
   })
 })

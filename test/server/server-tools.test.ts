@@ -686,7 +686,7 @@ describe('money', () => {
     await expectBooks(stage)
   })
 
-  test('that is not there for a tool ends the loop before it runs', async () => {
+  test('that is not there for a tool is told to the model, and the tool does not run', async () => {
     let runs = 0
     const dear = createTool(
       'echo',
@@ -696,10 +696,14 @@ describe('money', () => {
       },
       10_000_000_000n,
     )
-    const { ask, stage } = bind(await open(forever('echo'), { tools: [dear], limit: 1 }))
-    const { error } = await ask('chat', ECHO)
-    expect([error?.code, runs]).toEqual([402, 0])
-    expect(stage.money).toEqual({ held: 0n, spent: TURN })
+    const scenario: Scenario = ({ results }) =>
+      results.length > 0 ? say('So be it.') : call('echo')
+    const { ask, stage } = bind(await open(scenario, { tools: [dear], limit: 1 }))
+    const { text, usage } = await ask('chat', ECHO)
+    expect([text, runs]).toEqual(['So be it.', 0])
+    expect(stage.heard.at(-1)?.results[0]?.text).toContain('Nothing is left for this')
+    expect(usage.server_tool_use_details).toMatchObject({ ended_by: 'payment_required' })
+    expect(stage.money).toEqual({ held: 0n, spent: 2n * TURN })
     await expectBooks(stage)
   })
 

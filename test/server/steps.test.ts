@@ -155,10 +155,10 @@ describe('a call of two steps', () => {
   )
 
   test.each(cases)(
-    '%s, streamed %p: one record, two charges, one end, and it counts as one call',
+    '%s, streamed %p: one record, two charges, one end, and each is a request',
     async (dialect, stream) => {
       listening()
-      const config = buildLocalConfig(upstream.url, { limits: { requests_per_minute: 1 } })
+      const config = buildLocalConfig(upstream.url, { limits: { requests_per_minute: 2 } })
       await gateway.close()
       gateway = await opened({ config })
       listening()

@@ -441,7 +441,6 @@ describe('POST /audio/transcriptions', () => {
   test.each<[string, Buffer]>([
     ['a zip', ZIP],
     ['an empty file', Buffer.alloc(0)],
-    ['a WAV file that is cut', WAV.subarray(0, WAV.length - 1)],
     ['the head of a WAV file alone', WAV.subarray(0, 30)],
     ['a page', Buffer.from('<!DOCTYPE html><html></html>')],
     ['the beginning of a FLAC file', Buffer.from('fLaC\u0000')],
@@ -462,7 +461,6 @@ describe('POST /audio/transcriptions', () => {
     [{ input_audio: { ...input_audio, data: 'not base64!' } }, 'input_audio.data'],
     [{ input_audio: { ...input_audio, data: `data:audio/wav;base64,AA` } }, 'input_audio.data'],
     [{ provider: { options: { local: { magic: 1 } } } }, 'provider.options.local.magic'],
-    [{ stream: true }, 'stream'],
   ])('refuses %j, naming the field', async (body, field) => {
     expect(await refusal(ask(body))).toMatchObject({ status: 400, field })
     expect(first.hits).toEqual([])
@@ -476,7 +474,6 @@ describe('POST /audio/transcriptions', () => {
     [{ model: 'acme/listen', file: WAV, temperature: 'warm' }, 'temperature'],
     [{ model: 'acme/listen', file: WAV, temperature: '1.5' }, 'temperature'],
     [{ model: 'acme/listen', file: WAV, hologram: '1' }, 'hologram'],
-    [{ model: 'acme/listen', file: WAV, stream: 'true' }, 'stream'],
     [{ model: 'acme/listen', file: WAV, response_format: 'yaml' }, 'response_format'],
     [
       { model: 'acme/listen', file: WAV, 'timestamp_granularities[]': ['letter'] },

@@ -9,15 +9,20 @@ export type Scenario = (
   request: ReceivedRequest,
 ) => { answer: ScriptedAnswer } | { failsAfter: string } | 'is overloaded'
 
+/** What a provider does before it answers: it takes its time. */
+export type Pace = (request: ReceivedRequest, signal: AbortSignal) => void | Promise<void>
+
 /** A loopback server that speaks every protocol. The model in a request selects the scenario. */
 export class FakeProviderServer {
   readonly #server: Bun.Server<undefined>
   readonly #scenarios: Record<string, Scenario>
+  readonly #pace: Pace
   /** The last request in each protocol. */
   readonly #lastRequests = new Map<string, ReceivedRequest>()
 
-  constructor(scenarios: Record<string, Scenario>) {
+  constructor(scenarios: Record<string, Scenario>, pace: Pace = () => undefined) {
     this.#scenarios = scenarios
+    this.#pace = pace
     this.#server = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -63,6 +68,7 @@ export class FakeProviderServer {
     const received = provider.readRequest(body)
     this.#lastRequests.set(protocol, received)
     const outcome = scenario(received)
+    await this.#pace(received, request.signal)
     if (outcome === 'is overloaded')
       return Response.json(provider.overloadedResponse.body, {
         status: provider.overloadedResponse.status,
@@ -85,5 +91,7 @@ const createStreamResponse = (type: string, bytes: Uint8Array) =>
   new Response(Buffer.from(bytes), { headers: { 'content-type': type } })
 
 /** Starts the server. The caller closes it. */
-export const startFakeProviders = (scenarios: Record<string, Scenario>): FakeProviderServer =>
-  new FakeProviderServer(scenarios)
+export const startFakeProviders = (
+  scenarios: Record<string, Scenario>,
+  pace?: Pace,
+): FakeProviderServer => new FakeProviderServer(scenarios, pace)

@@ -36,7 +36,7 @@ export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({
     integrity: [],
     spend: days,
     unmatched: [],
-    records: { count: 0, unsealed: 0, problems: [] },
+    records: { count: 0, unsealed: 0, problems: [], unpaid: [] },
   }),
 })
 

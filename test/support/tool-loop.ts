@@ -8,6 +8,7 @@ import { TOOLS } from '../../src/core/tools/registry.ts'
 import { createApp } from '../../src/server/app.ts'
 import {
   type FakeProviderServer,
+  type Pace,
   type Scenario,
   startFakeProviders,
 } from './fake-provider-server.ts'
@@ -56,6 +57,8 @@ interface StageOptions {
   changeConfig?: (config: Json) => Json
   /** Dollars; absent for no limit. */
   limit?: number
+  /** What providers do before they answer. */
+  pace?: Pace
   parts?: Parameters<typeof testGateway>[0]
 }
 
@@ -127,14 +130,21 @@ export class LoopStage {
 /** Opens a stage on which the model does as the scenario says. The caller closes it. */
 export async function openLoopStage(
   scenario: Scenario,
-  { tools = TOOLS, config = {}, changeConfig = same => same, limit, parts = {} }: StageOptions = {},
+  {
+    tools = TOOLS,
+    config = {},
+    changeConfig = same => same,
+    limit,
+    pace,
+    parts = {},
+  }: StageOptions = {},
 ): Promise<LoopStage> {
   const heard: ReceivedRequest[] = []
   const record: Scenario = request => {
     heard.push(request)
     return scenario(request)
   }
-  const providers = startFakeProviders({ loop: record })
+  const providers = startFakeProviders({ loop: record }, pace)
   const gateway = await testGateway({
     ...parts,
     tools,

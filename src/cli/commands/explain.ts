@@ -200,6 +200,7 @@ const buildSummary = ({
   guardrails:
     policy.guardrails.map(({ id, name, scope }) => `${name ?? id} (of the ${scope})`).join(', ') ||
     'none',
+  tree: `${policy.tree.calls} calls of providers, ${policy.tree.at_once} at once, ${policy.tree.depth} deep`,
   region: region === null ? null : `${region} (allowed: ${policy.regions.join(', ') || 'none'})`,
   preset: preset && `${preset.slug}, version ${preset.version}`,
   requested: requested.join(', ') || null,

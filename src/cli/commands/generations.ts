@@ -152,6 +152,7 @@ function printCall(gateway: Gateway, call: Call): void {
       `${call.native_tokens_prompt} in (${call.native_tokens_cached} cached), ` +
       `${call.native_tokens_completion} out (${call.native_tokens_reasoning} reasoning)`,
     cost: `${formatDollars(call.total_cost)} (${call.usageSource})`,
+    tree: call.steps.length > 0 ? renderTree(call.tree) : null,
     ms: `${call.generation_time ?? '-'}, first part after ${call.latency ?? '-'}`,
     app: call.origin || null,
     session: call.session_id,
@@ -169,6 +170,10 @@ function printCall(gateway: Gateway, call: Call): void {
   print('')
   printAttempts(call.provider_responses)
 }
+
+const renderTree = ({ requests, tokens, usd, ended_by }: Call['tree']): string =>
+  `${requests} requests, ${tokens} tokens, ${formatDollars(usd)}` +
+  (ended_by === null ? '' : `, ended by ${ended_by}`)
 
 type Content = Awaited<ReturnType<typeof getGenerationContent>>['data']
 

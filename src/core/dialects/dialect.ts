@@ -59,12 +59,18 @@ export interface FormBody {
   file: string
   /** The most bytes of files that may be left out, and are handed over whole as their heads. */
   whole?: number
+  /** The most bytes of all fields beside its files; 64 KiB by default. */
+  fields?: number
+  /** The names of further files, one of each. */
+  others?: string[]
   /** How many files may come under that name, or that name and `[]`; one by default. */
   most?: number
 }
 
 /** The file of a form. */
 export interface FormFile {
+  /** The name of its part, without `[]`. */
+  name: string
   source: ByteSource
   /** Its first bytes: 64 KiB, or all where the form says so. */
   head: Uint8Array

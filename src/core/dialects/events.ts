@@ -1,5 +1,21 @@
+import type { GatewayError } from '../errors.ts'
 import type { Answer } from '../language/answer.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
+
+/** Renders one event whose data is JSON. */
+export const renderEvent = (event: object): string => `data: ${JSON.stringify(event)}\n\n`
+
+/** Renders the event of a failure, as the APIs of media have it. */
+export const renderErrorEvent = (
+  id: string,
+  { status, type, message, siblingFields }: GatewayError,
+): string =>
+  renderEvent({
+    type: 'error',
+    error: { code: String(status), message, param: null, type },
+    id,
+    ...siblingFields,
+  })
 
 /** Writes the events of an answer, batch by batch. Returning early also ends the answer early. */
 export function writeEvents<K extends Kind>(

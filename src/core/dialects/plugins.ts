@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
 import type { Json } from '../kernel/json.ts'
-import { LONGEST_NAME, open } from '../kernel/schema-builders.ts'
+import { closeSchema, LONGEST_NAME, open } from '../kernel/schema-builders.ts'
 import type { CallBase } from '../language/call.ts'
 import { PLUGINS } from '../plugins/registry.ts'
 import type { DialectWorld } from './world.ts'
@@ -10,11 +10,11 @@ const PLUGINS_WITH_SCHEMA = PLUGINS.flatMap(({ id, schema }) => (schema ? [{ id,
 const OTHER_ID = `^(?!(${PLUGINS_WITH_SCHEMA.map(({ id }) => id).join('|')})$).`
 
 /**
- * An entry of a body's `plugins`. Its fields depend on its `id` (wire reference C.4). `readPlugins`
- * refuses an unknown one.
+ * An entry of a body's `plugins`. Its fields depend on its `id` (wire reference C.4), and others are
+ * refused: here, or by the plugin that has no schema. `readPlugins` refuses an unknown `id`.
  */
 export const Plugin = Type.Union([
-  ...PLUGINS_WITH_SCHEMA.map(({ schema }) => schema),
+  ...PLUGINS_WITH_SCHEMA.map(({ schema }) => closeSchema(schema)),
   Type.Object(
     {
       id: Type.String({ pattern: OTHER_ID, maxLength: LONGEST_NAME }),

@@ -3,7 +3,7 @@ import { findProviderSlugs } from '../catalog/providers/names.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { getDefaultModel } from '../identity/workspaces.ts'
-import { list, Name, oneOf, open, optional, SomeName } from '../kernel/schema-builders.ts'
+import { closed, list, Name, oneOf, optional, SomeName } from '../kernel/schema-builders.ts'
 import type { CallBase } from '../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../language/routing.ts'
 import type { CallContext } from './dialect.ts'
@@ -24,7 +24,7 @@ const Cutoff = Type.Union([
   Type.Number({ minimum: 0 }),
   Type.Object(
     Object.fromEntries(PERCENTILES.map(p => [p, optional(Type.Number({ minimum: 0 }))])),
-    open,
+    closed,
   ),
 ])
 const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
@@ -36,55 +36,60 @@ const MAX_PLUGINS = 64
 /** The most names of models in one list of a body, of which the gateway tries fewer. */
 export const MAX_MODEL_NAMES = 64
 
-const ProviderPreferences = Type.Object(
-  {
-    order: optional(Providers),
-    only: optional(Providers),
-    ignore: optional(Providers),
-    allow_fallbacks: optional(Type.Boolean()),
-    require_parameters: optional(Type.Boolean()),
-    data_collection: optional(oneOf('allow', 'deny')),
-    zdr: optional(Type.Boolean()),
-    enforce_distillable_text: optional(Type.Boolean()),
-    quantizations: optional(list(Name, { maxItems: MAX_QUANTIZATIONS })),
-    sort: optional(
-      Type.Union([
-        SortKey,
-        Type.Object({ by: optional(SortKey), partition: optional(oneOf('model', 'none')) }, open),
-      ]),
-    ),
-    max_price: Type.Optional(
-      Type.Object(
-        Object.fromEntries(
-          ['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)]),
-        ),
-        open,
+/** What a caller may prefer or exclude. A misspelt name would exclude nothing, so it is refused. */
+const PREFERENCES = {
+  order: optional(Providers),
+  only: optional(Providers),
+  ignore: optional(Providers),
+  allow_fallbacks: optional(Type.Boolean()),
+  require_parameters: optional(Type.Boolean()),
+  data_collection: optional(oneOf('allow', 'deny')),
+  zdr: optional(Type.Boolean()),
+  enforce_distillable_text: optional(Type.Boolean()),
+  quantizations: optional(list(Name, { maxItems: MAX_QUANTIZATIONS })),
+  sort: optional(
+    Type.Union([
+      SortKey,
+      Type.Object({ by: optional(SortKey), partition: optional(oneOf('model', 'none')) }, closed),
+    ]),
+  ),
+  max_price: Type.Optional(
+    Type.Object(
+      Object.fromEntries(
+        ['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)]),
       ),
+      closed,
     ),
-    preferred_min_throughput: optional(Cutoff),
-    preferred_max_latency: optional(Cutoff),
-    hedge: optional(
-      Type.Union([
-        Type.Boolean(),
-        Type.Object({ after_ms: optional(Type.Integer({ minimum: 0, maximum: 600_000 })) }, open),
-      ]),
-    ),
-  },
-  open,
-)
+  ),
+  preferred_min_throughput: optional(Cutoff),
+  preferred_max_latency: optional(Cutoff),
+  hedge: optional(
+    Type.Union([
+      Type.Boolean(),
+      Type.Object({ after_ms: optional(Type.Integer({ minimum: 0, maximum: 600_000 })) }, closed),
+    ]),
+  ),
+}
+
+const Preferences = Type.Object(PREFERENCES, closed)
 
 /** The schemas of these fields. */
 export const routingFields = {
   models: Type.Optional(list(SomeName, { maxItems: MAX_MODEL_NAMES })),
   preset: optional(Type.String({ minLength: 1, maxLength: 200 })),
   route: optional(oneOf('fallback', 'sort')),
-  provider: optional(ProviderPreferences),
+  provider: optional(Preferences),
   plugins: optional(list(Plugin, { maxItems: MAX_PLUGINS })),
   stream: optional(Type.Boolean()),
   user: optional(Type.String({ maxLength: 256 })),
   session_id: optional(Type.String({ maxLength: 256 })),
   trace: optional(AnyObject),
 }
+
+/** The preferences of kinds whose providers have options of their own. */
+export const providerWithOptions = optional(
+  Type.Object({ ...PREFERENCES, options: optional(AnyObject) }, closed),
+)
 
 const RoutingFields = Type.Object({ ...routingFields, model: Type.Optional(Name) })
 type RoutingFields = Static<typeof RoutingFields>
@@ -160,7 +165,7 @@ function readRouting(world: DialectWorld, actor: Actor, body: RoutingFields): Ro
 
 function readRoutingPreferences(
   world: DialectWorld,
-  provider: Static<typeof ProviderPreferences>,
+  provider: Static<typeof Preferences>,
 ): RoutingPreferences {
   const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = provider
   const preferences: RoutingPreferences = {}

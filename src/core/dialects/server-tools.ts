@@ -9,7 +9,11 @@ import { findSchemaIssue } from '../kernel/schema.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
 import { FINISH_REASONS, type FinishReason } from '../language/part.ts'
-import type { ServerToolRequest, StopCondition } from '../language/server-tools.ts'
+import type {
+  ServerToolCounts,
+  ServerToolRequest,
+  StopCondition,
+} from '../language/server-tools.ts'
 import type { DialectWorld } from './world.ts'
 
 /** What a body may say of tools that the gateway runs itself (wire reference D.2 and D.6). */
@@ -260,3 +264,11 @@ function readReason(value: unknown, field: string): FinishReason {
   if (FINISH_REASONS.some(reason => reason === value)) return value as FinishReason
   throw invalid(`${field}: expected one of ${FINISH_REASONS.join(', ')}`, field)
 }
+
+/** Renders how often the gateway's own tools were used (wire reference A.9). */
+export const renderToolCounts = ({ requested, executed, searches, endedBy }: ServerToolCounts) => ({
+  tool_calls_requested: requested,
+  tool_calls_executed: executed,
+  web_search_requests: searches,
+  ...(endedBy === undefined ? {} : { ended_by: endedBy }),
+})

@@ -6,6 +6,10 @@ import {
   TranscriptionForm,
   TranscriptionRequest,
 } from './transcriptions/schema.ts'
+import { transcriptStreaming } from './transcriptions/stream.ts'
+
+/** The most bytes of the fields beside the file: voices of speakers are among them. */
+const LARGEST_FIELDS = 8 * 1024 * 1024
 
 /**
  * The transcriptions API: recordings to text (wire reference B.3). The recording comes in
@@ -21,7 +25,8 @@ export const transcriptions: Dialect<'transcription', TranscriptionBody> = {
     summary: 'Transcribe a recording',
   },
   body: TranscriptionRequest,
-  form: { body: TranscriptionForm, file: 'file' },
+  form: { body: TranscriptionForm, file: 'file', fields: LARGEST_FIELDS },
   toCall: toTranscriptionCall,
   collectResponse: collectTranscript,
+  streaming: transcriptStreaming,
 }

@@ -9,6 +9,15 @@ const SCOPE = {
   provider: Type.Optional(oneOf('openai', 'anthropic')),
 }
 
+/** What OpenAI's clients may say that a file is for. */
+export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals']
+
+/** What a file is for that was uploaded without a purpose. */
+export const USUAL_PURPOSE = 'user_data'
+
+/** What lists may be narrowed by: what the gateway itself writes has a purpose too. */
+const ListedPurpose = Type.Optional(oneOf(...PURPOSES, 'batch_output', 'assistants_output'))
+
 /** The query of every request about files (wire reference F.1). */
 export const FileScope = Type.Object(SCOPE)
 export type FileScope = Static<typeof FileScope>
@@ -26,6 +35,7 @@ export const FileListQuery = Type.Object({
   before_id: Type.Optional(FileId),
   page: Type.Optional(FileId),
   order: Type.Optional(oneOf('asc', 'desc')),
+  purpose: ListedPurpose,
 })
 export type FileListQuery = Static<typeof FileListQuery>
 
@@ -50,9 +60,6 @@ export const FileUpload = Type.Object({
   filename: Type.Optional(Type.String({ maxLength: 1_024 })),
 })
 export type FileUpload = Static<typeof FileUpload>
-
-/** What OpenAI's clients may say that a file is for. */
-export const PURPOSES = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals']
 
 /** What is sent with `POST /files`, as the description shows it. */
 export const NewFile = Type.Object({

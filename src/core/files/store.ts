@@ -26,6 +26,8 @@ export interface FileRange {
   order: 'asc' | 'desc'
   /** Only files that follow this one in the order, whether or not it still exists. */
   after?: string | undefined
+  /** Only files of this purpose. Those that were uploaded for none are `user_data`. */
+  purpose?: string | undefined
   limit: number
 }
 

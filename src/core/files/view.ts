@@ -1,4 +1,5 @@
 import { defineAudit, identifyById } from '../identity/audit/entry.ts'
+import { USUAL_PURPOSE } from './schema.ts'
 import type { StoredFile } from './store.ts'
 
 /** The shape of answers about files: our own, or that of another service's clients. */
@@ -30,7 +31,7 @@ export function showFile(file: Omit<StoredFile, 'workspace_id' | 'sha256'>, shap
     bytes: size_bytes,
     created_at: Math.floor(Date.parse(created_at) / 1000),
     filename,
-    purpose: file.purpose ?? 'user_data',
+    purpose: file.purpose ?? USUAL_PURPOSE,
     status: 'processed' as const,
   }
 }

@@ -1,9 +1,9 @@
-import type { RateLimits, SharedCount, WindowCounts } from '../policy/rate-limits.ts'
+import type { Counters, SharedCount, WindowCounts } from '../policy/counters.ts'
 import type { Channel } from './channel.ts'
 
 /** The part of the gateway that counts calls. */
 interface CountingWorld {
-  traffic: { rateLimits: RateLimits }
+  traffic: { counters: Counters }
 }
 
 /** What a server has counted until it is left. */
@@ -16,28 +16,28 @@ interface Counts {
  * Tells the server that has taken over what was counted here, and each later count. Returns what
  * takes its counts: limits hold for the calls of both.
  */
-export function giveCounts({ traffic: { rateLimits } }: CountingWorld, channel: Channel) {
-  const counts = { windows: rateLimits.exportCounts(), running: rateLimits.exportRunning() }
+export function giveCounts({ traffic: { counters } }: CountingWorld, channel: Channel) {
+  const counts = { windows: counters.exportCounts(), running: counters.exportRunning() }
   channel.tell('counts', counts)
-  rateLimits.share(count => channel.tell('counted', count))
-  void channel.closed.then(() => stopSharing(rateLimits))
-  return { counted: (count: SharedCount) => rateLimits.takeCount(count) }
+  counters.share(count => channel.tell('counted', count))
+  void channel.closed.then(() => stopSharing(counters))
+  return { counted: (count: SharedCount) => counters.takeCount(count) }
 }
 
 /** Returns what takes the counts of the server before this one, and tells it those of this one. */
-export function takeCounts({ traffic: { rateLimits } }: CountingWorld, channel: Channel) {
+export function takeCounts({ traffic: { counters } }: CountingWorld, channel: Channel) {
   return {
     counts({ windows, running }: Counts) {
-      rateLimits.importCounts(windows)
-      rateLimits.importRunning(running)
-      rateLimits.share(count => channel.tell('counted', count))
-      void channel.closed.then(() => stopSharing(rateLimits))
+      counters.importCounts(windows)
+      counters.importRunning(running)
+      counters.share(count => channel.tell('counted', count))
+      void channel.closed.then(() => stopSharing(counters))
     },
-    counted: (count: SharedCount) => rateLimits.takeCount(count),
+    counted: (count: SharedCount) => counters.takeCount(count),
   }
 }
 
-function stopSharing(rateLimits: RateLimits): void {
-  rateLimits.share(null)
-  rateLimits.importRunning(new Map())
+function stopSharing(counters: Counters): void {
+  counters.share(null)
+  counters.importRunning(new Map())
 }

@@ -4,7 +4,7 @@ import { unavailable } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { HeadFile } from '../ledger/chain.ts'
 import type { Amounts, Charge, Hold, Ledger, Payer } from '../ledger/ledger.ts'
-import type { WindowCounts } from '../policy/rate-limits.ts'
+import type { WindowCounts } from '../policy/counters.ts'
 import { lockData } from '../store/lock.ts'
 import { hasOwnSchema } from '../store/sqlite/migrations.ts'
 import type { WrittenMessages } from '../telemetry/outbox.ts'
@@ -84,7 +84,7 @@ export class Predecessor {
     gateway.journal.head = { ...this.#own.head, isKept: false }
     this.#unlock()
     this.#unlock = () => undefined
-    return { holds, windows: gateway.traffic.rateLimits.exportCounts() }
+    return { holds, windows: gateway.traffic.counters.exportCounts() }
   }
 
   /**

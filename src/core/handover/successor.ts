@@ -46,7 +46,7 @@ export class Successor {
     for (const { id, payer, amounts } of handed.holds)
       this.#reserve(id, payer, { maximum: amounts, minimum: amounts }, [])
     gateway.traffic.admission.bePatient(COLD)
-    gateway.traffic.rateLimits.importCounts(handed.windows)
+    gateway.traffic.counters.importCounts(handed.windows)
     channel.answer({
       ...takeCounts(gateway, channel),
       ...takeKeptCalls(gateway, channel),

@@ -221,8 +221,8 @@ export function describeKey(
 // free models then has to be a number that is never reached.
 const RATE_LIMIT_NOTE = 'This field is deprecated and safe to ignore.'
 
-function countFreeModelRequests({ traffic: { rateLimits } }: IdentityWorld) {
-  const { limit, used } = rateLimits.getFreeUsage() ?? { limit: Number.MAX_SAFE_INTEGER, used: 0 }
+function countFreeModelRequests({ traffic: { counters } }: IdentityWorld) {
+  const { limit, used } = counters.getFreeUsage() ?? { limit: Number.MAX_SAFE_INTEGER, used: 0 }
   return { limit, used, remaining: Math.max(0, limit - used) }
 }
 

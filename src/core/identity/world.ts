@@ -33,7 +33,7 @@ export interface IdentityWorld {
     getSpent(account: `key ${string}`, period: Period | null, byok: boolean): bigint
     getHeld(account: `key ${string}`, byok: boolean): bigint
   }
-  traffic: { rateLimits: { getFreeUsage(): { limit: number; used: number } | null | undefined } }
+  traffic: { counters: { getFreeUsage(): { limit: number; used: number } | null | undefined } }
   secrets: { fingerprint: Fingerprint }
   /** Short-lived tokens of workloads, and the issuers whose word they are given on. */
   workloads: Workloads

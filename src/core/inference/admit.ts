@@ -29,11 +29,12 @@ const CHECKS: Check[] = [
  */
 export function admitRun(world: InferenceWorld, run: Run): void {
   for (const check of CHECKS) check(world, run)
-  const { rateLimits } = world.traffic
-  if (run.isDry) rateLimits.check(run.actor, run.call)
+  const { counters } = world.traffic
+  if (run.isDry) counters.check(run.actor, run.call)
   else {
     const isInBatch = run.call.origin.batch_id !== undefined
-    run.releasePermit = rateLimits.acquire(run.actor, run.call, isInBatch)
+    const { actor, call } = run
+    run.grant = counters.take({ actor, call, isInBatch, request: true, place: true })
   }
 }
 

@@ -18,7 +18,14 @@ import type { OutgoingRequest } from '../upstream/egress.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { Leftover } from './attempt/leftover.ts'
 import { filterReason } from './attempt/reason.ts'
-import { openShares } from './attempt/shares.ts'
+import {
+  divideCall,
+  findMostItems,
+  type Merging,
+  openShares,
+  readToldBound,
+  tellsBound,
+} from './attempt/shares.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { filterRequest } from './filters.ts'
 import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
@@ -38,6 +45,7 @@ import {
 import { buildTraceparent } from './telling/trace-context.ts'
 import type { LargeAnswer } from './traffic/admission/answers.ts'
 import type { Permit } from './traffic/retry-budget.ts'
+import type { TreeTurn } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
@@ -109,6 +117,9 @@ export function computeHedgeDelay(
   return (hedge === true ? null : hedge.after_ms) ?? health.getTailLatency(endpoint)
 }
 
+/** How often a call is asked for again in smaller requests: half of them each time ends before. */
+const MOST_TOLD = 12
+
 /** The endpoints of a plan that are still to be tried, and the failures of those that were. */
 export class AttemptQueue<K extends Kind> {
   readonly failures: AttemptFailure[] = []
@@ -121,9 +132,14 @@ export class AttemptQueue<K extends Kind> {
   /** When no further attempt begins, in steady milliseconds. */
   readonly #deadline: number
   readonly #triedEndpoints: Endpoint[] = []
+  /** An attempt to make again in smaller requests, as its server has told how many items it takes. */
+  #told: RunningAttempt | null = null
+  #toldTries = 0
+  readonly #turn: TreeTurn | null
   #isStopped = false
 
-  constructor(world: InferenceWorld, { plan, run }: Step<K>) {
+  constructor(world: InferenceWorld, { plan, run, turn }: Step<K>) {
+    this.#turn = turn
     this.#world = world
     this.#endpoints = plan?.endpoints ?? []
     this.#plan = plan
@@ -140,6 +156,7 @@ export class AttemptQueue<K extends Kind> {
    */
   next(): RunningAttempt | undefined {
     if (this.#isOver()) return undefined
+    if (this.#told) return this.#takeTold(this.#told)
     const last = this.#triedEndpoints.at(-1)
     const waiting = last && this.#findWaiting(last)
     return waiting ?? this.#findAvailable() ?? this.#findCooling(this.#endpoints)
@@ -160,7 +177,13 @@ export class AttemptQueue<K extends Kind> {
   addFailure(attempt: RunningAttempt, thrown: unknown): void {
     const { endpoint, status, request_id, latency } = attempt
     const error = GatewayError.from(thrown)
-    this.failures.push({ endpoint, status, error })
+    const told = this.#readTold(attempt, error)
+    if (told !== undefined) this.#tell(endpoint, told)
+    const isOwn =
+      told !== undefined ||
+      (attempt.isInexpressible && !namesOption(error)) ||
+      (this.#run.kind !== 'text' && tellsBound(error))
+    this.failures.push({ endpoint, status, error, isOwn })
     if (!isDeparture(error))
       this.#world.events.publish('attempt.failed', {
         id: this.#run.call.id,
@@ -200,25 +223,51 @@ export class AttemptQueue<K extends Kind> {
     return waits.length > 0 ? Math.min(...waits) : undefined
   }
 
+  #takeTold(told: RunningAttempt): RunningAttempt {
+    this.#told = null
+    this.#toldTries += 1
+    return told
+  }
+
+  // It is no other endpoint, and so none of those that were tried.
+  #tell(endpoint: Endpoint, most: number): void {
+    if (this.#toldTries === MOST_TOLD) return
+    this.#told = { ...this.#createAttempt(endpoint, null), most }
+    this.#triedEndpoints.pop()
+  }
+
+  /** Returns how many items the server of an attempt takes, if it has told that it takes fewer. */
+  #readTold({ endpoint, most }: RunningAttempt, error: GatewayError): number | undefined {
+    const { call, kind } = this.#run
+    const { division }: KindOfWork<K> = kinds[kind]
+    if (!division) return undefined
+    const known = findMostItems(getProtocol(kind, endpoint), endpoint, most)
+    return readToldBound(error, Math.min(division.countItems(call), known))
+  }
+
   #isOver(): boolean {
     return (
       this.#isStopped ||
+      this.#turn?.hasCalls() === false ||
       (this.#triedEndpoints.length > 0 && this.#world.clock.ticks() >= this.#deadline)
     )
   }
 
   #createAttempt(endpoint: Endpoint, permit: Permit | null): RunningAttempt {
     this.#triedEndpoints.push(endpoint)
+    this.#turn?.countCalls(1)
     return {
       endpoint,
       permit,
       cancellation: this.#run.cancellation,
       sentAt: null,
+      isTaken: false,
       onSent: null,
       latency: 0,
       status: null,
       request_id: null,
       error: null,
+      isInexpressible: false,
     }
   }
 
@@ -285,10 +334,14 @@ export class AttemptQueue<K extends Kind> {
 
   #hasRefused(model: string): boolean {
     return this.failures.some(
-      ({ endpoint, error }) => endpoint.model === model && !isWorthFallback(error),
+      ({ endpoint, error, isOwn }) => endpoint.model === model && !isOwn && !isWorthFallback(error),
     )
   }
 }
+
+// An option for one provider alone is refused by name, whoever else could do without it.
+const namesOption = ({ metadata }: GatewayError): boolean =>
+  typeof metadata?.field === 'string' && metadata.field.startsWith('provider.options.')
 
 /** Whether the caller names the model. Those that a router picks are fallbacks of its own. */
 function isNamed<K extends Kind>(plan: Plan<K> | null, id: string): boolean {
@@ -314,6 +367,10 @@ export interface RunningAttempt extends Attempt {
   cancellation: Cancellation
   /** Called when the request is sent; null if nothing waits for that. */
   onSent: (() => void) | null
+  /** How many items its server takes at once, where that has told. */
+  most?: number
+  /** Whether nothing was sent, as the endpoint's protocol cannot express the call. */
+  isInexpressible: boolean
 }
 
 /**
@@ -342,9 +399,14 @@ export async function tryEndpoint<K extends Kind>(
     cancellation,
   })
   const call = prepared instanceof Promise ? await prepared : prepared
-  const shares = kind.splitCall?.(call, endpoint)
+  const shares = kind.division
+    ? divideCall(kind.division, call, findMostItems(protocol, endpoint, attempt.most))
+    : kind.splitCall?.(call, endpoint)
+  if (shares) step.turn?.requireCalls(shares.length - 1)
   const builtAt = world.clock.ticks()
+  attempt.isInexpressible = true
   const built = protocol.buildRequest(shares?.[0] ?? call, endpoint)
+  attempt.isInexpressible = false
   // It is written as text next, which takes as long again.
   if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
   const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
@@ -366,7 +428,10 @@ export async function tryEndpoint<K extends Kind>(
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
-    if (!cancellation.reason) world.traffic.health.recordFailure(endpoint, error)
+    if (!cancellation.reason) {
+      attempt.isTaken = false
+      world.traffic.health.recordFailure(endpoint, error)
+    }
     throw error
   } finally {
     attempt.latency = Math.round(world.clock.ticks() - startedAt)
@@ -409,14 +474,14 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
  */
 function buildUpstreamCall<K extends Kind>(
   world: InferenceWorld,
-  { run: { kind }, call, plan, hold, isBounded }: Step<K>,
+  { run: { kind, policy }, call, plan, grant }: Step<K>,
   endpoint: Endpoint,
   { acceptsNames }: Protocol<K>,
 ): Work[K]['call'] {
   const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
-  const payable =
-    hold && isBounded ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
+  const hold = policy.bounds.length > 0 ? grant?.hold : null
+  const payable = hold ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
   return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
 }
@@ -457,6 +522,7 @@ async function awaitAnswer<K extends Kind>(
   const leftover = createLeftover<K>(world, step, attempt)
   const sent: SentRequest<K> = { endpoint, received: [], leftover }
   outgoing.onSent = () => {
+    attempt.isTaken = true
     step.unanswered.push(sent)
     if (leftover) leftover.isSent = true
   }
@@ -467,9 +533,8 @@ async function awaitAnswer<K extends Kind>(
     const { first, rest } = await (leftover ? leftover.open(opening) : opening)
     return { first, rest, sentAt, leftover }
   } finally {
-    // What a client leaves behind is charged: the provider has read the prompt by then.
-    if (!isAbandoned(step.run))
-      step.unanswered = step.unanswered.filter(request => request !== sent)
+    // What we stop is charged, whatever the reason: the provider has read the prompt by then.
+    if (!cancellation.reason) step.unanswered = step.unanswered.filter(request => request !== sent)
   }
 }
 
@@ -553,7 +618,7 @@ async function openInShares<K extends Kind>(
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const { provider } = opening.sent.endpoint
   const all: ShareRequest<K>[] = [prepared, ...(prepared.others ?? [])]
-  return openShares<K, ShareRequest<K>>(all, cancellation, async (share, branch) => {
+  const open = async (share: ShareRequest<K>, branch: Cancellation) => {
     const outgoing =
       share === prepared
         ? opening.outgoing
@@ -561,7 +626,16 @@ async function openInShares<K extends Kind>(
     markHop(outgoing, provider, prepared.call)
     const one = { ...prepared, ...share }
     return openAdmitted(world, attempt, one, { ...opening, outgoing }, branch)
-  })
+  }
+  return openShares<K, ShareRequest<K>>(all, cancellation, open, createMerging(prepared))
+}
+
+/** What some pictures bring is enough. Of items each has to be there, in its place. */
+function createMerging<K extends Kind>({ kind, call }: PreparedRequest<K>): Merging<K> {
+  const { division } = kind
+  if (!division) return { needsAll: false, place: (part, share) => ({ ...part, share }) }
+  const each = division.countItems(call)
+  return { needsAll: true, place: (part, share) => division.shift(part, share * each) }
 }
 
 /** Reads on to the end, for a client that can use nothing of an answer that breaks off. */

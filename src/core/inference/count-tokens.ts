@@ -23,14 +23,15 @@ export async function countTokens(
 ): Promise<number> {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
   const family = getTokenizerFamily(requireNames(world, call.models[0] ?? ''))
-  const release = world.traffic.rateLimits.acquire(actor, { models: [] })
+  const { counters } = world.traffic
+  const grant = counters.take({ actor, call: { models: [] }, request: true, place: true })
   try {
     const count = (texts: string[]) => world.tokenizers.count(family, texts)
     const whole = await readStoredFiles(world, actor, call, new Cancellation())
     const { text, audio, video } = await estimatePrompt(whole ?? call, count)
     return text + audio + video
   } finally {
-    release()
+    counters.give(grant)
   }
 }
 

@@ -151,7 +151,7 @@ function explainEndpoints<K extends Kind>(
   kind: K,
   step: Step<K>,
 ): Explanation['endpoints'] {
-  const { call, candidates, plan, amounts, isBounded } = step
+  const { call, candidates, plan, amounts, run } = step
   if (!candidates || !plan) return []
   const isStillPayable = (endpoint: Endpoint) => !amounts || isPayable(amounts, endpoint)
   const groups = candidates.groups.map(
@@ -165,7 +165,7 @@ function explainEndpoints<K extends Kind>(
     kind,
     call,
     plan: { ...plan, endpoints },
-    amounts: isBounded ? amounts : null,
+    amounts: run.policy.bounds.length > 0 ? amounts : null,
     // If the models are drawn at random too, each probability is one among the models that were
     // drawn.
     probabilities:

@@ -7,7 +7,9 @@ import { createTextUsage } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
 import { getPolicy } from '../policy/effective.ts'
+import { cutAtHold } from './attempt/cut-answer.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
+import type { OpenedAnswer } from './attempt.ts'
 import { filterAnswerParts } from './filters.ts'
 import { kinds } from './kinds.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
@@ -76,7 +78,7 @@ async function closeUnansweredRun<K extends Kind>(
   thrown: unknown,
 ): Promise<unknown> {
   if (!run.needsRecord) {
-    run.release()
+    run.release(world.traffic.counters)
     return run.step?.candidates ? addRoutingToError(GatewayError.from(thrown), run) : thrown
   }
   const error = GatewayError.from(thrown)
@@ -108,13 +110,15 @@ export function createRunAnswer<K extends Kind>(
   run: Run<K>,
   step: Step<K>,
 ): Answer<K> {
-  const firstAnswer = startMetering(step)
+  const firstAnswer = startMetering(world, step)
   const { endpoint } = firstAnswer
   const uses = run.call.plugins ? listPluginUses(world, run.call) : NO_PLUGINS
   const followUps = uses.filter(({ plugin }) => plugin.around)
   const isChained = followUps.length > 0 || run.toolLoop !== null
   const chained = isChained
-    ? chainSteps(world, firstAnswer, { run, followUps, startMetering })
+    ? chainSteps(world, firstAnswer, {
+        ...{ run, followUps, startMetering: (next: Step<K>) => startMetering(world, next) },
+      })
     : firstAnswer
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
   const filtered = filterAnswerParts(world, run, uses, chained, read)
@@ -141,8 +145,8 @@ export function createRunAnswer<K extends Kind>(
 
 const NO_PLUGINS: PluginUse[] = []
 
-/** Starts to count the answer of a step and returns that answer. */
-export function startMetering<K extends Kind>(step: Step<K>) {
+/** Starts to count the answer of a step and returns that answer: as long as a limit pays for it. */
+export function startMetering<K extends Kind>(world: InferenceWorld, step: Step<K>) {
   const { answer, run, plan } = step
   if (!answer) throw new GatewayError('server', 'Internal Server Error')
   // What the model got, not what the client sent: plugins may have added to it, or left out of it.
@@ -155,7 +159,8 @@ export function startMetering<K extends Kind>(step: Step<K>) {
   step.spentSoFar = () =>
     estimatePromptNanos(run.kind, call, answer.endpoint) +
     (computeCost(createTextUsage(0, meter.tokensSoFar), prices).cost_details?.completion ?? 0n)
-  return answer
+  if (run.kind !== 'text' || run.policy.bounds.length === 0 || !answer.rest) return answer
+  return cutAtHold(world, step as never, answer as never) as unknown as OpenedAnswer<K>
 }
 
 /**

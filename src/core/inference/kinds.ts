@@ -7,7 +7,7 @@ import type { ServiceTier } from '../language/routing.ts'
 import type { TextRewrite } from '../language/text-segment.ts'
 import type { Units } from '../language/units.ts'
 import type { Drawn, Usage } from '../language/usage.ts'
-import type { Kind, Work } from '../language/work.ts'
+import type { Division, Kind, Work } from '../language/work.ts'
 import type { FilterSet } from '../policy/filters/filter-set.ts'
 import type { CountTokens, ExpectedInput } from '../tokenizers/prompt.ts'
 import type { UpstreamWorld } from '../upstream/world.ts'
@@ -58,6 +58,11 @@ export interface KindOfWork<K extends Kind> {
    * sent at once. Undefined for one request. Absent if calls of the kind are never split.
    */
   splitCall?(call: Call<K>, endpoint: Endpoint): Call<K>[] | undefined
+  /**
+   * How a call with more items than an endpoint takes at once is asked for in several requests, all
+   * of which have to be answered. Absent if calls of the kind have no items.
+   */
+  division?: Division<K>
   understanding: Understanding<K>
   costing: Costing<K>
   metering: Metering<K>

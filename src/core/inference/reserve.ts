@@ -1,65 +1,251 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { computeHighestPrices, type Prices } from '../catalog/prices.ts'
+import type { Config } from '../config.ts'
+import { GatewayError } from '../errors.ts'
+import type { Actor } from '../identity/actor.ts'
+import { yieldToEventLoop } from '../kernel/clock.ts'
 import { multiplyPrice, pickLarger, roundUpToNanos, toAttos } from '../kernel/money.ts'
 import { sumUnits } from '../language/units.ts'
 import { createTextUsage, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { computeInputCost, priceUnits } from '../ledger/cost.ts'
-import type { Amounts, CostEstimate, HeldCall, Hold, Ledger, Payer } from '../ledger/ledger.ts'
+import type { Amounts, CostEstimate, HeldCall, Hold, Payer } from '../ledger/ledger.ts'
+import type { Grant } from '../policy/counters.ts'
 import type { ExpectedInput } from '../tokenizers/prompt.ts'
 import { type Costing, kinds } from './kinds.ts'
 import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
-import type { Plan } from './plan.ts'
 import { explainShortage } from './reserve/shortage.ts'
-import type { Run, Step } from './run.ts'
+import type { Outrun, Run, Step } from './run.ts'
+import { nameBound, type Tree } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
- * Sets aside what a step may cost, if a key pays and there is an endpoint to try, and drops the
- * endpoints that its limits cannot pay. A dry run only computes the amounts. Throws 402 if a limit
- * has not enough left; it says what the call may cost, what is left and what would fit.
+ * Takes what a step needs of its key, if there is an endpoint to try: money for what it may cost, and
+ * of a turn within others its request and its place too. Drops the endpoints that the limits cannot
+ * pay. A dry run only computes the amounts. Throws 402 if a limit has not enough left; it says what
+ * the call may cost, what is left and what would fit. Throws `TreeEnded` if a turn within others
+ * finds nothing left, and 429.
  */
 export function reserveStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
 ): void | Promise<void> {
   const { run, plan, call } = step
-  if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !run.isDry)) return
-  const costEstimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
-  step.costEstimate = costEstimate
-  if (world.ledger.reserveElsewhere && !run.isDry)
-    return reserveElsewhere(world, step, plan, costEstimate)
+  const isDry = run.isDry
+  if (run.tree && !isDry) return takeTurn(world, step, run.tree)
+  if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !isDry)) return
+  const { actor, policy } = run
+  const { bounds } = policy
+  const estimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
+  step.costEstimate = estimate
   try {
-    reserveEstimate(world, step, plan, costEstimate)
+    if (isDry) step.amounts = world.ledger.computeGrant(estimate, bounds)
+    else {
+      const money = { payer: getPayer(actor), estimate, bounds }
+      const taken = world.traffic.counters.take({ actor, call, money, to: step.grant })
+      if (taken instanceof Promise) return awaitMoney(world, step, taken)
+      keepGrant(step, taken)
+    }
   } catch (thrown) {
     throw explainRefusal(world, step, thrown)
   }
 }
 
-async function reserveElsewhere<K extends Kind>(
+async function awaitMoney<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
-  plan: Plan<K>,
-  costEstimate: CostEstimate,
+  taking: Promise<Grant>,
 ): Promise<void> {
-  const { bounds } = step.run.policy
   try {
-    const hold = await reserveAnywhere(world, getPayer(step.run), costEstimate, bounds)
-    step.hold = hold
-    step.plan = dropUnpayable(plan, hold.amounts)
+    keepGrant(step, await taking)
   } catch (thrown) {
     throw explainRefusal(world, step, thrown)
   }
 }
 
-/** Sets money aside, here or where the books are kept. Throws as `Ledger.reserve` does. */
-export const reserveAnywhere = async (
-  { ledger }: Pick<InferenceWorld, 'ledger'>,
-  ...of: Parameters<Ledger['reserve']>
-): Promise<Hold> =>
-  ledger.reserveElsewhere ? ledger.reserveElsewhere(...of) : ledger.reserve(...of)
+function keepGrant<K extends Kind>(step: Step<K>, grant: Grant): void {
+  step.grant = grant
+  const { plan } = step
+  if (!grant.hold || !plan) return
+  const { amounts } = grant.hold
+  const endpoints = plan.endpoints.filter(endpoint => isPayable(amounts, endpoint))
+  step.plan = { ...plan, endpoints }
+}
 
-const getPayer = ({ actor: { key_hash, user_id, workspace_id } }: Run): Payer => ({
+/**
+ * Begins a turn within a tree: once there is a place for it in the tree and among the calls of its
+ * key, in their order. Nothing that waits here has a place of the key.
+ */
+async function takeTurn<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  tree: Tree,
+): Promise<void> {
+  const { run } = step
+  const isRoot = run.within === null
+  const estimate = estimateTurn(world, step)
+  try {
+    step.turn = await tree.enter(
+      { isRoot, nanos: estimate?.maximum.own ?? 0n, tokens: countMostTokens(world, step) },
+      run.cancellation,
+    )
+    // Others get their turn before each of the turns within a call.
+    if (!isRoot) await yieldToEventLoop()
+    keepGrant(step, await takeGrant(world, step, tree, estimate))
+  } catch (thrown) {
+    if (step.turn) tree.leave(step.turn)
+    const bound = nameBound(GatewayError.from(thrown))
+    if (bound !== null) tree.end(bound)
+    throw explainRefusal(world, step, thrown)
+  }
+}
+
+/** Takes what a turn needs: the first one of a call has its request and its place already. */
+async function takeGrant<K extends Kind>(
+  { traffic: { counters } }: InferenceWorld,
+  step: Step<K>,
+  tree: Tree,
+  estimate: CostEstimate | null,
+): Promise<Grant> {
+  const { run } = step
+  const isRoot = run.within === null
+  const claim = {
+    ...{ actor: run.actor, call: run.call, isInBatch: isInBatch(run) },
+    money: estimate && { payer: getPayer(run.actor), estimate, bounds: run.policy.bounds },
+  }
+  if (step.grant) return counters.take({ ...claim, to: step.grant })
+  const instead = isRoot ? tree.kept : null
+  if (isRoot) tree.kept = null
+  // Its own request was counted when the turn before it began.
+  const request = !isRoot || run.toolLoop === null
+  return counters.takeInTurn({ ...claim, request, instead }, run.cancellation)
+}
+
+const isInBatch = ({ call }: Run): boolean => call.origin.batch_id !== undefined
+
+/** Estimates what a turn may cost; null if no key pays, or no endpoint can be tried. */
+function estimateTurn<K extends Kind>(world: InferenceWorld, step: Step<K>): CostEstimate | null {
+  const { run, plan, call } = step
+  if (!plan || plan.endpoints.length === 0 || run.actor.key_hash === null) return null
+  // A call that has begun goes on with a shorter answer rather than end without one.
+  const isFollowUp = run.within === null && run.toolLoop !== null && run.steps.length > 1
+  step.costEstimate = estimateCost(
+    isFollowUp ? { config: makeStrict(world.config) } : world,
+    run.kind,
+    call,
+    plan.endpoints,
+    plan.models,
+  )
+  return step.costEstimate
+}
+
+const makeStrict = (config: Config): Config => ({
+  ...config,
+  limits: { ...config.limits, strict: true },
+})
+
+/** Counts the most tokens that a turn may take. */
+function countMostTokens<K extends Kind>(
+  { config }: InferenceWorld,
+  { run: { kind }, call, plan }: Step<K>,
+): number {
+  const { boundInput, boundOutput }: Costing<K> = kinds[kind].costing
+  const { text, audio, video } = boundInput(call)
+  const outputs = (plan?.endpoints ?? []).map(
+    endpoint => boundOutput(call, endpoint) ?? config.limits.max_tokens,
+  )
+  return text + audio + video + Math.max(0, ...outputs)
+}
+
+/**
+ * Sets aside what the turn after tools that ask models costs at least, as far as it is known: what
+ * they spend leaves that. As much as the limits can pay, or nothing.
+ */
+export async function keepNextTurn(world: InferenceWorld, run: Run, room: number): Promise<void> {
+  const { step, tree } = run
+  if (!step?.plan || !tree || run.actor.key_hash === null) return
+  const { endpoints, models } = step.plan
+  const call = addRoom(step.call, room)
+  const estimate = estimateCost(
+    { config: makeStrict(world.config) },
+    run.kind,
+    call,
+    endpoints,
+    models,
+  )
+  const money = { payer: getPayer(run.actor), estimate, bounds: run.policy.bounds }
+  try {
+    tree.kept = await world.traffic.counters.take({ actor: run.actor, call: run.call, money })
+  } catch (thrown) {
+    if (GatewayError.from(thrown).type !== 'payment_required') throw thrown
+  }
+}
+
+/** Returns the call with so many characters more: the results that are still to come. */
+const addRoom = (call: Work[Kind]['call'], characters: number): Work[Kind]['call'] =>
+  call.kind === 'text'
+    ? {
+        ...call,
+        messages: [
+          ...call.messages,
+          { role: 'user', blocks: [{ type: 'text', text: ' '.repeat(characters) }] },
+        ],
+      }
+    : call
+
+/**
+ * Sets aside what the slower one of two endpoints costs that are tried side by side: its prompt, for
+ * it has answered nothing. Writes that to the journal. Returns whether the limits pay for it.
+ */
+export async function stakeHedge<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): Promise<boolean> {
+  const run = step.run as unknown as Run
+  const { actor, call, policy } = run
+  if (step.outrun) return true
+  const grants = { grant: null, journalEntry: null, receipt: null }
+  const outrun: Outrun = { run, number: 0, ...grants, isSettled: false, isCharged: false }
+  if (actor.key_hash !== null) {
+    const prompts = estimatePrompts(world, step)
+    const estimate = { maximum: prompts, minimum: prompts }
+    const payer = getPayer(actor)
+    const money = { payer, estimate, bounds: policy.bounds }
+    try {
+      outrun.grant = await world.traffic.counters.take({ actor, call, money })
+    } catch (thrown) {
+      if (GatewayError.from(thrown).type === 'payment_required') return false
+      throw thrown
+    }
+    outrun.number = run.takeNumber()
+    const nanos = prompts.own ?? prompts.byok ?? 0n
+    const byok = prompts.own === null
+    const spent = { step: outrun.number, byok, nanos, spent: nanos, inner: true as const }
+    if (nanos > 0n)
+      outrun.journalEntry = world.journal.holds.append(buildHeldCall(run, payer, spent))
+    await outrun.journalEntry?.written
+  }
+  step.outrun = outrun
+  return true
+}
+
+/** Estimates the most that a prompt may cost at any endpoint of a step. */
+function estimatePrompts<K extends Kind>(
+  { config }: InferenceWorld,
+  { run: { kind }, plan, call }: Step<K>,
+): Amounts {
+  const { boundInput }: Costing<K> = kinds[kind].costing
+  const amounts: Amounts = { own: null, byok: null }
+  for (const endpoint of plan?.endpoints ?? []) {
+    const effectiveCall = getEffectiveCall(plan?.models ?? [], call, endpoint)
+    const { prompt } = quoteCall(config, kind, effectiveCall, boundInput(effectiveCall), endpoint)
+    raiseAmount(amounts, endpoint, roundUpToNanos(prompt))
+  }
+  return amounts
+}
+
+/** Who pays for a call. */
+export const getPayer = ({ key_hash, user_id, workspace_id }: Actor): Payer => ({
   key_hash: key_hash ?? '',
   user_id,
   workspace_id,
@@ -70,29 +256,6 @@ const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, th
   explainShortage(world, step, thrown, (way, nanos) =>
     computeFittingOutput(world, step, way, nanos),
   )
-
-function reserveEstimate<K extends Kind>(
-  world: InferenceWorld,
-  step: Step<K>,
-  plan: Plan<K>,
-  costEstimate: CostEstimate,
-): void {
-  const { run } = step
-  const { key_hash, user_id, workspace_id } = run.actor
-  const { bounds } = run.policy
-  if (run.isDry || key_hash === null) {
-    step.amounts = world.ledger.computeGrant(costEstimate, bounds)
-    return
-  }
-  const hold = world.ledger.reserve({ key_hash, user_id, workspace_id }, costEstimate, bounds)
-  step.hold = hold
-  step.plan = dropUnpayable(plan, hold.amounts)
-}
-
-const dropUnpayable = <K extends Kind>(plan: Plan<K>, amounts: Amounts): Plan<K> => ({
-  ...plan,
-  endpoints: plan.endpoints.filter(endpoint => isPayable(amounts, endpoint)),
-})
 
 /** Tells whether the limits can pay for the endpoint. */
 export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean =>
@@ -106,18 +269,20 @@ export function journalStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
 ): void | Promise<void> {
-  step.heldCall = step.hold && toHeldCall(step, step.hold)
+  const hold = step.grant?.hold
+  step.heldCall = hold ? toHeldCall(step, hold) : null
   if (!step.heldCall) return
   step.journalEntry = world.journal.holds.append(step.heldCall)
   return awaitJournal(world, step)
 }
 
-async function awaitJournal({ ledger }: InferenceWorld, step: Step): Promise<void> {
+async function awaitJournal({ traffic }: InferenceWorld, step: Step): Promise<void> {
   try {
     await step.journalEntry?.written
   } catch (thrown) {
     step.journalEntry?.forget()
-    if (step.hold) ledger.release(step.hold)
+    if (step.grant) traffic.counters.give(step.grant)
+    if (step.turn) step.run.tree?.leave(step.turn)
     throw thrown
   }
 }
@@ -144,7 +309,13 @@ function toHeldCall<K extends Kind>(
 export function buildHeldCall<K extends Kind>(
   run: Run<K>,
   payer: Hold['payer'],
-  { step, byok, nanos, spent }: Pick<HeldCall, 'step' | 'byok' | 'nanos' | 'spent'>,
+  {
+    step,
+    byok,
+    nanos,
+    spent,
+    inner,
+  }: Pick<HeldCall, 'step' | 'byok' | 'nanos' | 'spent' | 'inner'>,
   model = run.step?.answer?.endpoint.model ?? run.call.models[0] ?? '',
 ): HeldCall {
   const { call } = run
@@ -160,7 +331,7 @@ export function buildHeldCall<K extends Kind>(
     model,
     streamed: call.stream,
     step,
-    ...(run.within ? { inner: true } : {}),
+    ...(run.within || inner ? { inner: true } : {}),
     byok,
     nanos,
     spent,
@@ -185,7 +356,7 @@ interface Quote {
  * With `limits.strict` a smaller output is enough.
  */
 export function estimateCost<K extends Kind>(
-  { config }: InferenceWorld,
+  { config }: Pick<InferenceWorld, 'config'>,
   kind: K,
   call: Work[K]['call'],
   endpoints: Endpoint[],
@@ -319,7 +490,7 @@ function quoteCall<K extends Kind>(
   const surcharges =
     priceUnits(costing.boundUnits(call, endpoint), rates) + costing.priceSurcharge(call, rates)
   const perToken = costing.priceOutputToken(call, rates)
-  // Each of several requests has the prompt again.
+  // Each of several requests has the prompt again, but for those that divide it.
   const requests = BigInt(kinds[kind].splitCall?.(call as never, endpoint)?.length ?? 1)
   const prompt = computePromptCost(bounded, rates) * requests + surcharges
   return { prompt, perToken, most, least }

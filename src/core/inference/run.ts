@@ -5,7 +5,8 @@ import { Cancellation } from '../kernel/cancellation.ts'
 import { renderTime } from '../kernel/clock.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import type { Amounts, CostEstimate, HeldCall, Hold, JournalEntry } from '../ledger/ledger.ts'
+import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../ledger/ledger.ts'
+import type { Counters, Grant } from '../policy/counters.ts'
 import type { Policy } from '../policy/effective.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
@@ -20,6 +21,7 @@ import type { ToolInvocation } from './server-tool.ts'
 import type { TranscriptRecorder } from './settle/transcript.ts'
 import type { Telling } from './telling.ts'
 import type { KeptAnswer } from './traffic/response-cache.ts'
+import type { Tree, TreeTurn } from './tree.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -34,6 +36,8 @@ export interface Attempt {
   error: GatewayError | null
   /** When its request was sent, in steady milliseconds; null before. */
   sentAt: number | null
+  /** Whether a connection has taken its prompt, and its provider has not failed by itself since. */
+  isTaken: boolean
 }
 
 /** A request that a provider has received and not yet answered. */
@@ -43,6 +47,19 @@ export interface SentRequest<K extends Kind = Kind> {
   received: AnswerPart<K>[]
   /** The answer that may still come; null if its provider does not charge for what it stops. */
   leftover: Leftover<AnswerPart<K>> | null
+}
+
+/** What is set aside for the slower one of two endpoints that are tried side by side. */
+export interface Outrun {
+  run: Run
+  /** Its number in the ledger: a step of the call, beside the one that it belongs to. */
+  number: number
+  grant: Grant | null
+  journalEntry: JournalEntry | null
+  /** What the slower one costs; null if nothing is to be paid, or before that is known. */
+  receipt: Receipt | null
+  isSettled: boolean
+  isCharged: boolean
 }
 
 /** How a run ended. Times in steady milliseconds. */
@@ -126,8 +143,10 @@ export class Run<K extends Kind = Kind> {
   isHandedOver = false
   /** Null until the run has ended. */
   ending: RunEnding | null = null
-  /** Releases its rate limit permit. */
-  releasePermit: () => void = doNothing
+  /** What it was admitted with, until its first step takes that; null before and after. */
+  grant: Grant | null = null
+  /** The budget of all turns within it and the call it is part of; null for one of one turn. */
+  tree: Tree | null
   /** Its place among large answers, once it has asked for one: what gives it back. */
   room: Promise<() => void> | null = null
   /** Gives back the memory of its large answers; null if it has none. */
@@ -148,6 +167,7 @@ export class Run<K extends Kind = Kind> {
     this.isDry = isDry
     this.within = within
     this.media = within?.run.media ?? new Map()
+    this.tree = within?.run.tree ?? null
   }
 
   /** How many uses of tools this run is inside: 0 for the call of a client. */
@@ -224,10 +244,12 @@ export class Run<K extends Kind = Kind> {
     if (this.toolLoop) this.cancellation.cancel(reason)
   }
 
-  /** Releases everything but money: the run is over. */
-  release(): void {
+  /** Gives back everything that it has: the run is over. */
+  release(counters: Pick<Counters, 'give'>): void {
     this.unlist()
-    this.releasePermit()
+    const grant = this.step?.grant ?? this.grant
+    if (grant?.isOpen) counters.give(grant)
+    if (this.tree && !this.within) this.tree.close(counters)
     this.room?.then(leave => leave())
     this.freeMemory?.()
   }
@@ -250,13 +272,20 @@ export class Step<K extends Kind = Kind> {
   /** What it may cost, and what the limits allow. */
   costEstimate: CostEstimate | null = null
   amounts: Amounts | null = null
-  hold: Hold | null = null
+  /** What it takes from its key; null for what needs nothing. */
+  grant: Grant | null
+  /** Its place in the budget of the call that it is part of; null for a call of one turn. */
+  turn: TreeTurn | null = null
   /** Its entry in the journal of holds; null if nothing is set aside. */
   heldCall: HeldCall | null = null
   journalEntry: JournalEntry | null = null
   readonly attempts: Attempt[] = []
-  /** The requests that wait for an answer; those that waited when the client left stay. */
+  /** The requests that wait for an answer; those stay which we have stopped waiting for. */
   unanswered: SentRequest<K>[] = []
+  /** The slower one of two endpoints that were tried side by side; null for almost all. */
+  outrun: Outrun | null = null
+  /** Whether its answer was read no further than what was set aside for it pays. */
+  isCut = false
   /** Whether it was sent. */
   isSent = false
   /** Its answer, once that has begun. */
@@ -274,16 +303,13 @@ export class Step<K extends Kind = Kind> {
     this.call = call
     this.startedAt = run.startedAt
     this.number = run.takeNumber()
+    this.grant = run.grant
+    run.grant = null
     run.steps.push(this)
   }
 
   get isDry(): boolean {
     return this.run.isDry
-  }
-
-  /** Whether any limit applies to it. */
-  get isBounded(): boolean {
-    return this.run.policy.bounds.length > 0
   }
 
   /** The plan, or the unordered candidates if none was made. */

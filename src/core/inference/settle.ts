@@ -1,6 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import { renderTime, toDayNumber } from '../kernel/clock.ts'
+import { readMoment } from '../kernel/clock.ts'
 import { getOwn } from '../kernel/json.ts'
 import {
   countInputTokens,
@@ -15,7 +15,8 @@ import {
 } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
-import type { Hold, StepCharge } from '../ledger/ledger.ts'
+import type { StepCharge } from '../ledger/ledger.ts'
+import type { Grant } from '../policy/counters.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { getTokenizerFamily } from '../tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
@@ -24,9 +25,11 @@ import { isEndpointFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
+import { estimatePromptNanos } from './reserve.ts'
 import {
   type Attempt,
   isDeparture,
+  type Outrun,
   type Run,
   type RunEnding,
   type SentRequest,
@@ -39,6 +42,7 @@ import { listGenerationSteps } from './settle/steps.ts'
 import { renderTranscript } from './settle/transcript.ts'
 import { buildMessages } from './telling.ts'
 import { findSession } from './traffic/sessions.ts'
+import type { TreeTurn } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
@@ -59,10 +63,11 @@ export function settleStep<K extends Kind>(
   step: Step<K>,
   ending: RunEnding,
 ): void | Promise<void> {
-  const { answer, meter } = step
+  const { answer, meter, outrun } = step
+  if (outrun && !outrun.isSettled) return settleOutrun(world, step, outrun, ending)
   if (!answer || !meter) return settleUnanswered(world, step)
-  // A client may leave between the first part and its reading it.
-  if (isDeparture(ending.error) && !meter.delivered) meter.read(answer.first)
+  // It may be stopped between the first part and its reading.
+  if (isOurEnd(step.run, ending.error) && !meter.delivered) meter.read(answer.first)
   if (answer.leftover && ending.error) return settleLeftover(world, step, answer.leftover, ending)
   return settleAnswer(world, step, ending)
 }
@@ -81,7 +86,7 @@ function settleAnswer<K extends Kind>(
   judgeToolCalls(world, endpoint, meter, ending.error)
   if (meter.finish?.isUnknown || ending.error?.trouble)
     tellOperator(world, endpoint, meter, ending.error)
-  const receipt = computeReceipt(world, { endpoint, meter, error: ending.error, counted })
+  const receipt = computeReceipt(world, step, { endpoint, meter, error: ending.error, counted })
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
@@ -103,6 +108,24 @@ function tellOperator(
     })
 }
 
+/** Settles a step of which two endpoints were asked: the one that did not answer in time as well. */
+async function settleOutrun<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  outrun: Outrun,
+  ending: RunEnding,
+): Promise<void> {
+  outrun.isSettled = true
+  const [slower] = step.unanswered.splice(step.answer ? 0 : 1)
+  // Its tokens are no part of the answer's: clients count on those.
+  if (slower)
+    outrun.receipt = {
+      ...(await settleSentRequest(world, step, slower)),
+      usage: createTextUsage(0, 0),
+    }
+  await settleStep(world, step, ending)
+}
+
 /** Settles an answer that a client may have left, after reading on to its count. */
 async function settleLeftover<K extends Kind>(
   world: InferenceWorld,
@@ -116,10 +139,9 @@ async function settleLeftover<K extends Kind>(
 }
 
 /**
- * Settles a step without an answer. A client that leaves pays for the prompt that a provider has
- * received, as counted if the provider counts within the limits of reading on, or else as
- * estimated: leaving early is no way to have prompts read for nothing. A provider that fails
- * meanwhile is not paid.
+ * Settles a step without an answer. Whatever made us stop waiting, the prompt is paid that a provider
+ * has received: as counted if the provider counts within the limits of reading on, or else as
+ * estimated. A provider that fails meanwhile is not paid.
  */
 async function settleUnanswered<K extends Kind>(
   world: InferenceWorld,
@@ -143,13 +165,26 @@ async function settleSentRequest<K extends Kind>(
   const read = (parts: AnswerPart<K>[]) => meter.read(parts)
   const outcome = leftover ? await leftover.readOn(read) : 'cut'
   if (outcome === 'failed' && !meter.delivered)
-    return createFreeReceipt(createTextUsage(0, 0), endpoint.is_byok)
+    return leaveUnpaid(step, endpoint, createTextUsage(0, 0))
   if (!meter.delivered) read(received)
   const counted = readCount(world, step, endpoint, meter)
   return outcome === 'ended' && counted
     ? buildReceipt(counted, 'exact', getServedPrices(endpoint, meter))
-    : estimateReceipt(world, endpoint, meter, counted)
+    : raiseToInput(
+        await estimateReceipt(world, step, { endpoint, meter, error: null, counted }),
+        estimatePromptNanos(run.kind, call, endpoint),
+      )
 }
+
+/** Returns a receipt that costs what was sent, where that is no text: characters, a recording. */
+const raiseToInput = (receipt: Receipt, prompt: bigint): Receipt =>
+  receipt.cost_details && sumCosts(receipt.cost_details) === 0n
+    ? {
+        ...receipt,
+        cost: receipt.is_byok ? 0n : prompt,
+        cost_details: { prompt, completion: 0n },
+      }
+    : receipt
 
 function keepReceipt<K extends Kind>(
   world: InferenceWorld,
@@ -220,37 +255,77 @@ interface MeteredAnswer {
  * answer without output that ended in an error or for no reason, costs nothing (wire reference
  * K.8).
  */
-function computeReceipt(
+function computeReceipt<K extends Kind>(
   world: InferenceWorld,
-  { endpoint, meter, error, counted }: MeteredAnswer,
+  step: Step<K>,
+  answer: MeteredAnswer,
 ): Receipt | Promise<Receipt> {
-  const brokenOff = error !== null && meter.finish === null
-  const { is_byok } = endpoint
+  const { endpoint, meter, error, counted } = answer
+  const brokenOff = step.isCut || (error !== null && meter.finish === null)
   if (counted && !brokenOff)
-    return isInsured(counted, meter, error)
-      ? createFreeReceipt(counted, is_byok)
+    return isInsured(step.run, counted, meter, error)
+      ? leaveUnpaid(step, endpoint, counted)
       : buildReceipt(counted, 'exact', getServedPrices(endpoint, meter))
-  if (!meter.delivered && !isDeparture(error))
-    return createFreeReceipt(counted ?? createTextUsage(0, 0), is_byok)
-  return estimateReceipt(world, endpoint, meter, counted)
+  if (!meter.delivered && !isOurEnd(step.run, error))
+    return leaveUnpaid(step, endpoint, counted ?? createTextUsage(0, 0))
+  return estimateReceipt(world, step, answer)
 }
 
-async function estimateReceipt(
+/** Returns the receipt of a request whose provider has failed by itself: nobody pays for it. */
+function leaveUnpaid<K extends Kind>(step: Step<K>, endpoint: Endpoint, usage: Usage): Receipt {
+  for (const attempt of step.attempts) if (attempt.endpoint === endpoint) attempt.isTaken = false
+  return createFreeReceipt(usage, endpoint.is_byok)
+}
+
+/** Estimates what was delivered: no more than was set aside for it. */
+async function estimateReceipt<K extends Kind>(
   { tokenizers }: InferenceWorld,
-  endpoint: Endpoint,
-  meter: Meter<never>,
-  counted: Usage | null,
+  { grant, run }: Step<K>,
+  { endpoint, meter, counted }: MeteredAnswer,
 ): Promise<Receipt> {
   const family = getTokenizerFamily(endpoint)
   const estimated = await meter.estimate(texts => tokenizers.count(family, texts))
   const usage = counted ? takeLargerOutput(counted, estimated) : estimated
-  return buildReceipt(usage, 'estimated', getServedPrices(endpoint, meter))
+  const receipt = buildReceipt(usage, 'estimated', getServedPrices(endpoint, meter))
+  const held = endpoint.is_byok ? grant?.hold?.amounts.byok : grant?.hold?.amounts.own
+  return run.policy.bounds.length > 0 && held != null ? capCost(receipt, held) : receipt
 }
 
-// The insurance is against failing providers, not against one's own departure.
-const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
+/** Returns a receipt that costs no more than this: what nobody has counted exceeds no limit. */
+function capCost(receipt: Receipt, most: bigint): Receipt {
+  const { cost_details, is_byok } = receipt
+  if (!cost_details || sumCosts(cost_details) <= most) return receipt
+  const prompt = cost_details.prompt < most ? cost_details.prompt : most
+  return {
+    ...receipt,
+    cost: is_byok ? 0n : most,
+    cost_details: { prompt, completion: most - prompt },
+  }
+}
+
+/**
+ * Tells whether an answer ended because of us: its client left, its key was disabled, a tool took too
+ * long, a filter blocked it, the gateway stops. Whoever pays does so whatever the reason was: only
+ * what an endpoint fails by itself is not paid.
+ */
+const isOurEnd = ({ cancellation }: Run, error: GatewayError | null): boolean =>
+  error !== null && (cancellation.reason !== null || OUR_ENDS.has(error.type))
+
+/** Errors that end an answer without its endpoint’s doing. */
+const OUR_ENDS = new Set<GatewayError['type']>([
+  ...(['unmapped', 'permission_denied', 'payment_required'] as const),
+  ...(['unavailable', 'server'] as const),
+])
+
+// The insurance is against failing providers, not against an end of our own.
+const isInsured = (
+  run: Run,
+  usage: Usage,
+  { finish }: Meter<never>,
+  error: GatewayError | null,
+): boolean =>
   !hasOutput(usage) &&
-  !isDeparture(error) &&
+  !isOurEnd(run, error) &&
   (error !== null || finish === null || finish.reason === 'error')
 
 // A provider that counts the prompt at the start has not yet counted an answer that breaks off.
@@ -314,8 +389,10 @@ function getServedPrices(
 export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
   if (run.isHandedOver) return
   const settled = getSettlementTime(world)
+  // In the transaction of the call itself.
+  const others = run.step?.outrun ? recordCharge(world, run.step.outrun) : null
   const charge = run.step ? chargeStep(world, run.step, settled) : null
-  run.release()
+  run.release(world.traffic.counters)
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
   const outbox = buildMessages(world, run, generation)
@@ -325,6 +402,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
     ...(transcript ? { transcript } : {}),
     ...(outbox ? { outbox } : {}),
   })
+  if (others) await others
   forgetEntries(run)
 }
 
@@ -333,8 +411,14 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
  * written. Resolves when the charge is on disk: before that no other endpoint may be tried. Throws
  * as `recordRun` does.
  */
-export const recordStep = <K extends Kind>(world: InferenceWorld, step: Step<K>): Promise<void> =>
-  recordCharge(world, step)
+export async function recordStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): Promise<void> {
+  const others = step.outrun ? recordCharge(world, step.outrun) : null
+  await recordCharge(world, step)
+  await others
+}
 
 /** Charges what is settled of a call that goes on. Promises what `recordStep` does. */
 export async function recordCharge(world: InferenceWorld, charged: Chargeable): Promise<void> {
@@ -346,7 +430,8 @@ export async function recordCharge(world: InferenceWorld, charged: Chargeable): 
 interface Chargeable {
   run: Run
   number: number
-  hold: Hold | null
+  grant: Grant | null
+  turn?: TreeTurn | null
   receipt: Receipt | null
   isCharged: boolean
 }
@@ -356,18 +441,24 @@ type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
 /** Returns the time of a charge that is made now. */
 export function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
-  const now = clock.now()
-  return { day: toDayNumber(now), settled_at: renderTime(now) }
+  const { day, time } = readMoment(clock)
+  return { day, settled_at: time }
 }
 
-/** Turns the hold of a step into its charge, once. */
+/** Gives back what a step has taken, and turns its hold into its charge, once. */
 function chargeStep(
-  { ledger }: InferenceWorld,
+  { traffic: { counters } }: InferenceWorld,
   step: Chargeable,
   { day, settled_at }: SettlementTime,
 ): StepCharge | null {
-  const { hold, receipt, number, run } = step
-  if (!hold || !receipt || step.isCharged) return null
+  const { grant, receipt, number, run, turn } = step
+  if (turn) leaveTree(run, turn, receipt)
+  if (!grant?.isOpen) return null
+  const { hold } = grant
+  if (!hold || !receipt) {
+    counters.give(grant)
+    return null
+  }
   const { is_byok: byok, usageSource: source } = receipt
   const { key_hash, user_id, workspace_id } = hold.payer
   const nanos = computeUpstreamCost(receipt) ?? 0n
@@ -384,9 +475,15 @@ function chargeStep(
     nanos,
     source,
   }
-  ledger.settle(hold, charge)
+  counters.give(grant, { charge })
   step.isCharged = true
   return charge
+}
+
+/** Counts what a turn came to in the budget of its call. */
+function leaveTree({ tree }: Run, turn: TreeTurn, receipt: Receipt | null): void {
+  const { usage, cost } = receipt ?? createFreeReceipt(createTextUsage(0, 0))
+  tree?.leave(turn, cost ?? 0n, countInputTokens(usage) + countOutputTokens(usage))
 }
 
 /** Computes what the provider charges. Null if unknown. */
@@ -455,8 +552,10 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
 }
 
 /** Lists the attempts of a run, and of those inside it. */
-const listAttempts = ({ attempts, inner }: Run): Attempt[] =>
-  inner.length === 0 ? attempts : [...attempts, ...inner.flatMap(listAttempts)]
+const listAttempts = ({ steps, inner }: Run): Attempt[] => {
+  const attempts = steps.flatMap(step => step.attempts)
+  return inner.length === 0 ? attempts : [...attempts, ...inner.flatMap(listAttempts)]
+}
 
 const NO_STEPS: Generation['steps'] = []
 const isOneTurn = ({ steps, toolLoop, openingUses }: Run): boolean =>
@@ -476,9 +575,12 @@ function toProviderResponse(attempt: Attempt, broken: BrokenAnswer): ProviderRes
     latency: attempt.latency,
     status: attempt.status,
     request_id: attempt.request_id,
+    ...(attempt.isTaken ? TAKEN : {}),
     error: error && { type: error.type, code: null, message: null, ...error.reason },
   }
 }
+
+const TAKEN = { taken: true as const }
 
 const isOfAttempt = (broken: BrokenAnswer, attempt: Attempt): broken is NonNullable<BrokenAnswer> =>
   broken !== null &&

@@ -13,6 +13,7 @@ import { UsesRun } from './server-tool/uses.ts'
 import { forgetEntries } from './settle/entries.ts'
 import { recordStep, settleStep } from './settle.ts'
 import { runStages } from './stages.ts'
+import { createTree } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** The most steps that a call takes, whatever its plugins ask for. */
@@ -139,7 +140,9 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   #takeLoopCall(): Work[K]['call'] | null {
     const { step } = this.#run
     if (!this.#loop || !step) return null
-    return this.#loop.takeNextCall(this.#run, step.call as TextCall) as Work[K]['call'] | null
+    return this.#loop.takeNextCall(this.#world, this.#run, step.call as TextCall) as
+      | Work[K]['call']
+      | null
   }
 
   #renderEnding(): AnswerPart<K>[] {
@@ -192,6 +195,7 @@ async function takeStep<K extends Kind>(
   if (!step.receipt) await endStep(world, run, step)
   if (run.cancellation.reason) throw run.cancellation.reason
   recheckRun(world, run)
+  run.tree ??= createTree(world, run)
   const next = new Step(run, (await filterAddedContent(run, step.call, call)) as Work[K]['call'])
   next.startedAt = world.clock.ticks()
   await runStages(world, world.stages.step, next)

@@ -1,5 +1,5 @@
 import type { KeptCalls } from '../identity/idempotency/calls.ts'
-import type { RateLimits } from '../policy/rate-limits.ts'
+import type { Counters } from '../policy/counters.ts'
 import type { Health } from './health.ts'
 import type { Admission } from './traffic/admission.ts'
 import type { Approvals } from './traffic/approvals.ts'
@@ -35,5 +35,5 @@ export interface Traffic {
   /** Calls under clients’ keys, and their answers. */
   keptCalls: KeptCalls
   /** Limits how often calls may be made. */
-  rateLimits: RateLimits
+  counters: Counters
 }

@@ -3,7 +3,7 @@ import type { Actor } from '../identity/actor.ts'
 import { resolveWorkspaceId } from '../identity/management.ts'
 import { getIsoTime } from '../kernel/clock.ts'
 import { type CallbackWorld, deriveCallbackSecret } from './videos/callback.ts'
-import { openVideoContent, type VideoContent } from './videos/content.ts'
+import { openVideoContent, type RangeWish, type VideoContent } from './videos/content.ts'
 import type { VideoContentQuery, VideoQuery, VideoSecretQuery } from './videos/schema.ts'
 import { isOwnJob, type VideoJob } from './videos/store.ts'
 import { showVideo, showVideoToOperator } from './videos/view.ts'
@@ -27,8 +27,9 @@ export async function getVideoContent(
   actor: Actor,
   id: string,
   { index = 0 }: VideoContentQuery,
+  wish?: RangeWish,
 ): Promise<VideoContent> {
-  return openVideoContent(world, await requireVideo(world, actor, id), index)
+  return openVideoContent(world, await requireVideo(world, actor, id), index, wish)
 }
 
 async function requireVideo(world: VideoWorld, actor: Actor, id: string): Promise<VideoJob> {

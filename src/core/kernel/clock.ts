@@ -24,6 +24,12 @@ export const systemClock: Clock = { now: () => new Date(), ticks: () => performa
 /** Returns the current time as records store it: ISO 8601 in UTC. */
 export const getIsoTime = ({ clock }: { clock: Clock }): string => renderTime(clock.now())
 
+/** Reads the current time as charges have it: its day as `toDayNumber` counts, and ISO 8601. */
+export function readMoment(clock: Clock): { day: number; time: string } {
+  const now = clock.now()
+  return { day: toDayNumber(now), time: renderTime(now) }
+}
+
 /** The second that was rendered last, and its text: each call renders a few moments of it. */
 const lastSecond = { start: Number.NaN, text: '' }
 

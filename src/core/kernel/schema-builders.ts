@@ -47,6 +47,34 @@ export const open = { additionalProperties: true }
 /** Refuses fields that the schema does not name. */
 export const closed = { additionalProperties: false }
 
+/**
+ * Returns a schema whose objects refuse fields that they do not name, at any depth, unless they say
+ * themselves that they are open. A misspelt rule would else be a rule that nobody keeps.
+ */
+export function closeSchema<T extends TSchema>(schema: T): T {
+  const { properties, items, anyOf } = schema as TSchema & Nested
+  return {
+    ...schema,
+    ...(items ? { items: closeSchema(items) } : {}),
+    ...(anyOf ? { anyOf: anyOf.map(closeSchema) } : {}),
+    ...(properties
+      ? {
+          additionalProperties: schema.additionalProperties ?? false,
+          properties: Object.fromEntries(
+            Object.entries(properties).map(([name, field]) => [name, closeSchema(field)]),
+          ),
+        }
+      : {}),
+  }
+}
+
+/** What a schema may have below it. */
+interface Nested {
+  properties?: Record<string, TSchema>
+  items?: TSchema
+  anyOf?: TSchema[]
+}
+
 /** Builds the schema of a value that may be null. */
 export const nullable = <T extends TSchema>(schema: T, options?: SchemaOptions) =>
   Type.Union([schema, Type.Null()], options)

@@ -15,6 +15,10 @@ export interface ImageCall extends CallBase {
   prompt: string
   /** Pictures by URL: to change, or to draw alike. */
   references: string[]
+  /** Where the first of them is to be changed: where this picture is transparent. Absent for all. */
+  mask?: string
+  /** Whether the client has asked to change pictures: it names the events of a stream. */
+  isEdit?: boolean
   params: ImageParams
   /** Parameters that mean something to one provider only, by its slug. */
   options: Record<string, Record<string, unknown>>
@@ -34,6 +38,12 @@ export interface ImageParams {
   /** From 0 to 100. */
   output_compression?: number
   seed?: number
+  /** How many previews of a picture are streamed, at most. */
+  partial_images?: number
+  /** OpenAI's own. */
+  moderation?: 'auto' | 'low'
+  input_fidelity?: 'high' | 'low'
+  style?: 'vivid' | 'natural'
 }
 
 /** The width and height of a picture. */
@@ -88,12 +98,44 @@ export function readRatio(ratio: string): number {
 }
 
 /** Returns the tier of size that is nearest to this many pixels. */
-export function findResolution({ width, height }: PixelSize): Resolution {
+export const findResolution = (pixels: PixelSize): Resolution =>
+  pickNearestTier(pixels, Object.keys(RESOLUTIONS) as Resolution[]) ?? '1K'
+
+/** Returns the tier among these that is nearest to this many pixels; undefined without any. */
+export function pickNearestTier(
+  { width, height }: PixelSize,
+  tiers: readonly Resolution[],
+): Resolution | undefined {
   const side = Math.sqrt(width * height)
-  const distance = (tier: Resolution) => Math.abs(Math.log(side / RESOLUTIONS[tier]))
-  const tiers = Object.keys(RESOLUTIONS) as Resolution[]
-  return tiers.reduce((best, tier) => (distance(tier) < distance(best) ? tier : best))
+  return pickNearest(tiers, tier => Math.abs(Math.log(side / RESOLUTIONS[tier])))
 }
+
+/** Reads pixels such as `1024x1024`. */
+export function readSize(text: string): PixelSize {
+  const [width = 1, height = 1] = text.split('x').map(Number)
+  return { width, height }
+}
+
+/** Returns the size among these that is nearest: in its ratio first, and then in its pixels. */
+export function pickNearestSize(wanted: PixelSize, sizes: readonly PixelSize[]): PixelSize {
+  const ratio = ({ width, height }: PixelSize) => Math.log(width / height)
+  const area = ({ width, height }: PixelSize) => Math.log(width * height)
+  const distance = (size: PixelSize) =>
+    RATIO_FIRST * Math.abs(ratio(size) - ratio(wanted)) + Math.abs(area(size) - area(wanted))
+  return pickNearest(sizes, distance) ?? wanted
+}
+
+const RATIO_FIRST = 1_000
+
+/** Returns the item with the least distance, the first of several; undefined without any. */
+export const pickNearest = <Item>(
+  items: readonly Item[],
+  distance: (item: Item) => number,
+): Item | undefined =>
+  items.reduce<Item | undefined>(
+    (best, item) => (best === undefined || distance(item) < distance(best) ? item : best),
+    undefined,
+  )
 
 /** Returns the ratio among these that is nearest to this one. */
 export function pickNearestRatio(wanted: number, ratios: readonly string[]): string {

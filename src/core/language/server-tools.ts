@@ -45,4 +45,6 @@ export interface ServerToolCounts {
   /** Searches of the web, and pages that were fetched. */
   searches: number
   fetches: number
+  /** The bound that left nothing for a turn or a use; absent if none did. */
+  endedBy?: string
 }

@@ -48,15 +48,37 @@ export interface TranscriptionParams {
   language?: string
   temperature?: number
   timestamp_granularities?: Granularity[]
+  /** How a long recording is divided. */
+  chunking_strategy?: 'auto' | VoiceDetection
+  /** What comes beside the text. */
+  include?: 'logprobs'[]
+  /** Words that may be said, and languages that may be spoken. */
+  keywords?: string[]
+  languages?: string[]
+  /** Who may speak, and a recording of each as a data URL. */
+  known_speaker_names?: string[]
+  known_speaker_references?: string[]
 }
 
-/** `text`, `srt` and `vtt` are OpenAI's own. */
-export type TranscriptFormat = 'json' | 'verbose_json' | 'text' | 'srt' | 'vtt'
+/** How the ends of what is said are found. */
+export interface VoiceDetection {
+  type: 'server_vad'
+  prefix_padding_ms?: number
+  silence_duration_ms?: number
+  threshold?: number
+}
+
+/** `text`, `srt`, `vtt` and `diarized_json` are OpenAI's own. */
+export type TranscriptFormat = 'json' | 'verbose_json' | 'text' | 'srt' | 'vtt' | 'diarized_json'
 export type Granularity = 'word' | 'segment'
 
-/** A piece of an answer. It has a choice as texts have, so that filters read it before it goes out. */
+/**
+ * A piece of an answer: what is heard as it is heard, and all of it at the end. It has a choice as texts have, so that filters
+ * read it before it goes out.
+ */
 export type TranscriptionPart =
   | StartPart
+  | { type: 'transcript-delta'; choice: 0; text: string }
   | ({ type: 'transcript'; choice: 0 } & Transcript)
   | CommonPart
 
@@ -68,6 +90,8 @@ export interface Transcript {
   duration?: number
   segments?: TranscriptSegment[]
   words?: TranscriptWord[]
+  /** How likely each token is, as the provider has it. */
+  logprobs?: Record<string, unknown>[]
 }
 
 export interface TranscriptWord {
@@ -83,6 +107,8 @@ export interface TranscriptSegment {
   start: number
   end: number
   speaker?: number
+  /** What the provider calls the speaker, if that is no number. */
+  speaker_name?: string
   more?: Record<string, unknown>
 }
 
@@ -90,7 +116,12 @@ export interface TranscriptSegment {
 export const needsTimes = ({ params }: Pick<TranscriptionCall, 'params'>): boolean =>
   params.response_format === 'verbose_json' ||
   params.response_format === 'srt' ||
-  params.response_format === 'vtt'
+  params.response_format === 'vtt' ||
+  wantsSpeakers({ params })
+
+/** Tells whether an answer to the call says who speaks. */
+export const wantsSpeakers = ({ params }: Pick<TranscriptionCall, 'params'>): boolean =>
+  params.response_format === 'diarized_json'
 
 /** Tells whether an answer to the call has the times of each word. */
 export const wantsWords = ({ params }: Pick<TranscriptionCall, 'params'>): boolean =>

@@ -1,7 +1,7 @@
 /** Video: the request to make one, and the answer, which is a job at a provider. */
 
 import type { CallBase } from './call.ts'
-import type { PixelSize } from './image.ts'
+import { type PixelSize, pickNearest } from './image.ts'
 import type { CommonPart, StartPart } from './part.ts'
 import type { Units } from './units.ts'
 
@@ -69,6 +69,16 @@ export const VIDEO_RESOLUTIONS = {
   '4K': 2160,
 } as const
 export type VideoResolution = keyof typeof VIDEO_RESOLUTIONS
+
+/** Returns the resolution among these whose lines are nearest to these pixels. */
+export function pickNearestResolution(
+  { width, height }: PixelSize,
+  resolutions: readonly VideoResolution[],
+): VideoResolution | undefined {
+  const lines = Math.min(width, height)
+  const distance = (one: VideoResolution) => Math.abs(Math.log(lines / VIDEO_RESOLUTIONS[one]))
+  return pickNearest(resolutions, distance)
+}
 
 /** The ratios of width to height that calls may name. */
 export const VIDEO_RATIOS = [

@@ -174,6 +174,8 @@ export interface RecordReport {
   /** How many are covered by no seal that can be checked: from before the seals, for example. */
   unsealed: number
   problems: string[]
+  /** Calls of which providers have taken more prompts than are charged: how many of each. */
+  unpaid: { id: string; taken: number; charged: number }[]
 }
 
 /** How an inspection is made. */

@@ -19,7 +19,8 @@ export const embeddingDefaults = {
 } satisfies Partial<Protocol<'embedding'>>
 
 /**
- * Throws 400 for more inputs than the provider takes at once. Half of the vectors help no caller.
+ * Throws 400 for more inputs than the provider takes at once: calls are divided before that. Half of
+ * the vectors help no caller.
  */
 export function assertInputCount(most: number, { inputs }: EmbeddingCall): void {
   if (inputs.length <= most) return

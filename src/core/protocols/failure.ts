@@ -137,10 +137,6 @@ export function findMessage(body: unknown, depth = 0): string | undefined {
 
 const MESSAGE_NAMES = ['message', 'Message', 'msg', 'error', 'detail', 'errors', 'title']
 
-/** The error for a picture that a provider refuses to draw, or draws and does not show. */
-export const refusedPicture = () =>
-  new GatewayError('content_policy_violation', 'The provider refused to draw this')
-
 /** The error for an answer that is cut off, empty or of an unknown shape. */
 export const unreadableAnswer = (cause?: unknown) =>
   new GatewayError('provider_unavailable', 'Provider returned error', { cause })

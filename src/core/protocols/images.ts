@@ -14,6 +14,7 @@ import {
 import type { Usage } from '../language/usage.ts'
 import { unreadableAnswer } from './failure.ts'
 import { getImageCapabilities } from './images/capabilities.ts'
+import { findRefusal } from './images/refusal.ts'
 import { readPassthrough } from './passthrough.ts'
 import type { Protocol } from './protocol.ts'
 
@@ -74,17 +75,26 @@ function toPicture(data: string): Picture {
   return { data, ...(media_type === undefined ? {} : { media_type }) }
 }
 
+/** The pictures of an answer, and what was found beside them. */
+interface Drawn {
+  pictures: Picture[]
+  usage?: Usage | undefined
+  upstream_id?: string | null
+  /** What was said in the place of a picture. */
+  words?: string
+}
+
 /**
- * Returns an answer's parts: no more pictures than the call asks for. Throws
- * `provider_unavailable` if there is none.
+ * Returns the parts of an answer with this body: no more pictures than the call asks for, and what
+ * there is where some were refused. Throws what the provider says where all were, 400, and
+ * `provider_unavailable` where there is nothing at all.
  */
 export function toImageParts(
   call: ImageCall,
-  pictures: Picture[],
-  usage: Usage | undefined,
-  upstream_id: string | null = null,
+  body: unknown,
+  { pictures, usage, upstream_id = null, words }: Drawn,
 ): ImagePart[] {
-  if (pictures.length === 0) throw unreadableAnswer()
+  if (pictures.length === 0) throw findRefusal(body, words) ?? unreadableAnswer()
   return [
     { type: 'start', upstream_id, system_fingerprint: null, service_tier: null },
     ...pictures

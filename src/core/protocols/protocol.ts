@@ -52,6 +52,8 @@ export interface Attachment {
 export interface Frame {
   event: string | null
   data: string
+  /** The object of a large event, which was read in turns; null for what is none. */
+  json?: Json | null
   /** What a read brought, in an answer of bytes. */
   bytes?: Uint8Array
 }
@@ -146,6 +148,11 @@ export interface Protocol<K extends Kind> {
    * `web_search_options`. The gateway has no search of its own.
    */
   supportsWebSearch?(call: Work[K]['call'], endpoint: Endpoint): boolean
+  /**
+   * Returns the most inputs or documents of one request: a call with more is asked for in several.
+   * Absent where no bound is known, and for work that has one input.
+   */
+  getMostItems?(endpoint: Endpoint): number
   /**
    * Returns the upstream request for the call. Throws 400 for what this protocol cannot express.
    */

@@ -1,9 +1,8 @@
 import { invalid } from '../errors.ts'
-import { parseCount, readObject } from '../kernel/json.ts'
+import { type Json, parseCount } from '../kernel/json.ts'
 import type { RerankCall, RerankDocument, RerankPart } from '../language/rerank.ts'
-import { readUnits } from '../language/units.ts'
-import { createTextUsage, type Usage } from '../language/usage.ts'
-import { refuseImpossibleCounts } from './counts.ts'
+import type { Usage } from '../language/usage.ts'
+import { findCounts } from './counts.ts'
 import { unreadableAnswer } from './failure.ts'
 import type { Protocol } from './protocol.ts'
 
@@ -19,16 +18,6 @@ export const rerankDefaults = {
     throw unreadableAnswer()
   },
 } satisfies Partial<Protocol<'rerank'>>
-
-/** Throws 400 for more documents than the provider takes at once. */
-export function assertDocumentCount(most: number, { documents }: RerankCall): void {
-  if (documents.length <= most) return
-  throw invalid(
-    `documents: expected at most ${most} at a time for this model’s provider, ` +
-      `found ${documents.length}`,
-    'documents',
-  )
-}
 
 /** Returns the documents as texts, for providers that only take text. Throws 400 for pictures. */
 export const readTexts = ({ documents }: RerankCall): string[] => documents.map(readText)
@@ -84,21 +73,9 @@ function toRankingPart({ index, relevance_score }: ProviderRanking, documents: n
   return { type: 'ranking' as const, index: position, relevance_score }
 }
 
-/**
- * Reads the usage of an answer, which has tokens in `usage`, and units there or where Cohere has
- * both, in `meta.billed_units`. What is not in the first is read from the second.
- */
-export const readAnyUsage = ({ usage, meta }: Record<string, unknown>): Usage | undefined =>
-  readCounts({ usage, meta })
-
-const readCounts = refuseImpossibleCounts(answer => {
-  const usage = readObject(answer, 'usage')
-  const billed = readObject(readObject(answer, 'meta'), 'billed_units')
-  const units = parseCount(usage.search_units) ?? parseCount(billed.search_units)
-  const tokens =
-    parseCount(usage.total_tokens) ??
-    parseCount(usage.prompt_tokens) ??
-    parseCount(billed.input_tokens)
-  if (units === undefined && tokens === undefined) return undefined
-  return { ...createTextUsage(tokens ?? 0, 0), ...readUnits({ search_unit: units ?? 0 }) }
-})
+/** Reads the usage of an answer: where its server counts tokens alone, there are no ranking units. */
+export function readAnyUsage(answer: Json): Usage | undefined {
+  const usage = findCounts(answer)
+  if (!usage || usage.isImpossible) return usage
+  return { ...usage, units: { search_unit: 0, ...usage.units } }
+}

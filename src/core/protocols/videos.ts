@@ -5,6 +5,7 @@ import type { PixelSize } from '../language/image.ts'
 import type { FrameType, VideoCall, VideoPart } from '../language/video.ts'
 import { VIDEO_RESOLUTIONS } from '../language/video.ts'
 import { unreadableAnswer } from './failure.ts'
+import { readJobWord } from './job-words.ts'
 import { readPassthrough } from './passthrough.ts'
 import type { JobState, Protocol } from './protocol.ts'
 import { getVideoCapabilities } from './videos/capabilities.ts'
@@ -89,6 +90,29 @@ export const toCompleted = (outputs: string[], seconds: number | null = null): J
   outputs.length === 0
     ? toEnded('failed', 'The provider made no video')
     : { status: 'completed', error: null, outputs, seconds }
+
+/** What an answer says of a job that has ended. */
+interface JobEnd {
+  /** Why it failed, as far as that is said. */
+  error: unknown
+  /** Returns what it has come to; `isKnown` where its word is known to say that it is completed. */
+  findResult(isKnown: boolean): JobState
+}
+
+/**
+ * Reads the state of a job by its word. One that is not known ends the wait, with a result if there
+ * is one. Throws `provider_unavailable` for what is no word.
+ */
+export function readWord(value: unknown, { error, findResult }: JobEnd): JobState {
+  const word = readJobWord(value)
+  if (word === undefined) throw unreadableAnswer()
+  if (word === 'pending' || word === 'in_progress') return toRunning(word)
+  if (word === 'completed') return findResult(true)
+  if (word !== 'unknown') return toEnded(word, error)
+  const result = findResult(false)
+  if (result.status === 'completed') return result
+  return toEnded('failed', error ?? `The provider’s word for it is ${value}`)
+}
 
 /** Returns the body as an object. Throws `provider_unavailable` for anything else. */
 export function requireObject(body: unknown): Json {

@@ -31,7 +31,7 @@ export type BenchmarkQuery = Static<typeof BenchmarkQuery>
  * results. Throws 429.
  */
 export function getBenchmarks(world: DatasetWorld, actor: Actor, query: BenchmarkQuery) {
-  if (actor.kind !== 'operator') world.traffic.rateLimits.countReading(actor)
+  if (actor.kind !== 'operator') world.traffic.counters.countReading(actor)
   return {
     data: [],
     meta: {

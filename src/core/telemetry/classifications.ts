@@ -15,7 +15,7 @@ const WINDOW_DAYS = 7
  * knows none. Throws 429.
  */
 export function getTaskClassifications(world: DatasetWorld, actor: Actor, _query: TaskQuery) {
-  if (actor.kind !== 'operator') world.traffic.rateLimits.countReading(actor)
+  if (actor.kind !== 'operator') world.traffic.counters.countReading(actor)
   const yesterday = toDay(toHour(world.clock.now().getTime())) - 1
   return {
     data: {

@@ -13,7 +13,7 @@ export interface DatasetWorld extends ReadingWorld {
       get(slug: string): { input_modalities: string[]; output_modalities: string[] } | undefined
     }
   }
-  traffic: { rateLimits: { countReading(actor: Pick<Actor, 'key_hash'>): void } }
+  traffic: { counters: { countReading(actor: Pick<Actor, 'key_hash'>): void } }
 }
 
 /** The version of all datasets (specification, Versioning 3). */
@@ -38,7 +38,7 @@ export type DayRange = Static<typeof DayRange>
  * together, have read as often as the config allows. The operator may read as often as they like.
  */
 export async function openDataset(world: DatasetWorld, actor: Actor): Promise<Reading> {
-  if (actor.kind !== 'operator') world.traffic.rateLimits.countReading(actor)
+  if (actor.kind !== 'operator') world.traffic.counters.countReading(actor)
   const reading = new Reading(world)
   await reading.rollUp()
   return reading

@@ -23,6 +23,8 @@ export interface ProviderResponse {
   status: number | null
   /** The provider's own id of the request; null if it sent none. */
   request_id: string | null
+  /** That a provider has taken the prompt, and has not failed by itself: it is paid. Absent if not. */
+  taken?: true
   /** Why it failed, in the provider's own words if it had any; null if it answered. */
   error: AttemptError | null
 }
@@ -69,6 +71,8 @@ export interface GenerationStep {
   /** Whether it failed, and the type of the error if there was one. */
   is_error: boolean
   error_type: string | null
+  /** At the last one: the bound that left nothing for a turn or a use. Absent if none did. */
+  ended_by?: string
 }
 
 /**
@@ -230,11 +234,17 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     ...shown,
     api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
-    provider_responses: isOperator ? provider_responses : provider_responses.map(hideReason),
+    provider_responses: provider_responses.map(isOperator ? hideTaken : hideReason),
     steps: steps.map(({ cost, ...step }) => ({
       ...step,
       cost: cost === null ? null : toUsd(cost),
     })),
+    tree: {
+      requests: provider_responses.length,
+      tokens: generation.native_tokens_prompt + generation.native_tokens_completion,
+      usd: cost,
+      ended_by: steps.at(-1)?.ended_by ?? null,
+    },
     app_id: null,
     cache_discount: null,
     moderation_latency: null,
@@ -254,7 +264,9 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
   }
 }
 
-const hideReason = ({ error, ...response }: ProviderResponse): ProviderResponse => ({
+const hideTaken = ({ taken: _, ...response }: ProviderResponse): ProviderResponse => response
+
+const hideReason = ({ error, taken: _, ...response }: ProviderResponse): ProviderResponse => ({
   ...response,
   error: error && { ...error, message: isCallersFault(error.type) ? error.message : null },
 })

@@ -5,7 +5,7 @@ import { Cancellation } from '../kernel/cancellation.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { mendEscapes } from '../kernel/halves.ts'
 import type { PeekedSequence } from '../kernel/iterate.ts'
-import { parseExact } from '../kernel/json.ts'
+import { getOwn, parseExact } from '../kernel/json.ts'
 import { parseLargeJson } from '../kernel/large-json.ts'
 import { Timeout } from '../kernel/timeout.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -15,7 +15,7 @@ import { cleanReason } from './clean-reason.ts'
 import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { ConnectionFailed, NO_DESCRIPTOR } from './http/client.ts'
 import { readBodyText } from './http/exchange.ts'
-import { PartStream } from './part-stream.ts'
+import { type EventRoom, PartStream } from './part-stream.ts'
 import { readUpstreamRequestId } from './request-id.ts'
 import type { UpstreamWorld } from './world.ts'
 
@@ -61,9 +61,10 @@ export async function openAnswer<K extends Kind>(
     const incoming = await world.egress.send(outgoing, deadline.attempt)
     onHead({ status: incoming.status, request_id: readUpstreamRequestId(incoming) })
     if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
-    const stream = openStream(incoming, { protocol, endpoint, call }, deadline)
-    if (stream) return { first: [], rest: stream }
     const largest = world.config.limits.answer_mib * 1024 * 1024
+    const expected = { protocol, endpoint, call, largest, waitForMemory: onLarge }
+    const stream = openStream(incoming, expected, deadline)
+    if (stream) return { first: [], rest: stream }
     const read =
       onLarge && mayBeLarge(incoming) ? waitWhereLarge(incoming, onLarge, deadline) : incoming
     const body = read.text(largest, size => deadline.touch(size))
@@ -167,15 +168,24 @@ function readLimits({ config: { timeouts } }: UpstreamWorld, streamed: boolean):
 /** Opens the answer as a stream, if it is one: of events, or of bytes. */
 function openStream<K extends Kind>(
   incoming: IncomingResponse,
-  { protocol, endpoint, call }: Omit<ExpectedAnswer<K>, 'cancellation'>,
+  expected: Omit<ExpectedAnswer<K>, 'cancellation'> & EventRoom,
   deadline: Deadline,
 ): PartStream<Work[K]['part']> | null {
+  const { protocol, endpoint, call, largest, waitForMemory } = expected
   if (protocol.createByteReader && isBytes(incoming))
     return new PartStream(incoming, protocol.createByteReader(call, endpoint), 'bytes', deadline)
   if (!isStream(incoming, call.stream)) return null
   const reader = protocol.createReader(call, endpoint)
-  return new PartStream(incoming, reader, protocol.framing, deadline)
+  // A picture comes in one event, and streamed it is no smaller than in a whole answer.
+  const isText = call.kind === 'text' && endpoint.output_modalities.length === 1
+  return new PartStream(incoming, reader, protocol.framing, deadline, {
+    largest: isText ? Math.min(largest, LARGEST_OF_TEXT) : largest,
+    waitForMemory,
+  })
 }
+
+/** The most bytes of one event of texts: as many as a protocol holds back of what has to be whole. */
+const LARGEST_OF_TEXT = 16 * 1024 * 1024
 
 // A type that is missing says nothing, so the reader looks at the bytes.
 function isBytes(incoming: IncomingResponse): boolean {
@@ -410,12 +420,13 @@ const CONNECTION_CAUSES: Record<string, string> = {
   EPROTO: 'TLS failed',
 }
 
-const TLS_CODE = /CERT|TLS|SSL|ISSUER|SIGNATURE|CRL/
+const TLS_CODE = /CERT|TLS|SSL|ISSUER|SIGNATURE|CRL|HOSTNAME/
 
 /** Says why a connection failed, to the caller and to the record, which has the system's code too. */
 function describeConnectionFailure(failure: ConnectionFailed): GatewayError {
   const { code } = failure
-  const cause = CONNECTION_CAUSES[code] ?? (TLS_CODE.test(code) ? 'TLS failed' : 'connection lost')
+  const cause =
+    getOwn(CONNECTION_CAUSES, code) ?? (TLS_CODE.test(code) ? 'TLS failed' : 'connection lost')
   return new GatewayError('provider_unavailable', `Provider returned error: ${cause}`, {
     metadata: { cause },
     reason: { code, message: cause },

@@ -1,8 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Frame } from '../protocols/protocol.ts'
+import { LARGEST_EVENT } from './sse.ts'
 
-/** The most bytes of one message. A server that announces more is broken or hostile. */
-const LARGEST_MESSAGE = 4 * 1024 * 1024
 /** The bytes of the message's length, the headers' length, and the checksum of both. */
 const PRELUDE = 12
 const CHECKSUM = 4
@@ -17,13 +16,24 @@ export class AwsEventStreamScanner {
   /** Holds a prelude, or the message that it has announced. */
   #buffer = Buffer.alloc(PRELUDE)
   #filled = 0
+  readonly #largest: number
 
-  /** Returns the frames that these bytes complete. Throws on a bad checksum and past 4 MiB. */
+  /** `largest` is the most bytes of one message: a server that announces more is broken. */
+  constructor(largest = LARGEST_EVENT) {
+    this.#largest = largest
+  }
+
+  /** How many bytes a message takes that is not whole yet: those that it has announced. */
+  get held(): number {
+    return this.#filled === 0 ? 0 : this.#buffer.length
+  }
+
+  /** Returns the frames that these bytes complete. Throws on a bad checksum and past the most. */
   feed(bytes: Uint8Array): Frame[] {
     const frames: Frame[] = []
     let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     while (rest.length > 0) {
-      const message = this.#filled === 0 ? takeWholeMessage(rest) : null
+      const message = this.#filled === 0 ? this.#takeWhole(rest) : null
       if (message) frames.push(parseFrame(message))
       rest = message ? rest.subarray(message.length) : this.#gather(rest, frames)
     }
@@ -34,6 +44,12 @@ export class AwsEventStreamScanner {
   end(): Frame[] {
     if (this.#filled > 0) throw unreadable()
     return []
+  }
+
+  #takeWhole(bytes: Buffer): Buffer | null {
+    if (bytes.length < PRELUDE) return null
+    const length = readLength(bytes, this.#largest)
+    return bytes.length < length ? null : bytes.subarray(0, length)
   }
 
   /** Copies what fits into the buffer and returns the rest. */
@@ -51,27 +67,20 @@ export class AwsEventStreamScanner {
       this.#buffer = Buffer.alloc(PRELUDE)
       this.#filled = 0
     } else {
-      this.#buffer = Buffer.allocUnsafe(readLength(gathered))
+      this.#buffer = Buffer.allocUnsafe(readLength(gathered, this.#largest))
       gathered.copy(this.#buffer)
     }
   }
 }
 
-function takeWholeMessage(bytes: Buffer): Buffer | null {
-  if (bytes.length < PRELUDE) return null
-  const length = readLength(bytes)
-  return bytes.length < length ? null : bytes.subarray(0, length)
-}
-
 /** Reads the total length of a message from its prelude. */
-function readLength(bytes: Buffer): number {
+function readLength(bytes: Buffer, largest: number): number {
   const length = bytes.readUInt32BE(0)
   if (
     Bun.hash.crc32(bytes.subarray(0, PRELUDE - CHECKSUM)) !== bytes.readUInt32BE(PRELUDE - CHECKSUM)
   )
     throw unreadable()
-  if (length > LARGEST_MESSAGE || length < PRELUDE + bytes.readUInt32BE(4) + CHECKSUM)
-    throw unreadable()
+  if (length > largest || length < PRELUDE + bytes.readUInt32BE(4) + CHECKSUM) throw unreadable()
   return length
 }
 

@@ -1,8 +1,10 @@
+import { isObject } from '../kernel/json.ts'
+import { parseLargeJson } from '../kernel/large-json.ts'
 import type { Frame, Framing, Reader } from '../protocols/protocol.ts'
 import type { Deadline } from './answer.ts'
 import { AwsEventStreamScanner } from './aws-event-stream.ts'
 import type { IncomingResponse } from './egress.ts'
-import { SseScanner } from './sse.ts'
+import { LARGEST_EVENT, SseScanner } from './sse.ts'
 
 /**
  * Splits bytes into frames, however reads have split them. Throws `provider_unavailable` for bytes
@@ -13,19 +15,36 @@ export interface FrameScanner {
   feed(bytes: Uint8Array): Frame[]
   /** Returns the frames that the end of the stream completes. */
   end(): Frame[]
+  /** How much is held of a frame that is not whole yet. */
+  readonly held: number
 }
 
-const SCANNERS: Record<Framing | 'bytes', () => FrameScanner> = {
+const SCANNERS: Record<Framing | 'bytes', (largest: number) => FrameScanner> = {
   bytes: () => BYTES,
-  sse: () => new SseScanner(),
-  'aws-event-stream': () => new AwsEventStreamScanner(),
+  sse: largest => new SseScanner(largest),
+  'aws-event-stream': largest => new AwsEventStreamScanner(largest),
 }
 
 /** Each read is a frame. */
 const BYTES: FrameScanner = {
   feed: bytes => [{ event: null, data: '', bytes }],
   end: () => [],
+  held: 0,
 }
+
+/** How large one event of a stream may be, and what it waits for where it is large. */
+export interface EventRoom {
+  /** The most bytes of one event. */
+  largest: number
+  /** Resolves once there is memory for an event that is expected to have so many bytes. */
+  waitForMemory?: ((bytes: number) => Promise<void>) | undefined
+}
+
+/** A frame of more takes much memory until it has been passed on. */
+const LARGE = 256 * 1024
+
+/** An event of which more is still to come is expected to have so many times what is held of it. */
+const EXPECTED = 4
 
 /** How many milliseconds a provider may take to close an answer after its terminal event. */
 const CLOSE_GRACE = 1_000
@@ -40,6 +59,9 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   readonly #reader: Reader<Part>
   readonly #deadline: Deadline
   readonly #scanner: FrameScanner
+  readonly #room: EventRoom
+  /** The bytes of an event for which there is memory. */
+  #expected = LARGE
   #over = false
   #failure: unknown
 
@@ -48,11 +70,13 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     reader: Reader<Part>,
     framing: Framing | 'bytes',
     deadline: Deadline,
+    room: EventRoom = { largest: LARGEST_EVENT },
   ) {
     this.#incoming = incoming
     this.#reader = reader
     this.#deadline = deadline
-    this.#scanner = SCANNERS[framing]()
+    this.#room = room
+    this.#scanner = SCANNERS[framing](room.largest)
   }
 
   async next(): Promise<IteratorResult<Part[]>> {
@@ -60,7 +84,8 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     try {
       while (!this.#reader.complete) {
         if (this.#failure) throw this.#failure
-        const parts = this.#readParts(await this.#incoming.read())
+        const read = this.#readParts(await this.#incoming.read())
+        const parts = read instanceof Promise ? await read : read
         if (parts.length === 0) continue
         this.#deadline.pause()
         return { done: false, value: parts }
@@ -80,15 +105,40 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     return END
   }
 
-  #readParts(bytes: Uint8Array | null): Part[] {
-    if (!bytes) return this.#readLastParts()
-    this.#deadline.touch(bytes.length)
-    return this.#parseFrames(this.#scanner.feed(bytes))
+  #readParts(bytes: Uint8Array | null): Part[] | Promise<Part[]> {
+    if (bytes) this.#deadline.touch(bytes.length)
+    const frames = bytes ? this.#scanner.feed(bytes) : this.#scanner.end()
+    if (bytes && frames.length === 0) return this.#awaitRoom()
+    for (let i = 0; i < frames.length; i++)
+      if ((frames[i]?.data.length ?? 0) > LARGE)
+        return this.#readLargeFrames(frames, bytes !== null)
+    return bytes ? this.#parseFrames(frames) : this.#readLastParts(frames)
+  }
+
+  /** Waits for the memory of an event that turns out to be larger, while the upstream waits too. */
+  #awaitRoom(): Part[] | Promise<Part[]> {
+    const { held } = this.#scanner
+    if (held <= this.#expected) return []
+    this.#expected = Math.min(held * EXPECTED, this.#room.largest)
+    return this.#waitForMemory()
+  }
+
+  async #waitForMemory(): Promise<Part[]> {
+    this.#deadline.pause()
+    await this.#room.waitForMemory?.(this.#expected)
+    this.#deadline.resume()
+    return []
+  }
+
+  async #readLargeFrames(frames: Frame[], goesOn: boolean): Promise<Part[]> {
+    for (const frame of frames)
+      if (frame.data.length > LARGE) frame.json = await parseInTurns(frame.data)
+    return goesOn ? this.#parseFrames(frames) : this.#readLastParts(frames)
   }
 
   // The connection has ended, so an answer that is not complete now never will be.
-  #readLastParts(): Part[] {
-    const parts = this.#parseFrames(this.#scanner.end())
+  #readLastParts(frames: Frame[]): Part[] {
+    const parts = this.#parseFrames(frames)
     if (!this.#failure && this.#reader.end)
       for (const part of this.#reader.end(isFramed(this.#incoming))) parts.push(part)
     if (this.#failure || this.#reader.complete) return parts
@@ -135,5 +185,16 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
 // A body without both goes on until its connection closes (RFC 9112, 6.3).
 const isFramed = (incoming: IncomingResponse): boolean =>
   incoming.header('transfer-encoding') !== null || incoming.header('content-length') !== null
+
+async function parseInTurns(data: string) {
+  try {
+    const value = await parseLargeJson(data)
+    // Some servers wrap an event in a list.
+    const first = Array.isArray(value) ? value[0] : value
+    return isObject(first) ? first : null
+  } catch {
+    return null
+  }
+}
 
 const END: IteratorReturnResult<undefined> = { done: true, value: undefined }

@@ -1,8 +1,8 @@
 import { GatewayError } from '../errors.ts'
 import type { Frame } from '../protocols/protocol.ts'
 
-/** The most characters of one event. A server that sends more is broken or hostile. */
-const LARGEST_EVENT = 4 * 1024 * 1024
+/** The most characters of one event, where nothing else is known of it. */
+export const LARGEST_EVENT = 4 * 1024 * 1024
 
 /**
  * Splits bytes into server-sent events (WHATWG HTML, 9.2), wherever reads have split them. Linear:
@@ -18,8 +18,19 @@ export class SseScanner {
   #event: string | null = null
   #size = 0
   #skipLineFeed = false
+  readonly #largest: number
 
-  /** Returns the events that these bytes complete. Throws `provider_unavailable` past 4 MiB. */
+  /** `largest` is the most characters of one event: a server that sends more is broken. */
+  constructor(largest = LARGEST_EVENT) {
+    this.#largest = largest
+  }
+
+  /** How many characters of an event are held that is not whole yet. */
+  get held(): number {
+    return this.#size
+  }
+
+  /** Returns the events that these bytes complete. Throws `provider_unavailable` past the most. */
   feed(bytes: Uint8Array): Frame[] {
     return this.#scan(this.#decoder.decode(bytes, { stream: true }))
   }
@@ -84,7 +95,7 @@ export class SseScanner {
 
   #grow(by: number): void {
     this.#size += by
-    if (this.#size > LARGEST_EVENT)
+    if (this.#size > this.#largest)
       throw new GatewayError('provider_unavailable', 'Provider returned error')
   }
 }

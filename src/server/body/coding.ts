@@ -13,7 +13,7 @@ const CODINGS: Record<string, Bun.CompressionFormat> = {
 }
 
 /** After so many bytes of a body others get their turn: a few bytes become many in no time. */
-const TURN = 1024 * 1024
+const TURN = 256 * 1024
 
 /**
  * Returns the body of a request as it was before its `content-encoding`. It is decoded as it is read,

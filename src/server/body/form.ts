@@ -6,7 +6,7 @@ import { explainFullDisk } from '../../core/files.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import { requireValid } from '../../core/kernel/body.ts'
-import type { Json } from '../../core/kernel/json.ts'
+import { isObject, type Json } from '../../core/kernel/json.ts'
 import { findConnection } from '../connections.ts'
 import {
   LARGEST_OVERHEAD,
@@ -51,7 +51,8 @@ export async function receiveForm(
   }
   const form = new Form(expected, new Spool(create, expected.file, largest))
   try {
-    for await (const piece of readPieces(request, largest + LARGEST_OVERHEAD))
+    const overhead = LARGEST_OVERHEAD + (expected.fields ?? 0)
+    for await (const piece of readPieces(request, largest + overhead))
       for (const event of reader.push(piece)) await form.take(event)
     reader.finish()
     findConnection(request)?.finishBody()
@@ -71,7 +72,7 @@ class Spool {
   readonly #create: () => Promise<BlobDraft>
   readonly #name: string
   readonly #largest: number
-  readonly #drafts: BlobDraft[] = []
+  readonly #drafts: { name: string; draft: BlobDraft }[] = []
   #size = 0
 
   constructor(create: () => Promise<BlobDraft>, name: string, largest: number) {
@@ -80,12 +81,13 @@ class Spool {
     this.#largest = largest
   }
 
-  get count(): number {
-    return this.#drafts.length
+  /** Counts the files of a name. */
+  count(name: string): number {
+    return this.#drafts.filter(one => one.name === name).length
   }
 
-  async open(): Promise<void> {
-    this.#drafts.push(await this.#create())
+  async open(name: string): Promise<void> {
+    this.#drafts.push({ name, draft: await this.#create() })
   }
 
   /** Writes to the file that was opened last. */
@@ -93,26 +95,31 @@ class Spool {
     this.#size += bytes.length
     if (this.#size > this.#largest)
       throw tooLarge(`${this.#name}: expected at most ${this.#largest} bytes`)
-    await explainFullDisk(async () => this.#drafts.at(-1)?.write(bytes))
+    await explainFullDisk(async () => this.#drafts.at(-1)?.draft.write(bytes))
   }
 
   finish(headSize: number): Promise<FormFile[]> {
-    return Promise.all(this.#drafts.map(draft => finishDraft(draft, headSize)))
+    return Promise.all(
+      this.#drafts.map(async ({ name, draft }) => ({
+        name,
+        ...(await finishDraft(draft, headSize)),
+      })),
+    )
   }
 
   async discard(): Promise<void> {
-    await Promise.all(this.#drafts.map(draft => draft.discard()))
+    await Promise.all(this.#drafts.map(({ draft }) => draft.discard()))
   }
 }
 
-async function finishDraft(draft: BlobDraft, headSize: number): Promise<FormFile> {
+async function finishDraft(draft: BlobDraft, headSize: number): Promise<Omit<FormFile, 'name'>> {
   const { size } = draft
   const read = (position: number, length: number) => draft.readAt(position, length)
   const head = size === 0 ? new Uint8Array(0) : await read(0, headSize)
   return { source: { size, read }, head }
 }
 
-/** The most bytes of all fields beside the file. */
+/** The most bytes of all fields beside the file, where the form does not say. */
 const LARGEST_FIELDS = 64 * 1024
 
 /** The parts of a form as they arrive. */
@@ -138,7 +145,7 @@ class Form {
   /** Throws 400 if no file has come, unless they may be left out and are read whole. */
   async openFiles(): Promise<FormFile[]> {
     const { file: field, whole } = this.#expected
-    if (this.#spool.count === 0 && whole === undefined)
+    if (this.#spool.count(field) === 0 && whole === undefined)
       throw invalid(`${field}: expected a part of this name`, field)
     return this.#spool.finish(whole ?? HEAD_SIZE)
   }
@@ -147,16 +154,21 @@ class Form {
     return this.#spool.discard()
   }
 
-  /** Returns the fields as JSON would have them. Throws 400 for one that comes twice. */
+  /**
+   * Returns the fields as JSON would have them: `a[b]` is a member of an object. A field without a
+   * value is none, as clients send what a person has left empty. Throws 400 for one that comes twice.
+   */
   readFields(): Json {
     const { properties } = this.#expected.body
     const fields: Json = {}
-    for (const [name, values] of this.#fields) {
+    for (const [name, sent] of this.#fields) {
+      const values = sent.filter(value => value !== '')
+      if (values.length === 0) continue
       const plain = name.replace(/\[\]$/, '')
       const accepts = (type: string) => mayBe(properties?.[plain], type)
       if (accepts('array')) fields[plain] = [...((fields[plain] as string[]) ?? []), ...values]
       else if (values.length > 1) throw invalid(`${name}: expected one part of this name`, name)
-      else fields[name] = readValue(values[0] ?? '', accepts)
+      else putField(fields, name, values[0] ?? '', properties)
     }
     return fields
   }
@@ -167,26 +179,33 @@ class Form {
     if (!this.#isFile() && filename !== undefined)
       throw invalid(`${name}: expected a field, found a file`, name)
     if (!this.#isFile()) return
-    const { most = 1 } = this.#expected
-    if (this.#spool.count === most)
+    const file = this.#readFileName()
+    const most = file === this.#expected.file ? (this.#expected.most ?? 1) : 1
+    if (this.#spool.count(file) === most)
       throw invalid(
         `${name}: expected ${most === 1 ? 'one part' : `${most} parts`} of this name`,
         name,
       )
     if (filename === undefined) throw invalid(`${name}: expected a part with a filename`, name)
-    await this.#spool.open()
+    await this.#spool.open(file)
   }
 
   #isFile(): boolean {
-    const { file, most = 1 } = this.#expected
-    return this.#name === file || (most > 1 && this.#name === `${file}[]`)
+    const { file, most = 1, others = [] } = this.#expected
+    return (
+      this.#name === file || (most > 1 && this.#name === `${file}[]`) || others.includes(this.#name)
+    )
+  }
+
+  #readFileName(): string {
+    return this.#name.replace(/\[\]$/, '')
   }
 
   async #takeBytes(bytes: Buffer): Promise<void> {
     if (this.#isFile()) return this.#spool.write(bytes)
     this.#size += bytes.length
-    if (this.#size > LARGEST_FIELDS)
-      throw invalid(`body: expected at most ${LARGEST_FIELDS} bytes of fields`)
+    const { fields: largest = LARGEST_FIELDS } = this.#expected
+    if (this.#size > largest) throw invalid(`body: expected at most ${largest} bytes of fields`)
     // The memory of the read is given back.
     this.#pieces.push(Buffer.from(bytes))
   }
@@ -197,10 +216,44 @@ class Form {
   }
 }
 
+interface Schema {
+  type?: string
+  anyOf?: unknown[]
+  properties?: Record<string, Schema>
+}
+
+/** Puts a value where its name says. A name that is not known stays one, and is refused. */
+function putField(
+  fields: Json,
+  name: string,
+  value: string,
+  properties: Record<string, Schema> | undefined,
+): void {
+  const [, holder = '', member = ''] = /^(\w+)\[(\w+)\]$/.exec(name) ?? []
+  const members = properties?.[name] ? undefined : findMembers(properties?.[holder])
+  if (!members) {
+    fields[name] = readValue(value, type => mayBe(properties?.[name], type))
+    return
+  }
+  const object = isObject(fields[holder]) ? fields[holder] : {}
+  object[member] = readValue(value, type => mayBe(members[member], type))
+  fields[holder] = object
+}
+
+/** Finds the members of a schema, or of one of several. */
+function findMembers(schema: Schema | undefined): Record<string, Schema> | undefined {
+  if (schema?.properties) return schema.properties
+  for (const one of schema?.anyOf ?? []) {
+    const members = findMembers(one as Schema)
+    if (members) return members
+  }
+  return undefined
+}
+
 /** Tells whether a schema, or one of several, is of this type. */
-function mayBe(schema: { type?: string; anyOf?: unknown[] } | undefined, type: string): boolean {
+function mayBe(schema: Schema | undefined, type: string): boolean {
   if (schema?.type === type) return true
-  return schema?.anyOf?.some(one => mayBe(one as { type?: string }, type)) ?? false
+  return schema?.anyOf?.some(one => mayBe(one as Schema, type)) ?? false
 }
 
 const NUMBER = /^-?\d{1,15}(\.\d{1,15})?$/

@@ -3,6 +3,7 @@ import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
 import type { ActivityListener } from '../../core/inference/activity/listener.ts'
 import { MOST_PAST } from '../../core/inference/activity/past.ts'
+import { closeSchema } from '../../core/kernel/schema-builders.ts'
 import { requireManagementKey } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { findConnection } from '../connections.ts'
@@ -33,7 +34,10 @@ export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
   new Elysia().use(requireManagementKey(gateway)).get(
     '/activity/stream',
     ({ actor, request }) => {
-      const { limit = Number.POSITIVE_INFINITY, past } = readQuery(request, ActivityQuery)
+      const { limit = Number.POSITIVE_INFINITY, past } = readQuery(
+        request,
+        closeSchema(ActivityQuery),
+      )
       if (request.method === 'HEAD') return new Response(null, { headers: HEADERS })
       const { service_name, timeouts } = gateway.config
       const events = streamEntries(gateway.activity.listen(actor, past), limit)

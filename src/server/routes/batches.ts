@@ -42,7 +42,7 @@ export function createBatchRoutes(gateway: Gateway, findPeer: FindRequestPeer): 
         id: 'createBatch',
         summary: 'Make a batch',
         body: NewBatch,
-        statuses: [202, 400, 401, 403, 404, 408, 413, 429, 500, 503],
+        statuses: [202, 400, 401, 403, 404, 408, 413, 415, 429, 500, 503],
       }),
     )
     .get(

@@ -28,7 +28,7 @@ export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPee
     (answer: (context: ContainerContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
       refuseRegion(gateway, request, findPeer, 'Containers')
-      gateway.traffic.rateLimits.countFileRequest(actor)
+      gateway.traffic.counters.countFileRequest(actor)
       return answer({ actor, request, params: params as ContainerContext['params'] })
     }
   return new Elysia()

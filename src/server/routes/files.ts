@@ -35,7 +35,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
     (answer: (context: FileContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
       refuseRegion(gateway, request, findPeer)
-      gateway.traffic.rateLimits.countFileRequest(actor)
+      gateway.traffic.counters.countFileRequest(actor)
       return answer({ actor, request, params: params as FileContext['params'] })
     }
   const readScope = (request: Request) => readQuery(request, FileScope)
@@ -46,7 +46,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
       serve(({ actor, request }) => {
         const shape = chooseShape(request.headers)
         const scope = readScope(request)
-        refuseNarrowing(readSearchParams(request).keys())
+        refuseNarrowing(readSearchParams(request).keys(), isAtProvider(scope))
         return isAtProvider(scope)
           ? listProviderFiles(
               ...([gateway, actor] as const),
@@ -69,7 +69,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
         query: FileScope,
         body: NewFile,
         accepts: 'multipart/form-data',
-        statuses: [...LIST, 408, 413, 503],
+        statuses: [...LIST, 408, 413, 415, 503],
       }),
     )
     .get(

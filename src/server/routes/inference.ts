@@ -112,14 +112,14 @@ function createCountRoute(gateway: Gateway, findPeer: FindRequestPeer) {
       tag: 'Messages',
       summary: 'Count the tokens of a conversation in Anthropic’s format',
       body: MessagesRequest,
-      statuses: [200, 400, 401, 403, 404, 408, 413, 429, 500],
+      statuses: [200, 400, 401, 403, 404, 408, 413, 415, 429, 500],
       eitherHeader: true,
       refusal,
     }),
   )
 }
 
-const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 524, 529]
+const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503, 524, 529]
 
 /** Requests routing metadata (wire reference A.10). `headers.ts` has its other names. */
 const METADATA_HEADER = { 'X-Gateway-Metadata': ['disabled', 'enabled'] }

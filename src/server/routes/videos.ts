@@ -1,7 +1,9 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { RawBody } from '../../core/dialects/raw-body.ts'
+import { GatewayError } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
+import type { VideoContent } from '../../core/inference/videos/content.ts'
 import { listVideoModels } from '../../core/inference/videos/models.ts'
 import { VideoContentQuery } from '../../core/inference/videos/schema.ts'
 import { getVideo, getVideoContent } from '../../core/inference/videos.ts'
@@ -10,6 +12,7 @@ import { readQuery } from '../body.ts'
 import { createRawResponse } from '../byte-stream.ts'
 import { findConnection } from '../connections.ts'
 import { describeOperation } from '../operation.ts'
+import { chooseRange } from './files.ts'
 
 const ONE = { jobId: 'The job’s id' }
 
@@ -41,7 +44,7 @@ const createJobRoutes = (gateway: Gateway) =>
         params: ONE,
         query: VideoContentQuery,
         produces: ['video/mp4'],
-        statuses: [200, 400, 401, 403, 404, 409, 410, 500, 502],
+        statuses: [200, 206, 400, 401, 403, 404, 409, 410, 416, 500, 502],
       }),
     )
 
@@ -58,7 +61,7 @@ const createListRoute = (gateway: Gateway) =>
     }),
   )
 
-/** Answers with the bytes of a video as its provider sends them. */
+/** Answers with the bytes of a video, or those that are asked for, as its provider sends them. */
 async function download(
   gateway: Gateway,
   actor: Actor,
@@ -66,6 +69,76 @@ async function download(
   request: Request,
 ): Promise<Response> {
   const query = readQuery(request, VideoContentQuery)
-  const { media_type, content } = await getVideoContent(gateway, actor, id, query)
-  return createRawResponse(new RawBody(media_type, content), {}, findConnection(request))
+  const { headers } = request
+  const wish = {
+    range: headers.get('range'),
+    if_range: headers.get('if-range'),
+    choose: chooseRange(request),
+  }
+  const video = await getVideoContent(gateway, actor, id, query, wish)
+  const { media_type, content, range, size } = video
+  const status = range ? 206 : 200
+  const length = range?.length ?? size
+  const bytes =
+    length !== null && length <= COLLECTED ? await collectVideo(gateway, video, length) : content
+  if (bytes instanceof Uint8Array) {
+    const type = { 'content-type': media_type, 'x-content-type-options': 'nosniff' }
+    return new Response(bytes, { status, headers: { ...renderRange(video), ...type } })
+  }
+  const body = new RawBody(media_type, bytes)
+  return createRawResponse(body, renderRange(video), findConnection(request), status)
+}
+
+/**
+ * What is no longer than this is collected before it is sent: a response that is written as its bytes
+ * arrive has no length, as Bun takes it away. It is told to clients that ask for a part.
+ */
+const COLLECTED = 4 * 1024 * 1024
+
+/**
+ * Collects the bytes, a few large ones at a time. Where some of them do not come, it returns those
+ * that came, and the failure behind them: the response breaks off too.
+ */
+async function collectVideo(
+  { traffic }: Gateway,
+  { content }: VideoContent,
+  length: number,
+): Promise<Uint8Array<ArrayBuffer> | AsyncIterator<Uint8Array>> {
+  const leave = length > LARGE ? await traffic.largeAnswers.enter() : null
+  const bytes = new Uint8Array(length)
+  let at = 0
+  try {
+    for (let step = await content.next(); !step.done; step = await content.next()) {
+      if (at + step.value.length > length) break
+      bytes.set(step.value, at)
+      at += step.value.length
+    }
+    if (at === length) return bytes
+    throw new GatewayError('provider_unavailable', 'Provider returned error')
+  } catch (thrown) {
+    return breakOff(bytes.subarray(0, at), thrown)
+  } finally {
+    leave?.()
+    await content.return?.()
+  }
+}
+
+const LARGE = 256 * 1024
+
+async function* breakOff(bytes: Uint8Array, thrown: unknown): AsyncGenerator<Uint8Array> {
+  yield bytes
+  throw thrown
+}
+
+/** Renders what the bytes are of all the bytes (RFC 9110, 14.4). */
+function renderRange({ size, range, validators }: VideoContent): Record<string, string> {
+  return {
+    ...validators,
+    'accept-ranges': 'bytes',
+    ...(range
+      ? {
+          'content-range': `bytes ${range.start}-${range.start + range.length - 1}/${size ?? '*'}`,
+        }
+      : {}),
+  }
 }

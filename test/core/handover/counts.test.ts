@@ -1,34 +1,40 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { parseConfig } from '../../../src/core/config.ts'
 import { giveCounts, takeCounts } from '../../../src/core/handover/counts.ts'
-import { openRateLimits, type RateLimits } from '../../../src/core/policy/rate-limits.ts'
+import type { Ledger } from '../../../src/core/ledger/ledger.ts'
+import { type Counters, openCounters } from '../../../src/core/policy/counters.ts'
 import { openChannels } from '../../support/channels.ts'
 import { TestClock } from '../../support/gateway.ts'
 
 const KEY = { key_hash: 'k' }
+const NO_BOOKS = {} as Ledger
 const CALL = { models: ['acme/small'] }
 
-let old: RateLimits
-let next: RateLimits
+let old: Counters
+let next: Counters
 let channels: Awaited<ReturnType<typeof openChannels>>
 
 beforeEach(async () => {
   const limits = { concurrent_requests: 3, requests_per_minute: 7 }
   const config = parseConfig(JSON.stringify({ limits }), {})
   const clock = new TestClock()
-  old = openRateLimits(config, clock)
-  next = openRateLimits(config, clock)
+  old = openCounters(config, clock, NO_BOOKS)
+  next = openCounters(config, clock, NO_BOOKS)
   channels = await openChannels()
 })
 
 afterEach(() => channels.close())
 
-const acquire = (limits: RateLimits) => limits.acquire(KEY, CALL)
+/** Takes a request and a place, and returns what gives the place back. */
+function acquire(counters: Counters): () => void {
+  const grant = counters.take({ actor: KEY, call: CALL, request: true, place: true })
+  return () => counters.give(grant)
+}
 
 async function handOver(): Promise<void> {
-  const taking = takeCounts({ traffic: { rateLimits: next } }, channels.next)
+  const taking = takeCounts({ traffic: { counters: next } }, channels.next)
   channels.next.answer({ ...taking, told: () => true })
-  const giving = giveCounts({ traffic: { rateLimits: old } }, channels.old)
+  const giving = giveCounts({ traffic: { counters: old } }, channels.old)
   channels.old.answer({ ...giving, told: () => true })
   await settle()
 }

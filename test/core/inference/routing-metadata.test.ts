@@ -32,6 +32,7 @@ const tried = (
   request_id: null,
   error,
   sentAt: null,
+  isTaken: false,
 })
 
 /** A plan of these endpoints, for `acme/small` as the first model. */

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { parseRetryAfter, parseRetryAfterMs } from '../../../src/core/upstream/answer.ts'
+import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
+import { Deadline, parseRetryAfter, parseRetryAfterMs } from '../../../src/core/upstream/answer.ts'
+import { ConnectionFailed } from '../../../src/core/upstream/http/client.ts'
 
 const NOW = Date.parse('2026-03-04T05:06:07Z')
 const after = (value: string) => parseRetryAfter(value, NOW)
@@ -63,4 +65,30 @@ describe('parseRetryAfterMs', () => {
       [null, '', 'soon', '1,5', '1e3', 'Wed, 04 Mar 2026 05:06:17 GMT'].map(parseRetryAfterMs),
     ).toEqual(Array(6).fill(undefined))
   })
+})
+
+test.each([
+  ['ENOTFOUND', 'name not found'],
+  ['EAI_AGAIN', 'name not found'],
+  ['ECONNREFUSED', 'connection refused'],
+  ['ETIMEDOUT', 'no connection in time'],
+  ['EHOSTUNREACH', 'host unreachable'],
+  ['ENETUNREACH', 'host unreachable'],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'TLS failed'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'TLS failed'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'TLS failed'],
+  ['HOSTNAME_MISMATCH', 'TLS failed'],
+  ['EPROTO', 'TLS failed'],
+  ['ECONNRESET', 'connection lost'],
+  ['EPIPE', 'connection lost'],
+  ['toString', 'connection lost'],
+])('a connection that failed with %s says why: %s', (code, cause) => {
+  const deadline = new Deadline(new Cancellation(), { firstByte: 1_000, idle: 1_000, total: 1_000 })
+  expect(deadline.toGatewayError(new ConnectionFailed(code))).toMatchObject({
+    type: 'provider_unavailable',
+    message: `Provider returned error: ${cause}`,
+    metadata: { cause },
+    reason: { code, message: cause },
+  })
+  deadline.close()
 })

@@ -1,6 +1,6 @@
-import { readObject } from '../../../src/core/kernel/json.ts'
+import { parseObject, readObject } from '../../../src/core/kernel/json.ts'
 import { writeWavHead } from '../../../src/core/kernel/wav.ts'
-import type { Sample } from '../dialect.ts'
+import type { Reading, Sample } from '../dialect.ts'
 import { readRefusal } from './chat.ts'
 
 const data = writeWavHead(24_000, 0).toString('base64')
@@ -32,6 +32,21 @@ export const sample: Sample = {
       failure: null,
       isFinished: true,
     }
+  },
+  readEvents(frames) {
+    const reading: Reading = {
+      ...{ text: '', finish: null, tokens: null, failure: null, isFinished: false },
+    }
+    for (const { data } of frames) {
+      const event = parseObject(data) ?? {}
+      if (event.type === 'error') reading.failure = String(readObject(event, 'error').message)
+      if (event.type === 'transcript.text.delta') reading.text += event.delta
+      if (event.type !== 'transcript.text.done') continue
+      const { input_tokens, output_tokens } = readObject(event, 'usage')
+      reading.tokens = { input: Number(input_tokens), output: Number(output_tokens) }
+      reading.isFinished = reading.failure === null && reading.text === event.text
+    }
+    return reading
   },
   readRefusal,
 }

@@ -2,9 +2,31 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
+import type { Json } from '../../../src/core/kernel/json.ts'
 import type { JobProtocol, JobState, Protocol } from '../../../src/core/protocols/protocol.ts'
 import { buildVideoCall } from '../../support/call.ts'
 import type { ProtocolSample } from '../protocol.ts'
+
+/** Words of providers, and what they mean: whatever does not go on ends the wait. */
+const WORDS: [word: string, status: string][] = [
+  ['queued', 'pending'],
+  ['IN_QUEUE', 'pending'],
+  ['THROTTLED', 'pending'],
+  ['processing', 'in_progress'],
+  ['inProgress', 'in_progress'],
+  ['In progress', 'in_progress'],
+  ['canceled', 'cancelled'],
+  ['CANCELLED', 'cancelled'],
+  ['aborted', 'cancelled'],
+  ['error', 'failed'],
+  ['ERROR', 'failed'],
+  ['expired', 'failed'],
+  ['rejected', 'failed'],
+  ['finished', 'ends'],
+  ['odd', 'ends'],
+  ['constructor', 'ends'],
+  ['__proto__', 'ends'],
+]
 
 /** Tests what every protocol promises whose answers begin a job. */
 export function testJobs(
@@ -33,6 +55,31 @@ export function testJobs(
       const failed = job.readState(sample.failed, upstream)
       expect([failed.status, failed.outputs]).toEqual(['failed', []])
       expect(failed.error).toBe('Too dark')
+    })
+
+    const running = sample.running as Json
+    const word = Object.keys(running).find(
+      name => job.readState({ ...running, [name]: 'canceled' }, upstream).status === 'cancelled',
+    )
+
+    test.each(WORDS)('reads the word %s as %s', (value, status) => {
+      if (word === undefined) return expect(name).toStartWith('gemini')
+      const body = { ...running, [word]: value }
+      const read = job.readState(body, upstream)
+      // What is completed may be asked for next, and without a video it has failed.
+      const ends = status === 'ends' ? /^(failed|completed)$/ : new RegExp(`^${status}$`)
+      expect(read.status).toMatch(ends)
+      if (read.status === 'completed') expect(job.buildResult ?? read.outputs[0]).toBeTruthy()
+    })
+
+    test('has the result of a job whose word is not known', () => {
+      const known = Object.keys(sample.completed ?? {}).find(name => name === word)
+      const body = {
+        ...(sample.completed as Json),
+        ...(known === undefined ? {} : { [known]: 'odd' }),
+        progress: 100,
+      }
+      expect([readEnd(body).status, readEnd(body).outputs]).toEqual(['completed', sample.outputs])
     })
 
     test('knows where its video is', () => {

@@ -1,5 +1,6 @@
 import { notFound } from '../../../src/core/errors.ts'
 import { checkFileQuota } from '../../../src/core/files/quota.ts'
+import { USUAL_PURPOSE } from '../../../src/core/files/schema.ts'
 import type { FileStore } from '../../../src/core/files/store.ts'
 import { compareTexts } from '../../../src/core/kernel/sorting.ts'
 import { addAudit } from './audit.ts'
@@ -20,12 +21,13 @@ export const createMemoryFileStore = (connection: Connection): FileStore => ({
       addAudit(memory, entry)
     }),
   find: id => connection.read(({ files }) => files.get(id)),
-  listRange: ({ workspace_id, order, after, limit }) =>
+  listRange: ({ workspace_id, order, after, purpose, limit }) =>
     connection.read(({ files }) => {
       const sign = order === 'asc' ? 1 : -1
       const isBeyond = (id: string) => after === undefined || sign * compareTexts(id, after) > 0
       return files
         .all(file => file.workspace_id === workspace_id && isBeyond(file.id))
+        .filter(file => purpose === undefined || (file.purpose ?? USUAL_PURPOSE) === purpose)
         .sort((a, b) => sign * compareTexts(a.id, b.id))
         .slice(0, limit)
     }),

@@ -70,7 +70,7 @@ function readBooks({ ledger, spend, generations, evicted }: Memory): LedgerBooks
     integrity: [],
     spend: spend.all(),
     unmatched,
-    records: { count: generations.all().length, unsealed: 0, problems: [] },
+    records: { count: generations.all().length, unsealed: 0, problems: [], unpaid: [] },
   }
 }
 

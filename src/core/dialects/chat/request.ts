@@ -7,7 +7,7 @@ import { appendDetail, type ReasoningDetail } from '../../language/reasoning.ts'
 import type { Tool } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
-import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
+import { readExtraFields, readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
 import { readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { type ChatFunctionTool, type ChatMessage, ChatRequest } from './schema.ts'
@@ -33,7 +33,7 @@ export function toChatCall(
     ...serverTools,
     params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: readUnknownFields(body, KNOWN_FIELDS) ?? {},
+    extra: readExtraFields(body, KNOWN_FIELDS),
     betas: context.betas,
   }
 }

@@ -8,7 +8,7 @@ import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../language
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { appendDetail } from '../../language/reasoning.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
-import { renderToolCounts } from '../tool-counts.ts'
+import { renderToolCounts } from '../server-tools.ts'
 import type { ChatRequest } from './schema.ts'
 import { toServerToolDetail } from './server-tool-details.ts'
 

@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import {
   buildCount,
   Content,
+  closed,
   Id,
   LONGEST_NAME,
   list,
@@ -244,7 +245,7 @@ const shared = {
   stop_server_tools_when: optional(Type.Unknown()),
   metadata: optional(Type.Record(Type.String(), Name, { maxProperties: MAX_METADATA })),
   debug: optional(
-    Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRunFields }, open),
+    Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRunFields }, closed),
   ),
 }
 

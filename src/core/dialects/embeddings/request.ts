@@ -5,7 +5,7 @@ import type { EmbeddingCall, EmbeddingInput, EmbeddingParams } from '../../langu
 import type { Block } from '../../language/message.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase, CONVERSATION_FIELDS, refuseConversationFields } from '../routing.ts'
-import { readUnknownFields } from '../schema.ts'
+import { readExtraFields } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { type EmbeddingsContentPart, type EmbeddingsInput, EmbeddingsRequest } from './schema.ts'
 
@@ -28,7 +28,7 @@ export function toEmbeddingCall(
     kind: 'embedding',
     inputs: toInputs(body.input),
     params: toParams(body),
-    extra: readUnknownFields(body, KNOWN_FIELDS) ?? {},
+    extra: readExtraFields(body, KNOWN_FIELDS),
   }
 }
 

@@ -1,5 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { list, oneOf, open, optional, SomeContent, SomeName } from '../../kernel/schema-builders.ts'
+import {
+  closed,
+  list,
+  oneOf,
+  open,
+  optional,
+  SomeContent,
+  SomeName,
+} from '../../kernel/schema-builders.ts'
 import { routingFields } from '../routing.ts'
 import { dryRunFields } from '../schema.ts'
 
@@ -63,7 +71,7 @@ export const EmbeddingsRequest = Type.Object(
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   open,
 )

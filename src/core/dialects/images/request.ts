@@ -25,6 +25,9 @@ export function toImageCall(
   // A form has fewer fields.
   const body: ImagesRequest = fields
   const { model, provider, user, session_id, trace, stream } = body
+  const mask = context.files?.find(({ name }) => name === 'mask')
+  const pictures = (context.files ?? []).filter(file => file !== mask)
+  if (mask && pictures.length === 0) throw invalid('mask: expected an image beside it', 'mask')
   return {
     ...buildCallBase(
       world,
@@ -34,11 +37,10 @@ export function toImageCall(
     ),
     kind: 'image',
     prompt: body.prompt,
-    references: [
-      ...(context.files ?? []).map(readFile),
-      ...(body.input_references ?? []).map(readReference),
-    ],
-    params: readImageParams(body),
+    references: [...pictures.map(readFile), ...(body.input_references ?? []).map(readReference)],
+    ...(mask ? { mask: readFile(mask) } : {}),
+    ...(context.files ? { isEdit: true } : {}),
+    params: { ...readImageParams({ ...body, ...readQuality(body) }), ...readOwnFields(body) },
     options: readProviderOptions(provider),
   }
 }
@@ -46,7 +48,18 @@ export function toImageCall(
 function readFile(file: FormFile): string {
   const url = toPictureUrl(file)
   if (url) return url
-  throw invalid('image: expected pictures in PNG, JPEG, WebP or GIF', 'image')
+  throw invalid(`${file.name}: expected pictures in PNG, JPEG, WebP or GIF`, file.name)
+}
+
+/** OpenAI's older models have other words. */
+function readQuality({ quality }: ImagesRequest) {
+  if (quality === 'hd') return { quality: 'high' as const }
+  return { quality: quality === 'standard' ? ('medium' as const) : (quality ?? null) }
+}
+
+function readOwnFields({ partial_images, moderation, input_fidelity, style }: ImagesRequest) {
+  const given = { partial_images, moderation, input_fidelity, style }
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value != null))
 }
 
 function readReference({ image_url: { url } }: Reference, index: number): string {

@@ -1,10 +1,10 @@
 import { toUsd } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
-import type { Picture } from '../../language/image.ts'
+import type { ImageCall, Picture } from '../../language/image.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
 
 /** Collects the pictures of an answer. Throws the error of a failed answer. */
-export async function collectImageResponse(answer: Answer<'image'>) {
+export async function collectImageResponse(answer: Answer<'image'>, call: ImageCall) {
   const pictures: Picture[] = []
   let receipt: Receipt | null = null
   for (const batch of await answer.parts.collect()) {
@@ -17,6 +17,7 @@ export async function collectImageResponse(answer: Answer<'image'>) {
   return {
     created: answer.created,
     data: pictures.map(renderPicture),
+    ...renderSize(call, pictures[0]),
     ...(receipt ? { usage: renderImageUsage(receipt) } : {}),
   }
 }
@@ -26,6 +27,13 @@ export const renderPicture = ({ data, media_type }: Picture) => ({
   b64_json: data,
   ...(media_type === undefined ? {} : { media_type }),
 })
+
+/**
+ * Renders the pixels of a picture as OpenAI does, where the call asks for some: they differ where
+ * the endpoint draws none of that size.
+ */
+export const renderSize = ({ params }: ImageCall, picture: Picture | undefined) =>
+  params.size && picture?.pixels ? { size: `${picture.pixels.width}x${picture.pixels.height}` } : {}
 
 /** Renders the usage of an answer (wire reference E.1). */
 export function renderImageUsage({ usage, cost, is_byok, cost_details }: Receipt) {

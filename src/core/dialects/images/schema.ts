@@ -9,7 +9,7 @@ import {
   SomeContent,
   SomeName,
 } from '../../kernel/schema-builders.ts'
-import { routingFields } from '../routing.ts'
+import { providerWithOptions, routingFields } from '../routing.ts'
 import { dryRunFields } from '../schema.ts'
 
 /**
@@ -28,10 +28,20 @@ const Reference = Type.Object(
   open,
 )
 
-const { user, session_id, trace, provider, stream } = routingFields
+const { user, session_id, trace, stream } = routingFields
 
 /** OpenAI's clients may say how they want the pictures: there is one way. */
 const ResponseFormat = optional(oneOf('b64_json'))
+
+/** OpenAI's own fields: endpoints that do not have them do without. */
+const OPENAI_FIELDS = {
+  partial_images: optional(Type.Integer({ minimum: 0, maximum: 3 })),
+  moderation: optional(oneOf('auto', 'low')),
+  input_fidelity: optional(oneOf('high', 'low')),
+  style: optional(oneOf('vivid', 'natural')),
+  // The last two are of OpenAI's older models.
+  quality: optional(oneOf('auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd')),
+}
 
 /** The body of `POST /images`. */
 export const ImagesRequest = Type.Object(
@@ -39,14 +49,15 @@ export const ImagesRequest = Type.Object(
     model: SomeName,
     prompt: SomeContent,
     ...IMAGE_FIELDS,
+    ...OPENAI_FIELDS,
     response_format: ResponseFormat,
     input_references: optional(list(Reference, { maxItems: MAX_REFERENCES })),
-    provider,
+    provider: providerWithOptions,
     stream,
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   closed,
 )
@@ -58,6 +69,7 @@ export const ImagesForm = Type.Object(
     model: SomeName,
     prompt: SomeContent,
     ...IMAGE_FIELDS,
+    ...OPENAI_FIELDS,
     response_format: ResponseFormat,
     stream,
     user,

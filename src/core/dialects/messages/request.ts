@@ -8,7 +8,7 @@ import type { Params, Reasoning } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
-import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
+import { readExtraFields, readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
 import { readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import {
@@ -348,7 +348,7 @@ const KNOWN_FIELDS = new Set(Object.keys(MessagesRequest.properties))
 
 /** Reads the fields that only providers of the same dialect understand. */
 function readExtra(body: MessagesRequest): Record<string, unknown> {
-  const extra = readUnknownFields(body, KNOWN_FIELDS) ?? {}
+  const extra = readExtraFields(body, KNOWN_FIELDS)
   const { effort: _, format: __, ...output_config } = body.output_config ?? {}
   if (Object.keys(output_config).length > 0) extra.output_config = output_config
   const { user_id: ___, ...metadata } = body.metadata ?? {}

@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import {
   buildCount,
   Content,
+  closed,
   LONGEST_NAME,
   list,
   Name,
@@ -219,7 +220,7 @@ export const MessagesRequest = Type.Object(
     speed: optional(oneOf('fast', 'standard')),
     cache_control: optional(CacheControl),
     stop_server_tools_when: optional(Type.Unknown()),
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   open,
 )

@@ -16,6 +16,7 @@ const PUBLIC_TIERS = ['standard', 'priority', 'batch']
 export function renderCounts(usage: Usage, webFetches: number, serverTools?: ServerToolCounts) {
   const { input, output } = usage
   const own = serverTools?.searches || null
+  const endedBy = serverTools?.endedBy
   const web_search_requests =
     own === null ? getSearchCount(usage) : own + (getSearchCount(usage) ?? 0)
   const web_fetch_requests = webFetches + (serverTools?.fetches ?? 0)
@@ -30,9 +31,12 @@ export function renderCounts(usage: Usage, webFetches: number, serverTools?: Ser
     output_tokens: countOutputTokens(usage),
     output_tokens_details: { thinking_tokens: output.reasoning },
     server_tool_use:
-      web_search_requests === null && web_fetch_requests === 0
+      web_search_requests === null && web_fetch_requests === 0 && endedBy === undefined
         ? null
-        : { web_search_requests: web_search_requests ?? 0, web_fetch_requests },
+        : {
+            ...{ web_search_requests: web_search_requests ?? 0, web_fetch_requests },
+            ...(endedBy === undefined ? {} : { ended_by: endedBy }),
+          },
   }
 }
 

@@ -4,7 +4,7 @@ import { omitUndefined } from '../../kernel/json.ts'
 import type { RerankCall, RerankDocument } from '../../language/rerank.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase, CONVERSATION_FIELDS, refuseConversationFields } from '../routing.ts'
-import { readUnknownFields } from '../schema.ts'
+import { readExtraFields } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { type RerankDocument as DocumentBody, RerankRequest } from './schema.ts'
 
@@ -31,7 +31,7 @@ export function toRerankCall(
     query: body.query,
     documents: body.documents.map(toDocument),
     params: top_n == null ? {} : { top_n },
-    extra: readUnknownFields(body, KNOWN_FIELDS) ?? {},
+    extra: readExtraFields(body, KNOWN_FIELDS),
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import {
   Content,
+  closed,
   list,
   open,
   optional,
@@ -37,7 +38,7 @@ export const RerankRequest = Type.Object(
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   open,
 )

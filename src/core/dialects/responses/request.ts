@@ -7,7 +7,7 @@ import type { Params, Reasoning, ResponseFormat } from '../../language/params.ts
 import { toFunctionItems } from '../../tools/apply-patch.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
-import { readUnknownFields } from '../schema.ts'
+import { readExtraFields, readUnknownFields } from '../schema.ts'
 import { readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import { toMessages } from './conversation.ts'
@@ -152,7 +152,12 @@ const TEXT_FIELDS = new Set(['format', 'verbosity'])
 
 /** Reads the fields that only providers of this API understand. */
 function readExtra(body: ResponsesRequest): Json {
-  const extra = omitNulls(readUnknownFields(body, KNOWN_FIELDS) ?? {})
+  const extra = omitNulls(readExtraFields(body, KNOWN_FIELDS))
+  if (extra.max_tokens !== undefined)
+    throw invalid(
+      'max_tokens: expected no such field; did you mean "max_output_tokens"?',
+      'max_tokens',
+    )
   const reasoning = omitNulls(readUnknownFields(body.reasoning ?? {}, REASONING_FIELDS) ?? {})
   const text = omitNulls(readUnknownFields(body.text ?? {}, TEXT_FIELDS) ?? {})
   if (Object.keys(reasoning).length > 0) extra.reasoning = reasoning

@@ -3,6 +3,7 @@ import { invalid } from '../../errors.ts'
 import {
   buildCount,
   Content,
+  closed,
   Id,
   LONGEST_NAME,
   list,
@@ -208,7 +209,7 @@ export const ResponsesRequest = Type.Object(
     stream_options: optional(AnyObject),
     truncation: optional(oneOf('auto', 'disabled')),
     debug: optional(
-      Type.Object({ echo_upstream_body: optional(Type.Boolean()), ...dryRunFields }, open),
+      Type.Object({ echo_upstream_body: optional(Type.Boolean()), ...dryRunFields }, closed),
     ),
   },
   open,

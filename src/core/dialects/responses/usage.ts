@@ -6,7 +6,7 @@ import {
   getSearchCount,
   type Receipt,
 } from '../../language/usage.ts'
-import { renderToolCounts } from '../tool-counts.ts'
+import { renderToolCounts } from '../server-tools.ts'
 
 /**
  * Renders the usage of a response (specification, Usage objects; wire reference D.5). The totals

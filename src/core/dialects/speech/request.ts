@@ -37,7 +37,8 @@ export function toSpeechCall(
 function toParams({ response_format, speed, voice }: SpeechRequest): SpeechParams {
   return {
     response_format: response_format ?? 'pcm',
-    ...(voice == null ? {} : { voice }),
+    // OpenAI has voices of its users by their id.
+    ...(voice == null ? {} : { voice: typeof voice === 'string' ? voice : voice.id }),
     ...(speed == null ? {} : { speed }),
   }
 }

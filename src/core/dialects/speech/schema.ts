@@ -9,7 +9,7 @@ import {
   SomeName,
 } from '../../kernel/schema-builders.ts'
 import type { SpeechFormat } from '../../language/speech.ts'
-import { routingFields } from '../routing.ts'
+import { providerWithOptions, routingFields } from '../routing.ts'
 import { dryRunFields } from '../schema.ts'
 
 /**
@@ -33,7 +33,7 @@ const SampleText = Type.Object(
 /** The recording of a voice, with its transcript. */
 const MAX_REFERENCES = 2
 
-const { user, session_id, trace, provider } = routingFields
+const { user, session_id, trace } = routingFields
 
 /** The longest text: ElevenLabs takes as many characters, others fewer. */
 const LONGEST_INPUT = 40_000
@@ -49,13 +49,13 @@ export const SpeechRequest = Type.Object(
     instructions: optional(Type.String({ minLength: 1, maxLength: LONGEST_INPUT })),
     response_format: optional(oneOf(...FORMATS)),
     speed: optional(Type.Number({ minimum: 0.25, maximum: 4 })),
-    stream_format: optional(oneOf('audio')),
-    voice: optional(SomeName),
-    provider,
+    stream_format: optional(oneOf('audio', 'sse')),
+    voice: optional(Type.Union([SomeName, Type.Object({ id: SomeName }, closed)])),
+    provider: providerWithOptions,
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   closed,
 )

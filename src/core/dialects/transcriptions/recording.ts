@@ -34,7 +34,7 @@ export function readFormatName(name: string, field: string): RecordingFormat {
 
 /**
  * Looks at the head of a file: its bytes say what it is, whatever it is called. Throws 400, naming
- * `field`, for an empty file, for what is no recording and for a WAV file that ends too soon.
+ * `field`, for an empty file, for what is no recording and for one that ends within its head.
  */
 export function openRecording(source: ByteSource, head: Uint8Array, field: string): Recording {
   if (source.size === 0) throw invalid(`${field}: expected a recording that is not empty`, field)
@@ -75,9 +75,11 @@ function readWavLength(bytes: Buffer, size: number, field: string): number | nul
   const head = readWavHead(bytes)
   // A long head may go on; a short file cannot.
   if (head === 'more' && size > bytes.length) return null
-  if (typeof head !== 'object' || head.byteRate === 0 || head.offset + (head.size ?? 0) > size)
-    throw invalid(`${field}: expected a WAV file that is whole`, field)
-  return (head.size ?? size - head.offset) / head.byteRate
+  if (typeof head !== 'object') throw invalid(`${field}: expected a WAV file that is whole`, field)
+  const there = Math.max(size - head.offset, 0)
+  // The head is read to count: a writer that does not know the length yet puts any number there.
+  const isKnown = head.size !== null && head.size > 0 && head.size <= there
+  return head.byteRate === 0 ? null : (isKnown ? (head.size ?? there) : there) / head.byteRate
 }
 
 /** The block that every FLAC file begins with (RFC 9639, 8.2). */

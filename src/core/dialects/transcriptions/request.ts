@@ -27,10 +27,10 @@ export function toTranscriptionCall(
   body: TranscriptionBody,
   context: CallContext,
 ): TranscriptionCall {
-  const { model, prompt } = body
+  const { model, prompt, stream } = body
   // A form has none of these.
   const { provider, user, session_id, trace } = body.input_audio ? body : NO_FIELDS
-  const base = { model, ...omitUndefined({ provider, user, session_id, trace }) }
+  const base = { model, ...omitUndefined({ provider, user, session_id, trace, stream }) }
   return {
     ...buildCallBase(world, actor, base, context),
     kind: 'transcription',
@@ -45,13 +45,33 @@ const NO_FIELDS: Partial<Static<typeof TranscriptionRequest>> = {}
 
 function toParams(body: TranscriptionBody): TranscriptionParams {
   const { response_format, language, temperature, timestamp_granularities } = body
+  const { chunking_strategy, include, keywords, languages } = body
+  const { known_speaker_names, known_speaker_references } = body
+  checkSpeakers(body)
+  const given = {
+    ...{ language, temperature, timestamp_granularities, chunking_strategy, include, keywords },
+    ...{ languages, known_speaker_names, known_speaker_references },
+  }
   return {
     response_format: response_format ?? 'json',
-    ...(language == null ? {} : { language }),
-    ...(temperature == null ? {} : { temperature }),
-    ...(timestamp_granularities == null ? {} : { timestamp_granularities }),
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value != null)),
   }
 }
+
+/** A speaker has a name and a voice, and that is in the call itself. */
+function checkSpeakers({
+  known_speaker_names: names,
+  known_speaker_references: voices,
+}: TranscriptionBody): void {
+  if (voices == null) return
+  if (names == null || names.length !== voices.length)
+    throw invalid('known_speaker_references: expected one for each of known_speaker_names', VOICES)
+  const other = voices.findIndex(voice => !/^data:audio\//i.test(voice))
+  if (other !== -1)
+    throw invalid(`${VOICES}.${other}: expected a data URL of a recording`, `${VOICES}.${other}`)
+}
+
+const VOICES = 'known_speaker_references'
 
 function readRecording({ input_audio }: TranscriptionBody, { file }: CallContext): Recording {
   if (file) return openRecording(file.source, file.head, 'file')

@@ -27,10 +27,33 @@ export async function collectTranscript(answer: Answer<'transcription'>, call: T
     return new RawBody('text/vtt; charset=utf-8', renderVtt(transcript))
   return {
     ...(response_format === 'verbose_json' ? renderVerbose(transcript, call) : {}),
+    ...(response_format === 'diarized_json' ? renderDiarized(transcript, call) : {}),
     text: transcript.text,
+    ...renderLogprobs(transcript, call),
     ...(receipt ? { usage: renderUsage(receipt) } : {}),
   }
 }
+
+/** Renders how likely each token is, where the call asks for it and the provider tells. */
+export const renderLogprobs = ({ logprobs }: Transcript, { params }: TranscriptionCall) =>
+  logprobs && params.include ? { logprobs } : {}
+
+const renderDiarized = (transcript: Transcript, call: TranscriptionCall) => ({
+  task: 'transcribe',
+  duration: transcript.duration ?? call.audio.seconds ?? transcript.segments?.at(-1)?.end ?? 0,
+  segments: listSegments(transcript).map(renderSpoken),
+})
+
+/** Renders what one speaker says. Without a name, speakers are letters: A, B, … */
+export const renderSpoken = (
+  { text, start, end, speaker = 0, speaker_name }: TranscriptSegment,
+  index: number,
+) => ({
+  type: 'transcript.text.segment',
+  id: `seg_${index}`,
+  ...{ start, end, text },
+  speaker: speaker_name ?? (speaker < 26 ? String.fromCharCode(65 + speaker) : String(speaker)),
+})
 
 const PLAIN = 'text/plain; charset=utf-8'
 
@@ -59,7 +82,7 @@ const renderSegment = ({ text, start, end, speaker, more }: TranscriptSegment, i
 })
 
 /** Renders the usage (wire reference B.3): what the provider charges by, and the cost. */
-function renderUsage({ usage, cost }: Receipt) {
+export function renderUsage({ usage, cost }: Receipt) {
   const [input_tokens, output_tokens] = [countInputTokens(usage), countOutputTokens(usage)]
   const seconds = (usage.units?.input_second ?? 0) / 1_000
   return {
@@ -73,7 +96,7 @@ function renderUsage({ usage, cost }: Receipt) {
 }
 
 /** The whole text where no times are known of its segments. */
-const listSegments = ({ text, segments, duration = 0 }: Transcript): TranscriptSegment[] =>
+export const listSegments = ({ text, segments, duration = 0 }: Transcript): TranscriptSegment[] =>
   segments && segments.length > 0 ? segments : [{ text, start: 0, end: duration }]
 
 const renderSrt = (transcript: Transcript): string =>

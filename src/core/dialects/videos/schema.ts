@@ -9,7 +9,7 @@ import {
   SomeName,
 } from '../../kernel/schema-builders.ts'
 import { FRAME_TYPES, VIDEO_RATIOS, type VideoResolution } from '../../language/video.ts'
-import { routingFields } from '../routing.ts'
+import { providerWithOptions, routingFields } from '../routing.ts'
 import { dryRunFields } from '../schema.ts'
 
 /**
@@ -40,7 +40,7 @@ const LONGEST = 600
 const LONGEST_PROMPT = 100_000
 const LONGEST_URL = 8_192
 
-const { user, session_id, trace, provider } = routingFields
+const { user, session_id, trace } = routingFields
 
 const Prompt = optional(Type.String({ maxLength: LONGEST_PROMPT }))
 const Seconds = optional(Type.Integer({ minimum: 1, maximum: LONGEST }))
@@ -70,11 +70,11 @@ export const VideosRequest = Type.Object(
     ),
     size: Size,
     upscale_factor: optional(Type.Number({ exclusiveMinimum: 0, maximum: 16 })),
-    provider,
+    provider: providerWithOptions,
     user,
     session_id,
     trace,
-    debug: optional(Type.Object(dryRunFields, open)),
+    debug: optional(Type.Object(dryRunFields, closed)),
   },
   closed,
 )

@@ -2,6 +2,7 @@ import { GatewayError } from '../../errors.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { Kind } from '../../language/work.ts'
 import type { AttemptQueue, OpenedAnswer, RunningAttempt } from '../attempt.ts'
+import { stakeHedge } from '../reserve.ts'
 import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 import { isWorthFallback } from './summary.ts'
@@ -24,7 +25,7 @@ export async function raceEndpoints<K extends Kind>(
   const [firstCancellation, secondCancellation] = step.run.cancellation.createBranches(2)
   const racer = race.start(attempt, firstCancellation)
   if (!(await race.isLate(racer))) return race.takeAnswer(await racer.outcome)
-  const hedge = queue.nextHedge()
+  const hedge = (await stakeHedge(world, step)) ? queue.nextHedge() : undefined
   if (!hedge) return race.takeAnswer(await racer.outcome)
   try {
     return await race.raceBoth(racer, race.start(hedge, secondCancellation))
@@ -131,6 +132,8 @@ class Race<K extends Kind> {
     attempt.cancellation.cancel(GIVEN_UP)
     const { answer } = await outcome
     await answer?.rest?.return?.()
+    // It has begun, so nothing waits for it any more.
+    if (answer) this.#step.unanswered.push({ ...answer, received: answer.first })
     if (attempt.error && attempt.error !== GIVEN_UP) return
     attempt.error = GIVEN_UP
     // A hedge that had less time than the other is not measured by that.

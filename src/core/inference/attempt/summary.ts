@@ -9,6 +9,8 @@ export interface AttemptFailure {
   /** The status of the provider's response; null if none came. */
   status: number | null
   error: GatewayError
+  /** Whether it is about this endpoint alone, as another takes more or can express more. */
+  isOwn?: boolean
 }
 
 /**

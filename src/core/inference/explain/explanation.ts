@@ -131,6 +131,10 @@ export const Explanation = Type.Object({
     regions: Type.Array(oneOf(...REGIONS)),
     filters: Type.Array(Filter),
     limits: Type.Array(Limit),
+    tree: Type.Object(
+      { calls: Type.Integer(), at_once: Type.Integer(), depth: Type.Integer() },
+      { description: 'What the call may lead to: calls of providers, at once, and how deep' },
+    ),
   }),
   region: nullable(oneOf(...REGIONS), {
     description: 'The region of the address that the call used',

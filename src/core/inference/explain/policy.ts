@@ -6,6 +6,7 @@ import type { Bound, CostEstimate, Ledger } from '../../ledger/ledger.ts'
 import { listAppliedGuardrails, type Policy } from '../../policy/effective.ts'
 import type { CompiledRule } from '../../policy/filters/rule.ts'
 import type { Finding } from '../../telemetry/generations.ts'
+import { getTreeLimits } from '../tree.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { Explanation } from './explanation.ts'
 
@@ -40,6 +41,7 @@ export async function explainPolicy(
   return {
     guardrails: applied,
     regions: policy.regions,
+    tree: getTreeLimits(world.config, actor),
     filters: (await explainFilters(policy, findings)).filter(
       ({ guardrail_id }) => !unnamed.has(guardrail_id),
     ),

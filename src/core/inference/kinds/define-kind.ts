@@ -33,6 +33,7 @@ export interface KindDefinition<K extends Kind> {
   beginsJob?: boolean
   admitParts?: NonNullable<KindOfWork<K>['admitParts']>
   splitCall?: NonNullable<KindOfWork<K>['splitCall']>
+  division?: NonNullable<KindOfWork<K>['division']>
   costing?: Partial<Costing<K>>
   metering?: Partial<Metering<K>>
   filtering?: Partial<ContentFiltering<K>>
@@ -62,6 +63,7 @@ export function defineKind<K extends Kind>(definition: KindDefinition<K>): KindO
     ...(definition.isFailure ? { isFailure: definition.isFailure } : {}),
     ...(definition.admitParts ? { admitParts: definition.admitParts } : {}),
     ...(definition.splitCall ? { splitCall: definition.splitCall } : {}),
+    ...(definition.division ? { division: definition.division } : {}),
     understanding: buildUnderstanding(definition),
     costing: buildCosting(definition),
     metering: buildMetering(definition),

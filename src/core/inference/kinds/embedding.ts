@@ -15,6 +15,12 @@ import { rewriteContents } from './rewrite.ts'
 export const embedding = defineKind<'embedding'>({
   apiType: 'embeddings',
   outputName: 'embeddings',
+  division: {
+    countItems: ({ inputs }) => inputs.length,
+    slice: (call, from, to) => ({ ...call, inputs: call.inputs.slice(from, to) }),
+    shift: (part, from) =>
+      part.type === 'embedding' ? { ...part, index: part.index + from } : part,
+  },
   understanding: { readContents, replaceContents },
   costing: {
     estimateInput: call => addTokens(call, computeContentBound(readBlocks(call))),

@@ -14,8 +14,9 @@ import type { Block } from '../../language/message.ts'
 import type { Units } from '../../language/units.ts'
 import type { Drawn } from '../../language/usage.ts'
 import {
-  canRefuseSeed,
+  fitSize,
   getImageCapabilities,
+  listIgnoredImage,
   listUnsupportedParameters,
 } from '../../protocols/images/capabilities.ts'
 import { defineKind } from './define-kind.ts'
@@ -36,13 +37,22 @@ export const image = defineKind<'image'>({
     replaceContents,
     checkEndpoint: (call, endpoint) =>
       listUnsupportedParameters(call, endpoint).length === 0 || IMAGE_PARAMETERS,
-    listIgnored: (call, endpoint) => (ignoresSeed(call, endpoint) ? ['seed'] : []),
+    supportsPreferred: (call, endpoint) => fitSize(call.params, endpoint) === call.params,
+    listIgnored: (call, endpoint) => [
+      ...listIgnoredImage(call, endpoint),
+      ...(fitSize(call.params, endpoint) === call.params ? [] : ['size']),
+    ],
     fitToEndpoint,
   },
   costing: {
     estimateUnits: call => countUnits(call, countPictures(call), estimateMegapixels(call)),
     boundUnits: (call, endpoint) =>
-      countUnits(call, countPictures(call), boundMegapixels(call), countRequests(call, endpoint)),
+      countUnits(
+        call,
+        countPictures(call),
+        Math.max(boundMegapixels(call), boundMegapixels(fitToEndpoint(call, endpoint))),
+        countRequests(call, endpoint),
+      ),
     boundOutput: (call, endpoint) => countPictures(call) * boundTokens(call, endpoint),
     // No provider takes a bound of the tokens of a picture.
     computeLeastOutput: () => Number.POSITIVE_INFINITY,
@@ -92,13 +102,12 @@ function replaceContents(call: ImageCall, [blocks = []]: Block[][]): ImageCall {
 }
 
 // Where a provider draws from no seed, the picture differs each time, and that is all.
-const ignoresSeed = ({ params }: ImageCall, endpoint: Endpoint): boolean =>
-  params.seed !== undefined && canRefuseSeed(endpoint)
-
 function fitToEndpoint(call: ImageCall, endpoint: Endpoint): ImageCall {
-  if (!ignoresSeed(call, endpoint)) return call
-  const { seed: _, ...params } = call.params
-  return { ...call, params }
+  const ignored = listIgnoredImage(call, endpoint)
+  const fitted = fitSize(call.params, endpoint)
+  if (ignored.length === 0) return fitted === call.params ? call : { ...call, params: fitted }
+  const kept = Object.entries(fitted).filter(([name]) => !ignored.includes(name))
+  return { ...call, params: Object.fromEntries(kept) }
 }
 
 /** Megapixels are counted in thousandths. */

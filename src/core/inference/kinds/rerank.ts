@@ -16,6 +16,12 @@ export const rerank = defineKind<'rerank'>({
   matchesModalities: modalities =>
     modalities.includes('rerank') || modalities.includes('embeddings'),
   isMeaningful: ({ type }) => type === 'ranking',
+  // A document is scored by itself, so that scores of several requests are of one scale.
+  division: {
+    countItems: ({ documents }) => documents.length,
+    slice: (call, from, to) => ({ ...call, documents: call.documents.slice(from, to) }),
+    shift: (part, from) => (part.type === 'ranking' ? { ...part, index: part.index + from } : part),
+  },
   understanding: { readContents, replaceContents },
   costing: {
     estimateInput: call => repeatQuery(call, computeContentBound),

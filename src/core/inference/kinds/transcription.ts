@@ -6,6 +6,7 @@ import type { TranscriptionCall, TranscriptionPart } from '../../language/transc
 import type { Units } from '../../language/units.ts'
 import {
   getTranscriptionCapabilities,
+  listIgnoredTranscription,
   listUnsupportedTranscription,
 } from '../../protocols/transcription/capabilities.ts'
 import { computeLargestContent, estimateContent } from '../../tokenizers/prompt.ts'
@@ -24,7 +25,7 @@ export const transcription = defineKind<'transcription'>({
     replaceContents,
     checkEndpoint: (call, endpoint) =>
       listUnsupportedTranscription(call, endpoint).length === 0 || TRANSCRIPTION_PARAMETERS,
-    listIgnored: (call, endpoint) => (ignoresTemperature(call, endpoint) ? ['temperature'] : []),
+    listIgnored: listIgnoredTranscription,
     fitToEndpoint,
   },
   costing: {
@@ -61,14 +62,13 @@ function replaceContents(call: TranscriptionCall, [blocks = []]: Block[][]): Tra
   return { ...call, prompt: text?.text ?? '' }
 }
 
-// Where a provider has none, it writes down what it hears, and that is all.
-const ignoresTemperature = ({ params }: TranscriptionCall, endpoint: Endpoint): boolean =>
-  params.temperature !== undefined && !getTranscriptionCapabilities(endpoint).temperature
-
+// Where a provider has none of them, it writes down what it hears, and that is all.
 function fitToEndpoint(call: TranscriptionCall, endpoint: Endpoint): TranscriptionCall {
-  if (!ignoresTemperature(call, endpoint)) return call
-  const { temperature: _, ...params } = call.params
-  return { ...call, params }
+  const ignored = listIgnoredTranscription(call, endpoint)
+  if (ignored.length === 0) return call
+  const { response_format, ...params } = call.params
+  const kept = Object.entries(params).filter(([name]) => !ignored.includes(name))
+  return { ...call, params: { response_format, ...Object.fromEntries(kept) } }
 }
 
 /** The bytes of a second of compressed speech: usual ones, and the fewest that can be understood. */
@@ -112,8 +112,12 @@ function countDelivered(call: TranscriptionCall, delivered: TranscriptionPart[])
   return countUnits(duration ?? call.audio.seconds ?? last ?? estimateSeconds(call))
 }
 
-const listTexts = (delivered: TranscriptionPart[]): string[] =>
-  delivered.flatMap(part => (part.type === 'transcript' ? [part.text] : []))
+/** Lists what was heard: all of it, or as much as came before an answer broke off. */
+function listTexts(delivered: TranscriptionPart[]): string[] {
+  const whole = delivered.flatMap(part => (part.type === 'transcript' ? [part.text] : []))
+  if (whole.length > 0) return whole
+  return [delivered.map(part => (part.type === 'transcript-delta' ? part.text : '')).join('')]
+}
 
 /** Fast speech has five words in a second, and some scripts two tokens for each. */
 const SPOKEN_TOKENS = 10

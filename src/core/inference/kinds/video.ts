@@ -7,7 +7,11 @@ import {
   type VideoCall,
   type VideoReference,
 } from '../../language/video.ts'
-import { listUnsupportedVideo, refusesVideoSeed } from '../../protocols/videos/capabilities.ts'
+import {
+  fitVideoSize,
+  listUnsupportedVideo,
+  refusesVideoSeed,
+} from '../../protocols/videos/capabilities.ts'
 import type { MediaReference } from '../media.ts'
 import { defineKind } from './define-kind.ts'
 
@@ -29,14 +33,19 @@ export const video = defineKind<'video'>({
     replaceContents,
     checkEndpoint: (call, endpoint) =>
       listUnsupportedVideo(call, endpoint).length === 0 || VIDEO_PARAMETERS,
-    listIgnored: (call, endpoint) => (ignoresSeed(call, endpoint) ? ['seed'] : []),
+    supportsPreferred: (call, endpoint) => fitVideoSize(call.params, endpoint) === call.params,
+    listIgnored: (call, endpoint) => [
+      ...(ignoresSeed(call, endpoint) ? ['seed'] : []),
+      ...(fitVideoSize(call.params, endpoint) === call.params ? [] : ['size']),
+    ],
     fitToEndpoint,
     listMedia,
     replaceUrls,
   },
   costing: {
     estimateUnits: ({ params }) => countVideoUnits(params, params.duration ?? USUAL_SECONDS),
-    boundUnits: ({ params }) => countVideoUnits(params, params.duration ?? MOST_SECONDS),
+    boundUnits: ({ params }, endpoint) =>
+      countVideoUnits(fitVideoSize(params, endpoint), params.duration ?? MOST_SECONDS),
   },
   // What was made is known when the job is done.
   metering: { countUnits: () => ({}) },
@@ -118,7 +127,9 @@ const ignoresSeed = ({ params }: VideoCall, endpoint: Endpoint): boolean =>
   params.seed !== undefined && refusesVideoSeed(endpoint)
 
 function fitToEndpoint(call: VideoCall, endpoint: Endpoint): VideoCall {
-  if (!ignoresSeed(call, endpoint)) return call
-  const { seed: _, ...params } = call.params
+  const fitted = fitVideoSize(call.params, endpoint)
+  if (!ignoresSeed(call, endpoint))
+    return fitted === call.params ? call : { ...call, params: fitted }
+  const { seed: _, ...params } = fitted
   return { ...call, params }
 }

@@ -12,6 +12,7 @@ import type { ToolInvocation, ToolSource } from '../server-tool.ts'
 import { findAnsweredStep, recordStep, settleStep } from '../settle.ts'
 import { runStages } from '../stages.ts'
 import { chainSteps } from '../steps.ts'
+import { nameBound } from '../tree.ts'
 import type { InferenceWorld } from '../world.ts'
 import { offerTools } from './offer.ts'
 
@@ -46,10 +47,6 @@ export interface DrawnPictures {
   error: string | null
 }
 
-/** How many uses of tools a call may be inside. */
-const MAX_DEPTH = 3
-const TOO_DEEP = `Calls within calls end here, at a depth of ${MAX_DEPTH}.`
-
 /**
  * Asks a model within a use of a tool. Its turns are part of the client's call: they have its id,
  * its key, its limits and rules, and each is held, charged and on record like the turns around
@@ -66,7 +63,7 @@ export async function askModel(
   const words = new LastWords(world.config.server_tools.max_result_characters, watch)
   const call = { ...buildInnerCall(invocation, question), stream: watch !== null }
   const inner = await takeTurns(world, invocation, 'text', call, parts => words.read(parts))
-  if (!inner) return fail(TOO_DEEP)
+  if (!inner) return fail(describeDepth(invocation))
   return inner.error ? fail(inner.error.message, inner.error.status) : readOutcome(inner.run, words)
 }
 
@@ -87,7 +84,7 @@ export async function drawPictures(
       if (part.type === 'picture') pictures.push(part)
       else if (part.type === 'error') throw part.error
   })
-  if (!inner) return { pictures: [], model: null, error: TOO_DEEP }
+  if (!inner) return { pictures: [], model: null, error: describeDepth(invocation) }
   if (inner.error) return { pictures: [], model: null, error: inner.error.message }
   const model = findAnsweredStep(inner.run)?.answer?.endpoint.model ?? null
   return { pictures, model, error: pictures.length > 0 ? null : 'The model drew nothing.' }
@@ -110,7 +107,10 @@ async function takeTurns<K extends Kind>(
 ): Promise<InnerEnding<K> | null> {
   const { cancellation, run: outer } = invocation
   if (cancellation.reason) throw cancellation.reason
-  if (outer.depth >= MAX_DEPTH) return null
+  if (outer.tree && outer.depth >= outer.tree.limits.depth) {
+    outer.tree.end('limits.tree.depth')
+    return null
+  }
   const run = createInnerRun(world, invocation, kind, call)
   const ended = Promise.withResolvers<void>()
   run.closing = ended.promise
@@ -122,6 +122,9 @@ async function takeTurns<K extends Kind>(
     ended.resolve()
   }
 }
+
+const describeDepth = ({ run: { tree } }: ToolInvocation): string =>
+  `Calls within calls end here, at a depth of ${tree?.limits.depth}.`
 
 const fail = (error: string, status: number | null = null): InnerAnswer => ({
   ...{ text: '', model: null, error, status, sources: [] },
@@ -175,11 +178,12 @@ async function readAnswer<K extends Kind>(
     const step = new Step(run, run.call)
     step.startedAt = world.clock.ticks()
     await runStages(world, world.stages.step, step)
-    const answer = startMetering(step)
-    await readAll(chainSteps(world, answer, { run, followUps: [], startMetering }), read)
+    const meter = (next: Step<K>) => startMetering(world, next)
+    const options = { run, followUps: [], startMetering: meter }
+    await readAll(chainSteps(world, meter(step), options), read)
   } catch (thrown) {
     const error = GatewayError.from(thrown)
-    const isForModel = isOfModel(run)
+    const isForModel = isOfModel(run, error)
     await closeInnerRun(world, run, error)
     if (isForModel) return error
     throw thrown
@@ -234,12 +238,13 @@ class LastWords {
 }
 
 /**
- * Tells whether what went wrong is the model's or its provider's, or that none may serve: the model
- * that asked can go on without. All else ends the whole call.
+ * Tells whether what went wrong is the model's or its provider's, that none may serve, or that
+ * nothing is left for another turn: the model that asked can go on without. All else ends the whole
+ * call.
  */
-function isOfModel({ step, cancellation, blocked }: Run): boolean {
+function isOfModel({ step, cancellation, blocked }: Run, error: GatewayError): boolean {
   if (!step || cancellation.reason || blocked || step.receipt) return false
-  return step.isSent || step.plan === null
+  return step.isSent || step.plan === null || nameBound(error) !== null
 }
 
 /** Settles and charges the last turn. Resolves when that is on disk. Throws as `recordStep` does. */

@@ -2,14 +2,14 @@ import { type GatewayError, invalid } from '../../errors.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { ServerToolUse, TextPart } from '../../language/part.ts'
-import type { ServerTools } from '../../language/server-tools.ts'
+import type { ServerTools, StopCondition } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool } from '../../language/tool.ts'
+import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
 import type { Run, Step } from '../run.ts'
 import type { ApprovedUse, ToolSource } from '../server-tool.ts'
 import { sumRunReceipts } from '../settle/receipt.ts'
 import type { InferenceWorld } from '../world.ts'
 import { readPlace, renderSource, type TextPlace } from './sources.ts'
-import { type Progress, shouldStop } from './stop.ts'
 import { Turn } from './turn.ts'
 import { type OfferedFunction, prepareUse, refuse, runUse, type ToolUse } from './use.ts'
 
@@ -64,6 +64,12 @@ export class ToolLoop {
     this.deferred = options.deferred
     this.opening = options.opening
     this.#turn = this.#createTurn()
+  }
+
+  /** Makes the first turn the last one: no tool may be called. Returns the parameters for that. */
+  endBeforehand(params: TextCall['params']): TextCall['params'] {
+    this.#isLast = true
+    return switchTools(params, true)
   }
 
   /** What the client has approved since the last answer. */
@@ -196,7 +202,7 @@ export class ToolLoop {
    * Returns the call of the next turn; null if none follows. After a condition holds, one turn
    * without tools follows.
    */
-  takeNextCall(run: Run, call: TextCall): TextCall | null {
+  takeNextCall(world: InferenceWorld, run: Run, call: TextCall): TextCall | null {
     const uses = this.#current
     const turn = this.#turn
     this.#current = []
@@ -209,7 +215,10 @@ export class ToolLoop {
       sumReceipts: () => sumRunReceipts(run),
       isCallOf: (name, tool) => this.#isCallOf(name, tool),
     }
-    this.#isLast = run.steps.length >= MAX_TURNS || shouldStop(stops, progress)
+    const stop = findStop(stops, progress)
+    if (stop?.type === 'max_cost' || stop?.type === 'max_tokens_used') run.tree?.end(stop.type)
+    this.#isLast = run.steps.length >= MAX_TURNS || stop !== undefined
+    if (run.within === null) this.#isLast = setTurnAside(world, run, this.#isLast)
     return {
       ...call,
       messages: [
@@ -267,6 +276,17 @@ export class ToolLoop {
     })
   }
 }
+
+/**
+ * Sets aside the turn that follows the next one of a client's call, which is the last one if there is
+ * nothing left for another. Returns whether it is.
+ */
+export const setTurnAside = (world: InferenceWorld, run: Run, isLast = false): boolean =>
+  run.tree?.prepareTurn(isLast, () => {
+    const { actor, call } = run
+    const isInBatch = call.origin.batch_id !== undefined
+    return world.traffic.counters.take({ actor, call, isInBatch, request: true })
+  }) ?? isLast
 
 /** The most turns of a call but the last one, whatever its conditions. */
 const MAX_TURNS = 98
@@ -326,3 +346,39 @@ function switchTools(params: TextCall['params'], isOff: boolean): TextCall['para
 
 const isAllowance = (choice: TextCall['params']['tool_choice']): boolean =>
   typeof choice === 'object' && choice.type === 'allowed_tools'
+
+/** What a call has done so far. */
+interface Progress {
+  /** The turns that the model has had. */
+  turns: number
+  /** The last of them. */
+  turn: Turn
+  /** Sums what all of them and all tools came to: few conditions ask for that. */
+  sumReceipts(): Receipt
+  /** Tells whether the function belongs to the tool of this name, or has the name itself. */
+  isCallOf(functionName: string, toolName: string): boolean
+}
+
+/** Finds a condition that holds (wire reference D.2). */
+const findStop = (stops: StopCondition[], progress: Progress): StopCondition | undefined =>
+  stops.find(stop => holds(stop, progress))
+
+function holds(stop: StopCondition, { turns, turn, sumReceipts, isCallOf }: Progress): boolean {
+  switch (stop.type) {
+    case 'step_count_is':
+      return turns >= stop.step_count
+    case 'has_tool_call':
+      return turn.blocks.some(
+        block => block.type === 'tool-call' && isCallOf(block.name, stop.tool_name),
+      )
+    case 'max_tokens_used':
+      return countTokens(sumReceipts()) >= stop.max_tokens
+    case 'max_cost':
+      return (sumReceipts().cost ?? 0n) >= stop.nanos
+    case 'finish_reason_is':
+      return turn.finish === stop.reason
+  }
+}
+
+const countTokens = ({ usage }: Receipt): number =>
+  countInputTokens(usage) + countOutputTokens(usage)

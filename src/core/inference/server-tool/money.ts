@@ -1,6 +1,7 @@
 import { createFreeReceipt, createTextUsage, type Receipt } from '../../language/usage.ts'
-import type { Hold, JournalEntry } from '../../ledger/ledger.ts'
-import { buildHeldCall, reserveAnywhere } from '../reserve.ts'
+import type { JournalEntry } from '../../ledger/ledger.ts'
+import type { Grant } from '../../policy/counters.ts'
+import { buildHeldCall, getPayer } from '../reserve.ts'
 import type { Run } from '../run.ts'
 import { recordCharge } from '../settle.ts'
 import type { InferenceWorld } from '../world.ts'
@@ -15,7 +16,9 @@ export interface UsesMoney {
   uses: ToolUse[]
   /** The step's number in the ledger. */
   number: number
-  hold: Hold | null
+  grant: Grant | null
+  /** Counts what they cost in the budget of the call, which counts what they may cost until then. */
+  spend: (cost: bigint) => void
   journalEntry: JournalEntry | null
   receipt: Receipt | null
   isCharged: boolean
@@ -34,19 +37,20 @@ export async function reserveUses(
   if (nanos === 0n) return null
   const money: UsesMoney = {
     ...{ run, uses, number: run.takeNumber() },
-    ...{ hold: null, journalEntry: null, receipt: null, isCharged: false },
+    ...{ grant: null, journalEntry: null, receipt: null, isCharged: false },
+    spend: doNothing,
   }
-  run.toolMoney = [...(run.toolMoney ?? []), money]
-  const { key_hash, user_id, workspace_id } = run.actor
-  if (key_hash === null) return money
-  const payer = { key_hash, user_id, workspace_id }
+  const { actor, call, policy, tree } = run
   const amounts = { own: nanos, byok: null }
-  money.hold = await reserveAnywhere(
-    world,
-    payer,
-    { maximum: amounts, minimum: amounts },
-    run.policy.bounds,
-  )
+  const estimate = { maximum: amounts, minimum: amounts }
+  const payer = getPayer(actor)
+  if (actor.key_hash !== null)
+    money.grant = await world.traffic.counters.take({
+      ...{ actor, call, money: { payer, estimate, bounds: policy.bounds } },
+    })
+  run.toolMoney = [...(run.toolMoney ?? []), money]
+  money.spend = tree?.holdUses(nanos) ?? doNothing
+  if (!money.grant) return money
   try {
     // What is not known to have failed is charged after a crash: its server has done the work.
     const held = buildHeldCall(run, payer, { step: money.number, byok: false, nanos, spent: nanos })
@@ -60,10 +64,16 @@ export async function reserveUses(
   return money
 }
 
+const doNothing = () => undefined
+
 /** Gives back what was set aside for uses that do not run. */
-export function releaseUses({ ledger }: InferenceWorld, { hold, journalEntry }: UsesMoney): void {
+export function releaseUses(
+  { traffic: { counters } }: InferenceWorld,
+  { grant, journalEntry, spend }: UsesMoney,
+): void {
   journalEntry?.forget()
-  if (hold) ledger.release(hold)
+  spend(0n)
+  if (grant) counters.give(grant)
 }
 
 /** Charges what the uses cost. Resolves when that is on disk. Throws as `recordRun` does. */
@@ -75,5 +85,6 @@ export async function chargeUses(world: InferenceWorld, money: UsesMoney): Promi
     cost,
     cost_details: { prompt: 0n, completion: 0n, tools: cost },
   }
+  money.spend(cost)
   await recordCharge(world, money)
 }

@@ -11,8 +11,9 @@ import {
   type ServerTool,
   type ToolFunction,
 } from '../server-tool.ts'
+import { createTree } from '../tree.ts'
 import type { InferenceWorld } from '../world.ts'
-import { ToolLoop } from './loop.ts'
+import { setTurnAside, ToolLoop } from './loop.ts'
 import type { OfferedFunction } from './use.ts'
 
 /**
@@ -71,10 +72,13 @@ async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<
     hasOtherTools: call.tools.some(isOfUnknownNames),
     ...{ approved, opening },
   })
+  const params = chooseTool(call, offers.flat())
+  run.tree ??= createTree(world, run)
+  const isLast = run.within === null && !run.isDry && setTurnAside(world, run)
   run.call = {
     ...call,
     tools: [...shown, ...offers.flat().map(({ definition }) => toTool(definition))],
-    params: chooseTool(call, offers.flat()),
+    params: isLast ? run.toolLoop.endBeforehand(params) : params,
   } as typeof run.call
 }
 

@@ -1,12 +1,14 @@
 import { GatewayError } from '../../errors.ts'
 import type { TextPart } from '../../language/part.ts'
 import { recheckRun } from '../admit.ts'
+import { keepNextTurn } from '../reserve.ts'
 import type { Run } from '../run.ts'
+import { nameBound, TreeEnded } from '../tree.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { ToolLoop } from './loop.ts'
-import { chargeUses, releaseUses, reserveUses } from './money.ts'
+import { chargeUses, releaseUses, reserveUses, type UsesMoney } from './money.ts'
 import { ShownProgress, showsProgress } from './shown-progress.ts'
-import type { ToolUse } from './use.ts'
+import { refuse, type ToolUse } from './use.ts'
 
 /**
  * The uses of tools between two turns, while they run: first the beginning of all of them, then
@@ -50,7 +52,7 @@ export class UsesRun {
 
   async #start(): Promise<TextPart[]> {
     recheckRun(this.#world, this.#run)
-    const money = reserveUses(this.#world, this.#run, this.#uses)
+    const money = this.#reserve()
     this.#run.pendingStep = money.then(doNothing, doNothing)
     const reserved = await money
     const { cancellation } = this.#run
@@ -70,6 +72,29 @@ export class UsesRun {
     // Each is awaited when its turn comes, but all of them may fail before.
     for (const end of this.#ends) end.catch(doNothing)
     return this.#loop.renderStarts(this.#world, this.#run)
+  }
+
+  /** Sets aside the turn that follows, and what the uses cost; those that nothing is left for end. */
+  async #reserve(): Promise<UsesMoney | null> {
+    const run = this.#run
+    const { tree, within } = run
+    const asking = this.#uses.filter(
+      ({ offered, invocation }) => invocation && offered?.tool.takesTurns,
+    )
+    if (!within && asking.length > 0)
+      await keepNextTurn(this.#world, run, asking.length * ROOM_OF_RESULT)
+    const reached = within && tree ? tree.findReached() : null
+    if (reached !== null) refusePriced(this.#uses, reached)
+    try {
+      return await reserveUses(this.#world, run, this.#uses)
+    } catch (thrown) {
+      const bound = nameBound(GatewayError.from(thrown))
+      // What the client has approved can be approved again: no turn of the call has begun.
+      if (bound === null || run.steps.length === 0) throw thrown
+      tree?.end(bound)
+      refusePriced(this.#uses, bound)
+      return null
+    }
   }
 
   #followUses(progress: ShownProgress): void {
@@ -111,6 +136,19 @@ export class UsesRun {
     this.#run.pendingStep = null
     if (this.#run.cancellation.reason) throw this.#run.cancellation.reason
     return null
+  }
+}
+
+/** Characters that the result of a model which is asked is expected to have, of the next prompt. */
+const ROOM_OF_RESULT = 8_000
+
+/** Answers the uses that have a price: nothing is left for them. */
+function refusePriced(uses: ToolUse[], bound: string): void {
+  for (const use of uses) {
+    if (use.price === 0n) continue
+    use.invocation = null
+    use.price = 0n
+    refuse(use, new TreeEnded(bound).message)
   }
 }
 

@@ -7,5 +7,8 @@ import type { Run, Step } from '../run.ts'
 export function forgetEntries({ steps, toolMoney, inner }: Run, next?: Step): void {
   for (const run of inner) forgetEntries(run)
   for (const { journalEntry } of toolMoney ?? []) journalEntry?.forget()
-  for (const step of steps) if (step !== next) step.journalEntry?.forget()
+  for (const step of steps) {
+    step.outrun?.journalEntry?.forget()
+    if (step !== next) step.journalEntry?.forget()
+  }
 }

@@ -12,16 +12,23 @@ export function sumRunReceipts(run: Run): Receipt {
   const { steps, toolMoney, toolLoop, openingUses } = run
   const [first] = steps
   const hasTools = toolLoop !== null || openingUses.length > 0
-  if (steps.length === 1 && first?.receipt && !toolMoney && !hasTools) return first.receipt
+  const isOne = steps.length === 1 && !toolMoney && !hasTools
+  if (isOne && first?.receipt && !first.outrun) return first.receipt
   const sum = sumReceipts(listReceipts(run)) ?? createFreeReceipt(createTextUsage(0, 0))
-  return hasTools ? { ...sum, serverTools: countUses(listUses(run)) } : sum
+  if (!hasTools) return sum
+  const endedBy = run.tree?.endedBy ?? null
+  const serverTools = countUses(listUses(run))
+  return { ...sum, serverTools: endedBy === null ? serverTools : { ...serverTools, endedBy } }
 }
 
 /** Lists what a run paid: the turns that its client sees come last. */
 const listReceipts = ({ steps, toolMoney, inner }: Run): Receipt[] => [
   ...inner.flatMap(listReceipts),
   ...(toolMoney ?? []).flatMap(({ receipt }) => receipt ?? []),
-  ...steps.flatMap(({ receipt }) => receipt ?? []),
+  ...steps.flatMap(({ receipt, outrun }) => [
+    ...(outrun?.receipt ? [outrun.receipt] : []),
+    ...(receipt ? [receipt] : []),
+  ]),
 ]
 
 const listUses = ({ openingUses, toolLoop, inner }: Run): ToolUse[] => [

@@ -10,7 +10,12 @@ import type { ToolUse } from '../server-tool/use.ts'
 export function listGenerationSteps(run: Run): GenerationStep[] {
   const { steps, toolLoop, openingUses } = run
   const hasUses = openingUses.length > 0 || (toolLoop?.uses.length ?? 0) > 0
-  return steps.length < 2 && !hasUses ? [] : listSteps(run)
+  if (steps.length < 2 && !hasUses) return []
+  const listed = listSteps(run)
+  const ended_by = run.tree?.endedBy ?? null
+  const last = listed.pop()
+  if (last) listed.push(ended_by === null ? last : { ...last, ended_by })
+  return listed
 }
 
 function listSteps(run: Run): GenerationStep[] {
@@ -34,7 +39,7 @@ const listInnerSteps = ({ inner }: Run, { invocation }: ToolUse): GenerationStep
   inner.filter(({ within }) => within === invocation).flatMap(listSteps)
 
 function toModelStep(step: Step, runEndedAt: number): GenerationStep {
-  const { call, answer, meter, receipt, attempts, startedAt, endedAt } = step
+  const { call, answer, meter, receipt, outrun, attempts, startedAt, endedAt } = step
   const usage = receipt?.usage ?? createTextUsage(0, 0)
   return {
     type: 'model',
@@ -43,7 +48,7 @@ function toModelStep(step: Step, runEndedAt: number): GenerationStep {
     provider_name: answer?.endpoint.provider.name ?? null,
     native_tokens_prompt: countInputTokens(usage),
     native_tokens_completion: countOutputTokens(usage),
-    cost: receipt ? receipt.cost : null,
+    cost: receipt?.cost == null ? null : receipt.cost + (outrun?.receipt?.cost ?? 0n),
     latency: Math.round((endedAt ?? runEndedAt) - startedAt),
     finish_reason: meter?.finish?.reason ?? null,
     error_type: answer ? null : (attempts.at(-1)?.error?.type ?? null),

@@ -4,7 +4,7 @@ import { createFreeReceipt, createTextUsage, type Receipt } from '../../language
 import { countVideoUnits, USUAL_SECONDS } from '../../language/video.ts'
 import type { Hold, StepCharge } from '../../ledger/ledger.ts'
 import type { JobState } from '../../protocols/protocol.ts'
-import type { Generation } from '../../telemetry/generations.ts'
+import type { Generation, ProviderResponse } from '../../telemetry/generations.ts'
 import type { OutboxMessage } from '../../telemetry/outbox.ts'
 import type { EndedJob } from '../../telemetry/recorder.ts'
 import { buildReceipt, computeUpstreamCost } from '../settle.ts'
@@ -91,8 +91,12 @@ function completeGeneration(
     generation_time: Math.max(0, now.getTime() - Date.parse(created_at)),
     cancelled: status === 'cancelled',
     error_type: isDone ? null : ERROR_TYPES[status],
+    // A job that has failed is not paid.
+    ...(isDone ? {} : { provider_responses: generation.provider_responses.map(omitTaken) }),
   }
 }
+
+const omitTaken = ({ taken: _, ...response }: ProviderResponse): ProviderResponse => response
 
 function buildCharge(
   { generation_id }: VideoJob,

@@ -3,6 +3,8 @@ import { unavailable } from '../../errors.ts'
 import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import type { VideoCall } from '../../language/video.ts'
 import type { Kind } from '../../language/work.ts'
+import type { Hold } from '../../ledger/ledger.ts'
+import { fitVideoSize } from '../../protocols/videos/capabilities.ts'
 import { pickSeconds } from '../../protocols/videos.ts'
 import type { OutboxMessage } from '../../telemetry/outbox.ts'
 import type { Run, Step } from '../run.ts'
@@ -46,10 +48,18 @@ async function keepJob(world: InferenceWorld, begun: JobRun): Promise<void> {
     throw error
   }
   run.isHandedOver = true
-  run.release()
+  const hold = takeHold(step)
+  run.release(world.traffic.counters)
   forgetEntries(run as unknown as Run)
   world.traffic.health.recordEnd(endpoint, step.answer?.sentAt ?? 0, null)
-  world.videos.add(job, step.hold)
+  world.videos.add(job, hold)
+}
+
+/** The job has what was set aside from now on. */
+function takeHold({ grant }: Step<'video'>): Hold | null {
+  const hold = grant?.hold ?? null
+  if (grant) grant.hold = null
+  return hold
 }
 
 function findJob(run: Run): JobRun | null {
@@ -68,7 +78,7 @@ function findJob(run: Run): JobRun | null {
 
 function buildJob(world: InferenceWorld, { run, step, endpoint, upstream_id }: JobRun): VideoJob {
   const { call, actor } = run
-  const { amounts = null } = step.hold ?? {}
+  const { amounts = null } = step.grant?.hold ?? {}
   return {
     id: call.job_id,
     generation_id: call.id,
@@ -125,7 +135,8 @@ function buildDetails(
   const generation = toGeneration(run, getSettlementTime(world).settled_at)
   const anyRun = run as unknown as Run
   return renderDetails({
-    params: call.params,
+    // As it was asked for: that is what is made, and charged.
+    params: fitVideoSize(call.params, endpoint),
     seconds: pickSeconds(call, endpoint),
     prices: endpoint.prices,
     generation,

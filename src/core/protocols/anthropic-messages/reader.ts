@@ -97,10 +97,10 @@ export class MessageReader implements Reader<TextPart> {
     this.#names = createToolNames(call)
   }
 
-  read({ data }: Frame): TextPart[] {
+  read({ data, json }: Frame): TextPart[] {
     if (this.complete) return []
-    const event = parseObject(data)
-    if (event === undefined) this.#garbage.skip()
+    const event = json === undefined ? parseObject(data) : json
+    if (event == null) this.#garbage.skip()
     else this.#readEvent(event)
     return this.#takeParts()
   }

@@ -86,13 +86,13 @@ export class ConverseReader implements Reader<TextPart> {
     this.#ownEnds = endpoint.provider.finish_reasons
   }
 
-  read({ event, data }: Frame): TextPart[] {
+  read({ event, data, json }: Frame): TextPart[] {
     if (this.complete || event === null) return []
     if (isFailureEvent(event)) throw readStreamFailure(event, parseObject(data))
     // Unknown event types are ignored.
     if (!EVENTS.has(event)) return []
-    const payload = parseObject(data)
-    if (payload === undefined) throw unreadableAnswer()
+    const payload = json === undefined ? parseObject(data) : json
+    if (payload == null) throw unreadableAnswer()
     this.#startAnswer(null)
     this.#readEvent(event, payload)
     this.complete = this.#isStopped && this.#isCounted

@@ -62,9 +62,9 @@ export class EventReader implements Reader<TextPart> {
     this.#names = createToolNames(call)
   }
 
-  read({ data }: Frame): TextPart[] {
+  read({ data, json }: Frame): TextPart[] {
     if (this.complete) return []
-    const event = parseObject(data)
+    const event = json === undefined ? parseObject(data) : json
     return event ? this.#readEvent(event, readObject(event, 'delta')) : this.#garbage.skip()
   }
 

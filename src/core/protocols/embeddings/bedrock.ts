@@ -1,8 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { isObject, type Json, parseCount, readObjects } from '../../kernel/json.ts'
+import { isObject, type Json, readObjects } from '../../kernel/json.ts'
 import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
-import { createTextUsage, type Usage } from '../../language/usage.ts'
 import { readFailure } from '../bedrock-converse/failure.ts'
+import { findCounts } from '../counts.ts'
 import {
   assertInputCount,
   embeddingDefaults,
@@ -12,7 +12,11 @@ import {
 } from '../embeddings.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { buildBody as buildCohereBody, parseAnswer as parseCohereAnswer } from './cohere.ts'
+import {
+  buildBody as buildCohereBody,
+  MAX_INPUTS,
+  parseAnswer as parseCohereAnswer,
+} from './cohere.ts'
 
 /**
  * The embedding models of Amazon Bedrock: `POST {base_url}/model/{model}/invoke`. Every maker's
@@ -22,6 +26,8 @@ import { buildBody as buildCohereBody, parseAnswer as parseCohereAnswer } from '
 export const bedrockEmbeddings: Protocol<'embedding'> = {
   ...embeddingDefaults,
   urlMedia: [],
+  // Amazon's own models return one vector per request.
+  getMostItems: endpoint => (findMaker(endpoint) === cohere ? MAX_INPUTS : 1),
   buildRequest,
   parseAnswer,
   readFailure,
@@ -48,7 +54,7 @@ const titan: Maker = {
     if (!isObject(body)) throw unreadableAnswer()
     return toEmbeddingParts(call, {
       vectors: [body.embedding],
-      usage: readUsage(body.inputTextTokenCount),
+      usage: findCounts(body),
     })
   },
 }
@@ -68,7 +74,7 @@ const nova: Maker = {
     if (!isObject(body)) throw unreadableAnswer()
     return toEmbeddingParts(call, {
       vectors: readObjects(body.embeddings).map(({ embedding }) => embedding),
-      usage: readUsage(body.inputTokenCount),
+      usage: findCounts(body),
     })
   },
 }
@@ -95,7 +101,6 @@ function parseAnswer(body: unknown, call: EmbeddingCall, endpoint: Endpoint): Em
   return findMaker(endpoint).parseAnswer(body, call)
 }
 
-// Amazon's own models return one vector per request.
 function readSingleText(call: EmbeddingCall): string {
   assertInputCount(1, call)
   return readTexts(call).join('')
@@ -103,8 +108,3 @@ function readSingleText(call: EmbeddingCall): string {
 
 const renderDimensions = (name: string, { params: { dimensions } }: EmbeddingCall): Json =>
   dimensions === undefined ? {} : { [name]: dimensions }
-
-function readUsage(value: unknown): Usage | undefined {
-  const tokens = parseCount(value)
-  return tokens === undefined ? undefined : createTextUsage(tokens, 0)
-}

@@ -1,9 +1,9 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { isObject, type Json, parseCount, readObject, readString } from '../../kernel/json.ts'
+import { isObject, type Json, readString } from '../../kernel/json.ts'
 import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
-import { createTextUsage, type Usage } from '../../language/usage.ts'
 import { readFailure } from '../cohere-chat/failure.ts'
+import { findCounts } from '../counts.ts'
 import {
   assertInputCount,
   embeddingDefaults,
@@ -21,6 +21,7 @@ import type { Protocol, UpstreamRequest } from '../protocol.ts'
 export const cohereEmbeddings: Protocol<'embedding'> = {
   ...embeddingDefaults,
   urlMedia: [],
+  getMostItems: () => MAX_INPUTS,
   buildRequest,
   parseAnswer,
   readFailure,
@@ -33,7 +34,8 @@ function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest 
   }
 }
 
-const MAX_INPUTS = 96
+/** The most texts of one request. */
+export const MAX_INPUTS = 96
 
 /**
  * Builds the part of the body that all hosts of Cohere's models share. Unknown parameters come
@@ -84,15 +86,6 @@ export function parseAnswer(body: unknown, call: EmbeddingCall): EmbeddingPart[]
   return toEmbeddingParts(call, {
     upstream_id: readString(body.id),
     vectors,
-    usage: readUsage(readObject(body, 'meta')),
+    usage: findCounts(body),
   })
-}
-
-function readUsage(meta: Json): Usage | undefined {
-  const { input_tokens, image_tokens } = readObject(meta, 'billed_units')
-  const texts = parseCount(input_tokens)
-  const images = parseCount(image_tokens)
-  return texts === undefined && images === undefined
-    ? undefined
-    : createTextUsage((texts ?? 0) + (images ?? 0), 0)
 }

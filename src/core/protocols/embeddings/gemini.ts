@@ -4,6 +4,7 @@ import { isObject, type Json, parseCount, readObject, readObjects } from '../../
 import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { findCounts } from '../counts.ts'
 import {
   assertInputCount,
   embeddingDefaults,
@@ -26,6 +27,7 @@ import type { Protocol, UpstreamRequest } from '../protocol.ts'
 export const geminiEmbeddings: Protocol<'embedding'> = {
   ...embeddingDefaults,
   urlMedia: [],
+  getMostItems,
   buildRequest,
   parseAnswer,
   readFailure,
@@ -35,9 +37,8 @@ function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest 
   const { upstreamModel } = endpoint
   const atVertex = isVertex(endpoint)
   const path = `/models/${encodeURIComponent(upstreamModel)}`
-  if (atVertex && PREDICT_MODELS.some(model => model.test(upstreamModel)))
-    return { path: `${path}:predict`, body: buildPrediction(call) }
-  assertInputCount(atVertex ? 1 : MAX_INPUTS, call)
+  if (isPredicted(endpoint)) return { path: `${path}:predict`, body: buildPrediction(call) }
+  assertInputCount(getMostItems(endpoint), call)
   const modelField = atVertex ? {} : { model: `models/${upstreamModel}` }
   const requests = call.inputs.map(input => ({
     ...renderOptions(call),
@@ -50,6 +51,16 @@ function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest 
 }
 
 const MAX_INPUTS = 100
+const MAX_PREDICTED = 250
+
+function getMostItems(endpoint: Endpoint): number {
+  if (!isVertex(endpoint)) return MAX_INPUTS
+  const takesOne = endpoint.upstreamModel === 'gemini-embedding-001' || !isPredicted(endpoint)
+  return takesOne ? 1 : MAX_PREDICTED
+}
+
+const isPredicted = (endpoint: Endpoint): boolean =>
+  isVertex(endpoint) && PREDICT_MODELS.some(model => model.test(endpoint.upstreamModel))
 
 /**
  * The models that Vertex serves under `:predict`
@@ -130,11 +141,9 @@ function readUsage(body: Json): Usage | undefined {
   const counts = readObjects(body.predictions).map(prediction =>
     parseCount(readObject(readObject(prediction, 'embeddings'), 'statistics').token_count),
   )
-  const total =
-    counts.length > 0
-      ? sumCounts(counts)
-      : parseCount(readObject(body, 'usageMetadata').promptTokenCount)
-  return total === undefined ? undefined : createTextUsage(total, 0)
+  const total = sumCounts(counts)
+  if (counts.length === 0 || total === undefined) return findCounts(body)
+  return createTextUsage(total, 0)
 }
 
 const sumCounts = (counts: (number | undefined)[]): number | undefined =>

@@ -1,9 +1,10 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { isDataUrl, parseDataUrl } from '../../kernel/data-url.ts'
-import { isObject, readObjects, readString } from '../../kernel/json.ts'
+import { isObject, type Json, readObjects, readString } from '../../kernel/json.ts'
 import type { EmbeddingCall, EmbeddingInput, EmbeddingPart } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
-import type { Usage } from '../../language/usage.ts'
+import { countInputTokens, type Usage } from '../../language/usage.ts'
+import { findCounts } from '../counts.ts'
 import { embeddingDefaults, type Purpose, parsePurpose, toEmbeddingParts } from '../embeddings.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
@@ -17,16 +18,22 @@ interface ParameterNames {
   input_type: string
   /** The server's names by purpose; null if `input_type` is sent unchanged. */
   purposes: Partial<Record<Purpose, string>> | null
+  /** The most inputs of one request: as many as a call may have unless there is a row. */
+  most?: number
 }
 
 /** Creates a protocol for `POST {base_url}/embeddings` at OpenAI and compatible servers. */
 const createEmbeddings = (names: ParameterNames): Protocol<'embedding'> => ({
   ...embeddingDefaults,
   urlMedia: ['image', 'audio', 'video', 'file'],
+  getMostItems: () => names.most ?? MAX_INPUTS,
   buildRequest: (call, endpoint) => buildRequest(call, endpoint, names),
   parseAnswer,
   readFailure,
 })
+
+/** OpenAI's bound, and that of the public API. */
+const MAX_INPUTS = 2_048
 
 export const openaiEmbeddings = createEmbeddings({
   dimensions: 'dimensions',
@@ -39,6 +46,7 @@ export const voyageEmbeddings = createEmbeddings({
   dimensions: 'output_dimension',
   input_type: 'input_type',
   purposes: { query: 'query', document: 'document' },
+  most: 1_000,
 })
 
 /** https://jina.ai/embeddings */
@@ -130,25 +138,31 @@ function parseAnswer(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
   return toEmbeddingParts(call, {
     upstream_id: readString(body.id),
     vectors: orderVectors(body.data),
-    usage: readTotalUsage(body.usage),
+    usage: readUsageOrCounts(body),
   })
 }
 
 /**
- * Returns the vectors in the order of their indexes, or as they stand for servers without indexes.
+ * Returns the vectors in the order of their indexes, if those name each place once. Some servers have
+ * none, the same for all, or count from one: then they stand in their order.
  */
 function orderVectors(data: unknown): unknown[] {
-  const vectors: unknown[] = []
   const entries = readObjects(data)
-  for (const [i, { index, embedding }] of entries.entries())
-    vectors[readIndex(index, i, entries.length)] = embedding
+  const vectors: unknown[] = []
+  for (const { index, embedding } of entries) {
+    const isPlace = typeof index === 'number' && index >= 0 && index < entries.length
+    if (!isPlace || !Number.isInteger(index) || index in vectors)
+      return entries.map(entry => entry.embedding)
+    vectors[index] = embedding
+  }
   return vectors
 }
 
-const readIndex = (index: unknown, position: number, length: number): number =>
-  typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < length
-    ? index
-    : position
+// Its own usage has details: sound and video are counted apart.
+function readUsageOrCounts(body: Json): Usage | undefined {
+  const usage = readTotalUsage(body.usage)
+  return usage && countInputTokens(usage) > 0 ? usage : (findCounts(body) ?? usage)
+}
 
 // Some servers only send a total, which is all input.
 const readTotalUsage = (usage: unknown): Usage | undefined =>

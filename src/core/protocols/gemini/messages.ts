@@ -1,7 +1,14 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import { isDataUrl, parseDataUrl } from '../../kernel/data-url.ts'
-import { getOwn, type Json, parseObject, readObject, readString } from '../../kernel/json.ts'
+import {
+  getOwn,
+  isObject,
+  type Json,
+  parseObject,
+  readObject,
+  readString,
+} from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
@@ -124,10 +131,13 @@ function renderModelParts(allBlocks: (Block | ToolResult)[], options: RenderOpti
   const ownParts = blocks.flatMap(block =>
     isMedia(block) ? [renderSignedMedia(block, mediaCount++, signatures)] : renderPart(block),
   )
+  const signed = signTexts(ownParts, signatures.textSignatures)
   const calls = blocks.filter(block => block.type === 'tool-call')
   return [
     ...signatures.leadingParts,
-    ...signTexts(ownParts, signatures.textSignatures),
+    ...(options.capabilities.requiresSignedCalls && signatures.areLost
+      ? signDrawn(signed)
+      : signed),
     ...calls.map((call, i) => renderFunctionCall(call, i, signatures, options)),
   ]
 }
@@ -138,6 +148,24 @@ function renderSignedMedia(block: MediaBlock, at: number, signatures: Signatures
     ...renderMediaPart(block),
     ...(thoughtSignature === undefined ? {} : { thoughtSignature }),
   }
+}
+
+/**
+ * Signs what a model has drawn: every picture, and the text before the first, is refused without a
+ * signature. Clients lose them, and pictures of other models never had one.
+ */
+function signDrawn(parts: Json[]): Json[] {
+  if (!parts.some(isPicture)) return parts
+  return parts.map((part, i) =>
+    part.thoughtSignature === undefined && (i === 0 || isPicture(part))
+      ? { ...part, thoughtSignature: LOST_SIGNATURE }
+      : part,
+  )
+}
+
+const isPicture = ({ inlineData, fileData }: Json): boolean => {
+  const { mimeType } = isObject(inlineData) ? inlineData : isObject(fileData) ? fileData : {}
+  return typeof mimeType === 'string' && mimeType.startsWith('image/')
 }
 
 // The signature of a text belongs on its last part. A signature without a text gets a part of its
@@ -306,6 +334,11 @@ class Signatures {
     for (const detail of details)
       if (detail.type === 'reasoning.encrypted') this.#addSignature(detail)
     for (const detail of details) this.#addLeadingParts(detail)
+  }
+
+  /** Whether the client has sent none back: one that keeps any keeps all. */
+  get areLost(): boolean {
+    return this.#byId.size + this.#textSignatures.length + this.leadingParts.length === 0
   }
 
   /** Returns the signature of the call, image or audio with this id. */

@@ -48,8 +48,8 @@ export class GenerateContentReader implements Reader<TextPart> {
     this.#context = context
   }
 
-  read({ data }: Frame): TextPart[] {
-    const chunk = parseChunk(data)
+  read({ data, json }: Frame): TextPart[] {
+    const chunk = json === undefined ? parseChunk(data) : json
     return chunk ? this.readChunk(chunk) : this.#garbage.skip()
   }
 

@@ -3,7 +3,7 @@ import type { GatewayError } from '../../errors.ts'
 import { parseDataUrl } from '../../kernel/data-url.ts'
 import { isObject, type Json, omitUndefined, readObject, readString } from '../../kernel/json.ts'
 import type { ImageCall, ImagePart } from '../../language/image.ts'
-import { findMessage, refusedPicture, translateFailure, unreadableAnswer } from '../failure.ts'
+import { findMessage, translateFailure, unreadableAnswer } from '../failure.ts'
 import {
   imageDefaults,
   pickPixels,
@@ -12,8 +12,10 @@ import {
   readPicture,
   toImageParts,
 } from '../images.ts'
+import { goesOn, readJobWord } from '../job-words.ts'
 import type { FollowUp, Protocol, UpstreamRequest } from '../protocol.ts'
 import { getImageCapabilities, pickFormat } from './capabilities.ts'
+import { readAnswerFailure } from './refusal.ts'
 
 /**
  * Black Forest Labs: `POST {base_url}/{model}` takes the work, and the address in its answer tells
@@ -57,15 +59,9 @@ function renderReferences({ references }: ImageCall, { upstreamModel }: Endpoint
   )
 }
 
-/** The words for work that goes on. Any other that is not known ends the wait. */
-const GOES_ON = /^(pending|queued|processing|preparing|generating|in[ _]progress)$/i
-
-/** Tells whether an answer says that the work goes on. */
-export const isUnfinished = ({ status }: Json): boolean => GOES_ON.test(readString(status) ?? '')
-
 function readPending(body: unknown, _: Endpoint, asked: FollowUp | null): FollowUp | null {
   if (!isObject(body)) return null
-  if (asked) return isUnfinished(body) ? asked : null
+  if (asked) return goesOn(body.status) ? asked : null
   const id = readString(body.id)
   const url = readString(body.polling_url)
   if (id === null || body.result != null) return null
@@ -78,11 +74,12 @@ function readPending(body: unknown, _: Endpoint, asked: FollowUp | null): Follow
 /** Reads the answer that ends the work: the URL of the picture, or why there is none. */
 export function parseTask(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
-  const status = readString(body.status) ?? ''
-  if (/moderated/i.test(status)) throw refusedPicture()
-  if (status !== 'Ready') throw readFailure(502, body)
   const { sample } = readObject(body, 'result')
-  return toImageParts(call, readPicture(undefined, sample), undefined, readString(body.id))
+  const pictures = readPicture(undefined, sample)
+  const word = readJobWord(body.status)
+  if (word !== 'completed' && !(word === 'unknown' && pictures.length > 0))
+    throw readAnswerFailure(body, () => readFailure(502, body))
+  return toImageParts(call, body, { pictures, upstream_id: readString(body.id) })
 }
 
 function readFailure(status: number, body: unknown): GatewayError {

@@ -1,5 +1,9 @@
 import { ASPECT_RATIOS, RESOLUTIONS, type Resolution } from '../../language/image.ts'
 
+/** Parameters that are left out where an endpoint does not have them. */
+export const IMAGE_EXTRAS = ['moderation', 'input_fidelity', 'style'] as const
+export type ImageExtra = (typeof IMAGE_EXTRAS)[number]
+
 /** What an endpoint can be asked for when it draws. */
 export interface ImageCapabilities {
   /** The most pictures of one request. */
@@ -9,8 +13,10 @@ export interface ImageCapabilities {
   /** The ratios that it draws. Others become the nearest of them. */
   aspect_ratios: readonly string[]
   resolutions: readonly Resolution[]
-  /** Whether exact pixels may be named. */
+  /** Whether exact pixels may be named. Others become the nearest that it draws. */
   size: boolean
+  /** The pixels that may be named, as `1024x1024`; absent for any. */
+  sizes?: readonly string[]
   qualities: readonly string[]
   backgrounds: readonly string[]
   output_formats: readonly string[]
@@ -18,6 +24,10 @@ export interface ImageCapabilities {
   seed: boolean
   /** Whether previews stream. */
   streams: boolean
+  /** Whether it changes a picture only where a mask says so. */
+  masks?: boolean
+  /** What it takes of OpenAI's own parameters that others do well without. */
+  extras?: readonly ImageExtra[]
   /** The fields of `provider.options` that go to the provider. */
   passthrough: readonly string[]
 }
@@ -64,7 +74,15 @@ export const GPT_IMAGE: ImageCapabilities = {
   output_compression: true,
   seed: false,
   streams: true,
+  masks: true,
+  extras: ['moderation', 'input_fidelity'],
   passthrough: ['moderation', 'input_fidelity'],
+}
+
+/** OpenAI's first models draw three sizes. */
+export const GPT_IMAGE_1: ImageCapabilities = {
+  ...GPT_IMAGE,
+  sizes: ['1024x1024', '1536x1024', '1024x1536'],
 }
 
 /** A server with OpenAI's form of which nothing more is known. */
@@ -76,6 +94,7 @@ export const COMPATIBLE: ImageCapabilities = {
   output_formats: ['png', 'jpeg', 'webp', 'svg'],
   seed: true,
   streams: false,
+  extras: IMAGE_EXTRAS,
   passthrough: ['negative_prompt', 'guidance_scale', 'steps', 'style', 'moderation'],
 }
 
@@ -101,11 +120,18 @@ export const TOGETHER: ImageCapabilities = {
   backgrounds: [],
   output_formats: ['png', 'jpeg'],
   output_compression: false,
+  masks: false,
+  extras: [],
   passthrough: ['negative_prompt', 'guidance_scale', 'steps', 'disable_safety_checker'],
 }
 
 /** OpenRouter, and servers with its API: they choose who draws. */
-export const OPENROUTER: ImageCapabilities = { ...COMPATIBLE, passthrough: [] }
+export const OPENROUTER: ImageCapabilities = {
+  ...COMPATIBLE,
+  masks: false,
+  extras: [],
+  passthrough: [],
+}
 
 /** The sandbox draws squares and rectangles. */
 export const SANDBOX: ImageCapabilities = {
@@ -115,6 +141,8 @@ export const SANDBOX: ImageCapabilities = {
   backgrounds: [],
   output_formats: ['png'],
   output_compression: false,
+  masks: false,
+  extras: [],
   passthrough: [],
 }
 

@@ -1,13 +1,23 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { ImageCall, ImageParams, Resolution } from '../../language/image.ts'
+import {
+  type ImageCall,
+  type ImageParams,
+  pickNearestRatio,
+  pickNearestSize,
+  pickNearestTier,
+  type Resolution,
+  readSize,
+} from '../../language/image.ts'
 import {
   CHAT,
   COMPATIBLE,
   GPT_IMAGE,
+  GPT_IMAGE_1,
   getFireworksCapabilities,
   getFluxCapabilities,
   getRecraftCapabilities,
   getStabilityCapabilities,
+  IMAGE_EXTRAS,
   IMAGEN,
   type ImageCapabilities,
   OPENROUTER,
@@ -56,17 +66,42 @@ export function getImageCapabilities(endpoint: Endpoint): ImageCapabilities {
   if (ofProtocol) return ofProtocol(upstreamModel)
   if (drawsByChat(endpoint) || protocol !== 'openai-chat') return CHAT
   const { images } = provider.quirks
-  return images === 'compatible' && isGptImage(endpoint)
-    ? GPT_IMAGE
-    : BY_QUIRK[images](upstreamModel)
+  if (images !== 'compatible' || !isGptImage(endpoint)) return BY_QUIRK[images](upstreamModel)
+  return /gpt-image-1(?!\d)|chatgpt-image/.test(upstreamModel) ? GPT_IMAGE_1 : GPT_IMAGE
 }
 
 // The older family draws about a megapixel, and refuses a size.
 const getGeminiTiers = (model: string): Resolution[] =>
   /gemini-2/.test(model) ? ['1K'] : ['1K', '2K', '4K']
 
-/** Tells whether the endpoint takes no seed: it is left out then. */
-export const canRefuseSeed = (endpoint: Endpoint): boolean => !getImageCapabilities(endpoint).seed
+/**
+ * Returns the parameters with the size to ask the endpoint for: pixels that it does not draw become
+ * the nearest that it does, or a ratio and a tier. The parameters themselves where it is exact.
+ */
+export function fitSize(params: ImageParams, endpoint: Endpoint): ImageParams {
+  const { size, ...rest } = params
+  if (!size) return params
+  const can = getImageCapabilities(endpoint)
+  const { sizes } = can
+  if (can.size && (!sizes || sizes.includes(`${size.width}x${size.height}`))) return params
+  if (sizes) return { ...rest, size: pickNearestSize(size, sizes.map(readSize)) }
+  const resolution = pickNearestTier(size, can.resolutions)
+  return {
+    ...rest,
+    ...(resolution ? { resolution } : {}),
+    aspect_ratio: pickNearestRatio(size.width / size.height, can.aspect_ratios),
+  }
+}
+
+/** Lists the parameters that the endpoint does not have, and does without. */
+export function listIgnoredImage({ params }: ImageCall, endpoint: Endpoint): string[] {
+  const { seed, streams, extras = [] } = getImageCapabilities(endpoint)
+  return [
+    ...(params.seed !== undefined && !seed ? ['seed'] : []),
+    ...(params.partial_images !== undefined && !streams ? ['partial_images'] : []),
+    ...IMAGE_EXTRAS.filter(name => params[name] !== undefined && !extras.includes(name)),
+  ]
+}
 
 /** Lists the parameters of the call that the endpoint cannot follow, under their wire names. */
 export function listUnsupportedParameters(call: ImageCall, endpoint: Endpoint): string[] {
@@ -76,7 +111,7 @@ export function listUnsupportedParameters(call: ImageCall, endpoint: Endpoint): 
     value !== undefined && value !== 'auto' && !known.includes(value)
   const checks: [name: string, isUnsupported: boolean][] = [
     ['input_references', references.length > can.references],
-    ['size', params.size !== undefined && !can.size],
+    ['mask', call.mask !== undefined && !can.masks],
     ['resolution', isMissing(params.resolution, can.resolutions)],
     ['quality', isMissing(params.quality, can.qualities)],
     ['background', isMissing(params.background, can.backgrounds)],

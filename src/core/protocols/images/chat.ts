@@ -3,9 +3,9 @@ import { omitUndefined } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ImageCall, ImagePart } from '../../language/image.ts'
 import type { TextPart } from '../../language/part.ts'
-import { refusedPicture } from '../failure.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
 import type { Protocol } from '../protocol.ts'
+import { findRefusal, refusedPicture } from './refusal.ts'
 
 /**
  * Returns the protocol with which models draw in the course of a conversation: the prompt and the
@@ -20,7 +20,7 @@ export const drawByChat = (text: Protocol<'text'>): Protocol<'image'> => ({
     return text.buildRequest(toTextCall(call, endpoint), endpoint)
   },
   parseAnswer: (body, call, endpoint) =>
-    toPictures(call, text.parseAnswer(body, toTextCall(call, endpoint), endpoint)),
+    toPictures(call, body, text.parseAnswer(body, toTextCall(call, endpoint), endpoint)),
   readFailure: text.readFailure,
 })
 
@@ -58,13 +58,24 @@ function toTextCall(call: ImageCall, endpoint: Endpoint): TextCall {
 // It draws one size, and refuses a field for it.
 const isOlderGemini = ({ upstreamModel }: Endpoint): boolean => /gemini-2/.test(upstreamModel)
 
-function toPictures(call: ImageCall, parts: TextPart[]): ImagePart[] {
+function toPictures(call: ImageCall, body: unknown, parts: TextPart[]): ImagePart[] {
   const pictures = parts.flatMap(part => (part.type === 'image' ? readPicture('', part.url) : []))
   const usage = parts.flatMap(part => (part.type === 'usage' ? [part.usage] : [])).at(-1)
   const start = parts.find(part => part.type === 'start')
-  if (pictures.length === 0 && parts.some(isRefusal)) throw refusedPicture()
-  return toImageParts(call, pictures, usage, start?.upstream_id ?? null)
+  // A model that answers with words alone says why it does not draw.
+  const words = parts.map(readWords).join('')
+  if (pictures.length === 0 && words === '' && parts.some(isFiltered))
+    throw findRefusal(body) ?? refusedPicture()
+  return toImageParts(call, body, {
+    pictures,
+    usage,
+    upstream_id: start?.upstream_id ?? null,
+    words,
+  })
 }
 
-const isRefusal = (part: TextPart): boolean =>
+const readWords = (part: TextPart): string =>
+  part.type === 'text-delta' || part.type === 'refusal-delta' ? part.text : ''
+
+const isFiltered = (part: TextPart): boolean =>
   part.type === 'refusal-delta' || (part.type === 'finish' && part.reason === 'content_filter')

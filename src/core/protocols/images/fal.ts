@@ -9,7 +9,7 @@ import {
   readString,
 } from '../../kernel/json.ts'
 import { countPictures, type ImageCall, type ImagePart } from '../../language/image.ts'
-import { refusedPicture, translateFailure, unreadableAnswer } from '../failure.ts'
+import { translateFailure, unreadableAnswer } from '../failure.ts'
 import {
   imageDefaults,
   pickPixels,
@@ -21,6 +21,7 @@ import {
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { pickFormat } from './capabilities.ts'
 import { type FalFamily, findFamily } from './fal/families.data.ts'
+import { readAnswerFailure } from './refusal.ts'
 
 /**
  * fal: `POST {base_url}/{model}`, which answers with the URLs of the pictures
@@ -70,14 +71,14 @@ function buildPath(model: string, hasReferences: boolean, family: FalFamily): st
 
 function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
-  if (body.detail !== undefined && body.images === undefined) throw readFailure(502, body)
+  if (body.detail !== undefined && body.images === undefined)
+    throw readAnswerFailure(body.detail, () => readFailure(502, body))
   const images = isObject(body.image) ? [body.image] : readObjects(body.images)
   const flags = Array.isArray(body.has_nsfw_concepts) ? body.has_nsfw_concepts : []
   // What is flagged is black.
   const shown = images.filter((_, i) => flags[i] !== true)
-  if (images.length > 0 && shown.length === 0) throw refusedPicture()
   const pictures = shown.flatMap(({ url }) => readPicture(undefined, url))
-  return toImageParts(call, pictures, undefined)
+  return toImageParts(call, body, { pictures })
 }
 
 /**

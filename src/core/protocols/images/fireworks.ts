@@ -1,11 +1,12 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, omitUndefined, readString } from '../../kernel/json.ts'
 import type { ImageCall, ImagePart } from '../../language/image.ts'
-import { refusedPicture, unreadableAnswer } from '../failure.ts'
+import { unreadableAnswer } from '../failure.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
+import { goesOn } from '../job-words.ts'
 import { readFailure } from '../openai-chat/failure.ts'
 import type { FollowUp, Protocol, UpstreamRequest } from '../protocol.ts'
-import { buildTask, isUnfinished, parseTask } from './bfl.ts'
+import { buildTask, parseTask } from './bfl.ts'
 
 /**
  * The pictures of Fireworks: `POST {base_url}/workflows/{model}/text_to_image`, and `…/{model}` with
@@ -45,7 +46,7 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
 
 function readPending(body: unknown, endpoint: Endpoint, asked: FollowUp | null): FollowUp | null {
   if (!isObject(body) || !isTask(endpoint)) return null
-  if (asked) return isUnfinished(body) ? asked : null
+  if (asked) return goesOn(body.status) ? asked : null
   const id = readString(body.request_id)
   return id === null ? null : { path: `${buildPath(endpoint)}/get_result`, body: { id } }
 }
@@ -53,10 +54,10 @@ function readPending(body: unknown, endpoint: Endpoint, asked: FollowUp | null):
 function parseAnswer(body: unknown, call: ImageCall, endpoint: Endpoint): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
   if (isTask(endpoint)) return parseTask(body, call)
-  if (body.finishReason === 'CONTENT_FILTERED') throw refusedPicture()
   const given = Array.isArray(body.base64) ? body.base64 : [body.base64]
-  const pictures = given.flatMap(one => readPicture(undefined, toDataUrl(one)))
-  return toImageParts(call, pictures, undefined, readString(body.id))
+  const isFiltered = body.finishReason === 'CONTENT_FILTERED'
+  const pictures = isFiltered ? [] : given.flatMap(one => readPicture(undefined, toDataUrl(one)))
+  return toImageParts(call, body, { pictures, upstream_id: readString(body.id) })
 }
 
 const toDataUrl = (value: unknown): unknown =>

@@ -9,6 +9,7 @@ import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { isImagen, pickCompression, pickFormat } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
+import { readAnswerFailure } from './refusal.ts'
 
 /** Imagen's `:predict` (https://ai.google.dev/gemini-api/docs/imagen). */
 const imagen: Protocol<'image'> = { ...imageDefaults, buildRequest, parseAnswer, readFailure }
@@ -45,9 +46,9 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
 
 function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
-  if (isObject(body.error)) throw readStreamFailure(body.error)
+  if (isObject(body.error)) throw readAnswerFailure(body.error, readStreamFailure)
   const pictures = readObjects(body.predictions).flatMap(({ bytesBase64Encoded }) =>
     readPicture(bytesBase64Encoded, undefined),
   )
-  return toImageParts(call, pictures, undefined)
+  return toImageParts(call, body, { pictures })
 }

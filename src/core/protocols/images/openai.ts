@@ -34,6 +34,7 @@ import { UnreadableEvents } from '../reader.ts'
 import { drawsByChat, isGptImage, pickCompression, pickFormat } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
 import { fireworksImages } from './fireworks.ts'
+import { findRefusal, readAnswerFailure } from './refusal.ts'
 
 /**
  * OpenAI's pictures and those of compatible servers: `POST {base_url}/images/generations`, and
@@ -81,6 +82,9 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
     prompt: call.prompt,
     n: countPictures(call),
     user: call.user ?? undefined,
+    moderation: call.params.moderation,
+    style: call.params.style,
+    input_fidelity: call.params.input_fidelity,
     ...STYLES[style](call, endpoint),
   })
   const body = applyParameterQuirks({ ...readOptions(call, endpoint), ...known }, quirks)
@@ -99,7 +103,7 @@ const GENERATIONS = '/images/generations'
 const EDITS = '/images/edits'
 
 function addReferences(
-  { references }: ImageCall,
+  { references, mask }: ImageCall,
   endpoint: Endpoint,
   body: Json,
   style: Style,
@@ -111,7 +115,11 @@ function addReferences(
     return { path: buildPath(endpoint, GENERATIONS), body: { ...body, image_url: first } }
   const path = buildPath(endpoint, EDITS)
   if (style === 'xai') return { path, body: { ...body, image: { type: 'image_url', url: first } } }
-  return { path, body: { ...body, 'image[]': references }, files: ['image[]'] }
+  return {
+    path,
+    body: { ...body, 'image[]': references, ...(mask === undefined ? {} : { mask: [mask] }) },
+    files: ['image[]', 'mask'],
+  }
 }
 
 type Style = 'openai' | Exclude<ImageQuirk, 'fireworks'>
@@ -130,7 +138,9 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
     ...renderLooks(call, endpoint),
     size: renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''],
     // With previews, it draws one picture.
-    ...(call.stream && countPictures(call) === 1 ? { stream: true, partial_images: PREVIEWS } : {}),
+    ...(call.stream && countPictures(call) === 1
+      ? { stream: true, partial_images: call.params.partial_images ?? PREVIEWS }
+      : {}),
   }),
   compatible: (call, endpoint) => ({
     ...renderLooks(call, endpoint),
@@ -162,7 +172,7 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
   }),
 }
 
-/** How many previews of a picture are streamed. Each costs about a hundred tokens. */
+/** How many previews are streamed where a call does not say. Each costs about a hundred tokens. */
 const PREVIEWS = 2
 
 const GPT_SIZES: Record<string, string> = {
@@ -186,9 +196,10 @@ const renderSize = (size: PixelSize | undefined): string | undefined =>
 
 function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
-  if (body.error) throw readStreamFailure(body.error)
+  if (body.error) throw readAnswerFailure(body.error, readStreamFailure)
   const pictures = readObjects(body.data).flatMap(({ b64_json, url }) => readPicture(b64_json, url))
-  return toImageParts(call, pictures, readUsage(body.usage), readString(body.id))
+  const [usage, upstream_id] = [readUsage(body.usage), readString(body.id)]
+  return toImageParts(call, body, { pictures, usage, upstream_id })
 }
 
 /** Reads OpenAI's usage of pictures: tokens in and out, with those of pictures among them. */
@@ -213,23 +224,24 @@ class ImageEventReader implements Reader<ImagePart> {
   complete = false
   readonly #unreadable = new UnreadableEvents()
 
-  read({ data, event: name }: Frame): ImagePart[] {
+  read({ data, json, event: name }: Frame): ImagePart[] {
     if (this.complete) return []
     if (data.trim() === '[DONE]') throw unreadableAnswer()
-    const event = parseObject(data)
+    const event = json === undefined ? parseObject(data) : json
     return event ? this.#readEvent(event, name) : this.#unreadable.skip()
   }
 
   #readEvent(event: Json, name: string | null): ImagePart[] {
     const type = readString(event.type) ?? name ?? ''
-    if (type === 'error' || isObject(event.error)) throw readStreamFailure(event.error ?? event)
+    if (type === 'error' || isObject(event.error))
+      throw readAnswerFailure(event.error ?? event, readStreamFailure)
     if (/^image_(generation|edit)\.partial_image$/.test(type)) return readPreview(event)
     return /^image_(generation|edit)\.completed$/.test(type) ? this.#readCompleted(event) : []
   }
 
   #readCompleted(event: Json): ImagePart[] {
     const [picture] = readPicture(event.b64_json, undefined)
-    if (!picture) throw unreadableAnswer()
+    if (!picture) throw findRefusal(event) ?? unreadableAnswer()
     this.complete = true
     const usage = readUsage(event.usage)
     return [{ type: 'picture', ...picture }, ...(usage ? [{ type: 'usage' as const, usage }] : [])]

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { GatewayError } from '../../errors.ts'
 import { isObject, omitUndefined } from '../../kernel/json.ts'
 import type { ImageCall, ImagePart } from '../../language/image.ts'
-import { findMessage, refusedPicture, translateFailure, unreadableAnswer } from '../failure.ts'
+import { findMessage, translateFailure, unreadableAnswer } from '../failure.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { pickFormat } from './capabilities.ts'
@@ -55,8 +55,10 @@ function pickService({ upstreamModel }: Endpoint): 'core' | 'ultra' | 'sd3' {
 
 function parseAnswer(body: unknown, call: ImageCall): ImagePart[] {
   if (!isObject(body)) throw unreadableAnswer()
-  if (body.finish_reason === 'CONTENT_FILTERED') throw refusedPicture()
-  return toImageParts(call, readPicture(body.image, undefined), undefined)
+  // What is filtered is blurred.
+  const isFiltered = body.finish_reason === 'CONTENT_FILTERED'
+  const pictures = isFiltered ? [] : readPicture(body.image, undefined)
+  return toImageParts(call, body, { pictures })
 }
 
 /** Reads a failure: a `name` for machines, and `errors` for people. */

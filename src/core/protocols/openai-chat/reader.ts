@@ -69,11 +69,11 @@ export class ChunkReader implements Reader<TextPart> {
     this.#thinkTags = quirks.think_tags ? new Map() : null
   }
 
-  read({ data }: Frame): TextPart[] {
+  read({ data, json }: Frame): TextPart[] {
     if (this.complete) return []
     if (data.trim() === '[DONE]') return this.#readDone()
-    const chunk = parseObject(data)
-    if (chunk === undefined) return this.#unreadable.skip()
+    const chunk = json === undefined ? parseObject(data) : json
+    if (chunk == null) return this.#unreadable.skip()
     const parts = this.readChunk(chunk)
     return this.#mender ? this.#mender.read(parts) : parts
   }

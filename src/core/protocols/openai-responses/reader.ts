@@ -67,10 +67,10 @@ export class EventReader implements Reader<TextPart> {
 
   // OpenAI sends no [DONE]. If another server does, the answer has ended before it (translation
   // trap 65).
-  read({ event: name, data }: Frame): TextPart[] {
+  read({ event: name, data, json }: Frame): TextPart[] {
     if (this.complete || data.trim() === '[DONE]') return []
-    const event = parseObject(data)
-    return event === undefined
+    const event = json === undefined ? parseObject(data) : json
+    return event == null
       ? this.#unreadable.skip()
       : this.#readEvent(readString(event.type) ?? name ?? '', event)
   }

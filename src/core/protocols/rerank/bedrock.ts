@@ -14,10 +14,14 @@ import { buildBody } from './cohere.ts'
  */
 export const bedrockRerank: Protocol<'rerank'> = {
   ...rerankDefaults,
+  getMostItems: () => MAX_DOCUMENTS,
   buildRequest,
   parseAnswer,
   readFailure,
 }
+
+/** The most documents of one request, whoever made the model. */
+const MAX_DOCUMENTS = 1_000
 
 /** The version of Cohere's body, which Amazon's own models do not have. */
 const COHERE_API_VERSION = 2

@@ -4,18 +4,12 @@ import type { RerankCall, RerankPart } from '../../language/rerank.ts'
 import { readFailure } from '../cohere-chat/failure.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import {
-  assertDocumentCount,
-  countResults,
-  readAnyUsage,
-  readTexts,
-  rerankDefaults,
-  toRerankParts,
-} from '../rerank.ts'
+import { countResults, readAnyUsage, readTexts, rerankDefaults, toRerankParts } from '../rerank.ts'
 
 /** Cohere's rerank, version 2: `POST {base_url}/rerank` (https://docs.cohere.com/reference/rerank). */
 export const cohereRerank: Protocol<'rerank'> = {
   ...rerankDefaults,
+  getMostItems: () => MAX_DOCUMENTS,
   buildRequest,
   parseAnswer,
   readFailure,
@@ -32,7 +26,6 @@ function buildRequest(call: RerankCall, { upstreamModel: model }: Endpoint): Ups
  * first, so that none of them can replace a known one.
  */
 export function buildBody(call: RerankCall): Json {
-  assertDocumentCount(MAX_DOCUMENTS, call)
   return {
     ...call.extra,
     query: call.query,

@@ -15,12 +15,15 @@ interface Server {
   renderDocuments(call: RerankCall): unknown[]
   /** What the server has to be told so that it does not send the documents back. */
   options?: Json
+  /** The most documents of one request, where its server has a bound. */
+  most?: number
 }
 
 /** Creates a protocol for `POST {base_url}/rerank` at OpenAI-compatible servers. */
 const createRerank = (server: Server): Protocol<'rerank'> => ({
   ...rerankDefaults,
   urlMedia: ['image'],
+  getMostItems: () => server.most ?? Number.POSITIVE_INFINITY,
   buildRequest: (call, endpoint) => buildRequest(call, endpoint, server),
   parseAnswer,
   readFailure,
@@ -30,7 +33,11 @@ const createRerank = (server: Server): Protocol<'rerank'> => ({
 export const openaiRerank = createRerank({ top_n: 'top_n', renderDocuments: readTexts })
 
 /** https://docs.voyageai.com/reference/reranker-api */
-export const voyageRerank = createRerank({ top_n: 'top_k', renderDocuments: readTexts })
+export const voyageRerank = createRerank({
+  top_n: 'top_k',
+  renderDocuments: readTexts,
+  most: 1_000,
+})
 
 /** https://api.jina.ai/redoc#tag/rerank */
 export const jinaRerank = createRerank({

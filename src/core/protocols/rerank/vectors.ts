@@ -19,6 +19,8 @@ export function rankByVectors(
   rerank: Protocol<'rerank'> = refuseRanking(embedding),
 ): Protocol<'rerank'> {
   const byVectors: Translation = {
+    // The query is an input too, in each request.
+    getMostItems: endpoint => Math.max((embedding.getMostItems?.(endpoint) ?? 2_048) - 1, 1),
     buildRequest: (call, endpoint) => embedding.buildRequest(toEmbeddingCall(call), endpoint),
     parseAnswer: (body, call, endpoint) =>
       toRankings(call, embedding.parseAnswer(body, toEmbeddingCall(call), endpoint)),
@@ -26,12 +28,13 @@ export function rankByVectors(
   const pick = (endpoint: Endpoint) => (ranks(endpoint) ? rerank : byVectors)
   return {
     ...rerank,
+    getMostItems: endpoint => pick(endpoint).getMostItems?.(endpoint) ?? Number.POSITIVE_INFINITY,
     buildRequest: (call, endpoint) => pick(endpoint).buildRequest(call, endpoint),
     parseAnswer: (body, call, endpoint) => pick(endpoint).parseAnswer(body, call, endpoint),
   }
 }
 
-type Translation = Pick<Protocol<'rerank'>, 'buildRequest' | 'parseAnswer'>
+type Translation = Pick<Protocol<'rerank'>, 'getMostItems' | 'buildRequest' | 'parseAnswer'>
 
 const ranks = ({ output_modalities }: Endpoint) => output_modalities.includes('rerank')
 
@@ -52,16 +55,7 @@ const refuseRanking = ({ framing, readFailure }: Protocol<'embedding'>): Protoco
   readFailure,
 })
 
-/** The most documents whose vectors are compared: with the query, what OpenAI takes at once. */
-const MAX_DOCUMENTS = 2_047
-
 function toEmbeddingCall({ query, documents, ...call }: RerankCall): EmbeddingCall {
-  if (documents.length > MAX_DOCUMENTS)
-    throw invalid(
-      `documents: expected at most ${MAX_DOCUMENTS} for a model that only computes vectors, ` +
-        `found ${documents.length}`,
-      'documents',
-    )
   return {
     ...call,
     kind: 'embedding',

@@ -4,13 +4,7 @@ import type { RerankCall, RerankPart } from '../../language/rerank.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import {
-  assertDocumentCount,
-  countResults,
-  readTexts,
-  rerankDefaults,
-  toRerankParts,
-} from '../rerank.ts'
+import { countResults, readAnyUsage, readTexts, rerankDefaults, toRerankParts } from '../rerank.ts'
 
 /**
  * Google's ranking: `POST {base_url}/rankingConfigs/default_ranking_config:rank`, where the address
@@ -19,6 +13,7 @@ import {
  */
 export const vertexRerank: Protocol<'rerank'> = {
   ...rerankDefaults,
+  getMostItems: () => MAX_RECORDS,
   buildRequest,
   parseAnswer,
   readFailure,
@@ -27,7 +22,6 @@ export const vertexRerank: Protocol<'rerank'> = {
 const MAX_RECORDS = 200
 
 function buildRequest(call: RerankCall, { upstreamModel: model }: Endpoint): UpstreamRequest {
-  assertDocumentCount(MAX_RECORDS, call)
   return {
     path: '/rankingConfigs/default_ranking_config:rank',
     body: {
@@ -49,6 +43,6 @@ function parseAnswer(body: unknown, call: RerankCall): RerankPart[] {
       index: typeof id === 'string' && /^\d{1,9}$/.test(id) ? Number(id) : undefined,
       relevance_score: score,
     })),
-    usage: undefined,
+    usage: readAnyUsage(body),
   })
 }

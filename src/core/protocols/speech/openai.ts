@@ -117,10 +117,10 @@ class SpeechEventReader implements Reader<SpeechPart> {
     this.#sound = sound
   }
 
-  read({ data, event: name }: Frame): SpeechPart[] {
+  read({ data, json, event: name }: Frame): SpeechPart[] {
     if (this.complete) return []
     if (data.trim() === '[DONE]') throw unreadableAnswer()
-    const event = parseObject(data)
+    const event = json === undefined ? parseObject(data) : json
     return event ? this.#readEvent(event, name) : this.#unreadable.skip()
   }
 

@@ -5,6 +5,7 @@ import {
   type TranscriptionCall,
   type TranscriptionPart,
   type TranscriptSegment,
+  wantsSpeakers,
   wantsWords,
 } from '../../language/transcription.ts'
 import { readFailure } from '../deepgram/failure.ts'
@@ -39,6 +40,7 @@ function buildRequest(call: TranscriptionCall, endpoint: Endpoint): UpstreamRequ
     smart_format: 'true',
     ...(language === undefined ? { detect_language: 'true' } : { language }),
     ...(needsTimes(call) ? { utterances: 'true' } : {}),
+    ...(wantsSpeakers(call) ? { diarize: 'true' } : {}),
   })
   for (const [name, value] of Object.entries(readTranscriptionOptions(call, endpoint)))
     for (const one of Array.isArray(value) ? value : [value]) query.append(name, String(one))

@@ -4,6 +4,7 @@ import {
   needsTimes,
   type TranscriptionCall,
   type TranscriptionPart,
+  wantsSpeakers,
   wantsWords,
 } from '../../language/transcription.ts'
 import { unreadableAnswer } from '../failure.ts'
@@ -43,6 +44,7 @@ function buildRequest(call: TranscriptionCall, endpoint: Endpoint): UpstreamRequ
       language_code: language,
       temperature,
       timestamps_granularity: 'word',
+      diarize: wantsSpeakers(call) ? true : undefined,
     }),
     attachment: attachRecording(call, { field: 'file' }),
   }

@@ -1,8 +1,10 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import {
+  isObject,
   type Json,
   omitUndefined,
   parseCount,
+  parseObject,
   readObject,
   readObjects,
   readString,
@@ -12,6 +14,7 @@ import {
   type TranscriptionCall,
   type TranscriptionPart,
   type TranscriptSegment,
+  wantsSpeakers,
   wantsWords,
 } from '../../language/transcription.ts'
 import { readUnits } from '../../language/units.ts'
@@ -20,7 +23,8 @@ import { refuseImpossibleCounts } from '../counts.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
-import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import type { Frame, Protocol, Reader, UpstreamRequest } from '../protocol.ts'
+import { UnreadableEvents } from '../reader.ts'
 import {
   attachRecording,
   readSeconds,
@@ -31,7 +35,7 @@ import {
   toTranscriptParts,
   transcriptionDefaults,
 } from '../transcription.ts'
-import { isGptTranscriber } from './capabilities.ts'
+import { getTranscriptionCapabilities, isGptTranscriber, tellsSpeakers } from './capabilities.ts'
 
 /**
  * OpenAI's transcriptions and those of compatible servers: `POST {base_url}/audio/transcriptions`,
@@ -41,6 +45,7 @@ export const openaiTranscription: Protocol<'transcription'> = {
   ...transcriptionDefaults,
   buildRequest,
   parseAnswer,
+  createReader: (call, endpoint) => new TranscriptReader(call, endpoint),
   readFailure,
 }
 
@@ -55,6 +60,7 @@ function buildRequest(call: TranscriptionCall, endpoint: Endpoint): UpstreamRequ
     temperature,
     prompt: call.prompt,
     ...renderTimes(call, endpoint),
+    ...renderOwn(call, endpoint),
   })
   const body = applyParameterQuirks(
     { ...readTranscriptionOptions(call, endpoint), ...known },
@@ -71,6 +77,27 @@ function buildRequest(call: TranscriptionCall, endpoint: Endpoint): UpstreamRequ
   }
 }
 
+/** Renders OpenAI's own parameters, as far as the endpoint has them. */
+function renderOwn({ params, stream }: TranscriptionCall, endpoint: Endpoint): Json {
+  const { include, keywords, languages, known_speaker_names, known_speaker_references } = params
+  // Without it, that model refuses all but short recordings.
+  const chunking = params.chunking_strategy ?? (tellsSpeakers(endpoint) ? 'auto' : undefined)
+  const suffix = isJson(endpoint) ? '' : '[]'
+  return {
+    ...(typeof chunking === 'object' && !isJson(endpoint)
+      ? Object.fromEntries(
+          Object.entries(chunking).map(([name, value]) => [`chunking_strategy[${name}]`, value]),
+        )
+      : { chunking_strategy: chunking }),
+    [`include${suffix}`]: include,
+    [`keywords${suffix}`]: keywords,
+    [`languages${suffix}`]: languages,
+    [`known_speaker_names${suffix}`]: known_speaker_names,
+    [`known_speaker_references${suffix}`]: known_speaker_references,
+    stream: stream && getTranscriptionCapabilities(endpoint).streams ? true : undefined,
+  }
+}
+
 /** Renders how the times of what was said are asked for. */
 function renderTimes(call: TranscriptionCall, endpoint: Endpoint): Json {
   const granularities = wantsWords(call)
@@ -79,7 +106,12 @@ function renderTimes(call: TranscriptionCall, endpoint: Endpoint): Json {
       ? ['segment']
       : undefined
   if (endpoint.provider.quirks.speech === 'mistral')
-    return { timestamp_granularities: granularities }
+    return {
+      timestamp_granularities: granularities,
+      diarize: wantsSpeakers(call) ? true : undefined,
+    }
+  if (tellsSpeakers(endpoint))
+    return { response_format: needsTimes(call) ? 'diarized_json' : 'json' }
   const isTimed = needsTimes(call) || needsLength(endpoint)
   return {
     response_format: isTimed ? 'verbose_json' : 'json',
@@ -100,11 +132,22 @@ function parseAnswer(
 ): TranscriptionPart[] {
   const answer = requireAnswer(body)
   if (answer.error) throw readStreamFailure(answer.error)
+  return readTranscript(answer, call, endpoint)
+}
+
+function readTranscript(
+  answer: Json,
+  call: TranscriptionCall,
+  endpoint: Endpoint,
+  said: TranscriptSegment[] = [],
+): TranscriptionPart[] {
   const text = readString(answer.text)
   if (text === null) throw unreadableAnswer()
   const usage = readUsage(answer.usage)
   const duration = readSeconds(answer.duration) ?? readSeconds(readLength(answer.usage))
-  const segments = readObjects(answer.segments).flatMap(readSegment)
+  const told = readObjects(answer.segments).flatMap(readSegment)
+  const segments = nameSpeakers(told.length > 0 ? told : said)
+  const logprobs = readObjects(answer.logprobs)
   const words = readObjects(answer.words).flatMap(({ word, start, end, speaker }) =>
     readWord(word, start, end, speaker),
   )
@@ -119,6 +162,7 @@ function parseAnswer(
       ...(duration === undefined ? {} : { duration }),
       ...(segments.length > 0 ? { segments } : {}),
       ...(spoken.length > 0 ? { words: spoken } : {}),
+      ...(logprobs.length > 0 ? { logprobs } : {}),
     },
     usage,
     endpoint,
@@ -143,9 +187,65 @@ function readSegment(segment: Json): TranscriptSegment[] {
   const more = Object.fromEntries(
     MORE.flatMap(name => (isNumeric(segment[name]) ? [[name, segment[name]]] : [])),
   )
-  const speaker = readSpeaker(segment.speaker ?? segment.speaker_id)
-  return [{ text, start, end, ...speaker, ...(Object.keys(more).length > 0 ? { more } : {}) }]
+  const name = readString(segment.speaker)
+  return [
+    {
+      ...{ text, start, end, ...readSpeaker(segment.speaker ?? segment.speaker_id) },
+      ...(name === null ? {} : { speaker_name: name }),
+      ...(Object.keys(more).length > 0 ? { more } : {}),
+    },
+  ]
 }
+
+/** Numbers the speakers that only have names, in the order in which they speak. */
+function nameSpeakers(segments: TranscriptSegment[]): TranscriptSegment[] {
+  const names: string[] = []
+  return segments.map(segment => {
+    const { speaker, speaker_name: name } = segment
+    if (speaker !== undefined || name === undefined) return segment
+    if (!names.includes(name)) names.push(name)
+    return { ...segment, speaker: names.indexOf(name) }
+  })
+}
+
+/** Reads the events of a text that is heard: pieces, what each speaker said, and all of it. */
+class TranscriptReader implements Reader<TranscriptionPart> {
+  complete = false
+  readonly #call: TranscriptionCall
+  readonly #endpoint: Endpoint
+  readonly #said: TranscriptSegment[] = []
+  readonly #unreadable = new UnreadableEvents()
+
+  constructor(call: TranscriptionCall, endpoint: Endpoint) {
+    this.#call = call
+    this.#endpoint = endpoint
+  }
+
+  read({ data, json, event: name }: Frame): TranscriptionPart[] {
+    if (this.complete || data.trim() === '[DONE]') return []
+    const event = json === undefined ? parseObject(data) : json
+    return event ? this.#readEvent(event, name) : this.#unreadable.skip()
+  }
+
+  #readEvent(event: Json, name: string | null): TranscriptionPart[] {
+    const type = readString(event.type) ?? name ?? ''
+    if (type === 'error' || isObject(event.error)) throw readStreamFailure(event.error ?? event)
+    if (type === 'transcript.text.segment') {
+      if (this.#said.length < MOST_SEGMENTS) this.#said.push(...readSegment(event))
+      return []
+    }
+    if (type === 'transcript.text.delta') {
+      const text = readString(event.delta)
+      return text ? [{ type: 'transcript-delta', choice: 0, text }] : []
+    }
+    if (type !== 'transcript.text.done') return []
+    this.complete = true
+    return readTranscript(event, this.#call, this.#endpoint, this.#said)
+  }
+}
+
+/** A day of speech has fewer. */
+const MOST_SEGMENTS = 100_000
 
 const isNumeric = (value: unknown): boolean =>
   typeof value === 'number' ||

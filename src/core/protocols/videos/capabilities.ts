@@ -1,7 +1,16 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { isDataUrl } from '../../kernel/data-url.ts'
-import type { FrameType, VideoCall, VideoRatio, VideoResolution } from '../../language/video.ts'
-import { VIDEO_RATIOS, VIDEO_RESOLUTIONS } from '../../language/video.ts'
+import { pickNearestRatio, pickNearestSize, readSize } from '../../language/image.ts'
+import {
+  type FrameType,
+  pickNearestResolution,
+  VIDEO_RATIOS,
+  VIDEO_RESOLUTIONS,
+  type VideoCall,
+  type VideoParams,
+  type VideoRatio,
+  type VideoResolution,
+} from '../../language/video.ts'
 import { isVertex } from '../gemini/capabilities.data.ts'
 
 /** What an endpoint can be asked for when it makes a video. */
@@ -184,11 +193,27 @@ function getVeo(endpoint: Endpoint): VideoCapabilities {
 export const refusesVideoSeed = (endpoint: Endpoint): boolean =>
   !getVideoCapabilities(endpoint).seed
 
+/**
+ * Returns the parameters with the size to ask the endpoint for: pixels that it does not film become
+ * the nearest that it does, or a ratio and a resolution. The parameters themselves where it is exact.
+ */
+export function fitVideoSize(params: VideoParams, endpoint: Endpoint): VideoParams {
+  const { size, ...rest } = params
+  if (!size) return params
+  const can = getVideoCapabilities(endpoint)
+  if (!isMissing(`${size.width}x${size.height}`, can.sizes)) return params
+  if (can.sizes && can.sizes.length > 0)
+    return { ...rest, size: pickNearestSize(size, can.sizes.map(readSize)) }
+  const resolution = pickNearestResolution(size, can.resolutions)
+  const aspect_ratio = pickNearestRatio(size.width / size.height, can.ratios) as VideoRatio
+  return { ...rest, ...(resolution ? { resolution } : {}), aspect_ratio }
+}
+
 /** Lists what the call asks for and the endpoint cannot follow, under its wire names. */
 export function listUnsupportedVideo(call: VideoCall, endpoint: Endpoint): string[] {
   const { params, frames, references } = call
   const can = getVideoCapabilities(endpoint)
-  const { duration, size, generate_audio: audio } = params
+  const { duration, generate_audio: audio } = params
   const pictures = references.filter(({ type }) => type === 'image')
   const hasData = (items: { url: string }[]) =>
     !can.dataUrls && items.some(({ url }) => isDataUrl(url))
@@ -196,7 +221,6 @@ export function listUnsupportedVideo(call: VideoCall, endpoint: Endpoint): strin
     ['duration', duration !== undefined && can.durations?.includes(duration) === false],
     ['resolution', isMissing(params.resolution, can.resolutions)],
     ['aspect_ratio', isMissing(params.aspect_ratio, can.ratios)],
-    ['size', size !== undefined && isMissing(`${size.width}x${size.height}`, can.sizes)],
     ['frame_images', can.needsFrame === true && frames.length === 0],
     ['frame_images', frames.some(({ type }) => !can.frames.includes(type)) || hasData(frames)],
     ['input_references', pictures.length > can.references || hasData(pictures)],

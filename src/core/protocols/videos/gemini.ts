@@ -99,7 +99,8 @@ function pickResolution({ params: { size, resolution } }: VideoCall): string | u
 
 function readState(body: unknown): JobState {
   const operation = requireObject(body)
-  if (operation.done !== true) return toRunning('in_progress')
+  if (operation.done !== true && !isObject(operation.error) && !isObject(operation.response))
+    return toRunning('in_progress')
   if (isObject(operation.error)) return toEnded('failed', operation.error.message)
   const response = readResponse(operation)
   const urls = listUrls(listSamples(response).map(({ uri }) => uri))

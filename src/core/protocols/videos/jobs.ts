@@ -9,11 +9,11 @@ import {
   listUrls,
   pickSeconds,
   readVideoOptions,
+  readWord,
   requireObject,
   toCompleted,
   toEnded,
   toJobParts,
-  toRunning,
   videoDefaults,
 } from '../videos.ts'
 
@@ -57,9 +57,10 @@ export interface JobRow {
   resolution?: string
   /** How ratios are named. */
   ratios?: Record<string, string>
-  /** The field of the answer that says how a job is doing, and its words for that. */
+  /** The field of the answer that says how a job is doing. */
   state: string
-  states: Record<string, JobState['status']>
+  /** Its words for that which the table of words does not have: those that say that it goes on. */
+  states?: Record<string, JobState['status']>
   /** The field that says why one has failed. */
   error?: string
   /** Returns why a job that is completed has failed; null if it has not. */
@@ -169,18 +170,23 @@ const readOutputs = ({ outputs }: JobRow, answer: Json): JobState =>
 
 function readState(row: JobRow, body: unknown): JobState {
   const answer = requireObject(body)
-  const status = getOwn(row.states, readString(answer[row.state]) ?? '')
-  if (status === undefined) throw unreadableAnswer()
-  if (status === 'pending' || status === 'in_progress') return toRunning(status)
-  if (status !== 'completed') return toEnded(status, row.error && answer[row.error])
   const failure = row.failure?.(answer) ?? null
-  if (failure !== null) return toEnded('failed', failure)
-  if (row.result === undefined) return readOutputs(row, answer)
-  return { status, error: null, outputs: [], seconds: null }
+  const word = readString(answer[row.state])
+  return readWord(getOwn(row.states ?? {}, word ?? '') ?? word, {
+    error: failure ?? (row.error && answer[row.error]),
+    findResult() {
+      if (failure !== null) return toEnded('failed', failure)
+      if (row.result === undefined) return readOutputs(row, answer)
+      return { status: 'completed', error: null, outputs: [], seconds: null }
+    },
+  })
 }
 
+/** A result that there is not: it is invalid, or there is none (any more). */
+const GONE = new Set([400, 404, 410, 422])
+
 function readResult(row: JobRow, status: number, body: unknown): JobState {
-  if (status === 400 || status === 422) return toEnded('failed', findMessage(body))
+  if (GONE.has(status)) return toEnded('failed', findMessage(body))
   if (status !== 200) throw unreadableAnswer()
   return readOutputs(row, requireObject(body))
 }

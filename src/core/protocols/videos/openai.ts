@@ -1,8 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { omitUndefined, readObject, readString } from '../../kernel/json.ts'
+import { type Json, omitUndefined, readObject, readString } from '../../kernel/json.ts'
 import type { PixelSize } from '../../language/image.ts'
 import type { VideoCall } from '../../language/video.ts'
-import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import type { JobProtocol, JobState, Protocol, UpstreamJob, UpstreamRequest } from '../protocol.ts'
 import {
@@ -10,25 +9,12 @@ import {
   findFrame,
   pickSeconds,
   readVideoOptions,
+  readWord,
   requireObject,
   toCompleted,
-  toEnded,
   toJobParts,
-  toRunning,
   videoDefaults,
 } from '../videos.ts'
-
-/** How OpenAI and OpenRouter name the states of a job. */
-const STATES: Record<string, JobState['status']> = {
-  queued: 'pending',
-  pending: 'pending',
-  in_progress: 'in_progress',
-  processing: 'in_progress',
-  completed: 'completed',
-  failed: 'failed',
-  expired: 'failed',
-  cancelled: 'cancelled',
-}
 
 const job: JobProtocol = {
   buildPoll: ({ upstream_id }) => ({ method: 'GET', path: buildJobPath(upstream_id), body: {} }),
@@ -117,18 +103,24 @@ const toReference = (type: string, url: string) => ({
 
 function readState(body: unknown, { upstream_id }: UpstreamJob): JobState {
   const answer = requireObject(body)
-  const status = STATES[readString(answer.status) ?? '']
-  if (status === undefined) throw unreadableAnswer()
-  if (status === 'pending' || status === 'in_progress') return toRunning(status)
-  if (status !== 'completed') return toEnded(status, findError(answer))
   const path = `${buildJobPath(upstream_id)}/content`
   const { unsigned_urls: urls } = answer
   const isPublic = Array.isArray(urls) && urls.length > 0
-  return toCompleted(
-    isPublic ? urls.slice(0, MOST_OUTPUTS).map((_, i) => `${path}?index=${i}`) : [path],
-    readSeconds(answer.seconds),
-  )
+  const outputs = isPublic
+    ? urls.slice(0, MOST_OUTPUTS).map((_, i) => `${path}?index=${i}`)
+    : [path]
+  const error = findError(answer)
+  // Where there is a video it is at a path that the answer does not name.
+  const isMade = isPublic || (error === null && isFinished(answer))
+  return readWord(answer.status ?? answer.state, {
+    error,
+    findResult: isKnown =>
+      toCompleted(isKnown || isMade ? outputs : [], readSeconds(answer.seconds)),
+  })
 }
+
+const isFinished = ({ progress, completed_at }: Json): boolean =>
+  progress === 100 || typeof completed_at === 'number'
 
 const MOST_OUTPUTS = 16
 

@@ -1,6 +1,7 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { notFound } from '../../errors.ts'
 import { checkFileQuota } from '../../files/quota.ts'
+import { USUAL_PURPOSE } from '../../files/schema.ts'
 import type { CopySource, FileStore, StoredFile } from '../../files/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'
@@ -25,8 +26,12 @@ export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore
     const row = await query.executeTakeFirst()
     return row && toFile(row)
   },
-  async listRange({ workspace_id, order, after, limit }) {
-    const own = kysely.selectFrom('files').selectAll().where('workspace_id', '=', workspace_id)
+  async listRange({ workspace_id, order, after, purpose, limit }) {
+    const all = kysely.selectFrom('files').selectAll().where('workspace_id', '=', workspace_id)
+    const own =
+      purpose === undefined
+        ? all
+        : all.where(({ fn, val }) => fn.coalesce('purpose', val(USUAL_PURPOSE)), '=', purpose)
     const rest = after === undefined ? own : own.where('id', order === 'asc' ? '>' : '<', after)
     return (await rest.orderBy('id', order).limit(limit).execute()).map(toFile)
   },

@@ -81,7 +81,8 @@ class FileForm {
   /** Throws 400 if no file has come. */
   finish(): Promise<ReceivedFile> {
     if (!this.#upload) throw invalid('file: expected a part of this name', 'file')
-    return this.#upload.finish(this.#purpose)
+    // A field without a value is none.
+    return this.#upload.finish(this.#purpose || null)
   }
 
   async discard(): Promise<void> {

@@ -308,6 +308,27 @@ describe('a streamed response', () => {
     expect(whole).toMatchObject({ status: 'completed', output_text: 'Hello', model: 'acme/small' })
   })
 
+  test('R04 is the same response wherever it had to wait, whatever the parts are', async () => {
+    const waits = fc.array(fc.nat(2), { minLength: 1, maxLength: 20 })
+    await fc.assert(
+      fc.asyncProperty(randomBatches, waits, async (batches, counts) => {
+        const heading = { id: 'gen-1', created: 0, model: 'acme/requested', provider: '' }
+        const stream = new ResponseStream(heading, call, BODY)
+        const wait = (i: number) =>
+          Array.from({ length: counts[i % counts.length] ?? 0 }, () => stream.renderKeepAlive())
+        let wire = wait(0).join('')
+        const events = stream.streamEvents(createAnswer(...batches, [receipt]))
+        for (let i = 1, step = await events.next(); !step.done; step = await events.next()) {
+          wire += step.value
+          if (!wire.includes('[DONE]')) wire += wait(i++).join('')
+        }
+        const waited = assembleResponse(parseEvents(wire))
+        const { output, status } = assembleResponse(await eventsOf(...batches, [receipt]))
+        expect([waited.output, waited.status]).toEqual([output, status])
+      }),
+    )
+  })
+
   test('that fails after keep-alives is a response that begins and fails', () => {
     const heading = { id: 'gen-1', created: 0, model: 'acme/small', provider: '' }
     const error = new GatewayError('rate_limit_exceeded', 'Slow down')

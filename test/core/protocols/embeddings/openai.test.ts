@@ -182,18 +182,6 @@ describe('answer', () => {
       answer([1], ['x']),
       answer([1], 'no base64!'),
       answer([1], {}),
-      {
-        data: [
-          { index: 0, embedding: [1] },
-          { index: 0, embedding: [2] },
-        ],
-      },
-      {
-        data: [
-          { index: 5, embedding: [1] },
-          { index: 0, embedding: [2] },
-        ],
-      },
     ),
   )('%j is no answer', body => {
     expect(typeOf(() => read(body, two))).toBe('provider_unavailable')

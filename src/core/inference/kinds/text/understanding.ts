@@ -8,6 +8,7 @@ import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { checkCounts } from './counts.ts'
 import { replaceCustomTools } from './custom-tools.ts'
+import { restoreDrawn } from './drawn-items.ts'
 import { replaceNativeItems } from './native-items.ts'
 import { fitServiceTier, getServiceTier } from './service-tier.ts'
 import { replaceWebSearch } from './web-search.ts'
@@ -143,7 +144,14 @@ export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
 
 /** Returns the call without what only providers of the Responses API have a form for. */
 const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
-  replaceWebSearch(replaceNativeItems(replaceCustomTools(call)), endpoint)
+  replaceWebSearch(
+    replaceNativeItems(
+      replaceCustomTools(
+        call.dialect === 'responses' && endpoint.protocol === 'gemini' ? restoreDrawn(call) : call,
+      ),
+    ),
+    endpoint,
+  )
 
 type ParametersOfCall = Pick<TextCall, 'params' | 'tools'>
 

@@ -21,8 +21,15 @@ export class TranscriptFilter implements AnswerFilter<TranscriptionPart> {
 
   async read(parts: TranscriptionPart[]): Promise<TranscriptionPart[]> {
     const out: TranscriptionPart[] = []
-    for (const part of parts)
-      out.push(part.type === 'transcript' ? { ...part, ...(await this.#filter(part)) } : part)
+    for (const part of parts) {
+      // What is heard goes out once all of it is read, and without the tokens that it is made of.
+      if (part.type === 'transcript-delta') continue
+      if (part.type !== 'transcript') out.push(part)
+      else {
+        const { logprobs: _, ...transcript } = part
+        out.push({ ...transcript, ...(await this.#filter(part)) })
+      }
+    }
     return this.blocked ? out.filter(({ type }) => type !== 'transcript') : out
   }
 

@@ -25,6 +25,8 @@ const ID = findPlace('id')
 const SETTLED_AT = findPlace('settled_at')
 const KEY_HASH = findPlace('key_hash')
 const COST = findPlace('upstream_inference_cost')
+const RESPONSES = findPlace('provider_responses')
+const SOURCE = findPlace('usageSource')
 const LISTS = ['provider_responses', 'contentFilters', 'steps']
 
 /** What is read of a record without a seal; all else is null. */
@@ -32,6 +34,9 @@ const READ_UNSEALED = ['id', 'settled_at', 'key_hash', 'upstream_inference_cost'
 const FEW_COLUMNS = COLUMNS.map((column, i) =>
   READ_UNSEALED.includes(NAMES[i] ?? '') ? column : 'null',
 )
+
+/** As a record has that a provider has taken the prompt: texts of others have their quotes escaped. */
+const TAKEN = '"taken":true'
 
 /** How many rows one read takes, and how many seals. */
 const AT_ONCE = 2_000
@@ -82,6 +87,8 @@ class RecordInspection {
   readonly #problems: string[] = []
   /** Sealed together, and some are no longer there. */
   readonly #incomplete: string[] = []
+  readonly #unpaid: RecordReport['unpaid'] = []
+  readonly #countCharges
   #unsealed = 0
   #charged = 0
   /** The last row that was read, the last one whose seal cannot be checked, and the newest seal. */
@@ -97,6 +104,9 @@ class RecordInspection {
     this.#readFew = db.query(select(FEW_COLUMNS))
     this.#listSeals = db.query<RecordSeal, [number, number, number]>(
       'select * from record_seals where n > ? and first_row <= ? order by n limit ?',
+    )
+    this.#countCharges = db.query<{ count: number }, [string]>(
+      "select count(*) as count from ledger where id = ? and source not in ('none', 'opening')",
     )
     this.#readAnchor()
   }
@@ -208,8 +218,23 @@ class RecordInspection {
     const rows = readAround(read, this.#row, last, this.#unreadable)
     this.#row = last
     this.count += rows.length
-    for (const row of rows) if (this.#isCharged(row)) this.#charged += 1
+    for (const row of rows) {
+      if (this.#isCharged(row)) this.#charged += 1
+      this.#checkPaid(row)
+    }
     return rows
+  }
+
+  // Each prompt that a provider has taken is a charge of its own. The last one of a call has no row
+  // if it comes to nothing.
+  #checkPaid(row: RecordRow): void {
+    if (row[KEY_HASH] === null) return
+    const taken = String(row[RESPONSES]).split(TAKEN).length - 1
+    if (taken === 0) return
+    const id = String(row[ID])
+    const charged = this.#countCharges.get(id)?.count ?? 0
+    const rowless = row[SOURCE] === 'none' ? 0 : 1
+    if (charged + rowless < taken) this.#unpaid.push({ id, taken, charged })
   }
 
   #isCharged(row: RecordRow): boolean {
@@ -241,7 +266,8 @@ class RecordInspection {
     const damaged = this.#unreadable.map(one => renderUnreadable(this.#db, 'record', one))
     const incomplete = this.#incomplete.map(rows => `${rows}: some are missing`)
     const problems = [...damaged, ...this.#problems, ...(isEvicted ? [] : incomplete)]
-    return { count: this.count, unsealed: this.#unsealed, problems, charged: this.#charged }
+    const found = { problems, unpaid: this.#unpaid, charged: this.#charged }
+    return { count: this.count, unsealed: this.#unsealed, ...found }
   }
 }
 

@@ -2,25 +2,82 @@ import { FREE_VARIANT } from '../catalog/models/free.ts'
 import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { CallBase } from '../language/call.ts'
 import { findRouter } from '../language/routing.ts'
+import type { Bound, Charge, CostEstimate, Hold, Ledger, Payer } from '../ledger/ledger.ts'
+
+/** The books that money is taken from. */
+type Books = Pick<Ledger, 'reserve' | 'reserveElsewhere' | 'settle' | 'release'>
+
+/** Whose calls are counted: null for the operator, who has no key. */
+export type Claimant = Pick<Actor, 'key_hash'>
+
+/** What a call, or one turn of it, wants of the counters: it gets all of it, or nothing. */
+export interface Claim {
+  actor: Claimant
+  call: Pick<CallBase, 'models'>
+  /** A line of a batch gets half of each limit, and never less than 1. */
+  isInBatch?: boolean
+  /** Whether a request counts: against those per minute, and against those of free models. */
+  request?: boolean
+  /** Whether it needs one of the places of the calls of its key that run at once. */
+  place?: boolean
+  money?: MoneyClaim | null
+  /** What is given back in the same step, so that nobody else can take it. */
+  instead?: Grant | null
+  /** What it is added to: the money of a turn whose request and place are taken already. */
+  to?: Grant | null
+}
+
+/** What is to be set aside, and what bounds it. */
+export interface MoneyClaim {
+  payer: Payer
+  estimate: CostEstimate
+  bounds: Bound[]
+}
+
+/** What was taken. It is given back once. */
+export interface Grant {
+  readonly key: string
+  /** The requests that were counted, by window: those that were not made are given back. */
+  requests: Limit[]
+  hasPlace: boolean
+  /** Null if no money was claimed. */
+  hold: Hold | null
+  /** False once it is given back. */
+  isOpen: boolean
+}
+
+/** What became of a grant. */
+export interface Used {
+  /** What the money became; absent if it was not spent. */
+  charge?: Charge
+  /** Whether the request was not made. */
+  isUnmade?: boolean
+}
 
 /**
- * Limits how often keys may call, and how many calls of one key may run at once. Counted in this
- * process, which is the only one that serves.
+ * Counts what calls take from what their key, or all keys, may have: requests of a minute or a day,
+ * calls that run at once, and money. Counted in this process, which is the only one that serves.
+ * Nothing goes to a provider without a grant.
  */
-export interface RateLimits {
+export interface Counters {
   /**
-   * Counts a call against every limit that applies to it, or against none. Returns the function
-   * that releases the call's permit when it ends. Throws 429 where a limit is reached, with the
-   * time at which to try again. A line of a batch gets half of each limit, and never less than 1.
+   * Takes all that is claimed, or nothing. Throws 429 where a limit is reached, with the time at
+   * which to try again, and 402 if a bound has not enough left. A promise only while the books are
+   * kept by another process.
    */
-  acquire(
-    actor: Pick<Actor, 'key_hash'>,
-    call: Pick<CallBase, 'models'>,
-    isInBatch?: boolean,
-  ): () => void
+  take(claim: Claim & { money?: null }): Grant
+  take(claim: Claim): Grant | Promise<Grant>
+  /**
+   * Takes what is claimed once the key has a place, after those that wait already. Throws as `take`
+   * does, but for the place, and the reason of the cancellation.
+   */
+  takeInTurn(claim: Claim, cancellation: Cancellation): Promise<Grant>
+  /** Gives a grant back, with what was used of it. What was given back already stays as it is. */
+  give(grant: Grant, used?: Used): void
   /**
    * Counts a reading of a public dataset: by key for the minute, and by all keys together for the
    * day. Throws 429 where a limit is reached, and counts nothing then.
@@ -37,8 +94,8 @@ export interface RateLimits {
    * reached, and counts nothing then.
    */
   countFileRequest(actor: Pick<Actor, 'key_hash'>): void
-  /** Throws what `acquire` would, and counts nothing. */
-  check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
+  /** Throws the 429 that `take` would for a call, and counts nothing. */
+  check(actor: Claimant, call: Pick<CallBase, 'models'>): void
   /**
    * Returns how many calls of free models all keys together may make today (midnight to midnight
    * UTC), and how many they have made. Null: unlimited.
@@ -64,7 +121,7 @@ export interface RateLimits {
   takeCount(count: SharedCount): void
 }
 
-/** One more in a window, or one more or less of the calls that run. */
+/** One more or less in a window, or of the calls that run. */
 export interface SharedCount {
   /** The number of the window; null for the calls that run. */
   window: number | null
@@ -95,15 +152,23 @@ interface Limit {
   /** Milliseconds since 1970: when it makes sense to try again. */
   reset: number
   count(): void
+  /** Takes the count back, unless its window is over. Absent if it is a place. */
+  uncount?(): void
+}
+
+/** Who waits for a place. */
+interface Waiter {
+  maximum(): number
+  resolve(): void
 }
 
 /**
- * Creates the limits of this config. Windows follow the clock: a minute is a full one, a day begins
- * at midnight UTC. A clock that jumps gives no count back. The counts of a window are dropped soon
- * after it, so that keys which no longer call take no memory. `freeSoFar` is how many calls of free
- * models today has seen already.
+ * Creates the counters of this config over the books of the ledger. Windows follow the clock: a
+ * minute is a full one, a day begins at midnight UTC. A clock that jumps gives no count back. The
+ * counts of a window are dropped soon after it, so that keys which no longer call take no memory.
+ * `freeSoFar` is how many calls of free models today has seen already.
  */
-export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): RateLimits {
+export function openCounters(config: Config, clock: Clock, ledger: Books, freeSoFar = 0): Counters {
   let { limits, datasets, files, oauth, service_name } = config
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
@@ -113,6 +178,7 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
   const readingDay = new Window(DAY, clock)
   const visits = new Window(MINUTE, clock, MOST_NETWORKS)
   const running = new Map<string, number>()
+  const waiting = new Map<string, Waiter[]>()
   /** The calls that run in another process. */
   let elsewhere = new Map<string, number>()
   let tell: ((count: SharedCount) => void) | null = null
@@ -120,49 +186,135 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
   // In an order that no version changes.
   const windows = [minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits]
   for (const [window, one] of windows.entries())
-    one.onCount = name => tell?.({ window, name, by: 1 })
+    one.onCount = (name, by) => tell?.({ window, name, by })
 
-  function listLimits(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
+  function listLimits({ actor, call, request, place, isInBatch }: Claim): Limit[] {
+    const key = actor.key_hash ?? ''
     const { requests_per_minute, concurrent_requests, free_models } = limits
     const applicable: Limit[] = []
-    if (free_models && models.some(slug => isFreeModel(service_name, slug))) {
+    if (request && free_models && call.models.some(slug => isFreeModel(service_name, slug))) {
       const { requests_per_day, requests_per_minute: perMinute } = free_models
       if (requests_per_day !== undefined)
         applicable.push(freeDay.buildLimit('free-models-per-day', ALL_KEYS, requests_per_day))
       if (perMinute !== undefined)
         applicable.push(freeMinute.buildLimit('free-models-per-min', ALL_KEYS, perMinute))
     }
-    if (requests_per_minute !== undefined)
+    if (request && requests_per_minute !== undefined)
       applicable.push(minute.buildLimit('requests-per-min', key, requests_per_minute))
-    if (concurrent_requests !== undefined)
+    if (place && concurrent_requests !== undefined)
       applicable.push(buildConcurrencyLimit(key, concurrent_requests))
-    return applicable
+    return isInBatch ? applicable.map(halve) : applicable
   }
+
+  const countRunning = (key: string) => (running.get(key) ?? 0) + (elsewhere.get(key) ?? 0)
 
   const buildConcurrencyLimit = (key: string, maximum: number): Limit => ({
     name: 'concurrent-requests',
     maximum,
-    used: (running.get(key) ?? 0) + (elsewhere.get(key) ?? 0),
+    used: countRunning(key),
     reset: clock.now().getTime() + RETRY_HINT,
-    count() {
-      addTo(running, key, 1)
-      tell?.({ window: null, name: key, by: 1 })
-    },
+    count: () => enterPlace(key),
   })
 
-  const createRelease = (key: string) => {
-    let isHeld = true
-    return () => {
-      if (!isHeld) return
-      isHeld = false
-      addTo(running, key, -1)
-      tell?.({ window: null, name: key, by: -1 })
+  function enterPlace(key: string): void {
+    addTo(running, key, 1)
+    tell?.({ window: null, name: key, by: 1 })
+  }
+
+  function leavePlace(key: string): void {
+    addTo(running, key, -1)
+    tell?.({ window: null, name: key, by: -1 })
+    wakeWaiters(key)
+  }
+
+  /** Gives free places to those that wait for them, in their order. */
+  function wakeWaiters(key: string): void {
+    const queue = waiting.get(key)
+    for (let next = findNext(queue, key); next; next = findNext(queue, key)) {
+      queue?.splice(queue.indexOf(next), 1)
+      enterPlace(key)
+      next.resolve()
+    }
+    if (queue?.length === 0) waiting.delete(key)
+  }
+
+  // A line of a batch may have fewer places: others do not wait for it.
+  const findNext = (queue: Waiter[] | undefined, key: string): Waiter | undefined =>
+    queue?.find(({ maximum }) => countRunning(key) < maximum())
+
+  /** Resolves once the key has a place, which is taken then. */
+  async function waitForPlace(
+    { actor, isInBatch }: Claim,
+    cancellation: Cancellation,
+  ): Promise<void> {
+    const key = actor.key_hash ?? ''
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const maximum = () => {
+      const most = limits.concurrent_requests ?? Number.POSITIVE_INFINITY
+      return isInBatch ? halveCount(most) : most
+    }
+    const waiter = { maximum, resolve }
+    const queue = waiting.get(key) ?? []
+    waiting.set(key, queue)
+    queue.push(waiter)
+    wakeWaiters(key)
+    try {
+      await cancellation.awaitUnlessCancelled(promise)
+    } catch (thrown) {
+      const at = queue.indexOf(waiter)
+      if (at === -1) leavePlace(key)
+      else queue.splice(at, 1)
+      if (queue.length === 0 && waiting.get(key) === queue) waiting.delete(key)
+      throw thrown
     }
   }
 
-  const admitCall = (key: string, call: Pick<CallBase, 'models'>, isInBatch = false): Limit[] => {
-    const applicable = listLimits(key, call)
-    return admit(isInBatch ? applicable.map(halve) : applicable)
+  function take(claim: Claim): Grant | Promise<Grant> {
+    const { actor, money, instead, place, to } = claim
+    if (instead) give(instead)
+    if (to && money && !ledger.reserveElsewhere) {
+      to.hold = ledger.reserve(money.payer, money.estimate, money.bounds)
+      return to
+    }
+    if (to) return money ? holdElsewhere(to, money) : to
+    const counted = admit(listLimits(claim))
+    const isElsewhere = ledger.reserveElsewhere !== null
+    const hold = money && !isElsewhere ? reserveMoney(money) : null
+    for (const limit of counted) limit.count()
+    const grant: Grant = {
+      key: actor.key_hash ?? '',
+      requests: counted.filter(isOfWindow),
+      hasPlace: place === true && limits.concurrent_requests !== undefined,
+      ...{ hold, isOpen: true },
+    }
+    return money && isElsewhere ? holdElsewhere(grant, money) : grant
+  }
+
+  const reserveMoney = ({ payer, estimate, bounds }: MoneyClaim): Hold =>
+    ledger.reserve(payer, estimate, bounds)
+
+  async function holdElsewhere(grant: Grant, money: MoneyClaim): Promise<Grant> {
+    try {
+      const { payer, estimate, bounds } = money
+      grant.hold = (await ledger.reserveElsewhere?.(payer, estimate, bounds)) ?? reserveMoney(money)
+      return grant
+    } catch (thrown) {
+      give(grant, { isUnmade: true })
+      throw thrown
+    }
+  }
+
+  function give(grant: Grant, { charge, isUnmade }: Used = {}): void {
+    const { hold, key, requests } = grant
+    grant.isOpen = false
+    if (hold && charge) ledger.settle(hold, charge)
+    else if (hold) ledger.release(hold)
+    if (isUnmade) for (const { uncount } of requests) uncount?.()
+    grant.hold = null
+    grant.requests = NO_LIMITS
+    if (!grant.hasPlace) return
+    grant.hasPlace = false
+    leavePlace(key)
   }
 
   const listReadingLimits = (key: string): Limit[] => [
@@ -177,11 +329,20 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
   }
 
   return {
-    acquire({ key_hash }, call, isInBatch) {
-      const key = key_hash ?? ''
-      for (const limit of admitCall(key, call, isInBatch)) limit.count()
-      return limits.concurrent_requests === undefined ? RELEASE_NOTHING : createRelease(key)
+    take: take as Counters['take'],
+    async takeInTurn(claim, cancellation) {
+      if (limits.concurrent_requests === undefined) return take({ ...claim, place: true })
+      await waitForPlace(claim, cancellation)
+      try {
+        const grant = await take({ ...claim, place: false })
+        grant.hasPlace = true
+        return grant
+      } catch (thrown) {
+        leavePlace(claim.actor.key_hash ?? '')
+        throw thrown
+      }
     },
+    give,
     countReading({ key_hash }) {
       for (const limit of admit(listReadingLimits(key_hash ?? ''))) limit.count()
     },
@@ -196,8 +357,8 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
       const limit = fileMinute.buildLimit('files-per-min', key_hash ?? '', maximum)
       for (const one of admit([limit])) one.count()
     },
-    check({ key_hash }, call) {
-      admitCall(key_hash ?? '', call)
+    check(actor, call) {
+      admit(listLimits({ actor, call, request: true, place: true }))
     },
     getFreeUsage() {
       const limit = limits.free_models ? limits.free_models.requests_per_day : undefined
@@ -206,6 +367,7 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     reconfigure(other, freeSoFar) {
       ;({ limits, datasets, files, oauth, service_name } = other)
       if (freeSoFar !== null) freeDay.setCount(ALL_KEYS, freeSoFar)
+      for (const key of [...waiting.keys()]) wakeWaiters(key)
     },
     exportCounts: () => windows.map(window => window.exportCounts()),
     importCounts(exported) {
@@ -214,13 +376,15 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     exportRunning: () => new Map(running),
     importRunning(others) {
       elsewhere = new Map(others)
+      for (const key of [...waiting.keys()]) wakeWaiters(key)
     },
     share(other) {
       tell = other
     },
     takeCount({ window, name, by }) {
-      if (window === null) addTo(elsewhere, name, by)
-      else windows[window]?.addCount(name)
+      if (window !== null) return windows[window]?.addCount(name, by)
+      addTo(elsewhere, name, by)
+      wakeWaiters(name)
     },
   }
 }
@@ -234,10 +398,15 @@ function addTo(counts: Map<string, number>, name: string, by: number): void {
 // The other half stays for clients who wait.
 const halve = (limit: Limit): Limit => ({
   ...limit,
-  maximum: Math.max(Math.min(limit.maximum, 1), Math.floor(limit.maximum / 2)),
+  maximum: halveCount(limit.maximum),
 })
 
-const RELEASE_NOTHING = () => undefined
+const halveCount = (maximum: number): number =>
+  Math.max(Math.min(maximum, 1), Math.floor(maximum / 2))
+
+const isOfWindow = ({ uncount }: Limit): boolean => uncount !== undefined
+
+const NO_LIMITS: Limit[] = []
 
 /**
  * Returns whether calls of free models are limited by the day. If so, those of today before the
@@ -286,7 +455,7 @@ class Window {
   #counts = new Map<string, number>()
   #number = 0
   /** Hears of each count by a limit. */
-  onCount: ((name: string) => void) | null = null
+  onCount: ((name: string, by: 1 | -1) => void) | null = null
 
   constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
     this.#length = length
@@ -306,20 +475,28 @@ class Window {
 
   buildLimit(name: string, counter: string, maximum: number): Limit {
     const used = this.getCount(counter)
+    const window = this.#number
     return {
       name,
       maximum,
       used,
-      reset: (this.#number + 1) * this.#length,
-      count: () => {
-        this.addCount(counter)
-        this.onCount?.(counter)
+      reset: (window + 1) * this.#length,
+      count: () => this.#count(counter, 1),
+      uncount: () => {
+        this.#advance()
+        if (this.#number === window) this.#count(counter, -1)
       },
     }
   }
 
-  addCount(name: string): void {
-    this.setCount(name, this.getCount(name) + 1)
+  /** Adds to a count; none falls below zero. */
+  addCount(name: string, by: 1 | -1 = 1): void {
+    this.setCount(name, Math.max(0, this.getCount(name) + by))
+  }
+
+  #count(counter: string, by: 1 | -1): void {
+    this.addCount(counter, by)
+    this.onCount?.(counter, by)
   }
 
   exportCounts(): WindowCounts {

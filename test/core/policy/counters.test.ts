@@ -10,7 +10,8 @@ import { createKey } from '../../../src/core/identity/keys.ts'
 import { infer } from '../../../src/core/inference/infer.ts'
 import { createRandomIds } from '../../../src/core/kernel/ids.ts'
 import type { Answer } from '../../../src/core/language/answer.ts'
-import { openRateLimits } from '../../../src/core/policy/rate-limits.ts'
+import type { Ledger } from '../../../src/core/ledger/ledger.ts'
+import { openCounters } from '../../../src/core/policy/counters.ts'
 import { reconfigure } from '../../../src/core/reconfigure.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { listDescribedRoutes } from '../../../src/server/openapi.ts'
@@ -19,6 +20,8 @@ import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts
 import { INPUT_AUDIO } from '../../support/recording.ts'
 import { startUpstream, status } from '../../support/upstream.ts'
 
+const KEY = { key_hash: 'k' }
+const NO_BOOKS = {} as Ledger
 const messages = [{ role: 'user', content: 'Hi' }]
 const FREE = { id: 'acme/tiny:free', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
 const PAID = { id: 'acme/tiny', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
@@ -390,11 +393,11 @@ describe('free models', () => {
     expect(await statuses([first.ask(), first.ask()])).toEqual([200, 200])
     await first.gateway.close()
     const again = await open(new TestClock('2026-03-04T23:30:00.000Z'))
-    expect(again.gateway.traffic.rateLimits.getFreeUsage()).toEqual({ limit: 3, used: 2 })
+    expect(again.gateway.traffic.counters.getFreeUsage()).toEqual({ limit: 3, used: 2 })
     expect([(await again.ask()).status, (await again.ask()).status]).toEqual([200, 429])
     await again.gateway.close()
     const nextDay = await open(new TestClock('2026-03-05T00:00:00.000Z'))
-    expect(nextDay.gateway.traffic.rateLimits.getFreeUsage()).toEqual({ limit: 3, used: 0 })
+    expect(nextDay.gateway.traffic.counters.getFreeUsage()).toEqual({ limit: 3, used: 0 })
     await nextDay.gateway.close()
     rmSync(data, { recursive: true })
   })
@@ -419,10 +422,14 @@ describe('A-13 a clock that jumps', () => {
   for (const [what, moments] of JUMPS)
     test(`${what} gives no request of the minute and no free call of the day back`, () => {
       const clock = new TestClock('2026-03-04T05:06:07.000Z')
-      const rates = openRateLimits({ ...config, limits: { ...config.limits, ...limits } }, clock)
+      const rates = openCounters(
+        { ...config, limits: { ...config.limits, ...limits } },
+        clock,
+        NO_BOOKS,
+      )
       const call = (model: string) => {
         try {
-          rates.acquire({ key_hash: 'k' }, { models: [model] })
+          rates.take({ actor: KEY, call: { models: [model] }, request: true })
           return true
         } catch {
           return false
@@ -438,8 +445,12 @@ describe('A-13 a clock that jumps', () => {
 
   test('ahead for good begins new windows, as does the next minute after it was set back', () => {
     const clock = new TestClock('2026-03-04T05:06:07.000Z')
-    const rates = openRateLimits({ ...config, limits: { ...config.limits, ...limits } }, clock)
-    const call = () => rates.acquire({ key_hash: 'k' }, { models: ['a/b'] })
+    const rates = openCounters(
+      { ...config, limits: { ...config.limits, ...limits } },
+      clock,
+      NO_BOOKS,
+    )
+    const call = () => rates.take({ actor: KEY, call: { models: ['a/b'] }, request: true })
     const tryCall = () => {
       try {
         call()

@@ -1,8 +1,0 @@
-import type { ServerToolCounts } from '../language/server-tools.ts'
-
-/** Renders how often the gateway's own tools were used (wire reference A.9). */
-export const renderToolCounts = ({ requested, executed, searches }: ServerToolCounts) => ({
-  tool_calls_requested: requested,
-  tool_calls_executed: executed,
-  web_search_requests: searches,
-})

@@ -1,0 +1,229 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { examineGateway } from '../../src/core/doctor.ts'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { explain } from '../../src/core/inference/explain.ts'
+import type { Json } from '../../src/core/kernel/json.ts'
+import { getGeneration } from '../../src/core/telemetry/generations.ts'
+import { buildTextCall } from '../support/call.ts'
+import type { Scenario } from '../support/fake-provider-server.ts'
+import type { ReceivedRequest, ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
+import { DOORS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
+
+let stage: LoopStage | undefined
+afterEach(async () => {
+  await stage?.close()
+  stage = undefined
+})
+
+const open = async (...given: Parameters<typeof openLoopStage>): Promise<LoopStage> => {
+  stage = await openLoopStage(...given)
+  return stage
+}
+
+const say = (text: string): { answer: ScriptedAnswer } => ({ answer: { text, finish: 'stop' } })
+
+/** A model that calls every tool that it has, as often as it may in one turn. */
+const greedy: Scenario = ({ tools, choice }: ReceivedRequest) =>
+  choice === 'none' || tools.length === 0
+    ? say('Enough.')
+    : {
+        answer: {
+          calls: Array.from({ length: 4 * tools.length }, (_, i) => ({
+            id: `call_${i}`,
+            name: tools[i % tools.length] ?? '',
+            input: JSON.stringify({ prompt: 'Q', task_name: 't', task_description: 'T' }),
+          })),
+          finish: 'tool_calls',
+        },
+      }
+
+const ADVISOR = { type: 'gateway:advisor' }
+const NESTED: Json = { tools: [{ type: 'gateway:subagent', parameters: { tools: [ADVISOR] } }] }
+
+/** Counts the calls that providers answer at once. */
+function createPace() {
+  const at = { once: 0, most: 0 }
+  const pace = async () => {
+    at.once += 1
+    at.most = Math.max(at.most, at.once)
+    await new Promise(resolve => setImmediate(resolve))
+    at.once -= 1
+  }
+  return { at, pace }
+}
+
+const rename = (config: Json): Json => ({
+  ...config,
+  models: (config.models as { id: string; endpoints: Json[] }[]).map(({ id, ...model }) => ({
+    ...model,
+    id: id === 'acme/openai-chat' ? 'acme/chat:free' : id,
+  })),
+})
+
+async function expectBooks({ gateway, money, generations }: LoopStage): Promise<void> {
+  expect([money.held, gateway.traffic.calls.size]).toEqual([0n, 0])
+  const total = generations.reduce((sum, { total_cost }) => sum + (total_cost ?? 0n), 0n)
+  expect(money.spent).toBe(total)
+  expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+}
+
+describe('the tree of a call', () => {
+  test('counts each call of a provider against the limits of its key', async () => {
+    const { at, pace } = createPace()
+    const limits = { requests_per_minute: 10, concurrent_requests: 3 }
+    const stage = await open(greedy, { config: { limits }, pace })
+    const { status, text } = await stage.ask('chat', NESTED)
+    expect([status, text]).toEqual([200, 'Enough.'])
+    expect([stage.heard.length <= 10, at.most <= 3]).toEqual([true, true])
+    await expectBooks(stage)
+  })
+
+  test('counts each call of a free model', async () => {
+    const limits = { free_models: { requests_per_day: 20 } }
+    const stage = await open(greedy, { config: { limits }, changeConfig: rename })
+    const { status, text } = await stage.ask('chat', { ...NESTED, model: 'acme/chat:free' })
+    expect([status, text]).toEqual([200, 'Enough.'])
+    expect(stage.heard.length).toBeLessThanOrEqual(20)
+    expect(stage.gateway.traffic.counters.getFreeUsage()?.used).toBe(stage.heard.length)
+  })
+
+  test('makes 200 calls of providers, eight at once', async () => {
+    const { at, pace } = createPace()
+    const stage = await open(greedy, { pace })
+    const { status, text } = await stage.ask('chat', NESTED)
+    expect([status, text]).toEqual([200, 'Enough.'])
+    expect([stage.heard.length, at.most]).toEqual([200, 8])
+    await expectBooks(stage)
+  })
+
+  test('spends no more than max_cost, the turn that reaches it, and the last one', async () => {
+    const max_cost_in_dollars = Number(20n * TURN) / 1e9
+    const stage = await open(greedy, { limit: 1 })
+    const { status, text } = await stage.ask('chat', {
+      ...NESTED,
+      stop_server_tools_when: [{ type: 'max_cost', max_cost_in_dollars }],
+    })
+    expect([status, text]).toEqual([200, 'Enough.'])
+    expect(stage.money.spent).toBeLessThanOrEqual(21n * TURN)
+    await expectBooks(stage)
+  })
+
+  test('takes no more than max_tokens_used, the turn that reaches it, and the last one', async () => {
+    const stage = await open(greedy, { limit: 1 })
+    const { status, text } = await stage.ask('chat', {
+      ...NESTED,
+      stop_server_tools_when: [{ type: 'max_tokens_used', max_tokens: 150 }],
+    })
+    expect([status, text]).toEqual([200, 'Enough.'])
+    expect(stage.heard.length).toBeLessThanOrEqual(11)
+    await expectBooks(stage)
+  })
+
+  test('goes on when its limit is spent by what it asks within', async () => {
+    const stage = await open(greedy, { limit: 0.01 })
+    const { status, text } = await stage.ask('chat', NESTED)
+    expect([status, text]).toEqual([200, 'Enough.'])
+    expect(stage.money.spent).toBeLessThanOrEqual(10_000_000n)
+    await expectBooks(stage)
+  })
+
+  test('holds no permit of its key while its tools run', async () => {
+    const { at, pace } = createPace()
+    const stage = await open(greedy, { config: { limits: { concurrent_requests: 5 } }, pace })
+    const calls = Array.from({ length: 5 }, () =>
+      stage.ask('chat', { tools: [ADVISOR], max_tool_calls: 1 }),
+    )
+    const statuses = (await Promise.all(calls)).map(({ status }) => status)
+    expect(statuses).toEqual([200, 200, 200, 200, 200])
+    expect(at.most).toBeLessThanOrEqual(5)
+  })
+})
+
+test('a thousand calls at once over all doors spend no more than their limit', async () => {
+  const stage = await open(greedy, {
+    limit: 1,
+    changeConfig: config => ({
+      ...config,
+      // A turn costs two cents.
+      models: (config.models as { endpoints: Json[] }[]).map(({ endpoints, ...model }) => ({
+        ...model,
+        endpoints: endpoints.map(endpoint => ({
+          ...endpoint,
+          usd_per_million_tokens: { prompt: 100, completion: 200 },
+        })),
+      })),
+    }),
+  })
+  const bodies = [{}, { tools: [ADVISOR] }, NESTED]
+  const calls = Array.from({ length: 1_000 }, async (_, i) => {
+    const body = { max_tokens: 16, stream: i % 2 === 0, ...bodies[i % bodies.length] }
+    return (await stage.ask(DOORS[i % DOORS.length] ?? 'chat', body)).status
+  })
+  const statuses = new Set(await Promise.all(calls))
+  expect([...statuses].toSorted()).toEqual([200, 402])
+  expect(stage.money.spent).toBeLessThanOrEqual(1_000_000_000n)
+  expect(stage.money.spent).toBeGreaterThan(100_000_000n)
+  await expectBooks(stage)
+}, 120_000)
+
+describe('what bounds a tree', () => {
+  const BOUNDS: [bound: string, config: Json, body: Json][] = [
+    ['limits.tree.calls', { tree: { calls: 7 } }, {}],
+    ['limits.tree.depth', { tree: { depth: 1 } }, {}],
+    ['requests-per-min', { requests_per_minute: 5 }, {}],
+    [
+      'max_cost',
+      {},
+      { stop_server_tools_when: [{ type: 'max_cost', max_cost_in_dollars: 0.00005 }] },
+    ],
+    [
+      'max_tokens_used',
+      {},
+      { stop_server_tools_when: [{ type: 'max_tokens_used', max_tokens: 40 }] },
+    ],
+  ]
+  for (const door of DOORS)
+    test.each(BOUNDS)(
+      `${door}: %s is named in the answer and on record`,
+      async (bound, limits, body) => {
+        const stage = await open(greedy, { config: { limits } })
+        const stopping = { max_tool_calls: 1, ...body }
+        const { status, text, usage } = await stage.ask(door, { ...NESTED, ...stopping })
+        expect([status, text]).toEqual([200, 'Enough.'])
+        const shown = usage.server_tool_use_details ?? usage.server_tool_use
+        expect(shown).toMatchObject({ ended_by: bound })
+        const [{ id } = { id: '' }] = stage.generations
+        const { data } = await getGeneration(stage.gateway, getOperator(stage.gateway), id)
+        const { length } = stage.heard
+        expect(data.tree).toEqual({
+          ...{ requests: length, tokens: 15 * length, ended_by: bound },
+          usd: (Number(TURN) * length) / 1e9,
+        })
+      },
+    )
+
+  test('is of all, of a workspace or of a key, and is shown before a call is made', async () => {
+    const stage = await open(greedy)
+    const { gateway, key } = stage
+    const explainTree = async () => {
+      const understand = () => buildTextCall({ models: ['acme/openai-chat'] })
+      const operator = getOperator(gateway)
+      return (await explain(gateway, operator, { key: key.hash }, 'text', understand)).policy.tree
+    }
+    const [workspace = ''] = gateway.memory.workspaces.keys()
+    expect(await explainTree()).toEqual({ calls: 200, at_once: 8, depth: 3 })
+    gateway.config.limits.tree.workspaces = { [workspace]: { calls: 50, depth: 2 } }
+    expect(await explainTree()).toEqual({ calls: 50, at_once: 8, depth: 2 })
+    gateway.config.limits.tree.keys = { [key.hash]: { calls: 9 } }
+    expect(await explainTree()).toEqual({ calls: 9, at_once: 8, depth: 2 })
+    await stage.ask('chat', NESTED)
+    expect(stage.heard.length).toBeLessThanOrEqual(9)
+  })
+
+  test('a tool within the last call that is left is not offered', async () => {
+    const stage = await open(greedy, { config: { limits: { tree: { calls: 1 } } } })
+    const { text, usage } = await stage.ask('chat', NESTED)
+    expect([text, stage.heard.length]).toEqual(['Enough.', 1])
+    expect(usage.server_tool_use_details).toMatchObject({ ended_by: 'limits.tree.calls' })
+  })
+})
