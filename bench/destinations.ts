@@ -272,6 +272,7 @@ const TOLD: ToldCall = {
   region: 'global',
   session_id: null,
   facts: {
+    kind: 'text',
     model: 'bench/model',
     author: 'bench',
     providerName: 'local',

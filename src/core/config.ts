@@ -7,6 +7,7 @@ import { SignInConfig } from './config/sign-in.ts'
 import { BucketConfig } from './config/storage.ts'
 import { OtlpConfig } from './config/telemetry.ts'
 import {
+  AgreedDataPolicy,
   DisabledToolsConfig,
   FusionConfig,
   ImageGenerationConfig,
@@ -80,6 +81,25 @@ export const ProviderConfig = Type.Partial(
   Type.Object({
     name: Text('The display name of the provider'),
     protocol: Text('The protocol: openai-chat, anthropic-messages, gemini, …'),
+    protocols: Type.Array(
+      Type.Union([
+        Text('A protocol, at the provider’s base_url'),
+        Type.Object(
+          {
+            protocol: Text('A protocol'),
+            base_url: Type.String({ format: 'url', description: 'Its address, if it has its own' }),
+          },
+          closed,
+        ),
+      ]),
+      {
+        minItems: 1,
+        maxItems: 8,
+        description:
+          'In the place of protocol, where it speaks several: a call leaves in the protocol of its ' +
+          'own dialect where that is listed, and in the first otherwise',
+      },
+    ),
     base_url: Type.String({
       format: 'url',
       description: 'The address before the protocol’s own path',
@@ -135,22 +155,7 @@ const EndpointConfig = Type.Object(
     supported_parameters: Type.Optional(
       Type.Array(oneOf(...ALL_PARAMETERS), { description: 'Omitted: all' }),
     ),
-    data_policy: Type.Optional(
-      Type.Object(
-        {
-          training: Type.Optional(
-            Type.Boolean({ description: 'Whether the provider trains on what it gets' }),
-          ),
-          retention_days: Type.Optional(
-            Type.Integer({ minimum: 0, description: 'How long the provider keeps it' }),
-          ),
-        },
-        {
-          ...closed,
-          description: 'What was agreed with the provider; its public policy when omitted',
-        },
-      ),
-    ),
+    data_policy: Type.Optional(AgreedDataPolicy),
     region: Type.Optional(
       Type.String({ description: 'Where the endpoint is: GET /models?region=… finds it' }),
     ),
@@ -271,10 +276,13 @@ export const Config = Type.Object(
             description: 'Another address for /metrics, which then answers there only',
           }),
         ),
-        metrics_key: Type.Boolean({
-          default: false,
-          description: 'Whether /metrics requires a management key',
-        }),
+        metrics_key: Type.Optional(
+          Type.Boolean({
+            description:
+              'Whether /metrics requires a management key; when omitted it does, unless the API ' +
+              'listens on loopback or metrics_address is set',
+          }),
+        ),
         trusted_proxies: Type.Array(Type.String({ format: 'address-range' }), {
           default: [],
           description:
@@ -362,6 +370,7 @@ export const Config = Type.Object(
             {
               provider: Text('A provider that speaks OpenAI’s /moderations'),
               model: Text('The provider’s own name for the model that judges'),
+              data_policy: Type.Optional(AgreedDataPolicy),
             },
             { ...closed, description: 'Who judges calls with the plugin moderation' },
           ),
@@ -588,6 +597,18 @@ export const Config = Type.Object(
     ),
     datasets: Type.Object(
       {
+        enabled: Type.Boolean({
+          default: true,
+          description: 'Whether keys may read /datasets: false answers 404',
+        }),
+        minimum_workspaces: Type.Integer({
+          default: 5,
+          minimum: 1,
+          maximum: 1_000_000,
+          description:
+            'The workspaces that a row of /datasets is of, at least; of fewer, a key reads what is ' +
+            'its own workspace’s',
+        }),
         minimum_sessions: Type.Integer({
           default: 5,
           minimum: 1,
@@ -655,7 +676,14 @@ export const Config = Type.Object(
           default: 10_240,
           minimum: 0,
           maximum: 1_000_000_000,
-          description: 'What the homes of all containers of one workspace take on disk, in MiB',
+          description:
+            'What the homes of all containers of one workspace take on disk, in MiB, by blocks of 4 KiB',
+        }),
+        quota_files: Type.Integer({
+          default: 100_000,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'The files of all containers of one workspace',
         }),
         memory_mib: Type.Integer({
           default: 1_024,

@@ -1,6 +1,6 @@
 /**
  * The canonical error types with the HTTP status of each: the 27 of the specification (Errors, 8)
- * and two that it does not name. Where the public service and the specification differ (timeout,
+ * and three that it does not name. Where the public service and the specification differ (timeout,
  * provider_overloaded), the specification rules.
  */
 export const STATUS = {
@@ -33,6 +33,7 @@ export const STATUS = {
   unmapped: 500,
   conflict: 409,
   unavailable: 503,
+  cancelled: 499,
 } as const
 
 export type ErrorType = keyof typeof STATUS
@@ -132,7 +133,7 @@ export class GatewayError extends Error {
  */
 export const isCallersFault = (type: ErrorType): boolean => {
   const status = STATUS[type]
-  return status < 500 && ![401, 402, 403, 429].includes(status)
+  return status < 500 && ![401, 402, 403, 429, 499].includes(status)
 }
 
 /** The request is invalid; `field` names the wrong member. 400. */

@@ -51,6 +51,7 @@ import { type Clock, systemClock, toMidnight, yieldToEventLoop } from './kernel/
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { createRandomIds, type Ids } from './kernel/ids.ts'
 import { type Mac, openMac } from './kernel/mac.ts'
+import { isLoopback } from './kernel/machine.ts'
 import { Mirror } from './kernel/mirror.ts'
 import { PackedMirror } from './kernel/packed-mirror.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
@@ -175,6 +176,8 @@ export interface Instance {
   configStatus: ConfigStatus
   /** The URL where users find this gateway: the configured one, or the address it listens on. */
   siteUrl: string
+  /** Whether it can be reached from this machine alone, as far as its address says. */
+  isLocal: boolean
 }
 
 /** In-memory copies of what calls need from the store, so that no request reads a database. */
@@ -348,6 +351,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     instance: {
       configStatus: { applied: clock.now(), rejected: false },
       siteUrl: config.server.site_url ?? `http://${config.server.host}:${config.server.port}`,
+      isLocal: isLoopback(config.server.host),
     },
     catalog,
     store,
@@ -506,6 +510,7 @@ async function reload(gateway: Gateway): Promise<void> {
   await reloadCredits(gateway)
   // In the order of the fields: a guardrail must be loaded before it is assigned.
   for (const part of Object.values(memory)) if (part instanceof Mirror) await part.reload()
+  await gateway.ledger.catchUp()
   memory.policies.clear()
   gateway.events.publish('store.reloaded', {})
 }

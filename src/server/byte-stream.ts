@@ -58,7 +58,7 @@ const WATCH = 1_000
  * leaves, or reads too slowly, ends the source at once. A source that breaks off breaks the response
  * off, so that no client takes it for a whole one.
  */
-function createByteStream(
+export function createByteStream(
   source: AsyncIterator<Uint8Array>,
   connection?: Connection,
 ): ReadableStream<Uint8Array> {

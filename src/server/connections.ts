@@ -66,6 +66,8 @@ export class Connection {
   #isAwaited = false
   /** What its call holds of what all calls share; null without a call. */
   #pass: Pass | null = null
+  /** For how many calls that go on without their client it keeps its place. */
+  #kept = 0
 
   constructor(world: ConnectionWorld, request: Request, server: ConnectionServer) {
     this.#world = world
@@ -163,7 +165,16 @@ export class Connection {
   finishWork(): void {
     this.#running -= 1
     this.#limitSilence()
-    if (this.#running === 0 && !this.#hasReader) this.#pass?.end()
+    if (this.#running === 0 && this.#kept === 0 && !this.#hasReader) this.#pass?.end()
+  }
+
+  /** Keeps the place of a call that goes on without its client. Returns what gives it back. */
+  keepPlace(): () => void {
+    this.#kept += 1
+    return () => {
+      this.#kept -= 1
+      if (this.#running === 0 && this.#kept === 0 && !this.#hasReader) this.#pass?.end()
+    }
   }
 
   /** Whether the client waits for work, so that its silence is not limited. */
@@ -181,14 +192,14 @@ export class Connection {
   finishReading(): void {
     this.#hasReader = false
     this.#limitSilence()
-    this.#pass?.end()
+    if (this.#running === 0 && this.#kept === 0) this.#pass?.end()
   }
 
   /** The client has left, or was cut: nothing is written any more. */
   leaveReading(): void {
     this.#hasReader = false
     this.#updateBusy()
-    this.#pass?.end()
+    if (this.#running === 0 && this.#kept === 0) this.#pass?.end()
   }
 
   /** Notes that the last byte of the body has arrived. */

@@ -14,6 +14,7 @@ const EXPOSED = [
     `x-gateway-cache-${name}`,
     `x-openrouter-cache-${name}`,
   ]),
+  ...['x-gateway-ignored', 'x-openrouter-ignored'],
   ...['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'],
 ].join(', ')
 
@@ -47,7 +48,7 @@ export function allowOrigin(world: CorsWorld, request: Request, response: Respon
   if (origin !== '*') headers.append('vary', 'Origin')
   if (origin === undefined) return
   headers.set('access-control-allow-origin', origin)
-  headers.set('access-control-expose-headers', EXPOSED)
+  headers.set('access-control-expose-headers', `${EXPOSED}, x-${world.config.service_name}-ignored`)
 }
 
 function findAllowedOrigin({ config }: CorsWorld, request: Request): string | undefined {

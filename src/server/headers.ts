@@ -171,3 +171,31 @@ function memoizeByName<T>(compute: (service: string) => T): (service: string) =>
     return found
   }
 }
+
+/** The most characters of that header. */
+const MOST_IGNORED = 1_024
+
+/**
+ * Renders the header that names the parameters and tools which were left out, as the model has none
+ * of them: `x-gateway-ignored`, or in the form of the request's own headers.
+ */
+export function renderIgnored(
+  { config: { service_name } }: Gateway,
+  { headers }: Request,
+  ignored: string[],
+): Record<string, string> {
+  const isPublic = [...headers.keys()].some(name => name.startsWith('x-openrouter-'))
+  const names: string[] = []
+  let length = 0
+  for (const name of ignored) {
+    length += name.length + 2
+    if (length > MOST_IGNORED - MORE.length) {
+      names.push(MORE)
+      break
+    }
+    names.push(name)
+  }
+  return { [`x-${isPublic ? 'openrouter' : service_name}-ignored`]: names.join(', ') }
+}
+
+const MORE = '...'

@@ -1,8 +1,8 @@
 import { dialects } from '../core/dialects/registry.ts'
-import { invalid } from '../core/errors.ts'
+import { conflict, invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { type Actor, identify } from '../core/identity/actor.ts'
-import type { KeptCall } from '../core/identity/idempotency/calls.ts'
+import type { KeptAnswer, KeptCall } from '../core/identity/idempotency/calls.ts'
 import {
   beginChange,
   checkSameRequest,
@@ -12,10 +12,11 @@ import {
   stillRunning,
 } from '../core/identity/idempotency.ts'
 import { readWholeBody } from './body.ts'
-import { findConnection } from './connections.ts'
+import { createByteStream } from './byte-stream.ts'
+import { type Connection, findConnection } from './connections.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
-import { Recording } from './idempotency/recording.ts'
+import { Recording, type RecordingMemory } from './idempotency/recording.ts'
 import { readPath } from './request-target.ts'
 
 type Handle = (request: Request) => Response | Promise<Response>
@@ -65,8 +66,9 @@ async function respondOnce(gateway: Gateway, keeping: Keeping): Promise<Response
   try {
     if (isCall(request)) await connection?.admitCall(actor.key_hash ?? actor.kind)
     const keyed = await readKeyed(request, actor)
+    const holder = actor.key_hash ?? actor.kind
     return await (isCall(request)
-      ? callOnce(gateway, keeping, keyed)
+      ? callOnce(gateway, { ...keeping, connection, holder }, keyed)
       : changeOnce(gateway, keeping, keyed))
   } catch (thrown) {
     return createErrorResponse(thrown, readRequestId(request, gateway.ids.uuid()))
@@ -125,10 +127,19 @@ const render = ({ status, headers, body }: KeptResponse, more: Record<string, st
     headers: [...headers, ...Object.entries(more)],
   })
 
-/** Makes a call once, and reads its answer to the end, also if its client leaves. */
+/** A call, the connection that it came by, and whose memory its answer takes. */
+interface CallKeeping extends Keeping {
+  connection: Connection | undefined
+  holder: string
+}
+
+/**
+ * Makes a call once, and reads its answer to the end, also if its client leaves. Meanwhile it has its
+ * place among the calls in flight, and what is recorded takes memory.
+ */
 async function callOnce(
   gateway: Gateway,
-  { handle }: Keeping,
+  keeping: CallKeeping,
   { name, fingerprint, inner }: Keyed,
 ): Promise<Response> {
   const { keptCalls } = gateway.traffic
@@ -136,23 +147,64 @@ async function callOnce(
   if (most === 0)
     throw invalid('Idempotency-Key: expected none, as answers are not kept here', HEADER)
   const known = await keptCalls.begin(name, fingerprint, gateway.clock.now().getTime())
-  if (known) return replay(known, fingerprint)
+  if (known) return replay(gateway, keeping, known, fingerprint)
+  const leavePlace = keeping.connection?.keepPlace()
+  const end = (answer: KeptAnswer | null) => {
+    leavePlace?.()
+    keptCalls.end(name, answer, most)
+  }
   try {
-    const response = await handle(inner)
-    const recording = new Recording(response)
-    void recording
-      .record(response.body)
-      .then(answer => keptCalls.end(name, isWorthRetrying(answer.status) ? null : answer, most))
-    return recording.play()
+    const response = await keeping.handle(inner)
+    const recording = new Recording(response, takeMemory(gateway, keeping), most)
+    const played = play(recording, keeping.connection)
+    void recording.record(response.body).then(async answer => {
+      const isKept = !isWorthRetrying(response.status)
+      end(isKept ? (answer ?? (await answerTooLong(gateway))) : null)
+    })
+    return played
   } catch (thrown) {
-    keptCalls.end(name, null, most)
+    end(null)
     throw thrown
   }
 }
 
-async function replay(known: KeptCall, fingerprint: string): Promise<Response> {
+const takeMemory = (
+  { traffic: { admission } }: Gateway,
+  { holder }: CallKeeping,
+): RecordingMemory => ({
+  take: bytes => admission.memory.take(holder, bytes),
+  giveBack: bytes => admission.giveBack(holder, bytes),
+})
+
+function play(
+  recording: Recording,
+  connection: Connection | undefined,
+  more: Record<string, string> = {},
+): Response {
+  const { status } = recording
+  const headers = new Headers(recording.headers)
+  for (const [name, value] of Object.entries(more)) headers.set(name, value)
+  return new Response(createByteStream(recording.read(), connection), { status, headers })
+}
+
+async function replay(
+  gateway: Gateway,
+  keeping: CallKeeping,
+  known: KeptCall,
+  fingerprint: string,
+): Promise<Response> {
   checkSameRequest(known.fingerprint, fingerprint)
   await known.arriving
   if (!known.answer) throw stillRunning()
-  return Recording.of(known.answer).play(REPLAYED)
+  const recording = Recording.of(known.answer, takeMemory(gateway, keeping))
+  if (!recording.claim()) throw gateway.traffic.admission.refuse('memory')
+  return play(recording, keeping.connection, REPLAYED)
+}
+
+/** Returns what the same request gets instead of an answer that was not kept: it is not made again. */
+async function answerTooLong({ ids }: Gateway): Promise<KeptAnswer> {
+  const error = conflict('The call was made, but its answer is too long to be given again')
+  const response = createErrorResponse(error, ids.uuid())
+  const { status, headers } = response
+  return { status, headers: [...headers], pieces: [await response.bytes()] }
 }

@@ -2,6 +2,7 @@ import type { AnyElysia } from 'elysia'
 import { GatewayError, notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { LiveSet } from '../core/kernel/live-set.ts'
+import { isLoopback } from '../core/kernel/machine.ts'
 import { openSocketCalls } from '../core/kernel/socket-calls.ts'
 import { createApp, listPaths, openOwnMetrics } from './app.ts'
 import {
@@ -109,6 +110,7 @@ export function listen(
   if (given) useSocket(given, server)
   const bound = given?.socket.port ?? server.port ?? 0
   const watch = setInterval(createWatch(gateway, world, descriptors, server, bound), LOOK_INTERVAL)
+  gateway.instance.isLocal = isLoopback(given?.socket.host ?? host)
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + bound
   return {
     url: address + bound,

@@ -29,6 +29,8 @@ export const PATHS = [
   '/api/v1/audio/transcriptions',
   '/api/v1/videos',
   '/api/v1/messages/count_tokens',
+  '/api/v1/responses/compact',
+  '/api/v1/responses/input_tokens',
   '/api/v1/keys',
   '/api/v1/keys/:hash',
   '/api/v1/key',

@@ -191,7 +191,9 @@ describe('guardrails', () => {
     expect(await json('assignments', '--members', '--limit', '1')).toMatchObject({
       data: [{ user_id: user, guardrail_id: id }],
     })
-    expect((await run('assignments')).stdout).toMatch(new RegExp(`KEY .*\nheld .*${id}  ${hash}`))
+    expect((await run('assignments')).stdout).toMatch(
+      new RegExp(`KEY .*\nheld .*${id}  - +${hash}`),
+    )
     expect((await run('assignments', '--members')).stdout).toContain(user)
     expect((await run('unassign', id, '--keys', hash)).stdout).toBe('Unassigned 1\n')
     expect(await json('unassign', id, '--members', user)).toEqual({ unassigned_count: 1 })
@@ -200,7 +202,7 @@ describe('guardrails', () => {
 
   test('list shows budgets, delete deletes', async () => {
     const { id } = await create('--limit', '2.5', '--reset', 'weekly')
-    expect((await run('list')).stdout).toMatch(new RegExp(`rules +\\$2.50 weekly +${id}`))
+    expect((await run('list')).stdout).toMatch(new RegExp(`rules +\\$2.50 weekly +- +${id}`))
     expect((await json('list', '--limit', '1', '--offset', '1')).data).toHaveLength(1)
     expect((await run('delete', id)).stdout).toBe(`Deleted ${id}\n`)
     for (const line of [['get'], ['update', '--name', 'x'], ['delete']])

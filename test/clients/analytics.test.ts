@@ -6,6 +6,7 @@ import {
   TooManyRequestsResponseError,
 } from '@openrouter/sdk/models/errors'
 import { openGateway } from '../../src/core/gateway.ts'
+import { authenticate } from '../../src/core/identity/actor.ts'
 import { buildGeneration } from '../support/generation.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
@@ -21,7 +22,7 @@ const TITLE = 'Agent'
 
 beforeAll(async () => {
   server = await startLocalServer({ datasets: { requests_per_minute: 12 } })
-  await recordWeeks(server.data)
+  await recordWeeks(server.data, server.inference_key)
   checker = hasWirecheck ? await startWirecheck(server.url) : undefined
   const serverURL = `${checker?.url ?? server.url}/api/v1`
   const clientWith = (apiKey: string) =>
@@ -34,15 +35,16 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]()
 })
 
-/** Records sessions of this week and the last, so that a week may end while the tests run. */
-async function recordWeeks(data: string): Promise<void> {
+/** Records sessions of a key of this week and the last, so that a week may end while the tests run. */
+async function recordWeeks(data: string, secret: string): Promise<void> {
   const gateway = await openGateway({ data })
+  const { key_hash } = authenticate(gateway, `Bearer ${secret}`)
   for (const [week, age] of [0, 1, 7].entries())
     for (let i = 0; i < 5; i++) {
       const settled_at = new Date(Date.now() - age * DAY).toISOString()
       const id = `gen-${week}-${i}`
       const { workspace_id } = gateway.memory.owner
-      const call = { id, settled_at, workspace_id, session_id: id, model: MODEL }
+      const call = { id, settled_at, workspace_id, key_hash, session_id: id, model: MODEL }
       const generation = buildGeneration({ ...call, http_referer: null, title: TITLE })
       await gateway.store.generations.record([{ generation, charge: null }])
     }

@@ -87,7 +87,6 @@ describe('a config file', () => {
       idle_seconds: 120,
       cors: [],
       list_all_models: false,
-      metrics_key: false,
       trusted_proxies: [],
     })
     expect(parse('timeouts: { idle_seconds: 1 }').timeouts).toMatchObject({

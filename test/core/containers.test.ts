@@ -27,6 +27,7 @@ import type { Gateway } from '../../src/core/gateway.ts'
 import { type Actor, getOperator } from '../../src/core/identity/actor.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/core/identity/workspaces.ts'
 import { Cancellation } from '../../src/core/kernel/cancellation.ts'
+import { waitUntil } from '../support/chat.ts'
 import { makeHome } from '../support/containers.ts'
 import { TestClock, testGateway } from '../support/gateway.ts'
 import { openMemoryStore } from '../support/memory-store.ts'
@@ -52,7 +53,7 @@ afterEach(() => gateway.close())
 
 const run = (name: string, commands: string[], more: object = {}) =>
   runCommands(gateway, {
-    ...{ workspace_id: operator.workspace_id, name, file_ids: [], commands },
+    ...{ workspace_id: operator.workspace_id, holder: 'k', name, file_ids: [], commands },
     ...{
       hosts: [] as string[],
       timeoutMs: 1_000,
@@ -196,6 +197,16 @@ describe('a home', () => {
     expect(await listPaths('two')).toEqual(['b'])
   })
 
+  test('never has more files than the quota of its workspace', async () => {
+    await open({ quota_files: 2 })
+    await run('one', ['write a 1', 'write b 2'])
+    expect(await failureOf(run('two', ['write c 3']))).toEqual([
+      403,
+      expect.stringContaining('sandbox.quota_files allows 2'),
+    ])
+    expect(await countBlobs()).toBe(2)
+  })
+
   test('keeps the first files of one that seems larger than it is', async () => {
     await open({ home_mib: 1 })
     const { left } = await run('mine', [`large a ${900_000}`, `large b ${900_000}`, 'write c x'])
@@ -263,9 +274,10 @@ describe('containers that run', () => {
     expect(sandbox.boxes.map(({ isGone }) => isGone)).toEqual([true, false, false])
     const cancellations = [new Cancellation(), new Cancellation()]
     const busy = ['two', 'three'].map((name, i) =>
-      run(name, ['hang'], { cancellation: cancellations[i] }),
+      run(name, ['hang'], { cancellation: cancellations[i], holder: name }),
     )
     await Promise.all(sandbox.open_boxes.map(({ hung }) => hung.promise))
+    gateway.warm.longestWait = 0
     expect(await failureOf(run('four', ['write a 4']))).toEqual([
       503,
       '2 containers run already: sandbox.running allows no more',
@@ -278,12 +290,43 @@ describe('containers that run', () => {
   test('that begin at once take no place twice', async () => {
     await open({ running: 1 })
     await run('one', ['write a 1'])
-    const [two, three] = await Promise.all([
+    const both = await Promise.all([
       failureOf(run('two', ['write a 2'])),
       failureOf(run('three', ['write a 3'])),
     ])
-    expect([two, three?.[0], gateway.warm.size]).toEqual([undefined, 503, 1])
+    // The second waits for the first.
+    expect([...both, gateway.warm.size]).toEqual([undefined, undefined, 1])
     expect(sandbox.open_boxes).toHaveLength(1)
+  })
+
+  test('of one key leave places to another, and its next waits', async () => {
+    await open({ running: 4 })
+    const cancellations = Array.from({ length: 4 }, () => new Cancellation())
+    const hang = (i: number, holder: string) =>
+      run(`${holder}-${i}`, ['hang'], { cancellation: cancellations[i], holder })
+    const busy = [hang(0, 'greedy'), hang(1, 'greedy'), hang(2, 'greedy')]
+    await waitUntil(
+      () => sandbox.open_boxes.filter(({ commands }) => commands.length > 0).length === 3,
+    )
+    // A fourth of its own would leave nothing to anyone.
+    const next = run('greedy-next', ['write a 1'], { holder: 'greedy' })
+    expect((await run('modest', ['write a 1'], { holder: 'modest' })).results).toHaveLength(1)
+    expect(gateway.warm.size).toBe(4)
+    cancellations[0]?.cancel(new GatewayError('unmapped', 'Enough'))
+    expect((await next).results).toHaveLength(1)
+    for (const one of cancellations) one.cancel(new GatewayError('unmapped', 'Enough'))
+    await Promise.allSettled(busy)
+  })
+
+  test('are waited for no longer by a client who leaves', async () => {
+    await open({ running: 1 })
+    const [first, second] = [new Cancellation(), new Cancellation()]
+    const busy = failureOf(run('one', ['hang'], { cancellation: first }))
+    const waiting = failureOf(run('two', ['write a 1'], { cancellation: second }))
+    second.cancel(new GatewayError('unmapped', 'The client left'))
+    expect(await waiting).toEqual([500, 'The client left'])
+    first.cancel(new GatewayError('unmapped', 'Enough'))
+    expect(await busy).toEqual([500, 'Enough'])
   })
 
   test('that are ended while they open leave nothing that runs', async () => {
@@ -492,7 +535,7 @@ describe('promotion', () => {
         removed: [],
         last_used_at: file.created_at,
       },
-      { workspace_id: operator.workspace_id, bytes: 1e12 },
+      { workspace_id: operator.workspace_id, bytes: 1e12, files: 9 },
     )
     expect((await failureOf(promote('large')))?.[0]).toBe(413)
     gateway.config = { ...gateway.config, files: { quota_mib: 0 } }

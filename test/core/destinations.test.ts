@@ -243,6 +243,18 @@ describe('PATCH /observability/destinations/{id}', () => {
     expect(getOpened(hook)?.config).toMatchObject(HOOK.config)
   })
 
+  test('masks the value of every header that is not known to be none', async () => {
+    const headers = { 'X-Team': 'a-word-that-is-one', Accept: 'text/plain' }
+    const id = await made({ config: { ...HOOK.config, headers } })
+    const { json } = await update(id, { name: 'other' })
+    expect(json.data.config.headers).toEqual({
+      'X-Team': 'a-wo...-one',
+      Accept: 'text/plain',
+    })
+    const moved = { config: { url: 'https://evil.example.com/a' } }
+    expect((await update(id, moved)).status).toBe(400)
+  })
+
   test('D-12 sends a secret to no other host than it was given for', async () => {
     const id = await made()
     const moved = { url: 'https://evil.example.com/a' }

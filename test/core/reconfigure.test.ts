@@ -8,7 +8,7 @@ import { isReachable } from '../../src/core/containers/network.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import { storeFile } from '../../src/core/files.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { authenticate, getOperator } from '../../src/core/identity/actor.ts'
+import { type Actor, authenticate, getOperator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { isDisabledTool } from '../../src/core/identity/workspaces/disabled-tools.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
@@ -20,6 +20,7 @@ import { recall } from '../../src/core/plugins/file-parser/memory.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { queryAnalytics } from '../../src/core/telemetry/analytics.ts'
 import { getBenchmarks } from '../../src/core/telemetry/benchmarks.ts'
+import { getRankingsDaily } from '../../src/core/telemetry/datasets/rankings-daily.ts'
 import { getSessionCost } from '../../src/core/telemetry/datasets/session-cost.ts'
 import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { evictRows } from '../../src/core/telemetry/retention.ts'
@@ -147,6 +148,9 @@ async function runBatch(gateway: Gateway) {
 }
 
 /** Reads a dataset two times, and returns the last status. */
+/** A key of a workspace that has made no calls. */
+const STRANGER: Actor = { kind: 'inference', user_id: 'u', workspace_id: 'w', key_hash: 'k' }
+
 async function readTwice({ gateway }: House): Promise<number> {
   const actor = { ...getOperator(gateway), kind: 'inference' as const, key_hash: 'k' }
   const read = () => getBenchmarks(gateway, actor, {})
@@ -1265,6 +1269,19 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'sandbox.quota_files',
+    { sandbox: { quota_files: 0 } },
+    {
+      before: SANDBOX,
+      seen: async house => {
+        await runCommand(house, 'write a x')
+        return heardResult?.includes('sandbox.quota_files')
+      },
+      was: false,
+      is: true,
+    },
+  ),
+  row(
     'sandbox.timeout_seconds',
     { sandbox: { timeout_seconds: 2 } },
     {
@@ -1452,6 +1469,34 @@ const ROWS: Row[] = [
       },
       was: 0,
       is: 1,
+    },
+  ),
+  row(
+    'datasets.minimum_workspaces',
+    { datasets: { minimum_workspaces: 1 } },
+    {
+      seen: async ({ gateway }) => {
+        const settled_at = '2026-02-25T00:00:00.000Z'
+        const generation = buildGeneration({ id: gateway.ids.uuid(), settled_at })
+        await gateway.store.generations.record([{ generation, charge: null }])
+        const query = { start_date: '2026-02-25', end_date: '2026-02-25' }
+        return (await getRankingsDaily(gateway, STRANGER, query)).data.length
+      },
+      was: 0,
+      is: 1,
+    },
+  ),
+  row(
+    'datasets.enabled',
+    { datasets: { enabled: false } },
+    {
+      seen: ({ gateway }) =>
+        getRankingsDaily(gateway, STRANGER, {}).then(
+          () => 200,
+          ({ status }) => status,
+        ),
+      was: 200,
+      is: 404,
     },
   ),
   row(

@@ -529,3 +529,20 @@ test('X-38 X-39 a download is an attachment that a browser neither shows nor gue
     'x-content-type-options': 'nosniff',
   })
 })
+
+test('a name that turns the direction of its letters is shown escaped, and saved so', async () => {
+  await using house = await openHouse()
+  async function* content() {
+    yield PDF
+  }
+  const filename = 'photo\u202egnp.exe'
+  const made = { filename, downloadable: true }
+  const { id } = await storeFile(house.gateway, house.operator, made, content())
+  const shown = JSON.stringify([
+    (await house.ask('/files')).body,
+    (await house.ask(`/files/${id}`)).body,
+  ])
+  expect(shown.match(/photo\\\\u202egnp\.exe/g)).toHaveLength(2)
+  const { headers } = await house.ask(`/files/${id}/content`)
+  expect(headers.get('content-disposition')).toContain("filename*=UTF-8''photo%5Cu202egnp.exe")
+})

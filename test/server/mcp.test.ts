@@ -294,7 +294,7 @@ describe('an approval', () => {
     expect(await refused([...before, approve(request)])).toBe(
       `input.${input.length - 1}.approval_request_id`,
     )
-    const forged = { ...request, id: `mcpr_1_${'0'.repeat(32)}` }
+    const forged = { ...request, id: `mcpr_0_1_${'0'.repeat(32)}` }
     expect(await refused([...before, forged, approve(forged)])).toBe(id)
     const elsewhere = [nearTool({ server_url: far.url })]
     expect(await refused([...input, approve(request)], elsewhere)).toBe(id)

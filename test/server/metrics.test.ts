@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createApp } from '../../src/server/app.ts'
 import { listenForMetrics } from '../../src/server/listen/metrics.ts'
+import { listen } from '../../src/server/listen.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 import { request } from '../support/raw-client.ts'
 
@@ -55,6 +56,23 @@ describe('metrics', () => {
       expect(await statusAt(server.url, management)).toBe(200)
     } finally {
       await server.stop()
+    }
+  })
+
+  test.each([
+    ['127.0.0.1', {}, 200],
+    ['0.0.0.0', {}, 401],
+    ['0.0.0.0', { metrics_key: false }, 200],
+    ['127.0.0.1', { metrics_key: true }, 401],
+  ])('of an API that listens on %s with %j answer %d', async (host, config, status) => {
+    const gateway = await open(config)
+    const server = listen(gateway, host, 0)
+    try {
+      expect(await statusAt(`http://127.0.0.1:${server.port}/metrics`)).toBe(status)
+      const { management } = await createTestKeys(gateway)
+      expect(await statusAt(`http://127.0.0.1:${server.port}/metrics`, management)).toBe(200)
+    } finally {
+      await server.stop(0)
     }
   })
 

@@ -1,11 +1,16 @@
 import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
+import { getOperator } from '../../src/core/identity/actor.ts'
+import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import { createLimitedKey, readMetric, waitUntil } from '../support/chat.ts'
 import { expectBooksHold } from '../support/invariants.ts'
 import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
 import { StubbornClient } from '../support/stubborn-client.ts'
 import {
+  chunkedEnd,
   completion,
   delta,
+  done,
+  finish,
   type Script,
   sseHead,
   startUpstream,
@@ -197,6 +202,127 @@ describe('the answer of a provider', () => {
     const answer = (await (await call()).json()) as { choices: typeof choices }
     expect(answer.choices[0]?.message.content).toBe(content)
     expect(grow).toHaveBeenCalled()
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+})
+
+describe('what is held of an answer while it streams takes memory', () => {
+  const DELTAS = Array.from({ length: 64 }, () => delta('x'.repeat(32 * 1024)))
+  const LARGE = 2 * MIB
+  /** What it takes at least: the last step has not come whole. */
+  const HELD_AT_LEAST = LARGE - MIB / 4
+  /** A large answer that goes on when it may, and is followed by nothing else. */
+  const script = (): Script => [
+    sseHead(),
+    DELTAS,
+    { wait: 'go' },
+    finish('stop'),
+    done(),
+    chunkedEnd(),
+  ]
+  const stream = (more: object = {}) => ({ ...text(true), ...more })
+  const chat = (json: object, headers: Record<string, string> = {}) =>
+    server.fetch('/chat/completions', { json, headers })
+  const tools = [{ type: 'gateway:datetime' }]
+
+  /** Whatever holds an answer, with what it takes at least. */
+  const BUFFERS: [string, () => Promise<Response>][] = [
+    ['under an idempotency key', () => chat(stream(), { 'idempotency-key': 'one' })],
+    ['to be given again', () => chat(stream(), { 'x-gateway-cache': 'true' })],
+    [
+      'to be told whole at its end',
+      () =>
+        server.fetch('/responses', { json: { model: 'acme/small', stream: true, input: 'Hi' } }),
+    ],
+    ['for the gateway’s own tools', () => chat(stream({ tools }))],
+    ['for a client that wants it whole', () => chat(text())],
+  ]
+
+  test.each(BUFFERS)('%s', async (_, ask) => {
+    await start({ memory: 256 })
+    upstream.plan(script())
+    const answer = ask().then(response => response.text())
+    await waitUntil(() => (countHeld()[1] ?? 0) >= HELD_AT_LEAST)
+    upstream.open('go')
+    expect((await answer).length).toBeGreaterThan(LARGE)
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+
+  test('where its workspace keeps content, and all of them at once', async () => {
+    await start({ memory: 256 })
+    const { gateway } = server
+    await updateWorkspace(gateway, getOperator(gateway), gateway.memory.owner.workspace_id, {
+      is_observability_io_logging_enabled: true,
+    })
+    upstream.answer(script)
+    const asked: (() => Promise<Response>)[] = [
+      () => chat(stream()),
+      ...BUFFERS.map(([, ask]) => ask),
+    ]
+    const answers = asked.map(ask => ask().then(response => response.text()))
+    await waitUntil(() => (countHeld()[1] ?? 0) >= asked.length * HELD_AT_LEAST)
+    upstream.open('go')
+    for (const answer of await Promise.all(answers)) expect(answer.length).toBeGreaterThan(LARGE)
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+
+  test('and is not read on while there is none, though each ends some time', async () => {
+    await start({ memory: 24 })
+    upstream.answer(script)
+    upstream.open('go')
+    const input = { model: 'acme/small', stream: true, input: 'Hi' }
+    let most = 0
+    const growth = server.gateway.traffic.admission
+    const grow = growth.growAnswer.bind(growth)
+    spyOn(growth, 'growAnswer').mockImplementation(async (answer, bytes, copies) => {
+      await grow(answer, bytes, copies)
+      most = Math.max(most, growth.memory.used)
+    })
+    const answers = Array.from({ length: 6 }, () =>
+      server.fetch('/responses', { json: input }).then(response => response.text()),
+    )
+    for (const answer of await Promise.all(answers)) expect(answer).toContain('response.completed')
+    // Two of them at most: the one that has most is read on beyond the bound.
+    expect(most).toBeLessThan(24 * MIB + 2 * 8 * LARGE)
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+
+  test('under an idempotency key has its place, too, until it has ended', async () => {
+    await start({ in_flight: 4 })
+    upstream.plan(script())
+    const leaving = new AbortController()
+    const headers = { 'idempotency-key': 'one' }
+    const response = await server.fetch('/chat/completions', {
+      ...{ json: stream(), headers, signal: leaving.signal },
+    })
+    await response.body?.getReader().read()
+    leaving.abort()
+    await waitUntil(() => (countHeld()[1] ?? 0) >= HELD_AT_LEAST)
+    expect(countHeld()[0]).toBe(1)
+    upstream.open('go')
+    await waitUntil(() => countHeld().join() === '0,0')
+    const again = await chat(stream(), headers)
+    expect(again.headers.get('idempotency-replayed')).toBe('true')
+    expect((await again.text()).length).toBeGreaterThan(LARGE)
+    expect(upstream.hits).toHaveLength(1)
+  })
+
+  test('and without memory passes, is not kept, and is not made again', async () => {
+    await start({ memory: 24 })
+    const takeAll = server.gateway.traffic.admission.memory
+    takeAll.add('others', 24 * MIB)
+    upstream.plan(script())
+    upstream.open('go')
+    const headers = { 'idempotency-key': 'one' }
+    const answer = await (await chat(stream(), headers)).text()
+    expect(answer.length).toBeGreaterThan(LARGE)
+    const again = await chat(stream(), headers)
+    expect([again.status, await again.json()]).toEqual([
+      409,
+      { error: expect.objectContaining({ message: expect.stringContaining('too long') }) },
+    ])
+    expect(upstream.hits).toHaveLength(1)
+    takeAll.giveBack('others', 24 * MIB)
     await waitUntil(() => countHeld().join() === '0,0')
   })
 })

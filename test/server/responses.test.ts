@@ -203,8 +203,8 @@ describe('a provider that calls MCP servers itself', () => {
       'where the gateway asked for approval',
       {
         input: [
-          { ...request, id: `mcpr_1_${'0'.repeat(32)}` },
-          { ...response, approval_request_id: `mcpr_1_${'0'.repeat(32)}` },
+          { ...request, id: `mcpr_0_1_${'0'.repeat(32)}` },
+          { ...response, approval_request_id: `mcpr_0_1_${'0'.repeat(32)}` },
         ],
       },
     ],
@@ -519,14 +519,15 @@ describe('a call', () => {
     expect([status, provider.asked.length]).toEqual([400, 0])
   })
 
-  test('with a tool that the model’s provider does not have is refused by its name', async () => {
+  test('that must use a tool which the model’s provider does not have is refused', async () => {
     const { status, json } = await ask({
       model: 'acme/chat',
       tools: [{ type: 'file_search', vector_store_ids: ['v'] }],
+      tool_choice: 'required',
     })
     expect(status).toBe(400)
     expect(json().error).toMatchObject({
-      param: 'tools.0',
+      param: 'tool_choice',
       message: expect.stringContaining('file_search'),
     })
   })

@@ -751,7 +751,7 @@ describe('while a tool runs', () => {
       })
       await begun
       client.abort()
-      expect(await ended).toBe('unmapped')
+      expect(await ended).toBe('cancelled')
       await Promise.allSettled([reading, finished])
       expect(stage.generations).toMatchObject([{ cancelled: true, total_cost: TURN + 5_000n }])
       expect(stage.heard).toHaveLength(1)

@@ -153,6 +153,7 @@ export const buildProvider = (more: Partial<Provider> = {}): Provider => ({
   aws: null,
   service_account: null,
   headers: {},
+  alsoSpeaks: [],
   quirks: NO_QUIRKS,
   finish_reasons: {},
   fetchesUrls: true,

@@ -60,7 +60,7 @@ async function attempt(name: string, work: () => Promise<unknown>): Promise<void
 const upload = (size: number) => storeFile(gateway, operator, { filename: 'a.txt' }, pieces(size))
 const run = (...commands: string[]) =>
   runCommands(gateway, {
-    ...{ workspace_id, name: 'mine', file_ids: [], hosts: [], commands },
+    ...{ workspace_id, holder: 'k', name: 'mine', file_ids: [], hosts: [], commands },
     ...{ timeoutMs: 1_000, maxOutput: 100, cancellation: new Cancellation() },
   })
 const MIB = 1024 * 1024

@@ -71,10 +71,11 @@ export async function createOtherWorkspace(
   gateway: Gateway,
   id: string,
   kind: 'management' | 'inference' = 'management',
+  slug = 'other',
 ) {
   const workspace = {
     ...buildDefaultWorkspace(id, 'user_2', gateway.clock.now()),
-    slug: 'other',
+    slug,
     is_default: false,
   }
   await gateway.store.workspaces.insertIfAbsent(workspace)

@@ -30,6 +30,7 @@ export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({
   listDays: async since => days.filter(one => one.day >= since),
   listTotals: async () => days.map(({ day: _, ...total }) => total),
   listCharges: async () => [],
+  listOpenings: async () => [],
   readHead: async () => null,
   has: async () => true,
   inspect: async () => ({

@@ -4,6 +4,7 @@ import type { Trace, TraceFacts, TraceSpan } from '../../src/core/destinations/t
 const STARTED_AT = Date.UTC(2026, 10, 22, 10, 0, 0, 250)
 
 export const FACTS: TraceFacts = {
+  kind: 'text',
   model: 'anthropic/claude-sonnet-4.5',
   author: 'anthropic',
   providerName: 'Amazon Bedrock',
@@ -145,6 +146,7 @@ export const HOSTILE_TEXTS = [
   'a`b"c\\d',
   'line\r\nX-Injected: yes',
   'null\u0000 bell\u0007 escape\u001b[31m',
+  'no character \ufffe\uffff',
   '../../etc/passwd',
   '{prefix}/{date}/{secret}',
   'lone \ud800 and \udc00',

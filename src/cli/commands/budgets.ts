@@ -46,10 +46,12 @@ export const createBudgetsCommand = () =>
     ).printAs(
       ({ data, include_byok_in_budgets }, { printList }) =>
         printList(
-          ['INTERVAL', 'LIMIT', 'OWN PROVIDER KEYS', 'SET'],
+          ['INTERVAL', 'LIMIT', 'SPENT', 'LEFT', 'OWN PROVIDER KEYS', 'SET'],
           data.map(budget => [
             budget.reset_interval ?? 'lifetime',
             formatDollars(budget.limit_usd),
+            formatDollars(budget.spentUsd),
+            formatDollars(budget.remainingUsd),
             include_byok_in_budgets ? 'count' : '-',
             budget.updated_at,
           ]),

@@ -53,6 +53,10 @@ const FEEDBACK = [
 
 type Call = Awaited<ReturnType<typeof getGeneration>>['data']
 
+/** Renders what a call cost: a model without a price is not free. */
+const renderCost = ({ isPriced, total_cost }: Call): string =>
+  isPriced ? formatDollars(total_cost) : 'unpriced'
+
 /** `gateway generations`: finished calls. */
 export const createGenerationsCommand = () =>
   defineNoun('generations', 'finished calls', [
@@ -69,7 +73,7 @@ export const createGenerationsCommand = () =>
           call.provider_name,
           call.native_tokens_prompt,
           call.native_tokens_completion,
-          formatDollars(call.total_cost),
+          renderCost(call),
           call.generation_time,
           renderEnd(call),
           call.id,
@@ -151,7 +155,7 @@ function printCall(gateway: Gateway, call: Call): void {
     tokens:
       `${call.native_tokens_prompt} in (${call.native_tokens_cached} cached), ` +
       `${call.native_tokens_completion} out (${call.native_tokens_reasoning} reasoning)`,
-    cost: `${formatDollars(call.total_cost)} (${call.usageSource})`,
+    cost: `${renderCost(call)} (${call.usageSource})`,
     tree: call.steps.length > 0 ? renderTree(call.tree) : null,
     ms: `${call.generation_time ?? '-'}, first part after ${call.latency ?? '-'}`,
     app: call.origin || null,
@@ -159,6 +163,7 @@ function printCall(gateway: Gateway, call: Call): void {
     user: call.external_user,
     router: call.router,
     preset: call.preset_id,
+    ignored: call.ignored.join(', ') || null,
     filters: call.contentFilters.length > 0 ? call.contentFilters : null,
   }
   printFields(Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)))

@@ -141,6 +141,7 @@ export const createGuardrailsCommand = () =>
           NAME: guardrail => guardrail.name,
           BUDGET: ({ limit_usd, reset_interval }) =>
             limit_usd === null ? null : `${formatDollars(limit_usd)} ${reset_interval}`,
+          SPENT: ({ spentUsd }) => renderSpent(spentUsd),
           ID: guardrail => guardrail.id,
         },
         describeOthers(({ memory: { guardrails } }) => guardrails.values().toArray()),
@@ -185,16 +186,28 @@ export const createGuardrailsCommand = () =>
           ),
       ).printAs(({ data }, { flags: { members }, printList }) =>
         printList(
-          members ? ['MEMBER', 'GUARDRAIL'] : ['KEY', 'LABEL', 'GUARDRAIL', 'HASH'],
+          members
+            ? ['MEMBER', 'GUARDRAIL', 'SPENT']
+            : ['KEY', 'LABEL', 'GUARDRAIL', 'SPENT', 'HASH'],
           data.map(one =>
             'user_id' in one
-              ? [one.user_id, one.guardrail_id]
-              : [one.key_name, one.key_label, one.guardrail_id, one.key_hash],
+              ? [one.user_id, one.guardrail_id, renderSpent(one.spentUsd)]
+              : [
+                  one.key_name,
+                  one.key_label,
+                  one.guardrail_id,
+                  renderSpent(one.spentUsd),
+                  one.key_hash,
+                ],
           ),
         ),
       ),
     ],
   )
+
+/** Renders what is spent of a budget; nothing without one. */
+const renderSpent = (usd: number | undefined): string | null =>
+  usd === undefined ? null : formatDollars(usd)
 
 type Assignees = { keys?: string; members?: string }
 

@@ -36,7 +36,8 @@ export const createImportCommand = () =>
     printList(
       ['ROW', 'NAME', 'ACTION', 'SECRET', 'LIMIT', 'RESET', 'WORKSPACE', 'NEW KEY'],
       data.map(one => [
-        ...[one.row, one.name, one.action, one.secret, one.limit, one.limit_reset],
+        ...[one.row, one.name, one.disabled ? 'create disabled' : one.action, one.secret],
+        ...[one.limit, one.limit_reset],
         ...[one.workspace, one.key],
       ]),
     )

@@ -14,7 +14,7 @@ import {
 } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineVerbs, withInput } from '../noun.ts'
-import { formatDollars, write } from '../output.ts'
+import { formatDollars, printNote, write } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../core/telemetry/usage.ts'))
 
@@ -85,7 +85,8 @@ export const createUsageCommand = () =>
       checkOrder(flags, query)
       return core.summarizeUsage(gateway, query)
     })
-  }).printAs(({ data, total }, { gateway: { memory }, flags, printList }) => {
+  }).printAs(({ data, total, warnings = [] }, { gateway: { memory }, flags, printList }) => {
+    for (const warning of warnings) printNote(warning)
     const groups = (typeof flags.by === 'string' ? flags.by : 'day').split(',')
     const names = groups.map(name => name.trim() as (typeof USAGE_GROUPS)[number])
     if (flags.csv) return writeCsv(names, data)

@@ -3,6 +3,7 @@ import type { Config, ModelConfig } from '../config.ts'
 import { notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { toPage } from '../kernel/pages.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import type { Router, ServiceTier } from '../language/routing.ts'
 import { findRouter } from '../language/routing.ts'
 import type { DecryptedKey } from './byok/decrypted-keys.ts'
@@ -44,8 +45,10 @@ export interface Endpoint {
    */
   id: string
   provider: Provider
-  /** The protocol: the provider's own, unless this model has another. */
+  /** The protocol: the provider's own, unless this model or the call's dialect has another. */
   protocol: string
+  /** The address before that protocol's path, where it is not the provider's. */
+  base_url?: string
   /** Our slug of the model. */
   model: string
   /** The provider's own name for it. */
@@ -88,11 +91,19 @@ export interface Model {
   /** Null unless it is known to reason. */
   reasoning: { mandatory: boolean; supported_efforts?: string[] } | null
   endpoints: Endpoint[]
+  /**
+   * The endpoints as they speak with calls of a dialect, where a provider speaks its protocol too.
+   */
+  spoken?: Partial<Record<TextDialect, Endpoint[]>>
   /** Set for a router, which is a choice among models and no model itself. */
   router?: Router
   /** The slug of the model that a preset names; set for presets, which are listed like models. */
   target?: string
 }
+
+/** Returns a model's endpoints, each in the protocol that is nearest to calls of this dialect. */
+export const listSpoken = ({ endpoints, spoken }: Model, dialect: TextDialect): Endpoint[] =>
+  spoken?.[dialect] ?? endpoints
 
 /**
  * The models by slug. `get` and `has` know aliases too, and the plain names that mean one model

@@ -7,8 +7,9 @@ import { compareNewestFirst } from '../kernel/sorting.ts'
 import { checkDraftSize, type PresetDraft } from './presets/draft.ts'
 import { buildPresetQuota } from './presets/quota.ts'
 import type { PresetChange, PresetQuery } from './presets/schema.ts'
+import { maskContent, restoreContent } from './presets/secrets.ts'
 import type { DesignatedPreset, Preset, PresetVersion } from './presets/store.ts'
-import { auditPreset, showPreset } from './presets/view.ts'
+import { auditPreset, showDesignated, showPreset } from './presets/view.ts'
 import type { CatalogWorld } from './world.ts'
 
 /**
@@ -29,11 +30,10 @@ export async function createPreset(
     buildPresetName({ workspace_id: actor.workspace_id, slug: parsePresetSlug(slug) }),
   )
   if (existing?.status === 'archived') throw notFound('This preset is archived')
-  return {
-    data: existing
-      ? await addVersion(world, actor, existing, draft)
-      : await createFirstVersion(world, actor, slug, draft),
-  }
+  const made = existing
+    ? await addVersion(world, actor, existing, restoreContent(draft, existing.designated_version))
+    : await createFirstVersion(world, actor, slug, draft)
+  return { data: showDesignated(made) }
 }
 
 async function createFirstVersion(
@@ -116,7 +116,7 @@ export function listPresets(world: CatalogWorld, actor: Actor, query: PresetQuer
  * and 404.
  */
 export const getPreset = (world: CatalogWorld, actor: Actor, slug: string) => ({
-  data: requirePreset(world, actor, parsePresetSlug(slug)),
+  data: showDesignated(requirePreset(world, actor, parsePresetSlug(slug))),
 })
 
 /** Lists one page of a preset's versions, oldest first. Throws 400 for an invalid slug, and 404. */
@@ -129,7 +129,7 @@ export async function listPresetVersions(
   const { id, designated_version } = requirePreset(world, actor, parsePresetSlug(slug))
   // The newest version is the current one, and no version is ever removed.
   return {
-    data: await world.store.presets.listVersions(id, offset, limit),
+    data: (await world.store.presets.listVersions(id, offset, limit)).map(maskContent),
     total_count: designated_version.version,
   }
 }
@@ -146,7 +146,7 @@ export async function getPresetVersion(
   if (!NUMBER.test(number)) throw invalid('version: expected a whole number from 1', 'version')
   const { id } = requirePreset(world, actor, parsePresetSlug(slug))
   const version = await world.store.presets.findVersion(id, Number(number))
-  return { data: requireFound(version, 'Preset version') }
+  return { data: maskContent(requireFound(version, 'Preset version')) }
 }
 
 /** Changes whether a preset can be used. Throws 400 for an invalid slug, and 404. */

@@ -31,7 +31,7 @@ const named = (...prefixes: string[]): ProviderVariables => ({
 })
 
 /**
- * The providers known by name: the protocol and address of each. The config adds only the
+ * The providers known by name: the protocols and address of each. The config adds only the
  * credential, and the values for the blanks of an address. Those that drain do not stop when their
  * client leaves (OpenRouter's guide, "Streaming", Stream Cancellation).
  */
@@ -39,6 +39,7 @@ export const PROVIDERS = {
   openai: {
     name: 'OpenAI',
     protocol: 'openai-chat',
+    also: ['openai-responses'],
     base_url: 'https://api.openai.com/v1',
     quirks: { ...OPENAI, speech: 'openai' },
     variables: named('OPENAI'),
@@ -46,6 +47,7 @@ export const PROVIDERS = {
   azure: {
     name: 'Azure',
     protocol: 'openai-chat',
+    also: ['openai-responses'],
     base_url: null,
     auth: 'api-key',
     quirks: OPENAI,
@@ -218,6 +220,7 @@ export const PROVIDERS = {
   deepseek: {
     name: 'DeepSeek',
     protocol: 'openai-chat',
+    also: [{ protocol: 'anthropic-messages', base_url: 'https://api.deepseek.com/anthropic/v1' }],
     base_url: 'https://api.deepseek.com/v1',
     quirks: {
       ...PLAIN,
@@ -249,6 +252,7 @@ export const PROVIDERS = {
   xai: {
     name: 'xAI',
     protocol: 'openai-chat',
+    also: ['openai-responses'],
     base_url: 'https://api.x.ai/v1',
     quirks: { ...PLAIN, images: 'xai', reasoning_back: 'reasoning_content' },
     variables: named('XAI'),
@@ -272,6 +276,7 @@ export const PROVIDERS = {
   moonshotai: {
     name: 'Moonshot AI',
     protocol: 'openai-chat',
+    also: [{ protocol: 'anthropic-messages', base_url: 'https://api.moonshot.ai/anthropic/v1' }],
     base_url: 'https://api.moonshot.ai/v1',
     quirks: {
       ...PLAIN,
@@ -331,6 +336,7 @@ export const PROVIDERS = {
   zai: {
     name: 'Z.AI',
     protocol: 'openai-chat',
+    also: [{ protocol: 'anthropic-messages', base_url: 'https://api.z.ai/api/anthropic/v1' }],
     base_url: 'https://api.z.ai/api/paas/v4',
     quirks: { ...PLAIN, reasoning: 'thinking', reasoning_back: 'reasoning_content' },
     variables: named('ZAI', 'Z_AI'),
@@ -338,6 +344,7 @@ export const PROVIDERS = {
   minimax: {
     name: 'Minimax',
     protocol: 'openai-chat',
+    also: [{ protocol: 'anthropic-messages', base_url: 'https://api.minimax.io/anthropic/v1' }],
     on_abort: 'drain',
     base_url: 'https://api.minimax.io/v1',
     quirks: OPEN_MODELS,

@@ -14,6 +14,8 @@ import type { CatalogWorld } from './world.ts'
 export interface ProviderRow {
   name: string
   protocol: string
+  /** What it speaks beside that, for calls that come in such a dialect. */
+  also?: ProtocolSetting[]
   /**
    * Null where each customer has their own address. The config fills the blanks `{region}` and
    * `{project}`.
@@ -49,7 +51,10 @@ export interface Provider extends Credential {
    */
   configured: boolean
   name: string
+  /** The protocol that it speaks, unless the dialect of a call is that of another. */
   protocol: string
+  /** The others, and the address of each. */
+  alsoSpeaks: SpokenProtocol[]
   base_url: string
   /** Sent with every request, by lower-case name. */
   headers: Record<string, string>
@@ -65,6 +70,15 @@ export interface Provider extends Credential {
   isHosted: boolean
   /** What to do when a client leaves: close the connection, or read on for the count. */
   on_abort: 'cancel' | 'drain'
+}
+
+/** A protocol, with an address of its own if that is not the provider's. */
+export type ProtocolSetting = string | { protocol: string; base_url: string }
+
+/** A protocol, and the address before its own path. */
+export interface SpokenProtocol {
+  protocol: string
+  base_url: string
 }
 
 /** A setting of a provider that is wrong, and what was expected. */
@@ -133,6 +147,7 @@ const createUnconfiguredProvider = (
   configured: false,
   name,
   protocol,
+  alsoSpeaks: [],
   base_url: base_url ?? '',
   headers: {},
   quirks: { ...NO_QUIRKS, ...quirks },
@@ -150,12 +165,13 @@ export function openProvider(
   edition = 1,
 ): Provider | ProviderIssue[] {
   const row = getOwn(KNOWN_PROVIDERS, slug)
-  const protocol = settings.protocol ?? row?.protocol
+  const [first, ...others] = listProtocols(settings, row)
+  const protocol = typeof first === 'object' ? first.protocol : first
   // Which credential is expected is known of a known protocol only.
   const credential = protocol ? buildCredential(settings, row, protocol) : []
-  const base_url = buildAddress(settings, row, credential)
+  const base_url = typeof first === 'object' ? trim(first) : buildAddress(settings, row, credential)
   const issues = [
-    ...listProtocolIssues(slug, protocol, protocols),
+    ...listProtocolIssues(slug, settings, protocol, protocols),
     ...listHeaderIssues(settings),
     ...(Array.isArray(credential) ? credential : []),
     ...(Array.isArray(base_url) ? base_url : []),
@@ -169,6 +185,9 @@ export function openProvider(
     configured: true,
     name: settings.name ?? row?.name ?? slug,
     protocol,
+    alsoSpeaks: others.map(one =>
+      typeof one === 'string' ? { protocol: one, base_url } : { ...one, base_url: trim(one) },
+    ),
     base_url,
     headers: lowerCaseNames(settings.headers ?? {}),
     quirks: { ...NO_QUIRKS, ...row?.quirks, ...settings.quirks },
@@ -179,16 +198,42 @@ export function openProvider(
   }
 }
 
+const trim = ({ base_url }: SpokenProtocol): string => base_url.replace(/\/+$/, '')
+
+/**
+ * Lists what a provider speaks: as the config says, or else as is known of it. At another address
+ * than its vendor's it has those that have no address of their own.
+ */
+function listProtocols(
+  { protocol, protocols, base_url }: ProviderConfig,
+  row: ProviderRow | undefined,
+): ProtocolSetting[] {
+  if (protocols) return protocols
+  if (protocol) return [protocol]
+  const also = row?.also ?? []
+  const reached = base_url ? also.filter(one => typeof one === 'string') : also
+  return row ? [row.protocol, ...reached] : []
+}
+
 function listProtocolIssues(
   slug: string,
-  protocol: string | undefined,
+  { protocol: only, protocols: listed = [] }: ProviderConfig,
+  first: string | undefined,
   protocols: string[],
 ): SettingIssue[] {
-  if (protocol && protocols.includes(protocol)) return []
-  const reason = protocol
-    ? `; this version does not speak ${protocol}`
+  if (only !== undefined && listed.length > 0)
+    return [{ field: 'protocol', expected: 'none beside protocols' }]
+  const names = listed.map(one => (typeof one === 'string' ? one : one.protocol))
+  const repeated = names.find((name, i) => names.indexOf(name) !== i)
+  if (repeated !== undefined)
+    return [{ field: 'protocols', expected: `each protocol once, found ${repeated} twice` }]
+  const unknown = [first, ...names].find(name => !name || !protocols.includes(name))
+  if (first && unknown === undefined) return []
+  const reason = unknown
+    ? `; this version does not speak ${unknown}`
     : ` (${slug} is not known by name)`
-  return [{ field: 'protocol', expected: `one of ${protocols.join(', ')}${reason}` }]
+  const field = listed.length > 0 ? 'protocols' : 'protocol'
+  return [{ field, expected: `one of ${protocols.join(', ')}${reason}` }]
 }
 
 const listHeaderIssues = ({ headers = {} }: ProviderConfig): SettingIssue[] =>

@@ -15,9 +15,13 @@ export interface ApplicableConfig {
  */
 export function toApplicableConfig({ server, storage }: Config, next: Config): ApplicableConfig {
   const { cors, list_all_models, trusted_proxies, metrics_key } = next.server
-  const live = { cors, list_all_models, trusted_proxies, metrics_key }
+  const { metrics_key: _, ...started } = server
+  const live = {
+    ...{ cors, list_all_models, trusted_proxies },
+    ...(metrics_key === undefined ? {} : { metrics_key }),
+  }
   const opened = { ...storage, refusals: next.storage.refusals }
-  const config = { ...next, server: { ...server, ...live }, storage: opened }
+  const config = { ...next, server: { ...started, ...live }, storage: opened }
   return { config, needsRestart: listChangedSettings(config, next) }
 }
 

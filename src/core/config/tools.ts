@@ -158,6 +158,19 @@ export const WebFetchConfig = Type.Object(
   { ...closed, default: {} },
 )
 
+/** What an operator has agreed with a provider, in place of its public policy. */
+export const AgreedDataPolicy = Type.Object(
+  {
+    training: Type.Optional(
+      Type.Boolean({ description: 'Whether the provider trains on what it gets' }),
+    ),
+    retention_days: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'How long the provider keeps it' }),
+    ),
+  },
+  { ...closed, description: 'What was agreed with the provider; its public policy when omitted' },
+)
+
 /** The settings of the service that reads scanned PDFs. */
 export const OcrConfig = Type.Object(
   {
@@ -170,6 +183,7 @@ export const OcrConfig = Type.Object(
       Type.String({ minLength: 1, description: 'mistral-ocr-latest when omitted' }),
     ),
     usd_per_page: UsdEach('page'),
+    data_policy: Type.Optional(AgreedDataPolicy),
     timeout_seconds: Type.Optional(
       Type.Number({
         exclusiveMinimum: 0,
@@ -224,7 +238,9 @@ export const McpServerConfig = Type.Object(
     ),
     require_approval: Type.Optional(
       Type.Union([...oneOf('always', 'never').anyOf], {
-        description: 'What holds where a call says nothing; always when omitted',
+        description:
+          'What holds where a call says nothing, always when omitted; written down, always holds ' +
+          'whatever a call says',
       }),
     ),
     usd_per_call: UsdEach('call of a tool'),

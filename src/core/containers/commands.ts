@@ -23,6 +23,8 @@ export const KEPT_DAYS = 30
 /** What is to run, and where. */
 export interface CommandRequest {
   workspace_id: string
+  /** The key that asks: keys share the containers that run at once. */
+  holder: string
   /** The container’s name. */
   name: string
   /** Files of the workspace that are copied into the home first. */
@@ -57,8 +59,8 @@ export async function runCommands(
 ): Promise<CommandOutcome> {
   const files = await requireFiles(world, request.workspace_id, request.file_ids)
   const container = await openContainer(world, request.workspace_id, request.name)
-  const { hosts, cancellation } = request
-  return world.warm.use(world, { container, hosts, cancellation }, async (home, copied) => {
+  const { hosts, cancellation, holder } = request
+  return world.warm.use(world, { container, hosts, cancellation, holder }, async (home, copied) => {
     try {
       await copyIn(world, home, copied, files)
       return await runEach(world, home, request)

@@ -47,10 +47,15 @@ export interface HomeChange {
   last_used_at: string
 }
 
-/** What the homes of one workspace may take, in bytes. */
-export interface HomeQuota {
-  workspace_id: string
+/** What homes take: entries, and the bytes of the blocks on disk that hold them. */
+export interface HomeUse {
+  files: number
   bytes: number
+}
+
+/** What the homes of one workspace may take. */
+export interface HomeQuota extends HomeUse {
+  workspace_id: string
 }
 
 /** Stores containers and the records of their files. */

@@ -1,4 +1,5 @@
 import { defineAudit, identifyById } from '../identity/audit/entry.ts'
+import { showName } from '../kernel/printable.ts'
 import { buildFileId } from './names.ts'
 import type { Container, ContainerFile } from './store.ts'
 
@@ -9,7 +10,7 @@ export const showContainerFile = (container: Container, file: ContainerFile) => 
   container_id: container.name,
   created_at: Math.floor(Date.parse(file.created_at) / 1000),
   bytes: file.size_bytes,
-  path: file.path,
+  path: showName(file.path),
   source: 'assistant' as const,
 })
 
@@ -34,7 +35,7 @@ export const citeContainerFile = ({ name }: Container, { path }: ContainerFile) 
   type: 'container_file_citation' as const,
   container_id: name,
   file_id: buildFileId(path),
-  filename: path,
+  filename: showName(path),
   start_index: 0,
   end_index: 0,
 })

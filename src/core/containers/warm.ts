@@ -22,6 +22,8 @@ interface WarmContainer {
   /** Orders containers by their last use. */
   lastUse: number
   idle: Timer | undefined
+  /** The key whose place it takes while it is used. */
+  holder: string
 }
 
 /** Where containers are borrowed from: another server of the data directory has taken over. */
@@ -36,7 +38,12 @@ export interface ContainerUse {
   container: Container
   hosts: AllowedHosts
   cancellation: Cancellation
+  /** The key that uses it: keys share the places. */
+  holder: string
 }
+
+/** How much of what is left a key may hold: so there is always a place for the next one. */
+const GREED = 9
 
 /**
  * The containers that run in this process. Each does one thing after the other, and ends after a
@@ -52,6 +59,10 @@ export class WarmContainers {
   readonly #lent = new Map<string, Promise<void>>()
   /** The containers that were borrowed. */
   readonly #borrowed = new Map<string, Promise<void>>()
+  /** Called when a place may be free, in the order in which they wait. */
+  readonly #waiting = new Set<() => void>()
+  /** In milliseconds: how long a use waits for a place. */
+  longestWait = 10_000
   #lender: Lender | null = null
   #uses = 0
   #isClosed = false
@@ -81,17 +92,22 @@ export class WarmContainers {
 
   /**
    * Does something in a container, once everything before it is done. Opens its sandbox if it does
-   * not run, once no other server uses it. Throws 409 where it runs with other hosts, 503 where no
-   * more may run, and the reason of the cancellation.
+   * not run, once no other server uses it, and once there is a place for it. Throws 409 where it
+   * runs with other hosts, 503 where there is none for ten seconds, and the reason of the
+   * cancellation.
    */
   async use<Result>(
     world: ContainerWorld,
-    { container, hosts, cancellation }: ContainerUse,
+    use: ContainerUse,
     work: (home: RunningHome, copied: Set<string>) => Promise<Result>,
   ): Promise<Result> {
+    const { container, hosts, cancellation } = use
+    const until = performance.now() + this.longestWait
+    while (!this.#warm.has(container.id) && !this.#hasPlace(world, use.holder))
+      await this.#waitForPlace(world, cancellation, until)
     if (this.#isClosed) throw unavailable('The gateway is shutting down')
     // Nothing waits between these lines, so that no other container takes its place.
-    const warm = this.#warm.get(container.id) ?? this.#add(world, container, hosts)
+    const warm = this.#warm.get(container.id) ?? this.#add(world, use)
     if (!Bun.deepEquals(warm.hosts, hosts)) throw conflict(OTHER_NETWORK)
     clearTimeout(warm.idle)
     warm.users += 1
@@ -155,6 +171,7 @@ export class WarmContainers {
     if (!warm) return
     this.#warm.delete(id)
     clearTimeout(warm.idle)
+    this.#wake()
     await warm.home?.box.close()
   }
 
@@ -169,6 +186,7 @@ export class WarmContainers {
   /** Ends all of them, for good. */
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#wake()
     await Promise.all([...this.listIds().map(id => this.end(id)), this.pool.close()])
   }
 
@@ -188,15 +206,49 @@ export class WarmContainers {
     if (!this.#warm.has(id) && this.#borrowed.delete(id)) this.#lender?.giveBack(id)
   }
 
-  #add(world: ContainerWorld, container: Container, hosts: AllowedHosts): WarmContainer {
-    const most = world.config.sandbox.running
+  /**
+   * Whether a key may have another container run: those that nothing uses make place. A key alone
+   * may hold nine tenths of the places, two not quite half of them each, and so on.
+   */
+  #hasPlace({ config }: ContainerWorld, holder: string): boolean {
+    if (this.#isClosed) return true
+    const used = [...this.#warm.values()].filter(({ users }) => users > 0)
+    const own = used.filter(warm => warm.holder === holder).length
+    const left = config.sandbox.running - used.length - 1
+    return left >= 0 && own + 1 <= Math.max(GREED * left, 1)
+  }
+
+  /** Resolves when there may be a place. Throws 503 where none becomes free. */
+  async #waitForPlace(
+    { config }: ContainerWorld,
+    cancellation: Cancellation,
+    until: number,
+  ): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const { running } = config.sandbox
+    const refuse = () =>
+      reject(unavailable(`${running} containers run already: sandbox.running allows no more`, 10))
+    const timer = setTimeout(refuse, Math.max(0, until - performance.now()))
+    this.#waiting.add(resolve)
+    try {
+      await awaitTurn(promise, cancellation)
+    } finally {
+      clearTimeout(timer)
+      this.#waiting.delete(resolve)
+    }
+  }
+
+  // Each looks for itself, in the order in which they came: one whose share is full waits on.
+  #wake(): void {
+    for (const resolve of this.#waiting) resolve()
+  }
+
+  #add({ config }: ContainerWorld, { container, hosts, holder }: ContainerUse): WarmContainer {
     const warm: WarmContainer = {
-      ...{ container, hosts, home: null, copied: new Set<string>(), idle: undefined },
+      ...{ container, hosts, holder, home: null, copied: new Set<string>(), idle: undefined },
       ...{ queue: Promise.resolve(), users: 0, lastUse: 0 },
     }
-    const idle = this.#warm.size < most ? undefined : this.#findLongestIdle()
-    if (this.#warm.size >= most && !idle)
-      throw unavailable(`${most} containers run already: sandbox.running allows no more`, 10)
+    const idle = this.#warm.size < config.sandbox.running ? undefined : this.#findLongestIdle()
     this.#warm.set(container.id, warm)
     if (idle) void this.end(idle.container.id)
     return warm
@@ -210,6 +262,7 @@ export class WarmContainers {
 
   async #release({ config }: ContainerWorld, warm: WarmContainer): Promise<void> {
     warm.users -= 1
+    if (warm.users === 0) this.#wake()
     warm.lastUse = this.#uses++
     const { id } = warm.container
     // It was ended while it was opened.

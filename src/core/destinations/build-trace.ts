@@ -1,3 +1,4 @@
+import { OPERATIONS } from './otlp/attributes.ts'
 import type { Destination } from './store.ts'
 import type { ToldAttempt, ToldCall, ToldGroups, ToldStep } from './told-call.ts'
 import type { SpanValue, Trace, TraceFacts, TraceSpan } from './trace.ts'
@@ -14,7 +15,8 @@ type Settings = Pick<
  * Builds what a destination is told of a call (wire reference G.5), and no more than its settings
  * allow: without content in privacy mode, and with the groups that it opted into.
  */
-export function buildTrace(call: ToldCall, settings: Settings): Trace {
+export function buildTrace(told: ToldCall, settings: Settings): Trace {
+  const call = fillKind(told)
   const { traceId, rootId, parentSpanId } = chooseIds(call)
   const named = readTrace(call.trace)
   return {
@@ -29,6 +31,10 @@ export function buildTrace(call: ToldCall, settings: Settings): Trace {
     spans: buildSpans(call, named, { rootId, parentSpanId }),
   }
 }
+
+/** An earlier version has written calls without their kind, and they may still wait. */
+const fillKind = (call: ToldCall): ToldCall =>
+  call.facts.kind ? call : { ...call, facts: { ...call.facts, kind: 'text' } }
 
 function pickGroups(groups: ToldGroups, settings: Settings): Record<string, unknown> {
   const picked: Record<string, unknown> = {}
@@ -105,49 +111,63 @@ function buildSpans(
   { rootId, parentSpanId }: Omit<TraceIds, 'traceId'>,
 ): TraceSpan[] {
   const { facts } = call
-  const times = { startedAt: facts.startedAt, endedAt: facts.endedAt, error: facts.error }
   const root: TraceSpan = {
     spanId: rootId,
     parentSpanId,
     name: named.trace_name ?? ROOT_NAME,
     kind: 'client',
     role: 'root',
-    ...times,
+    ...{ startedAt: facts.startedAt, endedAt: Math.max(facts.startedAt, facts.endedAt) },
+    error: facts.error,
     attributes: buildRootAttributes(call),
   }
-  if (named.span_name === undefined) return [root, ...buildInner(call, named, rootId)]
-  const spanId = hash(`${call.id} span`).slice(0, 16)
-  const span: TraceSpan = {
-    ...{ spanId, parentSpanId: rootId, name: named.span_name },
-    ...{ kind: 'internal', role: 'step', ...times, attributes: {} },
-  }
-  return [root, span, ...buildInner(call, named, spanId)]
+  if (named.span_name === undefined) return [root, ...buildInner(call, named, root)]
+  const span = buildChild(root, {
+    ...{ spanId: hash(`${call.id} span`).slice(0, 16), name: named.span_name },
+    ...{ kind: 'internal', role: 'step', attributes: {} },
+    ...{ startedAt: root.startedAt, endedAt: root.endedAt, error: facts.error },
+  })
+  return [root, span, ...buildInner(call, named, span)]
 }
 
-function buildInner(call: ToldCall, named: NamedTrace, parent: string): TraceSpan[] {
+/** Builds a span inside another: it does not begin before that or end after it. */
+function buildChild(parent: TraceSpan, span: Omit<TraceSpan, 'parentSpanId'>): TraceSpan {
+  const fit = (moment: number, first: number) => Math.min(Math.max(moment, first), parent.endedAt)
+  const startedAt = fit(span.startedAt, parent.startedAt)
+  const endedAt = fit(span.endedAt, startedAt)
+  return { ...span, parentSpanId: parent.spanId, startedAt, endedAt }
+}
+
+function buildInner(call: ToldCall, named: NamedTrace, parent: TraceSpan): TraceSpan[] {
   const { steps, attempts } = call
   if (steps.length === 0)
     return attempts.flatMap((attempt, i) => buildAttempt(call, named, attempt, i, parent))
-  const ids = steps.map((_, i) => hash(`${call.id} step ${i}`).slice(0, 16))
-  return steps.flatMap((step, i) => [
-    buildStep(
-      step,
-      i,
-      ids[i] ?? parent,
-      (step.within === null ? null : ids[step.within]) ?? parent,
-    ),
+  const spans: TraceSpan[] = []
+  for (const [i, step] of steps.entries()) {
+    const spanId = hash(`${call.id} step ${i}`).slice(0, 16)
+    // A use of a tool comes before what is within it.
+    const around = (step.within === null ? undefined : spans[step.within]) ?? parent
+    spans.push(buildStep(call, step, i, spanId, around))
+  }
+  return spans.flatMap((span, i) => [
+    span,
     ...attempts.flatMap((attempt, k) =>
-      attempt.step === i ? buildAttempt(call, named, attempt, k, ids[i] ?? parent) : [],
+      attempt.step === i ? buildAttempt(call, named, attempt, k, span) : [],
     ),
   ])
 }
 
-function buildStep(step: ToldStep, index: number, spanId: string, parentSpanId: string): TraceSpan {
+function buildStep(
+  { facts }: ToldCall,
+  step: ToldStep,
+  index: number,
+  spanId: string,
+  parent: TraceSpan,
+): TraceSpan {
   const { type, name, startedAt, endedAt, error, promptTokens, completionTokens } = step
   const isTool = type === 'tool'
-  return {
+  return buildChild(parent, {
     spanId,
-    parentSpanId,
     name: isTool ? `execute_tool ${name}` : `step ${index + 1}: ${name}`,
     kind: 'internal',
     role: isTool ? 'tool' : 'step',
@@ -155,12 +175,12 @@ function buildStep(step: ToldStep, index: number, spanId: string, parentSpanId: 
     attributes: isTool
       ? { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': name }
       : {
-          'gen_ai.operation.name': 'chat',
+          'gen_ai.operation.name': OPERATIONS[facts.kind],
           'gen_ai.request.model': name,
           'gen_ai.usage.input_tokens': promptTokens,
           'gen_ai.usage.output_tokens': completionTokens,
         },
-  }
+  })
 }
 
 /** Builds the span of an attempt, and that of its answer if it had one. */
@@ -169,31 +189,27 @@ function buildAttempt(
   named: NamedTrace,
   attempt: ToldAttempt,
   index: number,
-  parentSpanId: string,
+  parent: TraceSpan,
 ): TraceSpan[] {
   const { provider, startedAt, answeredAt, endedAt, error } = attempt
-  const span: TraceSpan = {
+  const span = buildChild(parent, {
     spanId: hash(`${call.id} attempt ${index}`).slice(0, 16),
-    parentSpanId,
     name: `provider attempt ${index + 1}: ${provider}`,
     kind: 'server',
     role: 'attempt',
     ...{ startedAt, endedAt: endedAt ?? answeredAt, error },
     attributes: buildAttemptAttributes(attempt, index),
-  }
+  })
   if (endedAt === null) return [span]
-  return [
-    span,
-    {
-      spanId: hash(`${call.id} generation ${index}`).slice(0, 16),
-      parentSpanId,
-      name: named.generation_name ?? GENERATION_NAME,
-      kind: 'server',
-      role: 'generation',
-      ...{ startedAt: answeredAt, endedAt, error: null },
-      attributes: {},
-    },
-  ]
+  const answer = buildChild(parent, {
+    spanId: hash(`${call.id} generation ${index}`).slice(0, 16),
+    name: named.generation_name ?? GENERATION_NAME,
+    kind: 'server',
+    role: 'generation',
+    ...{ startedAt: answeredAt, endedAt, error: null },
+    attributes: {},
+  })
+  return [span, answer]
 }
 
 // One object that grows, field by field: each call that is told has these.
@@ -227,7 +243,7 @@ const renderResponse = (attempt: ToldAttempt) => ({
   id: attempt.request_id,
   provider_name: attempt.provider,
   status: attempt.status,
-  latency: Math.round(attempt.answeredAt - attempt.startedAt),
+  latency: attempt.latency,
   is_byok: attempt.is_byok,
   endpoint_id: attempt.endpoint_id,
   model_permaslug: attempt.model,

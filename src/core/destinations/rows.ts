@@ -1,4 +1,4 @@
-import { buildRootAttributes } from './otlp/attributes.ts'
+import { buildRootAttributes, nameKinds } from './otlp/attributes.ts'
 import { cutText, writeJson } from './text.ts'
 import type { SpanValue, Trace } from './trace.ts'
 
@@ -32,6 +32,8 @@ export type Column = keyof typeof COLUMNS
 /** A row of a table of traces. JSON is text; a time is in ISO 8601, in UTC. */
 export type Row = Record<Column, string | number | null>
 
+const TYPES = nameKinds('GENERATION', 'EMBEDDING', 'RERANK')
+
 /** A table takes no longer text in one column: Snowflake has the lowest bound, in bytes. */
 const LONGEST_CELL = 4_000_000
 
@@ -46,7 +48,7 @@ export function buildRow(service: string, trace: Trace): Row {
     STATUS: facts.error === null ? 'ok' : 'error',
     LEVEL: facts.error === null ? 'DEFAULT' : 'ERROR',
     FINISH_REASON: facts.finishReason,
-    SPAN_TYPE: 'GENERATION',
+    SPAN_TYPE: TYPES[facts.kind],
     USER_ID: facts.userId,
     SESSION_ID: facts.sessionId,
     API_KEY_NAME: facts.apiKeyName,

@@ -1,32 +1,26 @@
-import { findCredentials } from '../kernel/credential.ts'
+import { maskCredential } from '../kernel/credential.ts'
 import { isObject } from '../kernel/json.ts'
 import type { DestinationKind } from './kind.ts'
 import type { DestinationConfig } from './opened.ts'
-
-/** Shows no secret shorter than this: its ends would be most of it. */
-const SHORTEST = 12
 
 /**
  * Masks a secret: its first and last four characters, as the public service does. Of a URL that
  * contains one, such as a DSN, only that is masked, so that it stays a URL.
  */
 export const maskSecret = (secret: string): string =>
-  CREDENTIAL_IN_URL.test(secret) ? secret.replace(CREDENTIAL_IN_URL, maskText) : maskText(secret)
+  CREDENTIAL_IN_URL.test(secret)
+    ? secret.replace(CREDENTIAL_IN_URL, maskCredential)
+    : maskCredential(secret)
 
 const CREDENTIAL_IN_URL = /(?<=^https?:\/\/)[^@/]+(?=@)/
 
-const maskText = (text: string): string =>
-  text.length < SHORTEST ? '...' : `${text.slice(0, 4)}...${text.slice(-4)}`
+/** The headers whose values are none: those that say what a body is, and who sends it. */
+const PLAIN_HEADERS = new Set(['accept', 'content-language', 'user-agent'])
 
-/** The names of headers whose values are secrets, whatever these look like. */
-const SECRET_HEADER =
-  /auth|cookie|credential|password|secret|signature|token|(^|[-_])(api|access|license)?[-_]?key$/i
+/** Whether the value of a header is a secret: it is, unless it is known to be none. */
+const isSecretHeader = (name: string): boolean => !PLAIN_HEADERS.has(name.toLowerCase())
 
-/** Whether the value of a header looks like a credential, by its name or by itself. */
-const isSecretHeader = (name: string, value: string): boolean =>
-  SECRET_HEADER.test(name) || findCredentials(value).length > 0
-
-/** Replaces each secret of a config: its secret fields, and headers that look like credentials. */
+/** Replaces each secret of a config: its secret fields, and headers that are not known. */
 export function replaceSecrets(
   { secrets }: Pick<DestinationKind, 'secrets'>,
   config: DestinationConfig,
@@ -43,7 +37,7 @@ const replaceHeaders = (headers: Record<string, unknown>, replace: (secret: stri
   Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [
       name,
-      typeof value === 'string' && isSecretHeader(name, value) ? replace(value) : value,
+      typeof value === 'string' && isSecretHeader(name) ? replace(value) : value,
     ]),
   )
 
@@ -92,7 +86,7 @@ export function findKeptSecret(
   if (field !== undefined) return `config.${field}`
   const headers = isObject(config.headers) ? Object.entries(config.headers) : []
   const isKept = ([name, value]: [string, unknown]) => {
-    if (typeof value !== 'string' || !isSecretHeader(name, value)) return false
+    if (typeof value !== 'string' || !isSecretHeader(name)) return false
     const next = change.headers
     return next === undefined || (isObject(next) && isMaskOf(next[name], value))
   }

@@ -1,10 +1,23 @@
 import { stringifyWellFormed } from '../kernel/halves.ts'
 
 /**
- * Writes a value as JSON that every parser reads: half of a surrogate pair, which strict ones
- * refuse together with the whole batch, becomes U+FFFD.
+ * Writes a value as JSON that every parser and every column of texts takes: NUL, half of a surrogate
+ * pair and what is no character, any of which has a strict one refuse the whole batch, become U+FFFD.
  */
-export const writeJson = (value: unknown): string => stringifyWellFormed(value)
+export function writeJson(value: unknown): string {
+  const json = stringifyWellFormed(value)
+  const text = json.includes('\\u0000') ? json.replace(NUL, '$1\ufffd') : json
+  return text.replace(NO_CHARACTER, '\ufffd')
+}
+
+// An even number of backslashes before the escape are themselves escaped.
+const NUL = /(?<!\\)((?:\\\\)*)\\u0000/g
+
+const NO_CHARACTER = /[\ufffe\uffff]/g
+
+/** Returns a text that every receiver takes, as `writeJson` writes it. */
+export const toReceivedText = (text: string): string =>
+  text.toWellFormed().replaceAll('\0', '\ufffd').replace(NO_CHARACTER, '\ufffd')
 
 /** Cuts a text after so many UTF-16 units, and not within a character. */
 export function cutText(text: string, most: number): string {

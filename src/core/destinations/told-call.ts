@@ -37,6 +37,8 @@ export interface ToldAttempt {
   status: number | null
   request_id: string | null
   error: { type: string; message: string } | null
+  /** As the record has it, in whole milliseconds. */
+  latency: number
   startedAt: number
   /** When the first part arrived, or when it failed. */
   answeredAt: number

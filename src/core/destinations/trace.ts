@@ -1,3 +1,5 @@
+import type { Kind } from '../language/work.ts'
+
 /**
  * What destinations are told about one finished call (specification E7, wire reference G.4 and G.5).
  * It holds no more than the destination may see: content is null in privacy mode.
@@ -34,6 +36,8 @@ export interface TraceOutput {
 
 /** The figures and names of a call that rows, events and attributes are made of. */
 export interface TraceFacts {
+  /** What kind of work it was: each receiver has a word of its own for it. */
+  kind: Kind
   model: string
   /** The author of the model: `openai`. */
   author: string
@@ -56,10 +60,13 @@ export interface TraceFacts {
   cachedTokens: number
   cacheWriteTokens: number
   reasoningTokens: number
-  /** USD, as the wire has it. */
-  inputCost: number
-  outputCost: number
-  totalCost: number
+  /**
+   * USD, as the wire has it: what was charged. The first two add up to the third; tools are part of
+   * the output. Null where the model has no known price.
+   */
+  inputCost: number | null
+  outputCost: number | null
+  totalCost: number | null
   /** Sampling parameters of the request: `temperature`, … */
   parameters: Record<string, unknown>
 }

@@ -121,7 +121,9 @@ async function findInput(world: TranscriptWorld, asker: Actor, id: string) {
   try {
     return (await getGenerationContent(world, asker, id)).data.input
   } catch (thrown) {
-    if (thrown instanceof GatewayError && thrown.type === 'not_found') return null
+    const type = thrown instanceof GatewayError ? thrown.type : null
+    const isOfOthers = type === 'permission_denied' && asker.kind === 'management'
+    if (type === 'not_found' || isOfOthers) return null
     throw thrown
   }
 }

@@ -47,8 +47,9 @@ export function readServerTools<Tool>(
   const tools: Tool[] = []
   const requests: ServerToolRequest[] = []
   for (const [i, tool] of (body.tools ?? []).entries()) {
-    const request = readRequest(world, actor, tool, `tools.${i}`, dialect, body)
-    if (request) requests.push(requireNew(requests, request))
+    const request = readRequest(world, actor, tool, `tools.${i}`, dialect, body, i)
+    if (request && !isRepeatedNative(requests, request))
+      requests.push(requireNew(requests, request))
     else tools.push(tool)
   }
   const { max_tool_calls, stop_server_tools_when } = body
@@ -70,6 +71,7 @@ function readRequest(
   field: string,
   dialect: TextDialect,
   body: object,
+  at = 0,
 ): ServerToolRequest | undefined {
   const type = isObject(entry) ? readString(entry.type) : null
   if (type === null || !isObject(entry)) return undefined
@@ -80,19 +82,36 @@ function readRequest(
     checkEnabled(world, actor, type, [name])
     throw invalid(`${field}.type: ${describeMissing(world, type)}`, `${field}.type`)
   }
-  checkEnabled(world, actor, type, [tool.name, ...(tool.aliases ?? [])])
+  const names = [tool.name, ...(tool.aliases ?? [])]
+  const isNative = tool.readNative !== undefined && isNativeType(tool, type, dialect)
+  // The workspace forbids the gateway's tool. Whether a provider's own is used is not said.
+  if (isNative && isDisabledTool(world, actor.workspace_id, names)) return undefined
+  checkEnabled(world, actor, type, names)
   if (tool.dialects?.includes(dialect) === false)
     throw invalid(`${field}.type: expected a tool that ${dialect} has a form for`, `${field}.type`)
   const reading: ToolReading = {
     readTool: (inner, at) => requireRequest(world, actor, inner, at, dialect, body),
     findReplayed: name => findReplayed(body, name),
     isPlain: name === undefined,
+    at,
   }
-  const options = readOptions(tool, entry, field, reading)
+  const options = isNative
+    ? tool.readNative?.(world, entry, reading)
+    : readOptions(tool, entry, field, reading)
+  if (isNative && !options) return undefined
   const label = tool.identify?.(options)
   const identity = label === undefined ? tool.name : `${tool.name} ${label}`
   return { name: tool.name, type, options, identity, field: `${field}.type` }
 }
+
+const isNativeType = ({ nativeTypes }: ServerTool, type: string, dialect: TextDialect): boolean =>
+  nativeTypes?.[dialect]?.test(type) ?? false
+
+// Its provider may take two of a kind. The gateway stands in for the first.
+const isRepeatedNative = (
+  known: ServerToolRequest[],
+  { name, type, identity }: ServerToolRequest,
+) => !type.includes(':') && identity === name && known.some(one => one.name === name)
 
 // Of a tool that a call may have only once, its functions say so.
 function requireNew(known: ServerToolRequest[], request: ServerToolRequest): ServerToolRequest {
@@ -127,7 +146,7 @@ function findServerTool(
     name === undefined
       ? (tool.plainTypes?.includes(type) && (tool.claims?.(entry) ?? true)) ||
         (dialect === 'chat' && tool.shorthands?.includes(type)) ||
-        (dialect === 'responses' && tool.nativeTypes?.includes(type))
+        (isNativeType(tool, type, dialect) && (tool.claims?.(entry) ?? true))
       : tool.name === name || tool.aliases?.includes(name),
   )
 }

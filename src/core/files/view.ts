@@ -1,4 +1,5 @@
 import { defineAudit, identifyById } from '../identity/audit/entry.ts'
+import { showName } from '../kernel/printable.ts'
 import { USUAL_PURPOSE } from './schema.ts'
 import type { StoredFile } from './store.ts'
 
@@ -19,7 +20,8 @@ export function chooseShape(headers: Headers): FileShape {
 
 /** Shows a file in a shape (wire reference F.2). */
 export function showFile(file: Omit<StoredFile, 'workspace_id' | 'sha256'>, shape: FileShape) {
-  const { id, filename, mime_type, size_bytes, downloadable, created_at } = file
+  const { id, mime_type, size_bytes, downloadable, created_at } = file
+  const filename = showName(file.filename)
   if (shape !== 'openai') {
     const type = 'file' as const
     return { _shape: shape, id, type, filename, mime_type, size_bytes, downloadable, created_at }

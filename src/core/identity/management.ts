@@ -13,8 +13,10 @@ export const canManage = (
 ): boolean => canManageAll(world, actor) || actor.workspace_id === workspace_id
 
 /** Whether the actor manages the whole organization, not just one workspace. */
-export const canManageAll = ({ memory: { owner } }: IdentityWorld, actor: Actor): boolean =>
-  actor.kind === 'operator' || actor.workspace_id === owner.workspace_id
+export const canManageAll = (
+  { memory: { owner } }: { memory: Pick<IdentityWorld['memory'], 'owner'> },
+  actor: Actor,
+): boolean => actor.kind === 'operator' || actor.workspace_id === owner.workspace_id
 
 /** Throws 403 when the actor manages one workspace only. */
 export function assertCanManageAll(world: IdentityWorld, actor: Actor): void {

@@ -76,10 +76,19 @@ export async function createFirstKeys(world: IdentityWorld) {
  * Creates a workspace. Throws 403 for actors who manage one workspace only, and 400 for a slug that
  * is taken or a default model that does not exist.
  */
-export async function createWorkspace(world: IdentityWorld, actor: Actor, input: NewWorkspace) {
+export const createWorkspace = (world: IdentityWorld, actor: Actor, input: NewWorkspace) =>
+  insertWorkspace(world, actor, input, world.ids.uuid())
+
+/** Creates a workspace with an id by which it is found again. Throws what `createWorkspace` does. */
+export async function insertWorkspace(
+  world: IdentityWorld,
+  actor: Actor,
+  input: NewWorkspace,
+  id: string,
+) {
   assertCanManageAll(world, actor)
   const { name, slug } = input
-  const plain = buildPlainWorkspace(world.ids.uuid(), actor.user_id, world.clock.now())
+  const plain = buildPlainWorkspace(id, actor.user_id, world.clock.now())
   const workspace: Workspace = { ...plain, ...toWorkspaceChanges(world, input), name, slug }
   await world.store.workspaces.insert(workspace, auditWorkspace(world, actor, null, workspace))
   world.memory.workspaces.set(workspace)

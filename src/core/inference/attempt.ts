@@ -261,6 +261,7 @@ export class AttemptQueue<K extends Kind> {
       permit,
       cancellation: this.#run.cancellation,
       sentAt: null,
+      decidedAt: null,
       isTaken: false,
       onSent: null,
       latency: 0,
@@ -357,6 +358,8 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
   sentAt: number
   /** What may be read on after the client has left; null if nothing is. */
   leftover: Leftover<AnswerPart<K>> | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** One attempt at one endpoint while it runs. */
@@ -388,7 +391,7 @@ export async function tryEndpoint<K extends Kind>(
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = getProtocol(run.kind, endpoint)
   const startedAt = world.clock.ticks()
-  const fitted = buildUpstreamCall(world, step, endpoint, protocol)
+  const fitted = buildUpstreamCall(world, step, attempt, protocol)
   if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
   const prepared = inlineMedia(world, fitted, {
     kind,
@@ -424,7 +427,8 @@ export async function tryEndpoint<K extends Kind>(
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
-    return { endpoint, sentAt, leftover, first: parts, rest }
+    const { ignored } = attempt
+    return { endpoint, sentAt, leftover, first: parts, rest, ...(ignored ? { ignored } : {}) }
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
@@ -434,7 +438,8 @@ export async function tryEndpoint<K extends Kind>(
     }
     throw error
   } finally {
-    attempt.latency = Math.round(world.clock.ticks() - startedAt)
+    attempt.decidedAt = world.clock.ticks()
+    attempt.latency = Math.round(attempt.decidedAt - startedAt)
   }
 }
 
@@ -470,19 +475,22 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
 
 /**
  * Builds the call for the endpoint: as its model gets it, with no more output than was set aside,
- * and without what the endpoint does not support.
+ * and without what the endpoint does not support, which is named.
  */
 function buildUpstreamCall<K extends Kind>(
   world: InferenceWorld,
   { run: { kind, policy }, call, plan, grant }: Step<K>,
-  endpoint: Endpoint,
+  attempt: RunningAttempt,
   { acceptsNames }: Protocol<K>,
 ): Work[K]['call'] {
-  const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
+  const { endpoint } = attempt
+  const { fitToEndpoint, listIgnored, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
   const hold = policy.bounds.length > 0 ? grant?.hold : null
   const payable = hold ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
   const supported = fitToEndpoint(payable, endpoint)
+  const ignored = supported === payable ? [] : listIgnored(payable, endpoint)
+  if (ignored.length > 0) attempt.ignored = ignored
   return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
 }
 
@@ -511,7 +519,8 @@ async function awaitAnswer<K extends Kind>(
   prepared: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
   const { endpoint, cancellation } = attempt
-  const authorized = authorize(world, endpoint.provider, prepared.request, cancellation)
+  const peer = endpoint.base_url === undefined ? endpoint.provider : getPeer(endpoint)
+  const authorized = authorize(world, peer, prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
   if (world.config.telemetry.propagate_traces)
     outgoing.headers.traceparent = buildTraceparent(step.run.call)
@@ -537,6 +546,10 @@ async function awaitAnswer<K extends Kind>(
     if (!cancellation.reason) step.unanswered = step.unanswered.filter(request => request !== sent)
   }
 }
+
+/** Returns the provider, at the address of the protocol that it is asked in. */
+const getPeer = ({ provider, base_url }: Endpoint): Provider =>
+  base_url === undefined ? provider : { ...provider, base_url }
 
 /** Creates what is read on after the client has left, if the provider charges for it anyway. */
 function createLeftover<K extends Kind>(
@@ -616,7 +629,7 @@ async function openInShares<K extends Kind>(
   opening: OpeningRequest<K>,
   cancellation: Cancellation,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
-  const { provider } = opening.sent.endpoint
+  const provider = getPeer(opening.sent.endpoint)
   const all: ShareRequest<K>[] = [prepared, ...(prepared.others ?? [])]
   const open = async (share: ShareRequest<K>, branch: Cancellation) => {
     const outgoing =
@@ -680,7 +693,7 @@ function growAnswer<K extends Kind>(
   let answer: LargeAnswer | undefined
   return async bytes => {
     if (!answer) {
-      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind)
+      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind, run)
       const freeOthers = run.freeMemory
       answer = begun
       run.freeMemory = () => {

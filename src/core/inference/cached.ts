@@ -7,6 +7,7 @@ import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { getPolicy, listAppliedGuardrails } from '../policy/effective.ts'
 import { isInZdrGroup } from '../policy/zdr.ts'
 import { admitRun } from './admit.ts'
+import { GatheredMemory, measurePart } from './gathered-memory.ts'
 import { closeRun, startRun } from './infer.ts'
 import { clientLeft, type Run } from './run.ts'
 import { startTranscript } from './settle/transcript.ts'
@@ -83,7 +84,7 @@ export function replayAnswer<K extends Kind>(
   run.replayed = kept
   if (run.policy.contentShare) startTranscript(world, run)
   const [first = [], ...others] = kept.batches as AnswerPart<K>[][]
-  const parts = withCleanup<AnswerPart<K>[]>(
+  const cleaned = withCleanup<AnswerPart<K>[]>(
     { first, rest: iterate(others) },
     {
       onItem(batch) {
@@ -93,12 +94,15 @@ export function replayAnswer<K extends Kind>(
       onEnd: ({ type }) => endReplay(world, run, type === 'abandoned'),
     },
   )
+  const holder = { key: actor.key_hash ?? actor.kind, call: run }
+  const parts = new GatheredMemory(world.traffic.admission, holder, cleaned, kept.size)
   return {
     id: call.id,
     model: kept.model,
     provider: kept.provider,
     created: Math.floor(run.created.getTime() / 1000),
     ...(kept.isWhole ? { isWhole: true as const } : {}),
+    ...(kept.ignored.length > 0 ? { ignored: kept.ignored } : {}),
     parts,
   }
 }
@@ -126,8 +130,9 @@ export function keepAnswer<K extends Kind>(
   answer: Answer<K>,
   { name, ttl }: CacheUse,
 ): Answer<K> {
-  const keeping = new AnswerKeeper()
   const { config } = world
+  const most = config.response_cache.max_mib * MIB
+  const keeping = new AnswerKeeper(most)
   const source = answer.parts
   const parts: Answer<K>['parts'] = {
     async next() {
@@ -147,15 +152,15 @@ export function keepAnswer<K extends Kind>(
   }
   const finish = () => {
     const now = world.clock.now().getTime()
-    const { id: source_id, model, provider, isWhole = false } = answer
-    const { batches, finish } = keeping
+    const { id: source_id, model, provider, isWhole = false, ignored = [] } = answer
+    const { batches, size, finish } = keeping
     world.traffic.responseCache.keep(
       name,
       {
-        ...{ source_id, kind, model, provider, isWhole, batches, finish, config },
+        ...{ source_id, kind, model, provider, isWhole, ignored, batches, size, finish, config },
         ...{ kept_at: now, expires_at: now + ttl * 1000 },
       },
-      world.config.response_cache.max_mib * MIB,
+      most,
     )
   }
   return { ...answer, parts }
@@ -164,13 +169,23 @@ export function keepAnswer<K extends Kind>(
 const MIB = 1024 * 1024
 /** Parts about one call alone. */
 const OWN = ['usage', 'receipt', 'echo']
+/** In bytes: what a part takes beside its texts. */
+const PART = 100
+const BYTES_PER_CHARACTER = 2
 
-/** Gathers the parts of an answer, and tells whether it has ended well. */
+/** Gathers the parts of an answer up to a size, and tells whether it is whole and has ended well. */
 class AnswerKeeper {
-  readonly batches: unknown[][] = []
+  batches: unknown[][] = []
+  /** In bytes. */
+  size = 0
+  readonly #most: number
   finish: KeptAnswer['finish'] = null
   #hasEnded = false
   #hasFailed = false
+
+  constructor(most: number) {
+    this.#most = most
+  }
 
   get isGood(): boolean {
     return this.#hasEnded && !this.#hasFailed && this.batches.length > 0
@@ -179,7 +194,9 @@ class AnswerKeeper {
   read(batch: AnswerPart<Kind>[]): void {
     for (const part of batch) this.#readPart(part)
     const kept = batch.filter(({ type }) => !OWN.includes(type))
-    if (kept.length > 0) this.batches.push(kept)
+    for (const part of kept) this.size += PART + measurePart(part) * BYTES_PER_CHARACTER
+    if (this.size > this.#most) this.batches = []
+    else if (kept.length > 0) this.batches.push(kept)
   }
 
   #readPart(part: AnswerPart<Kind>): void {

@@ -218,11 +218,22 @@ export function filterAnswerParts<K extends Kind>(
 ): PeekedSequence<AnswerPart<K>[]> | null {
   if (uses.length === 0 && !run.filtering) return null
   let filtered: PeekedSequence<AnswerPart<K>[]> | null = null
+  // Tools and turns that still run end for this reason, and not as if the client had left.
+  const onBlocked = (error: GatewayError) => {
+    if (run.pendingStep) run.cancellation.cancel(error)
+  }
   for (const filter of listAnswerFilters(world, run, uses))
-    filtered = filtered
-      ? addFilterLayer(filter, filtered, () => undefined)
-      : addFilterLayer(filter, answer, read)
+    filtered = addFilterLayer(filter, filtered ?? answer, {
+      read: filtered ? () => undefined : read,
+      onBlocked,
+    })
   return filtered
+}
+
+/** Who hears of what passes a filter: of the batches, and of the error of a blocked answer. */
+interface LayerHooks<Part> {
+  read(batch: Part[]): void
+  onBlocked(error: GatewayError): void
 }
 
 /**
@@ -251,10 +262,10 @@ function listAnswerFilters<K extends Kind>(
 const addFilterLayer = <Part extends object>(
   filter: AnswerFilter<Part>,
   { first, rest }: PeekedSequence<Part[]>,
-  read: (batch: Part[]) => void,
+  hooks: LayerHooks<Part>,
 ): PeekedSequence<Part[]> => ({
   first: first.filter(part => !isChoicePart(part)).map(part => filter.readHead?.(part) ?? part),
-  rest: new FilteredAnswer(filter, first, rest, read),
+  rest: new FilteredAnswer(filter, first, rest, hooks),
 })
 
 const isChoicePart = (part: object) => 'choice' in part
@@ -263,7 +274,7 @@ const isChoicePart = (part: object) => 'choice' in part
 class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
   readonly #filter: AnswerFilter<Part>
   readonly #rest: AsyncIterator<Part[]> | null
-  readonly #read: (batch: Part[]) => void
+  readonly #hooks: LayerHooks<Part>
   #first: Part[] | null
   #isEnded = false
   #failure: { thrown: unknown } | null = null
@@ -272,12 +283,12 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
     filter: AnswerFilter<Part>,
     first: Part[],
     rest: AsyncIterator<Part[]> | null,
-    read: (batch: Part[]) => void,
+    hooks: LayerHooks<Part>,
   ) {
     this.#filter = filter
     this.#first = first
     this.#rest = rest
-    this.#read = read
+    this.#hooks = hooks
   }
 
   async next(): Promise<IteratorResult<Part[]>> {
@@ -293,6 +304,7 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
   async #stop(blocked: GatewayError): Promise<void> {
     this.#isEnded = true
     this.#failure = { thrown: blocked }
+    this.#hooks.onBlocked(blocked)
     await this.#rest?.return?.()
   }
 
@@ -307,12 +319,12 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
     if (this.#first) {
       const first = this.#first
       this.#first = null
-      this.#read(first)
+      this.#hooks.read(first)
       return first.filter(isChoicePart)
     }
     const step = await this.#readNext()
     if (!step || step.done) return undefined
-    this.#read(step.value)
+    this.#hooks.read(step.value)
     return step.value
   }
 

@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { type SequenceEnding, withCleanup } from '../kernel/iterate.ts'
+import { type Sequence, type SequenceEnding, withCleanup } from '../kernel/iterate.ts'
 import type { Answer } from '../language/answer.ts'
+import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
 import { createTextUsage } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
@@ -11,13 +12,14 @@ import { cutAtHold } from './attempt/cut-answer.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import { filterAnswerParts } from './filters.ts'
+import { GatheredMemory } from './gathered-memory.ts'
 import { kinds } from './kinds.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
 import { listPluginUses, type PluginUse } from './plugin.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
-import { clientLeft, isAbandoned, Run, Step } from './run.ts'
+import { clientLeft, isAbandoned, isDeparture, Run, Step } from './run.ts'
 import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep } from './settle.ts'
@@ -132,6 +134,9 @@ export function createRunAnswer<K extends Kind>(
     },
     onEnd: ending => endAnswer(world, run, ending),
   })
+  const { rest } = firstAnswer
+  const { stream, isGathered: isHeld }: CallBase = run.call
+  const isGathered = rest && (!stream || isHeld || isChained || run.transcript || telling)
   const created = Math.floor(run.created.getTime() / 1000)
   return {
     id: run.call.id,
@@ -139,11 +144,28 @@ export function createRunAnswer<K extends Kind>(
     provider: endpoint.provider.name,
     created,
     ...(firstAnswer.rest ? {} : { isWhole: true as const }),
-    parts,
+    ...(firstAnswer.ignored ? { ignored: firstAnswer.ignored } : {}),
+    parts: isGathered ? countGathered(world, run, parts) : parts,
   }
 }
 
+const countGathered = <K extends Kind>(
+  { traffic }: InferenceWorld,
+  run: Run<K>,
+  parts: Sequence<AnswerPart<K>[]>,
+): Sequence<AnswerPart<K>[]> =>
+  new GatheredMemory(
+    traffic.admission,
+    { key: run.actor.key_hash ?? run.actor.kind, call: run },
+    parts,
+  )
+
 const NO_PLUGINS: PluginUse[] = []
+
+/** Lists what was left out for the endpoints that have answered: each name once. */
+const listIgnored = ({ steps }: Run): string[] => [
+  ...new Set(steps.flatMap(({ answer }) => answer?.ignored ?? [])),
+]
 
 /** Starts to count the answer of a step and returns that answer: as long as a limit pays for it. */
 export function startMetering<K extends Kind>(world: InferenceWorld, step: Step<K>) {
@@ -172,7 +194,8 @@ export async function closeRun<K extends Kind>(
   error: GatewayError | null,
 ): Promise<GatewayError | null> {
   // Read when the answer ends: what happens while its cost is computed is not part of it.
-  run.ending = { error, endedAt: world.clock.ticks(), cancelled: isAbandoned(run) }
+  const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
+  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
   try {
     await runStages(world, world.stages.close, run)
     return error
@@ -223,6 +246,7 @@ function renderAnsweredRouting(
     endpoint,
     isGood,
     error: failure,
+    ignored: listIgnored(run),
     generation_time: run.ending.endedAt - sentAt,
   })
 }

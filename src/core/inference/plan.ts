@@ -1,6 +1,6 @@
 import type { DecryptedKey } from '../catalog/byok/decrypted-keys.ts'
 import { listUsableByokKeys } from '../catalog/byok.ts'
-import type { Endpoint, Model } from '../catalog/models.ts'
+import { type Endpoint, listSpoken, type Model } from '../catalog/models.ts'
 import { getPublicSlug } from '../catalog/providers/names.ts'
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -122,7 +122,7 @@ export function findCandidates<K extends Kind>(
   }
   const candidates = models.map((resolved): CandidateGroup => {
     const { model, sort } = resolved
-    const tiers = buildTiers(world, model, byokKeys, dropped).map(tier =>
+    const tiers = buildTiers(world, model, call, { byokKeys, dropped }).map(tier =>
       tier.filter(endpoint => isAllowed(endpoint, resolved)),
     )
     return {
@@ -262,15 +262,17 @@ const applyFallbackPreference = (
 export function buildTiers(
   { catalog }: InferenceWorld,
   model: Model,
-  byokKeys: DecryptedKey[],
-  dropped: DroppedEndpoint[],
+  call: Work[Kind]['call'],
+  { byokKeys, dropped }: { byokKeys: DecryptedKey[]; dropped: DroppedEndpoint[] },
 ): Endpoint[][] {
-  if (byokKeys.length === 0) return [model.endpoints]
+  const spoken = call.kind === 'text' && model.spoken ? listSpoken(model, call.dialect) : null
+  const endpoints = spoken ?? model.endpoints
+  if (byokKeys.length === 0) return [endpoints]
   // A list may hold other names of the model.
   const isThisModel = (slug: string) =>
     slug === model.id || catalog.models.get(slug)?.id === model.id
   const applicable = byokKeys.filter(({ key }) => key.allowed_models?.some(isThisModel) ?? true)
-  const shared = model.endpoints.filter(endpoint => {
+  const shared = endpoints.filter(endpoint => {
     const isWithheld = isGatewayKeyWithheld(
       byokKeys,
       applicable,
@@ -280,9 +282,9 @@ export function buildTiers(
     return !isWithheld
   })
   return [
-    listByokEndpoints(model, applicable, false),
+    listByokEndpoints(endpoints, applicable, false),
     shared,
-    listByokEndpoints(model, applicable, true),
+    listByokEndpoints(endpoints, applicable, true),
   ]
 }
 
@@ -295,7 +297,7 @@ const isGatewayKeyWithheld = (
   applicable.some(({ key }) => key.is_required && key.provider === provider)
 
 const listByokEndpoints = (
-  { endpoints }: Model,
+  endpoints: Endpoint[],
   applicable: DecryptedKey[],
   isFallback: boolean,
 ): Endpoint[] =>

@@ -48,6 +48,8 @@ export interface RoutingMetadata {
   endpoints: { total: number; available: { provider: string; model: string; selected: boolean }[] }
   attempts?: { provider: string; model: string; status: number; cause?: unknown }[]
   params?: Record<string, unknown>
+  /** The parameters and tools that were left out, as the model that answered has none of them. */
+  ignored?: string[]
   pipeline?: PipelineStage[]
   /** Milliseconds from when the request was sent until its answer ended. */
   generation_time?: number
@@ -64,6 +66,8 @@ export interface RoutingOutcome {
   /** Whether the answer is good. If not, no endpoint is shown as selected. */
   isGood: boolean
   error: GatewayError | null
+  /** What was left out, as the endpoint has none of it; absent for nothing. */
+  ignored?: string[]
   /** Milliseconds. */
   generation_time: number | null
 }
@@ -125,6 +129,7 @@ export function buildRoutingMetadata(
       ? { attempts: attempts.map(item => renderAttempt(item, outcome)) }
       : {}),
     ...(Object.keys(params).length > 0 ? { params } : {}),
+    ...(outcome.ignored?.length ? { ignored: outcome.ignored } : {}),
     ...(pipeline.length > 0 ? { pipeline } : {}),
     ...(outcome.generation_time === null
       ? {}

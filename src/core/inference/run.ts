@@ -36,8 +36,12 @@ export interface Attempt {
   error: GatewayError | null
   /** When its request was sent, in steady milliseconds; null before. */
   sentAt: number | null
+  /** When its answer began or it failed, on the same clock; null before. */
+  decidedAt: number | null
   /** Whether a connection has taken its prompt, and its provider has not failed by itself since. */
   isTaken: boolean
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** A request that a provider has received and not yet answered. */
@@ -318,15 +322,11 @@ export class Step<K extends Kind = Kind> {
   }
 }
 
-const CLIENT_CLOSED_REQUEST = 499
-
 /** The client has closed the connection. */
-export const clientLeft = () =>
-  new GatewayError('unmapped', 'The client closed the request', { status: CLIENT_CLOSED_REQUEST })
+export const clientLeft = () => new GatewayError('cancelled', 'The client closed the request')
 
 /** Tells whether the run ended because its client left. */
 export const isAbandoned = ({ cancellation }: Run): boolean => isDeparture(cancellation.reason)
 
 /** Tells whether this is how a run ends whose client leaves. */
-export const isDeparture = (error: GatewayError | null): boolean =>
-  error?.status === CLIENT_CLOSED_REQUEST
+export const isDeparture = (error: GatewayError | null): boolean => error?.type === 'cancelled'

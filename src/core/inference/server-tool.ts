@@ -35,12 +35,20 @@ export interface ServerTool<Options = unknown> {
    * type instead of in `parameters`.
    */
   shorthands?: string[]
-  /** Types without a prefix that mean this tool in the Responses API, with their options beside. */
-  nativeTypes?: string[]
+  /**
+   * Types without a prefix by which an API means a tool of its providers that this one can stand in
+   * for, with their options beside the type.
+   */
+  nativeTypes?: Partial<Record<TextDialect, RegExp>>
   /** Types without a prefix that mean this tool in every API, with their options beside the type. */
   plainTypes?: string[]
   /** Tells whether an entry of such a type is for the gateway; all of them if absent. */
   claims?(entry: Json): boolean
+  /**
+   * Reads an entry of a native type, which is as its own providers take it; null where the gateway
+   * has nothing to run it with, or no word for what it says.
+   */
+  readNative?(world: ToolWorld, entry: Json, reading: ToolReading): Options | null
   /** The APIs that have a form for it; absent for all. */
   dialects?: TextDialect[]
   /** The schema of its `parameters` in a body. */
@@ -113,10 +121,15 @@ export interface ServerTool<Options = unknown> {
   run(world: InferenceWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
 }
 
+/** What decides whether the gateway can stand in for a provider's tool. */
+export type ToolWorld = Pick<InferenceWorld, 'config'>
+
 /** How the parameters of a tool are read. */
 export interface ToolReading {
   /** Whether its type has no prefix, so that the parameters stand beside it. */
   isPlain: boolean
+  /** The position in the list of the body's tools that it is in. */
+  at?: number
   /**
    * Reads a tool that stands in them. Throws 400 or 403 for what is no tool that the gateway runs
    * here.

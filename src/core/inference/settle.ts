@@ -377,8 +377,22 @@ function getServedPrices(
   { start: { service_tier: served } }: Pick<Meter<never>, 'start'>,
 ): Pick<Endpoint, 'prices' | 'is_byok'> {
   if (tier_prices === null || served === null) return { prices, is_byok }
-  const name = served === 'standard' ? 'default' : served
-  return { prices: getOwn(tier_prices, name) ?? prices, is_byok }
+  return { prices: findTierPrices(tier_prices, served) ?? prices, is_byok }
+}
+
+const findTierPrices = (prices: NonNullable<Endpoint['tier_prices']>, served: string) =>
+  getOwn(prices, served === 'standard' ? 'default' : served)
+
+/**
+ * Returns the tier that `getServedPrices` prices where the provider names one: that, unless the
+ * endpoint has prices of tiers and none of it, or else the endpoint's own.
+ */
+function getPricedTier(
+  { service_tier, tier_prices }: Pick<Endpoint, 'service_tier' | 'tier_prices'>,
+  served: string,
+): string | null {
+  const hasPrices = tier_prices === null || findTierPrices(tier_prices, served) !== undefined
+  return hasPrices ? served : service_tier
 }
 
 /**
@@ -505,6 +519,7 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
   const receipt = sumRunReceipts(run)
   const { usage } = receipt
   const finish = replayed?.finish ?? meter.finish
+  const served = meter.start.service_tier
   const broken = error && !cancelled && step ? { step, error } : null
   return {
     id: call.id,
@@ -520,7 +535,7 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
-    finish_reason: error ? 'error' : (finish?.reason ?? null),
+    finish_reason: error ? (cancelled ? 'cancelled' : 'error') : (finish?.reason ?? null),
     native_finish_reason: finish?.native ?? null,
     latency: firstPartAt === null ? null : Math.round(firstPartAt - run.startedAt),
     generation_time: Math.round(endedAt - run.startedAt),
@@ -534,13 +549,16 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     upstream_inference_cost: computeUpstreamCost(receipt),
     usageSource: receipt.usageSource,
     is_byok: receipt.is_byok,
-    service_tier: meter.start.service_tier,
+    service_tier:
+      served === null || !endpoint
+        ? (endpoint?.service_tier ?? served)
+        : getPricedTier(endpoint, served),
     session_id: call.session_id,
     external_user: call.user,
     http_referer: call.origin.http_referer,
     title: call.origin.title,
     user_agent: call.origin.user_agent,
-    error_type: error?.type ?? null,
+    error_type: cancelled ? 'cancelled' : (error?.type ?? null),
     preset_id: call.preset_id,
     data_region: call.origin.region,
     router: findDecidingRouter(run.plan.models, endpoint)?.slug ?? null,
@@ -577,6 +595,7 @@ function toProviderResponse(attempt: Attempt, broken: BrokenAnswer): ProviderRes
     request_id: attempt.request_id,
     ...(attempt.isTaken ? TAKEN : {}),
     error: error && { type: error.type, code: null, message: null, ...error.reason },
+    ...(attempt.ignored ? { ignored: attempt.ignored } : {}),
   }
 }
 

@@ -22,6 +22,13 @@ export function findCredentials(text: string): CredentialSpan[] {
   return spans
 }
 
+/** Shows no secret shorter than this: its ends would be most of it. */
+const SHORTEST_SHOWN = 12
+
+/** Masks a credential: its first and last four characters, as the public service does. */
+export const maskCredential = (text: string): string =>
+  text.length < SHORTEST_SHOWN ? '...' : `${text.slice(0, 4)}...${text.slice(-4)}`
+
 /** Replaces what looks like a credential by `[secret]`. */
 export function hideCredentials(text: string): string {
   let shown = ''

@@ -31,3 +31,7 @@ export function readDescriptorLimit(): number {
     return Number.POSITIVE_INFINITY
   }
 }
+
+/** Whether an address to listen on can be reached from this machine alone. */
+export const isLoopback = (host: string): boolean =>
+  /^(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)$/i.test(host)

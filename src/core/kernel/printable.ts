@@ -19,3 +19,11 @@ const toEscape = (character: string): string =>
 
 // Line ends and tabs outside of strings are the indentation.
 const UNESCAPED = /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+
+/**
+ * Shows the name of a file: what turns the direction of its letters is escaped, since a name such as
+ * `photo\u202egnp.exe` would be read as one of another type.
+ */
+export const showName = (name: string): string => name.replace(TURNING, toEscape)
+
+const TURNING = /[\u202a-\u202e\u2066-\u2069]/g

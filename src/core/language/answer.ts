@@ -14,5 +14,7 @@ export interface Answer<K extends Kind> {
   created: number
   /** Whether the provider gives it whole. */
   isWhole?: true
+  /** The parameters and tools that were left out, as the model has none of them. */
+  ignored?: string[]
   parts: Sequence<AnswerPart<K>[]>
 }

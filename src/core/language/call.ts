@@ -7,7 +7,7 @@ import type { Params } from './params.ts'
 import type { Region } from './region.ts'
 import type { RoutingPreferences } from './routing.ts'
 import type { ServerTools } from './server-tools.ts'
-import type { Tool } from './tool.ts'
+import type { StandIns, Tool } from './tool.ts'
 
 /** The fields that calls of every kind have. */
 export interface CallBase {
@@ -22,6 +22,8 @@ export interface CallBase {
   endUser?: string
   session_id: string | null
   trace: Record<string, unknown> | null
+  /** Set where its answer is held until its end, although it is streamed: to tell or keep it whole. */
+  isGathered?: true
   /** The options of the requested plugins, by plugin id; null for one that is switched off. */
   plugins?: Record<string, unknown>
   /** The preset whose settings the call inherits. */
@@ -66,6 +68,8 @@ export interface TextCall extends CallBase {
   dialect: TextDialect
   messages: Message[]
   tools: Tool[]
+  /** The functions that stand in for tools of it at other providers; absent if all are functions. */
+  standIns?: StandIns
   /** The tools that the gateway runs itself, and their end. Absent if the call says nothing of them. */
   serverTools?: ServerTools
   params: Params

@@ -1,6 +1,5 @@
 /** The tools of a call. */
 
-import { isObject, type Json } from '../kernel/json.ts'
 import type { TextDialect } from './dialect.ts'
 import type { CacheControl } from './message.ts'
 
@@ -22,17 +21,26 @@ export type Tool =
 
 export type FunctionTool = Extract<Tool, { type: 'function' }>
 
+/** How clients know a tool for which a function stands in. */
+export interface ClientTool {
+  /** How it is called: like a function, with a text, or in the form of a kind of its own. */
+  form: 'function' | 'custom' | 'shell' | 'local_shell' | 'apply_patch' | 'computer' | 'tool_search'
+  name: string
+  namespace?: string
+}
+
+/** The functions that stand in for tools of a client that are none. */
+export interface StandIns {
+  /** Their names, by those of the tools. */
+  readonly names: Map<string, string>
+  /** The tools, by the names of the functions. */
+  readonly tools: Map<string, ClientTool>
+}
+
 /** The member of a function's arguments that holds the text for a custom tool in its place. */
 export const CUSTOM_INPUT = 'input'
 
-/** Whether this is a tool that takes a text instead of JSON, which only the Responses API has. */
-export const isCustomTool = (tool: Tool): tool is OtherTool & { value: Json } =>
-  tool.type === 'other' &&
-  tool.dialect === 'responses' &&
-  isObject(tool.value) &&
-  tool.value.type === 'custom'
-
-type OtherTool = Extract<Tool, { type: 'other' }>
+export type OtherTool = Extract<Tool, { type: 'other' }>
 
 /** What the model may or must do with its tools. `function` names the tool that it must call. */
 export type ToolChoice =

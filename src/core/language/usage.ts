@@ -156,7 +156,8 @@ export const sumUsage = (a: Usage, b: Usage): Usage => ({
   ...sumUnits(a.units, b.units),
 })
 
+// Either may have a class that the other has not: that of pictures.
 const sumCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts): Counts =>
   Object.fromEntries(
-    Object.entries(a).map(([name, count]) => [name, count + (b[name] ?? 0)]),
+    Object.keys({ ...a, ...b }).map(name => [name, (a[name] ?? 0) + (b[name] ?? 0)]),
   ) as Counts

@@ -4,10 +4,10 @@ import type { Actor } from '../identity/actor.ts'
 import { defineAudit, identifyById } from '../identity/audit/entry.ts'
 import type { AuditEntry } from '../identity/audit.ts'
 import { assertCanManageAll } from '../identity/management.ts'
-import { getIsoTime } from '../kernel/clock.ts'
+import { computeFirstDay, getIsoTime, type Period, toDayNumber } from '../kernel/clock.ts'
 import { MAX_USD, toNanos, toUsd } from '../kernel/money.ts'
 import { PAGE_SIZE, PageQuery } from '../kernel/pages.ts'
-import type { Bound } from './ledger.ts'
+import { type Bound, DAYS_KEPT, type Opening, type Payer } from './ledger.ts'
 import type { LedgerWorld } from './world.ts'
 
 /**
@@ -24,7 +24,11 @@ export interface Credit {
 
 /** Stores credits. They are only added, never changed or removed. */
 export interface CreditStore {
-  insert(credit: Credit, entry: AuditEntry): Promise<void>
+  /**
+   * Adds a credit. With an opening, it pays for what that opens an account with, in one transaction;
+   * both are left out where an opening of that id is there.
+   */
+  insert(credit: Credit, entry: AuditEntry, opening?: Opening): Promise<void>
   /** Returns the sum of all credits. */
   computeTotal(): Promise<bigint>
   /** Returns one page, newest first, and the total count. */
@@ -92,7 +96,7 @@ export async function addCredit(
   return { data: showCredit(credit) }
 }
 
-const isImplausible = (sum: bigint) => sum > MAX_SUM || sum < -MAX_SUM
+const isImplausible = (sum: bigint): boolean => sum > MAX_SUM || sum < -MAX_SUM
 
 /** Lists credits, newest first. Throws 403 as `getCredits` does. */
 export async function listCredits(
@@ -129,3 +133,45 @@ export async function reloadCredits(world: LedgerWorld): Promise<void> {
 const showCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: toUsd(amount) })
 
 const auditCredit = defineAudit<Credit>('credits', { identify: identifyById })
+
+/** What was spent elsewhere, before a key or a workspace came here. */
+export interface SpentElsewhere extends Payer {
+  /** The window in which it counts, from its first day; null: of all time, and in no window. */
+  period: Period | null
+  /** USD. */
+  spent: number
+}
+
+/**
+ * Counts what was spent elsewhere against the limits here: an entry of the ledger that opens an
+ * account, once for a key. It was paid elsewhere, so a credit of the same amount goes with it, and
+ * the balance stays. One transaction. Throws 400 where credits would no longer be plausible, and 403
+ * for an actor who manages only one workspace.
+ */
+export async function countSpentElsewhere(
+  world: LedgerWorld,
+  actor: Actor,
+  { period, spent, ...payer }: SpentElsewhere,
+): Promise<void> {
+  assertCanManageAll(world, actor)
+  const nanos = toNanos(spent)
+  if (nanos === 0n) return
+  if (isImplausible((await world.store.credits.computeTotal()) + nanos))
+    throw invalid('spend: expected one that keeps the sum of credits within 4 billion USD', 'spend')
+  const now = world.clock.now()
+  const day = findOpeningDay(period, now)
+  const settled_at = new Date(day * 86_400_000).toISOString()
+  const id = `opening-import-${payer.key_hash}`
+  const credit = {
+    ...{ id: world.ids.uuid(), created_at: getIsoTime(world), amount: nanos },
+    ...{ note: `Spent elsewhere before the import: ${id}`, user_id: actor.user_id },
+  }
+  const charge = { ...payer, id, step: 1, settled_at, day, byok: false, nanos }
+  await world.store.credits.insert(credit, auditCredit(world, actor, null, credit), charge)
+  await world.ledger.catchUp()
+  await reloadCredits(world)
+}
+
+/** Finds the day on which an opening counts: in its window, and in as few others as can be. */
+export const findOpeningDay = (period: Period | null, now: Date): number =>
+  period ? computeFirstDay(period, now) : toDayNumber(now) - DAYS_KEPT - 1

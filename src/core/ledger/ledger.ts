@@ -22,7 +22,7 @@ export interface Payer {
 }
 
 /** What one account may spend in one window. */
-export interface Bound {
+export interface Limit {
   account: Account
   /** The window; null means all time. */
   period: Period | null
@@ -30,6 +30,10 @@ export interface Bound {
   limit: bigint
   /** Whether spending through callers' own provider keys counts. */
   byok: boolean
+}
+
+/** A limit that calls are held to. */
+export interface Bound extends Limit {
   /** The message of the 402 that it causes. */
   message: string
 }
@@ -81,6 +85,9 @@ export interface StepCharge extends Charge {
   settled_at: string
   source: Exclude<LedgerRow['source'], 'opening'>
 }
+
+/** What was spent elsewhere before a key or a workspace came here, as the ledger opens with it. */
+export type Opening = Omit<StepCharge, 'source'>
 
 /** The spending of a key on one day. */
 export type DaySpend = Charge
@@ -195,6 +202,8 @@ export interface LedgerStore {
   listTotals(): Promise<Omit<DaySpend, 'day'>[]>
   /** Returns what the steps of a call were charged, in order. */
   listCharges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
+  /** Lists the openings after a row of the ledger, in order. */
+  listOpenings(after: number): Promise<(Charge & { seq: number })[]>
   /** Returns the last row that has a hash. */
   readHead(): Promise<LedgerHead | null>
   /** Whether the chain passes here: true for the start of it, row 0. */
@@ -234,13 +243,15 @@ export interface Ledger {
    * Returns what a bound has left after spending and holds. Below 0 if more was spent than it now
    * allows.
    */
-  getRemaining(bound: Bound): bigint
+  getRemaining(bound: Limit): bigint
   /** Turns a hold into spending. A hold settles once; settling it again changes nothing. */
   settle(hold: Hold, charge: Charge): void
   /** Returns a hold unspent. */
   release(hold: Hold): void
   /** Counts spending that had no hold in this process. */
   charge(charge: Charge): void
+  /** Counts the openings that were written since, by whichever process. */
+  catchUp(): Promise<void>
   /** Returns the spending in the current window, or of all time when `period` is null. */
   getSpent(account: Account, period: Period | null, byok: boolean): bigint
   /**
@@ -257,6 +268,8 @@ export const DAYS_KEPT = 31
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
   const books = new Books()
   const openHolds = new LiveSet<Hold>()
+  // Read first: one that is written meanwhile is counted twice rather than never.
+  let lastOpening = (await store.listOpenings(0)).at(-1)?.seq ?? 0
 
   for (const total of await store.listTotals())
     for (const book of books.findForPayer(total))
@@ -265,7 +278,7 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     for (const book of books.findForPayer(spending))
       addDay(book[toSpendingKey(spending.byok)], spending.day, spending.nanos)
 
-  const getRemaining = ({ account, period, limit, byok }: Bound): bigint => {
+  const getRemaining = ({ account, period, limit, byok }: Limit): bigint => {
     const book = books.find(account)
     return book
       ? limit - sumBookSpending(book, period, byok, clock) - getHeldAmount(book, byok)
@@ -305,6 +318,13 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     },
     release: hold => void release(hold),
     charge,
+    async catchUp() {
+      for (const { seq, ...opening } of await store.listOpenings(lastOpening)) {
+        if (seq <= lastOpening) continue
+        lastOpening = seq
+        charge(opening)
+      }
+    },
     getSpent(account, period, byok) {
       const book = books.find(account)
       return book ? sumSpending(book[toSpendingKey(byok)], period, clock) : 0n

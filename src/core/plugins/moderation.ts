@@ -1,6 +1,7 @@
 import type { Provider } from '../catalog/providers.ts'
 import type { Config } from '../config.ts'
 import { GatewayError, invalid, unavailable } from '../errors.ts'
+import { requireService } from '../inference/plan/services.ts'
 import { type Plugin, requireOptions } from '../inference/plugin.ts'
 import type { Run } from '../inference/run.ts'
 import type { InferenceWorld } from '../inference/world.ts'
@@ -14,8 +15,8 @@ type Judge = NonNullable<Config['plugins']['moderation']>
 
 /**
  * The `moderation` plugin: a provider's model judges what the call says, as content filters left
- * it, before it is sent. What it objects to is blocked with 403. A judge that does not answer
- * blocks the call as well.
+ * it, before it is sent. What it objects to is blocked with 403. A judge that does not answer, or
+ * that rules keep the call from, blocks it as well.
  */
 export const moderation: Plugin<Judge> = {
   id: 'moderation',
@@ -42,6 +43,7 @@ async function reviewCall(
   judge: Judge,
 ): Promise<GatewayError | null> {
   const provider = findProvider(world, judge)
+  requireService(run, { ...judge, name: 'moderation' })
   const input = call.messages.flatMap(({ blocks }) => blocks.flatMap(listTexts)).flatMap(cutText)
   if (input.reduce((sum, text) => sum + text.length, 0) > MOST_CHARACTERS)
     throw invalid('messages: expected at most 1 MiB of text, which is all that is moderated')

@@ -128,7 +128,7 @@ export function listKeyAssignments(
   const { keys } = world.memory
   return listAssignments(world, actor, { page, kind: 'key', id }, assignment => {
     const key = keys.get(assignment.assignee)
-    return key && showKeyAssignment(assignment, key)
+    return key && showKeyAssignment(world, assignment, key)
   })
 }
 
@@ -141,7 +141,7 @@ export function listMemberAssignments(
 ) {
   const organization_id = getOrganizationId(world)
   return listAssignments(world, actor, { page, kind: 'member', id }, assignment =>
-    showMemberAssignment(assignment, organization_id),
+    showMemberAssignment(world, assignment, organization_id),
   )
 }
 

@@ -15,7 +15,10 @@ import type { PolicyWorld } from './world.ts'
 /** Lists the budgets of a workspace, broadest interval first. Throws 404. */
 export function listBudgets(world: PolicyWorld, actor: Actor, idOrSlug: string) {
   const { id, include_byok_in_budgets } = requireManagedWorkspace(world, actor, idOrSlug)
-  return { data: listWorkspaceBudgets(world, id).map(showBudget), include_byok_in_budgets }
+  return {
+    data: listWorkspaceBudgets(world, id).map(one => showBudget(world, one)),
+    include_byok_in_budgets,
+  }
 }
 
 /** Returns a workspace's budget for one interval. Throws 400 for an unknown interval, and 404. */
@@ -29,7 +32,7 @@ export function getBudget(
   const budget = world.memory.budgets.get(
     buildBudgetName({ workspace_id: id, interval: parseInterval(intervalText) }),
   )
-  return { data: showBudget(requireFound(budget, 'Budget')), include_byok_in_budgets }
+  return { data: showBudget(world, requireFound(budget, 'Budget')), include_byok_in_budgets }
 }
 
 /**
@@ -59,7 +62,7 @@ export async function setBudget(
   )
   const { include_byok_in_budgets } = requireFound(workspace, 'Workspace')
   world.memory.budgets.set(budget)
-  return { data: showBudget(budget), include_byok_in_budgets }
+  return { data: showBudget(world, budget), include_byok_in_budgets }
 }
 
 type BudgetScope = Pick<Budget, 'workspace_id' | 'interval'>

@@ -9,7 +9,7 @@ import { compareOldestFirst } from '../kernel/sorting.ts'
 import { EMPTY_FIELDS, type GuardrailFields, readGuardrailFields } from './guardrails/fields.ts'
 import type { GuardrailChange, GuardrailQuery, NewGuardrail } from './guardrails/schema.ts'
 import type { Guardrail } from './guardrails/store.ts'
-import { auditGuardrail, showGuardrail } from './guardrails/view.ts'
+import { auditGuardrail, showGuardrailSpending } from './guardrails/view.ts'
 import type { PolicyWorld } from './world.ts'
 
 /**
@@ -60,7 +60,7 @@ export function listGuardrails(
   const guardrails = world.memory.guardrails.filter(
     guardrail => guardrail.workspace_id === workspace,
   )
-  return toPage(guardrails.sort(compareOldestFirst), page, showGuardrail)
+  return toPage(guardrails.sort(compareOldestFirst), page, one => showGuardrailSpending(world, one))
 }
 
 /**
@@ -68,7 +68,7 @@ export function listGuardrails(
  * before its first change.
  */
 export const getGuardrail = (world: PolicyWorld, actor: Actor, id: string) => ({
-  data: showGuardrail(requireManagedGuardrail(world, actor, id)),
+  data: showGuardrailSpending(world, requireManagedGuardrail(world, actor, id)),
 })
 
 /**
@@ -152,5 +152,5 @@ function checkBudget({
 
 function rememberGuardrail(world: PolicyWorld, guardrail: Guardrail) {
   world.memory.guardrails.set(guardrail)
-  return showGuardrail(guardrail)
+  return showGuardrailSpending(world, guardrail)
 }

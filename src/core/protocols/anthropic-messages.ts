@@ -1,4 +1,5 @@
 import { readFailure } from './anthropic-messages/failure.ts'
+import { VENDORS } from './anthropic-messages/messages.ts'
 import { MessageReader, parseAnswer } from './anthropic-messages/reader.ts'
 import { buildRequest, buildVertexRequest, findAnswerTool } from './anthropic-messages/request.ts'
 import { supportsWebSearch } from './anthropic-messages/tools.ts'
@@ -11,14 +12,13 @@ export const anthropicMessages: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
   urlMedia: ['image', 'file'],
+  nativeDialect: 'messages',
+  hasFunctionsAlone: ({ provider: { slug } }) => VENDORS.has(slug),
   supportsWebSearch,
   buildRequest,
   parseAnswer,
   createReader: (call, endpoint) =>
-    createJsonAnswerReader(
-      findAnswerTool(call, endpoint),
-      new MessageReader(call, endpoint.provider.finish_reasons),
-    ),
+    createJsonAnswerReader(findAnswerTool(call, endpoint), new MessageReader(call, endpoint)),
   readFailure,
 })
 

@@ -10,6 +10,7 @@ export const openaiChat: Protocol<'text'> = {
   framing: 'sse',
   acceptsNames: true,
   urlMedia: ['image', 'audio', 'video', 'file'],
+  nativeDialect: 'chat',
   supportsWebSearch,
   buildRequest,
   parseAnswer,

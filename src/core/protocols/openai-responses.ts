@@ -12,7 +12,7 @@ import { hasOnlySearchOptions, type Protocol } from './protocol.ts'
 export const openaiResponses: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
-  acceptsResponsesTools: true,
+  nativeDialect: 'responses',
   urlMedia: ['image', 'file'],
   // Only xAI searches X.
   supportsWebSearch: (call, { provider: { slug } }) =>

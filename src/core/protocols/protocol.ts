@@ -3,6 +3,7 @@ import type { GatewayError } from '../errors.ts'
 import type { ByteSource } from '../kernel/byte-source.ts'
 import { isObject, type Json } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import type { Kind, Work } from '../language/work.ts'
 
 /**
@@ -137,12 +138,17 @@ export interface Protocol<K extends Kind> {
    */
   urlMedia: Media[]
   /**
+   * The dialect whose tools and items providers take as they came, whatever they are. Absent if
+   * there is none.
+   */
+  nativeDialect?: TextDialect
+  /** Whether the endpoint's provider has functions alone of it all. Absent if none is like that. */
+  hasFunctionsAlone?(endpoint: Endpoint): boolean
+  /**
    * The schemes of media that the provider has in its own storage, such as `gs://`. Absent if it has
    * none.
    */
   ownSchemes?: string[]
-  /** Whether the tools of the Responses API that are no functions have a form here. */
-  acceptsResponsesTools?: boolean
   /**
    * Whether the provider searches the web itself for this call and supports all of its
    * `web_search_options`. The gateway has no search of its own.

@@ -1,4 +1,4 @@
-import { closeSync } from 'node:fs'
+import { closeSync, existsSync } from 'node:fs'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import {
   CONTROLLERS,
@@ -176,7 +176,13 @@ function buildRunScript(
     ...['--ro-bind-try /etc/alternatives /etc/alternatives'],
     ...['--ro-bind-try /etc/ld.so.cache /etc/ld.so.cache'],
     ...['passwd', 'group', 'hosts'].map(name => `--ro-bind ${BOX}/etc/${name} /etc/${name}`),
-    ...['--proc /proc', '--dev /dev', `--bind ${BOX}/shm /dev/shm`, '--remount-ro /dev'],
+    ...[
+      '--proc /proc',
+      ...listHidden(),
+      '--dev /dev',
+      `--bind ${BOX}/shm /dev/shm`,
+      '--remount-ro /dev',
+    ],
     ...[`--bind ${BOX}/tmp /tmp`, `--bind ${BOX}/home ${HOME}`, ...way, '--remount-ro /'],
     ...[`--chdir ${HOME}`, `--setenv HOME ${HOME}`, '--setenv USER sandbox'],
     ...['--setenv PATH /usr/local/bin:/usr/bin:/bin', '--setenv LANG C.UTF-8'],
@@ -195,6 +201,15 @@ function buildRunScript(
     `exec bwrap ${options.join(' ')} -- nice -n 10 prlimit ${limits.join(' ')} -- ${network ? `${FORWARDS} ${PROGRAM}` : ''} "$@" 3<${BOX}/etc/filter`,
   ].join('\n')
 }
+
+/** What a kernel tells of its host in files that are the same in every sandbox. */
+const OF_HOST = ['cmdline', 'config.gz', 'kallsyms', 'key-users', 'keys', 'modules', 'timer_list']
+
+/** Lists the options that make such files empty, as far as the kernel has them. */
+const listHidden = (): string[] =>
+  OF_HOST.map(name => `/proc/${name}`)
+    .filter(path => existsSync(path))
+    .map(path => `--ro-bind /dev/null ${path}`)
 
 /** What runs in a sandbox, to its end. */
 interface Started {

@@ -7,6 +7,7 @@ import { toUsd } from '../kernel/money.ts'
 import { oneOf, SomeName, Uuid } from '../kernel/schema-builders.ts'
 import { compareTexts } from '../kernel/sorting.ts'
 import { Day } from './datasets.ts'
+import { findReadableWorkspace } from './generations/find.ts'
 import {
   addSums,
   type CallSums,
@@ -103,7 +104,7 @@ function resolveWorkspace(
   actor: Actor,
   id: string | undefined,
 ): string | undefined {
-  if (id === undefined) return canManageAll(world, actor) ? undefined : actor.workspace_id
+  if (id === undefined) return findReadableWorkspace(world, actor) ?? undefined
   if (!world.memory.workspaces.has(id) || !canManage(world, actor, id))
     throw notFound('Workspace not found')
   return id

@@ -1,5 +1,4 @@
 import type { Actor } from '../identity/actor.ts'
-import { canManageAll } from '../identity/management.ts'
 import { compareTexts } from '../kernel/sorting.ts'
 import type { ActivityWorld } from './activity.ts'
 import { DIMENSIONS, type Dimension } from './analytics/dimensions.ts'
@@ -13,6 +12,7 @@ import {
   GRANULARITIES,
   OPERATORS,
 } from './analytics/query.ts'
+import { findReadableWorkspace } from './generations/find.ts'
 import { identifyApp } from './rollups/apps.ts'
 import { type CallFacts, toHour, toMoment } from './rollups/calls.ts'
 import { meetsCondition } from './rollups/conditions.ts'
@@ -38,17 +38,18 @@ export const getAnalyticsMeta = (_world: unknown, _actor: Actor) => ({
 
 /**
  * Answers a query over all calls that the actor may see: from the roll-ups, from the records for
- * hours that it has parts of, and from the records alone for what the roll-ups do not have. Money
- * is exact to the nano-dollar. Throws 400 that names the field, and 408 for a query that takes
+ * hours that it has parts of, and from the records alone for what the roll-ups do not have; what
+ * retention has left out of these is in `warnings`. Money is exact to the nano-dollar. Throws 400 that names the field, and 408 for a query that takes
  * longer than the config allows.
  */
 export async function queryAnalytics(world: ActivityWorld, actor: Actor, body: AnalyticsQuery) {
   const query = checkQuery(body, world.clock.now().getTime())
   const reading = new Reading(world)
   await reading.rollUp()
-  const warnings = listWarnings(world, query.conditions)
   const scoped = { ...query, conditions: [...query.conditions, ...listOwn(world, actor)] }
-  const sorted = sortGroups(await collectGroups(world, reading, scoped), query)
+  const { groups, gaps } = await collectGroups(world, reading, scoped)
+  const warnings = [...listWarnings(world, query.conditions), ...gaps]
+  const sorted = sortGroups(groups, query)
   const kept = limitGroups(sorted, query)
   const labels = await findLabels(world, actor, query.dimensions, kept)
   return {
@@ -64,23 +65,56 @@ export async function queryAnalytics(world: ActivityWorld, actor: Actor, body: A
   }
 }
 
-/** Collects the groups of a query, in no order. Throws 408. */
+/**
+ * Collects the groups of a query, in no order, and says in `gaps` what retention has left out of
+ * them: records are complete since some moment, and before it an hour can only be told whole. Throws
+ * 408.
+ */
 export async function collectGroups(
   world: ReadingWorld,
   reading: Reading,
   query: CheckedQuery,
-): Promise<ResultGroup[]> {
+): Promise<{ groups: ResultGroup[]; gaps: string[] }> {
   const groups = new ResultGroups(query)
-  if (query.needsCalls) await addCalls(reading, world, query, groups, query.from, query.until)
-  else await addSums(reading, world, query, groups)
-  return groups.list()
+  const complete = toMoment(await world.store.rollups.findComplete())
+  if (query.needsCalls) {
+    const from = Math.max(query.from, complete)
+    await addCalls(reading, world, query, groups, from, query.until)
+    return { groups: groups.list(), gaps: query.from < complete ? [missCalls(complete)] : [] }
+  }
+  const whole = widenHours(query, complete)
+  await addSums(reading, world, whole, groups)
+  const isWider = whole.from !== query.from || whole.until !== query.until
+  return { groups: groups.list(), gaps: isWider ? [tellWhole(whole, complete)] : [] }
 }
 
-/** An actor of one workspace sees its calls only. */
-const listOwn = (world: ActivityWorld, actor: Actor): Condition<string>[] =>
-  canManageAll(world, actor)
+const renderMoment = (moment: number) => new Date(moment).toISOString()
+
+const missCalls = (complete: number): string =>
+  `time_range: calls before ${renderMoment(complete)} are no longer on record, and only records ` +
+  'have what is asked for: they are left out'
+
+const tellWhole = ({ from, until }: CheckedQuery, complete: number): string =>
+  `time_range: calls before ${renderMoment(complete)} are no longer on record, so hours before it ` +
+  `are told whole: from ${renderMoment(from)} to ${renderMoment(until)}`
+
+/** Takes the whole of an hour that the range has a part of and whose records are gone. */
+function widenHours(query: CheckedQuery, complete: number): CheckedQuery {
+  const [first, last] = [toMoment(toHour(query.from)), toMoment(toHour(query.until - 1) + 1)]
+  return {
+    ...query,
+    from: first < complete ? first : query.from,
+    until: query.until <= complete ? last : query.until,
+  }
+}
+
+/** An actor of one workspace sums its calls only. */
+function listOwn(world: ActivityWorld, actor: Actor): Condition<string>[] {
+  const workspace = findReadableWorkspace(world, actor)
+  return workspace === null
     ? []
-    : [{ dimension: 'workspace', comparison: 'eq', values: [actor.workspace_id] }]
+    : [{ dimension: 'workspace', comparison: 'eq', values: [workspace] }]
+}
 
 const HASH = /^[0-9a-f]{64}$/
 

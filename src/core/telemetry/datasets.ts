@@ -1,13 +1,19 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { invalid } from '../errors.ts'
+import { invalid, notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
+import { canManageAll } from '../identity/management.ts'
+import type { IdentityWorld } from '../identity/world.ts'
+import type { App } from './rollups/apps.ts'
 import { parseDay, renderDay, toDay, toHour } from './rollups/calls.ts'
 import type { ReadingWorld } from './rollups/reading.ts'
 import { Reading } from './rollups/reading.ts'
 
 /** What datasets need from the gateway. */
 export interface DatasetWorld extends ReadingWorld {
-  config: ReadingWorld['config'] & { datasets: { minimum_sessions: number } }
+  memory: Pick<IdentityWorld['memory'], 'owner'>
+  config: ReadingWorld['config'] & {
+    datasets: { enabled: boolean; minimum_sessions: number; minimum_workspaces: number }
+  }
   catalog: {
     models: {
       get(slug: string): { input_modalities: string[]; output_modalities: string[] } | undefined
@@ -34,15 +40,77 @@ export const DayRange = Type.Object({
 export type DayRange = Static<typeof DayRange>
 
 /**
- * Opens a reading of a dataset, up to date with the records. Throws 429 where the key, or all keys
- * together, have read as often as the config allows. The operator may read as often as they like.
+ * Opens a reading of a dataset, up to date with the records. Throws 404 where datasets are switched
+ * off, and 429 where the key, or all keys together, have read as often as the config allows. The
+ * operator may always read, and as often as they like.
  */
 export async function openDataset(world: DatasetWorld, actor: Actor): Promise<Reading> {
-  if (actor.kind !== 'operator') world.traffic.counters.countReading(actor)
+  if (actor.kind !== 'operator') {
+    if (!world.config.datasets.enabled) throw notFound('Datasets are switched off here')
+    world.traffic.counters.countReading(actor)
+  }
   const reading = new Reading(world)
   await reading.rollUp()
   return reading
 }
+
+/** Whose rows a reader may see. */
+export interface Audience {
+  /** The workspaces that a row of others has to be of, at least: 0 shows all rows. */
+  workspaces: number
+  /** The workspace whose own rows they see beside these. */
+  workspace_id: string
+}
+
+/**
+ * Returns whose rows an actor may see: of at least as many workspaces as the config says, and their
+ * own. The operator and management keys of the default workspace see all calls elsewhere, too.
+ */
+export function findAudience(world: DatasetWorld, actor: Actor): Audience {
+  const seesAll = actor.kind !== 'inference' && canManageAll(world, actor)
+  const { minimum_workspaces } = world.config.datasets
+  return { workspaces: seesAll ? 0 : minimum_workspaces, workspace_id: actor.workspace_id }
+}
+
+/** What calls used. */
+export interface Use {
+  tokens: number
+  calls: number
+}
+
+/** What the calls of one row used, by their workspaces. */
+export class RowUse {
+  readonly #uses = new Map<string, Use>()
+
+  add(workspace_id: string, { tokens, calls }: Use): void {
+    const use = this.#uses.get(workspace_id) ?? { tokens: 0, calls: 0 }
+    this.#uses.set(workspace_id, use)
+    use.tokens += tokens
+    use.calls += calls
+  }
+
+  /** Sums what an audience may know: of all workspaces, or of its own alone; null for nothing. */
+  sumFor({ workspaces, workspace_id }: Audience): (Use & { isOwn: boolean }) | null {
+    const isOwn = this.#uses.size < workspaces
+    const own = this.#uses.get(workspace_id)
+    if (isOwn) return own ? { ...own, isOwn } : null
+    const sum = { tokens: 0, calls: 0, isOwn }
+    for (const { tokens, calls } of this.#uses.values()) {
+      sum.tokens += tokens
+      sum.calls += calls
+    }
+    return sum
+  }
+}
+
+/**
+ * Returns the name that an app is shown by. The title that came with an address first may be that
+ * of another workspace, so a row of one's own tells the address.
+ */
+export const nameApp = ({ identity, name }: App, isOwn: boolean): string =>
+  isOwn && identity.startsWith(ADDRESS) ? identity.slice(ADDRESS.length) : name
+
+const ADDRESS = 'address '
 
 /** The first day of the public datasets: earlier ones are read as this one. */
 const FIRST_DAY = parseDay('2025-01-01') ?? 0

@@ -4,7 +4,7 @@ import { defineAudit } from '../identity/audit/entry.ts'
 import type { AuditEntry } from '../identity/audit.ts'
 import { getIsoTime } from '../kernel/clock.ts'
 import { oneOf } from '../kernel/schema-builders.ts'
-import { findManagedGeneration } from './generations/find.ts'
+import { findGeneration } from './generations/find.ts'
 import type { TelemetryWorld } from './world.ts'
 
 /** What feedback is about (wire reference B.4). */
@@ -57,7 +57,7 @@ interface FeedbackWorld extends TelemetryWorld {
  * the category. Throws 404 for a call that does not exist in the actor's workspace.
  */
 export async function submitFeedback(world: FeedbackWorld, actor: Actor, input: NewFeedback) {
-  const { id, workspace_id } = await findManagedGeneration(world, actor, input.generation_id)
+  const { id, workspace_id } = await findGeneration(world, actor, input.generation_id)
   const feedback: Feedback = {
     generation_id: id,
     key_hash: actor.key_hash ?? '',
@@ -83,6 +83,6 @@ export const submitFeedbackAbout = (
 
 /** Lists what was said about a call. Throws 404 as `submitFeedback` does. */
 export async function listFeedback(world: FeedbackWorld, actor: Actor, id: string) {
-  const generation = await findManagedGeneration(world, actor, id)
+  const generation = await findGeneration(world, actor, id)
   return { data: await world.store.feedback.list(generation.id) }
 }

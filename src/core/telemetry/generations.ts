@@ -27,6 +27,8 @@ export interface ProviderResponse {
   taken?: true
   /** Why it failed, in the provider's own words if it had any; null if it answered. */
   error: AttemptError | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
 }
 
 /** Why an attempt failed: our type for it, and what the provider says. */
@@ -159,15 +161,26 @@ export interface GenerationStore {
   countFreeCalls(moment: Date): Promise<number>
 }
 
-/** A client that left before the end, as servers log it: no answer has this status. */
-const CLIENT_LEFT = 499
-
 /** Returns the status that a call ended with: that of its error, or 200. */
 export const getCallStatus = ({
   cancelled,
   error_type,
 }: Pick<Generation, 'cancelled' | 'error_type'>): number =>
-  cancelled ? CLIENT_LEFT : error_type === null ? 200 : (STATUS[error_type as ErrorType] ?? 500)
+  cancelled
+    ? STATUS.cancelled
+    : error_type === null
+      ? 200
+      : (STATUS[error_type as ErrorType] ?? 500)
+
+/**
+ * Names how a call failed; null if it did not. The same name stands in its record, in sums, metrics
+ * and spans. Older records have other types for calls whose client had left.
+ */
+export const nameFailure = ({
+  cancelled,
+  error_type,
+}: Pick<Generation, 'cancelled' | 'error_type'>): string | null =>
+  cancelled ? 'cancelled' : error_type
 
 /** The query of `GET /generation`. */
 export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
@@ -232,6 +245,7 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
   const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
+    ignored: listIgnored(provider_responses),
     api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
     provider_responses: provider_responses.map(isOperator ? hideTaken : hideReason),
@@ -258,11 +272,18 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     tokens_completion: generation.native_tokens_completion,
     total_cost: cost,
     usage: cost,
+    // Our own field: the public ones have no word for a cost that is not known.
+    isPriced: total_cost !== null,
     upstream_inference_cost:
       upstream_inference_cost === null ? null : toUsd(upstream_inference_cost),
     web_search_engine: null,
   }
 }
+
+/** Lists what was left out for the endpoints that answered: each name once. */
+export const listIgnored = (responses: ProviderResponse[]): string[] => [
+  ...new Set(responses.flatMap(({ error, ignored = [] }) => (error ? [] : ignored))),
+]
 
 const hideTaken = ({ taken: _, ...response }: ProviderResponse): ProviderResponse => response
 

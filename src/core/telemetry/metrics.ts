@@ -1,6 +1,5 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { countSpentKeys } from '../identity/keys/view.ts'
-import { toUsd } from '../kernel/money.ts'
 import { VERSION } from '../kernel/version.ts'
 import type { Generation } from './generations.ts'
 import { ModelMetrics } from './metrics/by-model.ts'
@@ -103,7 +102,7 @@ function countCalls(world: TelemetryWorld): Counted[] {
     name: 'gateway_tokens_total',
     help: 'Tokens, as providers count them',
   })
-  const cost = new Counter({ name: 'gateway_cost_usd_total', help: 'Cost of calls in USD' })
+  const cost = new Counter({ name: 'gateway_cost_usd_total', help: 'Cost of calls in USD' }, NANOS)
   const seconds = new Histogram(
     {
       name: 'gateway_generation_seconds',
@@ -128,12 +127,15 @@ function countCalls(world: TelemetryWorld): Counted[] {
     models.count(generation)
     input.value += generation.native_tokens_prompt
     output.value += generation.native_tokens_completion
-    spent.value += toUsd(generation.total_cost ?? 0n)
+    spent.value += Number(generation.total_cost ?? 0n)
     durations.observe((generation.generation_time ?? 0) / 1000)
     if (generation.latency !== null) firstParts.observe(generation.latency / 1000)
   })
   return [calls.counter, tokens, cost, ...models.metrics, seconds, firstPart]
 }
+
+/** Nano-dollars of a dollar. */
+const NANOS = 1e9
 
 const SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
@@ -161,9 +163,9 @@ class OutcomeCounter {
   readonly counter = new Counter({ name: 'gateway_generations_total', help: 'Finished calls' })
   readonly #known = new Map<string, Map<string, { value: number }>>()
 
-  count(generation: Generation): void {
-    const provider = generation.provider_name ?? 'none'
-    const outcome = getOutcome(generation)
+  count({ provider_name, error_type }: Generation): void {
+    const provider = provider_name ?? 'none'
+    const outcome = error_type ?? 'ok'
     const sum = this.#known.get(provider)?.get(outcome) ?? this.#open(provider, outcome)
     sum.value += 1
   }
@@ -176,9 +178,6 @@ class OutcomeCounter {
     return sum
   }
 }
-
-const getOutcome = ({ cancelled, error_type }: Generation) =>
-  cancelled ? 'cancelled' : (error_type ?? 'ok')
 
 /** Reads the gauges, which are taken on request. */
 function readGauges(world: TelemetryWorld): MetricReading[] {

@@ -14,7 +14,7 @@ import type { Ledger, StepCharge } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from './generations.ts'
 import { renderUsd } from './reconciliation.ts'
 import type { RecorderEntry } from './recorder.ts'
-import { parseDay } from './rollups/calls.ts'
+import { CORRECTION, parseDay } from './rollups/calls.ts'
 
 const Price = Type.Optional(Type.Number({ minimum: 0, maximum: 10_000 }))
 const Day = Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', maxLength: 10 })
@@ -52,8 +52,6 @@ export interface RepricingWorld extends IdentityWorld {
 
 /** How calls of one kind are recorded whose cost follows from their tokens. */
 const TOKEN_TYPES = new Set(['completions', 'responses', 'messages', 'embeddings'])
-/** How corrections are recorded. */
-const CORRECTION = 'correction'
 const DAY = 86_400_000
 const AT_ONCE = 500
 

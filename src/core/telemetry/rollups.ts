@@ -2,7 +2,7 @@ import type { Events } from '../events.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import type { App } from './rollups/apps.ts'
 import type { CallFacts, CallGroup, CallSums } from './rollups/calls.ts'
-import type { SessionCell } from './rollups/sessions.ts'
+import type { CellBounds, SessionCell } from './rollups/sessions.ts'
 
 /** What sums can be grouped and filtered by. `variant` is what follows the colon of a model. */
 export const SUM_DIMENSIONS = [
@@ -66,6 +66,8 @@ export interface RollupStore {
   sum(query: SumQuery): Promise<SumRow[]>
   /** Finds the first and the last hour that calls were settled in; null for no calls. */
   findHours(): Promise<{ first: number; last: number } | null>
+  /** Finds the hour from which on every call is still on record; 0 where none was removed. */
+  findComplete(): Promise<number>
   /** Finds the rows that calls of these hours are among; null for none. `until` is excluded. */
   findRows(from: number, until: number): Promise<{ first: number; last: number } | null>
   /** Lists calls after a row and up to another, in their order. */
@@ -73,10 +75,10 @@ export interface RollupStore {
   /** Lists all apps. */
   listApps(): Promise<App[]>
   /**
-   * Lists the cells of a week that have at least so many sessions, without those that had no answer
-   * or a call of unknown price. In the order of slugs, models and turns.
+   * Lists the cells of a week within bounds, of sessions without those that had no answer or a call
+   * of unknown price. In the order of slugs, models and turns.
    */
-  listSessionCells(week: number, minimum: number): Promise<SessionCell[]>
+  listSessionCells(week: number, bounds: CellBounds): Promise<SessionCell[]>
   /** Compares the sums with the records that they were made of, and describes differences. */
   verify(): Promise<string[]>
 }

@@ -89,18 +89,22 @@ export function sealTranscript(
 /**
  * Returns what was asked and answered in a call, by its id or the request id that its caller saw.
  * An inference key sees its own calls, a management key those of its workspace. Throws 403 for
- * another key's call, and 404 for a call without content: it was not kept, or is no longer.
+ * other calls that the actor sees the record of, and 404 for a call without content: it was not kept, or is no longer.
  */
 export async function getGenerationContent(world: TranscriptWorld, actor: Actor, id: string) {
   const generation = await findGeneration(world, actor, id)
-  if (actor.kind === 'inference' && generation.key_hash !== actor.key_hash)
-    throw denied('Only the key that made the call and management keys can read its content')
+  if (!canReadContent(actor, generation))
+    throw denied('Only the key that made the call and its workspace’s management keys can read it')
   const stored = await world.store.transcripts.find(generation.id)
   if (!stored || isOver(world, stored)) throw notFound('The content of this generation is not kept')
   const { input, output } = openTranscript(world, stored)
   const isOperator = actor.kind === 'operator'
   return { data: { input, output, error: showError(generation, isOperator) } }
 }
+
+const canReadContent = (actor: Actor, { key_hash, workspace_id }: Generation): boolean =>
+  actor.kind === 'operator' ||
+  (actor.kind === 'management' ? actor.workspace_id === workspace_id : actor.key_hash === key_hash)
 
 // Whatever the removal of old rows is doing: the time is over when it is over.
 const isOver = ({ config, clock }: TranscriptWorld, { created_at }: StoredTranscript): boolean =>

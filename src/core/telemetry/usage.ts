@@ -69,11 +69,18 @@ export async function summarizeUsage(world: UsageWorld, query: UsageQuery) {
   await reading.rollUp()
   const range = await resolveRange(world, query)
   const checked = { ...buildQuery(by, range), conditions: await buildConditions(reading, query) }
-  const groups = range.from < range.until ? await collectGroups(world, reading, checked) : []
+  const { groups, gaps } =
+    range.from < range.until
+      ? await collectGroups(world, reading, checked)
+      : { groups: [], gaps: [] }
   const total = createSums()
   for (const { sums } of groups) addSums(total, sums)
   const rows = groups.map(group => showGroup(group, by, checked))
-  return { data: rows.sort((a, b) => compareRows(a, b, by)), total: showSums(total) }
+  return {
+    data: rows.sort((a, b) => compareRows(a, b, by)),
+    total: showSums(total),
+    ...(gaps.length > 0 ? { warnings: gaps } : {}),
+  }
 }
 
 const isTime = (group: UsageGroup): group is (typeof TIMES)[number] =>

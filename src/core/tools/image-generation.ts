@@ -1,8 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { listUsableByokKeys } from '../catalog/byok.ts'
-import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import { IMAGE_FIELDS, readImageParams } from '../inference/kinds/image/params.ts'
+import { isAtHome } from '../inference/kinds/text/foreign-tools.ts'
 import { planRoute } from '../inference/plan.ts'
 import { drawPictures } from '../inference/server-tool/inner.ts'
 import type {
@@ -18,7 +18,7 @@ import { type Json, readString } from '../kernel/json.ts'
 import { open, optional, SomeName } from '../kernel/schema-builders.ts'
 import type { TextCall } from '../language/call.ts'
 import type { ImageCall, ImageParams, Picture } from '../language/image.ts'
-import { protocols } from '../protocols/registry.ts'
+import { leaveNative, listEndpointsOf } from './native-form.ts'
 
 const Parameters = Type.Object({ model: optional(SomeName), ...IMAGE_FIELDS }, open)
 const KNOWN = Object.keys(Parameters.properties)
@@ -32,6 +32,8 @@ interface DrawingOptions {
   path: string
   /** The tool as OpenAI's API has it; null for the gateway's own. */
   native: Json | null
+  /** Its position among the tools of the body, in that form. */
+  at?: number
 }
 
 /** The model that draws if neither the call nor the config names one (wire reference D.6). */
@@ -40,7 +42,7 @@ const DEFAULT_MODEL = 'openai/gpt-5-image'
 /** Has a model draw pictures, within the call (wire reference D.6). */
 export const imageGeneration: ServerTool<DrawingOptions> = {
   name: 'image_generation',
-  nativeTypes: ['image_generation'],
+  nativeTypes: { responses: /^image_generation$/ },
   schema: Parameters,
   readOptions,
   // Of the plain form, that depends on what the call's providers have themselves.
@@ -65,22 +67,34 @@ function readOptions(parameters: Json, path: string, reading?: ToolReading): Dra
     const field = `${path}.${stray.slice(0, 64)}`
     throw invalid(`${field}: expected one of ${KNOWN.join(', ')}`, field)
   }
-  return { model: model ?? null, params: readImageParams(fields, `${path}.`), path, native }
+  const params = readImageParams(fields, `${path}.`)
+  const place = native ? { at: reading?.at ?? 0 } : {}
+  return { model: model ?? null, params, path, native, ...place }
 }
 
-/** Returns the call with OpenAI's tool, where any endpoint's provider has that; null elsewhere. */
+/**
+ * Returns the call with OpenAI's tool, where any endpoint's provider has that, and where no model
+ * can be asked to draw for it; null elsewhere.
+ */
 function leaveToProvider(
-  { catalog }: InferenceWorld,
+  world: InferenceWorld,
   call: TextCall,
-  { native }: DrawingOptions,
+  options: DrawingOptions,
 ): TextCall | null {
+  const { native, at = 0 } = options
   if (!native) return null
-  const endpoints = call.models.map(slug => catalog.models.get(slug)?.endpoints)
-  const isKnown = endpoints.every(list => list !== undefined)
-  const hasTool = ({ protocol }: Endpoint) => protocols.text[protocol]?.acceptsResponsesTools
-  if (isKnown && !endpoints.some(list => list?.some(hasTool))) return null
-  const value = { type: 'image_generation', ...native }
-  return { ...call, tools: [...call.tools, { type: 'other', dialect: 'responses', value }] }
+  const isKnown = call.models.every(slug => world.catalog.models.has(slug))
+  const hasTool = listEndpointsOf(world, call)
+    .flat()
+    .some(endpoint => isAtHome(call, endpoint))
+  if (isKnown && !hasTool && hasDrawingModel(world, options)) return null
+  return leaveNative(call, { value: { type: 'image_generation', ...native }, at })
+}
+
+/** Whether a model can be asked to draw. One that the client names itself is, or says why not. */
+function hasDrawingModel(world: InferenceWorld, options: DrawingOptions): boolean {
+  const model = world.catalog.models.get(pickModel(world, options))
+  return options.model !== null || !!model?.endpoints.some(({ provider }) => provider.configured)
 }
 
 /** The fields of OpenAI's tool that change nothing with these values. */

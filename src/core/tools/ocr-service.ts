@@ -5,13 +5,17 @@ import { buildBearer, type EngineRequest } from './web-search/engine.ts'
 /** The service that recognizes the text of PDFs for the plugin file-parser: Mistral's. */
 export const OCR_SERVICE = {
   name: 'mistral-ocr',
+  /** Whose service it is, for the rules that bound providers. */
+  provider: 'mistral',
+  /** The model that reads, where the config names none. */
+  model: 'mistral-ocr-latest',
   baseUrl: 'https://api.mistral.ai',
   /** Returns the request for the text of a PDF (Mistral, `POST /v1/ocr`). */
   buildRequest: (url: string, settings: OcrConfig): EngineRequest => ({
     path: '/v1/ocr',
     headers: buildBearer(settings),
     body: {
-      model: settings.model ?? 'mistral-ocr-latest',
+      model: settings.model ?? OCR_SERVICE.model,
       document: { type: 'document_url', document_url: url },
       include_image_base64: false,
     },

@@ -1,7 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
+import type { Run } from '../inference/run.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../inference/server-tool.ts'
-import { readString } from '../kernel/json.ts'
+import { type Json, readString } from '../kernel/json.ts'
 import { closed, optional } from '../kernel/schema-builders.ts'
+import type { FunctionTool, Tool } from '../language/tool.ts'
+import { hasFunction, isRunByAll, leaveNative, type NativeForm } from './native-form.ts'
 import { rankByWords } from './rank-by-words.ts'
 
 const Parameters = Type.Object(
@@ -12,6 +15,8 @@ const Parameters = Type.Object(
 /** How many functions are found at most. */
 interface SearchOptions {
   max_results: number
+  /** The tool as an API has it for its own providers; absent for the gateway's own. */
+  native?: NativeForm
 }
 
 /** The functions that are found if nothing else is said (wire reference D.6). */
@@ -27,6 +32,14 @@ export const toolSearch: ServerTool<SearchOptions> = {
   readOptions: parameters => ({
     max_results: (parameters as Static<typeof Parameters>).max_results ?? DEFAULT_RESULTS,
   }),
+  nativeTypes: { responses: /^tool_search$/, messages: /^tool_search_tool_(regex|bm25)(_\d{8})?$/ },
+  // A client may run its own.
+  claims: ({ execution }) => execution !== 'client',
+  readNative: (_, value, { at = 0 }) => ({ max_results: DEFAULT_RESULTS, native: { value, at } }),
+  delegate: (world, call, { native }) =>
+    native && (isRunByAll(world, call) || !call.tools.some(isDeferred) || hasFunction(call, NAME))
+      ? leaveNative(call, native)
+      : null,
   findObstacle: () => null,
   listFunctions: () => [
     {
@@ -42,9 +55,36 @@ export const toolSearch: ServerTool<SearchOptions> = {
       },
     },
   ],
-  describeUse: (_, { input }) => ({ query: readString(input.query) ?? '' }),
+  describeUse: (_, { input, options, run }) => {
+    const query = readString(input.query) ?? ''
+    return isOwnItem(options, run)
+      ? { type: 'tool_search_call', ...HOSTED, arguments: { query } }
+      : { query }
+  },
   run: async (_, invocation) => runSearch(invocation),
 }
+
+const NAME = 'tool_search'
+
+/** How items say that the client has nothing to do for them. */
+const HOSTED = { execution: 'server', call_id: null }
+
+const isDeferred = (tool: Tool): boolean =>
+  tool.type === 'function' && tool.extra?.defer_loading === true
+
+/** Whether the use is shown as OpenAI shows its own. */
+const isOwnItem = ({ native }: SearchOptions, { call }: Run): boolean =>
+  native !== undefined && call.kind === 'text' && call.dialect === 'responses'
+
+// The client sends it back, and the model has those functions from then on.
+const toOutputItem = (functions: FunctionTool[]): Json => ({
+  type: 'tool_search_output',
+  ...HOSTED,
+  status: 'completed',
+  tools: functions.map(({ type, name, description = null, parameters = null }) => ({
+    ...{ type, name, description, parameters, defer_loading: true },
+  })),
+})
 
 function runSearch({ input, options, run }: ToolInvocation<SearchOptions>): ToolResult {
   const query = readString(input.query)
@@ -59,7 +99,7 @@ function runSearch({ input, options, run }: ToolInvocation<SearchOptions>): Tool
         ? `These tools can be called now: ${JSON.stringify(shown)}`
         : 'No tool was found. Try other words.',
     isError: false,
-    item: { query },
+    ...(isOwnItem(options, run) ? { items: [toOutputItem(functions)] } : { item: { query } }),
     loads: functions.map(({ name }) => name),
   }
 }

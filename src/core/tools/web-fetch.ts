@@ -1,11 +1,18 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Config } from '../config.ts'
-import type { ServerTool, ToolInvocation, ToolResult } from '../inference/server-tool.ts'
+import type {
+  ServerTool,
+  ToolInvocation,
+  ToolReading,
+  ToolResult,
+  ToolWorld,
+} from '../inference/server-tool.ts'
 import type { InferenceWorld } from '../inference/world.ts'
-import type { Json } from '../kernel/json.ts'
+import { type Json, omitUndefined } from '../kernel/json.ts'
 import { toNanos } from '../kernel/money.ts'
 import { closed, list, oneOf, optional } from '../kernel/schema-builders.ts'
 import { allowsUrl, type DomainLists, readDomainLists } from './domains.ts'
+import { hasFunction, isRunByAll, leaveNative, listNone, type NativeForm } from './native-form.ts'
 import { requireMatch } from './parameters.ts'
 import { cleanText, cutBytes, cutText, markAsData } from './untrusted-text.ts'
 import { buildFailedResult, runUse, ToolFailure, type UseLimit } from './use-limit.ts'
@@ -43,6 +50,8 @@ export interface WebFetchOptions {
   domains: DomainLists
   max_content_tokens: number | null
   max_uses: number | null
+  /** The tool as Anthropic's API has it; absent for the gateway's own. */
+  native?: NativeForm
 }
 
 /**
@@ -53,7 +62,14 @@ export const webFetch: ServerTool<WebFetchOptions> = {
   name: 'web_fetch',
   schema: WebFetchParameters,
   readOptions,
-  findObstacle: ({ config }, { engine }) => {
+  nativeTypes: { messages: /^web_fetch_\d{8}$/ },
+  readNative,
+  delegate: (world, call, { native }) =>
+    native && (isRunByAll(world, call) || hasFunction(call, FUNCTION.name))
+      ? leaveNative(call, native)
+      : null,
+  findObstacle: ({ config }, { engine, native }) => {
+    if (native) return null
     if (!config.web_fetch.enabled) return SWITCHED_OFF
     const chosen = chooseFetchEngine(config, engine)
     return chosen && 'obstacle' in chosen ? chosen.obstacle : null
@@ -69,6 +85,26 @@ export const webFetch: ServerTool<WebFetchOptions> = {
   listFunctions: () => [FUNCTION],
   describeUse: (_, { input }) => (typeof input.url === 'string' ? { url: input.url } : {}),
   run: runFetch,
+}
+
+/** Reads the tool as Anthropic's API has it. What it says of citations is the provider's alone. */
+function readNative(
+  { config }: ToolWorld,
+  entry: Json,
+  { at = 0 }: ToolReading,
+): WebFetchOptions | null {
+  if (!config.web_fetch.enabled) return null
+  const parameters = omitUndefined({
+    allowed_domains: listNone(entry.allowed_domains),
+    blocked_domains: listNone(entry.blocked_domains),
+    max_content_tokens: entry.max_content_tokens ?? undefined,
+    max_uses: entry.max_uses ?? undefined,
+  })
+  try {
+    return { ...readOptions(parameters, ''), native: { value: entry, at } }
+  } catch {
+    return null
+  }
 }
 
 const SWITCHED_OFF = 'web_fetch is switched off (web_fetch.enabled)'

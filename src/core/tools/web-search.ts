@@ -1,3 +1,4 @@
+import { WEB_SEARCH } from '../inference/kinds/text/web-search.ts'
 import type {
   ServerTool,
   ToolInvocation,
@@ -17,9 +18,10 @@ import {
   findSearchObstacle,
   SWITCHED_OFF,
 } from './web-search/choose-engine.ts'
-import { addNativeSearch, isLeftToProvider } from './web-search/delegate.ts'
+import { addNativeSearch, isLeftToProvider, leaveNativeSearch } from './web-search/delegate.ts'
 import type { FoundPage, Search } from './web-search/engine.ts'
 import {
+  readNativeSearch,
   readWebSearchOptions,
   type WebSearchOptions,
   WebSearchParameters,
@@ -36,9 +38,18 @@ export const webSearch: ServerTool<WebSearchOptions> = {
   name: 'web_search',
   schema: WebSearchParameters,
   readOptions: readWebSearchOptions,
-  findObstacle: ({ config }, options) => findSearchObstacle(config, options),
-  delegate: (world, call, options) =>
-    isLeftToProvider(world, call, options) ? addNativeSearch(call, options) : null,
+  readNative({ config }, entry, { at = 0 }) {
+    const options = config.web_search.enabled ? readNativeSearch(entry, at) : null
+    return options && !('obstacle' in findOwnEngine(config, options)) ? options : null
+  },
+  nativeTypes: { responses: WEB_SEARCH, messages: WEB_SEARCH },
+  // Of a native form, that depends on what the call's providers have themselves.
+  findObstacle: ({ config }, options) =>
+    options.native ? null : findSearchObstacle(config, options),
+  delegate(world, call, options) {
+    if (options.native) return leaveNativeSearch(world, call, options, options.native)
+    return isLeftToProvider(world, call, options) ? addNativeSearch(call, options) : null
+  },
   listParts: ({ config }) =>
     ENGINES.map(engine => ({ name: engine.name, obstacle: findEngineObstacle(config, engine) })),
   shorthands: [
@@ -49,12 +60,23 @@ export const webSearch: ServerTool<WebSearchOptions> = {
     const found = findOwnEngine(config, options)
     return 'obstacle' in found ? 0n : toNanos(found.settings.usd_per_search ?? 0)
   },
-  describeUse: (_, { input }) => {
+  describeUse: (_, { input, options, run }) => {
     const query = readQuery(input)
-    return query === null ? {} : { action: { type: 'search', query } }
+    const isOwnItem =
+      options.native && run.call?.kind === 'text' && run.call.dialect === 'responses'
+    return {
+      ...(isOwnItem ? { type: 'web_search_call' } : {}),
+      ...(query === null ? {} : { action: { type: 'search', query } }),
+    }
   },
   listFunctions: () => [FUNCTION],
-  run: runSearch,
+  async run(world, invocation) {
+    const result = await runSearch(world, invocation)
+    // OpenAI's item has a word of its own for that.
+    return invocation.options.native && result.isError
+      ? { ...result, item: { ...result.item, status: 'failed' } }
+      : result
+  },
 }
 
 const FUNCTION = {

@@ -438,7 +438,7 @@ const getSteadyTime = (): number => performance.now()
 
 /** The client took so little of its answer that the upstream hung up. */
 const readsTooSlowly = (cause: unknown) =>
-  new GatewayError('unmapped', 'The client read too slowly', { status: 499, cause })
+  new GatewayError('cancelled', 'The client read too slowly', { cause })
 
 /** The reason of an attempt that is no longer needed. */
 const GIVEN_UP = new GatewayError('unmapped', 'The attempt was given up')

@@ -189,6 +189,16 @@ const OWN: Answers['operations'] = {
     }),
   ),
   countMessageTokens: json(object({ input_tokens: integer })),
+  countResponseTokens: json(object({ object: text, input_tokens: integer })),
+  compactResponse: json(
+    object({
+      id: text,
+      object: text,
+      created_at: integer,
+      output: array({}),
+      usage: {},
+    }),
+  ),
   listOauthJwks: json(object({ keys: array(JWK) })),
   createOauthToken: json(TOKEN),
   retrieveModel: json(OPENAI_MODEL),

@@ -145,6 +145,18 @@ export const NOTES: Record<string, OperationNote> = {
       'making the call. It costs nothing and counts as one call of the key’s rate limit.',
     body: { model: 'sandbox/echo', messages: HELLO },
   },
+  countResponseTokens: {
+    description:
+      'Counts the tokens of a conversation in the format of OpenAI’s Responses API, without making ' +
+      'the call. It costs nothing and counts as one call of the key’s rate limit.',
+    body: { model: 'sandbox/echo', input: 'Hello' },
+  },
+  compactResponse: {
+    description:
+      'Replaces a conversation by a shorter one: what its user said, and an item that stands for all ' +
+      'else. OpenAI’s models make that item themselves; any other model is asked for a summary.',
+    body: { model: 'sandbox/echo', input: 'Hello' },
+  },
   retrieveModel: {
     description: 'Shows one model as OpenAI’s clients expect it.',
     examples: MODEL,

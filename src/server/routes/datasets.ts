@@ -20,21 +20,21 @@ const createDatasets = defineResource({ tag: 'Datasets', access: 'key' }, [
     'getSessionCost',
     'Get what sessions cost, by app, model and turns',
     getSessionCost,
-    { query: SessionCostQuery, refusals: [408, 429] },
+    { query: SessionCostQuery, refusals: [404, 408, 429] },
   ),
   defineRoute(
     'GET /datasets/app-rankings',
     'getAppRankings',
     'Get the apps that use the most tokens',
     getAppRankings,
-    { query: AppRankingsQuery, refusals: [408, 429] },
+    { query: AppRankingsQuery, refusals: [404, 408, 429] },
   ),
   defineRoute(
     'GET /datasets/rankings-daily',
     'getRankingsDaily',
     'Get the models that use the most tokens',
     getRankingsDaily,
-    { query: RankingsDailyQuery, refusals: [408, 429] },
+    { query: RankingsDailyQuery, refusals: [404, 408, 429] },
   ),
 ])
 

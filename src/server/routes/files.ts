@@ -6,6 +6,7 @@ import { deleteFile, getFile, listFiles, readFile, refuseNarrowing } from '../..
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import type { ByteRange } from '../../core/kernel/byte-source.ts'
+import { showName } from '../../core/kernel/printable.ts'
 import { resolveRegion } from '../../core/language/region.ts'
 import {
   deleteProviderFile,
@@ -170,7 +171,7 @@ export const buildDownload = ({ filename, size, range, bytes }: Download): Respo
 
 /** Renders how a browser saves a file, in any characters (RFC 6266, 5). */
 function renderDisposition(filename: string): string {
-  const name = filename.slice(filename.lastIndexOf('/') + 1).toWellFormed()
+  const name = showName(filename.slice(filename.lastIndexOf('/') + 1)).toWellFormed()
   const plain = name.replace(/[^ !#-[\]-~]/g, '_')
   const encoded = encodeURIComponent(name).replace(
     /['()*]/g,

@@ -1,10 +1,10 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { CallContext, Dialect, DialectBody, Streaming } from '../../core/dialects/dialect.ts'
-import { MESSAGES_ERROR_FORMAT } from '../../core/dialects/messages/error.ts'
-import { MessagesRequest } from '../../core/dialects/messages/schema.ts'
 import { messages } from '../../core/dialects/messages.ts'
 import { RawBody } from '../../core/dialects/raw-body.ts'
 import { dialects } from '../../core/dialects/registry.ts'
+import { compaction } from '../../core/dialects/responses/compact.ts'
+import { responses } from '../../core/dialects/responses.ts'
 import { GatewayError } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { type Actor, recognize } from '../../core/identity/actor.ts'
@@ -27,20 +27,23 @@ import {
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
+  renderIgnored,
 } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
 import { readPath } from '../request-target.ts'
 import { type Caching, findCaching, renderCacheHeaders } from './inference/caching.ts'
 
-/** Creates the routes of every dialect in the registry, and that which counts tokens. */
+/** Creates the routes of every dialect in the registry, and those beside them. */
 export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
   dialects
     .reduce<AnyElysia>(
       (app, dialect) => app.use(createRoute(gateway, dialect, findPeer)),
       new Elysia(),
     )
-    .use(createCountRoute(gateway, findPeer))
+    .use(createRoute(gateway, compaction, findPeer))
+    .use(createCountRoute(gateway, findPeer, COUNTED_MESSAGES))
+    .use(createCountRoute(gateway, findPeer, COUNTED_RESPONSES))
 
 /**
  * Creates what answers calls under known keys as their routes would, without the framework: routing
@@ -94,29 +97,65 @@ function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPe
     )
 }
 
-/** Creates the route that counts the tokens of a conversation, as Anthropic's API has it. */
-function createCountRoute(gateway: Gateway, findPeer: FindRequestPeer) {
-  const refusal = MESSAGES_ERROR_FORMAT
-  return new Elysia().use(requireKeyInEitherHeader(gateway)).post(
-    `${messages.path}/count_tokens`,
-    async ({ actor, request }) => {
-      const requestId = readRequestId(request, gateway.ids.uuid())
-      const context = readContext({ gateway, dialect: messages, findPeer, request }, '', requestId)
-      const body = await readBody(request, MessagesRequest)
-      const call = messages.toCall(gateway, actor, body, context)
-      const input_tokens = await countTokens(gateway, actor, call)
-      return Response.json({ input_tokens }, { headers: { 'x-request-id': requestId } })
-    },
-    describeOperation({
-      id: 'countMessageTokens',
-      tag: 'Messages',
-      summary: 'Count the tokens of a conversation in Anthropic’s format',
-      body: MessagesRequest,
-      statuses: [200, 400, 401, 403, 404, 408, 413, 415, 429, 500],
-      eitherHeader: true,
-      refusal,
-    }),
-  )
+/** How the tokens of a conversation are counted in one dialect. */
+interface Counting {
+  dialect: Dialect<'text'>
+  path: string
+  operation: Dialect['operation']
+  /** What stands beside the count. */
+  beside: Record<string, string>
+}
+
+const COUNTED_MESSAGES: Counting = {
+  dialect: messages as Dialect<'text'>,
+  path: `${messages.path}/count_tokens`,
+  operation: {
+    id: 'countMessageTokens',
+    tag: 'Messages',
+    summary: 'Count the tokens of a conversation in Anthropic’s format',
+  },
+  beside: {},
+}
+
+const COUNTED_RESPONSES: Counting = {
+  dialect: responses as Dialect<'text'>,
+  path: `${responses.path}/input_tokens`,
+  operation: {
+    id: 'countResponseTokens',
+    tag: 'Responses',
+    summary: 'Count the tokens of a conversation of items',
+  },
+  beside: { object: 'response.input_tokens' },
+}
+
+/** Creates the route that counts the tokens of a conversation, without making the call. */
+function createCountRoute(
+  gateway: Gateway,
+  findPeer: FindRequestPeer,
+  { dialect, path, operation, beside }: Counting,
+) {
+  const { acceptsApiKeyHeader, errorFormat } = dialect
+  return new Elysia()
+    .use(acceptsApiKeyHeader ? requireKeyInEitherHeader(gateway) : requireKey(gateway))
+    .post(
+      path,
+      async ({ actor, request }) => {
+        const requestId = readRequestId(request, gateway.ids.uuid())
+        const context = readContext({ gateway, dialect, findPeer, request }, '', requestId)
+        const body = (await readBody(request, dialect.body)) as DialectBody
+        const call = dialect.toCall(gateway, actor, body, context)
+        const input_tokens = await countTokens(gateway, actor, call)
+        const headers = { 'x-request-id': requestId }
+        return Response.json({ ...beside, input_tokens }, { headers })
+      },
+      describeOperation({
+        ...operation,
+        body: dialect.body,
+        statuses: [200, 400, 401, 403, 404, 408, 413, 415, 429, 500],
+        ...(acceptsApiKeyHeader ? { eitherHeader: true } : {}),
+        ...(errorFormat ? { refusal: errorFormat } : {}),
+      }),
+    )
 }
 
 const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503, 524, 529]
@@ -188,10 +227,12 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
     if (call.stream && streaming && !isWhole) {
       const noteFailure = createFailureNote(routeContext, requestId, model)
-      const pending = { call, body, answer, connection, noteFailure }
+      const pending = { call, body, answer, connection, noteFailure, request }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
-    const whole = await dialect.collectResponse(await answer, call, body)
+    const opened = await answer
+    if (opened.ignored) Object.assign(headers, renderIgnored(gateway, request, opened.ignored))
+    const whole = await dialect.collectResponse(opened, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
     return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
   } catch (thrown) {
@@ -215,7 +256,7 @@ function startCached(
 ): Promise<Answer<Kind>> {
   const { gateway, dialect, actor } = routeContext
   if (kept) return Promise.try(() => replayAnswer(gateway, actor, call, kept))
-  return startAnswer(routeContext, call).then(answer =>
+  return startAnswer(routeContext, { ...call, isGathered: true }).then(answer =>
     keepAnswer(gateway, dialect.kind, answer, use),
   )
 }
@@ -266,6 +307,7 @@ interface PendingCall {
   connection: Connection | undefined
   /** Notes why the call failed after its response had begun. */
   noteFailure(thrown: unknown): void
+  request: Request
 }
 
 /**
@@ -276,7 +318,7 @@ interface PendingCall {
 async function streamAnswer(
   gateway: Gateway,
   streaming: Streaming,
-  { call, body, answer, connection, noteFailure }: PendingCall,
+  { call, body, answer, connection, noteFailure, request }: PendingCall,
   headers: Record<string, string>,
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
@@ -295,6 +337,7 @@ async function streamAnswer(
     createEventStreamResponse(events, { render, interval }, headers, connection)
   const stream = (opened: Answer<Kind>) =>
     begun ? begun.streamEvents(opened) : streaming.streamEvents(opened, call, body)
+  if (ready?.ignored) Object.assign(headers, renderIgnored(gateway, request, ready.ignored))
   if (ready) return respond(stream(ready))
   const lateEvents = answer.then(stream, thrown => {
     noteFailure(thrown)

@@ -66,13 +66,18 @@ export function createSiteRoutes(gateway: Gateway) {
 
 /**
  * Creates the route of metrics. Whether it requires a key is a setting, which applies to a running
- * server.
+ * server. Without it, whoever reaches the API from elsewhere needs one.
  */
 export function createMetricsRoutes(gateway: Gateway, metrics: Metrics) {
+  const isOpen = () => {
+    const { metrics_key, metrics_address } = gateway.config.server
+    const isPrivate = metrics_address !== undefined || gateway.instance.isLocal
+    return metrics_key === undefined ? isPrivate : !metrics_key
+  }
   return new Elysia().use(allowAnyone()).get(
     '/metrics',
     async ({ request }) => {
-      if (gateway.config.server.metrics_key) await identifyManager(gateway, request)
+      if (!isOpen()) await identifyManager(gateway, request)
       return new Response(metrics.renderText(), {
         headers: { 'content-type': metrics.contentType },
       })

@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import {
   createPreset,
   getPreset,
+  getPresetVersion,
   listPresets,
+  listPresetVersions,
   requireUsablePreset,
   updatePreset,
 } from '../../../src/core/catalog/presets.ts'
@@ -655,13 +657,59 @@ describe('credentials in a preset', () => {
       .map(name => readFileSync(join(data, name), 'latin1'))
       .join()
 
+  const readWhole = (gateway: Gateway, slug: string) =>
+    requireUsablePreset(gateway, getOperator(gateway), slug).designated_version
+
+  test('are masked for everybody, and used whole', async () => {
+    const gateway = await testGateway()
+    const operator = getOperator(gateway)
+    const texts = [
+      await createPreset(gateway, operator, 'p', { system_prompt, config }),
+      getPreset(gateway, operator, 'p'),
+      await listPresetVersions(gateway, operator, 'p', {}),
+      await getPresetVersion(gateway, operator, 'p', '1'),
+      listPresets(gateway, operator, {}),
+    ].map(answer => JSON.stringify(answer))
+    for (const text of texts)
+      for (const secret of [...SECRETS, '"short"']) expect(text).not.toContain(secret)
+    expect(texts[1]).toContain('https://user:hunt...-url@mcp.example/sse?k=0123...cdef')
+    expect(readWhole(gateway, 'p')).toMatchObject({ system_prompt, config })
+  })
+
+  test('that were read masked and are sent again stay, at their address alone', async () => {
+    const gateway = await testGateway()
+    const operator = getOperator(gateway)
+    await createPreset(gateway, operator, 'p', { system_prompt, config })
+    const shown = getPreset(gateway, operator, 'p').data.designated_version
+    const next = { ...shown.config, temperature: 0.9 }
+    await createPreset(gateway, operator, 'p', { ...shown, config: next })
+    expect(readWhole(gateway, 'p')).toMatchObject({
+      system_prompt,
+      config: { ...config, temperature: 0.9 },
+    })
+    const [masked] = shown.config.tools as object[]
+    const moved = { ...masked, server_url: 'https://evil.example/sse' }
+    const refused = await createPreset(gateway, operator, 'p', {
+      system_prompt: null,
+      config: { ...config, tools: [moved] },
+    }).catch(GatewayError.from)
+    expect(refused).toMatchObject({ status: 400, message: expect.stringContaining('again') })
+    expect(refused).toMatchObject({ metadata: { field: expect.stringContaining('tools.0.') } })
+    // With new ones it may move.
+    const own = { ...moved, headers: { 'X-Own': 'another-value' }, authorization: 'new' }
+    await createPreset(gateway, operator, 'p', {
+      system_prompt: null,
+      config: { ...config, tools: [own] },
+    })
+    expect(readWhole(gateway, 'p').config.tools).toEqual([own])
+  })
+
   test('are sealed at rest, and are whole again in memory and after a restart', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-preset-'))
     for (const restart of [false, true]) {
       const opened = await openGateway({ data })
       if (!restart) await createPreset(opened, getOperator(opened), 'p', { system_prompt, config })
-      const { designated_version } = getPreset(opened, getOperator(opened), 'p').data
-      expect(designated_version).toMatchObject({ system_prompt, config })
+      expect(readWhole(opened, 'p')).toMatchObject({ system_prompt, config })
       await opened.close()
       const files = readAll(data)
       expect(files).toContain('acme/small')
@@ -687,12 +735,12 @@ describe('credentials in a preset', () => {
       config: JSON.parse(stored),
     })
     for (const slug of ['p', 'q']) {
-      const text = JSON.stringify(getPreset(copied, getOperator(copied), slug).data)
+      const text = JSON.stringify(readWhole(copied, slug))
       expect([slug, text.includes('plain-words')]).toEqual([slug, slug === 'p'])
     }
     await copied.close()
     const other = await openGateway({ data, secret: 'two' })
-    const text = JSON.stringify(getPreset(other, getOperator(other), 'p').data)
+    const text = JSON.stringify(readWhole(other, 'p'))
     for (const secret of SECRETS) expect(text).not.toContain(secret)
     await other.close()
     rmSync(data, { recursive: true })

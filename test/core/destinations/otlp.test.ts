@@ -13,6 +13,7 @@ import {
   type OtlpValue,
   toNanoseconds,
 } from '../../../src/core/destinations/otlp.ts'
+import { writeJson } from '../../../src/core/destinations/text.ts'
 import type { Trace } from '../../../src/core/destinations/trace.ts'
 import { describeOtlp } from '../../support/protobuf.ts'
 import {
@@ -327,7 +328,9 @@ describe('an export of the OpenTelemetry SDK with the same spans', () => {
 
   test.each(EXPORTS)('of %s has the same bytes in Protocol Buffers', (_, traces) => {
     const ours = buildOtlp(SOURCE, traces)
-    const theirs = ProtobufTraceSerializer.serializeRequest(toReadableSpans(ours))
+    // With the texts that every receiver takes.
+    const received = JSON.parse(writeJson(ours)) as typeof ours
+    const theirs = ProtobufTraceSerializer.serializeRequest(toReadableSpans(received))
     expect(describeOtlp(encodeOtlp(ours))).toEqual(describeOtlp(theirs as Uint8Array))
   })
 

@@ -2,23 +2,37 @@ import { describe, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
 import { buildHeaders, fillConfig, joinUrl } from '../../../src/core/destinations/config.ts'
-import { cutText, writeJson } from '../../../src/core/destinations/text.ts'
+import { cutText, toReceivedText, writeJson } from '../../../src/core/destinations/text.ts'
 
 const anyText = fc.string({ unit: 'binary', maxLength: 20 })
 const anyValue = fc.jsonValue({ stringUnit: 'binary' })
 /** UTF-16 units of any kind: halves of pairs, backslashes and the letters of escapes among them. */
 const anyUnits = fc
-  .array(fc.constantFrom('\ud83d', '\ude00', '\\', 'u', 'd', '8', '0', '"', 'x', '\n'))
+  .array(
+    fc.constantFrom(
+      ...['\ud83d', '\ude00', '\\', 'u', 'd', '8', '0', '"', 'x', '\n', '\0', '\uffff', '\ufffe'],
+    ),
+  )
   .map(units => units.join(''))
 
+/** What is a text for every receiver, said by hand. */
+const toText = (text: string): string =>
+  [...text.toWellFormed()]
+    .map(character => (['\0', '\ufffe', '\uffff'].includes(character) ? '\ufffd' : character))
+    .join('')
+
 const toWellFormed = (value: unknown): unknown => {
-  if (typeof value === 'string') return value.toWellFormed()
+  if (typeof value === 'string') return toText(value)
   if (Array.isArray(value)) return value.map(toWellFormed)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name.toWellFormed(), toWellFormed(member)]),
+    Object.entries(value).map(([name, member]) => [toText(name), toWellFormed(member)]),
   )
 }
+
+test('a text of Protocol Buffers is the one that JSON has', () => {
+  fc.assert(fc.property(anyUnits, text => expect(toReceivedText(text)).toBe(toText(text))))
+})
 
 describe('writeJson', () => {
   test('is JSON.stringify for well-formed values', () => {
@@ -35,7 +49,7 @@ describe('writeJson', () => {
       fc.property(fc.array(anyUnits), texts => {
         const json = writeJson(texts)
         expect(json.isWellFormed()).toBe(true)
-        expect(JSON.parse(json)).toEqual(texts.map(text => text.toWellFormed()))
+        expect(JSON.parse(json)).toEqual(texts.map(toText))
       }),
       { numRuns: 500 },
     )

@@ -144,6 +144,7 @@ describe('the records of calls', () => {
        alter table outbox drop column calls; alter table deliveries drop column calls;
        drop trigger ledger_charges_once; drop index ledger_of_calls;
        alter table ledger drop column again;
+       alter table evicted_days drop column corrections;
        drop table record_seals; pragma user_version = 30`,
     )
     const upgraded = await openData(data)

@@ -44,7 +44,7 @@ async function handOver(): Promise<void> {
 async function run(server: Gateway, text: string, cancellation = new Cancellation()) {
   const { workspace_id } = getOperator(gateway)
   const { results } = await runCommands(server, {
-    ...{ workspace_id, name: 'sess_report', file_ids: [], commands: [text] },
+    ...{ workspace_id, holder: 'k', name: 'sess_report', file_ids: [], commands: [text] },
     ...{ hosts: [], timeoutMs: 1_000, maxOutput: 100, cancellation },
   })
   return results[0]?.stdout

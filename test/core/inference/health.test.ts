@@ -93,6 +93,7 @@ describe('an endpoint', () => {
       'context_length_exceeded',
       'server',
       'unmapped',
+      'cancelled',
       'unavailable',
       'content_policy_violation',
     ] as const)

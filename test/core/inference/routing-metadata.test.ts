@@ -32,6 +32,7 @@ const tried = (
   request_id: null,
   error,
   sentAt: null,
+  decidedAt: null,
   isTaken: false,
 })
 
@@ -129,7 +130,7 @@ describe('attempts', () => {
   })
 
   test('of which one lost a race: the one that served is counted', () => {
-    const left = new GatewayError('unmapped', 'Another was faster', { status: 499 })
+    const left = new GatewayError('cancelled', 'Another was faster')
     expect(told(routed([tried(SECOND), tried(FIRST, left)]), good(SECOND))).toMatchObject({
       attempt: 1,
       attempts: [{ status: 200 }, { status: 499 }],

@@ -4,8 +4,10 @@ import { openDocuments } from '../../../src/core/documents.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { openHealer } from '../../../src/core/healing.ts'
 import { getOperator } from '../../../src/core/identity/actor.ts'
+import { createKey } from '../../../src/core/identity/keys.ts'
 import { explain } from '../../../src/core/inference/explain.ts'
 import { assignKeys } from '../../../src/core/policy/assignments.ts'
+import type { NewGuardrail } from '../../../src/core/policy/guardrails/schema.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { buildTextCall } from '../../support/call.ts'
 import {
@@ -97,6 +99,15 @@ const toUrl = (type: string, bytes: Uint8Array) =>
 const PDF = {
   name: 'harvest.pdf',
   url: toUrl('application/pdf', buildPdf(buildPageContent('The cellar holds 37 barrels.'))),
+}
+
+/** Creates a key that a guardrail binds. */
+async function createGuardedKey(guardrail: NewGuardrail): Promise<string> {
+  const operator = getOperator(gateway)
+  const made = await createKey(gateway, operator, { name: 'guarded' })
+  const { data } = await createGuardrail(gateway, operator, guardrail)
+  await assignKeys(gateway, operator, data.id, { key_hashes: [made.data.hash] })
+  return made.key
 }
 
 describe.each(CASES)('$door, streamed: $stream', at => {
@@ -265,6 +276,26 @@ describe.each(CASES)('$door, streamed: $stream', at => {
           model_slug: 'judge',
         })
       expect(upstream.hits.map(({ path }) => path)).toEqual(['/v1/moderations'])
+    })
+
+    test.each<[string, object, NewGuardrail | null]>([
+      ['the caller ignores it', { provider: { ignore: ['local'] } }, null],
+      ['the caller wants others only', { provider: { only: ['openai'] } }, null],
+      ['the caller wants no retention', { provider: { zdr: true } }, null],
+      ['the caller wants no training', { provider: { data_collection: 'deny' } }, null],
+      ['a guardrail ignores it', {}, { name: 'g', ignored_providers: ['local'] }],
+      ['a guardrail allows others', {}, { name: 'g', allowed_providers: ['openai'] }],
+      ['a guardrail wants no retention', {}, { name: 'g', enforce_zdr_other: true }],
+      ['a guardrail wants no training', {}, { name: 'g', enable_paid_model_training: false }],
+    ])('a judge is sent nothing where %s', async (_, more, guardrail) => {
+      const secret = guardrail ? await createGuardedKey(guardrail) : key.inference
+      const { door, stream } = at
+      const { status, raw } = await askDoor(gateway, secret, door, {
+        ...{ model: 'acme/words', stream, plugins, more: { ...more } },
+      })
+      expect([status, upstream.hits.length, raw.includes('moderation may not be sent')]).toEqual([
+        ...[403, 0, true],
+      ])
     })
 
     test('a judge without a verdict blocks the call', async () => {

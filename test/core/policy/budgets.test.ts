@@ -4,8 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, getOperator } from '../../../src/core/identity/actor.ts'
+import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { toDayNumber } from '../../../src/core/kernel/clock.ts'
+import { assignKeys } from '../../../src/core/policy/assignments.ts'
 import { INTERVALS, type Interval } from '../../../src/core/policy/budgets/interval.ts'
 import {
   deleteBudget,
@@ -14,6 +17,7 @@ import {
   setBudget,
 } from '../../../src/core/policy/budgets.ts'
 import { getPolicy } from '../../../src/core/policy/effective.ts'
+import { createGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { createApi, readRefusalStatus, readTrail } from '../../support/api.ts'
 import { createCountedIds, createTestKeys, TestClock } from '../../support/gateway.ts'
 
@@ -58,6 +62,33 @@ const limits = (of = gateway) =>
 const put = (interval: string, body: object, key?: string) =>
   ask('PUT', `/workspaces/default/budgets/${interval}`, { body, ...(key ? { key } : {}) })
 
+test('budgets show what is spent of them, of a workspace, a key and a member', async () => {
+  const { hash } = keys
+  const payer = { key_hash: hash, user_id: actor.user_id, workspace_id: here() }
+  for (const [nanos, byok] of [
+    [3_000_000_000n, false],
+    [2_000_000_000n, true],
+  ] as const)
+    gateway.ledger.charge({ ...payer, day: toDayNumber(clock.now()), byok, nanos })
+  const cost = { own: 1_000_000_000n, byok: null }
+  gateway.ledger.reserve(payer, { maximum: cost, minimum: cost }, [])
+  expect((await put('daily', { limit_usd: 10 })).json.data).toMatchObject({
+    ...{ spentUsd: 3, remainingUsd: 6 },
+  })
+  const byok = await put('daily', { limit_usd: 10, include_byok_in_budgets: true })
+  expect(byok.json.data).toMatchObject({ spentUsd: 5, remainingUsd: 4 })
+  const rules = { limit_usd: 2, reset_interval: 'daily' } as const
+  const own = getDefaultGuardrailId(here())
+  expect((await updateGuardrail(gateway, actor, own, rules)).data).toMatchObject({
+    ...{ spentUsd: 3, remainingUsd: 0 },
+  })
+  const { data: assigned } = await createGuardrail(gateway, actor, { name: 'a', ...rules })
+  expect(assigned).not.toHaveProperty('spentUsd')
+  await assignKeys(gateway, actor, assigned.id, { key_hashes: [hash] })
+  const { json } = await ask('GET', `/guardrails/${assigned.id}/assignments/keys`)
+  expect(json.data).toMatchObject([{ key_hash: hash, spentUsd: 3, remainingUsd: 0 }])
+})
+
 describe('a budget', () => {
   test('is set, shown, changed and listed, broadest first', async () => {
     const { status, json } = await put('monthly', { limit_usd: 500 })
@@ -69,6 +100,7 @@ describe('a budget', () => {
             id: expect.stringMatching(/^[0-9a-f-]{36}$/),
             workspace_id: here(),
             limit_usd: 500,
+            ...{ spentUsd: 0, remainingUsd: 500 },
             reset_interval: 'monthly',
           },
           ...{ created_at: '2026-03-04T05:06:07.000Z', updated_at: '2026-03-04T05:06:07.000Z' },
@@ -81,7 +113,7 @@ describe('a budget', () => {
     const changed = await put('monthly', { limit_usd: 0.5 })
     expect(changed.json.data).toEqual({
       ...json.data,
-      limit_usd: 0.5,
+      ...{ limit_usd: 0.5, remainingUsd: 0.5 },
       updated_at: '2026-03-04T05:06:08.000Z',
     })
     for (const [interval, limit] of [

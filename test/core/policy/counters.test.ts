@@ -77,6 +77,7 @@ const BODIES: Record<string, object> = {
   sendCompletionRequest: { prompt: 'Hi' },
   createMessages: { model: 'sandbox/echo', max_tokens: 50, messages },
   createResponses: { model: 'sandbox/echo', input: 'Hi' },
+  compactResponse: { model: 'sandbox/echo', input: 'Hi' },
   createEmbeddings: { model: 'sandbox/embed', input: 'Hi' },
   createRerank: { model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] },
   createAudioTranscriptions: { model: 'sandbox/transcribe', input_audio: INPUT_AUDIO },

@@ -1,9 +1,18 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { runChecks } from '../../../src/core/doctor.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { authenticate, getOperator } from '../../../src/core/identity/actor.ts'
 import { hashSecret } from '../../../src/core/identity/keys/secret.ts'
+import type { Key } from '../../../src/core/identity/keys/store.ts'
+import { showKey } from '../../../src/core/identity/keys/view.ts'
+import { getCredits } from '../../../src/core/ledger/credits.ts'
+import { deleteBudget } from '../../../src/core/policy/budgets.ts'
+import { getPolicy, listAppliedGuardrails } from '../../../src/core/policy/effective.ts'
 import { importExport, planImport } from '../../../src/core/policy/imports.ts'
-import { testGateway } from '../../support/gateway.ts'
+import { createCountedIds, testGateway } from '../../support/gateway.ts'
 
 let gateway: Gateway
 beforeEach(async () => {
@@ -25,8 +34,7 @@ const LITELLM = {
       max_budget: 10,
       budget_duration: '30d',
       expires: '2027-01-01T00:00:00',
-      models: ['gpt-4o'],
-      rpm_limit: 10,
+      user_id: 'default_user_id',
       team_id: 'team-1',
     },
     {
@@ -61,8 +69,9 @@ test('a plan says of each row what would be done and what is lost, and changes n
   ])
   const remarks = Object.fromEntries(data.map(({ row, remarks }) => [row, remarks.join('; ')]))
   expect(remarks['keys.0']).toBe(
-    'spend: spending begins at 0; models: models are allowed by guardrails; ' +
-      'rpm_limit: rate limits are the same for all keys',
+    'user_id: members are not imported; ' +
+      'budget_duration: its window begins with the calendar’s, monthly; ' +
+      'spend: $3.5 of its budget is counted as spent',
   )
   expect(remarks['keys.1']).toContain('there is no window of 2h: it is of all time')
   expect(remarks['keys.3']).toContain('max_budget: expected')
@@ -125,7 +134,7 @@ test('keys of OpenRouter get new secrets, which are told once', async () => {
   expect(prod).toMatchObject({ action: 'create', secret: 'new', is_done: true })
   expect(prod?.remarks).toEqual([
     'secret: only its service knows it, so that a new one is made',
-    'usage: spending begins at 0',
+    'usage: $12.5 of its limit is counted as spent',
   ])
   const actor = authenticate(gateway, `Bearer ${prod?.key}`)
   expect(gateway.memory.keys.get(String(actor.key_hash))).toMatchObject({
@@ -139,6 +148,122 @@ test('keys of OpenRouter get new secrets, which are told once', async () => {
     ['there', null],
     ['bad', null],
   ])
+})
+
+/** Imports one key beside these teams, and returns its row. */
+async function importKey(key: Record<string, unknown>, teams: unknown[] = []) {
+  const { data } = await run({ keys: [{ token: hashSecret(SECRET), ...key }], teams })
+  const row = data.at(-1)
+  const record = gateway.memory.keys.get(hashSecret(SECRET))
+  return { row, record, workspace: gateway.memory.workspaces.get(record?.workspace_id ?? '') }
+}
+
+test.each<[string, Record<string, unknown>, string]>([
+  ['of a rate', { rpm_limit: 10 }, 'limits.requests_per_minute'],
+  ['of tokens per minute', { tpm_limit: 0 }, 'tpm_limit'],
+  ['of budgets of models', { model_max_budget: { a: 1 } }, 'model_max_budget'],
+  ['of guardrails in its metadata', { metadata: { guardrails: ['pii'] } }, 'guardrails'],
+  ['of routes', { allowed_routes: ['/embeddings'] }, 'allowed_routes'],
+  ['of models that are not known', { models: ['house-model'] }, 'models'],
+  ['of no model at all', { models: ['no-default-models'] }, 'models'],
+  ['of a budget that is not there', { budget_id: 'b' }, 'budget_id'],
+  ['that is not known', { allowed_weekdays: [1] }, 'allowed_weekdays'],
+  ['of a team that the export lacks', { team_id: 'gone' }, 'team_id'],
+])('a key with a limit %s is created disabled, and says why and where', async (_, key, why) => {
+  const { row, record } = await importKey(key)
+  expect(row).toMatchObject({ action: 'create', is_done: true, disabled: true })
+  expect(row?.remarks.join('; ')).toContain(why)
+  expect(row?.remarks.at(-1)).toBe(
+    'it could do more here than it could: it is disabled, in default',
+  )
+  expect(record?.disabled).toBe(true)
+})
+
+test.each<[string, Record<string, unknown>]>([
+  ['a budget of nothing', { max_budget: 0 }],
+  ['a block', { blocked: true }],
+  ['a rate', { tpm_limit: 1000 }],
+  ['models that are not known', { models: ['house-model'] }],
+])('keys of a team with %s are created disabled, in its workspace', async (_, more) => {
+  const team = { team_id: 't', team_alias: 'Ops', ...more }
+  const { row, record, workspace } = await importKey({ team_id: 't' }, [team])
+  expect([row?.disabled, record?.disabled, workspace?.slug]).toEqual([true, true, 'ops'])
+})
+
+test('teams are told apart by their ids, whatever their names are', async () => {
+  const teams = [
+    { team_id: 'a', team_alias: 'Ops', max_budget: 5 },
+    { team_id: 'b', team_alias: 'ops!', max_budget: 7 },
+    { team_id: 'c', team_alias: 'Отдел', max_budget: 9 },
+  ]
+  const keys = teams.map(({ team_id }) => ({ token: hashSecret(team_id), team_id }))
+  const { data } = await run({ keys, teams })
+  expect(data.map(({ workspace, action, disabled }) => [workspace, action, disabled])).toEqual([
+    ...['ops', 'ops-2', 'c'].map(slug => [slug, 'create', null]),
+    ...['ops', 'ops-2', 'c'].map(slug => [slug, 'create', false]),
+  ])
+  const budgets = [...gateway.memory.budgets.values()]
+  for (const [i, { team_id }] of teams.entries()) {
+    const key = gateway.memory.keys.get(hashSecret(team_id))
+    const budget = budgets.find(({ workspace_id }) => workspace_id === key?.workspace_id)
+    expect(budget?.limit_usd).toBe(BigInt(5 + 2 * i) * 1_000_000_000n)
+  }
+})
+
+test('models of keys and teams become guardrails', async () => {
+  const team = { team_id: 't', team_alias: 'Ops', models: ['gpt-4o', 'gpt-4o-mini'] }
+  const { row, record, workspace } = await importKey({ team_id: 't', models: ['gpt-4o'] }, [team])
+  expect([row?.disabled, record?.disabled, workspace?.slug]).toEqual([false, false, 'ops'])
+  const actor = authenticate(gateway, `Bearer ${SECRET}`)
+  const allowed = listAppliedGuardrails(gateway, actor).map(({ scope, guardrail }) => [
+    scope,
+    guardrail.allowed_models,
+  ])
+  expect(allowed).toEqual([
+    ['workspace', ['openai/gpt-4o', 'openai/gpt-4o-mini']],
+    ['key', ['openai/gpt-4o']],
+  ])
+})
+
+test('what was spent of a budget stays spent, once, and is paid in', async () => {
+  const teams = [{ team_id: 't', team_alias: 'Ops', max_budget: 100, spend: 60 }]
+  const { record } = await importKey({ team_id: 't', max_budget: 10, spend: 4 }, teams)
+  const key = showKey(gateway, record as Key)
+  expect([key.usage, key.limit_remaining, key.usage_monthly]).toEqual([4, 6, 0])
+  const actor = authenticate(gateway, `Bearer ${SECRET}`)
+  const left = getPolicy(gateway, actor).bounds.map(bound => gateway.ledger.getRemaining(bound))
+  expect(left).toEqual([6_000_000_000n, 40_000_000_000n])
+  const { data } = getCredits(gateway, getOperator(gateway))
+  expect([data.total_credits, data.total_usage]).toEqual([60, 60])
+  const checks = await runChecks(gateway, gateway.secrets.mac)
+  expect(checks.flatMap(({ problems }) => problems)).toEqual([])
+})
+
+test('a running server counts what another process opens', async () => {
+  const data = mkdtempSync(join(tmpdir(), 'gateway-openings-'))
+  const server = await testGateway({ data })
+  const terminal = await testGateway({ data, ids: createCountedIds(1_000) })
+  const key = { token: hashSecret(SECRET), max_budget: 10, spend: 10 }
+  await importExport(terminal, getOperator(terminal), { keys: [key] }, {})
+  await server.catchUp()
+  await server.catchUp()
+  const actor = authenticate(server, `Bearer ${SECRET}`)
+  const left = getPolicy(server, actor).bounds.map(bound => server.ledger.getRemaining(bound))
+  expect(left).toEqual([0n])
+  await Promise.all([server.close(), terminal.close()])
+  const next = await testGateway({ data })
+  expect(next.ledger.getSpent('all', null, false)).toBe(10_000_000_000n)
+  await next.close()
+  rmSync(data, { recursive: true })
+})
+
+test('a workspace that allows more than its team did takes keys disabled', async () => {
+  const teams = [{ team_id: 't', team_alias: 'Ops', max_budget: 5 }]
+  await run({ keys: [], teams })
+  const [ops] = gateway.memory.workspaces.filter(({ slug }) => slug === 'ops')
+  await deleteBudget(gateway, getOperator(gateway), String(ops?.id), 'lifetime')
+  const { row } = await importKey({ team_id: 't' }, teams)
+  expect(row).toMatchObject({ workspace: 'ops', disabled: true })
 })
 
 test.each<[string, unknown]>([

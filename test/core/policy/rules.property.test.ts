@@ -5,6 +5,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import type { Actor } from '../../../src/core/identity/actor.ts'
 import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
+import { requireService } from '../../../src/core/inference/plan/services.ts'
 import { type Plan, planRoute } from '../../../src/core/inference/plan.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import { getPolicy } from '../../../src/core/policy/effective.ts'
@@ -15,6 +16,7 @@ import { LONG } from '../../support/random.ts'
 
 const COMBINATIONS = LONG ? 50_000 : 3_000
 const CATALOGUES = 25
+const SERVICES = 10_000
 
 /** Providers by the names that a list may use, in the oracle's own words. */
 const PROVIDERS: Record<string, string[]> = {
@@ -275,4 +277,73 @@ test(`X-16 X-18 a plan has exactly the endpoints that no guardrail excludes (${C
   )
   // Both outcomes must occur, or the test has shown nothing.
   expect(Math.min(refused, planned)).toBeGreaterThan(COMBINATIONS / 20)
+})
+
+const service = fc.record({
+  provider: fc.constantFrom(...Object.keys(PROVIDERS), 'mistral'),
+  training: fc.constantFrom(undefined, false, false, true),
+  retention_days: fc.constantFrom(undefined, 0, 0, 30),
+})
+
+/** What is public of the data of a provider: without it, it trains and keeps. */
+const PUBLIC: Record<string, { training: boolean; retention_days: number | null }> = {
+  anthropic: { training: false, retention_days: 30 },
+  openai: { training: false, retention_days: 30 },
+  azure: { training: false, retention_days: 30 },
+  xai: { training: false, retention_days: 30 },
+  mistral: { training: true, retention_days: 30 },
+}
+
+test(`a judge and a reader of documents are bound as endpoints are (${SERVICES}×)`, async () => {
+  const [models = []] = fc.sample(catalogue, 1)
+  const gateway = await openCatalogue(models)
+  const actor: Actor = {
+    kind: 'inference',
+    user_id: 'ada',
+    workspace_id: gateway.memory.owner.workspace_id,
+    key_hash: 'k',
+  }
+  let [sent, kept] = [0, 0]
+  const given = fc.record({ combination, service })
+  await fc.assert(
+    fc.asyncProperty(given, async ({ combination: { guardrails, models, routing }, service }) => {
+      await enforce(gateway, actor, guardrails)
+      const { provider, training, retention_days } = service
+      const call = buildTextCall({ models, routing })
+      const outcome = attempted(() => {
+        const data_policy = JSON.parse(JSON.stringify({ training, retention_days }))
+        const asked = { name: 'judge', model: 'm', provider, data_policy }
+        requireService({ call, policy: getPolicy(gateway, actor) }, asked)
+        return {} as Plan
+      })
+
+      const applied = guardrails.flatMap(one => one ?? [])
+      const known = PUBLIC[provider] ?? { training: true, retention_days: null }
+      const data_policy = {
+        training: training ?? known.training,
+        retention_days: retention_days ?? known.retention_days,
+      }
+      const endpoint = { provider: { slug: provider, configured: true }, data_policy, prices: null }
+      const withoutModels = applied.map(one => ({
+        ...one,
+        allowed_models: null,
+        ignored_models: null,
+      }))
+      // It keeps what a model may not keep that the call is for, whoever wrote that.
+      const groups = models.map(model => {
+        const author = model.split('/')[0]
+        return Object.entries(ZDR).find(([, of]) => of === author)?.[0] ?? 'other'
+      })
+      const isForbidden =
+        !wished(routing)(endpoint as Endpoint) ||
+        oracle(withoutModels)({ ...endpoint, model: `${provider}/m` } as Endpoint) ||
+        (data_policy.retention_days !== 0 &&
+          groups.some(of => applied.some(one => one[`enforce_zdr_${of}` as keyof Given] === true)))
+      if (isForbidden) kept += 1
+      else sent += 1
+      expect(outcome instanceof GatewayError ? outcome.status : 200).toBe(isForbidden ? 403 : 200)
+    }),
+    { numRuns: SERVICES },
+  )
+  expect(Math.min(sent, kept)).toBeGreaterThan(SERVICES / 20)
 })

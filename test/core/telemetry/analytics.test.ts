@@ -6,6 +6,8 @@ import { findQuantile } from '../../../src/core/telemetry/analytics/metrics.ts'
 import { AnalyticsQuery } from '../../../src/core/telemetry/analytics/query.ts'
 import { getAnalyticsMeta, queryAnalytics } from '../../../src/core/telemetry/analytics.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
+import { evictRows } from '../../../src/core/telemetry/retention.ts'
+import { summarizeUsage } from '../../../src/core/telemetry/usage.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 import { buildGeneration } from '../../support/generation.ts'
 import { createSeededIntegers, LONG, SEED } from '../../support/random.ts'
@@ -74,6 +76,38 @@ test('a time that begins and ends within an hour, a day or beyond has exactly it
       const expected = all.filter(time => time >= start && time < end).length
       expect([start, end, row?.request_count ?? 0]).toEqual([start, end, expected])
     }
+})
+
+test('after retention an hour is told whole, and what only records have is said to be missing', async () => {
+  const times = ['10:10:00.000', '10:50:00.000', '11:20:00.000']
+  const all = ['2026-03-09', '2026-03-11'].flatMap(day => times.map(time => `${day}T${time}Z`))
+  const gateway = await openHistory(all.map(at))
+  gateway.config = {
+    ...gateway.config,
+    retention: { ...gateway.config.retention, generations_days: 2 },
+  }
+  await evictRows(gateway)
+  const count = async (start: string, end: string, more: object = {}) => {
+    const { data, warnings } = await ask(gateway, {
+      metrics: ['request_count'],
+      ...range(start, end),
+      ...more,
+    })
+    return [data.reduce((sum, row) => sum + Number(row.request_count), 0), warnings?.length ?? 0]
+  }
+  // Records are complete from 2026-03-10 on.
+  expect(await count('2026-03-09T10:00:00Z', '2026-03-09T11:00:00Z')).toEqual([2, 0])
+  expect(await count('2026-03-09T10:30:00Z', '2026-03-09T11:00:00Z')).toEqual([2, 1])
+  expect(await count('2026-03-09T10:00:00Z', '2026-03-09T10:20:00Z')).toEqual([2, 1])
+  expect(await count('2026-03-09T10:55:00Z', '2026-03-09T10:56:00Z')).toEqual([2, 1])
+  expect(await count('2026-03-09T10:30:00Z', '2026-03-11T10:30:00Z')).toEqual([4, 1])
+  expect(await count('2026-03-11T10:30:00Z', '2026-03-11T11:30:00Z')).toEqual([2, 0])
+  for (const more of [{ dimensions: ['finish_reason'] }, { granularity: 'minute' }]) {
+    expect(await count('2026-03-09T00:00:00Z', '2026-03-10T00:00:00Z', more)).toEqual([0, 1])
+    expect(await count('2026-03-10T00:00:00Z', '2026-03-12T00:00:00Z', more)).toEqual([3, 0])
+  }
+  const usage = await summarizeUsage(gateway, { until: '2026-03-09T10:20:00Z' })
+  expect(usage).toMatchObject({ total: { calls: 2 }, warnings: [expect.stringContaining('whole')] })
 })
 
 /** What a row should have, counted from the records one by one. */

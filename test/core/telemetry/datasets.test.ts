@@ -274,6 +274,91 @@ describe('rankings of models', () => {
   })
 })
 
+describe('a key of one workspace reads', () => {
+  const IDS = Array.from({ length: 5 }, (_, i) => `00000000-0000-7000-8000-0000000000b${i}`)
+  const SECRET = { http_referer: 'https://secret.example', title: 'Falcon' }
+
+  /** An app of each workspace, and one of all five; that of the first is asked by the second, too. */
+  async function openFive(config: Record<string, unknown> = {}) {
+    const { gateway } = await openHistory([], { datasets: { minimum_sessions: 1 }, ...config })
+    const hashes: string[] = []
+    for (const [i, id] of IDS.entries()) {
+      const { data } = await createOtherWorkspace(gateway, id, 'inference', `other-${i}`)
+      hashes.push(data.hash)
+    }
+    const call = (i: number, id: string, more: Partial<Generation>) => {
+      const [workspace_id, key_hash] = [IDS[i] ?? '', hashes[i] ?? '']
+      const session_id = `${id}-${i}`
+      const own = { id: session_id, session_id, workspace_id, key_hash, settled_at: IN_WEEK }
+      const counts = { native_tokens_prompt: 10 ** i, native_tokens_completion: 0 }
+      return buildGeneration({ ...own, ...counts, total_cost: BigInt(i + 1) * 10n ** 9n, ...more })
+    }
+    const shared = { model: 'acme/shared', http_referer: null, title: 'Shared' }
+    const calls = [
+      ...IDS.map((_, i) => call(i, 'shared', shared)),
+      call(0, 'secret', { model: 'acme/secret', ...SECRET }),
+      call(1, 'secret', { model: 'acme/secret', ...SECRET, title: 'Mine' }),
+    ]
+    for (const generation of calls)
+      await gateway.store.generations.record([{ generation, charge: null }])
+    const actors = IDS.map(
+      (workspace_id, i): Actor => ({ ...KEY, workspace_id, key_hash: hashes[i] ?? '' }),
+    )
+    return { gateway, actors }
+  }
+
+  const DAYS = { start_date: '2026-03-08', end_date: '2026-03-08' }
+  async function readAll(gateway: Gateway, actor: Actor | undefined) {
+    if (!actor) throw new Error('No actor')
+    const costs = (await getSessionCost(gateway, actor, {})).data
+    const apps = (await getAppRankings(gateway, actor, DAYS)).data
+    const models = (await getRankingsDaily(gateway, actor, DAYS)).data
+    return {
+      costs: costs.map(row => [row.app_name, row.median_session_cost_usd]),
+      apps: apps.map(row => [row.app_name, row.total_tokens]),
+      models: models.map(row => [row.model_permaslug, row.total_tokens]),
+    }
+  }
+  const OF_ALL = {
+    costs: [['Shared', 3]],
+    apps: [['Shared', '11111']],
+    models: [['acme/shared', '11111']],
+  }
+
+  test('rows of five workspaces, and its own', async () => {
+    const { gateway, actors } = await openFive()
+    expect(await readAll(gateway, actors[4])).toEqual(OF_ALL)
+    // The title is that of another workspace: the address is its own.
+    expect(await readAll(gateway, actors[1])).toEqual({
+      costs: [['secret.example', 2], ...OF_ALL.costs],
+      apps: [...OF_ALL.apps, ['secret.example', '10']],
+      models: [...OF_ALL.models, ['acme/secret', '10']],
+    })
+    expect((await readAll(gateway, getOperator(gateway))).costs[0]).toEqual(['Falcon', 1.5])
+    const manager: Actor = { ...getOperator(gateway), kind: 'management', key_hash: 'm' }
+    expect((await readAll(gateway, manager)).apps).toContainEqual(['Falcon', '11'])
+    // The workspace is that of the operator, but the key may only make calls.
+    expect(await readAll(gateway, { ...manager, kind: 'inference' })).toEqual(OF_ALL)
+  })
+
+  test('its own alone where six workspaces are asked for', async () => {
+    const datasets = { minimum_sessions: 1, minimum_workspaces: 6 }
+    const { gateway, actors } = await openFive({ datasets })
+    expect(await readAll(gateway, actors[4])).toEqual({
+      costs: [['Shared', 5]],
+      apps: [['Shared', '10000']],
+      models: [['acme/shared', '10000']],
+    })
+  })
+
+  test('nothing where datasets are switched off', async () => {
+    const { gateway, actors } = await openFive({ datasets: { enabled: false } })
+    const refused = await refusalOf(() => readAll(gateway, actors[0]))
+    expect(refused).toEqual([404, 'Datasets are switched off here'])
+    expect(await refusalOf(() => readAll(gateway, getOperator(gateway)))).toBeNull()
+  })
+})
+
 test('what nobody has measured here is empty, and says of which days', async () => {
   const { gateway } = await openHistory([])
   expect(getTaskClassifications(gateway, getOperator(gateway), {}).data).toEqual({

@@ -71,6 +71,8 @@ test.each(Object.entries({ SQLite: {}, 'plain Maps': { store: openMemoryStore() 
       ...{ charged_usd: '0.00004', expected_usd: '0.0001', difference_usd: '0.00006' },
     })
     expect((await sumByDay()).map(([, cost]) => cost)).toEqual([0.0001, 0.00005, 0.00002])
+    const { data: counted, total } = await summarizeUsage(gateway, { by: ['day'] })
+    expect([...counted, total].map(({ calls }) => calls)).toEqual([2, 1, 1, 4])
     expect(gateway.ledger.getSpent(`key ${hash}`, null, false)).toBe(2n * IS + IS + WAS)
     const first = await gateway.store.generations.byId('gen-1')
     expect(first?.total_cost).toBe(WAS)

@@ -308,8 +308,14 @@ describe('approval', () => {
     [both, 'long', true],
     [OWN, 'add', false],
     [{ server_label: 'asks' }, 'add', true],
+    [{ server_label: 'asks', require_approval: 'never' }, 'add', false],
+    // What the operator has written down is a floor.
+    [{ server_label: 'insists' }, 'add', true],
+    [{ server_label: 'insists', require_approval: 'never' }, 'add', true],
+    [{ server_label: 'insists', require_approval: never.require_approval }, 'add', true],
   ])('%j and the tool %s: %p', async (parameters, tool, needsIt) => {
-    const world = configure({ mcp_servers: { asks: { url: server.url } } })
+    const insists = { url: server.url, require_approval: 'always' }
+    const world = configure({ mcp_servers: { asks: { url: server.url }, insists } })
     const name = nameFunction(String(parameters.server_label), tool)
     const use = buildUse(mcp, parameters, { a: 1, b: 2 }, { name })
     await mcp.listFunctions(world, use)

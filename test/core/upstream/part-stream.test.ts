@@ -84,7 +84,7 @@ test('U-17 an upstream that takes longer than it may has a timeout, whatever its
 test.each([
   [0, 'provider_unavailable', 502],
   [9_000, 'provider_unavailable', 502],
-  [10_000, 'unmapped', 499],
+  [10_000, 'cancelled', 499],
 ])(
   'an upstream that hangs up after its reader has paused for %d ms: %s',
   async (paused, type, status) => {

@@ -1,10 +1,11 @@
 import { expect, test } from 'bun:test'
+import { BLOCK } from '../../../src/core/containers/quota.ts'
 import type { Container, ContainerFile } from '../../../src/core/containers/store.ts'
 import type { StoredFile } from '../../../src/core/files/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { CREATED, type GetStore, readErrorType, readRefusal, WORKSPACE } from './rows.ts'
 
-const QUOTA = { workspace_id: WORKSPACE, bytes: 1_000 }
+const QUOTA = { workspace_id: WORKSPACE, bytes: 4 * BLOCK, files: 9 }
 
 const buildContainer = (number: number, more: Partial<Container> = {}): Container => ({
   id: `${number}`.padStart(32, '0'),
@@ -62,7 +63,9 @@ export function testContainers(store: GetStore): void {
     const { containers } = store()
     await containers.insert(buildContainer(1))
     const paths = ['b', 'a/x', 'a', '\u{10400}', '\uffee', 'A', 'a b']
-    await put(...paths.map(path => buildFile(path)))
+    const made = { container_id: buildContainer(1).id, put: paths.map(path => buildFile(path)) }
+    const roomy = { ...QUOTA, bytes: 9 * BLOCK }
+    await containers.changeFiles({ ...made, removed: [], last_used_at: LATER }, roomy)
     const list = async (limit: number, after?: string) =>
       (await containers.listFiles({ container_id: buildContainer(1).id, limit, after })).map(
         ({ path }) => path,
@@ -89,7 +92,7 @@ export function testContainers(store: GetStore): void {
     const { containers } = store()
     await containers.insert(buildContainer(1))
     await containers.insert(buildContainer(2))
-    const other = { container_id: buildContainer(2).id, size_bytes: 400 }
+    const other = { container_id: buildContainer(2).id, size_bytes: BLOCK + 1 }
     await containers.changeFiles(
       {
         container_id: other.container_id,
@@ -99,15 +102,19 @@ export function testContainers(store: GetStore): void {
       },
       QUOTA,
     )
-    await put(buildFile('a', { size_bytes: 600 }))
-    expect(await readErrorType(put(buildFile('b', { size_bytes: 1 })))).toBe('permission_denied')
-    await put(buildFile('a', { size_bytes: 599 }), buildFile('b', { size_bytes: 1 }))
+    await put(buildFile('a', { size_bytes: 2 * BLOCK }))
+    expect(await readErrorType(put(buildFile('b', { size_bytes: 0 })))).toBe('permission_denied')
+    await put(buildFile('a', { size_bytes: BLOCK }), buildFile('b', { size_bytes: 1 }))
+    const few = { ...QUOTA, files: 2 }
+    const third = { container_id: buildContainer(1).id, put: [buildFile('b')], removed: [] }
+    const tooMany = containers.changeFiles({ ...third, last_used_at: LATER }, few)
+    expect(await readErrorType(tooMany)).toBe('permission_denied')
     await change({ removed: ['a'] })
     expect(
       (await containers.listUsable(WORKSPACE)).map(({ files, bytes }) => [files, bytes]),
     ).toEqual([
       [1, 1],
-      [1, 400],
+      [1, BLOCK + 1],
     ])
   })
 

@@ -1,8 +1,10 @@
 import { expect, test } from 'bun:test'
+import { buildDefaultWorkspace } from '../../../src/core/identity/workspaces.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import { rollUp, type SumQuery } from '../../../src/core/telemetry/rollups.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
 import { buildGeneration } from '../../support/generation.ts'
-import type { GetStore } from './rows.ts'
+import { buildKey, CREATED, type GetStore } from './rows.ts'
 
 const DAY = 20_516
 const WHOLE: SumQuery = {
@@ -177,13 +179,10 @@ export function testRollups(store: GetStore): void {
     await rollUp({ store: store() })
     // From Monday 2026-03-02 to Sunday 2026-03-08.
     const week = 2931
-    const list = async (minimum: number, of = week) =>
-      (await rollups.listSessionCells(of, minimum)).map(({ app, turn_range, sessions, median }) => [
-        app.slug,
-        turn_range,
-        sessions,
-        median,
-      ])
+    const list = async (sessions: number, of = week) =>
+      (await rollups.listSessionCells(of, { sessions, workspaces: 0, workspace_id: null })).map(
+        ({ app, turn_range, sessions, median }) => [app.slug, turn_range, sessions, median],
+      )
     expect(await list(1)).toEqual([
       ['a-example', '1-turn', 3, 2],
       ['a-example', '2-9-turns', 1, 11],
@@ -191,5 +190,27 @@ export function testRollups(store: GetStore): void {
     ])
     expect(await list(3)).toEqual([['a-example', '1-turn', 3, 2]])
     expect(await list(1, week + 1)).toEqual([['a-example', '1-turn', 1, 9]])
+  })
+
+  test('cells are of the workspaces of the keys that still exist', async () => {
+    const { keys, rollups, workspaces } = store()
+    const second = { ...buildDefaultWorkspace('w2', 'user_1', new Date(CREATED)), slug: 'w2' }
+    await workspaces.insertIfAbsent({ ...second, is_default: false })
+    await keys.insert(buildKey({ hash: 'one' }), buildAuditEntry())
+    await keys.insert(buildKey({ hash: 'two', workspace_id: 'w2' }), buildAuditEntry())
+    const session = (session_id: string, key_hash: string, total_cost: bigint) => {
+      const http_referer = 'https://a.example'
+      return { id: session_id, session_id, key_hash, total_cost, http_referer }
+    }
+    await record(session('a', 'one', 1n), session('b', 'two', 3n), session('c', 'gone', 8n))
+    await rollUp({ store: store() })
+    const list = async (workspaces: number, workspace_id: string | null = null) =>
+      (await rollups.listSessionCells(2931, { sessions: 1, workspaces, workspace_id })).map(
+        ({ sessions, median }) => [sessions, median],
+      )
+    expect(await list(2)).toEqual([[3, 3]])
+    expect(await list(3)).toEqual([])
+    expect(await list(0, 'w2')).toEqual([[1, 3]])
+    expect(await list(0, 'w3')).toEqual([])
   })
 }

@@ -1,5 +1,5 @@
 import { isSuccessor } from '../../../src/core/containers/names.ts'
-import { checkHomeQuota } from '../../../src/core/containers/quota.ts'
+import { checkHomeQuota, countBlocks } from '../../../src/core/containers/quota.ts'
 import type { ContainerFile, ContainerStore } from '../../../src/core/containers/store.ts'
 import { notFound } from '../../../src/core/errors.ts'
 import { compareTexts } from '../../../src/core/kernel/sorting.ts'
@@ -44,7 +44,7 @@ export const createMemoryContainerStore = (connection: Connection): ContainerSto
         memory.containerFiles.remove(nameFile(container_id, path))
       for (const file of put) memory.containerFiles.insert(nameFile(container_id, file.path), file)
       memory.containers.update(container_id, { last_used_at })
-      if (put.length > 0) checkHomeQuota(quota, sumBytes(listOf(memory, quota.workspace_id)))
+      if (put.length > 0) checkHomeQuota(quota, sumUse(listOf(memory, quota.workspace_id)))
     }),
   listFiles: ({ container_id, after, limit }) =>
     connection.read(({ containerFiles }) =>
@@ -87,6 +87,11 @@ export const nameFile = (container_id: string, path: string) => `${container_id}
 const comparePaths = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b))
 
 const sumBytes = (files: ContainerFile[]) => files.reduce((sum, file) => sum + file.size_bytes, 0)
+
+const sumUse = (files: ContainerFile[]) => ({
+  files: files.length,
+  bytes: files.reduce((sum, file) => sum + countBlocks(file.size_bytes), 0),
+})
 
 const findNamed = ({ containers }: Memory, workspace_id: string, name: string) =>
   containers.all(one => one.workspace_id === workspace_id && one.name === name).at(0)

@@ -1,11 +1,17 @@
 import type { CreditStore } from '../../../src/core/ledger/credits.ts'
 import { addAudit } from './audit.ts'
+import { addRow, addSpend } from './ledger.ts'
 import type { Connection } from './memory.ts'
 
 /** Credits in memory. */
 export const createMemoryCreditStore = (connection: Connection): CreditStore => ({
-  insert: (credit, entry) =>
+  insert: (credit, entry, opening) =>
     connection.write(memory => {
+      if (opening) {
+        if (memory.ledger.all().some(({ id }) => id === opening.id)) return
+        addRow(memory, { ...opening, source: 'opening' })
+        addSpend(memory, opening)
+      }
       memory.credits.insert(credit.id, credit)
       addAudit(memory, entry)
     }),

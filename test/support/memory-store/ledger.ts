@@ -1,10 +1,10 @@
-import { yieldToEventLoop } from '../../../src/core/kernel/clock.ts'
-import { hashLedgerRow } from '../../../src/core/ledger/chain.ts'
+import { toDayNumber, yieldToEventLoop } from '../../../src/core/kernel/clock.ts'
+import { hashLedgerRow, type LedgerRow } from '../../../src/core/ledger/chain.ts'
 import type {
   DaySpend,
   LedgerBooks,
   LedgerStore,
-  StepCharge,
+  Opening,
 } from '../../../src/core/ledger/ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { compareByFields } from './table.ts'
@@ -19,6 +19,13 @@ export const createMemoryLedgerStore = (connection: Connection): LedgerStore => 
         .all(row => row.id === id)
         .sort(compareByFields('step'))
         .map(({ step, byok, nanos }) => ({ step, byok, nanos })),
+    ),
+  listOpenings: after =>
+    connection.read(({ ledger }) =>
+      ledger
+        .all()
+        .filter(({ source, seq }) => source === 'opening' && seq > after)
+        .map(row => ({ ...row, day: toDayNumber(new Date(row.settled_at)) })),
     ),
   readHead: () =>
     connection.read(({ ledger }) => {
@@ -53,7 +60,8 @@ function sumByPayer(days: DaySpend[]): Omit<DaySpend, 'day'>[] {
 
 function readBooks({ ledger, spend, generations, evicted }: Memory): LedgerBooks {
   const sums = new Map<string, bigint>()
-  for (const { id, nanos } of ledger.all()) sums.set(id, (sums.get(id) ?? 0n) + nanos)
+  for (const { id, nanos, source } of ledger.all())
+    if (source !== 'opening') sums.set(id, (sums.get(id) ?? 0n) + nanos)
   const costs = new Map(
     [...generations.all(), ...evicted.all()]
       .filter(({ key_hash }) => key_hash !== null)
@@ -75,7 +83,7 @@ function readBooks({ ledger, spend, generations, evicted }: Memory): LedgerBooks
 }
 
 /** Adds a row to the chain, in the transaction that records its call. */
-export function addRow({ ledger }: Memory, charge: StepCharge): void {
+export function addRow({ ledger }: Memory, charge: Opening & Pick<LedgerRow, 'source'>): void {
   const last = ledger.all().at(-1)
   const { day: _, ...row } = charge
   const hash = hashLedgerRow(last?.hash ?? '', row)
@@ -83,7 +91,7 @@ export function addRow({ ledger }: Memory, charge: StepCharge): void {
 }
 
 /** Counts a charge, in the transaction that records its call. */
-export function addSpend({ spend }: Memory, charge: StepCharge): void {
+export function addSpend({ spend }: Memory, charge: Opening): void {
   const { key_hash, user_id, workspace_id, day, byok, nanos } = charge
   const name = `${key_hash} ${day} ${byok}`
   const before = spend.get(name)

@@ -12,6 +12,7 @@ import {
 import { meetsCondition } from '../../../src/core/telemetry/rollups/conditions.ts'
 import {
   addSessionCall,
+  type CellBounds,
   FEWEST_TURNS,
   type SessionCell,
   type SessionSums,
@@ -60,6 +61,11 @@ export const createMemoryRollupStore = (connection: Connection): RollupStore => 
       const hours = listCounted(memory).map(call => toHour(Date.parse(call.settled_at)))
       return hours.length === 0 ? null : { first: Math.min(...hours), last: Math.max(...hours) }
     }),
+  findComplete: () =>
+    connection.read(({ evicted }) => {
+      const days = evicted.all().map(call => toDay(toHour(Date.parse(call.settled_at))))
+      return days.length === 0 ? 0 : (Math.max(...days) + 1) * 24
+    }),
   findRows: (from, until) =>
     connection.read(memory => {
       const hours = listCounted(memory).filter(call => {
@@ -76,8 +82,8 @@ export const createMemoryRollupStore = (connection: Connection): RollupStore => 
         .slice(0, limit),
     ),
   listApps: () => connection.read(memory => listApps(memory)),
-  listSessionCells: (week, minimum) =>
-    connection.read(memory => listSessionCells(memory, week, minimum)),
+  listSessionCells: (week, bounds) =>
+    connection.read(memory => listSessionCells(memory, week, bounds)),
   verify: () => connection.read(() => []),
 })
 
@@ -135,7 +141,12 @@ function isMeant(memory: Memory, call: CallFacts, query: SumQuery): boolean {
   )
 }
 
-function listSessionCells(memory: Memory, week: number, minimum: number): SessionCell[] {
+function listSessionCells(
+  memory: Memory,
+  week: number,
+  { sessions: fewest, workspaces, workspace_id }: CellBounds,
+): SessionCell[] {
+  const findWorkspace = (name: string) => memory.keys.get(JSON.parse(name)[2])?.workspace_id
   const sessions = new Map<string, SessionSums>()
   for (const call of listCounted(memory)) {
     const app = readAppId(memory, call)
@@ -146,14 +157,22 @@ function listSessionCells(memory: Memory, week: number, minimum: number): Sessio
     sessions.set(name, sums)
     addSessionCall(sums, call)
   }
-  const counted = [...sessions].filter(([, one]) => one.turns > 0 && one.unpriced_calls === 0)
+  const counted = [...sessions].filter(
+    ([name, one]) =>
+      one.turns > 0 &&
+      one.unpriced_calls === 0 &&
+      (workspace_id === null || findWorkspace(name) === workspace_id),
+  )
   const cells = Map.groupBy(counted, ([name, { turns }]) => {
     const [app, model] = JSON.parse(name)
     const slug = listApps(memory).find(({ id }) => id === app)?.slug
     return JSON.stringify([slug, model, FEWEST_TURNS.findLastIndex(fewest => turns >= fewest), app])
   })
   return [...cells]
-    .filter(([, of]) => of.length >= minimum)
+    .filter(([, of]) => {
+      const owners = new Set(of.flatMap(([name]) => findWorkspace(name) ?? []))
+      return of.length >= fewest && owners.size >= workspaces
+    })
     .map(([name, of]) =>
       toCell(
         memory,

@@ -14,6 +14,8 @@ export const CALLS: Record<string, RequestBuilder> = {
   countMessageTokens: buildCall({ messages }),
   createMessages: buildCall({ max_tokens: 5, messages }),
   createResponses: buildCall({ input: 'Hi' }),
+  compactResponse: buildCall({ input: 'Hi' }),
+  countResponseTokens: buildCall({ input: 'Hi' }),
   createEmbeddings: buildCall({ model: 'sandbox/embed', input: 'Hi' }),
   createRerank: buildCall({ model: 'sandbox/embed', query: 'Hi', documents: ['Bye'] }),
   createAudioTranscriptions: buildCall({

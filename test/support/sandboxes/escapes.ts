@@ -58,6 +58,11 @@ function listReads({ file, directory }: Host): Escape[] {
     { name: 'users of the host', command: 'grep -q daemon /etc/passwd && echo ESCAPED' },
     { name: 'the data of root', command: unlessFails('ls /root') },
     { name: 'kernel memory', command: unlessFails('head -c 1 /proc/kcore /dev/mem /dev/kmem') },
+    ...['cmdline', 'modules', 'kallsyms', 'keys', 'timer_list'].map(name => ({
+      name: `/proc/${name} of the host`,
+      command: `[ -n "$(head -c 1 /proc/${name} 2>/dev/null)" ] && echo ESCAPED`,
+      ...(name === 'cmdline' ? { worksOutside: true as const } : {}),
+    })),
     { name: 'the kernel log', command: unlessFails('dmesg') },
     { name: 'disks', command: unlessFails('head -c 1 /dev/vda /dev/sda /dev/nvme0n1') },
     { name: 'the hardware', command: unlessFails('ls /sys/class') },

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../core/errors.ts'
 import type { Gateway } from '../../../core/gateway.ts'
 import { toUsd } from '../../../core/kernel/money.ts'
-import { getCallStatus } from '../../../core/telemetry/generations.ts'
+import { getCallStatus, listIgnored } from '../../../core/telemetry/generations.ts'
 import { createLog, type Level, type Log, type LogFormat, openLineWriter } from '../../log.ts'
 import { describeSystemError } from '../../system-errors.ts'
 
@@ -136,6 +136,7 @@ function logEachCall(log: Log, { events, memory }: Gateway): void {
       ms: call.generation_time,
       first_ms: call.latency ?? undefined,
       attempts: call.provider_responses.length,
+      ignored: listIgnored(call.provider_responses).join(' ') || undefined,
     }),
   )
 }

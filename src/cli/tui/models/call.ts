@@ -142,7 +142,7 @@ function renderUsage(record: CallRecord, width: number): Line[] {
     images > 0 ? `${images} of pictures` : '',
   ]
   const cost = [
-    `${formatUsd(record.total_cost)}, ${SOURCES[record.usageSource]}`,
+    `${record.isPriced === false ? 'unpriced' : formatUsd(record.total_cost)}, ${SOURCES[record.usageSource]}`,
     record.upstream_inference_cost === null
       ? ''
       : `the provider took ${formatUsd(record.upstream_inference_cost)}`,

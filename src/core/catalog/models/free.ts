@@ -13,10 +13,17 @@ export const isFreeEndpoint = ({ prices }: Endpoint): boolean => prices !== null
  */
 export function buildFreeVariant(model: Model): Model | undefined {
   const id = model.id + FREE_VARIANT
-  const endpoints = model.endpoints
-    .filter(isFreeEndpoint)
-    .map(endpoint => ({ ...endpoint, id: `${endpoint.id} free`, model: id }))
-  return endpoints.length > 0
-    ? { ...model, id, name: `${model.name} (free)`, endpoints }
-    : undefined
+  const pick = (list: Endpoint[]): Endpoint[] =>
+    list
+      .filter(isFreeEndpoint)
+      .map(endpoint => ({ ...endpoint, id: `${endpoint.id} free`, model: id }))
+  const { spoken, ...rest } = model
+  const endpoints = pick(model.endpoints)
+  if (endpoints.length === 0) return undefined
+  const inDialects = Object.entries(spoken ?? {}).map(([dialect, list]) => [dialect, pick(list)])
+  return {
+    ...rest,
+    ...{ id, name: `${model.name} (free)`, endpoints },
+    ...(spoken ? { spoken: Object.fromEntries(inDialects) } : {}),
+  }
 }

@@ -1,4 +1,5 @@
 import type { EndpointConfig, ModelConfig } from '../../config.ts'
+import type { TextDialect } from '../../language/dialect.ts'
 import { INPUT_MODALITIES } from '../../language/public-terms.data.ts'
 import type { Endpoint, Model } from '../models.ts'
 import type { EndpointTraits } from '../parameters.ts'
@@ -42,15 +43,58 @@ export function openModel(
       hasKnownProtocol(one, context) &&
       configured.every(({ provider }) => provider !== one.provider),
   )
-  const endpoints = [
-    ...configured.map(one =>
-      openConfiguredEndpoint({ ...model, distillable }, one, getProvider(one, context)),
-    ),
-    ...builtIn.map(one =>
-      openBuiltInEndpoint({ ...model, distillable }, one, getProvider(one, context), context),
-    ),
-  ]
-  return { ...model, endpoints: addTierPrices(distinguishIds(endpoints)) }
+  const list = (dialect: TextDialect | null) => {
+    const endpoints = [
+      ...configured.map(one => {
+        const provider = speak(getProvider(one, context), one, dialect)
+        return openConfiguredEndpoint({ ...model, distillable }, one, provider)
+      }),
+      ...builtIn.map(one => {
+        const provider = speak(getProvider(one, context), one, dialect)
+        return openBuiltInEndpoint({ ...model, distillable }, one, provider, context)
+      }),
+    ]
+    return addTierPrices(distinguishIds(endpoints))
+  }
+  const rows = [...configured, ...builtIn]
+  const dialects = TEXT_PROTOCOLS.filter(([, protocol]) =>
+    rows.some(one => isSpoken(getProvider(one, context), one, protocol)),
+  )
+  const spoken = Object.fromEntries(dialects.map(([dialect]) => [dialect, list(dialect)]))
+  return { ...model, endpoints: list(null), ...(dialects.length > 0 ? { spoken } : {}) }
+}
+
+/** The protocol that is nearest to each dialect: a call leaves in it where its provider speaks it. */
+const TEXT_PROTOCOLS: [TextDialect, string][] = [
+  ['chat', 'openai-chat'],
+  ['messages', 'anthropic-messages'],
+  ['responses', 'openai-responses'],
+]
+
+/** Whether the provider speaks this protocol beside its first, and the model does not fix one. */
+const isSpoken = (
+  { alsoSpeaks }: Provider,
+  { protocol: fixed }: { protocol?: string | undefined },
+  protocol: string,
+): boolean => fixed === undefined && alsoSpeaks.some(one => one.protocol === protocol)
+
+/** How a provider is spoken to: by itself, or through another of its protocols. */
+interface Speaking {
+  provider: Provider
+  protocol: string
+  base_url?: string
+}
+
+function speak(
+  provider: Provider,
+  row: { protocol?: string | undefined },
+  dialect: TextDialect | null,
+): Speaking {
+  const protocol = TEXT_PROTOCOLS.find(([name]) => name === dialect)?.[1]
+  if (protocol === undefined || !isSpoken(provider, row, protocol))
+    return { provider, protocol: row.protocol ?? provider.protocol }
+  const { base_url } = provider.alsoSpeaks.find(one => one.protocol === protocol) ?? provider
+  return { provider, protocol, ...(base_url === provider.base_url ? {} : { base_url }) }
 }
 
 // The operator knows all inputs. The data's sources tell of texts and pictures for sure, so a model
@@ -127,14 +171,14 @@ type ModelDescription = Omit<Model, 'endpoints'> & Pick<Endpoint, 'distillable'>
 function openConfiguredEndpoint(
   model: ModelDescription,
   config: EndpointConfig,
-  provider: Provider,
+  { provider, ...spoken }: Speaking,
 ): Endpoint {
   const { usd_per_million_tokens: prices, data_policy } = config
   const policy = getDataPolicy(provider.slug)
   return {
     id: buildEndpointId(model.id, provider, config),
     provider,
-    protocol: config.protocol ?? provider.protocol,
+    ...spoken,
     model: model.id,
     upstreamModel: config.model,
     output_modalities: model.output_modalities,
@@ -158,16 +202,15 @@ function openConfiguredEndpoint(
 function openBuiltInEndpoint(
   model: ModelDescription,
   row: EndpointRow,
-  provider: Provider,
+  { provider, ...spoken }: Speaking,
   { listParameters }: ModelContext,
 ): Endpoint {
-  const protocol = row.protocol ?? provider.protocol
   const isText = model.output_modalities.includes('text')
   const { dropped } = provider.quirks
   return {
     id: buildEndpointId(model.id, provider, row),
     provider,
-    protocol,
+    ...spoken,
     model: model.id,
     upstreamModel: row.model,
     output_modalities: model.output_modalities,
@@ -176,7 +219,7 @@ function openBuiltInEndpoint(
     max_completion_tokens: row.max_completion_tokens ?? null,
     supported_parameters: listParameters({
       provider: row.provider,
-      protocol,
+      protocol: spoken.protocol,
       dropped,
       reasoning: row.reasoning ?? null,
       isText,

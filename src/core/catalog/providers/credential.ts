@@ -68,7 +68,8 @@ function pickAuth(settings: ProviderConfig, row: ProviderRow | undefined, protoc
   if (settings.service_account !== undefined) return 'google-service-account'
   if (settings.api_key) return row?.auth ?? PROTOCOL_AUTH[protocol] ?? 'bearer'
   if (settings.aws) return 'sigv4'
-  return (row?.keyless ?? settings.protocol !== undefined) ? 'none' : 'bearer'
+  const isNamed = settings.protocol !== undefined || settings.protocols !== undefined
+  return (row?.keyless ?? isNamed) ? 'none' : 'bearer'
 }
 
 const reportMissingKey = (row: ProviderRow | undefined): SettingIssue[] => [

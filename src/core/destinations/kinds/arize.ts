@@ -2,7 +2,14 @@ import { Type } from '@sinclair/typebox'
 import { closed } from '../../kernel/schema-builders.ts'
 import { BodyName, buildBaseUrl, buildHeadersSchema, Credential, joinUrl } from '../config.ts'
 import { type PlainMessage, readInput, readOutput } from '../content.ts'
-import { hasUsage, writeCompletion, writePrompt } from '../otlp/attributes.ts'
+import {
+  addCosts,
+  hasUsage,
+  nameKinds,
+  type Words,
+  writeCompletion,
+  writePrompt,
+} from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
 import { cutText, writeJson } from '../text.ts'
@@ -46,10 +53,11 @@ export const arize = createOtlpKind({
   }),
 })
 
-const KINDS = { root: 'LLM', tool: 'TOOL', attempt: 'CHAIN', generation: 'CHAIN', step: 'CHAIN' }
+const KINDS = { tool: 'TOOL', attempt: 'CHAIN', generation: 'CHAIN', step: 'CHAIN' }
+const ROOTS = nameKinds('LLM', 'EMBEDDING', 'RERANKER')
 
 const buildAttributes = (trace: Trace, span: TraceSpan): Attributes => ({
-  'openinference.span.kind': KINDS[span.role],
+  'openinference.span.kind': span.role === 'root' ? ROOTS[trace.facts.kind] : KINDS[span.role],
   ...(span.role === 'root' ? buildRoot(trace) : {}),
 })
 
@@ -57,6 +65,7 @@ const buildRoot = (trace: Trace): Attributes => ({
   ...buildContent('input', writePrompt(trace)),
   ...buildContent('output', writeCompletion(trace)),
   'llm.model_name': trace.facts.model,
+  ...buildModelName(trace.facts),
   'llm.provider': trace.facts.author,
   'llm.system': trace.facts.author,
   ...(trace.facts.finishReason === null ? {} : { 'llm.finish_reason': trace.facts.finishReason }),
@@ -107,6 +116,17 @@ const buildMessage = (
   ),
 })
 
+/** The kinds that have a name of their own for the model. */
+const MODEL_NAMES: Partial<Words> = {
+  embedding: 'embedding.model_name',
+  rerank: 'reranker.model_name',
+}
+
+function buildModelName({ kind, model }: TraceFacts): Attributes {
+  const name = MODEL_NAMES[kind]
+  return name === undefined ? {} : { [name]: model }
+}
+
 const buildUsage = (facts: TraceFacts): Attributes =>
   hasUsage(facts)
     ? {
@@ -116,8 +136,12 @@ const buildUsage = (facts: TraceFacts): Attributes =>
         'llm.token_count.prompt_details.cache_read': facts.cachedTokens,
         'llm.token_count.prompt_details.cache_write': facts.cacheWriteTokens,
         'llm.token_count.completion_details.reasoning': facts.reasoningTokens,
-        'llm.cost.prompt': { double: facts.inputCost },
-        'llm.cost.completion': { double: facts.outputCost },
-        'llm.cost.total': { double: facts.totalCost },
+        ...buildCosts(facts),
       }
     : {}
+
+function buildCosts(facts: TraceFacts): Attributes {
+  const costs: Attributes = {}
+  addCosts(costs, facts, 'llm.cost', ['prompt', 'completion', 'total'])
+  return costs
+}

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { closed } from '../../kernel/schema-builders.ts'
 import { buildBaseUrl, buildHeadersSchema, Credential, HeaderName, joinUrl } from '../config.ts'
 import { buildAnswerMessage } from '../content.ts'
-import { hasUsage } from '../otlp/attributes.ts'
+import { hasUsage, nameKinds, OPERATIONS } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
 import { writeJson } from '../text.ts'
@@ -37,12 +37,14 @@ export const braintrust = createOtlpKind({
   buildOptions: () => ({ buildAttributes }),
 })
 
-const TYPES = { root: 'llm', tool: 'tool', attempt: 'task', generation: 'task', step: 'task' }
+const TYPES = { tool: 'tool', attempt: 'task', generation: 'task', step: 'task' }
+// Its own wrappers of embeddings are of models, too. It has no type of what ranks.
+const ROOTS = nameKinds('llm', 'llm', 'function')
 
 const buildAttributes = (trace: Trace, span: TraceSpan): Attributes => ({
   'braintrust.span_attributes': writeJson({
     name: span.role === 'root' ? trace.name : span.name,
-    type: TYPES[span.role],
+    type: span.role === 'root' ? ROOTS[trace.facts.kind] : TYPES[span.role],
   }),
   ...(span.role === 'root' ? buildRoot(trace) : {}),
 })
@@ -53,6 +55,7 @@ const buildRoot = ({ input, output, metadata, facts }: Trace): Attributes => ({
   'braintrust.metadata': writeJson({
     ...metadata,
     ...facts.parameters,
+    operation: OPERATIONS[facts.kind],
     model: facts.model,
     provider: facts.author,
     ...(facts.userId === null ? {} : { user_id: facts.userId }),
@@ -71,7 +74,7 @@ const buildMetrics = (facts: TraceFacts): Attributes =>
           prompt_cached_tokens: facts.cachedTokens,
           prompt_cache_creation_tokens: facts.cacheWriteTokens,
           completion_reasoning_tokens: facts.reasoningTokens,
-          estimated_cost: facts.totalCost,
+          ...(facts.totalCost === null ? {} : { estimated_cost: facts.totalCost }),
           ...(facts.firstTokenMs === null
             ? {}
             : { time_to_first_token: facts.firstTokenMs / 1000 }),

@@ -5,7 +5,7 @@ import { buildBaseUrl, buildHeaders, buildHeadersSchema, Credential, joinUrl } f
 import { type PlainMessage, readInput, readOutput } from '../content.ts'
 import { isSuccess, judgePage } from '../judge.ts'
 import type { DeliveryRequest, DestinationKind } from '../kind.ts'
-import { hasUsage } from '../otlp/attributes.ts'
+import { hasUsage, nameKinds, omitNull } from '../otlp/attributes.ts'
 import { cutText, writeJson } from '../text.ts'
 import type { Trace, TraceFacts, TraceSpan } from '../trace.ts'
 
@@ -63,7 +63,8 @@ const renderSpans = (
   }),
 })
 
-const KINDS = { root: 'llm', tool: 'tool', attempt: 'task', generation: 'task', step: 'workflow' }
+const KINDS = { tool: 'tool', attempt: 'task', generation: 'task', step: 'workflow' }
+const ROOTS = nameKinds('llm', 'embedding', 'retrieval')
 
 const buildSpan = (mlApp: string, trace: Trace, span: TraceSpan): Json => ({
   name: span.role === 'root' ? trace.name : span.name,
@@ -76,7 +77,7 @@ const buildSpan = (mlApp: string, trace: Trace, span: TraceSpan): Json => ({
   ...(trace.facts.sessionId === null ? {} : { session_id: trace.facts.sessionId }),
   tags: buildTags(mlApp, trace),
   meta: {
-    kind: KINDS[span.role],
+    kind: span.role === 'root' ? ROOTS[trace.facts.kind] : KINDS[span.role],
     ...(span.error === null ? {} : { error: { ...span.error } }),
     ...(span.role === 'root' ? buildCall(trace) : buildStep(span)),
   },
@@ -157,9 +158,11 @@ const buildMetrics = (facts: TraceFacts): Record<string, number> => ({
   cache_read_input_tokens: facts.cachedTokens,
   cache_write_input_tokens: facts.cacheWriteTokens,
   reasoning_output_tokens: facts.reasoningTokens,
-  input_cost: facts.inputCost,
-  output_cost: facts.outputCost,
-  total_cost: facts.totalCost,
+  ...omitNull({
+    input_cost: facts.inputCost,
+    output_cost: facts.outputCost,
+    total_cost: facts.totalCost,
+  }),
   ...(facts.firstTokenMs === null ? {} : { time_to_first_token: facts.firstTokenMs / 1000 }),
 })
 

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { closed } from '../../kernel/schema-builders.ts'
 import { buildBaseUrl, buildBasic, buildHeadersSchema, Credential, joinUrl } from '../config.ts'
-import { flatten, hasUsage } from '../otlp/attributes.ts'
+import { flatten, hasUsage, nameKinds } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
 import { writeJson } from '../text.ts'
@@ -37,8 +37,8 @@ export const langfuse = createOtlpKind({
   buildOptions: () => ({ buildAttributes }),
 })
 
+const ROOTS = nameKinds('generation', 'embedding', 'retriever')
 const TYPES = {
-  root: 'generation',
   tool: 'tool',
   attempt: 'span',
   generation: 'span',
@@ -46,7 +46,7 @@ const TYPES = {
 }
 
 const buildAttributes = (trace: Trace, span: TraceSpan): Attributes => ({
-  'langfuse.observation.type': TYPES[span.role],
+  'langfuse.observation.type': span.role === 'root' ? ROOTS[trace.facts.kind] : TYPES[span.role],
   'langfuse.observation.level': span.error === null ? 'DEFAULT' : 'ERROR',
   ...(span.error === null ? {} : { 'langfuse.observation.status_message': span.error.message }),
   ...(span.role === 'root' ? buildRoot(trace) : {}),
@@ -72,11 +72,15 @@ const buildUsage = (facts: TraceFacts): Attributes =>
           output_reasoning_tokens: facts.reasoningTokens,
           total: facts.promptTokens + facts.completionTokens,
         }),
-        'langfuse.observation.cost_details': writeJson({
-          input: facts.inputCost,
-          output: facts.outputCost,
-          total: facts.totalCost,
-        }),
+        ...(facts.totalCost === null
+          ? {}
+          : {
+              'langfuse.observation.cost_details': writeJson({
+                input: facts.inputCost,
+                output: facts.outputCost,
+                total: facts.totalCost,
+              }),
+            }),
       }
     : {}
 

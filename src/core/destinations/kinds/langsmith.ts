@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { closed } from '../../kernel/schema-builders.ts'
 import { buildBaseUrl, buildHeadersSchema, Credential, HeaderName, joinUrl } from '../config.ts'
-import { flatten, hasUsage } from '../otlp/attributes.ts'
+import { flatten, hasUsage, nameKinds, omitNull } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
 import type { Attributes } from '../otlp.ts'
 import { writeJson } from '../text.ts'
@@ -39,10 +39,11 @@ export const langsmith = createOtlpKind({
   buildOptions: () => ({ buildAttributes }),
 })
 
-const TYPES = { root: 'llm', tool: 'tool', attempt: 'chain', generation: 'chain', step: 'chain' }
+const TYPES = { tool: 'tool', attempt: 'chain', generation: 'chain', step: 'chain' }
+const ROOTS = nameKinds('llm', 'embedding', 'retriever')
 
 const buildAttributes = (trace: Trace, span: TraceSpan): Attributes => ({
-  'langsmith.span.kind': TYPES[span.role],
+  'langsmith.span.kind': span.role === 'root' ? ROOTS[trace.facts.kind] : TYPES[span.role],
   ...(span.role === 'root' ? buildRoot(trace) : {}),
 })
 
@@ -66,9 +67,11 @@ const buildUsage = (facts: TraceFacts): Attributes =>
             cache_creation: facts.cacheWriteTokens,
           },
           output_token_details: { reasoning: facts.reasoningTokens },
-          input_cost: facts.inputCost,
-          output_cost: facts.outputCost,
-          total_cost: facts.totalCost,
+          ...omitNull({
+            input_cost: facts.inputCost,
+            output_cost: facts.outputCost,
+            total_cost: facts.totalCost,
+          }),
         }),
       }
     : {}

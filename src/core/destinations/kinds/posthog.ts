@@ -5,7 +5,7 @@ import { BodyName, buildBaseUrl, buildHeaders, buildHeadersSchema, joinUrl } fro
 import { buildAnswerMessage } from '../content.ts'
 import { judgePage } from '../judge.ts'
 import type { DestinationKind } from '../kind.ts'
-import { hasUsage } from '../otlp/attributes.ts'
+import { hasUsage, nameKinds, omitNull } from '../otlp/attributes.ts'
 import { cutText, writeJson } from '../text.ts'
 import type { Trace, TraceFacts } from '../trace.ts'
 
@@ -23,7 +23,7 @@ const CONFIG = Type.Object(
 const JSON_BODY = { 'content-type': 'application/json' }
 
 /**
- * PostHog: one `$ai_generation` event for each trace, in a batch of its capture API. The key of a
+ * PostHog: one event for each trace, `$ai_generation` for what generates, in a batch of its capture API. The key of a
  * project is no secret there and stands in the body: capture knows no other place. Capture accepts
  * every key, so a test asks for feature flags, which need a real one.
  */
@@ -52,8 +52,10 @@ export const posthog: DestinationKind<typeof CONFIG> = {
   judge: judgePage,
 }
 
+const EVENTS = nameKinds('$ai_generation', '$ai_embedding', '$ai_span')
+
 const buildEvent = (service: string, version: string, trace: Trace) => ({
-  event: '$ai_generation',
+  event: EVENTS[trace.facts.kind],
   uuid: buildUuid(trace.id),
   distinct_id: trace.facts.userId ?? trace.traceId,
   timestamp: new Date(trace.facts.endedAt).toISOString(),
@@ -111,9 +113,11 @@ const buildUsage = (facts: TraceFacts): Json =>
         // Cached tokens are among the input tokens.
         $ai_cache_reporting_exclusive: false,
         $ai_reasoning_tokens: facts.reasoningTokens,
-        $ai_input_cost_usd: facts.inputCost,
-        $ai_output_cost_usd: facts.outputCost,
-        $ai_total_cost_usd: facts.totalCost,
+        ...omitNull({
+          $ai_input_cost_usd: facts.inputCost,
+          $ai_output_cost_usd: facts.outputCost,
+          $ai_total_cost_usd: facts.totalCost,
+        }),
       }
     : {}
 

@@ -1,3 +1,4 @@
+import type { Kind } from '../../language/work.ts'
 import type { Attributes } from '../otlp.ts'
 import { writeJson } from '../text.ts'
 import type { SpanValue, Trace, TraceFacts, TraceSpan } from '../trace.ts'
@@ -6,6 +7,36 @@ import type { SpanValue, Trace, TraceFacts, TraceSpan } from '../trace.ts'
  * The attributes of spans, in the order in which the public service sends them (wire reference
  * G.5). Those that a span brings itself stand among their kind, and win over the derived ones.
  */
+
+/**
+ * What kinds of work are called where a trace is read. A kind that has no word of its own there is
+ * what it is most like: receivers know models that generate, that embed and that rank.
+ */
+export type Words = Readonly<Record<Kind, string>>
+
+/** Completes the words of a receiver: what only generates has the word of text. */
+export const nameKinds = (text: string, embedding: string, rerank: string): Words => ({
+  ...{ text, image: text, speech: text, transcription: text, video: text },
+  ...{ embedding, rerank },
+})
+
+/**
+ * `gen_ai.operation.name` (OpenTelemetry, "Semantic conventions for generative AI"). Reranking has
+ * no name there, and one of its own is allowed.
+ */
+export const OPERATIONS: Words = {
+  ...nameKinds('generate_content', 'embeddings', 'rerank'),
+  text: 'chat',
+}
+
+/** `gen_ai.output.type`, where the conventions have one. */
+export const OUTPUT_TYPES: Partial<Words> = { image: 'image', speech: 'speech' }
+
+/** Leaves out the costs of a model whose price is not known: they are not $0. */
+export const omitNull = (costs: Record<string, number | null>): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(costs).flatMap(([name, cost]) => (cost === null ? [] : [[name, cost]])),
+  )
 
 /** Contents of more characters are told once, and not under three names. */
 const LONGEST_REPEATED = 65_536
@@ -20,7 +51,7 @@ export function buildRootAttributes(service: string, trace: Trace, span: TraceSp
   addMembers(all, 'trace.metadata', trace.metadata)
   addMembers(all, 'trace.metadata.openrouter_generation', trace.extra)
   addPicked(all, span.attributes, isTraceMetadata)
-  addState(all, span)
+  addState(all, trace, span)
   addMembers(all, 'span.metadata.openrouter_generation', trace.extra)
   addPicked(all, span.attributes, isOfSpan)
   addModel(all, trace)
@@ -36,9 +67,9 @@ export function buildRootAttributes(service: string, trace: Trace, span: TraceSp
 /** Builds the attributes of any other span. */
 export function buildChildAttributes(trace: Trace, span: TraceSpan): Attributes {
   const all: Attributes = {}
-  addState(all, span)
+  addState(all, trace, span)
   addPicked(all, span.attributes, isOfSpan)
-  if (span.role === 'attempt') all['gen_ai.operation.name'] = 'chat'
+  if (span.role === 'attempt') all['gen_ai.operation.name'] = OPERATIONS[trace.facts.kind]
   const id = buildResponseId(trace, span)
   if (id !== null) all['gen_ai.response.id'] = id
   return Object.assign(all, span.attributes)
@@ -56,15 +87,22 @@ const isTraceMetadata = (key: string): boolean =>
 
 const isOfSpan = (key: string): boolean => key.startsWith('span.')
 
+/** The type of a root span, in the words of the public service and of those that read it. */
+const TYPES = nameKinds('generation', 'embedding', 'retriever')
+
 /** Says of what type a span is, and whether it failed. */
-function addState(all: Attributes, { role, error }: TraceSpan): void {
-  all['span.type'] = role === 'root' ? 'generation' : 'span'
+function addState(all: Attributes, { facts }: Trace, { role, error }: TraceSpan): void {
+  all['span.type'] = role === 'root' ? TYPES[facts.kind] : 'span'
   all['span.level'] = error === null ? 'DEFAULT' : 'ERROR'
-  if (error !== null) all['span.status_message'] = error.message
+  if (error === null) return
+  all['span.status_message'] = error.message
+  all['error.type'] = error.type
 }
 
 function addModel(all: Attributes, { id, facts }: Trace): void {
-  all['gen_ai.operation.name'] = 'chat'
+  const output = OUTPUT_TYPES[facts.kind]
+  all['gen_ai.operation.name'] = OPERATIONS[facts.kind]
+  if (output !== undefined) all['gen_ai.output.type'] = output
   all['gen_ai.system'] = facts.author
   all['gen_ai.provider.name'] = facts.author
   all['gen_ai.request.model'] = facts.model
@@ -93,15 +131,24 @@ function addParameters(all: Attributes, parameters: Record<string, unknown>): vo
 
 /** Tells whether a trace has usage: every success, and a failure that came to any. */
 export const hasUsage = (facts: TraceFacts): boolean =>
-  facts.error === null || facts.promptTokens + facts.completionTokens + facts.totalCost > 0
+  facts.error === null || facts.promptTokens + facts.completionTokens + (facts.totalCost ?? 0) > 0
 
 function addUsage(all: Attributes, facts: TraceFacts): void {
   all['gen_ai.usage.input_tokens'] = facts.promptTokens
   all['gen_ai.usage.output_tokens'] = facts.completionTokens
   all['gen_ai.usage.total_tokens'] = facts.promptTokens + facts.completionTokens
-  all['gen_ai.usage.input_cost'] = { double: facts.inputCost }
-  all['gen_ai.usage.output_cost'] = { double: facts.outputCost }
-  all['gen_ai.usage.total_cost'] = { double: facts.totalCost }
+  addCosts(all, facts, 'gen_ai.usage', ['input_cost', 'output_cost', 'total_cost'])
+}
+
+/** Adds the costs under a receiver’s names for them; none where the model has no known price. */
+export function addCosts(
+  all: Attributes,
+  { inputCost, outputCost, totalCost }: TraceFacts,
+  prefix: string,
+  names: [input: string, output: string, total: string],
+): void {
+  for (const [i, cost] of [inputCost, outputCost, totalCost].entries())
+    if (cost !== null) all[`${prefix}.${names[i]}`] = { double: cost }
 }
 
 function addUsageDetails(all: Attributes, facts: TraceFacts): void {

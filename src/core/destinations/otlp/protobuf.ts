@@ -1,4 +1,5 @@
 import type { OtlpAttribute, OtlpExport, OtlpSpan, OtlpValue } from '../otlp.ts'
+import { toReceivedText } from '../text.ts'
 
 /*
  * OTLP in Protocol Buffers, for receivers that take no JSON. The numbers of fields are those of
@@ -91,7 +92,8 @@ class Writer {
     this.#end += length
   }
 
-  text(field: number, text: string): void {
+  text(field: number, given: string): void {
+    const text = toReceivedText(given)
     const length = Buffer.byteLength(text)
     this.#tag(field, LENGTH)
     this.#varint(length)

@@ -1,6 +1,7 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
 import type { TextCall } from '../../language/call.ts'
+import { separateCallIds } from '../../language/call-ids.ts'
 import type { Block, Message } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import { appendDetail, type ReasoningDetail } from '../../language/reasoning.ts'
@@ -68,7 +69,11 @@ function toMessages({ messages, prompt, tools }: ChatRequest): Message[] {
   const hasTools = (tools?.length ?? 0) > 0
   if (messages && prompt !== undefined)
     throw invalid('messages: expected either messages or prompt, found both', 'messages')
-  if (messages) return messages.flatMap(one => restoreToolUses(toMessage(one), hasTools))
+  if (messages) {
+    const read = messages.flatMap(one => restoreToolUses(toMessage(one), hasTools))
+    for (const { role } of read) if (role === 'tool') return separateCallIds(read)
+    return read
+  }
   if (prompt === undefined)
     throw invalid('messages: expected either messages or prompt, found neither', 'messages')
   return [{ role: 'user', blocks: [{ type: 'text', text: prompt }] }]

@@ -29,8 +29,8 @@ const TYPES: Partial<Record<ErrorType, string>> = {
   image_download_failed: 'invalid_request_error',
 }
 
-/** The two error types that are not in the public list. They are left out of `error_type`. */
-const UNLISTED: readonly ErrorType[] = ['conflict', 'unavailable']
+/** The error types that are not in the public list. They are left out of `error_type`. */
+const UNLISTED: readonly ErrorType[] = ['conflict', 'unavailable', 'cancelled']
 
 /**
  * Renders an error in Anthropic's format, as a body or as the data of an `error` event.

@@ -3,6 +3,7 @@ import type { Actor } from '../../identity/actor.ts'
 import { toTextUrl } from '../../kernel/data-url.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
+import { separateCallIds } from '../../language/call-ids.ts'
 import type { Block, Message } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
@@ -65,7 +66,12 @@ export function checkFallbacks({ models, fallbacks }: MessagesRequest): void {
 const MAX_FALLBACKS = 3
 
 function toMessages({ system, messages }: MessagesRequest): Message[] {
-  const conversation = messages.flatMap(splitMessage)
+  let conversation = messages.flatMap(splitMessage)
+  for (const { role } of conversation)
+    if (role === 'tool') {
+      conversation = separateCallIds(conversation)
+      break
+    }
   const instructions = listContent(system ?? [])
   return instructions.length > 0
     ? [{ role: 'system', blocks: toBlocks(instructions) }, ...conversation]

@@ -1,6 +1,7 @@
+import { CLIENT_KINDS } from '../../inference/kinds/text/client-kinds.ts'
 import { isObject, type Json, parseObject, readString } from '../../kernel/json.ts'
 import type { TextPart } from '../../language/part.ts'
-import { CUSTOM_INPUT } from '../../language/tool.ts'
+import { type ClientTool, CUSTOM_INPUT } from '../../language/tool.ts'
 import {
   type ItemEvent,
   type ItemPlace,
@@ -20,12 +21,17 @@ export interface ToolCallItem extends OpenItem {
   addInput(delta: string): ItemEvent[]
 }
 
-/** Creates the call of a function, or of a custom tool for which a function stood in. */
-export const createCallItem = (
+/** Creates the call of a function, or of the `tool` for which a function stood in. */
+export function createCallItem(
   place: ItemPlace,
   part: ToolCallStart,
-  isCustom: boolean,
-): ToolCallItem => (isCustom ? new CustomCallItem(place, part) : new CallItem(place, part))
+  tool: ClientTool | undefined,
+): ToolCallItem {
+  if (!tool) return new CallItem(place, part)
+  const { name, namespace } = tool
+  const named = { ...part, name, ...(namespace === undefined ? {} : { extra: { namespace } }) }
+  return tool.form === 'custom' ? new CustomCallItem(place, named) : new CallItem(place, named)
+}
 
 type ToolCallStart = Extract<TextPart, { type: 'tool-call-start' }>
 
@@ -95,6 +101,43 @@ class CallItem implements ToolCallItem {
 // Arguments that are still coming rarely end with a brace, so they are rarely parsed.
 const isObjectText = (json: string): boolean =>
   json.trimEnd().endsWith('}') && parseObject(json) !== undefined
+type HeldTool = ClientTool & { form: keyof typeof CLIENT_KINDS }
+
+/** Whether the item of a call is of a kind of its own, which is known only when it is whole. */
+export const isHeld = (tool: ClientTool): tool is HeldTool => Object.hasOwn(CLIENT_KINDS, tool.form)
+
+/** A call in the form of a kind of its own, until its arguments are whole. */
+export class HeldCall {
+  readonly #start: ToolCallStart
+  readonly #tool: HeldTool
+  #arguments = ''
+
+  constructor(start: ToolCallStart, tool: HeldTool) {
+    this.#start = start
+    this.#tool = tool
+  }
+
+  get isWhole(): boolean {
+    return isObjectText(this.#arguments)
+  }
+
+  addInput(delta: string): ItemEvent[] {
+    this.#arguments += delta
+    return []
+  }
+
+  /**
+   * Returns the item. Arguments that mean nothing to the tool are shown as those of a function: the
+   * client says so to the model.
+   */
+  toItem(status: ItemStatus): Json {
+    const { id: call_id, name } = this.#start
+    const input = parseObject(this.#arguments)
+    const item = input && CLIENT_KINDS[this.#tool.form].toItem(input)
+    if (item) return { ...item, call_id, status: 'completed' }
+    return { type: 'function_call', call_id, name, arguments: this.#arguments, status }
+  }
+}
 
 /**
  * A call of a custom tool by a model that got a function in its place. The text is in its
@@ -105,9 +148,10 @@ class CustomCallItem implements ToolCallItem {
   readonly #place: ItemPlace
   #arguments = ''
 
-  constructor(place: ItemPlace, { id, name }: ToolCallStart) {
+  constructor(place: ItemPlace, { id, name, extra }: ToolCallStart) {
     this.#place = place
-    this.value = { type: 'custom_tool_call', id: place.item_id, call_id: id, name, input: '' }
+    const type = 'custom_tool_call'
+    this.value = { ...extra, type, id: place.item_id, call_id: id, name, input: '' }
     this.value.status = 'in_progress'
   }
 

@@ -1,4 +1,6 @@
+import { openSummary } from '../../inference/kinds/text/compaction.ts'
 import type { Json } from '../../kernel/json.ts'
+import { renameThoughts } from '../../language/call-ids.ts'
 import type { Block, Message } from '../../language/message.ts'
 import { toBlocks } from './content.ts'
 import {
@@ -23,11 +25,21 @@ export function toMessages(input: string | Json[] | null | undefined): Message[]
 
 function addItem(messages: Message[], item: CheckedItem): void {
   const { type, side } = item
+  const summary = COMPACTIONS.has(type) ? openSummary(item.value.encrypted_content) : undefined
   if (type === 'message') addMessage(messages, item)
+  else if (summary !== undefined) messages.push(toSummaryMessage(summary))
   else if (type === 'function_call_output') messages.push(toToolMessage(item))
-  else if (side === 'assistant') addOutput(messages, toBlock(item))
+  else if (side === 'assistant') addOutput(messages, toBlock(item), item.given)
   else messages.push({ role: side, blocks: [toBlock(item)] })
 }
+
+const COMPACTIONS = new Set(['compaction', 'context_compaction', 'compaction_summary'])
+
+// Whatever provider the conversation goes on at, it did not make this one.
+const toSummaryMessage = (summary: string): Message => ({
+  role: 'user',
+  blocks: [{ type: 'text', text: `The conversation up to here, as a summary:\n\n${summary}` }],
+})
 
 function toBlock({ type, value, field }: CheckedItem): Block {
   if (type === 'reasoning') return toReasoningBlock(value as ReasoningItem, field)
@@ -53,10 +65,12 @@ const continues = (last: Message, { extra }: Message): boolean =>
 const isSaid = ({ type }: Block) => type === 'text' || type === 'refusal'
 
 /** Adds a block to the model's turn, or begins a turn with it. */
-function addOutput(messages: Message[], block: Block): void {
+function addOutput(messages: Message[], block: Block, given: string | undefined): void {
   const last = messages.at(-1)
-  if (last?.role === 'assistant') last.blocks.push(block)
-  else messages.push({ role: 'assistant', blocks: [block] })
+  if (last?.role !== 'assistant') messages.push({ role: 'assistant', blocks: [block] })
+  else last.blocks.push(block)
+  const message = messages.at(-1)
+  if (given !== undefined && message) renameThoughts(message, given, block)
 }
 
 /** The fields of a call that only providers of this API know and want back. */

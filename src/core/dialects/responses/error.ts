@@ -24,6 +24,7 @@ export const isTooLong = ({ type }: Pick<GatewayError, 'type'>): boolean =>
 /** The error types that are not in the public list, and the one that stands for them. */
 const LISTED: Partial<Record<ErrorType, string>> = {
   conflict: 'unmapped',
+  cancelled: 'unmapped',
   unavailable: 'provider_unavailable',
 }
 

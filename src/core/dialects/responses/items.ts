@@ -1,10 +1,11 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { invalid } from '../../errors.ts'
 import { refuseIssue } from '../../kernel/body.ts'
-import type { Json } from '../../kernel/json.ts'
+import { type Json, readString } from '../../kernel/json.ts'
 import { findSchemaIssue } from '../../kernel/schema.ts'
 import {
   Content,
+  Id,
   list,
   Name,
   oneOf,
@@ -13,7 +14,8 @@ import {
   SomeId,
   SomeName,
 } from '../../kernel/schema-builders.ts'
-import { AnyObject } from '../schema.ts'
+import { CallIds } from '../../language/call-ids.ts'
+import { AnyObject, MAX_TOOLS } from '../schema.ts'
 import { MessageContent, ToolOutput } from './content.ts'
 import { ReasoningItem } from './reasoning.ts'
 import { ResponsesTool } from './schema.ts'
@@ -120,23 +122,40 @@ const NATIVE_ITEMS: Record<string, ItemRow> = {
   }),
   computer_call: call('computer_call'),
   computer_call_output: result('computer_call_output', { output: AnyObject }),
-  // These two name each other by `id`.
-  local_shell_call: ofModel('local_shell_call', { action: AnyObject }),
-  local_shell_call_output: ofClient('local_shell_call_output', { output: Content }),
+  // Its result may name it by `id`, and it may have no other.
+  local_shell_call: {
+    ...ofModel('local_shell_call', { call_id: optional(Id), id: optional(Id), action: AnyObject }),
+    link: 'call',
+  },
+  local_shell_call_output: {
+    ...ofClient('local_shell_call_output', { id: optional(Id), output: Content }),
+    link: 'result',
+  },
   web_search_call: ofModel('web_search_call'),
   file_search_call: ofModel('file_search_call'),
   image_generation_call: ofModel('image_generation_call', { result: optional(Content) }),
   code_interpreter_call: ofModel('code_interpreter_call', { code: optional(Content) }),
-  tool_search_call: ofModel('tool_search_call'),
-  tool_search_output: ofClient('tool_search_output'),
+  // One that its provider answered itself has no `call_id`.
+  tool_search_call: { ...ofModel('tool_search_call', { call_id: optional(Id) }), link: 'call' },
+  tool_search_output: {
+    ...ofClient('tool_search_output', {
+      call_id: optional(Id),
+      tools: optional(list(ResponsesTool, { maxItems: MAX_TOOLS })),
+    }),
+    link: 'result',
+  },
   mcp_list_tools: ofModel('mcp_list_tools'),
   mcp_call: ofModel('mcp_call'),
   mcp_approval_request: ofModel('mcp_approval_request'),
   mcp_approval_response: ofClient('mcp_approval_response', { approve: Type.Boolean() }),
   compaction: ofModel('compaction', { encrypted_content: Content }),
+  compaction_summary: ofModel('compaction_summary', { encrypted_content: Content }),
   context_compaction: ofModel('context_compaction'),
   agent_message: ofModel('agent_message'),
-  additional_tools: ofClient('additional_tools', { tools: list(ResponsesTool) }),
+  compaction_trigger: ofClient('compaction_trigger'),
+  additional_tools: ofClient('additional_tools', {
+    tools: list(ResponsesTool, { maxItems: MAX_TOOLS }),
+  }),
   configuration_update: ofClient('configuration_update', { reasoning: AnyObject }),
 }
 
@@ -154,6 +173,8 @@ export interface CheckedItem {
   type: string
   value: Json
   side: Side
+  /** The id that a call came with, where another call has it. */
+  given?: string
   /** Whether providers have a form for it, though maybe only those of this API. */
   isForProviders: boolean
 }
@@ -169,9 +190,11 @@ export function checkItems(items: Json[]): CheckedItem[] {
     const type = readType(value)
     const row = findRow(type, field)
     checkItem(row.schema, value, field)
-    if (row.link) links.add(row.link, String(value.call_id), field)
+    if (type === 'message' && value.role === 'user') links.endTurn()
     const isForProviders = row !== SERVICE_ROW
-    return { field, type, value, side: row.side, isForProviders }
+    const linked = row.link ? links.link(row.link, value, field) : value
+    const given = linked === value ? {} : { given: String(value.call_id) }
+    return { field, type, value: linked, side: row.side, isForProviders, ...given }
   })
 }
 
@@ -199,21 +222,39 @@ function checkItem(schema: TSchema, value: Json, field: string): void {
   throw refuseIssue(issue, path)
 }
 
-/** The calls of a conversation and their results. Each result follows its call, and is the only. */
-class Links {
-  readonly #ids = { call: new Set<string>(), result: new Set<string>() }
+/** The items that may name each other by `id`. */
+const LOCAL_SHELL = new Set<unknown>(['local_shell_call', 'local_shell_call_output'])
 
-  add(link: 'call' | 'result', id: string, field: string): void {
-    if (link === 'result' && !this.#ids.call.has(id))
-      throw invalid(
-        `${field}.call_id: expected the id of a call before it, found no such call`,
-        `${field}.call_id`,
-      )
-    if (this.#ids[link].has(id))
-      throw invalid(
-        `${field}.call_id: expected an id that no other ${link} has, found one twice`,
-        `${field}.call_id`,
-      )
-    this.#ids[link].add(id)
+/**
+ * The calls of a conversation and their results. Each result follows its call, and is the only one.
+ */
+class Links {
+  readonly #ids = new CallIds()
+
+  /** Returns the item with an id that no other call has. Throws 400 for a result without a call. */
+  link(link: 'call' | 'result', value: Json, field: string): Json {
+    const isNamedById = value.call_id == null && LOCAL_SHELL.has(value.type)
+    const member = isNamedById ? 'id' : 'call_id'
+    const given = readString(value[member])
+    if (given === null) return value
+    const id = link === 'call' ? this.#ids.takeCall(given) : this.#takeResult(given, field, member)
+    return id === given ? value : { ...value, [member]: id }
+  }
+
+  /** The user says something. */
+  endTurn(): void {
+    this.#ids.endTurn()
+  }
+
+  #takeResult(given: string, field: string, member: string): string {
+    const id = this.#ids.takeResult(given)
+    if (id !== undefined) return id
+    const found = this.#ids.has(given)
+      ? 'one that has a result'
+      : 'an id that no call before it has'
+    throw invalid(
+      `${field}.${member}: expected the id of a call that waits for a result, found ${found}`,
+      `${field}.${member}`,
+    )
   }
 }

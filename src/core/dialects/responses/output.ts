@@ -1,9 +1,11 @@
+import { findStandIns } from '../../inference/kinds/text/client-tools.ts'
+import { isCompacting, sealSummary } from '../../inference/kinds/text/compaction.ts'
 import { isObject, type Json, readObject, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ServerToolOutcome, ServerToolUse, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { isCustomTool } from '../../language/tool.ts'
-import { createCallItem, type ToolCallItem } from './call-item.ts'
+import type { StandIns } from '../../language/tool.ts'
+import { createCallItem, HeldCall, isHeld, type ToolCallItem } from './call-item.ts'
 import {
   type ItemEvent,
   type ItemPlace,
@@ -38,12 +40,15 @@ export class ResponseOutput {
   refused = false
   readonly #answerId: string
   readonly #hidesReasoning: boolean
-  readonly #customTools: Set<unknown>
+  /** The tools of the client for which functions stand in. */
+  readonly #standIns: StandIns
+  /** The summary that becomes the compaction of a conversation; null if none was asked for. */
+  #summary: string | null
   /** The ids of the provider's items. */
   readonly #ids = new Set<unknown>()
   /** The message or reasoning that pieces are added to. */
   #current: MessageItem | ReasoningItem | null = null
-  readonly #calls = new Map<number, ToolCallItem>()
+  readonly #calls = new Map<number, ToolCallItem | HeldCall>()
   /** The places of tools that the gateway runs, by the id of the call. */
   readonly #running = new Map<string, ItemPlace>()
   /** Those that have shown what a panel says, by the id of the call. */
@@ -51,10 +56,11 @@ export class ResponseOutput {
   /** The places of items that the provider has shown previews of, by its own places. */
   readonly #previewed = new Map<string, ItemPlace>()
 
-  constructor(answerId: string, { params, tools }: TextCall) {
+  constructor(answerId: string, call: TextCall) {
     this.#answerId = answerId
-    this.#hidesReasoning = params.reasoning?.exclude ?? false
-    this.#customTools = new Set(tools.filter(isCustomTool).map(({ value }) => value.name))
+    this.#hidesReasoning = call.params.reasoning?.exclude ?? false
+    this.#standIns = findStandIns(call)
+    this.#summary = isCompacting(call) ? '' : null
   }
 
   /** Returns the events of a part. A response has only the first of an answer's alternatives. */
@@ -65,7 +71,8 @@ export class ResponseOutput {
   /** Ends every item that is not whole yet. */
   end(status: ItemStatus): ItemEvent[] {
     const ended = [...this.#endCurrent(status), ...this.#endCalls(status)]
-    return [...ended, ...this.#endPreviewed(), ...this.#endRunning()]
+    const left = [...this.#endPreviewed(), ...this.#endRunning()]
+    return [...ended, ...left, ...this.#addCompaction()]
   }
 
   #readPart(part: Extract<TextPart, { choice: number }>): ItemEvent[] {
@@ -111,6 +118,10 @@ export class ResponseOutput {
     'text' | 'block' | 'logprobs' | 'item'
   >): ItemEvent[] {
     if (text === '') return []
+    if (this.#summary !== null) {
+      this.#summary += text
+      return []
+    }
     return this.#inMessage(item, message => message.addText(text, block, logprobs))
   }
 
@@ -138,7 +149,7 @@ export class ResponseOutput {
 
   // The text repeats what readable entries contain, so it counts only without them.
   #addReasoning(text: string, details: ReasoningDetail[]): ItemEvent[] {
-    if (this.#hidesReasoning) return []
+    if (this.#hidesReasoning || this.#summary !== null) return []
     const isBare = text !== '' && !details.some(findTextField)
     const entries = isBare ? [...details, toBareEntry(text)] : details
     return entries.flatMap(entry => this.#addEntry(entry))
@@ -155,10 +166,15 @@ export class ResponseOutput {
   }
 
   #beginCall(part: Extract<TextPart, { type: 'tool-call-start' }>): ItemEvent[] {
-    const ended = this.#endOpen()
-    const isCustom = this.#customTools.has(part.name)
-    const place = this.#takePlace(isCustom ? 'ctc' : 'fc', part.item?.id)
-    const call = createCallItem(place, part, isCustom)
+    const ended = [...this.#endOpen(), ...this.#endCall(part.index)]
+    // A provider that has namespaces says so itself.
+    const tool = part.extra?.namespace == null ? this.#standIns.tools.get(part.name) : undefined
+    if (tool && isHeld(tool)) {
+      this.#calls.set(part.index, new HeldCall(part, tool))
+      return ended
+    }
+    const place = this.#takePlace(tool?.form === 'custom' ? 'ctc' : 'fc', part.item?.id)
+    const call = createCallItem(place, part, tool)
     this.#calls.set(part.index, call)
     this.items.push(call.value)
     return [...ended, call.begin()]
@@ -264,6 +280,14 @@ export class ResponseOutput {
     return ended
   }
 
+  // A provider that compacts conversations itself has made an item of its own.
+  #addCompaction(): ItemEvent[] {
+    const summary = this.#summary
+    if (!summary || this.items.some(({ type }) => type === 'compaction')) return []
+    this.#summary = null
+    return this.#addWhole({ type: 'compaction', encrypted_content: sealSummary(summary) })
+  }
+
   // The provider never sent these whole.
   #endPreviewed(): ItemEvent[] {
     const places = [...new Set(this.#previewed.values())]
@@ -293,7 +317,9 @@ export class ResponseOutput {
   #endCall(index: number, status: ItemStatus = 'completed'): ItemEvent[] {
     const call = this.#calls.get(index)
     this.#calls.delete(index)
-    return call?.end(status) ?? []
+    return call instanceof HeldCall
+      ? this.#addWhole(call.toItem(status))
+      : (call?.end(status) ?? [])
   }
 
   /**
@@ -326,6 +352,13 @@ const PREFIXES: Record<string, string> = {
   code_interpreter_call: 'ci',
   custom_tool_call: 'ctc',
   mcp_call: 'mcp',
+  shell_call: 'sh',
+  local_shell_call: 'lsh',
+  apply_patch_call: 'apc',
+  computer_call: 'cu',
+  tool_search_call: 'tsc',
+  compaction: 'cmp',
+  function_call: 'fc',
   mcp_list_tools: 'mcpl',
 }
 

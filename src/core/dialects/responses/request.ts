@@ -1,5 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
+import { nameStandIns } from '../../inference/kinds/text/client-tools.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
@@ -25,12 +26,17 @@ export function toResponsesCall(
   checkMetadata(body)
   const { tools, serverTools } = readServerTools(world, actor, body, 'responses')
   const user = body.user ?? body.safety_identifier ?? null
+  const messages = readMessages(body, asksFor(serverTools, 'apply_patch'))
+  const ownTools = tools.map(toTool)
   return {
     ...buildCallBase(world, actor, { ...body, user }, context),
     kind: 'text',
     dialect: 'responses',
-    messages: readMessages(body, asksFor(serverTools, 'apply_patch')),
-    tools: tools.map(toTool),
+    // The last events repeat all of it.
+    isGathered: true,
+    messages,
+    tools: ownTools,
+    standIns: nameStandIns({ dialect: 'responses', tools: ownTools, messages }),
     ...serverTools,
     params: toParams(body),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,

@@ -170,7 +170,7 @@ function joinText(items: Json[]): string {
 /** Renders the settings of the request, a preset's included, as the public schema wants them. */
 function renderSettings(
   { id, created, model, provider }: AnswerHeader,
-  { params, tools }: TextCall,
+  { params, tools, serverTools }: TextCall,
   body: ResponsesRequest,
 ): Json {
   return {
@@ -192,7 +192,7 @@ function renderSettings(
     max_tool_calls: body.max_tool_calls ?? null,
     parallel_tool_calls: params.parallel_tool_calls ?? true,
     tool_choice: renderToolChoice(params.tool_choice),
-    tools: tools.map(renderTool),
+    tools: [...tools.map(renderTool), ...listNative(body, serverTools)],
     text: renderText(params, body),
     reasoning: renderReasoning(params, body),
     truncation: body.truncation ?? null,
@@ -206,6 +206,15 @@ function renderSettings(
     }),
   }
 }
+
+/** Lists the tools of the body that the gateway may stand in for, as their own API has them. */
+const listNative = ({ tools }: ResponsesRequest, serverTools: TextCall['serverTools']): Json[] => {
+  const types = serverTools?.requests.map(({ type }) => type) ?? []
+  return (tools ?? []).filter(({ type }) => types.includes(type) && SHOWN.test(type)) as Json[]
+}
+
+/** The types of those that have no secrets, as servers of MCP may. */
+const SHOWN = /^(web_search|tool_search|image_generation)/
 
 function renderText(
   { response_format, verbosity }: TextCall['params'],

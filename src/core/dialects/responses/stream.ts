@@ -11,6 +11,9 @@ import type { ResponsesRequest } from './schema.ts'
 
 const DONE = 'data: [DONE]\n\n'
 
+/** The last events repeat all of a text, several times: long ones are not joined to another. */
+const LONG_EVENT = 64 * 1024
+
 /**
  * Turns the parts of an answer into the events of a response (wire reference D.5): `created` and
  * `in_progress`, the events of its items, one of `completed`, `incomplete` and `failed`, `[DONE]`.
@@ -39,17 +42,21 @@ export class ResponseStream implements BegunStream<'text'> {
 
   renderFailure(error: GatewayError): string {
     const receipt = createFreeReceipt(createTextUsage(0, 0))
-    return this.#write([
+    const events = this.#write([
       { type: 'error', error },
       { type: 'receipt', receipt, siblingFields: error.siblingFields },
     ])
+    return [events].flat().join('')
   }
 
-  /** Renders the events of one batch. The first batch tells the service tier. */
-  #write(parts: TextPart[]): string {
-    let text = this.#hasBegun ? '' : this.#begin(parts)
-    for (const part of parts) text += this.#render(part)
-    return text
+  /**
+   * Renders the events of one batch: as one text, or one by one where they are long. The first batch
+   * tells the service tier.
+   */
+  #write(parts: TextPart[]): string | string[] {
+    const begun = this.#hasBegun ? [] : [this.#begin(parts)]
+    const events = [...begun, ...parts.flatMap(part => this.#render(part))]
+    return events.some(event => event.length > LONG_EVENT) ? events : events.join('')
   }
 
   #begin(parts: TextPart[]): string {
@@ -62,15 +69,14 @@ export class ResponseStream implements BegunStream<'text'> {
     )
   }
 
-  #render(part: TextPart): string {
-    if (part.type === 'echo')
-      return this.#renderEvent({
-        type: 'response.debug',
-        debug: { echo_upstream_body: part.body },
-      })
-    let text = ''
-    for (const event of this.#response.read(part)) text += this.#renderEvent(event)
-    return part.type === 'receipt' ? text + this.#renderEnd() : text
+  #render(part: TextPart): string[] {
+    if (part.type === 'echo') {
+      const debug = { echo_upstream_body: part.body }
+      return [this.#renderEvent({ type: 'response.debug', debug })]
+    }
+    const events = this.#response.read(part).map(event => this.#renderEvent(event))
+    if (part.type === 'receipt') events.push(this.#renderEnd())
+    return events
   }
 
   #renderEnd(): string {

@@ -143,9 +143,7 @@ class Race<K extends Kind> {
 }
 
 /** As servers log a client that left. */
-const GIVEN_UP = new GatewayError('unmapped', 'Another endpoint was asked as well, and decided', {
-  status: 499,
-})
+const GIVEN_UP = new GatewayError('cancelled', 'Another endpoint was asked as well, and decided')
 
 /** Rings the given number of milliseconds after it was set, unless it was stopped. */
 class Alarm {

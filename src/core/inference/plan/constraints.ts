@@ -53,6 +53,16 @@ export function findViolatedConstraint<K extends Kind>(
   return verdict === true ? undefined : verdict
 }
 
+/**
+ * Finds the preference of the caller that keeps a call away from this endpoint by who it is or what
+ * it keeps, whatever it can do: the word of `excluded_by`.
+ */
+export function findExcludingPreference(endpoint: Endpoint, call: CallBase): string | undefined {
+  const ofProvider = checkProviderPreferences(endpoint, call)
+  const verdict = ofProvider === true ? checkDataPolicy(endpoint, call) : ofProvider
+  return verdict === true ? undefined : verdict
+}
+
 /** Ours, not in the public list: a caller's key that excludes the gateway's own credential. */
 export const BYOK_ONLY = 'byok_only'
 

@@ -115,7 +115,7 @@ function listAllowedEndpoints(
   exclusions: Exclusions,
 ): Endpoint[] {
   const withheldEndpoints: DroppedEndpoint[] = []
-  const tiers = buildTiers(world, model, byokKeys, withheldEndpoints)
+  const tiers = buildTiers(world, model, call, { byokKeys, dropped: withheldEndpoints })
   for (const { excludedBy: reason } of withheldEndpoints) exclusions.reasons.add(reason)
   return tiers.flat().filter(endpoint => {
     const reason =

@@ -3,6 +3,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { ServerToolRequest } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
+import { findStandIns, listToolNames } from '../kinds/text/client-tools.ts'
 import { findHighestCount } from '../kinds/text/counts.ts'
 import type { Run } from '../run.ts'
 import {
@@ -40,8 +41,9 @@ function checkChoice({ config }: InferenceWorld, { params, serverTools }: TextCa
 }
 
 async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
-  const delegated = delegateTools(world, omitStepLimit(asked))
-  const { serverTools: request } = delegated
+  const left = delegateTools(world, asked)
+  const { serverTools: request } = left
+  const delegated = request ? omitStepLimit(left) : left
   run.call = delegated as typeof run.call
   if (!request) return
   if (findHighestCount(delegated, 'answers') > 1)
@@ -52,7 +54,8 @@ async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<
   const opening = await announceTools(world, run, request.requests)
   const { call, approved } = restoreUses(world, run, delegated)
   const functions = new Map<string, OfferedFunction>()
-  const clientFunctions = new Set(call.tools.flatMap(listNames))
+  const standIns = findStandIns(call)
+  const clientFunctions = new Set(call.tools.flatMap(tool => listToolNames(tool, standIns)))
   for (const { name, tool, request: asked } of offers.flat()) {
     if (functions.has(name) || clientFunctions.has(name))
       throw invalid(
@@ -165,17 +168,9 @@ function findTool(
   return tool
 }
 
-/** Lists the names under which a model may call a tool of the client. */
-function listNames(tool: Tool): string[] {
-  if (tool.type === 'function') return [tool.name]
-  const { name, tools } = tool.value as { name?: unknown; tools?: { name?: unknown }[] }
-  const inner = Array.isArray(tools) ? tools.map(one => one?.name) : []
-  return [name, ...inner].filter(one => typeof one === 'string')
-}
-
 /** Whether a model may call this tool under a name that is not in it. */
 const isOfUnknownNames = (tool: Tool): boolean =>
-  tool.type === 'other' && listNames(tool).length === 0
+  tool.type === 'other' && typeof (tool.value as { name?: unknown }).name !== 'string'
 
 /** Finds the functions that the model is not shown before it searches, and what it is shown then. */
 function findDeferred({ tools, serverTools }: TextCall): Map<Tool, FunctionTool> {

@@ -86,6 +86,7 @@ export function refuse(use: ToolUse, text: string): ToolUse {
 export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void> {
   const { invocation, offered } = use
   if (!invocation || !offered) return
+  await filterInput(use, invocation)
   const startedAt = world.clock.ticks()
   const { timeout_seconds, max_result_characters } = world.config.server_tools
   const late = new GatewayError('timeout', 'The tool took too long')
@@ -107,6 +108,21 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
     clearTimeout(timer)
     await awaitInner(invocation)
     use.latency = Math.round(world.clock.ticks() - startedAt)
+  }
+}
+
+/** Filters the arguments: the tool gets what is left of them. Throws 403 for what is blocked. */
+async function filterInput(use: ToolUse, invocation: ToolInvocation): Promise<void> {
+  const { run, input } = invocation
+  if (!run.filtering) return
+  // Loaded on first use: few calls have filters and tools.
+  const { filterToolInput } = await import('../filters/outgoing.ts')
+  try {
+    invocation.input = await filterToolInput(run.filtering, input)
+  } catch (thrown) {
+    use.error = GatewayError.from(thrown)
+    use.result = { text: 'The arguments are blocked.', isError: true }
+    throw thrown
   }
 }
 

@@ -10,7 +10,7 @@ import {
   createTextUsage,
   type Receipt,
 } from '../../language/usage.ts'
-import type { Generation } from '../../telemetry/generations.ts'
+import { type Generation, nameFailure } from '../../telemetry/generations.ts'
 import type { Attempt, Run, Step } from '../run.ts'
 import type { ToolUse } from '../server-tool/use.ts'
 import { sumRunReceipts } from '../settle/receipt.ts'
@@ -60,18 +60,20 @@ const toEpoch = ({ created, startedAt }: Run, ticks: number): number =>
 function buildFacts(
   run: Run,
   generation: Generation,
-  { usage, cost, cost_details: details }: Receipt,
+  receipt: Receipt,
   apiKeyName: string | null,
 ): TraceFacts {
   const { call, ending, firstPartAt, startedAt } = run
+  const { usage } = receipt
   const { input, output } = usage
   return {
+    kind: run.kind,
     model: generation.model,
     author: readAuthor(generation.model),
     providerName: generation.provider_name,
     finishReason: ending?.error ? null : generation.finish_reason,
     nativeFinishReason: generation.native_finish_reason,
-    error: describeError(ending?.error ?? null),
+    error: describeEnd(generation, ending?.error ?? null),
     userId: cutUser(call.endUser) ?? null,
     sessionId: cutSession(call.session_id) ?? null,
     apiKeyName,
@@ -84,17 +86,29 @@ function buildFacts(
     cachedTokens: input.cache_read,
     cacheWriteTokens: input.cache_write + input.cache_write_1h,
     reasoningTokens: output.reasoning,
-    inputCost: toUsd(details?.prompt ?? 0n),
-    outputCost: toUsd(details?.completion ?? 0n),
-    totalCost: toUsd(cost ?? 0n),
+    ...splitCost(receipt),
     parameters: pickParameters(call.params),
   }
+}
+
+/**
+ * Splits what was charged. Where callers pay their provider, both parts are zero, as their sum is.
+ */
+function splitCost({ cost, cost_details: details }: Receipt) {
+  if (cost === null) return { inputCost: null, outputCost: null, totalCost: null }
+  const prompt = details?.prompt ?? 0n
+  const input = prompt < cost ? prompt : cost
+  return { inputCost: toUsd(input), outputCost: toUsd(cost - input), totalCost: toUsd(cost) }
 }
 
 function readAuthor(model: string): string {
   const end = model.indexOf('/')
   return end === -1 ? model : model.slice(0, end)
 }
+
+/** Says why a call failed, under the name that its record has for it. */
+const describeEnd = (generation: Generation, error: GatewayError | null) =>
+  error && { type: nameFailure(generation) ?? error.type, message: error.message }
 
 const describeError = (error: GatewayError | null) =>
   error && { type: error.type, message: error.message }
@@ -220,8 +234,9 @@ function addAttempts(told: ToldAttempt[], run: Run, step: Step, place: number): 
 }
 
 function toToldAttempt(run: Run, step: Step, attempt: Attempt, place: number): ToldAttempt {
-  const { endpoint, latency, status, request_id, error, sentAt } = attempt
-  const startedAt = toEpoch(run, sentAt ?? step.startedAt)
+  const { endpoint, latency, status, request_id, error, sentAt, decidedAt } = attempt
+  const sent = sentAt ?? step.startedAt
+  const startedAt = toEpoch(run, sent)
   const isAnswer = error === null && step.answer?.endpoint === endpoint
   const endedAt = step.endedAt ?? run.ending?.endedAt ?? null
   return {
@@ -234,10 +249,10 @@ function toToldAttempt(run: Run, step: Step, attempt: Attempt, place: number): T
     status,
     request_id,
     error: describeError(error),
+    latency,
     startedAt,
-    answeredAt: startedAt + latency,
-    endedAt:
-      isAnswer && endedAt !== null ? Math.max(toEpoch(run, endedAt), startedAt + latency) : null,
+    answeredAt: toEpoch(run, decidedAt ?? sent),
+    endedAt: isAnswer && endedAt !== null ? toEpoch(run, endedAt) : null,
   }
 }
 
@@ -265,7 +280,7 @@ function buildGroups(
 function buildCostGroup(generation: Generation): Record<string, unknown> {
   const { total_cost, upstream_inference_cost: upstream, is_byok } = generation
   return {
-    usage: toUsd(total_cost ?? 0n),
+    usage: total_cost === null ? undefined : toUsd(total_cost),
     usage_upstream: upstream === null ? undefined : toUsd(upstream),
     byok_usage_inference: is_byok && upstream !== null ? toUsd(upstream) : 0,
     is_byok,

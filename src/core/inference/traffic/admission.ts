@@ -154,14 +154,17 @@ export class Admission {
     return () => this.giveBack(MANAGEMENT, bytes)
   }
 
-  /** Begins a large answer to a key. It is to be ended, however its call ends. */
-  beginAnswer(key: string): LargeAnswer {
-    return this.#answers.begin(key)
+  /** Begins a large answer for a call of a key. It is to be ended, however its call ends. */
+  beginAnswer(key: string, owner: object): LargeAnswer {
+    return this.#answers.begin(key, owner)
   }
 
-  /** Resolves once there is memory for so many bytes of an answer. It is not read on before. */
-  growAnswer(answer: LargeAnswer, answerBytes: number): Promise<void> {
-    return this.#answers.grow(answer, answerBytes * COPIES)
+  /**
+   * Resolves once there is memory for so many bytes of an answer, with their copies. It is not read
+   * on before.
+   */
+  growAnswer(answer: LargeAnswer, answerBytes: number, copies = COPIES): Promise<void> {
+    return this.#answers.grow(answer, answerBytes * copies)
   }
 
   /** Gives back the memory of an answer. */

@@ -9,8 +9,12 @@ export interface KeptAnswer {
   model: string
   provider: string
   isWhole: boolean
+  /** The parameters and tools that were left out. */
+  ignored: string[]
   /** Its parts as they streamed, in batches, without counts and receipt. */
   batches: unknown[][]
+  /** What its parts take, in bytes. */
+  size: number
   finish: { reason: string; native: string | null } | null
   /** The config that held for it: under another it is not given again. */
   config: Config
@@ -51,7 +55,7 @@ export class ResponseCache {
   /** Keeps an answer within a bound of bytes: not at all if it alone is larger. */
   keep(name: string, answer: KeptAnswer, most: number): void {
     this.delete(name)
-    const size = measure(name, answer)
+    const size = OVERHEAD + name.length + answer.size
     if (size > most) return
     this.#entries.set(name, { answer, size })
     this.#size += size
@@ -73,6 +77,3 @@ export class ResponseCache {
     }
   }
 }
-
-const measure = (name: string, { batches }: KeptAnswer): number =>
-  OVERHEAD + name.length + 2 * JSON.stringify(batches).length

@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox'
 import type { Config } from '../../config.ts'
 import { TextSink } from '../../documents/text-sink.ts'
 import { invalid, unavailable } from '../../errors.ts'
+import { requireService } from '../../inference/plan/services.ts'
 import type { Run } from '../../inference/run.ts'
 import { runOpeningUse } from '../../inference/server-tool/opening-use.ts'
 import { prepareUse } from '../../inference/server-tool/use.ts'
@@ -21,8 +22,8 @@ const TIMEOUT_SECONDS = 120
 
 /**
  * Has Mistral recognize the text of a PDF, and puts it into `parsed`. The price of all its pages is
- * held before and that of the pages that came is charged after. Throws 400 for a PDF of too many
- * pages, 503 if no text comes, which costs nothing, and as `runOpeningUse` does.
+ * held before and that of the pages that came is charged after. Throws 403 where rules keep the call
+ * from Mistral, 400 for a PDF of too many pages, 503 if no text comes, which costs nothing, and as `runOpeningUse` does.
  */
 export async function recognizeText(
   world: InferenceWorld,
@@ -30,6 +31,11 @@ export async function recognizeText(
   file: UnrecognizedFile,
 ): Promise<void> {
   const { report, parsed, pages } = file
+  const { model = OCR_SERVICE.model, data_policy } = world.config.plugins.mistral_ocr ?? {}
+  requireService(run, {
+    ...{ name: NAME, provider: OCR_SERVICE.provider, model },
+    ...(data_policy ? { data_policy } : {}),
+  })
   if (pages > MOST_PAGES)
     throw invalid(`${report.name}: expected at most ${MOST_PAGES} pages, found ${pages}`)
   const use = prepareUse(world, run, {

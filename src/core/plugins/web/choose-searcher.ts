@@ -1,3 +1,4 @@
+import { listSpoken } from '../../catalog/models.ts'
 import type { Config } from '../../config.ts'
 import { invalid } from '../../errors.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
@@ -63,7 +64,10 @@ function isOwnSearch(world: InferenceWorld, call: TextCall, options: WebOptions)
 /** Whether any endpoint of the call's models might search itself; true if a model is not known. */
 function canProviderSearch(world: InferenceWorld, call: TextCall): boolean {
   const { models, ...searching } = toSearchingCall(world, call)
-  const endpoints = models.map(model => world.catalog.models.get(model)?.endpoints)
+  const endpoints = models.map(slug => {
+    const model = world.catalog.models.get(slug)
+    return model && listSpoken(model, searching.dialect)
+  })
   return endpoints.some(
     ofModel =>
       ofModel === undefined ||

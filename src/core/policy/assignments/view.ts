@@ -2,24 +2,40 @@ import type { Actor } from '../../identity/actor.ts'
 import { createAuditEntry } from '../../identity/audit/entry.ts'
 import type { AuditEntry } from '../../identity/audit.ts'
 import type { Key } from '../../identity/keys/store.ts'
+import type { Account } from '../../ledger/ledger.ts'
+import type { Spending } from '../budgets/view.ts'
 import type { Guardrail } from '../guardrails/store.ts'
+import { showSpentOf } from '../guardrails/view.ts'
 import type { PolicyWorld } from '../world.ts'
 import type { Assignment } from './store.ts'
 
 /** Shows the assignment of a key as the wire has it. */
 export function showKeyAssignment(
+  world: PolicyWorld,
   { kind: _, assignee: key_hash, ...shown }: Assignment,
   { name, label }: Key,
 ) {
-  return { ...shown, key_hash, key_name: name, key_label: label }
+  const spent = showSpent(world, shown, `key ${key_hash}`)
+  return { ...shown, key_hash, key_name: name, key_label: label, ...spent }
+}
+
+/** Shows what the assignee has spent of the guardrail's budget, if it has one. */
+function showSpent(
+  world: PolicyWorld,
+  { guardrail_id }: Pick<Assignment, 'guardrail_id'>,
+  account: Account,
+): Partial<Spending> {
+  const guardrail = world.memory.guardrails.get(guardrail_id)
+  return guardrail ? showSpentOf(world, guardrail, account) : {}
 }
 
 /** Shows the assignment of a member as the wire has it. */
 export function showMemberAssignment(
+  world: PolicyWorld,
   { kind: _, assignee: user_id, ...shown }: Assignment,
   organization_id: string,
 ) {
-  return { ...shown, user_id, organization_id }
+  return { ...shown, user_id, organization_id, ...showSpent(world, shown, `member ${user_id}`) }
 }
 
 /**

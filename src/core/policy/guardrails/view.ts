@@ -1,5 +1,9 @@
 import { defineAudit, identifyById } from '../../identity/audit/entry.ts'
+import { getDefaultGuardrailId } from '../../identity/default-guardrail.ts'
 import { toUsd } from '../../kernel/money.ts'
+import type { Account } from '../../ledger/ledger.ts'
+import type { LedgerWorld } from '../../ledger/world.ts'
+import { type Spending, showSpending } from '../budgets/view.ts'
 import { LABELS } from '../filters/labels.data.ts'
 import type { Guardrail } from './store.ts'
 
@@ -20,6 +24,28 @@ export function showGuardrail({
     ...(filterOutput ? { filterOutput } : {}),
   }
 }
+
+/**
+ * Shows a guardrail with what is spent of its budget, where that is of one account: the default one
+ * counts for its workspace. Another counts for each key and member by itself, as its assignments say.
+ */
+export const showGuardrailSpending = (world: LedgerWorld, guardrail: Guardrail) => ({
+  ...showGuardrail(guardrail),
+  ...showOwnSpending(world, guardrail),
+})
+
+const showOwnSpending = (world: LedgerWorld, guardrail: Guardrail): Partial<Spending> =>
+  guardrail.id === getDefaultGuardrailId(guardrail.workspace_id)
+    ? showSpentOf(world, guardrail, `workspace ${guardrail.workspace_id}`)
+    : {}
+
+/** Shows what an account has spent of a guardrail's budget; nothing where it has none. */
+export const showSpentOf = (
+  world: Pick<LedgerWorld, 'ledger'>,
+  { limit_usd: limit, reset_interval: period, include_byok_in_budgets: byok }: Guardrail,
+  account: Account,
+): Partial<Spending> =>
+  limit === null ? {} : showSpending(world, { account, period, limit, byok })
 
 /** Creates the audit entry of a change of a guardrail. */
 export const auditGuardrail = defineAudit<Guardrail>('guardrails', {

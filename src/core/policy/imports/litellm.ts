@@ -1,13 +1,27 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { hashSecret, maskSecret } from '../../identity/keys/secret.ts'
-import { MAX_USD } from '../../kernel/money.ts'
+import { isObject, type Json, readObject } from '../../kernel/json.ts'
+import { MAX_USD, toNanos } from '../../kernel/money.ts'
 import { open, optional } from '../../kernel/schema-builders.ts'
 import type { Interval } from '../budgets/interval.ts'
+import { clampSpent, hasValue, listUnknown, readTime } from './fields.ts'
 import type { KeyRow, TeamRow } from './rows.ts'
 
 const Text = optional(Type.String({ maxLength: 1_000 }))
-const Usd = optional(Type.Number({ minimum: 0, maximum: MAX_USD }))
-const LIMITED = { max_budget: Usd, budget_duration: Text }
+const Count = optional(Type.Number({ minimum: 0 }))
+const BUDGET = {
+  max_budget: optional(Type.Number({ minimum: 0, maximum: MAX_USD })),
+  budget_duration: Text,
+  rpm_limit: Count,
+  max_parallel_requests: Count,
+}
+const LIMITED = {
+  ...BUDGET,
+  litellm_budget_table: optional(Type.Object(BUDGET, open)),
+  spend: optional(Type.Number()),
+  blocked: optional(Type.Boolean()),
+  models: optional(Type.Array(Type.String({ maxLength: 1_000 }), { maxItems: 10_000 })),
+}
 
 /** A key of `GET /key/list?return_full_object=true`. */
 export const LiteLlmKey = Type.Object(
@@ -17,7 +31,6 @@ export const LiteLlmKey = Type.Object(
     key_name: Text,
     team_id: Text,
     expires: Text,
-    blocked: optional(Type.Boolean()),
     ...LIMITED,
   },
   open,
@@ -31,30 +44,93 @@ export const LiteLlmTeam = Type.Object(
 )
 type LiteLlmTeam = Static<typeof LiteLlmTeam> & Record<string, unknown>
 
-/** What of a key or team has no place here, and why. */
+/** What gives, tells or names something, is lost, and opens nothing. */
 const LOST: [field: string, why: string][] = [
-  ['spend', 'spending begins at 0'],
-  ['models', 'models are allowed by guardrails'],
-  ['tpm_limit', 'there are no limits of tokens per minute'],
-  ['rpm_limit', 'rate limits are the same for all keys'],
-  ['max_parallel_requests', 'rate limits are the same for all keys'],
   ['soft_budget', 'there are no soft budgets'],
-  ['model_max_budget', 'there are no budgets of models'],
   ['user_id', 'members are not imported'],
   ['members_with_roles', 'members are not imported'],
-  ['guardrails', 'guardrails are not imported'],
   ['metadata', 'there is no metadata'],
-  ['aliases', 'presets stand for models'],
 ]
 
-const hasValue = (value: unknown): boolean =>
-  value !== undefined &&
-  value !== null &&
-  value !== 0 &&
-  !(typeof value === 'object' && Object.keys(value as object).length === 0)
+/** What restricts, and has no place here, and why: a key without it could do more. */
+const RESTRICTING: [field: string, why: string][] = [
+  ['tpm_limit', 'there are no limits of tokens per minute'],
+  ['model_max_budget', 'there are no budgets of models'],
+  ['budget_limits', 'a key has one budget'],
+  ['model_rpm_limit', 'there are no rate limits of models'],
+  ['model_tpm_limit', 'there are no rate limits of models'],
+  ['guardrails', 'guardrails are not imported'],
+  ['policies', 'policies are not imported'],
+  ['aliases', 'presets stand for models'],
+  ['model_aliases', 'presets stand for models'],
+  ['enforced_params', 'no parameter is required here'],
+  ['access_group_ids', 'groups of models are not in the export'],
+  ['organization_id', 'its organization is not in the export'],
+  ['org_id', 'its organization is not in the export'],
+  ['project_id', 'its project is not in the export'],
+  ['team_member_budget', 'there are no budgets of members of a team'],
+  ['team_member_budget_id', 'there are no budgets of members of a team'],
+  ['team_member_budget_table', 'there are no budgets of members of a team'],
+]
 
-const listLost = (row: Record<string, unknown>): string[] =>
-  LOST.filter(([field]) => hasValue(row[field])).map(([field, why]) => `${field}: ${why}`)
+/** What looks as if it restricted, and does not: carried over, a grant, or a note. */
+const HARMLESS = [
+  ...['max_budget', 'budget_duration', 'budget_reset_at', 'soft_budget', 'soft_budget_cooldown'],
+  ...['blocked', 'rpm_limit', 'max_parallel_requests', 'permissions', 'object_permission'],
+  ...['object_permission_id', 'allowed_cache_controls', 'litellm_budget_table', 'allowed_routes'],
+  ...['team_member_permissions', 'budget_id', 'rpm_limit_type', 'tpm_limit_type'],
+  ...[
+    'temp_budget_increase',
+    'temp_budget_expiry',
+    'last_refreshed_at',
+    'disable_global_guardrails',
+  ],
+]
+
+const list = (row: Record<string, unknown>, fields: [string, string][]): string[] =>
+  fields.filter(([field]) => hasValue(row[field])).map(([field, why]) => `${field}: ${why}`)
+
+/**
+ * Lists what a row could not do there and could here. Metadata restricts as fields do, and a field
+ * that is not known is taken by its name.
+ */
+function listOpens(row: Record<string, unknown>): string[] {
+  const { metadata, litellm_budget_table: shared, allowed_routes, budget_id } = row
+  const known = [...RESTRICTING, ...LOST].map(([field]) => field)
+  const found = [
+    ...list(row, RESTRICTING),
+    ...(isObject(metadata) ? list(metadata, RESTRICTING) : []),
+    ...[row, ...(isObject(shared) ? [shared] : [])].flatMap(place =>
+      listUnknown(place, [...known, ...HARMLESS]),
+    ),
+  ]
+  if (isObject(shared)) found.push(...listDifferent(row, shared))
+  else if (hasValue(budget_id)) found.push('budget_id: its budget is not in the export')
+  if (hasValue(allowed_routes) && !isOfInference(allowed_routes))
+    found.push('allowed_routes: keys may call every route of inference')
+  return [...new Set(found)]
+}
+
+/** What a budget of its own, which several may share, holds each of them to. */
+const SHARED = [
+  ...(['max_budget', 'budget_duration', 'rpm_limit', 'max_parallel_requests'] as const),
+  ...(['tpm_limit', 'model_max_budget'] as const),
+]
+
+/** Lays the budget that a key or team refers to under its own fields. */
+function layBudget<Row extends LiteLlmKey | LiteLlmTeam>(row: Row): Row {
+  const [own, shared]: Json[] = [row, readObject(row, 'litellm_budget_table')]
+  const missing = SHARED.filter(field => own?.[field] == null && shared?.[field] != null)
+  return { ...row, ...Object.fromEntries(missing.map(field => [field, shared?.[field]])) }
+}
+
+const listDifferent = (row: Record<string, unknown>, shared: Record<string, unknown>): string[] =>
+  SHARED.filter(field => shared[field] != null && !Bun.deepEquals(shared[field], row[field])).map(
+    field => `litellm_budget_table.${field}: it has two, and one is kept`,
+  )
+
+const isOfInference = (routes: unknown): boolean =>
+  Array.isArray(routes) && routes.includes('llm_api_routes')
 
 const INTERVALS: Record<string, Exclude<Interval, 'lifetime'>> = {
   '1d': 'daily',
@@ -66,23 +142,57 @@ const INTERVALS: Record<string, Exclude<Interval, 'lifetime'>> = {
 }
 
 /** Finds the window of a budget. One of another length becomes one of all time, which is stricter. */
-function readInterval(duration: string | null | undefined, lost: string[]): Interval {
-  if (duration == null || duration === '') return 'lifetime'
-  const interval = INTERVALS[duration]
-  if (!interval) lost.push(`budget_duration: there is no window of ${duration}: it is of all time`)
+function readInterval(row: LiteLlmKey | LiteLlmTeam, lost: string[]): Interval {
+  const { max_budget, budget_duration: duration } = row
+  if (max_budget == null || duration == null || duration === '') return 'lifetime'
+  const interval = Object.hasOwn(INTERVALS, duration) ? INTERVALS[duration] : undefined
+  lost.push(
+    interval
+      ? `budget_duration: its window begins with the calendar’s, ${interval}`
+      : `budget_duration: there is no window of ${duration}: it is of all time`,
+  )
   return interval ?? 'lifetime'
 }
 
+/** Says what counts as spent: only a budget needs it. */
+function readSpent({ spend, max_budget }: LiteLlmKey | LiteLlmTeam, lost: string[]): number {
+  const spent = max_budget == null ? 0 : clampSpent(spend)
+  if (spent > 0) lost.push(`spend: $${spent} of its budget is counted as spent`)
+  else if ((spend ?? 0) > 0) lost.push('spend: without a budget, spending begins at 0')
+  return spent
+}
+
+const EVERY_MODEL = ['*', 'all-proxy-models', 'all-team-models']
+
+/** Reads the models that may be called; null for all. A key that may call none has an empty list. */
+function readModels({ models }: LiteLlmKey | LiteLlmTeam): string[] | null {
+  if (!models || models.length === 0 || models.some(name => EVERY_MODEL.includes(name))) return null
+  return models.filter(name => name !== 'no-default-models')
+}
+
+/** Reads the hash of a key’s secret from its token, which is the secret in some versions. */
+export const readHash = (token: string): string =>
+  /^[0-9a-f]{64}$/.test(token) ? token : hashSecret(token)
+
 /** Reads a key. Its `token` is the SHA-256 of its secret, as ours are. */
-export function readLiteLlmKey(row: string, key: LiteLlmKey): KeyRow {
-  const lost = listLost(key)
-  const interval = readInterval(key.max_budget == null ? null : key.budget_duration, lost)
-  const isHash = /^[0-9a-f]{64}$/.test(key.token)
-  const label = key.key_name || (isHash ? `${key.token.slice(0, 9)}...` : maskSecret(key.token))
+export function readLiteLlmKey(row: string, exported: LiteLlmKey): KeyRow {
+  const key = layBudget(exported)
+  const lost = list(key, LOST)
+  const interval = readInterval(key, lost)
+  const hash = readHash(key.token)
+  const isHash = hash === key.token
+  const label = key.key_name || (isHash ? `${hash.slice(0, 9)}...` : maskSecret(key.token))
   return {
     ...{ kind: 'key', row, lost, label, external: null, team: key.team_id || null },
-    hash: isHash ? key.token : hashSecret(key.token),
+    hash,
     disabled: key.blocked === true,
+    models: readModels(key),
+    spent: readSpent(key, lost),
+    opens: listOpens(key),
+    rates: {
+      requests_per_minute: key.rpm_limit ?? null,
+      concurrent_requests: key.max_parallel_requests ?? null,
+    },
     input: {
       name: key.key_alias || label,
       limit: key.max_budget ?? null,
@@ -92,27 +202,22 @@ export function readLiteLlmKey(row: string, key: LiteLlmKey): KeyRow {
   }
 }
 
-/** Reads a time, which has no zone in some versions and is in UTC. Throws for none. */
-function readTime(text: string | null | undefined): string | null {
-  if (text == null || text === '') return null
-  const hasZone = /(Z|[+-]\d\d:?\d\d)$/.test(text)
-  return new Date(hasZone ? text : `${text}Z`).toISOString()
-}
-
-/** Reads a team. */
-export function readLiteLlmTeam(row: string, team: LiteLlmTeam): TeamRow {
-  const lost = listLost(team)
-  const interval = readInterval(team.max_budget == null ? null : team.budget_duration, lost)
-  const name = team.team_alias || team.team_id
+/** Reads a team. What restricts it restricts its keys. */
+export function readLiteLlmTeam(row: string, exported: LiteLlmTeam): TeamRow {
+  const team = layBudget(exported)
+  const lost = list(team, LOST)
+  const interval = readInterval(team, lost)
+  const { max_budget, blocked, rpm_limit, max_parallel_requests } = team
+  const opens = listOpens(team)
+  if (blocked) opens.push('blocked: a workspace cannot be blocked')
+  const isNothing = max_budget != null && toNanos(max_budget) === 0n
+  if (isNothing) opens.push('max_budget: a workspace has no budget of $0')
+  if (hasValue(rpm_limit ?? max_parallel_requests))
+    opens.push('rpm_limit: there are no rate limits of workspaces')
   return {
-    ...{ kind: 'team', row, id: team.team_id, name, slug: toSlug(name), lost },
-    budget: team.max_budget ? { interval, limit_usd: team.max_budget } : null,
+    ...{ kind: 'team', row, id: team.team_id, name: team.team_alias || team.team_id, lost, opens },
+    models: readModels(team),
+    spent: readSpent(team, lost),
+    budget: max_budget == null || isNothing ? null : { interval, limit_usd: max_budget },
   }
 }
-
-const toSlug = (name: string): string =>
-  name
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '')
-    .slice(0, 50)

@@ -1,3 +1,4 @@
+import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import { decodeMediaText, parseDataUrl, readCharset } from '../../kernel/data-url.ts'
 import { isObject, type Json, readString } from '../../kernel/json.ts'
@@ -56,10 +57,13 @@ function simplifyContent(blocks: Json[]): string | Json[] {
  */
 export class ContentRenderer {
   readonly #names: ToolNames
+  /** The format of the thinking that goes back. */
+  readonly #format: string
   /** Whether unknown fields of a block are this API's own. */
   readonly #isNative: boolean
 
-  constructor(call: TextCall, names: ToolNames) {
+  constructor(call: TextCall, names: ToolNames, format: string) {
+    this.#format = format
     this.#names = names
     this.#isNative = isNative(call, NATIVE)
   }
@@ -98,7 +102,7 @@ export class ContentRenderer {
       case 'tool-result':
         return [this.#renderToolResult(block)]
       case 'reasoning':
-        return renderThinkingBlocks(block.details)
+        return renderThinkingBlocks(block.details, this.#format)
       case 'other':
         return [renderNativeBlock(block)]
       default:
@@ -191,15 +195,23 @@ const isTextType = (media_type: string): boolean =>
  * The origin of thinking in `reasoning_details`. Claude accepts what Claude has signed, whichever
  * host runs it.
  */
-export const REASONING_FORMAT = 'anthropic-claude-v1'
-const REASONING_FORMATS = [REASONING_FORMAT]
+const REASONING_FORMAT = 'anthropic-claude-v1'
+
+/** Vendors that speak this API beside their own, for models that are not Claude. */
+export const VENDORS = new Set(['deepseek', 'moonshotai', 'zai', 'minimax'])
+
+/** Returns the format of an endpoint's thinking: that of vendors other than Claude's is their own. */
+export const getReasoningFormat = ({ provider: { slug } }: Endpoint): string =>
+  VENDORS.has(slug) ? `${slug}-messages-v1` : REASONING_FORMAT
 
 /**
  * Renders thinking unchanged, because the API verifies its signatures. Thinking of other models is
  * left out.
  */
-export const renderThinkingBlocks = (details: Parameters<typeof filterOwnDetails>[0]): Json[] =>
-  filterOwnDetails(details, REASONING_FORMATS).flatMap(renderThinkingBlock)
+export const renderThinkingBlocks = (
+  details: Parameters<typeof filterOwnDetails>[0],
+  format: string,
+): Json[] => filterOwnDetails(details, [format]).flatMap(renderThinkingBlock)
 
 function renderThinkingBlock(detail: Json): Json[] {
   if (detail.type === 'reasoning.encrypted' && typeof detail.data === 'string')

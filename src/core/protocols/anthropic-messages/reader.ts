@@ -27,7 +27,7 @@ import {
 } from '../reader.ts'
 import { buildCallId, type ToolNames } from '../tools.ts'
 import { readStreamFailure } from './failure.ts'
-import { createToolNames, NATIVE, REASONING_FORMAT } from './messages.ts'
+import { createToolNames, getReasoningFormat, NATIVE } from './messages.ts'
 import { findAnswerTool } from './request.ts'
 import { mergeUsage, readUsage } from './usage.ts'
 
@@ -42,7 +42,7 @@ export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): 
   if (!isObject(body)) throw unreadableAnswer()
   if (isObject(body.error)) throw readStreamFailure(body.error)
   if (!Array.isArray(body.content)) throw unreadableAnswer()
-  const reader = new MessageReader(call, endpoint.provider.finish_reasons)
+  const reader = new MessageReader(call, endpoint)
   return readJsonAnswer(findAnswerTool(call, endpoint), reader.readMessage(body))
 }
 
@@ -77,6 +77,8 @@ export class MessageReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
   readonly #names: ToolNames
+  /** The format of its thinking. */
+  readonly #format: string
   readonly #ownEnds: OwnEnds | undefined
   #openBlocks = new Map<number, OpenBlock>()
   #parts: TextPart[] = []
@@ -91,9 +93,10 @@ export class MessageReader implements Reader<TextPart> {
   #id: string | null = null
   readonly #garbage = new UnreadableEvents()
 
-  constructor(call: TextCall, ownEnds?: OwnEnds) {
+  constructor(call: TextCall, endpoint: Endpoint) {
     this.#call = call
-    this.#ownEnds = ownEnds
+    this.#format = getReasoningFormat(endpoint)
+    this.#ownEnds = endpoint.provider.finish_reasons
     this.#names = createToolNames(call)
   }
 
@@ -220,7 +223,7 @@ export class MessageReader implements Reader<TextPart> {
     const detail = {
       type: 'reasoning.encrypted',
       data: readString(data) ?? '',
-      format: REASONING_FORMAT,
+      format: this.#format,
       index: block,
     }
     this.#parts.push({ type: 'reasoning-delta', choice, text: '', details: [detail] })
@@ -322,7 +325,7 @@ export class MessageReader implements Reader<TextPart> {
       type: 'reasoning.text',
       text: content,
       ...signed,
-      format: REASONING_FORMAT,
+      format: this.#format,
       index,
     }
     this.#parts.push({ type: 'reasoning-delta', choice, text: content, details: [detail] })

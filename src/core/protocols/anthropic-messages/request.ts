@@ -26,6 +26,7 @@ import {
 import {
   ContentRenderer,
   createToolNames,
+  getReasoningFormat,
   NATIVE,
   renderMessages,
   renderSystem,
@@ -69,7 +70,7 @@ function buildBody(call: TextCall, endpoint: Endpoint): Json {
   const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, NATIVE)))
   const format = chooseAnswerFormat(call, endpoint)
   const names = createToolNames(call)
-  const content = new ContentRenderer(call, names)
+  const content = new ContentRenderer(call, names, getReasoningFormat(endpoint))
   const isPrefilled = hasPrefill(conversation, endpoint)
   const isBarred = isPrefilled || format.by === 'tool' || requiresToolCall(call.params.tool_choice)
   const thinking = renderThinking(call, endpoint, conversation, isBarred)

@@ -2,11 +2,12 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 import type { Conversation, ConversationMessage } from '../conversation.ts'
 import { isNative } from '../native.ts'
 import { toReasoningBudget, toReasoningEffort } from '../reasoning.ts'
 import { type Capabilities, getCapabilities, OTHER_VENDOR } from './capabilities.data.ts'
-import { NATIVE, renderThinkingBlocks } from './messages.ts'
+import { getReasoningFormat, NATIVE, renderThinkingBlocks } from './messages.ts'
 
 /** The parameters that control thinking. */
 export interface Thinking {
@@ -37,7 +38,7 @@ export function renderThinking(
   if (effort === 'none' || reasoning.max_tokens === 0)
     return { ...plain, ...renderThinkingOff(capabilities, plain.effort) }
   if (usesBudget(capabilities, reasoning))
-    return isBarred || hasLostThinking(conversation)
+    return isBarred || hasLostThinking(conversation, endpoint)
       ? plain
       : { ...plain, ...renderBudget(toReasoningBudget(reasoning, bound) ?? 0, bound, endpoint) }
   const withEffort = {
@@ -123,7 +124,7 @@ function renderBudget(
  * Tells whether a tool loop is in progress whose thinking did not come back. Models with a thinking
  * budget then refuse to continue with thinking ("Extended thinking with tool use").
  */
-function hasLostThinking({ messages }: Conversation): boolean {
+function hasLostThinking({ messages }: Conversation, endpoint: Endpoint): boolean {
   const last = messages.at(-1)
   if (last?.role !== 'user' || !hasOnlyResults(last)) return false
   const start = messages.findLastIndex(
@@ -131,8 +132,11 @@ function hasLostThinking({ messages }: Conversation): boolean {
   )
   const first = messages.slice(start + 1).find(message => message.role === 'assistant')
   const [block] = first?.blocks ?? []
-  return block?.type !== 'reasoning' || renderThinkingBlocks(block.details).length === 0
+  return block?.type !== 'reasoning' || isLost(block.details, endpoint)
 }
+
+const isLost = (details: ReasoningDetail[] | null, endpoint: Endpoint): boolean =>
+  renderThinkingBlocks(details, getReasoningFormat(endpoint)).length === 0
 
 const hasOnlyResults = ({ blocks }: ConversationMessage): boolean =>
   blocks.every(block => block.type === 'tool-result')

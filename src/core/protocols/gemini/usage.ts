@@ -32,13 +32,15 @@ function readInput(prompt: number, usage: Json): Usage['input'] {
     countModality(modality, usage.cacheTokensDetails)
   const audio = clamp(prompt - cache_read, countUncached('AUDIO'))
   const video = clamp(prompt - cache_read - audio, countUncached('VIDEO'))
+  const image = clamp(prompt - cache_read - audio - video, countUncached('IMAGE'))
   return {
-    text: prompt - cache_read - audio - video,
+    text: prompt - cache_read - audio - video - image,
     cache_read,
     cache_write: 0,
     cache_write_1h: 0,
     audio,
     video,
+    ...(image > 0 ? { image } : {}),
   }
 }
 

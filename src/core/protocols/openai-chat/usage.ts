@@ -36,13 +36,16 @@ function readInput(prompt: number, usage: Json): Usage['input'] {
   )
   const audio = parsePartCount(prompt - cache_read - cache_write, details.audio_tokens)
   const video = parsePartCount(prompt - cache_read - cache_write - audio, details.video_tokens)
+  const text = prompt - cache_read - cache_write - audio - video
+  const image = parsePartCount(text, details.image_tokens)
   return {
-    text: prompt - cache_read - cache_write - audio - video,
+    text: text - image,
     cache_read,
     cache_write,
     cache_write_1h: 0,
     audio,
     video,
+    ...(image > 0 ? { image } : {}),
   }
 }
 

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { NONCE_LENGTH, RESTART } from '../../containers/names.ts'
-import { checkHomeQuota } from '../../containers/quota.ts'
+import { BLOCK, checkHomeQuota } from '../../containers/quota.ts'
 import type { ContainerStore } from '../../containers/store.ts'
 import { notFound } from '../../errors.ts'
 import { buildAuditInsert } from './audit.ts'
@@ -97,7 +97,7 @@ function buildChange(
     ...(put.length > 0
       ? [
           check(selectUse(kysely, quota.workspace_id), ([row]) =>
-            checkHomeQuota(quota, row?.used ?? 0),
+            checkHomeQuota(quota, row ?? { files: 0, bytes: 0 }),
           ),
         ]
       : []),
@@ -108,7 +108,12 @@ const selectUse = (kysely: Kysely<Tables>, workspace_id: string) =>
   kysely
     .selectFrom('container_files')
     .innerJoin('containers', 'containers.id', 'container_files.container_id')
-    .select(sql<number>`coalesce(sum(size_bytes), 0)`.as('used'))
+    .select([
+      sql<number>`count(*)`.as('files'),
+      sql<number>`coalesce(sum(max(1, (size_bytes + ${BLOCK} - 1) / ${BLOCK}) * ${BLOCK}), 0)`.as(
+        'bytes',
+      ),
+    ])
     .where('workspace_id', '=', workspace_id)
 
 const checkUsable = (kysely: Kysely<Tables>, id: string) =>

@@ -22,7 +22,7 @@ import { createGuardrailStore } from './guardrails.ts'
 import { createIdempotencyStore } from './idempotency.ts'
 import { createInspector } from './inspection.ts'
 import { createKeyStore } from './keys.ts'
-import { createLedgerStore } from './ledger.ts'
+import { createLedgerStore, createLedgerWriter } from './ledger.ts'
 import { createMemberStore } from './members.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
@@ -59,6 +59,7 @@ import bundles from './migrations/032-bundles.sql' with { type: 'text' }
 import chargesOnce from './migrations/033-charges-once.sql' with { type: 'text' }
 import spool from './migrations/034-spool.sql' with { type: 'text' }
 import digests from './migrations/036-digests.sql' with { type: 'text' }
+import corrections from './migrations/037-corrections.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -117,13 +118,16 @@ export const openStores = (
   budgets: createBudgetStore(kysely, write),
   presets: createPresetStore(kysely, write, secrets.presetSeal),
   audit: createAuditStore(kysely, write),
-  credits: createCreditStore(kysely, write),
+  credits: createCreditStore(kysely, write, createLedgerWriter(db, secrets.mac)),
   files: createFileStore(kysely, write),
   batches: createBatchStore(kysely, db, write),
   containers: createContainerStore(kysely, write),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
-  ledger: { ...createLedgerStore(kysely, db), inspect: createInspector(db, secrets.mac) },
+  ledger: {
+    ...createLedgerStore(kysely, db),
+    inspect: createInspector(db, secrets.mac),
+  },
   generations: createGenerationStore(kysely, db, recording),
   transcripts: createTranscriptStore(kysely, db, write),
   authCodes: createAuthCodeStore(kysely, write),
@@ -184,4 +188,5 @@ export const MIGRATIONS: string[] = [
   chargesOnce,
   spool,
   digests,
+  corrections,
 ]

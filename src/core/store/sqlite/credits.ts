@@ -1,14 +1,30 @@
 import { type Kysely, sql } from 'kysely'
 import type { CreditStore } from '../../ledger/credits.ts'
 import { buildAuditInsert } from './audit.ts'
+import type { createLedgerWriter } from './ledger.ts'
 import type { Tables } from './tables.ts'
-import type { Write } from './write.ts'
+import { follow, prepare, type Write } from './write.ts'
 
 /** Creates the store of credits in SQL. The table's triggers refuse to change or delete any. */
-export function createCreditStore(kysely: Kysely<Tables>, write: Write): CreditStore {
+export function createCreditStore(
+  kysely: Kysely<Tables>,
+  write: Write,
+  ledger: ReturnType<typeof createLedgerWriter>,
+): CreditStore {
   return {
-    insert: (credit, entry) =>
-      write(kysely.insertInto('credits').values(credit), buildAuditInsert(kysely, entry)),
+    async insert(credit, entry, opening) {
+      const inserts = [kysely.insertInto('credits').values(credit), buildAuditInsert(kysely, entry)]
+      if (!opening) return write(...inserts)
+      const { day, ...row } = opening
+      const known = prepare<{ id: string }>('select id from ledger where id = ?', row.id)
+      const add = follow<{ id: string }>(known, ([there]) => {
+        if (there) return []
+        ledger.append([{ ...row, source: 'opening', continued: false }])
+        ledger.count({ ...row, day })
+        return inserts
+      })
+      return write(add)
+    },
     async computeTotal() {
       const sum = sql<string>`cast(coalesce(sum(amount), 0) as text)`.as('total')
       const { total } = await kysely.selectFrom('credits').select(sum).executeTakeFirstOrThrow()

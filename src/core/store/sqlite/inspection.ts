@@ -92,7 +92,7 @@ function readEnds(db: Database): { seq: number; row: number; evicted: number } {
 function findChainedAt(db: Database): string | null {
   const row = db
     .query<{ at: string | null }, []>(
-      'select min(settled_at) as at from ledger where hash is not null',
+      "select min(settled_at) as at from ledger where hash is not null and source <> 'opening'",
     )
     .get()
   return row?.at ?? null

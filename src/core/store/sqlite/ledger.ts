@@ -1,5 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
+import { toDayNumber } from '../../kernel/clock.ts'
 import type { Mac } from '../../kernel/mac.ts'
 import {
   hashLedgerRow,
@@ -11,7 +12,8 @@ import type { Charge, LedgerStore } from '../../ledger/ledger.ts'
 import { parseRow, readLedger } from './ledger/rows.ts'
 import type { Tables } from './tables.ts'
 
-/** Creates the store of spending in SQL. `generations.ts` writes spending with its generations. */
+/** Creates the store of spending in SQL. `generations.ts` writes spending with its generations, and
+ * `credits.ts` what accounts open with. */
 export function createLedgerStore(
   kysely: Kysely<Tables>,
   db: Database,
@@ -50,6 +52,25 @@ export function createLedgerStore(
         .where('id', '=', id)
         .orderBy('step')
       return (await rows.execute()).map(parseRow)
+    },
+    async listOpenings(after) {
+      const rows = await kysely
+        .selectFrom('ledger')
+        .select(['id', 'seq', 'key_hash', 'user_id', 'workspace_id', 'settled_at', 'byok'])
+        .select(castToText('nanos'))
+        // Found by the index of ids, so that reading them again does not read the ledger.
+        .where('id', '>=', 'opening-')
+        .where('id', '<', 'opening.')
+        .where('seq', '>', after)
+        .where('source', '=', 'opening')
+        .orderBy('seq')
+        .execute()
+      return rows.map(({ settled_at, ...row }) => ({
+        ...row,
+        byok: row.byok === 1,
+        nanos: BigInt(row.nanos),
+        day: toDayNumber(new Date(settled_at)),
+      }))
     },
     readHead: async () => head.get(),
     has: async ({ seq, hash }) => seq === 0 || findHash.get(seq)?.hash === hash,

@@ -1,6 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { conflict } from '../../errors.ts'
 import type { App } from '../../telemetry/rollups/apps.ts'
+import { parseDay } from '../../telemetry/rollups/calls.ts'
 import type { FreshCalls } from '../../telemetry/rollups/slice.ts'
 import type { RollupStore } from '../../telemetry/rollups.ts'
 import { runCheck } from './inspection/apart.ts'
@@ -35,11 +36,12 @@ export function createRollupStore(db: Database, fresh: FreshCalls): RollupStore 
     reset: () => retryWhileLocked(() => reset.immediate()),
     sum: async query => sum(query),
     findHours: async () => findHours(db),
+    findComplete: async () => findComplete(db),
     findRows: async (from, until) => findRows(db, from, until),
     listCalls: async (after, last, limit) => calls(after, last, limit),
     listApps: async () =>
       db.query<App, []>('select id, identity, name, slug from apps order by id').all(),
-    listSessionCells: async (week, minimum) => listCells(week, minimum),
+    listSessionCells: async (week, bounds) => listCells(week, bounds),
     verify: () => runCheck(db, 'roll-ups'),
   }
 }
@@ -61,6 +63,15 @@ function findHours(db: Database) {
   const hours = [first.get()?.hour ?? null, last.get()?.hour ?? null] as const
   return hours[0] === null || hours[1] === null ? null : { first: hours[0], last: hours[1] }
 }
+
+// Retention removes whole days, and corrections of older ones may outlive them.
+function findComplete(db: Database): number {
+  const row = db.query<{ day: string | null }, []>('select max(day) as day from evicted_days').get()
+  const day = row?.day ? parseDay(row.day) : null
+  return day === null ? 0 : (day + 1) * HOURS
+}
+
+const HOURS = 24
 
 function findRows(db: Database, from: number, until: number) {
   const query = db.query<{ first: number | null; last: number | null }, [number, number]>(

@@ -527,7 +527,7 @@ CREATE TABLE evicted_days (
   calls integer not null,
   -- What the ledger has charged for them.
   charged integer not null
-) strict, without rowid;
+, corrections integer not null default 0) strict, without rowid;
 
 CREATE TABLE evictions (
   kind text not null,

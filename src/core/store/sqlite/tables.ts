@@ -87,7 +87,7 @@ export interface Tables {
   transcripts: Columns<StoredTranscript> & { sequence: Generated<number> }
   transcript_use: { bytes: number }
   feedback: Columns<Feedback>
-  evicted_days: { day: string; calls: number; charged: string }
+  evicted_days: { day: string; calls: number; corrections: number; charged: string }
   evictions: Columns<EvictionCount>
   videos: Columns<VideoJob>
   outbox: {

@@ -1,3 +1,4 @@
+import { nameFailure } from '../generations.ts'
 import type { CallFacts } from '../rollups/calls.ts'
 import { findContextBucket } from '../rollups/context-buckets.ts'
 import type { SumDimension } from '../rollups.ts'
@@ -35,6 +36,10 @@ export function findVariant(model: string): string {
   return colon === -1 ? 'standard' : model.slice(colon + 1)
 }
 
+// Older records say `error` where the client had left.
+const readEnd = ({ cancelled, finish_reason }: CallFacts): string =>
+  cancelled && finish_reason === 'error' ? 'cancelled' : (finish_reason ?? '')
+
 const ALL: Dimension[] = [
   summed('model', 'Model', 'model', ({ model }) => model),
   summed('variant', 'Variant', 'variant', ({ model }) => findVariant(model)),
@@ -48,8 +53,8 @@ const ALL: Dimension[] = [
   recorded('origin', 'Origin', ({ http_referer, title }) => http_referer ?? title ?? ''),
   recorded('data_region', 'Data region', ({ data_region }) => data_region),
   recorded('skin', 'API', ({ api_type }) => api_type),
-  recorded('finish_reason', 'Finish reason', ({ finish_reason }) => finish_reason ?? ''),
-  recorded('error_type', 'Error', ({ error_type }) => error_type ?? ''),
+  recorded('finish_reason', 'Finish reason', readEnd),
+  recorded('error_type', 'Error', call => nameFailure(call) ?? ''),
   recorded('external_user', 'End user', ({ external_user }) => external_user ?? ''),
   recorded('context_length_bucket', 'Context length', ({ native_tokens_prompt }) =>
     findContextBucket(native_tokens_prompt),

@@ -2,7 +2,17 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
 import { oneOf } from '../../kernel/schema-builders.ts'
-import { type DatasetWorld, DayRange, openDataset, resolveDays, showDays } from '../datasets.ts'
+import {
+  type Audience,
+  type DatasetWorld,
+  DayRange,
+  findAudience,
+  nameApp,
+  openDataset,
+  RowUse,
+  resolveDays,
+  showDays,
+} from '../datasets.ts'
 import type { Reading } from '../rollups/reading.ts'
 
 /** The kinds of apps in the public marketplace, by their categories. */
@@ -31,23 +41,21 @@ export const AppRankingsQuery = Type.Object({
 })
 export type AppRankingsQuery = Static<typeof AppRankingsQuery>
 
-/** What one app used. */
-interface AppUse {
-  tokens: number
-  calls: number
-}
-
 /**
  * Ranks apps by the tokens of their calls, or by how many more they are than in the three periods
  * before. An app is what calls name in `HTTP-Referer` or in a title; calls that name none are
- * of no app. No app has a category here, so a filter by one finds none. Throws 400 and 429.
+ * of no app. No app has a category here, so a filter by one finds none. Apps of fewer workspaces
+ * than the config asks for are ranked by the asker's own calls alone. Throws 400, 404 and 429.
  */
 export async function getAppRankings(world: DatasetWorld, actor: Actor, query: AppRankingsQuery) {
   checkCategory(query)
   const days = resolveDays(world, query)
   const reading = await openDataset(world, actor)
   const hasCategory = query.category !== undefined || query.subcategory !== undefined
-  const ranked = hasCategory ? [] : await rankApps(world, reading, days, query.sort ?? 'popular')
+  const audience = findAudience(world, actor)
+  const ranked = hasCategory
+    ? []
+    : await rankApps(world, reading, audience, { ...days, sort: query.sort ?? 'popular' })
   const { limit = 50, offset = 0 } = query
   return { data: ranked.slice(offset, offset + limit), meta: showDays(world, days) }
 }
@@ -59,28 +67,36 @@ function checkCategory({ category, subcategory }: AppRankingsQuery): void {
     throw invalid(`subcategory: expected one of ${category}`, 'subcategory')
 }
 
+interface Ranking {
+  first: number
+  last: number
+  sort: 'popular' | 'trending'
+}
+
 async function rankApps(
   world: DatasetWorld,
   reading: Reading,
-  { first, last }: { first: number; last: number },
-  sort: 'popular' | 'trending',
+  audience: Audience,
+  { first, last, sort }: Ranking,
 ) {
   const length = last - first + 1
   const used = await readUse(reading, first, last + 1)
-  const before =
-    sort === 'trending'
-      ? await readUse(reading, first - 3 * length, first)
-      : new Map<string, AppUse>()
-  const score = (id: string, { tokens }: AppUse) => tokens - (before.get(id)?.tokens ?? 0) / 3
+  const before = sort === 'trending' ? await readUse(reading, first - 3 * length, first) : null
   const apps = new Map((await world.store.rollups.listApps()).map(app => [String(app.id), app]))
   return [...used]
-    .map(([id, use]) => ({ id, use, app: apps.get(id), score: score(id, use) }))
-    .filter(({ app, score }) => app !== undefined && (sort === 'popular' || score > 0))
-    .sort((a, b) => b.score - a.score || Number(a.id) - Number(b.id))
+    .flatMap(([id, row]) => {
+      const app = apps.get(id)
+      const use = row.sumFor(audience)
+      if (!app || !use) return []
+      const earlier = before?.get(id)?.sumFor(audience)?.tokens ?? 0
+      return [{ id: Number(id), use, app, score: use.tokens - earlier / 3 }]
+    })
+    .filter(({ score }) => sort === 'popular' || score > 0)
+    .sort((a, b) => b.score - a.score || a.id - b.id)
     .map(({ id, use, app }, i) => ({
       rank: i + 1,
-      app_id: Number(id),
-      app_name: app?.name ?? '',
+      app_id: id,
+      app_name: nameApp(app, use.isOwn),
       total_tokens: String(use.tokens),
       total_requests: use.calls,
     }))
@@ -91,17 +107,17 @@ async function readUse(
   reading: Reading,
   from: number,
   until: number,
-): Promise<Map<string, AppUse>> {
-  const used = new Map<string, AppUse>()
-  const query = { grain: 'day', from, until, by: ['app_id'], isByTime: false } as const
-  const rows = reading.readSums({ ...query, by: [...query.by], conditions: [] })
+): Promise<Map<string, RowUse>> {
+  const used = new Map<string, RowUse>()
+  const query = { grain: 'day', from, until, isByTime: false } as const
+  const rows = reading.readSums({ ...query, by: ['app_id', 'workspace_id'], conditions: [] })
   for await (const { values, sums } of rows) {
-    const [id = '0'] = values
+    const [id = '0', workspace_id = ''] = values
     if (id === '0') continue
-    const use = used.get(id) ?? { tokens: 0, calls: 0 }
-    used.set(id, use)
-    use.tokens += sums.prompt_tokens + sums.completion_tokens
-    use.calls += sums.calls
+    const row = used.get(id) ?? new RowUse()
+    used.set(id, row)
+    const { prompt_tokens, completion_tokens, calls } = sums
+    row.add(workspace_id, { tokens: prompt_tokens + completion_tokens, calls })
   }
   return used
 }

@@ -4,10 +4,13 @@ import type { Actor } from '../../identity/actor.ts'
 import { oneOf } from '../../kernel/schema-builders.ts'
 import { compareTexts } from '../../kernel/sorting.ts'
 import {
+  type Audience,
   type DatasetWorld,
   DayRange,
   type Days,
+  findAudience,
   openDataset,
+  RowUse,
   resolveDays,
   showDays,
 } from '../datasets.ts'
@@ -63,12 +66,15 @@ export async function getRankingsDaily(
   if (readsCalls && days.last - days.first >= MOST_DAYS_OF_CALLS)
     throw invalid(`start_date: expected ${MOST_DAYS_OF_CALLS} days at most with these filters`)
   const reading = await openDataset(world, actor)
+  const audience = findAudience(world, actor)
   const isKnown = query.category === undefined && query.language_type === undefined
   const totals = isKnown
     ? await sumTokens(world, reading, days, query, readsCalls)
-    : new Map<number, Map<string, number>>()
+    : new Map<number, Models>()
   return {
-    data: [...totals].sort(([a], [b]) => a - b).flatMap(([day, models]) => rank(day, models)),
+    data: [...totals]
+      .sort(([a], [b]) => a - b)
+      .flatMap(([day, models]) => rank(day, models, audience)),
     meta: showDays(world, days),
   }
 }
@@ -90,33 +96,48 @@ async function sumTokens(
   days: Days,
   query: RankingsDailyQuery,
   readsCalls: boolean,
-): Promise<Map<number, Map<string, number>>> {
-  const totals = new Map<number, Map<string, number>>()
-  const add = (day: number, model: string, tokens: number) => {
+): Promise<Map<number, Models>> {
+  const totals = new Map<number, Models>()
+  const add = ({ day, model, workspace_id, tokens }: TokensOfModel) => {
     if (tokens === 0 || !hasModality(world, model, query.modality)) return
     const start = findPeriodStart(query.period ?? ('day' satisfies Period), day)
-    const models = totals.get(start) ?? new Map<string, number>()
+    const models: Models = totals.get(start) ?? new Map()
     totals.set(start, models)
-    models.set(model, (models.get(model) ?? 0) + tokens)
+    const row = models.get(model) ?? new RowUse()
+    models.set(model, row)
+    row.add(workspace_id, { tokens, calls: 1 })
   }
   if (readsCalls) await addCalls(reading, days, query, add)
   else await addDays(reading, days, add)
   return totals
 }
 
-type Add = (day: number, model: string, tokens: number) => void
+/** What each model used in one period. */
+type Models = Map<string, RowUse>
+
+interface TokensOfModel {
+  day: number
+  model: string
+  workspace_id: string
+  tokens: number
+}
+
+type Add = (some: TokensOfModel) => void
 
 async function addDays(reading: Reading, { first, last }: Days, add: Add): Promise<void> {
   const rows = reading.readSums({
     grain: 'day',
     from: first,
     until: last + 1,
-    by: ['model'],
+    by: ['model', 'workspace_id'],
     isByTime: true,
     conditions: [],
   })
-  for await (const { start, values, sums } of rows)
-    add(start ?? 0, values[0] ?? '', sums.prompt_tokens + sums.completion_tokens)
+  for await (const { start, values, sums } of rows) {
+    const [model = '', workspace_id = ''] = values
+    const tokens = sums.prompt_tokens + sums.completion_tokens
+    add({ day: start ?? 0, model, workspace_id, tokens })
+  }
 }
 
 async function addCalls(
@@ -129,7 +150,8 @@ async function addCalls(
     for (const call of calls) {
       const day = toDay(toHour(Date.parse(call.settled_at)))
       if (day < first || day > last || !isMeant(call, query)) continue
-      add(day, call.model, call.native_tokens_prompt + call.native_tokens_completion)
+      const { model, workspace_id, native_tokens_prompt, native_tokens_completion } = call
+      add({ day, model, workspace_id, tokens: native_tokens_prompt + native_tokens_completion })
     }
 }
 
@@ -149,9 +171,13 @@ function hasModality(
   return known?.input_modalities.includes(modality) ?? false
 }
 
-function rank(day: number, models: Map<string, number>) {
+function rank(day: number, models: Models, audience: Audience) {
   const date = renderDay(day)
-  const sorted = [...models].sort(([a, x], [b, y]) => y - x || compareTexts(a, b))
+  const shown = [...models].flatMap(([model, row]) => {
+    const use = row.sumFor(audience)
+    return use ? [[model, use.tokens] as const] : []
+  })
+  const sorted = shown.sort(([a, x], [b, y]) => y - x || compareTexts(a, b))
   const others = sorted.slice(MOST_MODELS).reduce((sum, [, tokens]) => sum + tokens, 0)
   return [...sorted.slice(0, MOST_MODELS), ...(others > 0 ? [['other', others] as const] : [])].map(
     ([model_permaslug, tokens]) => ({ date, model_permaslug, total_tokens: String(tokens) }),

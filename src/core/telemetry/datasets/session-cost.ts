@@ -1,7 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Actor } from '../../identity/actor.ts'
 import { oneOf, SomeName } from '../../kernel/schema-builders.ts'
-import { type DatasetWorld, openDataset, VERSION } from '../datasets.ts'
+import { compareTexts } from '../../kernel/sorting.ts'
+import { type DatasetWorld, findAudience, nameApp, openDataset, VERSION } from '../datasets.ts'
 import { renderDay, toDay, toFirstDay, toHour, toWeek } from '../rollups/calls.ts'
 import { type SessionCell, TURN_RANGES } from '../rollups/sessions.ts'
 
@@ -20,14 +21,14 @@ const WINDOW_DAYS = 7
 /**
  * Shows what sessions cost in the last week that has ended, Monday through Sunday: the median of
  * each app, model and range of turns. Sessions of two apps are never together, and a cell has as
- * many sessions as the config asks for, so that it is about no one. Throws 429.
+ * many sessions of as many workspaces as the config asks for, so that it is about no one; cells of
+ * fewer workspaces are of the asker's own sessions alone. Throws 404 and 429.
  */
 export async function getSessionCost(world: DatasetWorld, actor: Actor, query: SessionCostQuery) {
   await openDataset(world, actor)
   const now = world.clock.now()
   const week = toWeek(toDay(toHour(now.getTime()))) - 1
-  const { minimum_sessions } = world.config.datasets
-  const cells = await world.store.rollups.listSessionCells(week, minimum_sessions)
+  const cells = await listCells(world, actor, week)
   const { limit = 100, offset = 0 } = query
   const isPublished = cells.length > 0
   return {
@@ -44,6 +45,32 @@ export async function getSessionCost(world: DatasetWorld, actor: Actor, query: S
   }
 }
 
+interface Cell extends SessionCell {
+  isOwn: boolean
+}
+
+/** Lists the cells that the actor may see, in the order of slugs, models and turns. */
+async function listCells(world: DatasetWorld, actor: Actor, week: number): Promise<Cell[]> {
+  const { rollups } = world.store
+  const { workspaces, workspace_id } = findAudience(world, actor)
+  const sessions = world.config.datasets.minimum_sessions
+  const all = await rollups.listSessionCells(week, { sessions, workspaces, workspace_id: null })
+  const published = all.map(cell => ({ ...cell, isOwn: false }))
+  if (workspaces === 0) return published
+  const own = await rollups.listSessionCells(week, { sessions, workspaces: 0, workspace_id })
+  const names = new Set(published.map(nameCell))
+  const others = own.filter(cell => !names.has(nameCell(cell)))
+  return [...published, ...others.map(cell => ({ ...cell, isOwn: true }))].sort(compareCells)
+}
+
+const nameCell = ({ app, model, turn_range }: SessionCell): string =>
+  JSON.stringify([app.id, model, turn_range])
+
+const compareCells = (a: SessionCell, b: SessionCell): number =>
+  compareTexts(a.app.slug, b.app.slug) ||
+  compareTexts(a.model, b.model) ||
+  TURN_RANGES.indexOf(a.turn_range) - TURN_RANGES.indexOf(b.turn_range)
+
 const isMeant = (cell: SessionCell, { app_slug, model, turn_range }: SessionCostQuery): boolean =>
   (app_slug === undefined || cell.app.slug === app_slug) &&
   (model === undefined || cell.model === model) &&
@@ -51,8 +78,8 @@ const isMeant = (cell: SessionCell, { app_slug, model, turn_range }: SessionCost
 
 const NANOS_PER_USD = 1e9
 
-const showCell = ({ app, model, turn_range, median }: SessionCell) => ({
-  app_name: app.name,
+const showCell = ({ app, model, turn_range, median, isOwn }: Cell) => ({
+  app_name: nameApp(app, isOwn),
   app_slug: app.slug,
   turn_range,
   model_permaslug: model,

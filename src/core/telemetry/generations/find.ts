@@ -1,38 +1,29 @@
 import { notFound } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
-import { canManage } from '../../identity/management.ts'
+import { canManageAll } from '../../identity/management.ts'
+import type { IdentityWorld } from '../../identity/world.ts'
 import type { Generation } from '../generations.ts'
 import type { TelemetryWorld } from '../world.ts'
 
 /**
- * Finds a finished call of the actor's workspace by its id, or the newest with the request id that
- * its caller saw. The operator finds those of all workspaces. Throws 404, also for another
- * workspace's.
+ * Returns the workspace whose calls the actor may sum and see the records of; null for all of them.
+ * Keys for inference have only that of their own, wherever it is.
  */
-export const findGeneration = (
+export const findReadableWorkspace = (world: IdentityWorld, actor: Actor): string | null =>
+  actor.kind !== 'inference' && canManageAll(world, actor) ? null : actor.workspace_id
+
+/**
+ * Finds a finished call by its id, or the newest with the request id that its caller saw, in the
+ * workspaces whose calls the actor may sum. Throws 404, also for another workspace's.
+ */
+export async function findGeneration(
   world: TelemetryWorld,
   actor: Actor,
   id: string,
-): Promise<Generation> =>
-  findVisible(
-    world,
-    id,
-    ({ workspace_id }) => actor.kind === 'operator' || workspace_id === actor.workspace_id,
-  )
-
-/** Finds a call as `findGeneration` does, in every workspace that the actor manages. */
-export const findManagedGeneration = (
-  world: TelemetryWorld,
-  actor: Actor,
-  id: string,
-): Promise<Generation> =>
-  findVisible(world, id, ({ workspace_id }) => canManage(world, actor, workspace_id))
-
-async function findVisible(
-  { store: { generations } }: TelemetryWorld,
-  id: string,
-  isVisible: (generation: Generation) => boolean,
 ): Promise<Generation> {
+  const { generations } = world.store
+  const workspace = findReadableWorkspace(world, actor)
+  const isVisible = (call: Generation) => workspace === null || call.workspace_id === workspace
   const called = await generations.byId(id)
   if (called && isVisible(called)) return called
   // Clients choose request ids, so that those of another workspace may be in between.

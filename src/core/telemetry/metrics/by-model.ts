@@ -1,5 +1,4 @@
 import type { Model } from '../../catalog/models.ts'
-import { toUsd } from '../../kernel/money.ts'
 import { type Generation, getCallStatus } from '../generations.ts'
 import type { TelemetryWorld } from '../world.ts'
 import { Counter, type Distribution, Histogram, type Labels, type Sum } from './instruments.ts'
@@ -37,10 +36,11 @@ export class ModelMetrics {
     name: 'gateway_model_tokens_total',
     help: 'Tokens by provider and model',
   })
-  readonly #cost = new Counter({
-    name: 'gateway_model_cost_usd_total',
-    help: 'Cost by provider and model',
-  })
+  // Counted in nano-dollars.
+  readonly #cost = new Counter(
+    { name: 'gateway_model_cost_usd_total', help: 'Cost by provider and model' },
+    1e9,
+  )
   readonly #usage = new Histogram(
     {
       name: 'gen_ai_client_token_usage',
@@ -82,7 +82,7 @@ export class ModelMetrics {
     this.#findCalls(sums, getCallStatus(generation)).value += 1
     sums.input.value += native_tokens_prompt
     sums.output.value += native_tokens_completion
-    sums.cost.value += toUsd(generation.total_cost ?? 0n)
+    sums.cost.value += Number(generation.total_cost ?? 0n)
     sums.inputTokens.observe(native_tokens_prompt)
     sums.outputTokens.observe(native_tokens_completion)
     const { error_type, generation_time, latency } = generation
@@ -98,11 +98,11 @@ export class ModelMetrics {
     return sum
   }
 
-  #findDuration({ durations, conventions }: ModelSums, error_type: string | null): Distribution {
-    const known = durations.get(error_type)
+  #findDuration({ durations, conventions }: ModelSums, failure: string | null): Distribution {
+    const known = durations.get(failure)
     if (known) return known
-    const opened = this.#durations.open({ ...conventions, error_type: error_type ?? '' })
-    durations.set(error_type, opened)
+    const opened = this.#durations.open({ ...conventions, error_type: failure ?? '' })
+    durations.set(failure, opened)
     return opened
   }
 
@@ -149,6 +149,7 @@ const toConventions = ({ provider = '', model = '' }: Labels, operation: string)
 
 /** Names what a model does in the words of the conventions. */
 function nameOperation({ output_modalities }: Pick<Model, 'output_modalities'>): string {
+  if (output_modalities.includes('rerank')) return 'rerank'
   if (output_modalities.includes('embeddings')) return 'embeddings'
   return output_modalities.includes('text') ? 'chat' : 'generate_content'
 }

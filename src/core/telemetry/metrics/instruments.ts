@@ -60,13 +60,18 @@ class SeriesByLabels<T> {
 
 const NO_LABELS: Labels = {}
 
-/** Only grows. All of its series have the same names of labels. */
+/**
+ * Only grows. All of its series have the same names of labels. It is told in units of so many parts,
+ * and counts these: a sum of whole numbers does not drift, as one of fractions does.
+ */
 export class Counter {
   readonly #name: MetricName
+  readonly #parts: number
   readonly #series = new SeriesByLabels<Sum>(() => ({ value: 0 }))
 
-  constructor(name: MetricName) {
+  constructor(name: MetricName, parts = 1) {
     this.#name = name
+    this.#parts = parts
   }
 
   add(amount: number, labels: Labels = NO_LABELS): void {
@@ -79,7 +84,9 @@ export class Counter {
   }
 
   read(): MetricReading {
-    const points = this.#series.list().map(({ labels, value: { value } }) => ({ labels, value }))
+    const points = this.#series
+      .list()
+      .map(({ labels, value: { value } }) => ({ labels, value: value / this.#parts }))
     return { ...this.#name, type: 'counter', points }
   }
 }

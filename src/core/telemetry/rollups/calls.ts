@@ -85,10 +85,14 @@ export const createSums = (): CallSums => ({
   upstream_cost: 0n,
 })
 
-/** Adds one call to sums. */
+/** How a record is marked that corrects what calls were charged: it has money, and is no call. */
+export const CORRECTION = 'correction'
+
+/** Adds one call, or the money of a correction, to sums. */
 export function addCall(sums: CallSums, call: CallFacts): void {
-  sums.calls += 1
-  sums.byok_calls += Number(call.is_byok)
+  const calls = call.api_type === CORRECTION ? 0 : 1
+  sums.calls += calls
+  sums.byok_calls += call.is_byok ? calls : 0
   sums.failed_calls += Number(call.error_type !== null && !call.cancelled)
   sums.cancelled_calls += Number(call.cancelled)
   sums.filtered_calls += Number(call.isFiltered)

@@ -27,6 +27,16 @@ export interface SessionCell {
   median: number
 }
 
+/** Which cells are listed. */
+export interface CellBounds {
+  /** The fewest sessions of a cell. */
+  sessions: number
+  /** The fewest workspaces that they are of. */
+  workspaces: number
+  /** The workspace whose sessions alone count; null for all. */
+  workspace_id: string | null
+}
+
 /** Adds a call to the sums of its session. A turn is a call that was answered. */
 export function addSessionCall(sums: SessionSums, call: CallFacts): void {
   sums.turns += Number(call.error_type === null && !call.cancelled)

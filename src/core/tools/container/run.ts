@@ -77,6 +77,7 @@ export async function runInContainer(
   try {
     const { container, results, files, left } = await runCommands(world, {
       workspace_id: run.actor.workspace_id,
+      holder: run.actor.key_hash ?? run.actor.kind,
       name: nameContainer(invocation),
       file_ids: options.file_ids,
       hosts: options.hosts,

@@ -41,7 +41,10 @@ export const buildApprovalRequest = (
   { traffic }: Pick<InferenceWorld, 'traffic'>,
   subject: ApprovalSubject,
 ): Json => ({
-  ...{ type: 'mcp_approval_request', id: traffic.approvals.issue(renderSubject(subject)) },
+  ...{
+    type: 'mcp_approval_request',
+    id: traffic.approvals.issue(subject.workspace_id, renderSubject(subject)),
+  },
   ...{ server_label: subject.server.label, name: subject.name },
   arguments: JSON.stringify(subject.input),
 })

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../catalog/models.ts'
+import { type Endpoint, listSpoken } from '../../catalog/models.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
@@ -30,8 +30,11 @@ export function delegateToProvider(
   }
 }
 
-function isLeftToProviders({ catalog }: InferenceWorld, { models }: TextCall): boolean {
-  const endpoints = models.map(model => catalog.models.get(model)?.endpoints ?? [])
+function isLeftToProviders({ catalog }: InferenceWorld, { models, dialect }: TextCall): boolean {
+  const endpoints = models.map(slug => {
+    const model = catalog.models.get(slug)
+    return model ? listSpoken(model, dialect) : []
+  })
   return endpoints.length > 0 && endpoints.every(list => list.length > 0 && list.every(isNative))
 }
 
@@ -39,7 +42,7 @@ const isNative = ({ provider, protocol }: Endpoint): boolean =>
   protocol === 'openai-responses' && NATIVE_PROVIDERS.has(provider.slug)
 
 /** Requests of the gateway itself have ids of this form. */
-const OWN_REQUEST = /^mcpr_[0-9a-z]{1,10}_[0-9a-f]{32}$/
+const OWN_REQUEST = /^mcpr_[0-9a-z]{1,6}_[0-9a-z]{1,10}_[0-9a-f]{32}$/
 
 const answersOwnRequest = ({ messages }: TextCall): boolean =>
   messages

@@ -41,7 +41,11 @@ export function resolveServer(
     },
     isConfigured: true,
     operatorTools: settings.allowed_tools ?? null,
-    approval: options.approval ?? requireOf(settings.require_approval ?? 'always'),
+    // What the operator has decided is a floor: a caller may ask for more approvals, and for no fewer.
+    approval:
+      settings.require_approval === 'always'
+        ? requireOf('always')
+        : (options.approval ?? requireOf(settings.require_approval ?? 'always')),
     price: settings.usd_per_call === undefined ? null : toNanos(settings.usd_per_call),
     timeoutMilliseconds: (timeout_seconds ?? config.mcp.timeout_seconds) * 1000,
   }

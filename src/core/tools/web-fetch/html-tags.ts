@@ -54,14 +54,21 @@ function findNameEnd(html: string, from: number): number {
   return at
 }
 
+/** No tag that is meant has more: what follows in it is passed over. */
+const MOST_ATTRIBUTES = 1_000
+
 /** Reads attributes up to the bracket that closes the tag, which may stand in a quoted value. */
 function readAttributes(html: string, from: number, tag: Tag): Tag {
   let at = from
+  let count = 0
   while (at < html.length) {
     const code = html.charCodeAt(at)
     if (code === BRACKET) return Object.assign(tag, { end: at + 1 })
     if (SPACE.has(code) || code === SLASH) at += 1
-    else at = readAttribute(html, at, tag)
+    else {
+      if (count++ === MOST_ATTRIBUTES) return Object.assign(tag, { end: findEnd(html, '>', at) })
+      at = readAttribute(html, at, tag)
+    }
   }
   return Object.assign(tag, { end: html.length })
 }
@@ -124,12 +131,12 @@ const HIDING = /(?:display\s{0,4}:\s{0,4}none|visibility\s{0,4}:\s{0,4}hidden)/i
  * its end tag begins. Without an end tag both are the end of the text.
  */
 export function findRawEnd(html: string, name: string, from: number): [end: number, next: number] {
-  for (let at = html.indexOf('</', from); at !== -1; at = html.indexOf('</', at + 2)) {
-    const after = at + 2 + name.length
-    if (html.slice(at + 2, after).toLowerCase() !== name) continue
-    const code = html.charCodeAt(after)
-    if (SPACE.has(code) || code === SLASH || code === BRACKET)
-      return [at, findEnd(html, '>', after)]
-  }
-  return [html.length, html.length]
+  const tag = END_TAGS.get(name) ?? new RegExp(`</${name}[ \\t\\n\\f\\r/>]`, 'gi')
+  END_TAGS.set(name, tag)
+  tag.lastIndex = from
+  const at = tag.exec(html)?.index ?? -1
+  return at === -1 ? [html.length, html.length] : [at, findEnd(html, '>', at + 2 + name.length)]
 }
+
+/** The end tags of elements whose content is text: there are few. */
+const END_TAGS = new Map<string, RegExp>()

@@ -1,9 +1,11 @@
+import { type Endpoint, listSpoken } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import { addRequiredCapability } from '../../inference/kinds/text/understanding.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Tool } from '../../language/tool.ts'
+import { hasFunction, isRunByAll, leaveNative, type NativeForm } from '../native-form.ts'
 import { buildNativeOptions, chooseEngine, findOwnEngine } from './choose-engine.ts'
 import type { WebSearchOptions } from './options.ts'
 
@@ -20,7 +22,10 @@ export function isLeftToProvider(
   if (options.engine !== 'auto') return options.engine === 'native'
   if ('obstacle' in findOwnEngine(world.config, options)) return true
   if (mustSearch(call)) return false
-  const endpoints = call.models.map(model => world.catalog.models.get(model)?.endpoints ?? [])
+  const endpoints = call.models.map(slug => {
+    const model = world.catalog.models.get(slug)
+    return model ? listSpoken(model, call.dialect) : []
+  })
   return (
     endpoints.length > 0 &&
     endpoints.every(
@@ -32,6 +37,24 @@ export function isLeftToProvider(
         }),
     )
   )
+}
+
+/**
+ * Returns the call with the tool as its own API has it, where its providers all search themselves;
+ * null if the gateway searches.
+ */
+export function leaveNativeSearch(
+  world: InferenceWorld,
+  call: TextCall,
+  options: WebSearchOptions,
+  native: NativeForm,
+): TextCall | null {
+  const searches = (endpoint: Endpoint) => {
+    const choice = chooseEngine(world, options, endpoint, addOfferedTools(call))
+    return 'engine' in choice && choice.engine === 'native'
+  }
+  const isLeft = hasFunction(call, 'web_search') || isRunByAll(world, call, searches)
+  return isLeft ? leaveNative(call, native) : null
 }
 
 // Some providers do not search beside functions, and other tools of the gateway will be functions.

@@ -1,8 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { ENGINE_NAMES } from '../../config/tools.ts'
-import { isObject, type Json } from '../../kernel/json.ts'
+import { isObject, type Json, omitUndefined, readObject } from '../../kernel/json.ts'
 import { closed, list, oneOf, optional } from '../../kernel/schema-builders.ts'
 import { type DomainLists, readDomainLists } from '../domains.ts'
+import { listNone, type NativeForm } from '../native-form.ts'
 import { requireMatch } from '../parameters.ts'
 import type { SearchLocation } from './engine.ts'
 import { ENGINES } from './registry.ts'
@@ -59,7 +60,37 @@ export interface WebSearchOptions {
   /** What a search of X is limited to; null if X is not searched. */
   x_search: XSearchOptions | null
   user_location: SearchLocation | null
+  /** The tool as an API has it for its own providers; absent for the gateway's own. */
+  native?: NativeForm
 }
+
+/**
+ * Reads the tool as the Responses or the Messages API has it; null for what engines have no word
+ * for. They answer from an index, so that a client that wants no access to the web itself may have
+ * them.
+ */
+export function readNativeSearch(entry: Json, at: number): WebSearchOptions | null {
+  const filters = readObject(entry, 'filters')
+  const location = readObject(entry, 'user_location')
+  const places = ['city', 'region', 'country', 'timezone'].filter(
+    name => typeof location[name] === 'string',
+  )
+  const parameters = omitUndefined({
+    search_context_size: entry.search_context_size ?? undefined,
+    max_uses: entry.max_uses ?? undefined,
+    allowed_domains: listNone(entry.allowed_domains ?? filters.allowed_domains),
+    excluded_domains: listNone(entry.blocked_domains ?? filters.blocked_domains),
+    user_location: Object.fromEntries(places.map(name => [name, location[name]])),
+  })
+  if (Object.keys(filters).some(name => !FILTERS.includes(name))) return null
+  try {
+    return { ...readWebSearchOptions(parameters, ''), native: { value: entry, at } }
+  } catch {
+    return null
+  }
+}
+
+const FILTERS = ['allowed_domains', 'blocked_domains']
 
 /** Reads the parameters of the tool, which are at `path`. Throws 400 naming the field. */
 export function readWebSearchOptions(parameters: Json, path: string): WebSearchOptions {

@@ -11,7 +11,7 @@ const TABLE: Record<string, string[]> = {
   rate_limit_error: ['rate_limit_exceeded'],
   overloaded_error: ['provider_overloaded'],
   timeout_error: ['timeout'],
-  api_error: ['provider_unavailable', 'server', 'unmapped', 'conflict', 'unavailable'],
+  api_error: ['provider_unavailable', 'server', 'unmapped', 'conflict', 'unavailable', 'cancelled'],
 }
 
 test.each(Object.keys(STATUS) as ErrorType[])('%s has its type', type => {

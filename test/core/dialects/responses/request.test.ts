@@ -206,7 +206,6 @@ describe('a request is refused, and the error names the field', () => {
       'input.0.content.0.type',
     ],
     ['an output without its call', { input: [output] }, 'input.0.call_id'],
-    ['a call id used twice', { input: [call, call] }, 'input.1.call_id'],
     ['two outputs of one call', { input: [call, output, output] }, 'input.2.call_id'],
     ['an output before its call', { input: [output, call] }, 'input.0.call_id'],
     ['reasoning that was changed', { input: [sealed] }, 'input.0'],

@@ -83,7 +83,7 @@ describe('large answers', () => {
 
   test('wait for the memory of those before them, in their order', async () => {
     const { memory, answers, begun, grow, end } = createAnswers(100)
-    const [a, b, c] = ['a', 'b', 'c'].map(key => answers.begin(key)) as [
+    const [a, b, c] = ['a', 'b', 'c'].map(key => answers.begin(key, {})) as [
       LargeAnswer,
       LargeAnswer,
       LargeAnswer,
@@ -101,7 +101,7 @@ describe('large answers', () => {
 
   test('end some time, however many of unknown length grow at once', async () => {
     const { memory, answers, begun, grow, end } = createAnswers(100)
-    const open = Array.from({ length: 20 }, (_, i) => answers.begin(`${i}`))
+    const open = Array.from({ length: 20 }, (_, i) => answers.begin(`${i}`, {}))
     for (const answer of open) grow(answer, 5)
     await Promise.resolve()
     expect(begun).toHaveLength(20)
@@ -117,7 +117,7 @@ describe('large answers', () => {
 
   test('that have ended take nothing when there is memory for them', async () => {
     const { memory, answers, begun, grow, end } = createAnswers(100)
-    const [a, b] = [answers.begin('a'), answers.begin('b')]
+    const [a, b] = [answers.begin('a', {}), answers.begin('b', {})]
     grow(a, 100)
     grow(b, 100)
     end(b)

@@ -159,6 +159,16 @@ test('a document is recognized once for a conversation that sends its annotation
   expect(generation?.steps).toEqual([])
 })
 
+test.each([
+  ['the caller ignores Mistral', { ignore: ['mistral'] }],
+  ['the caller wants others only', { only: ['local'] }],
+  ['the caller wants no retention', { zdr: true }],
+])('nothing is sent to the service where %s', async (_, provider) => {
+  const { status, raw, spent } = await ask({ more: { provider } })
+  expect([status, spent, mistral.hits.length, upstream.hits.length]).toEqual([403, 0n, 0, 0])
+  expect(raw).toContain('mistral-ocr may not be sent this call')
+})
+
 test('only pages that came are charged, and none beyond those that the PDF has', async () => {
   processed = 1_000_000
   pages = [...pages, ...pages, ...pages]

@@ -27,7 +27,7 @@ describe('readUsage', () => {
     expect(usage && countInputTokens(usage)).toBe(107)
   })
 
-  test('trap 89: counts audio and video once, and not where they were cached', () => {
+  test('trap 89: counts audio, video and pictures once, and not where they were cached', () => {
     const usage = readUsage({
       promptTokenCount: 100,
       cachedContentTokenCount: 20,
@@ -42,7 +42,8 @@ describe('readUsage', () => {
       candidatesTokensDetails: [detail('IMAGE', 30), detail('AUDIO', 5)],
     })
     expect(usage?.input).toEqual({
-      text: 40,
+      image: 10,
+      text: 30,
       cache_read: 20,
       cache_write: 0,
       cache_write_1h: 0,

@@ -15,6 +15,7 @@ import { inspectRows } from '../../../../src/core/store/sqlite/seals/verify.ts'
 import { openSqlite } from '../../../../src/core/store/sqlite.ts'
 import { buildKey } from '../../../suites/store/rows.ts'
 import { buildAuditEntry } from '../../../support/audit.ts'
+import { buildGeneration } from '../../../support/generation.ts'
 import { TEST_MAC, TEST_SECRETS } from '../../../support/ledger.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-migrations-'))
@@ -94,6 +95,38 @@ test('a removed row stays missed after a migration', async () => {
   db.run("delete from keys where hash = 'b'")
   expect(listProblems(db, ["update keys set name = 'changed'"])).toEqual(['keys b was removed'])
   db.close()
+})
+
+test('sums that counted a call for each correction count calls', async () => {
+  const path = join(root, `${++files}.db`)
+  const open = () =>
+    openSqlite({ path, durability: 'normal', busyTimeout: 0, secrets: TEST_SECRETS })
+  const store = await open()
+  const settled_at = '2026-03-01T23:59:59.999Z'
+  for (const [id, api_type] of Object.entries({
+    a: 'completions',
+    b: 'correction',
+    c: 'correction',
+  })) {
+    const generation = buildGeneration({ id, api_type, is_byok: true, settled_at })
+    await store.generations.record([{ generation, charge: null }])
+  }
+  await store.rollups.advance(10)
+  await store.close()
+  const db = new Database(path, { strict: true })
+  for (const table of ['usage_hours', 'usage_days', 'usage_endpoint_days'])
+    db.run(`update ${table} set calls = 3, byok_calls = 3`)
+  db.run('alter table evicted_days drop column corrections')
+  db.run('pragma user_version = 35')
+  db.close()
+  const migrated = await open()
+  expect(await migrated.rollups.verify()).toEqual([])
+  const query = { from: 0, until: 1e9, by: [], isByTime: false, conditions: [] }
+  for (const grain of ['hour', 'day'] as const)
+    expect(await migrated.rollups.sum({ ...query, grain })).toMatchObject([
+      { sums: { calls: 1, byok_calls: 1 } },
+    ])
+  await migrated.close()
 })
 
 test('a migration with another secret moves no seal', async () => {

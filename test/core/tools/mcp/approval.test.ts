@@ -42,7 +42,7 @@ test('a request is the item of the reference', () => {
     ...{ type: 'mcp_approval_request', id, server_label: 'own', name: 'add' },
     arguments: '{"a":1}',
   })
-  expect(id).toMatch(/^mcpr_[0-9a-z]+_[0-9a-f]{32}$/)
+  expect(id).toMatch(/^mcpr_[0-9a-z]+_[0-9a-z]+_[0-9a-f]{32}$/)
 })
 
 test('answers are read with what they are about, each once', () => {
@@ -97,8 +97,8 @@ describe('an approval', () => {
     ],
     ['another workspace', request, { workspace_id: 'v' }],
     ['an id of a provider', { ...request, id: 'mcpr_682d498e3bd4819196a0ce1664f8e77b' }, {}],
-    ['a forged code', { ...request, id: `mcpr_1_${'0'.repeat(32)}` }, {}],
-    ['the number of another', { ...request, id: id.replace('mcpr_1_', 'mcpr_2_') }, {}],
+    ['a forged code', { ...request, id: `mcpr_0_1_${'0'.repeat(32)}` }, {}],
+    ['the number of another', { ...request, id: id.replace('mcpr_0_1_', 'mcpr_0_2_') }, {}],
     ['an empty id', { ...request, id: '' }, {}],
   ])('is not one for %s', (_, given, subject) => {
     expect(check(given, subject)).toBe(FIELD)
@@ -123,6 +123,19 @@ describe('an approval', () => {
     expect([check(first, {}, own), check(uses.at(-1) ?? {}, {}, own)]).toEqual([FIELD, FIELD])
     const next = buildApprovalRequest(own, SUBJECT)
     expect(check(next, {}, own)).toBeNull()
+  })
+
+  test('of one workspace is good, however many another uses', () => {
+    const own = openWorld()
+    const { approvals } = own.traffic
+    const asked = buildApprovalRequest(own, SUBJECT)
+    for (let i = 0; i < 10_100; i++) {
+      const other = buildApprovalRequest(own, { ...SUBJECT, workspace_id: 'v' })
+      expect(approvals.use(String(other.id))).toBe(true)
+    }
+    expect(check(asked, {}, own)).toBeNull()
+    expect(approvals.use(String(asked.id))).toBe(true)
+    expect(approvals.use(String(asked.id))).toBe(false)
   })
 
   test('that is no id of ours is never used', () => {

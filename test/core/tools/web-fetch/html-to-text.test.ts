@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { convertHtml } from '../../../../src/core/tools/web-fetch/html-to-text.ts'
+import { measureBestLoopUse } from '../../../support/event-loop.ts'
 
 const BASE = 'https://example.com/docs/'
 const convert = (html: string, most = 100_000) => convertHtml(html, BASE, most)
@@ -116,5 +117,21 @@ describe('hostile pages', () => {
   ])('two megabytes of %s', async piece => {
     const { text } = await convert(piece.repeat(length / piece.length), 10_000)
     expect(text.length).toBeLessThanOrEqual(10_000)
+  })
+
+  test('no page holds the event loop for 50 milliseconds', async () => {
+    const long: [before: string, piece: string][] = [
+      ...[' a', ' a=b', ' href=&amp;', ' style="display:   x"'].map((piece): [string, string] => [
+        '<a',
+        piece,
+      ]),
+      ...['</', '</s', '</scrip'].map((piece): [string, string] => ['<script>', piece]),
+      ...['<a>', '<td>a', '&amp;', '<pre> a</pre>'].map((piece): [string, string] => ['', piece]),
+    ]
+    for (const [before, piece] of long) {
+      const html = before + piece.repeat((4 * 1024 * 1024) / piece.length)
+      const { longest } = await measureBestLoopUse(50, () => convert(html))
+      expect([before + piece, longest < 50]).toEqual([before + piece, true])
+    }
   })
 })

@@ -97,9 +97,14 @@ async function checkData(given: string): Promise<Omit<Picture, 'url'>> {
   return { data, media_type, ...(pixels ? { pixels: checkSides(pixels) } : {}) }
 }
 
-function checkSvg(data: string, head: Buffer): Omit<Picture, 'url'> {
+/** The base64 of the largest SVG: it is read whole. */
+const LARGEST_SVG = (4 * 1024 * 1024 * 4) / 3
+
+async function checkSvg(data: string, head: Buffer): Promise<Omit<Picture, 'url'>> {
   if (!isSvg(head.toString())) throw new Error('The bytes are no picture')
-  if (isActiveSvg(Buffer.from(data, 'base64').toString())) throw new Error('The SVG has scripts')
+  if (data.length > LARGEST_SVG) throw new Error('The SVG is too large')
+  const svg = Buffer.from(data, 'base64').toString()
+  if (await isActiveSvg(svg)) throw new Error('The SVG does more than draw')
   return { data, media_type: 'image/svg+xml' }
 }
 

@@ -2,6 +2,11 @@ import { invalid } from '../../../errors.ts'
 import { isObject, type Json, readObject, readObjects, readString } from '../../../kernel/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Block, Message } from '../../../language/message.ts'
+import type { Params } from '../../../language/params.ts'
+import { CUSTOM_INPUT, type StandIns } from '../../../language/tool.ts'
+import { findItemKind, findResultKind } from './client-kinds.ts'
+import { findStandIns, nameKind, nameTool } from './client-tools.ts'
+import { askForSummary, isCompacting } from './compaction.ts'
 
 /**
  * Items of the Responses API that other providers have no form for, in a conversation that goes on
@@ -11,21 +16,41 @@ import type { Block, Message } from '../../../language/message.ts'
  */
 
 /** Returns the call with what other providers understand in place of such items. Throws 400. */
-export function replaceNativeItems(call: TextCall): TextCall {
-  if (call.dialect !== 'responses' || !call.messages.some(hasItem)) return call
+export function replaceNativeItems(given: TextCall): TextCall {
+  const call = isCompacting(given) ? askForSummary(given) : given
+  if (call.dialect !== 'responses' || !call.messages.some(isForeign)) return call
   const last = call.messages.findLastIndex(({ role }) => role === 'assistant')
+  const standIns = findStandIns(call)
   const replace = (message: Message, i: number) =>
-    i < last && isApproval(message) ? [] : replaceInMessage(message)
-  return { ...call, messages: call.messages.flatMap(replace) }
+    i < last && isApproval(message) ? [] : replaceInMessage(message, standIns)
+  return {
+    ...call,
+    messages: call.messages.flatMap(replace),
+    params: { ...call.params, ...readUpdate(call) },
+  }
+}
+
+/** Reads what an item of the conversation sets for the turns after it. */
+function readUpdate({ messages, params }: TextCall): Params {
+  const items = messages.flatMap(({ blocks }) => blocks.filter(isItem))
+  const update = items.findLast(({ value }) => value.type === 'configuration_update')
+  const effort = update && readString(readObject(update.value, 'reasoning').effort)
+  return effort ? { reasoning: { ...params.reasoning, effort } } : {}
 }
 
 type OtherBlock = Extract<Block, { type: 'other' }>
+type ItemBlock = OtherBlock & { value: Item }
 type Item = Json & { type: string }
 
-const hasItem = ({ blocks }: Message): boolean => blocks.some(isItem)
+// A call of a member of a namespace is one of a function, but under another name.
+const isForeign = ({ blocks }: Message): boolean =>
+  blocks.some(block => isItem(block) || isNamespaced(block))
+
+const isNamespaced = (block: Block): boolean =>
+  block.type === 'tool-call' && block.extra?.namespace !== undefined
 
 // A part of a message has a type that begins so, and protocols refuse it themselves.
-const isItem = (block: Block): block is OtherBlock & { value: Item } =>
+const isItem = (block: Block): block is ItemBlock =>
   block.type === 'other' &&
   block.dialect === 'responses' &&
   isObject(block.value) &&
@@ -36,28 +61,51 @@ const isItem = (block: Block): block is OtherBlock & { value: Item } =>
 const isApproval = ({ blocks: [first] }: Message): boolean =>
   first !== undefined && isItem(first) && first.value.type === 'mcp_approval_response'
 
-function replaceInMessage(message: Message): Message[] {
+function replaceInMessage(message: Message, standIns: StandIns): Message[] {
   const [first] = message.blocks
-  const toResult = first && isItem(first) ? RESULTS[first.value.type] : undefined
-  if (first && isItem(first) && toResult) return [toToolMessage(first.value, toResult(first.value))]
-  if (!hasItem(message)) return [message]
-  return splitResults({ ...message, blocks: message.blocks.flatMap(replaceBlock) })
+  if (first && isItem(first) && SETTING.has(first.value.type)) return []
+  const result = first && isItem(first) ? readResult(first.value, standIns) : undefined
+  if (result) return result
+  if (!isForeign(message)) return [message]
+  return splitResults({
+    ...message,
+    blocks: message.blocks.flatMap(block => replaceBlock(block, standIns)),
+  })
 }
 
-const toToolMessage = (item: Item, blocks: Block[]): Message => ({
-  role: 'tool',
-  tool_call_id: readCallId(item),
-  blocks,
-})
+/** Items that set something, and say nothing. */
+const SETTING = new Set(['additional_tools', 'configuration_update'])
+
+/** Reads the result of a tool that the client has run; undefined for anything else. */
+function readResult(item: Item, standIns: StandIns): Message[] | undefined {
+  // What a provider's own search has found answers no call of the client.
+  if (item.type === 'tool_search_output' && readString(item.call_id) === null) return []
+  const name = (tool: string, namespace?: string) => nameTool(standIns, tool, namespace)
+  const blocks =
+    item.type === 'custom_tool_call_output'
+      ? readCustomOutput(item.output)
+      : findResultKind(item.type)?.toResult(item, name)
+  return blocks && [{ role: 'tool', tool_call_id: readCallId(item), blocks }]
+}
+
+// Pictures in the result of such a tool stay: models that see them may.
+const readCustomOutput = (output: unknown): Block[] =>
+  typeof output === 'string' ? [toText(output)] : readObjects(output).map(readPart)
+
+const readPart = (part: Json): Block =>
+  part.type === 'input_image' && typeof part.image_url === 'string'
+    ? { type: 'image', url: part.image_url }
+    : toText(readString(part.text) ?? '')
 
 /** A call and its result in one item: the result of the provider's own use of a server. */
 type Replaced = Block | { result: Message }
 
-function replaceBlock(block: Block): Replaced[] {
+function replaceBlock(block: Block, standIns: StandIns): Replaced[] {
+  if (block.type === 'tool-call') return [renameCall(block, standIns)]
   if (!isItem(block)) return [block]
   const { value, field } = block
-  const input = CALLS[value.type]?.(value)
-  if (input !== undefined) return [toToolCall(value, input)]
+  const call = readCall(value, standIns)
+  if (call) return [call]
   if (value.type === 'mcp_call') return replaceServerCall(value)
   if (value.type === 'agent_message') return listTexts(value.content)
   if (LEFT_OUT.has(value.type)) return []
@@ -67,12 +115,30 @@ function replaceBlock(block: Block): Replaced[] {
   )
 }
 
-const toToolCall = (item: Item, { name, input }: ToolCall): Block => ({
-  type: 'tool-call',
-  id: readCallId(item),
-  name,
-  input: JSON.stringify(input),
-})
+type ToolCall = Extract<Block, { type: 'tool-call' }>
+
+function renameCall(call: ToolCall, standIns: StandIns): Block {
+  const { namespace, ...extra } = call.extra ?? {}
+  if (typeof namespace !== 'string') return call
+  return { ...call, name: nameTool(standIns, call.name, namespace), extra }
+}
+
+/** Reads the call of a tool that the client runs; undefined for anything else. */
+function readCall(item: Item, standIns: StandIns): Block | undefined {
+  const id = readCallId(item)
+  if (item.type === 'custom_tool_call') {
+    const name = readString(item.name) ?? ''
+    const input = JSON.stringify({ [CUSTOM_INPUT]: readString(item.input) ?? '' })
+    const namespace = readString(item.namespace) ?? undefined
+    return { type: 'tool-call', id, name: nameTool(standIns, name, namespace), input }
+  }
+  const found = findItemKind(item.type)
+  // A search that the provider ran itself has no id that a result could name.
+  if (!found || (item.type === 'tool_search_call' && readString(item.call_id) === null))
+    return undefined
+  const input = JSON.stringify(found.kind.toInput(item))
+  return { type: 'tool-call', id, name: nameKind(standIns, found.name) ?? found.name, input }
+}
 
 // A provider of tools had the call and the result, and no one else is asked for it.
 function replaceServerCall(item: Item): Replaced[] {
@@ -81,7 +147,7 @@ function replaceServerCall(item: Item): Replaced[] {
   const output = readString(item.output) ?? readString(item.error) ?? ''
   return [
     { type: 'tool-call', id, name, input: readString(item.arguments) ?? '{}' },
-    { result: { role: 'tool', tool_call_id: id, blocks: [{ type: 'text', text: output }] } },
+    { result: { role: 'tool', tool_call_id: id, blocks: [toText(output)] } },
   ]
 }
 
@@ -101,41 +167,7 @@ function splitResults({ blocks, ...message }: Omit<Message, 'blocks'> & { blocks
   return messages
 }
 
-interface ToolCall {
-  name: string
-  input: Json
-}
-
-/** The calls of tools that the client ran, as calls of functions. */
-const CALLS: Record<string, (item: Item) => ToolCall> = {
-  shell_call: item => ({ name: 'shell', input: readObject(item, 'action') }),
-  local_shell_call: item => ({ name: 'local_shell', input: readObject(item, 'action') }),
-  apply_patch_call: item => ({ name: 'apply_patch', input: readObject(item, 'operation') }),
-  computer_call: item => ({ name: 'computer', input: readObject(item, 'action') }),
-}
-
-/** The results of such calls. */
-const RESULTS: Record<string, (item: Item) => Block[]> = {
-  shell_call_output: item => [toText(readObjects(item.output).map(renderShell).join('\n'))],
-  local_shell_call_output: item => [toText(readString(item.output) ?? '')],
-  apply_patch_call_output: ({ status, output }) => [
-    toText([readString(status), readString(output)].filter(Boolean).join('\n')),
-  ],
-  computer_call_output: ({ output }) => [renderScreen(output)],
-}
-
 const toText = (text: string): Block => ({ type: 'text', text })
-
-function renderShell({ stdout, stderr, outcome }: Json): string {
-  const { type, exit_code } = isObject(outcome) ? outcome : {}
-  const end = type === 'timeout' ? 'timeout' : `exit code ${exit_code}`
-  return [readString(stdout), readString(stderr), end].filter(Boolean).join('\n')
-}
-
-function renderScreen(output: unknown): Block {
-  const url = isObject(output) ? readString(output.image_url) : null
-  return url === null ? toText(JSON.stringify(output)) : { type: 'image', url }
-}
 
 const listTexts = (content: unknown): Block[] =>
   readObjects(content).flatMap(({ text }) => (typeof text === 'string' ? [toText(text)] : []))

@@ -2,16 +2,17 @@ import type { Endpoint, Model } from '../../../catalog/models.ts'
 import type { Capability, TextCall } from '../../../language/call.ts'
 import { type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
-import { isCustomTool } from '../../../language/tool.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
+import { askForSummary, isCompacting } from './compaction.ts'
 import { checkCounts } from './counts.ts'
-import { replaceCustomTools } from './custom-tools.ts'
 import { restoreDrawn } from './drawn-items.ts'
+import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
+import { replaceNativeBlocks } from './native-blocks.ts'
 import { replaceNativeItems } from './native-items.ts'
 import { fitServiceTier, getServiceTier } from './service-tier.ts'
-import { replaceWebSearch } from './web-search.ts'
+import { dropForeignThoughts } from './thoughts.ts'
 
 export const understanding: KindDefinition<'text'>['understanding'] = {
   readContents: ({ messages }) => messages.map(({ blocks }) => blocks),
@@ -25,9 +26,9 @@ export const understanding: KindDefinition<'text'>['understanding'] = {
   checkEndpoint,
   supportsPreferred: (call, endpoint) =>
     !listUnsupported(endpoint, call).some(name => MISSED.includes(name)) &&
-    hasTools(call, endpoint),
+    listIgnoredTools(call, endpoint).length === 0,
   getServiceTier,
-  listIgnored: (call, endpoint) => listUnsupported(endpoint, call),
+  listIgnored,
   fitToEndpoint,
   removeNames: call =>
     call.messages.some(({ name }) => name !== undefined)
@@ -83,15 +84,12 @@ function checkEndpoint(call: TextCall, endpoint: Endpoint): string | true {
 }
 
 const supportsAll = (call: TextCall, endpoint: Endpoint): boolean =>
-  listUnsupported(endpoint, call).length === 0 && hasTools(call, endpoint)
+  listIgnored(call, endpoint).length === 0
 
-/** Whether the endpoint's provider has every tool of the Responses API that the call names. */
-const hasTools = (call: TextCall, endpoint: Endpoint): boolean =>
-  call.dialect !== 'responses' ||
-  (protocols.text[endpoint.protocol]?.acceptsResponsesTools ?? false) ||
-  replaceWebSearch(call, endpoint).tools.every(
-    tool => tool.type === 'function' || isCustomTool(tool),
-  )
+/** Lists the parameters, and then the tools, that are left out at the endpoint. */
+function listIgnored(call: TextCall, endpoint: Endpoint): string[] {
+  return [...listUnsupported(endpoint, call), ...listIgnoredTools(call, endpoint)]
+}
 
 /** Finds a capability that the call requires and the endpoint lacks. */
 const findMissing = (call: TextCall, endpoint: Endpoint): Capability | undefined =>
@@ -132,9 +130,11 @@ const MISSED = ['tools', 'response_format', 'verbosity']
  * an item of the conversation that the endpoint's provider does not take.
  */
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
-  const hasOwnTools = protocols.text[endpoint.protocol]?.acceptsResponsesTools ?? false
-  const tiered = fitServiceTier(given, endpoint)
-  const call = hasOwnTools ? tiered : replaceOwnForms(tiered, endpoint)
+  const own = hasThoughts(given.messages) ? dropForeignThoughts(given, endpoint) : given
+  const tiered = fitServiceTier(own, endpoint)
+  const call = isAtHome(given, endpoint)
+    ? fitCompaction(tiered, endpoint)
+    : replaceOwnForms(tiered, endpoint)
   const unsupported = listUnsupported(endpoint, call)
   if (unsupported.length === 0) return call
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
@@ -142,16 +142,38 @@ export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   return { ...call, params: Object.fromEntries(params), tools }
 }
 
-/** Returns the call without what only providers of the Responses API have a form for. */
+// Loops, as it looks at every message of every call.
+function hasThoughts(messages: Message[]): boolean {
+  for (const { role, blocks } of messages)
+    if (role === 'assistant') for (const { type } of blocks) if (type === 'reasoning') return true
+  return false
+}
+
+// Not every provider of the Responses API makes compactions.
+const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
+  call.dialect === 'responses' && isCompacting(call) && !COMPACTING.has(endpoint.provider.slug)
+    ? askForSummary(call)
+    : call
+
+const COMPACTING = new Set(['openai', 'azure'])
+
+/** Returns the call without what only providers of its own API have a form for. */
 const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
-  replaceWebSearch(
-    replaceNativeItems(
-      replaceCustomTools(
-        call.dialect === 'responses' && endpoint.protocol === 'gemini' ? restoreDrawn(call) : call,
-      ),
-    ),
-    endpoint,
-  )
+  hasOwnForms(call)
+    ? replaceNativeBlocks(replaceNativeItems(replaceTools(restoreOwn(call, endpoint), endpoint)))
+    : call
+
+const restoreOwn = (call: TextCall, { protocol }: Endpoint): TextCall =>
+  call.dialect === 'responses' && protocol === 'gemini' ? restoreDrawn(call) : call
+
+// Loops, as it looks at every block of every call in another dialect than its provider's.
+function hasOwnForms({ tools, messages }: TextCall): boolean {
+  for (const { type } of tools) if (type === 'other') return true
+  for (const { blocks } of messages)
+    for (const block of blocks)
+      if (block.type === 'other' || (block.type === 'tool-call' && block.extra)) return true
+  return false
+}
 
 type ParametersOfCall = Pick<TextCall, 'params' | 'tools'>
 

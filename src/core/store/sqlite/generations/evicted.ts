@@ -60,11 +60,12 @@ function takeFitting(db: Database, ids: string[]): string[] {
  */
 export const IS_CHARGED = `
   g.key_hash is not null and g.upstream_inference_cost <> 0
-  and g.settled_at >= (select min(settled_at) from ledger where hash is not null)`
+  and g.settled_at >= (select min(settled_at) from ledger where hash is not null and source <> 'opening')`
 
 const ADD_SUMS = `
-  insert into evicted_days (day, calls, charged)
-  select substr(settled_at, 1, 10), count(*), sum(iif(${IS_CHARGED}, upstream_inference_cost, 0))
+  insert into evicted_days (day, calls, corrections, charged)
+  select substr(settled_at, 1, 10), count(*), sum(api_type = 'correction'), sum(iif(${IS_CHARGED}, upstream_inference_cost, 0))
   from generations as g where id in (select value from json_each(?))
   group by 1
-  on conflict do update set calls = calls + excluded.calls, charged = charged + excluded.charged`
+  on conflict do update set calls = calls + excluded.calls,
+    corrections = corrections + excluded.corrections, charged = charged + excluded.charged`

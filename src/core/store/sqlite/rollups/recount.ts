@@ -21,10 +21,11 @@ const selectDay = (table: string) => `select start, group_id, ${SUMS} from ${tab
 const SELECT_ROWS = `select min(first_row) as first, max(last_row) as last from usage_rows
   where start >= ? and start < ?`
 
-/** Records as they are recounted: what they are summed by, then their sums but the one of calls. */
+/** Records as they are recounted: what they are summed by, then their sums. */
 const SELECT_CALLS = `select rowid, cast(substr(settled_at, 12, 2) as integer),
   workspace_id, coalesce(key_hash, ''), user_id, model, coalesce(provider_name, ''),
-  ${ENDPOINT_ID}, is_byok, is_byok,
+  ${ENDPOINT_ID}, is_byok,
+  api_type <> 'correction', is_byok and api_type <> 'correction',
   error_type is not null and not cancelled, cancelled, contentFilters <> '[]',
   native_tokens_prompt, native_tokens_completion, native_tokens_reasoning, native_tokens_cached,
   ${splitAmount('coalesce(total_cost, 0)')},
@@ -149,9 +150,7 @@ function recountHours(db: Database, day: number): Sums {
     for (const call of query.values(row, Math.min(row + AT_ONCE, last), from, until) as Row[]) {
       const [, hour, workspace, key, user, model, provider, endpoint, byok] = call
       const caller = [workspace, key, user, provider, endpoint, byok, model]
-      // In place of what is in the name already: each is one call.
-      call[FIRST_CALL_SUM - 1] = 1
-      sums.add(renderName([day * HOURS + Number(hour), ...caller]), call, FIRST_CALL_SUM - 1)
+      sums.add(renderName([day * HOURS + Number(hour), ...caller]), call, FIRST_CALL_SUM)
     }
   return sums
 }

@@ -1,5 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import {
+  type CellBounds,
   FEWEST_TURNS,
   type SessionCell,
   TURN_RANGES,
@@ -22,19 +23,26 @@ const RANGE = `case ${FEWEST_TURNS.map((fewest, i) => `when turns >= ${fewest} t
   .toReversed()
   .join(' ')} end`
 
-// By app, so that each has its own medians and none waits for the others' sessions.
+// By app, so that each has its own medians and none waits for the others' sessions. A session is of
+// the workspace of its key; those of keys that are deleted count for no workspace.
 const CELLS = `select apps.id, apps.identity, apps.name, apps.slug, model, ${RANGE} as turn_range,
   count(*) as sessions, median(cost) as median
   from usage_sessions join apps on apps.id = usage_sessions.app_id
-  where week = ? and turns > 0 and unpriced_calls = 0
-  group by apps.id, model, turn_range having count(*) >= ?
+  left join keys on keys.hash = usage_sessions.key_hash
+  where week = $week and turns > 0 and unpriced_calls = 0
+  and ($workspace is null or keys.workspace_id = $workspace)
+  group by apps.id, model, turn_range
+  having count(*) >= $sessions and count(distinct keys.workspace_id) >= $workspaces
   order by apps.slug, model, turn_range`
 
 /** Creates the reader of the cells of a week. */
 export const createCellReader =
   (db: Database) =>
-  (week: number, minimum: number): SessionCell[] =>
-    db.query<Row, [number, number]>(CELLS).all(week, minimum).map(toCell)
+  ($week: number, { sessions, workspaces, workspace_id }: CellBounds): SessionCell[] =>
+    db
+      .query<Row, [Record<string, string | number | null>]>(CELLS)
+      .all({ $week, $sessions: sessions, $workspaces: workspaces, $workspace: workspace_id })
+      .map(toCell)
 
 const toCell = ({ model, turn_range, sessions, median, ...app }: Row): SessionCell => ({
   app,

@@ -12,8 +12,9 @@ const DAYS = `select start / ${HOURS} as day from usage_hours union select start
 
 /** What the sums of all hours have, and what the records have. */
 const TOTALS = `select (select coalesce(sum(calls), 0) from usage_hours) as made,
-  (select count(*) from generations where rowid <= (select last_row from rollup_cursor))
-  + (select coalesce(sum(calls), 0) from evicted_days) as expected`
+  (select count(*) from generations
+    where rowid <= (select last_row from rollup_cursor) and api_type <> 'correction')
+  + (select coalesce(sum(calls - corrections), 0) from evicted_days) as expected`
 
 /** The most differences that are described. */
 const MOST = 30

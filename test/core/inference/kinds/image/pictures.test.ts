@@ -4,6 +4,7 @@ import { checkPictures } from '../../../../../src/core/inference/kinds/image/pic
 import type { ImageParams, Picture } from '../../../../../src/core/language/image.ts'
 import type { UpstreamWorld } from '../../../../../src/core/upstream/world.ts'
 import { buildEndpoint, buildImageCall } from '../../../../support/call.ts'
+import { measureBestLoopUse } from '../../../../support/event-loop.ts'
 
 /** A server that chooses the format itself, as models do that draw in a conversation. */
 const endpoint = buildEndpoint({ output_modalities: ['image', 'text'] })
@@ -54,6 +55,8 @@ function gif(frames: number): Buffer {
 }
 
 const REFUSED = { reason: { message: 'The answer of the provider is no picture' } }
+/** Where the second slice of a text begins that is looked through. */
+const SEAM = 64 * 1024
 const svg = (inside: string) => `<svg xmlns="http://www.w3.org/2000/svg">${inside}</svg>`
 
 describe('a picture in another format than the call asks for', () => {
@@ -115,6 +118,28 @@ describe('a picture that is', () => {
     expect(still.data.length).toBeLessThan(1_000)
   })
 
+  test.each([
+    svg('<defs><g id="a"/></defs><use href="#a"/><use xlink:href=\'#a\'/>'),
+    svg('<path fill="url(#a)" style="mask: url( \'#b\' )"/><text>A &amp; B = on x="1"</text>'),
+    svg('<image href="data:image/png;base64,AAAA"/><style>path { fill: red }</style>'),
+    svg('<set attributeName="fill" to="red"/><text>&#x4E2D;&#25991;</text>'),
+    `<?xml version="1.0" encoding="UTF-8" standalone="no"?>
+<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
+${svg('<path d="M0 0h9"/>')}`,
+  ])('an SVG that draws is a picture: %s', async drawing => {
+    expect((await check(drawing)).media_type).toBe('image/svg+xml')
+  })
+
+  test('an SVG that is costly to look through takes no long turn', async () => {
+    const worst = ['\\6', '&#115;', ' a="b"', '<a', ' href', 'url( ', '<!DOCTYPE svg ', 'encoding ']
+    for (const piece of worst) {
+      const text = svg(piece.repeat((2 * 1024 * 1024) / piece.length))
+      const { longest } = await measureBestLoopUse(50, () => check(text).catch(() => undefined))
+      expect([piece, longest < 50]).toEqual([piece, true])
+    }
+    await expect(check(svg(' '.repeat(5 * 1024 * 1024)))).rejects.toThrow()
+  })
+
   test('a drawing of lines stays one, and becomes no pixels', async () => {
     const lines = svg('<path d="M0 0h9"/>')
     expect((await check(lines)).media_type).toBe('image/svg+xml')
@@ -128,7 +153,28 @@ describe('a picture that is', () => {
     svg('<foreignObject><body xmlns="http://www.w3.org/1999/xhtml"/></foreignObject>'),
     '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg>&a;</svg>',
     `<?xml version="1.0"?>${svg('<svg:script href="https://evil.example"/>')}`,
-  ])('an SVG with scripts is none: %s', async active => {
+    `<?xml version="1.0"?><?xml-stylesheet href="https://evil.example/a.css"?>${svg('')}`,
+    '<!DOCTYPE svg SYSTEM "https://evil.example/a.dtd"><svg>&a;</svg>',
+    '<?xml version="1.0" encoding="UTF-7"?><svg>+ADw-script+AD4-</svg>',
+    svg('<use href="https://evil.example/a.svg#b"/>'),
+    svg('<use xlink:href="//evil.example/a.svg#b"/>'),
+    svg('<image x="1" xlink:href = "https://evil.example/a.png"/>'),
+    svg('<image href="data:image/svg+xml;base64,PHN2Zy8+"/>'),
+    svg('<style>@import "https://evil.example/a.css";</style>'),
+    svg('<style>@\\69mport "https://evil.example/a.css";</style>'),
+    svg('<style>path{fill:url( https://evil.example/a.svg#b )}</style>'),
+    svg('<path style="fill:u\\72l(https://evil.example/a.svg#b)"/>'),
+    svg('<path fill="&#117;rl(https://evil.example/a)"/>'),
+    svg('<a href="java&#x73;cript:alert(1)"/>'),
+    svg(`<g onload${' '.repeat(9_999)}="alert(1)"/>`),
+    svg(`<path fill="url(${'&#32;'.repeat(2_000)}https://evil.example/a)"/>`),
+    svg(`<${'x'.repeat(99)}é:script/>`),
+    svg('<set attributeName="xlink:href" to="https://evil.example/"/>'),
+    svg('<animate attributeName="onload" values="alert(1)"/>'),
+    ...[SEAM - 30, SEAM - 9, SEAM].map(before =>
+      svg(`${'<path d="M0"/>'.repeat(before / 14)}<g onload="alert(1)"/>`),
+    ),
+  ])('an SVG that does more than draw is none: %.99s', async active => {
     await expect(check(active)).rejects.toThrow()
   })
 })

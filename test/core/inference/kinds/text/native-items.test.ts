@@ -8,7 +8,7 @@ import { buildEndpoint, buildTextCall } from '../../../../support/call.ts'
 /* What a conversation of the Responses API becomes at a provider of another one. */
 
 const FOREIGN = Object.keys(protocols.text).filter(
-  name => !protocols.text[name]?.acceptsResponsesTools && name !== 'sandbox',
+  name => protocols.text[name]?.nativeDialect !== 'responses' && name !== 'sandbox',
 )
 const NATIVE = 'openai-responses'
 
@@ -115,10 +115,7 @@ describe('what would be lost unnoticed is refused by its name and its index', ()
   test.each([
     { type: 'compaction', encrypted_content: 'gAAAA' },
     { type: 'context_compaction' },
-    { type: 'additional_tools', tools: [{ type: 'function', name: 'a' }] },
-    { type: 'configuration_update', reasoning: { effort: 'low' } },
     { type: 'mcp_approval_response', approve: true },
-    { type: 'tool_search_output' },
   ])('%j', item => {
     for (const at of FOREIGN)
       expect(() => messagesAt(at, ASK, item)).toThrow(
