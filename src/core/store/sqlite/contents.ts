@@ -58,8 +58,8 @@ import recordSeals from './migrations/031-record-seals.sql' with { type: 'text' 
 import bundles from './migrations/032-bundles.sql' with { type: 'text' }
 import chargesOnce from './migrations/033-charges-once.sql' with { type: 'text' }
 import spool from './migrations/034-spool.sql' with { type: 'text' }
-import digests from './migrations/036-digests.sql' with { type: 'text' }
-import corrections from './migrations/037-corrections.sql' with { type: 'text' }
+import digests from './migrations/035-digests.sql' with { type: 'text' }
+import corrections from './migrations/036-corrections.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
