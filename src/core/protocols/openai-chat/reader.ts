@@ -45,10 +45,10 @@ export class ChunkReader implements Reader<TextPart> {
   #calls: ToolCallReader | null = null
   /** The choice of the last chunk: most answers have one choice. */
   #current = -1
-  /** The choices that have begun and not ended. */
-  readonly #open = new Set<number>()
-  /** The choices that have ended. Some servers send the end twice. */
-  #ended: Set<number> | null = null
+  /** The choices that have begun, and whether each has ended. Some servers send the end twice. */
+  readonly #choices = new Map<number, boolean>()
+  /** How many of them have not ended. */
+  #open = 0
   /** A bit for each choice that has output. No answer without words has more choices than bits. */
   #spoken = 0
   readonly #ownEnds: OwnEnds
@@ -85,7 +85,7 @@ export class ChunkReader implements Reader<TextPart> {
   readWhole(answer: Json): TextPart[] {
     this.#isWhole = true
     const parts = this.readChunk(answer)
-    if (this.#open.size > 0) this.#endOpenChoices(parts)
+    if (this.#open > 0) this.#endOpenChoices(parts)
     if (this.failure) throw this.failure
     return parts
   }
@@ -107,7 +107,7 @@ export class ChunkReader implements Reader<TextPart> {
 
   #readDone(): TextPart[] {
     const parts: TextPart[] = []
-    if (this.#open.size > 0) this.#endOpenChoices(parts)
+    if (this.#open > 0) this.#endOpenChoices(parts)
     this.complete = this.failure === null
     return this.#mender ? [...this.#mender.read(parts), ...this.#mender.end()] : parts
   }
@@ -120,16 +120,17 @@ export class ChunkReader implements Reader<TextPart> {
     this.complete ||=
       isFramed &&
       this.failure === null &&
-      this.#open.size === 0 &&
-      this.#ended !== null &&
-      [...this.#ended].every(choice => this.#calls?.areWhole(choice) ?? true)
+      this.#open === 0 &&
+      this.#choices.size > 0 &&
+      [...this.#choices.keys()].every(choice => this.#calls?.areWhole(choice) ?? true)
     return []
   }
 
   // It is said that the answer is whole, but not why it has ended: by itself then, or to have its
   // tools called. One without output stays without an end: another endpoint may do better.
   #endOpenChoices(parts: TextPart[]): void {
-    for (const choice of this.#open) {
+    for (const [choice, hasEnded] of this.#choices) {
+      if (hasEnded) continue
       this.#flushThinkTags(choice, parts)
       const finish: Finish = { type: 'finish', choice, reason: 'stop', native: null }
       if (this.#calls?.areWhole(choice) === false) this.failure ??= unreadableAnswer()
@@ -156,7 +157,8 @@ export class ChunkReader implements Reader<TextPart> {
     if (value.error != null && isError(value.error)) throw readStreamFailure(value.error)
     if (choice !== this.#current) {
       this.#current = choice
-      if (!this.#ended?.has(choice)) this.#open.add(choice)
+      if (!this.#choices.has(choice)) this.#open += 1
+      this.#choices.set(choice, this.#choices.get(choice) ?? false)
     }
     const before = parts.length
     const delta = this.#pickMessage(value)
@@ -294,12 +296,11 @@ export class ChunkReader implements Reader<TextPart> {
 
   #readFinish(value: Json, choice: number, parts: TextPart[]): void {
     const word = readString(value.finish_reason)
-    if (!word || this.#ended?.has(choice)) return
+    if (!word || this.#choices.get(choice)) return
     const end = readEnd(word, this.#ownEnds)
     if (!end) return
-    this.#ended ??= new Set()
-    this.#ended.add(choice)
-    this.#open.delete(choice)
+    this.#choices.set(choice, true)
+    this.#open -= 1
     this.#flushThinkTags(choice, parts)
     const native = readString(value.native_finish_reason) ?? word
     const finish: Finish = { type: 'finish', choice, ...end, native }
