@@ -1581,6 +1581,20 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'limits.tree',
+    { limits: { tree: { calls: 1 } } },
+    {
+      // A tool would need another turn after this one.
+      seen: async ({ ask }) => {
+        await ask({ tools: [{ type: 'gateway:datetime' }] })
+        const asked = first.hits.at(-1)?.json as { tool_choice?: string } | undefined
+        return asked?.tool_choice ?? null
+      },
+      was: null,
+      is: 'none',
+    },
+  ),
+  row(
     'limits.free_models',
     { limits: { free_models: { requests_per_day: 1 } } },
     {

@@ -74,9 +74,9 @@ const ask = (fields: object = { stream: true }) =>
  * Kills the server and starts it twice. Expects that the first start settles the call at this
  * amount and the second finds nothing.
  */
-async function expectRecovered(nanos: number): Promise<void> {
+async function expectRecovered(nanos: number, held = 1): Promise<void> {
   await server.kill()
-  expect(readBooks(data, key)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held: 1 })
+  expect(readBooks(data, key)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held })
   for (let start = 1; start <= 2; start++) {
     server = await started()
     await waitUntil(async () => listHeldCalls(data).length === 0)
@@ -164,12 +164,12 @@ describe('A-06 kill -9', () => {
   }, 30_000)
 
   test.each<[name: string, script: () => Script, seen: string | null, nanos: number]>([
-    ['has sent nothing yet: charges the prompt once', () => gate, null, PROMPT * PRICE],
+    ['has sent nothing yet: charges the prompt of both', () => gate, null, PROMPT * 3 * PRICE],
     [
-      'answers: charges its own price, and nothing for the other',
+      'answers: charges its own price, and the prompt of the other at the dearer one’s',
       () => [sseHead(), delta(WORDS), gate],
       'word',
-      (PROMPT + 10) * 2 * PRICE,
+      (2 * PROMPT + 10) * 2 * PRICE,
     ],
   ])(
     'while a second endpoint is hedging the first, and %s',
@@ -180,7 +180,7 @@ describe('A-06 kill -9', () => {
       await second.hit()
       if (seen) await call.sees(seen)
       if (seen) await checkpointed()
-      await expectRecovered(nanos)
+      await expectRecovered(nanos, 2)
     },
     30_000,
   )

@@ -294,11 +294,15 @@ function findStop({ stops, maxSteps }: Loop, { steps }: Generation): number {
     const names = tools
       .filter(({ depth = 0 }) => depth === 0)
       .flatMap(step => [step.function, step.name])
-    if (tools.length > 0 && conditions.some(stop => fires(stop, { turn, tokens, cost, names })))
-      return turn
+    const isOver = turn === 30 && !conditions.some(({ type }) => BOUNDING.includes(String(type)))
+    const hasFired = conditions.some(stop => fires(stop, { turn, tokens, cost, names }))
+    if (tools.length > 0 && (isOver || hasFired)) return turn
   }
   return Number.POSITIVE_INFINITY
 }
+
+/** Conditions that bound what a loop takes. Where there are none, it has thirty turns with tools. */
+const BOUNDING = ['step_count_is', 'max_tokens_used', 'max_cost']
 
 function groupByTurn(steps: GenerationStep[]) {
   const turns: { model: GenerationStep; tools: GenerationStep[] }[] = []

@@ -472,6 +472,12 @@ describe('A-19 a loop stops', () => {
     expect([reading.text, turns]).toEqual(['Enough.', [99, true]])
   })
 
+  test('after 30 turns where no condition bounds turns, tokens or cost', async () => {
+    const stop_server_tools_when = [{ type: 'finish_reason_is', reason: 'length' }]
+    const { reading, turns } = await stopped({ stop_server_tools_when })
+    expect([reading.text, turns]).toEqual(['Enough.', [31, true]])
+  })
+
   test('also where the model goes on to call tools that are off', async () => {
     const { reading, turns } = await stopped({ max_tool_calls: 1 }, () => call('echo'))
     expect([reading.finish, reading.calls, reading.uses.length]).toEqual(['stop', [], 1])

@@ -156,13 +156,13 @@ test('a thousand calls at once over all doors spend no more than their limit', a
   })
   const bodies = [{}, { tools: [ADVISOR] }, NESTED]
   const calls = Array.from({ length: 1_000 }, async (_, i) => {
-    const body = { max_tokens: 16, stream: i % 2 === 0, ...bodies[i % bodies.length] }
+    const body = { stream: i % 2 === 0, ...bodies[i % bodies.length] }
     return (await stage.ask(DOORS[i % DOORS.length] ?? 'chat', body)).status
   })
   const statuses = new Set(await Promise.all(calls))
   expect([...statuses].toSorted()).toEqual([200, 402])
   expect(stage.money.spent).toBeLessThanOrEqual(1_000_000_000n)
-  expect(stage.money.spent).toBeGreaterThan(100_000_000n)
+  expect(stage.money.spent).toBeGreaterThan(20_000_000n)
   await expectBooks(stage)
 }, 120_000)
 

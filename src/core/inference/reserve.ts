@@ -220,13 +220,22 @@ export async function stakeHedge<K extends Kind>(
     outrun.number = run.takeNumber()
     const nanos = prompts.own ?? prompts.byok ?? 0n
     const byok = prompts.own === null
-    const spent = { step: outrun.number, byok, nanos, spent: nanos, inner: true as const }
+    const spent = estimateDearestPrompt(step)
+    const held = { step: outrun.number, byok, nanos, spent, inner: true as const }
     if (nanos > 0n)
-      outrun.journalEntry = world.journal.holds.append(buildHeldCall(run, payer, spent))
+      outrun.journalEntry = world.journal.holds.append(buildHeldCall(run, payer, held))
     await outrun.journalEntry?.written
   }
   step.outrun = outrun
   return true
+}
+
+/** Estimates what the prompt costs where it costs most: of a killed process that is charged. */
+function estimateDearestPrompt<K extends Kind>({ run, plan, call }: Step<K>): bigint {
+  const costs = plan?.endpoints.map(endpoint =>
+    estimatePromptNanos(run.kind, getEffectiveCall(plan.models, call, endpoint), endpoint),
+  )
+  return (costs ?? []).reduce(pickLarger, 0n)
 }
 
 /** Estimates the most that a prompt may cost at any endpoint of a step. */

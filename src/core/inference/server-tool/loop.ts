@@ -217,7 +217,7 @@ export class ToolLoop {
     }
     const stop = findStop(stops, progress)
     if (stop?.type === 'max_cost' || stop?.type === 'max_tokens_used') run.tree?.end(stop.type)
-    this.#isLast = run.steps.length >= MAX_TURNS || stop !== undefined
+    this.#isLast = run.steps.length >= countMostTurns(stops) || stop !== undefined
     if (run.within === null) this.#isLast = setTurnAside(world, run, this.#isLast)
     return {
       ...call,
@@ -290,6 +290,14 @@ export const setTurnAside = (world: InferenceWorld, run: Run, isLast = false): b
 
 /** The most turns of a call but the last one, whatever its conditions. */
 const MAX_TURNS = 98
+
+/** The same where no condition bounds turns, tokens or cost: the default of `max_tool_calls`. */
+const UNBOUNDED_TURNS = 30
+
+const BOUNDS = ['step_count_is', 'max_tokens_used', 'max_cost']
+
+const countMostTurns = (stops: StopCondition[]): number =>
+  stops.some(({ type }) => BOUNDS.includes(type)) ? MAX_TURNS : UNBOUNDED_TURNS
 
 /** Whether a turn that ended so said all that it was to say. */
 const isWhole = (finish: Turn['finish']): boolean => finish === 'tool_calls' || finish === 'stop'
