@@ -121,7 +121,8 @@ export const findMostItems = <K extends Kind>(
 /** What servers say of more items than they take: Text Embeddings Inference names its bound. */
 const TELLS_BOUND = new RegExp(
   [
-    'batch.{0,20}(size|too (large|big|long)|length|limit)',
+    'batch.{0,20}(size|too (large|big|long)|length|limit)|split into (more|smaller) batches',
+    '(array|list).{0,20}too (large|big|long)|tokens overall',
     'too many (inputs?|texts?|documents?|passages?|instances|items|strings|records|requests in)',
     '(at most|max(imum)?|more than|up to|exceeds?|limit).{0,60}' +
       '(inputs|texts|documents|passages|instances|items|elements|strings|records|batch|per request)',

@@ -201,8 +201,9 @@ async function admitVideo(
   const { head, type } = await readHead(source, deadline)
   const size = readSize(source)
   const isSame = wish.if_range === null || Object.values(validators).includes(wish.if_range)
-  const range = size !== null && isRange(wish.range) && isSame ? wish.choose(size) : undefined
-  if (size !== null && !range && isRange(wish.range) && isSame) throw refuseRange(String(size))
+  const wanted = size !== null && isRange(wish.range) && isSame ? wish.choose(size) : undefined
+  if (size !== null && !wanted && isRange(wish.range) && isSame) throw refuseRange(String(size))
+  const range = wanted && wanted.start <= MOST_SKIPPED ? wanted : undefined
   const content = readVideo(head, source, deadline)
   return {
     media_type: type,
@@ -210,6 +211,12 @@ async function admitVideo(
     ...{ size, range, validators },
   }
 }
+
+/**
+ * No more bytes are read to be thrown away: a client that asks for the end of a long video again and
+ * again gets all of it, and has to read it.
+ */
+const MOST_SKIPPED = 64 * 1024 * 1024
 
 /** The provider has cut out what was asked for. Of its beginning alone a type is known. */
 async function admitRange(
