@@ -313,7 +313,7 @@ const isOurEnd = ({ cancellation }: Run, error: GatewayError | null): boolean =>
 
 /** Errors that end an answer without its endpoint’s doing. */
 const OUR_ENDS = new Set<GatewayError['type']>([
-  ...(['unmapped', 'permission_denied', 'payment_required'] as const),
+  ...(['cancelled', 'unmapped', 'permission_denied', 'payment_required'] as const),
   ...(['unavailable', 'server'] as const),
 ])
 
