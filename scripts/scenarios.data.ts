@@ -12,7 +12,8 @@ export const SCENARIOS: Record<string, string> = {
   'U-10': 'TLS: self-signed, expired, wrong name, TLS 1.0, cert swapped between requests',
   'U-11': 'silent before headers, headers dripped forever, 1 000 headers, 1 MiB header',
   'U-12': 'silent mid-stream',
-  'U-13': 'truncated by FIN / RST / inside trailer / clean end without [DONE] / close-delimited',
+  'U-13':
+    'truncated by FIN / RST / inside trailer / clean end without a reason and [DONE] / close-delimited',
   'U-14':
     'garbage in SSE: NULs, data: {not json, arrays, unknown events, comments, BOM, CRLF, id:/retry',
   'U-15': '64 MiB line without newline',

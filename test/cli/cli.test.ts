@@ -592,7 +592,7 @@ describe('workspaces, members and budgets', () => {
     )
     expect((await json('budgets', 'list')).data).toEqual([made])
     expect((await run('budgets', 'list')).stdout).toMatch(
-      /^INTERVAL +LIMIT +OWN PROVIDER KEYS +SET\nmonthly +\$500\.00 +count +\S+\n$/,
+      /^INTERVAL +LIMIT +SPENT +LEFT +OWN PROVIDER KEYS +SET\nmonthly +\$500\.00 +\$0\.00 +\$500\.00 +count +\S+\n$/,
     )
     expect((await run('budgets', 'get', 'monthly')).stdout).toMatch(/^limit_usd +500$/m)
     expect(refusal(await run('budgets', 'set', 'weekly', '--limit', '600'))).toEqual(refused(2))

@@ -23,6 +23,9 @@ const ROOT = resolve(import.meta.dir, '../..')
 
 const readRatchet = (): Promise<Ratchet> => Bun.file(join(ROOT, 'test/ratchet.json')).json()
 
+/** In milliseconds. Each run takes some ten seconds of a processor, whoever else has it. */
+const PATIENCE = 600_000
+
 /** Runs the command in a checkout, and returns the figures that it measured. */
 async function measure(root: string, ...options: string[]) {
   const command = [process.execPath, 'run', 'scripts/house.ts', '--json', ...options]
@@ -37,25 +40,37 @@ async function measure(root: string, ...options: string[]) {
 }
 
 describe('what a call costs its reader and its machine', () => {
-  test('has not risen: `bun run house --write --why TEXT` writes a rise with its reason', async () => {
-    const { figures, stderr } = await measure(ROOT)
-    const ratchet = await readRatchet()
-    expect(listRises(figures, ratchet)).toEqual([])
-    expect(Object.keys(figures).toSorted()).toEqual(Object.keys(ratchet.figures).toSorted())
-    expect(stderr).toBe('')
-  })
+  test(
+    'has not risen: `bun run house --write --why TEXT` writes a rise with its reason',
+    async () => {
+      const { figures, stderr } = await measure(ROOT)
+      const ratchet = await readRatchet()
+      expect(listRises(figures, ratchet)).toEqual([])
+      expect(Object.keys(figures).toSorted()).toEqual(Object.keys(ratchet.figures).toSorted())
+      expect(stderr).toBe('')
+    },
+    PATIENCE,
+  )
 
-  test('rises with a file more on the way, an allocation, and an import at the start', async () => {
-    const root = plantTree()
-    try {
-      const { code, stderr } = await measure(root, '--only', 'calls,heap,modules')
-      expect(code).toBe(1)
-      for (const figure of ['calls.chat.files', 'heap.bytes_of_a_call', 'modules.listening.count'])
-        expect(stderr).toContain(`${figure} rose from`)
-    } finally {
-      rmSync(root, { recursive: true, force: true })
-    }
-  })
+  test(
+    'rises with a file more on the way, an allocation, and an import at the start',
+    async () => {
+      const root = plantTree()
+      try {
+        const { code, stderr } = await measure(root, '--only', 'calls,heap,modules')
+        expect(code).toBe(1)
+        for (const figure of [
+          'calls.chat.files',
+          'heap.bytes_of_a_call',
+          'modules.listening.count',
+        ])
+          expect(stderr).toContain(`${figure} rose from`)
+      } finally {
+        rmSync(root, { recursive: true, force: true })
+      }
+    },
+    PATIENCE,
+  )
 })
 
 /** Copies the source with a file more on the way of a call, and another at the start. */

@@ -192,6 +192,9 @@ function askersOf(route: DescribedRoute): [who: Live, whose: keyof World['actors
   ]
 }
 
+/** What the default workspace’s management key gets of a call of another workspace. */
+const RECORDS: Record<string, number> = { getGeneration: 200, listGenerationContent: 403 }
+
 describe('X-01 X-02 another workspace’s things get, byte by byte, the answer for missing ones:', () => {
   test.each(foreign)('%s, of the %s, by a %s', async (id, whose, askers, route) => {
     await using world = await openWorld(upstream.url)
@@ -199,6 +202,11 @@ describe('X-01 X-02 another workspace’s things get, byte by byte, the answer f
     const before = trace(world)
     for (const who of askers) {
       const answer = await world.ask(route, world.live[who], asked)
+      // Who sums the calls of all workspaces sees their records, and not what was said in them.
+      if (who === 'management key' && RECORDS[id] !== undefined) {
+        expect([who, answer.status]).toEqual([who, RECORDS[id]])
+        continue
+      }
       expect([who, answer.status]).toEqual([who, isOrganizations(route) ? 403 : 404])
       const missing = await world.ask(route, world.live[who], toUnknownRequest(asked))
       expect([who, answer]).toEqual([who, missing])

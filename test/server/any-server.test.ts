@@ -9,6 +9,7 @@ import {
   type Verdict,
   WAYS,
 } from '../support/any-server.ts'
+import { createSeededIntegers, SEED } from '../support/random.ts'
 
 /*
  * Public bug reports of people who run gateways before servers of every kind: each row with the
@@ -496,6 +497,41 @@ describe('what no change of the request would mend', () => {
     expect(metrics).toMatch(/gateway_operator_needed_total\{provider="oc",trouble="balance"\} \d/)
   })
 
+  test('needs the operator behind the first words, too', async () => {
+    const told: string[] = []
+    any.gateway.gateway.events.on('operator.needed', ({ trouble }) => {
+      told.push(trouble)
+    })
+    const delta = { id: 'x', choices: [{ index: 0, delta: { content: 'Hello' } }] }
+    any.plan({ events: [delta, { error: [{ error: { code: 'insufficient_quota' } }] }] })
+    const { end } = await any.ask('chat', { model: 'acme/oc', stream: true })
+    expect([end, told]).toEqual(['error', ['balance']])
+  })
+
+  test.each<[string, unknown, string]>([
+    ['a text', { error: 'Rate limit reached, code rate_limit_exceeded' }, 'provider_unavailable'],
+    ['a list', [{ error: { code: 429, message: 'Slow down' } }], 'rate_limit_exceeded'],
+    [
+      'an error in an error',
+      { error: { error: { code: 'rate_limit_exceeded' } } },
+      'rate_limit_exceeded',
+    ],
+    [
+      'an object that is one',
+      { object: 'error', message: 'prompt is too long', code: 400 },
+      'context_length_exceeded',
+    ],
+    [
+      'an upstream gateway’s verdict',
+      { error: { code: 400, message: 'no', metadata: { error_type: 'refusal' } } },
+      'refusal',
+    ],
+  ])('reads an error in the place of an answer: %s', async (_, body, type) => {
+    any.plan({ body })
+    const answer = (await (await any.send('chat', { model: 'acme/oc' })).json()) as Json
+    expect(readObject(readObject(answer, 'error'), 'metadata').error_type).toBe(type)
+  })
+
   test('A11 a word that is not known is told by an event and a metric', async () => {
     const told: string[] = []
     any.gateway.gateway.events.on('finish.unknown', ({ word }) => {
@@ -593,4 +629,59 @@ test('a length that our own schema refuses is string_too_long', async () => {
     400,
     { error: { metadata: { error_type: 'string_too_long', field: 'user' } } },
   ])
+})
+
+test('whole, streamed and on record are the same', async () => {
+  const pick = createSeededIntegers(SEED)
+  for (let i = 0; i < 24; i++) {
+    const inputs = Array.from({ length: pick(3) }, () =>
+      JSON.stringify({ [`k${pick(9)}`]: ['x', pick(99), null][pick(3)] }),
+    )
+    const text = pick(3) > 0 || inputs.length === 0 ? `Hello ${pick(1000)}` : undefined
+    const reason =
+      [null, 'stop', 'length', inputs.length > 0 ? 'tool_calls' : 'stop'][pick(4)] ?? null
+    const [door] = WAYS[pick(WAYS.length)] ?? ['chat']
+    const end = reason === 'length' ? 'length' : inputs.length > 0 ? 'tool_calls' : 'stop'
+    for (const stream of [false, true]) {
+      // Whole calls, or their deltas: a name, and the arguments cut in two.
+      const calls = inputs.flatMap((input, at) => {
+        const half = pick(input.length)
+        const whole = [callDelta(at, `c${at}`, 'f', input)]
+        return stream
+          ? [
+              callDelta(at, `c${at}`, 'f', input.slice(0, half)),
+              callDelta(at, null, null, input.slice(half)),
+            ]
+          : whole
+      })
+      any.plan(
+        renderChat(
+          {
+            ...(text ? { text } : {}),
+            calls,
+            finish_reason: reason,
+            done: reason === null || pick(2) > 0,
+          },
+          stream,
+        ),
+      )
+      const told = { model: 'acme/oc', stream, ...TOOLS[door] }
+      const response = await any.send(door, told)
+      expect(any.read(door, stream, await response.text())).toEqual({
+        text: text ?? '',
+        calls: inputs.map(input => ['f', input]),
+        end,
+      })
+      const id = response.headers.get('x-generation-id')
+      const record = (await (await any.gateway.fetch(`/generation?id=${id}`)).json()) as Json
+      expect(record.data).toMatchObject({
+        finish_reason: end,
+        native_finish_reason: reason,
+        native_tokens_prompt: 10,
+        native_tokens_completion: 5,
+        usageSource: 'exact',
+        error_type: null,
+      })
+    }
+  }
 })

@@ -4,6 +4,7 @@ import type { Kind } from '../../src/core/language/work.ts'
 import type { Protocol } from '../../src/core/protocols/protocol.ts'
 import { buildEndpoint } from '../support/call.ts'
 import type { FakeProvider } from '../support/fake-providers/fake-provider.ts'
+import { testBrokenAnswers } from './protocol/broken.ts'
 import { testFraming } from './protocol/framing.ts'
 import {
   testHostileAnswers,
@@ -119,6 +120,7 @@ function testText(name: string, protocol: Protocol<'text'>, sample: TextSample):
   if ('readBy' in sample) testSharedReader(name, protocol, sample.readBy)
   else {
     testHostileAnswers(name, protocol, sample)
+    testBrokenAnswers(name, protocol)
     if (sample.isRecorded) testFraming(name, protocol)
   }
 }

@@ -97,9 +97,12 @@ export class AnyServer {
     const response = await this.send(door, more)
     const raw = await response.text()
     if (response.status !== 200) return { text: '', calls: [], end: 'error' }
-    return more.stream
-      ? READERS[door].events(readEvents(raw))
-      : READERS[door].whole(JSON.parse(raw))
+    return this.read(door, more.stream === true, raw)
+  }
+
+  /** Reads what the client of a door takes an answer for. */
+  read(door: Door, stream: boolean, raw: string): Verdict {
+    return stream ? READERS[door].events(readEvents(raw)) : READERS[door].whole(JSON.parse(raw))
   }
 
   async #answer(request: Request): Promise<Response> {
@@ -133,7 +136,8 @@ const BODIES: Record<Door, Json> = {
   responses: { input: SAID },
 }
 
-const readEvents = (raw: string): Json[] =>
+/** Reads the events of a streamed answer, without the [DONE] of some. */
+export const readEvents = (raw: string): Json[] =>
   raw
     .split('\n')
     .filter(line => line.startsWith('data: ') && line !== 'data: [DONE]')
@@ -254,7 +258,8 @@ const responses: DoorReader = {
   },
 }
 
-const READERS: Record<Door, DoorReader> = { chat, messages, responses }
+/** How a client of each door reads an answer. */
+export const READERS: Record<Door, DoorReader> = { chat, messages, responses }
 
 /** Each door, whole and streamed. */
 export const WAYS: [door: Door, stream: boolean][] = DOORS.flatMap(door => [

@@ -84,13 +84,28 @@ function settleAnswer<K extends Kind>(
   const tokens = counted ? countOutputTokens(counted) : meter.tokensSoFar
   reportHealth(world, answer, ending, tokens)
   judgeToolCalls(world, endpoint, meter, ending.error)
-  const { finish } = meter
-  if (finish?.isUnknown)
-    world.events.publish('finish.unknown', { endpoint, word: finish.native ?? '' })
+  if (meter.finish?.isUnknown || ending.error?.trouble)
+    tellOperator(world, endpoint, meter, ending.error)
   const receipt = computeReceipt(world, step, { endpoint, meter, error: ending.error, counted })
   if (receipt instanceof Promise)
     return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
+}
+
+/** Tells the operator what they can mend of how an answer ended that had begun. */
+function tellOperator(
+  { events }: InferenceWorld,
+  endpoint: Endpoint,
+  { finish }: Meter<never>,
+  error: GatewayError | null,
+): void {
+  if (finish?.isUnknown) events.publish('finish.unknown', { endpoint, word: finish.native ?? '' })
+  if (error?.trouble && !endpoint.is_byok)
+    events.publish('operator.needed', {
+      endpoint,
+      trouble: error.trouble,
+      reason: error.reason?.message ?? null,
+    })
 }
 
 /** Settles a step of which two endpoints were asked: the one that did not answer in time as well. */
@@ -298,7 +313,7 @@ const isOurEnd = ({ cancellation }: Run, error: GatewayError | null): boolean =>
 
 /** Errors that end an answer without its endpoint’s doing. */
 const OUR_ENDS = new Set<GatewayError['type']>([
-  ...(['unmapped', 'permission_denied', 'payment_required'] as const),
+  ...(['cancelled', 'unmapped', 'permission_denied', 'payment_required'] as const),
   ...(['unavailable', 'server'] as const),
 ])
 

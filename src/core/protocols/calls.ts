@@ -1,6 +1,6 @@
 import type { GatewayError } from '../errors.ts'
 import { spellsHalves } from '../kernel/halves.ts'
-import { ObjectScanner } from '../kernel/json-object.ts'
+import { ObjectScanner, type ObjectState } from '../kernel/json-object.ts'
 import type { TextCall } from '../language/call.ts'
 import type { FinishReason, TextPart } from '../language/part.ts'
 import { unreadableAnswer } from './failure.ts'
@@ -39,6 +39,10 @@ export class Calls {
   readonly #open = new Map<string, OpenCall>()
   /** How many calls each choice has. */
   readonly #counts = new Map<number, number>()
+  /** The call that began last. */
+  #last: OpenCall | null = null
+  /** Whether calls have the places that their provider gave them: none ran together. */
+  #isPlain = true
 
   constructor(call: TextCall, isStream: boolean) {
     this.#call = call
@@ -47,19 +51,38 @@ export class Calls {
 
   /** Returns these parts as the client gets them. */
   read(parts: TextPart[]): TextPart[] {
+    const [only] = parts
+    if (parts.length === 1 && only?.type === 'tool-call-delta') return this.#readPiece(only, parts)
     const kept: TextPart[] = []
     for (const part of parts) this.#readPart(part, kept)
     return kept
   }
 
-  /** Whether the call at this place has all of its arguments: what follows belongs to another. */
-  isWhole(choice: number, index: number): boolean {
-    return this.#open.get(`${choice} ${index}`)?.input.state === 'whole'
+  /** Returns how far the arguments of the call at this place have come. */
+  getState(choice: number, index: number): ObjectState {
+    return this.#open.get(`${choice} ${index}`)?.input.state ?? 'empty'
   }
 
   /** Whether every call of the choice could be run: it is whole, or has no arguments. */
   areWhole(choice: number): boolean {
     return this.#listCalls(choice).every(isSound)
+  }
+
+  // Most pieces go on with the call of the one before, and go out as they are.
+  #readPiece(part: CallDelta, parts: TextPart[]): TextPart[] {
+    const { start, input } = this.#last ?? {}
+    const isNext = start?.choice === part.choice && start.index === part.index
+    if (isNext && input?.state === 'open' && !start.isCustom && this.#isPlain) {
+      const end = input.read(part.input)
+      if (end === -1 || end === part.input.length) return parts
+      const kept: TextPart[] = [{ ...part, input: part.input.slice(0, end) }]
+      const place = `${part.choice} ${part.index}`
+      this.#readSurplus({ ...part, input: part.input.slice(end) }, place, { start, input }, kept)
+      return kept
+    }
+    const kept: TextPart[] = []
+    this.#readDelta(part, kept)
+    return kept
   }
 
   #readPart(part: TextPart, kept: TextPart[]): void {
@@ -74,8 +97,10 @@ export class Calls {
     const index = this.#counts.get(start.choice) ?? 0
     this.#counts.set(start.choice, index + 1)
     const counted = index === start.index ? start : { ...start, index }
+    this.#isPlain &&= counted === start
     this.#endAt(place)
-    this.#open.set(place, { start: counted, input: new ObjectScanner() })
+    this.#last = { start: counted, input: new ObjectScanner() }
+    this.#open.set(place, this.#last)
     return counted
   }
 
@@ -91,6 +116,8 @@ export class Calls {
     const place = `${part.choice} ${part.index}`
     const call = this.#open.get(place)
     if (!call) return
+    // Some say so that there are none.
+    if (call.input.isEmpty && part.input.trim() === 'null') return
     const { isCustom } = call.start
     const end = isCustom ? -1 : call.input.state === 'whole' ? 0 : call.input.read(part.input)
     const own = end === -1 ? part.input : part.input.slice(0, end)

@@ -64,9 +64,10 @@ export function translateFailure(
  * sentence, a list, one within another, or next to its fields.
  */
 export function readProviderError(value: unknown): ProviderError {
-  const { code, type, message, param, metadata } = digForError(value)
+  const { code, status, type, message, param, metadata } = digForError(value)
   return {
-    code,
+    // Google and ElevenLabs have a word there, where others have a number.
+    code: code == null || typeof code === 'number' ? (readString(status) ?? code) : code,
     // An upstream gateway tells its own verdict.
     type: (isObject(metadata) ? readString(metadata.error_type) : null) ?? type,
     message,

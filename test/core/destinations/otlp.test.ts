@@ -83,7 +83,7 @@ describe('G.5: an export', () => {
     ])
   })
 
-  test('has the root’s attributes in the order of the public service', () => {
+  test('K06 has the root’s attributes in the order of the public service', () => {
     const prompt = JSON.stringify({ messages: TRACE.input })
     const completion = JSON.stringify(TRACE.output)
     expect(Object.entries(readRoot(TRACE))).toEqual([

@@ -33,6 +33,12 @@ const ndjson = 'application/x-ndjson'
 
 const ACCEPTED: [string, Uint8Array | string, string][] = [
   ['PDF', PDF, 'application/pdf'],
+  ['a PDF after a blank line', Buffer.concat([Buffer.from('\r\n \n'), PDF]), 'application/pdf'],
+  [
+    'J01 a PDF after a line of rubbish',
+    Buffer.concat([Buffer.from('rubbish\n'), PDF, Buffer.from([0x80, 0xff])]),
+    'application/pdf',
+  ],
   ['PNG', PNG, 'image/png'],
   ['JPEG', JPEG, 'image/jpeg'],
   ['GIF', GIF, 'image/gif'],
@@ -101,6 +107,17 @@ const POLYGLOTS: [string, Uint8Array | string, string | undefined][] = [
   ['PDF and ZIP', Buffer.concat([PDF, docx()]), 'application/pdf'],
   ['ZIP and PDF', Buffer.concat([zip({ a: new Uint8Array(1) }), PDF]), undefined],
   ['HTML before a PDF', Buffer.concat([Buffer.from(HTML), PDF]), undefined],
+  ['a program before a PDF', Buffer.concat([Buffer.from('MZ\x90\0\n'), PDF]), undefined],
+  [
+    'a script before a PDF',
+    Buffer.concat([Buffer.from('#!/bin/sh\n'), PDF, Buffer.from([0x80, 0xff])]),
+    undefined,
+  ],
+  [
+    'a PDF within a line',
+    Buffer.concat([Buffer.from('see '), PDF, Buffer.from([0x80, 0xff])]),
+    undefined,
+  ],
   ['a PDF’s name alone', '%PDF is a format', text],
   ['a program and a DOCX', Buffer.concat([Buffer.from('MZ\x90\0'), docx()]), undefined],
   ['a DOCX and HTML', Buffer.concat([docx(), Buffer.from(HTML)]), undefined],

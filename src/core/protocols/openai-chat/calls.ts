@@ -21,6 +21,7 @@ interface ToolCallDelta {
 interface BegunCall {
   index: number
   id: string
+  name: string
 }
 
 /**
@@ -85,7 +86,13 @@ export class ToolCallReader {
     const known = this.#begunCalls.get(slot)
     const isNew = !known || this.#beginsAnother(known, piece, choice)
     const held = isNew ? this.#takeHeld(slot) : undefined
-    const call = isNew ? this.#beginCall(slot, id ?? held?.id ?? null, choice) : known
+    const call = isNew
+      ? this.#beginCall(
+          slot,
+          { id: id ?? held?.id ?? null, name: name ?? known?.name ?? '' },
+          choice,
+        )
+      : known
     if (!call) return []
     const { index } = call
     const fullInput = held ? held.input + input : input
@@ -97,18 +104,21 @@ export class ToolCallReader {
         choice,
         index,
         id: call.id,
-        name: name ?? '',
+        name: call.name,
         ...(fields ? { extra: fields } : {}),
       })
     if (fullInput) parts.push({ type: 'tool-call-delta', choice, index, input: fullInput })
     return parts
   }
 
-  // Behind a call that is whole, a server that sends no ids begins the next one with its name.
+  // Behind a call that is whole, a server that sends no ids begins the next one with its name. Some
+  // repeat the name in every delta of a call.
   #beginsAnother(known: BegunCall, { id, name, input }: ToolCallDelta, choice: number): boolean {
-    if (name === null) return false
+    if (name === null && (id === null || id === known.id)) return false
+    const state = this.#calls.getState(choice, known.index)
+    if (name === null) return state === 'whole'
     if (id !== null) return id !== known.id
-    return input !== '' && this.#calls.isWhole(choice, known.index)
+    return name === known.name ? state === 'whole' && input !== '' : state !== 'open'
   }
 
   #holdBack(slot: string, piece: ToolCallDelta): void {
@@ -130,11 +140,15 @@ export class ToolCallReader {
     return held
   }
 
-  #beginCall(slot: string, id: string | null, choice: number): BegunCall | undefined {
+  #beginCall(
+    slot: string,
+    { id, name }: { id: string | null; name: string },
+    choice: number,
+  ): BegunCall | undefined {
     const index = this.#counts.get(choice) ?? 0
     if (index >= MAX_CALLS) return undefined
     this.#counts.set(choice, index + 1)
-    const call = { index, id: id || buildCallId(this.#call, `${choice}_${index}`) }
+    const call = { index, id: id || buildCallId(this.#call, `${choice}_${index}`), name }
     this.#begunCalls.set(slot, call)
     return call
   }

@@ -1,6 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { GatewayError } from '../../errors.ts'
-import { spellsHalves } from '../../kernel/halves.ts'
 import { isObject, type Json, parseObject, readObjects, readString } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AudioDelta, Logprobs, TextPart } from '../../language/part.ts'
@@ -27,7 +26,7 @@ import { readUsage } from './usage.ts'
  * answer, and the error that it contains if there is one.
  */
 export function parseAnswer(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
-  if (!isAnswer(body)) throw unreadableAnswer()
+  if (!isAnswer(body)) throw readStreamFailure(body)
   return new ChunkReader(call, endpoint).readWhole(body)
 }
 
@@ -44,10 +43,14 @@ export class ChunkReader implements Reader<TextPart> {
   readonly #call: TextCall
   /** Created with the first call. Most answers have none. */
   #calls: ToolCallReader | null = null
-  /** The choices that have begun. Some servers send the end of one twice. */
-  readonly #choices: ChoiceState[] = []
+  /** The choice of the last chunk: most answers have one choice. */
+  #current = -1
+  /** The choices that have begun, and whether each has ended. Some servers send the end twice. */
+  readonly #choices = new Map<number, boolean>()
   /** How many of them have not ended. */
   #open = 0
+  /** A bit for each choice that has output. No answer without words has more choices than bits. */
+  #spoken = 0
   readonly #ownEnds: OwnEnds
   #mender: PartMender | null = null
   /** Separates thinking from text, by choice, for servers that leave it in tags. */
@@ -72,13 +75,7 @@ export class ChunkReader implements Reader<TextPart> {
     const chunk = json === undefined ? parseObject(data) : json
     if (chunk == null) return this.#unreadable.skip()
     const parts = this.readChunk(chunk)
-    return this.#mender || data.includes('\\u') ? this.#mend(parts, data) : parts
-  }
-
-  // Servers that write every character beyond ASCII as escapes may cut one in two.
-  #mend(parts: TextPart[], data: string): TextPart[] {
-    if (spellsHalves(data)) this.#mender ??= new PartMender()
-    return this.#mender?.read(parts) ?? parts
+    return this.#mender ? this.#mender.read(parts) : parts
   }
 
   /**
@@ -123,23 +120,24 @@ export class ChunkReader implements Reader<TextPart> {
     this.complete ||=
       isFramed &&
       this.failure === null &&
-      this.#choices.length > 0 &&
       this.#open === 0 &&
-      this.#choices.every((_, choice) => this.#calls?.areWhole(choice) ?? true)
+      this.#choices.size > 0 &&
+      [...this.#choices.keys()].every(choice => this.#calls?.areWhole(choice) ?? true)
     return []
   }
 
   // It is said that the answer is whole, but not why it has ended: by itself then, or to have its
   // tools called. One without output stays without an end: another endpoint may do better.
   #endOpenChoices(parts: TextPart[]): void {
-    for (const [choice, state] of this.#choices.entries())
-      if (state && !state.hasEnded) {
-        this.#flushThinkTags(choice, parts)
-        const finish: Finish = { type: 'finish', choice, reason: 'stop', native: null }
-        if (this.#calls?.areWhole(choice) === false) this.failure ??= unreadableAnswer()
-        else if (this.#calls) this.#endCalls(finish, this.#calls, parts)
-        else if (state.hasOutput) parts.push(finish)
-      }
+    for (const [choice, hasEnded] of this.#choices) {
+      if (hasEnded) continue
+      this.#flushThinkTags(choice, parts)
+      const finish: Finish = { type: 'finish', choice, reason: 'stop', native: null }
+      if (this.#calls?.areWhole(choice) === false) this.failure ??= unreadableAnswer()
+      else if ((this.#spoken & (1 << (choice & 31))) === 0) continue
+      else if (this.#calls) this.#endCalls(finish, this.#calls, parts)
+      else parts.push(finish)
+    }
   }
 
   #readStart(chunk: Json, parts: TextPart[]): void {
@@ -157,8 +155,11 @@ export class ChunkReader implements Reader<TextPart> {
     const choice = readChoiceIndex(value.index, position)
     if (choice === undefined) return
     if (value.error != null && isError(value.error)) throw readStreamFailure(value.error)
-    if (this.#choices[choice] === undefined) this.#open += 1
-    this.#choices[choice] ??= { hasOutput: false, hasEnded: false }
+    if (choice !== this.#current) {
+      this.#current = choice
+      if (!this.#choices.has(choice)) this.#open += 1
+      this.#choices.set(choice, this.#choices.get(choice) ?? false)
+    }
     const before = parts.length
     const delta = this.#pickMessage(value)
     this.#readReasoning(delta, choice, parts)
@@ -166,7 +167,7 @@ export class ChunkReader implements Reader<TextPart> {
     this.#readToolCalls(delta, choice, parts)
     this.#readMedia(delta, choice, parts)
     this.#readAnnotations(delta, choice, parts)
-    if (parts.length > before) this.#choices[choice].hasOutput = true
+    if (parts.length > before) this.#spoken |= 1 << (choice & 31)
     this.#readFinish(value, choice, parts)
   }
 
@@ -182,13 +183,17 @@ export class ChunkReader implements Reader<TextPart> {
       readString(delta.reasoning) ||
       readString(delta.reasoning_content) ||
       readThinking(delta.content)
-    const details = Array.isArray(delta.reasoning_details)
-      ? delta.reasoning_details.filter(isDetail)
-      : Array.isArray(delta.thinking_blocks)
-        ? readObjects(delta.thinking_blocks).flatMap(block => this.#toDetail(block))
-        : NO_DETAILS
-    if (content || details.length > 0)
-      parts.push({ type: 'reasoning-delta', choice, text: content, details })
+    const { reasoning_details, thinking_blocks } = delta
+    const details = (reasoning_details ?? thinking_blocks) ? this.#readDetails(delta) : NO_DETAILS
+    if (!content && details.length === 0) return
+    if (!content.isWellFormed()) this.#mender ??= new PartMender()
+    parts.push({ type: 'reasoning-delta', choice, text: content, details })
+  }
+
+  #readDetails({ reasoning_details, thinking_blocks }: Json): ReasoningDetail[] {
+    return Array.isArray(reasoning_details)
+      ? reasoning_details.filter(isDetail)
+      : readObjects(thinking_blocks).flatMap(block => this.#toDetail(block))
   }
 
   // LiteLLM sends Claude's thoughts in a field of its own, in pieces of which the last is signed.
@@ -205,8 +210,12 @@ export class ChunkReader implements Reader<TextPart> {
   #readText(delta: Json, value: Json, choice: number, parts: TextPart[]): void {
     const logprobs = readLogprobs(value.logprobs)
     const logprobsField = logprobs ? { logprobs } : {}
-    const content = this.#separateThinking(readText(delta.content), choice, parts)
+    const said = readText(delta.content)
+    // Servers that write every character beyond ASCII as escapes may cut one in two.
+    if (!said.isWellFormed()) this.#mender ??= new PartMender()
+    const content = this.#separateThinking(said, choice, parts)
     const refusal = readString(delta.refusal)
+    if (refusal && !refusal.isWellFormed()) this.#mender ??= new PartMender()
     if (refusal)
       parts.push({
         type: 'refusal-delta',
@@ -247,7 +256,11 @@ export class ChunkReader implements Reader<TextPart> {
     if (calls.length === 0) return
     this.#calls ??= new ToolCallReader(this.#call, !this.#isWhole)
     for (const [i, call] of calls.entries())
-      if (isObject(call)) for (const part of this.#calls.read(call, i, choice)) parts.push(part)
+      if (isObject(call))
+        for (const part of this.#calls.read(call, i, choice)) {
+          if ('input' in part && !part.input.isWellFormed()) this.#mender ??= new PartMender()
+          parts.push(part)
+        }
     this.failure ??= this.#calls.failure
   }
 
@@ -283,10 +296,10 @@ export class ChunkReader implements Reader<TextPart> {
 
   #readFinish(value: Json, choice: number, parts: TextPart[]): void {
     const word = readString(value.finish_reason)
-    if (!word || this.#choices[choice]?.hasEnded) return
+    if (!word || this.#choices.get(choice)) return
     const end = readEnd(word, this.#ownEnds)
     if (!end) return
-    this.#choices[choice] = { hasOutput: true, hasEnded: true }
+    this.#choices.set(choice, true)
     this.#open -= 1
     this.#flushThinkTags(choice, parts)
     const native = readString(value.native_finish_reason) ?? word
@@ -310,12 +323,6 @@ export class ChunkReader implements Reader<TextPart> {
 }
 
 type Finish = Extract<TextPart, { type: 'finish' }>
-
-/** How far one alternative has come. */
-interface ChoiceState {
-  hasOutput: boolean
-  hasEnded: boolean
-}
 
 // Groq has it in an object of its own, and servers of vLLM's older API are an error themselves.
 function findError(chunk: Json): unknown {

@@ -7,8 +7,8 @@ import {
   wantsSpeakers,
   wantsWords,
 } from '../../language/transcription.ts'
-import { readFailure } from '../elevenlabs/failure.ts'
 import { unreadableAnswer } from '../failure.ts'
+import { readFailure } from '../openai-chat/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import {
   attachRecording,
