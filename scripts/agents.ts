@@ -26,6 +26,11 @@ const FIXTURES = resolve(import.meta.dir, '../test/fixtures/agents')
 const PROTOCOLS = ['openai-chat', 'anthropic-messages', 'gemini']
 const KNOWN = 'gpt-6-luna'
 
+interface Options {
+  latest: boolean
+  names: string[]
+}
+
 /** The models that the agents ask, by what the table calls their provider. */
 const MODELS = {
   ...Object.fromEntries(PROTOCOLS.map(protocol => [protocol, `acme/${protocol}`])),
@@ -35,6 +40,8 @@ const MODELS = {
 const PAGE = Bun.file(resolve(import.meta.dir, '../docs/agents.md'))
 const TABLE = /(<!-- tried: bun run agents -->\n)[\s\S]*?(<!-- \/tried -->)/
 
+const options = readOptions()
+if (!options) process.exit(2)
 const rows: string[] = []
 let model = createModel(false)
 const providers = startFakeProviders(
@@ -44,7 +51,7 @@ const server = await startServer({ program: SOURCE, config: createConfig() })
 const recorder = new Recorder(server.url)
 const proxy = await startClosedProxy(recorder.url)
 try {
-  await main()
+  await tryAgents(options)
 } finally {
   proxy.stop()
   await recorder.stop()
@@ -52,25 +59,23 @@ try {
   await providers.close()
 }
 
-async function main(): Promise<void> {
-  const options = readOptions()
-  if (!options) return
+async function tryAgents({ names, latest }: Options): Promise<void> {
   printRow('Agent', 'Version', 'Over', 'Result', 'Left out')
   printRow(...Array<string>(5).fill('---'))
-  for (const name of options.names) {
+  for (const name of names) {
     const agent = AGENTS[name as keyof typeof AGENTS]
-    const installed = await installAgent(agent, options.latest)
+    const installed = await installAgent(agent, latest)
     if (typeof installed === 'string') {
       printRow(agent.title, '-', '-', `skipped: ${installed}`, '')
       continue
     }
     try {
-      await tryAgent(name, agent, installed, options.latest)
+      await tryAgent(name, agent, installed, latest)
     } finally {
       installed.remove()
     }
   }
-  if (!options.latest && options.names.length === Object.keys(AGENTS).length) await writeTable()
+  if (!latest && names.length === Object.keys(AGENTS).length) await writeTable()
 }
 
 async function writeTable(): Promise<void> {
@@ -142,7 +147,7 @@ function createConfig(): Record<string, unknown> {
   }
 }
 
-function readOptions(): { latest: boolean; names: string[] } | undefined {
+function readOptions(): Options | undefined {
   try {
     const { values } = parseArgs({
       options: { latest: { type: 'boolean', default: false }, only: { type: 'string' } },
@@ -153,7 +158,6 @@ function readOptions(): { latest: boolean; names: string[] } | undefined {
     return { latest: values.latest, names }
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : error}\n${USAGE}`)
-    process.exitCode = 2
     return undefined
   }
 }

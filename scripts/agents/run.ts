@@ -52,7 +52,7 @@ export class InstalledAgent {
     const mcp = usesMcp ? ` ${MCP_FLAGS}` : ''
     const line = `${renderBlock(this.#agent, target)}${mcp} ${this.#agent.once}\n`
     const { code, text } = await runBounded(['bash', '-ec', line], LONGEST_RUN, {
-      cwd,
+      ...{ cwd, log: join(home, 'run.log') },
       env: {
         ...{ ...ENVIRONMENT, HOME: home, PATH: this.#path, GATEWAY_KEY: key, TASK },
         ...{ HTTP_PROXY: proxy, HTTPS_PROXY: proxy, NO_PROXY: '127.0.0.1' },
@@ -93,23 +93,26 @@ export async function installAgent(
   const directory = mkdtempSync(join(tmpdir(), 'gateway-agent-'))
   await Bun.write(join(directory, 'package.json'), '{ "private": true }')
   const name = isLatest ? agent.package : `${agent.package}@${agent.version}`
-  const command = ['npm', 'install', '--silent', '--no-audit', '--no-fund', name]
-  const { code, text } = await runBounded(command, LONGEST_INSTALL, { cwd: directory })
+  const command = ['npm', 'install', '--loglevel', 'error', '--no-audit', '--no-fund', name]
+  const { code, text } = await runBounded(command, LONGEST_INSTALL, {
+    ...{ cwd: directory, log: join(directory, 'install.log') },
+  })
   const manifest = Bun.file(join(directory, 'node_modules', agent.package, 'package.json'))
   if (code === 0 && (await manifest.exists()))
     return new InstalledAgent(agent, directory, (await manifest.json()).version)
   rmSync(directory, { recursive: true, force: true })
-  return text.trim().split('\n').at(-1) || 'it does not install'
+  const reason = /^npm error (code .+)$/m.exec(text)?.[1]
+  return reason ?? 'it does not install'
 }
 
 /** Runs a program to its end or that of its time: then it is ended, with what it has started. */
 async function runBounded(
   command: string[],
   milliseconds: number,
-  { cwd, env = process.env }: { cwd: string; env?: NodeJS.ProcessEnv },
+  { cwd, env = process.env, log: path }: { cwd: string; env?: NodeJS.ProcessEnv; log: string },
 ): Promise<Ended> {
   // A file, as what it leaves behind would hold a pipe open.
-  const log = Bun.file(`${cwd}.log`)
+  const log = Bun.file(path)
   const mark = crypto.randomUUID()
   const child = Bun.spawn(command, {
     ...{ cwd, env: { ...env, [MARK]: mark } },

@@ -147,11 +147,13 @@ const recorded = Object.entries(AGENTS).flatMap(([agent, { version }]) => {
   return (JSON.parse(text) as RecordedRequest[]).map((request, i) => ({ agent, i, request }))
 })
 
-test('each agent that there is was recorded, in the version that is named', () => {
+test('each agent was recorded until its task was done, in the version that is named', () => {
   const names = Object.entries(AGENTS).map(
     ([agent, { version }]) => `${agent}-${version}.data.json`,
   )
   expect(readdirSync(FIXTURES).toSorted()).toEqual(names.toSorted())
+  const done = recorded.filter(({ request }) => JSON.stringify(request).includes('step-3-done'))
+  expect([...new Set(done.map(({ agent }) => agent))]).toEqual(Object.keys(AGENTS))
 })
 
 describe.each([...FOREIGN.map(name => `acme/${name}`), 'openai/m', 'acme/openai-responses'])(
