@@ -8,12 +8,11 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { AGENTS, type Agent } from '../src/cli/commands/agent/agents.data.ts'
+import { AGENTS, type Agent } from '../src/cli/commands/agent.ts'
 import { startFakeProviders } from '../test/support/fake-provider-server.ts'
 import { SOURCE, startServer } from '../test/support/server.ts'
-import { startClosedProxy } from './agents/closed-proxy.ts'
 import { type RecordedRequest, Recorder } from './agents/recorder.ts'
-import { type InstalledAgent, installAgent } from './agents/run.ts'
+import { type InstalledAgent, installAgent, startClosedProxy } from './agents/run.ts'
 import { createModel } from './agents/task.ts'
 
 const USAGE = `bun run scripts/agents.ts [--latest] [--only codex,claude]

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { AGENTS, DEFAULT_MODEL, renderBlock } from '../src/cli/commands/agent/agents.data.ts'
+import { AGENTS, DEFAULT_MODEL, renderBlock } from '../src/cli/commands/agent.ts'
 import { createProgram } from '../src/cli/main.ts'
 import { renderMarkdown } from '../src/cli/manual/markdown.ts'
 import { listPages } from '../src/cli/manual.ts'

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { AGENTS, DEFAULT_MODEL } from '../../src/cli/commands/agent/agents.data.ts'
+import { AGENTS, DEFAULT_MODEL } from '../../src/cli/commands/agent.ts'
 import { runCommand } from '../support/commands.ts'
 import { listBlocks, readDocuments } from '../support/documents.ts'
 import { startServer } from '../support/server.ts'
@@ -27,10 +27,9 @@ describe.each(Object.entries(AGENTS))('agent %s', (name, agent) => {
 
   test('was tried, in the version that is named (bun run agents)', () => {
     const rows = page.text.split('\n').filter(line => line.startsWith(`| ${agent.title} |`))
+    const tried = rows.map(row => row.split(' | ').slice(1, 4).join(' ').split(',')[0])
     const over = ['openai-chat', 'anthropic-messages', 'gemini', 'openai']
-    expect(rows.map(row => row.split(' | ').slice(1, 4).join(' '))).toEqual(
-      over.map(provider => expect.stringMatching(`^${agent.version} ${provider} done(,|$)`)),
-    )
+    expect(tried).toEqual(over.map(provider => `${agent.version} ${provider} done`))
   })
 
   test('names this model, at the address of the config', async () => {
