@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -106,19 +115,20 @@ export async function installAgent(
 async function runBounded(
   command: string[],
   milliseconds: number,
-  { cwd, env = process.env, log: path }: { cwd: string; env?: NodeJS.ProcessEnv; log: string },
+  { cwd, env = process.env, log }: { cwd: string; env?: NodeJS.ProcessEnv; log: string },
 ): Promise<Ended> {
   // A file, as what it leaves behind would hold a pipe open.
-  const log = Bun.file(path)
+  const output = openSync(log, 'a')
   const mark = crypto.randomUUID()
   const child = Bun.spawn(command, {
     ...{ cwd, env: { ...env, [MARK]: mark } },
-    ...{ stdin: 'ignore', stdout: log, stderr: log },
+    ...{ stdin: 'ignore', stdout: output, stderr: output },
     ...{ timeout: milliseconds, killSignal: 'SIGKILL' },
   })
   const code = await child.exited
   endMarked(mark)
-  return { code: child.signalCode === null ? code : null, text: await log.text() }
+  closeSync(output)
+  return { code: child.signalCode === null ? code : null, text: readFileSync(log, 'utf8') }
 }
 
 /** A variable that all have which a run has started, whatever became of their parents. */
