@@ -46,12 +46,13 @@ function checkForm({ input_file_id, requests, model, provider }: NewBatch): void
 function buildBatch(
   world: BatchWorld,
   { workspace_id, key_hash, user_id }: Actor & { key_hash: string },
-  { endpoint, input_file_id, metadata = null }: NewBatch & { input_file_id: string },
+  { endpoint, input_file_id, metadata = null, ...input }: NewBatch & { input_file_id: string },
 ): Batch {
   const now = world.clock.now()
   return {
     id: `batch_${world.ids.uuid().replaceAll('-', '')}`,
     ...{ workspace_id, key_hash, user_id, endpoint, input_file_id, metadata },
+    output_expires_after: input.output_expires_after?.seconds ?? null,
     ...{ status: 'validating', ends_as: null, errors: [], total: 0, completed: 0, failed: 0 },
     ...{ output_file_id: null, error_file_id: null },
     created_at: now.toISOString(),

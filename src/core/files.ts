@@ -33,6 +33,8 @@ export interface NewUpload extends FileScope {
   id?: string
   /** What it is a copy of. */
   source?: CopySource
+  /** In seconds, how long it stays; null for ever. */
+  expires_after?: number | null
 }
 
 /** What is on record of a file that does not depend on its bytes. */
@@ -58,6 +60,7 @@ export class Upload {
   readonly #otherwise: string | undefined
   readonly #purpose: string | undefined
   readonly #source: CopySource | undefined
+  readonly #expiresAfter: number | null
 
   private constructor(
     world: FileWorld,
@@ -68,11 +71,13 @@ export class Upload {
       takesAnything = false,
       purpose,
       source,
-    }: Pick<NewUpload, 'takesAnything' | 'purpose' | 'source'>,
+      expires_after = null,
+    }: Pick<NewUpload, 'takesAnything' | 'purpose' | 'source' | 'expires_after'>,
   ) {
     this.#otherwise = takesAnything ? BINARY : undefined
     this.#purpose = purpose
     this.#source = source
+    this.#expiresAfter = expires_after
     this.#world = world
     this.#actor = actor
     this.#file = file
@@ -147,7 +152,12 @@ export class Upload {
     }
   }
 
-  #stamp = () => ({ created_at: getIsoTime(this.#world) })
+  #stamp() {
+    const now = this.#world.clock.now()
+    const seconds = this.#expiresAfter
+    const end = seconds === null ? null : new Date(now.getTime() + seconds * 1000).toISOString()
+    return { created_at: now.toISOString(), expires_at: end }
+  }
 }
 
 /** The purpose of files of requests. */
@@ -309,7 +319,26 @@ export async function requireFile(world: FileWorld, actor: Actor, id: string, sc
   const workspace_id = resolveScope(world, actor, scope)
   const file = await world.store.files.find(id)
   const isThere = file && (isAnywhere || file.workspace_id === workspace_id)
-  return requireFound(isThere ? file : undefined, 'File')
+  return requireFound(isThere && !isExpired(world, file) ? file : undefined, 'File')
+}
+
+// One whose time is over goes within a minute, and is not there any more before that.
+const isExpired = (world: FileWorld, { expires_at }: StoredFile): boolean =>
+  expires_at !== null && expires_at <= getIsoTime(world)
+
+/** How many files whose time is over are looked for at once. */
+const EXPIRED_AT_ONCE = 100
+
+/** Deletes the files whose time is over, for good. Returns how many those were. */
+export async function deleteExpiredFiles(world: FileWorld): Promise<number> {
+  let deleted = 0
+  for (;;) {
+    const files = await world.store.files.listExpired(getIsoTime(world), EXPIRED_AT_ONCE)
+    for (const file of files)
+      await world.blobs.remove(getBlobPlace(file), () => world.store.files.remove(file.id, null))
+    deleted += files.length
+    if (files.length < EXPIRED_AT_ONCE) return deleted
+  }
 }
 
 /**

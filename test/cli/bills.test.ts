@@ -87,7 +87,7 @@ test('a period is priced again once, after it was shown, and the ledger holds', 
   expect(again.stdout).toContain('Nothing differs')
   expect(await run('doctor')).toMatchObject({ code: 0 })
   const usage = await run('usage', '--json')
-  expect(JSON.parse(usage.stdout).total).toMatchObject({ cost: 0.00005, calls: 2 })
+  expect(JSON.parse(usage.stdout).total).toMatchObject({ cost: 0.00005, calls: 1 })
   expect(await run(...args, '--from', 'x', '--to', 'y')).toMatchObject({ code: 2 })
   expect(await run(...args, ...days, '--prompt', '-1')).toMatchObject({ code: 2 })
 })

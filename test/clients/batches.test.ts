@@ -34,6 +34,7 @@ test('OpenAI’s client makes a batch, reads its results, lists and cancels', as
     endpoint: '/v1/chat/completions',
     completion_window: '24h',
     metadata: { job: 'night' },
+    output_expires_after: { anchor: 'created_at', seconds: 3_600 },
   })
   expect(made).toMatchObject({ status: 'validating', metadata: { job: 'night' } })
   const ended = await waitForEnd(made.id)
@@ -43,7 +44,8 @@ test('OpenAI’s client makes a batch, reads its results, lists and cancels', as
   const answer = await read(ended.output_file_id)
   expect(answer.response.body.choices[0].message.content).toBe('one')
   expect(await read(ended.error_file_id)).toMatchObject({ custom_id: 'two', error: null })
-  expect((await client.files.retrieve(String(ended.output_file_id))).purpose).toBe('batch_output')
+  const output = await client.files.retrieve(String(ended.output_file_id))
+  expect([output.purpose, output.expires_at]).toEqual(['batch_output', output.created_at + 3_600])
   const listed: string[] = []
   for await (const { id } of client.batches.list({ limit: 1 })) listed.push(id)
   expect(listed).toEqual([made.id])

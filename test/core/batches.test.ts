@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { cancelBatch, createBatch, deleteBatch, listBatches } from '../../src/core/batches.ts'
 import { GatewayError } from '../../src/core/errors.ts'
-import { deleteFile } from '../../src/core/files.ts'
+import { deleteExpiredFiles, deleteFile, getFile } from '../../src/core/files.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { deleteKey, updateKey } from '../../src/core/identity/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/core/identity/workspaces.ts'
@@ -366,6 +366,26 @@ describe('the list', () => {
     await expect(cancelBatch(gateway, actor, id)).rejects.toMatchObject({ status: 409 })
     expect(await deleteBatch(gateway, actor, id)).toEqual({ id, object: 'batch', deleted: true })
     await expect(cancelBatch(gateway, actor, id)).rejects.toBeInstanceOf(GatewayError)
+    await gateway.close()
+  })
+
+  test('has results that go by themselves, where that was asked for', async () => {
+    const clock = new TestClock('2026-03-04T05:06:07.000Z')
+    const { gateway, actor, create, read, run, readResults } = await openBatchHouse({ clock })
+    const expiry = { anchor: 'created_at', seconds: 3_600 }
+    const { id } = await create(buildLines(1), { output_expires_after: expiry })
+    await run()
+    const { output_file_id } = await read(id)
+    expect(await readResults(output_file_id)).toHaveLength(1)
+    clock.pass(3_599_000)
+    expect(await deleteExpiredFiles(gateway)).toBe(0)
+    clock.pass(1_000)
+    const gone = getFile(gateway, actor, String(output_file_id))
+    await expect(gone).rejects.toMatchObject({ status: 404 })
+    expect(await deleteExpiredFiles(gateway)).toBe(1)
+    expect(await gateway.store.files.find(String(output_file_id))).toBeUndefined()
+    const places = await Array.fromAsync(gateway.blobs.list())
+    expect(places).toHaveLength((await gateway.store.files.all()).length)
     await gateway.close()
   })
 

@@ -56,7 +56,12 @@ describe('over HTTP', () => {
       { requests: [{ custom_id: 'x'.repeat(513), body: {} }] },
       'requests',
     ],
-    ['a field that has no effect', { output_expires_after: { seconds: 3600 } }, 'output_expires'],
+    ['a field that is unknown', { output_expire_after: { seconds: 3600 } }, 'output_expire_after'],
+    [
+      'an expiry of a minute',
+      { output_expires_after: { anchor: 'created_at', seconds: 60 } },
+      'output_expires_after.seconds',
+    ],
     ['a file of no form', { requests: undefined, input_file_id: '../x' }, 'input_file_id'],
     ['metadata of numbers', { metadata: { a: 1 } }, 'metadata'],
   ])('%s is refused by name', async (_, wrong, field) => {

@@ -146,17 +146,17 @@ test('a parameter that an endpoint does not have is ignored, or excludes it on r
   expect([refused.status, refused.body]).toEqual([404, expect.stringContaining('require')])
 })
 
-test('a tool that no provider has excludes every endpoint on request', async () => {
-  const tools = [{ type: 'shell' }]
+test('a tool that no provider has is left out and named, or excludes every endpoint on request', async () => {
+  const tools = [{ type: 'code_interpreter', container: { type: 'auto' } }]
   const refused = await ask({ tools, provider: { require_parameters: true } })
   expect(refused.status).toBe(404)
-  const named = await ask({ tools })
-  expect(JSON.parse(named.body).error).toMatchObject({
-    code: 400,
-    param: 'tools.0',
-    message: expect.stringContaining('shell'),
-  })
   expect(hits()).toEqual([0, 0])
+  const named = await ask({ tools })
+  expect([named.status, named.headers['x-gateway-ignored']]).toEqual([
+    200,
+    expect.stringContaining('code_interpreter'),
+  ])
+  expect(upstreams[0].hits[0]?.json).not.toHaveProperty('tools')
 })
 
 test('a dry run says where the call would go, and sends nothing', async () => {

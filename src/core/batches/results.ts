@@ -66,6 +66,7 @@ export async function writeResults(
     purpose: 'batch_output',
     downloadable: true,
     takesAnything: true,
+    expires_after: batch.output_expires_after,
   })
   try {
     let isEmpty = true

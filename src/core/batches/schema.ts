@@ -41,6 +41,15 @@ export const NewBatch = Type.Object(
     ),
     completion_window: Type.Optional(oneOf('24h')),
     metadata: optional(Metadata),
+    output_expires_after: Type.Optional(
+      Type.Object(
+        {
+          anchor: Type.Literal('created_at'),
+          seconds: Type.Integer({ minimum: 3_600, maximum: 2_592_000 }),
+        },
+        closed,
+      ),
+    ),
   },
   closed,
 )

@@ -36,6 +36,8 @@ export interface Batch {
   endpoint: string
   input_file_id: string
   metadata: Record<string, string> | null
+  /** In seconds, how long the files of its results stay; null for ever. */
+  output_expires_after: number | null
   status: BatchStatus
   /** How it is about to end; null as long as it goes on. */
   ends_as: BatchEnd | null

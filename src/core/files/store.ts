@@ -18,6 +18,8 @@ export interface StoredFile {
   /** What an OpenAI client said it is for. */
   purpose: string | null
   created_at: string
+  /** When it goes by itself; null if it stays. */
+  expires_at: string | null
 }
 
 /** Which files of a workspace are listed: those beyond an id, in an order of creation. */
@@ -56,8 +58,13 @@ export interface FileStore {
   listRange(range: FileRange): Promise<StoredFile[]>
   /** Computes the bytes of all files of a workspace. */
   computeUse(workspace_id: string): Promise<number>
-  /** Removes a file. Throws 404 if another request has just removed it. */
-  remove(id: string, entry: AuditEntry): Promise<void>
+  /**
+   * Removes a file. Throws 404 if another request has just removed it. The entry is null for what
+   * goes by itself.
+   */
+  remove(id: string, entry: AuditEntry | null): Promise<void>
+  /** Lists at most `limit` files whose time was over at a time. */
+  listExpired(time: string, limit: number): Promise<StoredFile[]>
   /** Lists every file, for checks. */
   all(): Promise<StoredFile[]>
   /** Lists the workspaces that were deleted. */

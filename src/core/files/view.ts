@@ -18,8 +18,12 @@ export function chooseShape(headers: Headers): FileShape {
   return isOpenAi ? 'openai' : 'openrouter'
 }
 
+/** What is shown of a file, here or at a provider. */
+export type ShownFile = Omit<StoredFile, 'workspace_id' | 'sha256' | 'expires_at'> &
+  Partial<Pick<StoredFile, 'expires_at'>>
+
 /** Shows a file in a shape (wire reference F.2). */
-export function showFile(file: Omit<StoredFile, 'workspace_id' | 'sha256'>, shape: FileShape) {
+export function showFile(file: ShownFile, shape: FileShape) {
   const { id, mime_type, size_bytes, downloadable, created_at } = file
   const filename = showName(file.filename)
   if (shape !== 'openai') {
@@ -33,17 +37,14 @@ export function showFile(file: Omit<StoredFile, 'workspace_id' | 'sha256'>, shap
     bytes: size_bytes,
     created_at: Math.floor(Date.parse(created_at) / 1000),
     filename,
+    ...(file.expires_at ? { expires_at: Math.floor(Date.parse(file.expires_at) / 1000) } : {}),
     purpose: file.purpose ?? USUAL_PURPOSE,
     status: 'processed' as const,
   }
 }
 
 /** Shows one page of files in a shape. */
-export function showFileList(
-  files: Omit<StoredFile, 'workspace_id' | 'sha256'>[],
-  has_more: boolean,
-  shape: FileShape,
-) {
+export function showFileList(files: ShownFile[], has_more: boolean, shape: FileShape) {
   const last_id = files.at(-1)?.id ?? null
   return {
     _shape: shape,

@@ -242,9 +242,9 @@ describe('one provider key', () => {
       allowed_api_key_hashes: [keys.hash],
       declared_zdr: false,
     }
-    const changed = await ask('PATCH', path, {
-      body: { ...change, provider: 'groq', id: UNKNOWN, sort_order: 9, sealed: 'x' },
-    })
+    for (const own of [{ provider: 'groq' }, { id: UNKNOWN }, { sort_order: 9 }, { sealed: 'x' }])
+      expect((await ask('PATCH', path, { body: { ...change, ...own } })).status).toBe(400)
+    const changed = await ask('PATCH', path, { body: change })
     expect(changed).toEqual({ status: 200, json: { data: { ...made, ...change } } })
     expect((await ask('GET', path)).json).toEqual(changed.json)
     expect(await ask('DELETE', path)).toEqual({ status: 200, json: { deleted: true } })

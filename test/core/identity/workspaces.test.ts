@@ -124,9 +124,11 @@ describe('POST /workspaces', () => {
         disabled_server_tools: ['openrouter:web_search', 'gateway:bash'],
       },
     }
-    const { status, json } = await ask('POST', '/workspaces', {
-      body: { ...given, is_default: true, id: UNKNOWN },
-    })
+    for (const own of [{ is_default: true }, { id: UNKNOWN }]) {
+      const refused = await ask('POST', '/workspaces', { body: { ...given, ...own } })
+      expect(refused.status).toBe(400)
+    }
+    const { status, json } = await ask('POST', '/workspaces', { body: given })
     expect([status, json.data]).toEqual([201, expect.objectContaining(given)])
     const again = await another()
     expect(getWorkspace(again, getOperator(again), 'a-1-b')).toEqual(json)
@@ -219,9 +221,11 @@ describe('one workspace', () => {
       disabled_server_tools: [],
       is_observability_broadcast_enabled: false,
     }
-    const { status, json } = await ask('PATCH', '/workspaces/team', {
-      body: { ...change, id: UNKNOWN, created_by: 'x', include_byok_in_budgets: true },
-    })
+    for (const own of [{ id: UNKNOWN }, { created_by: 'x' }, { include_byok_in_budgets: true }])
+      expect((await ask('PATCH', '/workspaces/team', { body: { ...change, ...own } })).status).toBe(
+        400,
+      )
+    const { status, json } = await ask('PATCH', '/workspaces/team', { body: change })
     expect(status).toBe(200)
     expect(json.data).toEqual({
       ...made,

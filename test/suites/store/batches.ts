@@ -17,6 +17,7 @@ export const buildBatch = (number: number, more: Partial<Batch> = {}): Batch => 
   metadata: { job: 'night' },
   ...{ status: 'in_progress', ends_as: null, errors: [], total: 3, completed: 0, failed: 0 },
   ...{ output_file_id: null, error_file_id: null, created_at: TIME, expires_at: TIME },
+  output_expires_after: 3_600,
   ...{ in_progress_at: null, finalizing_at: null, cancelling_at: null, ended_at: null },
   ...more,
 })

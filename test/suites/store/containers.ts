@@ -31,7 +31,14 @@ const buildFile = (path: string, more: Partial<ContainerFile> = {}): ContainerFi
 
 const buildCopy = (number: number): StoredFile => ({
   ...{ id: `or_file_${`${number}`.padStart(32, '0')}`, workspace_id: WORKSPACE, filename: 'a' },
-  ...{ mime_type: 'text/plain', size_bytes: 1, sha256: null, downloadable: true, purpose: null },
+  ...{
+    mime_type: 'text/plain',
+    size_bytes: 1,
+    sha256: null,
+    expires_at: null,
+    downloadable: true,
+    purpose: null,
+  },
   created_at: CREATED,
 })
 const FILE_QUOTA = { workspace_id: WORKSPACE, bytes: 1_000_000 }

@@ -20,6 +20,7 @@ const buildFile = (number: number, more: Partial<StoredFile> = {}): StoredFile =
   mime_type: 'text/plain',
   size_bytes: 100,
   sha256: number === 1 ? null : 'c0ffee',
+  expires_at: null,
   downloadable: number % 2 === 0,
   purpose: null,
   created_at: CREATED,
@@ -37,6 +38,28 @@ export function testFiles(store: GetStore): void {
     const before = await countAudit(store())
     expect(await readErrorType(files.insert(file, QUOTA, buildAuditEntry()))).toBe('conflict')
     expect([await files.all(), await countAudit(store())]).toEqual([[file], before])
+  })
+
+  test('files whose time is over are listed, the first first, and go without an entry', async () => {
+    const { files } = store()
+    const days = [null, '2026-03-06', '2026-03-05', '2026-03-04']
+    for (const [number, day] of days.entries())
+      await files.insert(
+        buildFile(number, { expires_at: day && `${day}T00:00:00.000Z` }),
+        QUOTA,
+        buildAuditEntry(),
+      )
+    const list = async (time: string, limit = 9) =>
+      (await files.listExpired(time, limit)).map(({ id }) => Number(id.slice(8)))
+    expect(await list('2026-03-03T23:59:59.999Z')).toEqual([])
+    expect(await list('2026-03-05T00:00:00.000Z')).toEqual([3, 2])
+    expect(await list('2026-03-07T00:00:00.000Z', 2)).toEqual([3, 2])
+    const before = await countAudit(store())
+    await files.remove(buildFile(3).id, null)
+    expect([await list('2026-03-07T00:00:00.000Z'), await countAudit(store())]).toEqual([
+      [2, 1],
+      before,
+    ])
   })
 
   test('files are listed from an id on, in either order, whether or not it exists', async () => {

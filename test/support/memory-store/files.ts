@@ -36,8 +36,15 @@ export const createMemoryFileStore = (connection: Connection): FileStore => ({
     connection.write(memory => {
       if (!memory.files.has(id)) throw notFound('File not found')
       memory.files.remove(id)
-      addAudit(memory, entry)
+      if (entry) addAudit(memory, entry)
     }),
+  listExpired: (time, limit) =>
+    connection.read(({ files }) =>
+      files
+        .all(({ expires_at }) => expires_at !== null && expires_at <= time)
+        .sort((a, b) => compareTexts(a.expires_at ?? '', b.expires_at ?? ''))
+        .slice(0, limit),
+    ),
   all: () => connection.read(({ files }) => files.all()),
   listDeletedWorkspaces: () =>
     connection.read(({ workspaces }) =>

@@ -26,11 +26,13 @@ export async function startTimers(
   watch: ConfigWatch,
 ): Promise<() => void> {
   const { evictRows } = await import('../../../core/telemetry/retention.ts')
+  const { deleteExpiredFiles } = await import('../../../core/files.ts')
   const { createCheckpoint } = await import('../../../core/inference/recover.ts')
   logWriteLog(gateway, log)
   const timers = [
     watchForChanges(gateway),
     scheduleWork(EVICTION_INTERVAL, () => evictRows(gateway)),
+    scheduleWork(EVICTION_INTERVAL, () => deleteExpiredFiles(gateway)),
     scheduleWork(CHECKPOINT_INTERVAL, createCheckpoint(gateway)),
     scheduleWork(WRITE_LOG_INTERVAL, () => gateway.writeLog.keepShort()),
     setInterval(() => void watch.look(), LOOK_INTERVAL),

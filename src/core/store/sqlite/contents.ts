@@ -60,6 +60,7 @@ import chargesOnce from './migrations/033-charges-once.sql' with { type: 'text' 
 import spool from './migrations/034-spool.sql' with { type: 'text' }
 import digests from './migrations/035-digests.sql' with { type: 'text' }
 import corrections from './migrations/036-corrections.sql' with { type: 'text' }
+import expiry from './migrations/037-expiry.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -189,4 +190,5 @@ export const MIGRATIONS: string[] = [
   spool,
   digests,
   corrections,
+  expiry,
 ]

@@ -44,8 +44,12 @@ export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore
         if (!row) throw notFound('File not found')
       }),
       kysely.deleteFrom('files').where('id', '=', id),
-      buildAuditInsert(kysely, entry),
+      ...(entry ? [buildAuditInsert(kysely, entry)] : []),
     ),
+  async listExpired(time, limit) {
+    const expired = kysely.selectFrom('files').selectAll().where('expires_at', '<=', time)
+    return (await expired.orderBy('expires_at').limit(limit).execute()).map(toFile)
+  },
   all: async () => (await kysely.selectFrom('files').selectAll().execute()).map(toFile),
   async listDeletedWorkspaces() {
     const query = kysely.selectFrom('workspaces').select('id').where('deleted_at', 'is not', null)

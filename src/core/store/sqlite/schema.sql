@@ -388,7 +388,7 @@ CREATE TABLE files (
   downloadable integer not null check (downloadable in (0, 1)),
   purpose text,
   created_at text not null
-, sha256 text) strict;
+, sha256 text, expires_at text) strict;
 
 CREATE INDEX files_by_workspace on files (workspace_id, id, size_bytes);
 
@@ -666,7 +666,7 @@ CREATE TABLE batches (
   finalizing_at text,
   cancelling_at text,
   ended_at text
-) strict;
+, output_expires_after integer) strict;
 
 CREATE INDEX batches_of_workspaces on batches (workspace_id, id);
 
@@ -737,5 +737,7 @@ begin
 end;
 
 CREATE INDEX outbox_by_segment on outbox (segment, length) where segment is not null;
+
+CREATE INDEX files_by_expiry on files (expires_at) where expires_at is not null;
 
 insert into transcript_use (bytes) values (0);

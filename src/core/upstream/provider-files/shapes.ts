@@ -4,7 +4,7 @@ import type { StoredFile } from '../../files/store.ts'
 import { type Json, readString } from '../../kernel/json.ts'
 
 /** A file at a provider, as our answers show files. */
-export type ProviderFile = Omit<StoredFile, 'workspace_id' | 'sha256'>
+export type ProviderFile = Omit<StoredFile, 'workspace_id' | 'sha256' | 'expires_at'>
 
 /** How the files API of a provider differs from that of others. */
 export interface FilesApi {

@@ -57,7 +57,7 @@ async function readForm(
 }
 
 /** What has arrived: a file of our own, or one that a provider keeps. */
-type ReceivedFile = Omit<StoredFile, 'workspace_id' | 'sha256'>
+type ReceivedFile = Omit<StoredFile, 'workspace_id' | 'sha256' | 'expires_at'>
 type AnyUpload = Upload | ProviderUpload
 
 const LONGEST_PURPOSE = 64
