@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { AGENTS, DEFAULT_MODEL, renderBlock } from '../src/cli/commands/agent.ts'
 import { createProgram } from '../src/cli/main.ts'
 import { renderMarkdown } from '../src/cli/manual/markdown.ts'
 import { listPages } from '../src/cli/manual.ts'
@@ -7,12 +8,13 @@ import { listSettings, renderSettings } from './docs/settings.ts'
 
 const USAGE = `bun run scripts/docs.ts [--check]
 
-Writes the table of every setting into docs/configuration.md, and the reference of every command
-into docs/reference.md. --check changes nothing, and fails if they are others there.
+Writes the table of every setting into docs/configuration.md, the reference of every command into
+docs/reference.md, and the lines that start each agent into docs/agents.md. --check changes nothing, and fails if they are others there.
 `
 
 const DOCS = resolve(import.meta.dir, '../docs')
 const TABLE = /(<!-- settings: bun run docs -->\n)[\s\S]*?(<!-- \/settings -->)/
+const BLOCKS = /(<!-- agents: bun run docs -->\n)[\s\S]*?(<!-- \/agents -->)/
 
 await main()
 
@@ -22,6 +24,7 @@ async function main(): Promise<void> {
   const isChecked = option === '--check'
   await update('configuration.md', isChecked, renderConfiguration)
   await update('reference.md', isChecked, renderReference)
+  await update('agents.md', isChecked, renderAgents)
 }
 
 async function update(
@@ -40,6 +43,16 @@ async function update(
 function renderConfiguration(written: string): string {
   const table = renderSettings(listSettings(Config))
   return written.replace(TABLE, (_, begin, end) => `${begin}\n${table}\n${end}`)
+}
+
+function renderAgents(written: string): string {
+  const target = { url: 'http://127.0.0.1:8080', model: DEFAULT_MODEL }
+  const blocks = Object.entries(AGENTS).map(
+    ([name, agent]) =>
+      `### ${agent.title}\n\nnpm: \`${agent.package}\`; \`gateway agent ${name}\`.\n\n` +
+      `\`\`\`sh\n${renderBlock(agent, target)}\n\`\`\`\n`,
+  )
+  return written.replace(BLOCKS, (_, begin, end) => `${begin}\n${blocks.join('\n')}\n${end}`)
 }
 
 async function renderReference(): Promise<string> {

@@ -29,6 +29,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   tools: async () => (await import('./commands/tools.ts')).createToolsCommand(),
   generations: async () => (await import('./commands/generations.ts')).createGenerationsCommand(),
   logs: async () => (await import('./commands/logs.ts')).createLogsCommand(),
+  agent: async () => (await import('./commands/agent.ts')).createAgentCommand(),
   try: async () => (await import('./commands/try.ts')).createTryCommand(),
   explain: async () => (await import('./commands/explain.ts')).createExplainCommand(),
   config: async () => (await import('./commands/config.ts')).createConfigCommand(),

@@ -83,6 +83,7 @@ describe('of the commands', () => {
     setup: ['--json'],
     backup: ['--config'],
     restore: ['--config'],
+    agent: ['--json'],
     try: ['--json'],
     status: ['--config'],
     selftest: ['--data', '--config'],

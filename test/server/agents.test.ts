@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import type { RecordedRequest } from '../../scripts/agents/recorder.ts'
+import { AGENTS } from '../../src/cli/commands/agent.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { systemClock } from '../../src/core/kernel/clock.ts'
 import { type Json, parseObject, readObject, readObjects } from '../../src/core/kernel/json.ts'
 import { createApp } from '../../src/server/app.ts'
-import codex from '../fixtures/agents/codex-0.171.0.json'
 import {
   type FakeProviderServer,
   type Scenario,
@@ -76,7 +79,12 @@ async function open(more: Json = {}) {
             { protocol, base_url: upstream.getBaseUrl(protocol), api_key: 'k' },
           ]),
         ),
-        openai: { base_url: upstream.getBaseUrl('openai-responses'), api_key: 'k' },
+        openai: {
+          api_key: 'k',
+          protocols: ['openai-chat', 'openai-responses'].map(protocol => ({
+            ...{ protocol, base_url: upstream.getBaseUrl(protocol) },
+          })),
+        },
         both: {
           api_key: 'k',
           protocols: [
@@ -132,25 +140,58 @@ async function ask(
 const outputOf = ({ json }: Answered) => readObjects(json.output)
 const errorOf = ({ json }: Answered) => readObject(json, 'error')
 
+/** What each agent was seen to send by `bun run agents`, shortened: a line for each request. */
+const FIXTURES = resolve(import.meta.dir, '../fixtures/agents')
+const recorded = Object.entries(AGENTS).flatMap(([agent, { version }]) => {
+  const text = readFileSync(join(FIXTURES, `${agent}-${version}.data.json`), 'utf8')
+  return (JSON.parse(text) as RecordedRequest[]).map((request, i) => ({ agent, i, request }))
+})
+
+test('each agent was recorded until its task was done, in the version that is named', () => {
+  const names = Object.entries(AGENTS).map(
+    ([agent, { version }]) => `${agent}-${version}.data.json`,
+  )
+  expect(readdirSync(FIXTURES).toSorted()).toEqual(names.toSorted())
+  const done = recorded.filter(({ request }) => JSON.stringify(request).includes('step-3-done'))
+  expect([...new Set(done.map(({ agent }) => agent))]).toEqual(Object.keys(AGENTS))
+})
+
 describe.each([...FOREIGN.map(name => `acme/${name}`), 'openai/m', 'acme/openai-responses'])(
-  'requests of Codex to %s',
+  'requests of agents to %s',
   slug => {
-    const isNative = slug.startsWith('openai/') || slug.endsWith('responses')
-    test.each(codex.map((request, i) => [i, request as Json] as const))(
-      '%p are answered, and what is left out is named',
-      async (_, request) => {
-        const { status, headers, text } = await ask('responses', { ...request, model: slug })
-        expect([status, text.slice(0, 300)]).toMatchObject([200, expect.stringContaining('event:')])
-        const response = assembleResponse(parseEvents(text))
-        expect(response).toMatchObject({ status: 'completed', output_text: 'Hello' })
-        const declared = readObjects(request.tools).map(({ type }) => type)
-        const isNamed = !isNative && declared.includes('web_search')
-        expect(headers.get('x-gateway-ignored')).toBe(isNamed ? 'web_search' : null)
-        if (!isNative) expect(heard[0]?.tools.length).toBeGreaterThan(7)
-      },
-    )
+    test.each(recorded)('$agent $i is answered, and what is left out is named', async recording => {
+      const { path, body } = recording.request
+      const { status, headers, text } = await ask(path, { ...body, model: slug })
+      expect([status, text.slice(0, 300)]).toMatchObject([200, expect.stringContaining('data:')])
+      expect(readStream(path, text)).toBe('Hello')
+      const declared = readObjects(body.tools).map(({ type }) => type)
+      const isNative = slug.startsWith('openai/') || slug.endsWith('responses')
+      const isNamed = !isNative && declared.includes('web_search')
+      expect(headers.get('x-gateway-ignored')).toBe(isNamed ? 'web_search' : null)
+      const history = JSON.stringify(body)
+      if (declared.length > 0) expect(heard[0]?.tools.length).toBeGreaterThan(1)
+      if (!history.includes('step-3-done')) return
+      expect(heard[0]?.results.map(result => result.text).join()).toMatch(
+        /step-1-done.*step-2-done.*step-3-done/s,
+      )
+    })
   },
 )
+
+/** Reads the text of a streamed answer. */
+function readStream(path: string, text: string): unknown {
+  if (path === 'responses') return assembleResponse(parseEvents(text)).output_text
+  const events = [...text.matchAll(/^data: (\{.+)$/gm)].map(
+    ([, data = '']) => parseObject(data) ?? {},
+  )
+  return events
+    .flatMap(event => [
+      readObject(event, 'delta'),
+      readObject(readObjects(event.choices)[0] ?? {}, 'delta'),
+    ])
+    .map(delta => delta.text ?? delta.content ?? '')
+    .join('')
+}
 
 const NAMESPACE = {
   ...{ type: 'namespace', name: 'mcp__weather', description: 'Weather' },

@@ -9,6 +9,7 @@ export const EXAMPLES: Record<string, string[]> = {
     'try openai/gpt-image-1 cat --image cat.png',
     'try openai/tts-1 Hello --speech hello.mp3',
   ],
+  agent: ['agent codex', 'agent claude --model anthropic/claude-sonnet-4.5'],
   man: ['man keys create', 'man --out ~/.local/share/man/man1'],
   completions: ['completions bash', 'completions zsh', 'completions fish'],
   watch: ['watch', 'watch --status 5xx', 'watch --key laptop --json'],

@@ -16,11 +16,14 @@ export interface ScriptedThought {
   signature: string
 }
 
-/** A tool call. `input` is the raw JSON of its arguments. */
+/** A tool call. `input` is the raw JSON of its arguments, or the text that a custom tool takes. */
 export interface ScriptedToolCall {
   id: string
   name: string
   input: string
+  /** The namespace of its tool, and whether that takes text: openai-responses alone. */
+  namespace?: string
+  isCustom?: boolean
 }
 
 /** A request as a provider received it, independent of protocols. */

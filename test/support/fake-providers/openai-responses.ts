@@ -10,7 +10,14 @@ import {
   TOKENS,
 } from './fake-provider.ts'
 
+interface ResponsesTool {
+  type?: string
+  name?: string
+  tools?: ResponsesTool[]
+}
+
 interface ResponsesItem {
+  tools?: ResponsesTool[]
   type?: string
   role?: string
   content?: string | { type: string; text?: string; image_url?: string }[]
@@ -28,9 +35,9 @@ export const openaiResponses: FakeProvider = {
   readRequest(body) {
     const received = createReceivedRequest()
     received.system = typeof body.instructions === 'string' ? body.instructions : ''
+    received.tools = ((body.tools ?? []) as ResponsesTool[]).flatMap(listNames)
     for (const item of body.input as ResponsesItem[]) recordItem(item, received)
     const choice = body.tool_choice
-    received.tools = ((body.tools ?? []) as { name: string }[]).map(tool => tool.name)
     received.choice =
       typeof choice === 'string'
         ? choice
@@ -121,12 +128,16 @@ const renderOutput = ({ text, thought, calls }: ScriptedAnswer): OutputItem[] =>
 ]
 type OutputItem = { type: string; id: string } & Record<string, unknown>
 
-const renderCallItem = ({ id, name, input }: ScriptedToolCall, i: number): OutputItem => ({
-  type: 'function_call',
-  id: `fc_${i}`,
+const renderCallItem = (
+  { id, name, input, namespace, isCustom }: ScriptedToolCall,
+  i: number,
+): OutputItem => ({
+  type: isCustom ? 'custom_tool_call' : 'function_call',
+  id: `${isCustom ? 'ctc' : 'fc'}_${i}`,
   call_id: id,
   name,
-  arguments: input,
+  ...(namespace === undefined ? {} : { namespace }),
+  ...(isCustom ? { input } : { arguments: input }),
   status: 'completed',
 })
 
@@ -136,11 +147,13 @@ function renderItemEvents(item: OutputItem, output_index: number): object[] {
     reasoning: () => renderSummaryEvents(item, at),
     message: () => renderTextEvents(item, at),
     function_call: () => renderArgumentEvents(item, at),
+    custom_tool_call: () => renderInputEvents(item, at),
   }[item.type]
   const empty = {
     reasoning: { summary: [], encrypted_content: null },
     message: { content: [], status: 'in_progress' },
     function_call: { arguments: '' },
+    custom_tool_call: { input: '' },
   }[item.type]
   return [
     { type: 'response.output_item.added', output_index, item: { ...item, ...empty } },
@@ -196,6 +209,15 @@ const renderArgumentEvents = (item: OutputItem, at: object): object[] => [
   { type: 'response.function_call_arguments.done', ...at, arguments: item.arguments },
 ]
 
+const renderInputEvents = (item: OutputItem, at: object): object[] => [
+  ...splitInHalf(String(item.input)).map(delta => ({
+    type: 'response.custom_tool_call_input.delta',
+    ...at,
+    delta,
+  })),
+  { type: 'response.custom_tool_call_input.done', ...at, input: item.input },
+]
+
 const renderNumberedSse = (events: object[]) =>
   renderSse(
     events.map((event, sequence_number) => ({ ...event, sequence_number })),
@@ -215,7 +237,11 @@ function recordItem(item: ResponsesItem, received: ReceivedRequest): void {
       })
       break
     case 'function_call_output':
+    case 'custom_tool_call_output':
       received.results.push({ id: item.call_id ?? '', text: readText(item.output) })
+      break
+    case 'additional_tools':
+      received.tools.push(...(item.tools ?? []).flatMap(listNames))
       break
     case 'reasoning':
       received.thoughts.push({
@@ -225,6 +251,14 @@ function recordItem(item: ResponsesItem, received: ReceivedRequest): void {
       break
   }
 }
+
+/** Lists the name of a tool, or of those in a namespace, as a provider without them knows them. */
+const listNames = ({ type, name, tools = [] }: ResponsesTool): string[] =>
+  type === 'namespace'
+    ? tools.flatMap(listNames).map(member => `${name}__${member}`)
+    : name === undefined
+      ? []
+      : [name]
 
 const readText = (output: ResponsesItem['output']) =>
   typeof output === 'string' ? output : (output ?? []).map(part => part.text ?? '').join('')
