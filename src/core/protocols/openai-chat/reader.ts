@@ -209,7 +209,7 @@ export class ChunkReader implements Reader<TextPart> {
 
   #readText(delta: Json, value: Json, choice: number, parts: TextPart[]): void {
     const logprobs = readLogprobs(value.logprobs)
-    const logprobsField = logprobs ? { logprobs } : {}
+    const logprobsField = logprobs ? { logprobs } : NO_LOGPROBS
     const said = readText(delta.content)
     // Servers that write every character beyond ASCII as escapes may cut one in two.
     if (!said.isWellFormed()) this.#mender ??= new PartMender()
@@ -251,8 +251,10 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #readToolCalls(delta: Json, choice: number, parts: TextPart[]): void {
-    const calls = isObject(delta.function_call) ? [{ index: 0, function: delta.function_call }] : []
-    if (Array.isArray(delta.tool_calls)) calls.push(...delta.tool_calls)
+    const { function_call, tool_calls } = delta
+    if ((function_call ?? tool_calls) == null) return
+    const calls = isObject(function_call) ? [{ index: 0, function: function_call }] : []
+    if (Array.isArray(tool_calls)) calls.push(...tool_calls)
     if (calls.length === 0) return
     this.#calls ??= new ToolCallReader(this.#call, !this.#isWhole)
     for (const [i, call] of calls.entries())
@@ -356,6 +358,7 @@ function findUsage({ usage, x_groq, choices }: Json): unknown {
 const isZero = (usage: Usage): boolean => countInputTokens(usage) + countOutputTokens(usage) === 0
 
 const NO_DETAILS: ReasoningDetail[] = []
+const NO_LOGPROBS = {}
 
 const isDetail = (value: unknown): value is ReasoningDetail =>
   isObject(value) && typeof value.type === 'string'
