@@ -252,13 +252,12 @@ function recordItem(item: ResponsesItem, received: ReceivedRequest): void {
   }
 }
 
-/** Lists the name of a tool, or of those in a namespace, as a provider without them knows them. */
-const listNames = ({ type, name, tools = [] }: ResponsesTool): string[] =>
-  type === 'namespace'
-    ? tools.flatMap(listNames).map(member => `${name}__${member}`)
-    : name === undefined
-      ? []
-      : [name]
+/**
+ * Lists the name of a tool, or of those in a namespace, as a provider without them knows them. A tool
+ * of the provider's own has its type in brackets.
+ */
+const listNames = ({ type = '', name = `<${type}>`, tools = [] }: ResponsesTool): string[] =>
+  type === 'namespace' ? tools.flatMap(listNames).map(member => `${name}__${member}`) : [name]
 
 const readText = (output: ResponsesItem['output']) =>
   typeof output === 'string' ? output : (output ?? []).map(part => part.text ?? '').join('')
