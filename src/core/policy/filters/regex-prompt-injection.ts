@@ -12,8 +12,13 @@ import {
 } from './regex-prompt-injection/folded-text.ts'
 import { ENCODED, INJECTIONS, SCRAMBLED, SPOOFS } from './regex-prompt-injection.data.ts'
 
-const PHRASES = `\\b(?:${Object.values(INJECTIONS).join('|')})`
+const { hypothetical_bypass: BYPASS = '', ...WITHOUT_GAP } = INJECTIONS
+const PHRASES = `\\b(?:${Object.values(WITHOUT_GAP).join('|')})`
 const PLAIN_PROGRAM = compileProgram(`(?i)(?:${PHRASES}|${Object.values(SPOOFS).join('|')})`)
+/** Sought by itself: its gap of any words would be read once for each state of all other phrases. */
+const BYPASS_PROGRAM = compileProgram(`(?i)\\b(?:${BYPASS})`)
+/** How a bypass begins. Almost no text has it. */
+const BYPASS_START = /hypothetical/i
 
 let joinedProgram: Program | undefined
 
@@ -72,7 +77,11 @@ function* findMatches(program: Program, text: string): Work<Span[]> {
   return spans
 }
 
-const findPlain = (text: string): Work<Span[]> => findMatches(PLAIN_PROGRAM, text)
+function* findPlain(text: string): Work<Span[]> {
+  const spans = yield* findMatches(PLAIN_PROGRAM, text)
+  if (!BYPASS_START.test(text)) return spans
+  return [...spans, ...(yield* findMatches(BYPASS_PROGRAM, text))]
+}
 
 /** Finds phrases after every character is replaced by the one that it looks like. */
 const findDisguised = (text: string, found: Span[]): Work<void> =>
