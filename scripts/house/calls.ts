@@ -26,7 +26,7 @@ export interface CallsFigures {
 }
 
 /** How often each call is traced. */
-const TIMES = 5
+const TIMES = 12
 const MORE = 100
 const CHUNKS = 3
 

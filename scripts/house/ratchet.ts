@@ -7,22 +7,16 @@ export interface Ratchet {
   raised: { figure: string; from: number; to: number; why: string }[]
 }
 
-/** What figures may differ by from one run to the next, as a share. Other counts do not differ. */
+/** What figures may differ by from one run to the next, as a share. Counts do not differ. */
 const NOISE: [names: RegExp, share: number][] = [
   // What a destination is sent goes out by the clock, too: a slow machine sends more batches.
-  [/bytes_of_a_call_with_everything$/, 0.08],
-  // Timers, and chunks that arrive apart, make promises of their own on a busy machine.
-  [/promises_of_a_(streamed_)?call/, 0.04],
+  [/bytes_of_a_call_with_everything$/, 0.04],
   [/(^|[._])(bytes|ms)([._]|$)/, 0.02],
 ]
 
 const findNoise = (name: string): number => NOISE.find(([names]) => names.test(name))?.[1] ?? 0
 
-/** A timer may fall into each trace of a call on a busy machine: so many entries of it are none. */
-const TIMER = { figures: /^calls\.\w+\.(changes|functions|entries)$/, most: 4 }
-
-const findMost = (name: string, from: number): number =>
-  from * (1 + findNoise(name)) + (TIMER.figures.test(name) ? TIMER.most : 0)
+const findMost = (name: string, from: number): number => from * (1 + findNoise(name))
 
 /** Figures that are printed and not held. */
 const TOTALS =
