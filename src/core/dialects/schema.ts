@@ -86,7 +86,7 @@ export function readExtraFields(body: object, known: Set<string>): Json {
 
 function refuseMisspelt(name: string): void {
   if (OWN_NAMES.has(name)) return
-  const [meant] = listNearest(name, PROTECTING, name.length > 8 ? 2 : 1)
+  const [meant] = listNearest(name, PROTECTING, name.length > 7 ? 2 : 1)
   if (meant !== undefined)
     throw invalid(`${name}: expected no such field; did you mean "${meant}"?`, name)
 }

@@ -6,6 +6,7 @@ const read = (name: string) => readExtraFields({ model: 'm', [name]: 1 }, new Se
 test.each([
   ['max_token', 'max_tokens'],
   ['max_tokns', 'max_tokens'],
+  ['max_tokn', 'max_tokens'],
   ['max_output_token', 'max_output_tokens'],
   ['max_completions_tokens', 'max_completion_tokens'],
   ['providers', 'provider'],
