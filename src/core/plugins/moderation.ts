@@ -1,7 +1,7 @@
 import type { Provider } from '../catalog/providers.ts'
 import type { Config } from '../config.ts'
 import { GatewayError, invalid, unavailable } from '../errors.ts'
-import { requireService } from '../inference/plan/services.ts'
+import { requireService } from '../inference/plan/constraints.ts'
 import { type Plugin, requireOptions } from '../inference/plugin.ts'
 import type { Run } from '../inference/run.ts'
 import type { InferenceWorld } from '../inference/world.ts'

@@ -2,6 +2,7 @@ import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { ServerToolCounts, ServerToolRequest } from '../../language/server-tools.ts'
+import { denyService, findExclusion } from '../plan/constraints.ts'
 import type { Run } from '../run.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 import type { InferenceWorld } from '../world.ts'
@@ -87,6 +88,7 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
   const { invocation, offered } = use
   if (!invocation || !offered) return
   await filterInput(use, invocation)
+  if (isForbidden(world, use, offered, invocation)) return
   const startedAt = world.clock.ticks()
   const { timeout_seconds, max_result_characters } = world.config.server_tools
   const late = new GatewayError('timeout', 'The tool took too long')
@@ -124,6 +126,21 @@ async function filterInput(use: ToolUse, invocation: ToolInvocation): Promise<vo
     use.result = { text: 'The arguments are blocked.', isError: true }
     throw thrown
   }
+}
+
+/** Tells whether rules keep the use from whom its tool asks. The model is told which. */
+function isForbidden(
+  world: InferenceWorld,
+  use: ToolUse,
+  { tool }: OfferedFunction,
+  { run, options }: ToolInvocation,
+): boolean {
+  const service = tool.findService?.(world, options)
+  if (!service) return false
+  const word = findExclusion(run, service)
+  if (word === undefined) return false
+  refuse(use, denyService(service, word).message)
+  return true
 }
 
 /** Awaits what the calls within a use cost: they belong to the call that it is part of. */

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import type { Config } from '../../config.ts'
 import { TextSink } from '../../documents/text-sink.ts'
 import { invalid, unavailable } from '../../errors.ts'
-import { requireService } from '../../inference/plan/services.ts'
+import { requireService } from '../../inference/plan/constraints.ts'
 import type { Run } from '../../inference/run.ts'
 import { runOpeningUse } from '../../inference/server-tool/opening-use.ts'
 import { prepareUse } from '../../inference/server-tool/use.ts'
@@ -33,8 +33,7 @@ export async function recognizeText(
   const { report, parsed, pages } = file
   const { model = OCR_SERVICE.model, data_policy } = world.config.plugins.mistral_ocr ?? {}
   requireService(run, {
-    ...{ name: NAME, provider: OCR_SERVICE.provider, model },
-    ...(data_policy ? { data_policy } : {}),
+    ...{ name: NAME, provider: OCR_SERVICE.provider, model, data_policy },
   })
   if (pages > MOST_PAGES)
     throw invalid(`${report.name}: expected at most ${MOST_PAGES} pages, found ${pages}`)
