@@ -70,8 +70,12 @@ const config = (more: Record<string, unknown> = {}) => ({
       ],
     },
   ],
+  // The provider does not keep to bounds: what may be sent at all is what is tried.
+  limits: STRICTLY_HELD,
   ...more,
 })
+
+const STRICTLY_HELD = { strict: false, wait_seconds: 0 }
 
 /** The upstream decides what a call costs: from five to ten cents. */
 const random = createSeededIntegers(SEED)
@@ -145,8 +149,8 @@ describe('A-01 A-02 a limit of one dollar', () => {
     expect(JSON.parse(body).error).toMatchObject({
       code: 402,
       message:
-        'Key limit exceeded (total limit). The call may cost $0.10, and $0.01 is left: ' +
-        'max_tokens of at most 10000 would fit.',
+        'Key limit exceeded (total limit). For this call $0.10 would be set aside, and $0.01 is ' +
+        'left: max_tokens of at most 10000 would fit. Nothing was spent.',
       metadata: {
         error_type: 'payment_required',
         limit: 'key',
@@ -285,7 +289,7 @@ describe('A-03 limits within limits', () => {
 })
 
 describe('A-18 a call without max_tokens', () => {
-  const CENTS = { limits: { max_tokens: 50_000 } }
+  const CENTS = { limits: { ...STRICTLY_HELD, max_tokens: 50_000 } }
 
   test('on a nearly empty limit is refused', async () => {
     const key = await createLimitedKey(server, 0.01)
@@ -306,17 +310,24 @@ describe('A-18 a call without max_tokens', () => {
     expect(upstream.hits[0]?.json).not.toHaveProperty('max_tokens')
   })
 
-  test('is sent with the max_tokens that the limit can pay for, if limits are strict', async () => {
+  test('is sent with the max_tokens that half of the limit can pay for, and says so', async () => {
     await server[Symbol.asyncDispose]()
-    server = await startServer({ config: config({ limits: { strict: true } }) })
-    const key = await createLimitedKey(server, 0.01)
-    expect((await sendChat(server, {}, { key }).outcome()).status).toBe(200)
-    expect(upstream.hits[0]?.json).toMatchObject({ max_tokens: 10_000 })
+    server = await startServer({ config: config({ limits: {} }) })
+    upstream.answer(() => completion('Hello', { usage: usage(1, 10) }))
+    for (const body of [{}, { max_tokens: 20_000 }]) {
+      const key = await createLimitedKey(server, 0.01)
+      const { status, head } = await sendChat(server, body, { key }).outcome()
+      expect([status, head]).toEqual([
+        200,
+        expect.stringMatching(/^x-gateway-max-tokens: 5000\r?$/im),
+      ])
+      expect(upstream.hits.at(-1)?.json).toMatchObject({ max_tokens: 5_000 })
+    }
   })
 
   test('with max_tokens is not raised, and one with too few is refused', async () => {
     await server[Symbol.asyncDispose]()
-    server = await startServer({ config: config({ limits: { strict: true } }) })
+    server = await startServer({ config: config({ limits: {} }) })
     const key = await createLimitedKey(server, 0.01)
     upstream.answer(() => completion('Hello', { usage: usage(1, 10) }))
     await sendChat(server, { max_tokens: 500 }, { key }).outcome()
