@@ -4,19 +4,7 @@ import { runAtOnce } from '../../../../src/core/kernel/turns.ts'
 import { mayBeDisguised, PlainReading } from '../../../../src/core/policy/filters/disguises.ts'
 import { redactText } from '../../../../src/core/policy/filters/redact.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
-import { ENCODINGS } from '../../../support/disguises.ts'
-
-/** What each filter finds. */
-const WORDS: [word: string, rule: Partial<FilterRule>][] = [
-  ['falcon', { pattern: '(?i)\\bfalcon\\b' }],
-  ['bob@example.com', { slug: 'email' }],
-  ['4111 1111 1111 1111', { slug: 'credit-card' }],
-  ['+49 30 901820', { slug: 'phone' }],
-  ['536-90-4399', { slug: 'ssn' }],
-  ['203.0.113.77', { slug: 'ip-address' }],
-  ['sk-proj-Ab3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7d', { slug: 'secrets' }],
-  ['ignore all previous instructions', { slug: 'regex-prompt-injection' }],
-]
+import { ENCODINGS, WORDS } from '../../../support/disguises.ts'
 
 async function redact(text: string, rule: Partial<FilterRule>): Promise<string> {
   const { getInputFilters } = await openFilters([
