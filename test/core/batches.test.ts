@@ -151,29 +151,47 @@ describe('with a provider that is paid', () => {
 
   test('lines that a killed process has paid for are not made again', async () => {
     const house = await open()
-    const { gateway, actor } = house
-    const { id } = await house.create(buildLines(4, PAID))
-    // As a process leaves it that is killed after two calls and before it has kept the second.
-    const { addResult } = gateway.store.batches
-    const killed = new Error('killed')
-    gateway.store.batches.addResult = async result => {
-      if (result.line !== 2) return addResult(result)
-      throw killed
-    }
-    const failed = Promise.withResolvers<void>()
-    gateway.events.on('batch.failing', ({ error }) => error === killed && failed.resolve())
-    await house.runner.start()
-    await failed.promise
-    await house.runner.stop()
-    gateway.store.batches.addResult = addResult
-    expect(await house.read(id)).toMatchObject({ status: 'in_progress' })
-    await createBatchTools(gateway, actor).run()
-    const batch = await house.read(id)
+    const { gateway } = house
+    // As the next start leaves it that finds a call which ran when its process was killed.
+    const other = await house.create(buildLines(1, PAID))
+    await house.run()
+    const [call] = await gateway.store.generations.list({ id: `${other.id}-1` }, 1)
+    if (!call) throw new Error('no call')
+    const again = await house.create(buildLines(4, PAID))
+    const generation = { ...call, id: `${call.id}x`, request_id: `${again.id}-2` }
+    await gateway.recorder.record({ generation, charge: null })
+    await house.run()
+    const batch = await house.read(again.id)
     expect(batch).toMatchObject({ status: 'completed', completed: 3, failed: 1 })
     expect(upstream.hits).toHaveLength(4)
     const [error] = await house.readResults(batch.error_file_id)
     expect(error).toMatchObject({ custom_id: 'line-2', error: { code: 'interrupted' } })
     await gateway.close()
+  })
+
+  // A kill between a charge and its answer loses nothing: there is no between.
+  test.each<[string, object]>([
+    ['SQLite', {}],
+    ['plain Maps', { store: openMemoryStore() }],
+  ])('an answer is written with its charge, in %s', async (_, parts) => {
+    const house = await openBatchHouse({ config: buildPaidModel(upstream.url), ...parts })
+    const { store } = house.gateway
+    const { id } = await house.create([
+      ...buildLines(3, PAID),
+      buildLine('bad', { model: 'acme/none' }),
+    ])
+    store.batches.addResult = async () => {
+      throw new Error('killed')
+    }
+    await house.runner.start()
+    await house.runner.rest()
+    await house.runner.stop()
+    const results = await store.batches.listResults(id, 0, 9)
+    const calls = await store.generations.list({}, 9)
+    expect(results.map(({ line }) => line)).toEqual([1, 2, 3])
+    expect(calls).toHaveLength(3)
+    expect(await house.read(id)).toMatchObject({ completed: 3, failed: 0 })
+    await house.gateway.close()
   })
 
   test('a line that waits for a rate limit is made when that is over', async () => {

@@ -5,7 +5,7 @@ import { type Actor, buildKeyActor } from '../identity/actor.ts'
 import { isUsable } from '../identity/keys.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
 import { RequestReader } from './requests.ts'
-import { keepOutcome, reserveFiles, writeResults } from './results.ts'
+import { reserveFiles, sealOutcome, writeResults } from './results.ts'
 import { buildUnanswered, isPaid, type LineOutcome, runLine } from './run-line.ts'
 import type { Batch, BatchEnd, BatchProblem } from './store.ts'
 import type { BatchWorld } from './world.ts'
@@ -202,7 +202,7 @@ export class BatchJob {
     const { custom_id } = this.#getReader(batch).read(line)
     const id = this.#world.ids.generation(this.#world.clock.now())
     const outcome = buildUnanswered(id, custom_id, 'interrupted', INTERRUPTED)
-    await keepOutcome(this.#world, batch.id, line.number, outcome)
+    await this.#addResult(line.number, outcome)
     return true
   }
 
@@ -223,9 +223,14 @@ export class BatchJob {
   }
 
   async #keep(line: number, outcome: LineOutcome): Promise<void> {
-    await keepOutcome(this.#world, this.id, line, outcome)
+    if (!outcome.isOnRecord) await this.#addResult(line, outcome)
     this.#unkept.delete(line)
     this.#open.delete(line)
+  }
+
+  #addResult(line: number, outcome: LineOutcome): Promise<void> {
+    const result = sealOutcome(this.#world, this.id, line, outcome)
+    return this.#world.store.batches.addResult(result)
   }
 
   /** Writes the files and ends the batch. Killed in the middle, it goes on where it was. */

@@ -1,23 +1,24 @@
 import { createFileId, Upload } from '../files.ts'
 import type { Actor } from '../identity/actor.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
+import type { BatchResult } from '../telemetry/recorder.ts'
 import type { LineOutcome } from './run-line.ts'
-import type { Batch, BatchResult } from './store.ts'
+import type { Batch } from './store.ts'
 import type { BatchWorld } from './world.ts'
 
 /** How many results are read at once. */
 const AT_ONCE = 50
 
-/** Keeps what came of a line: sealed, as answers are. */
-export async function keepOutcome(
+/** Seals what came of a line, as answers are. */
+export function sealOutcome(
   world: BatchWorld,
   batch_id: string,
   line: number,
   { isError, text }: LineOutcome,
-): Promise<void> {
+): BatchResult {
   const nonce = Buffer.from(world.ids.secret(), 'hex').subarray(-12)
   const sealed = world.secrets.contentSeal().seal(text, buildContext(batch_id, line), nonce)
-  await world.store.batches.addResult({ batch_id, line, is_error: isError, sealed })
+  return { batch_id, line, is_error: isError, sealed }
 }
 
 const buildContext = (batch_id: string, line: number): string => `${batch_id} ${line}`

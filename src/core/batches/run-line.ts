@@ -2,7 +2,10 @@ import type { Dialect } from '../dialects/dialect.ts'
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { infer } from '../inference/infer.ts'
+import type { Answer } from '../language/answer.ts'
+import type { Kind } from '../language/work.ts'
 import type { BatchRequest } from './requests.ts'
+import { sealOutcome } from './results.ts'
 import type { Batch } from './store.ts'
 import type { BatchWorld } from './world.ts'
 
@@ -10,6 +13,8 @@ import type { BatchWorld } from './world.ts'
 export interface LineOutcome {
   isError: boolean
   text: string
+  /** Whether it was written with the record of its call. */
+  isOnRecord?: boolean
 }
 
 /** A line that can be tried again: nothing was paid for it. */
@@ -43,7 +48,7 @@ export async function runLine(
 ): Promise<LineOutcome | PutOff> {
   const id = world.ids.generation(world.clock.now())
   try {
-    return buildAnswered(id, running.request, await callOnce(world, running, id))
+    return await callOnce(world, running, id)
   } catch (thrown) {
     const error = GatewayError.from(thrown)
     const isLater = error.status === 429 || error.type === 'unavailable'
@@ -53,11 +58,12 @@ export async function runLine(
   }
 }
 
+/** Makes the call. Its answer is written in the transaction of its record: who pays for it has it. */
 async function callOnce(
   world: BatchWorld,
   { batch, dialect, actor, request }: RunningLine,
   id: string,
-): Promise<unknown> {
+): Promise<LineOutcome> {
   const request_id = buildRequestId(batch.id, request.line)
   const origin = { request_id, http_referer: null, title: null, user_agent: null }
   const context = {
@@ -67,8 +73,25 @@ async function callOnce(
     betas: [],
   }
   const call = dialect.toCall(world, actor, request.body, context)
-  const answer = await infer(world, actor, dialect.kind, call, new AbortController().signal)
-  return dialect.collectResponse(answer, call, request.body)
+  const collect = async (answer: Answer<Kind>) =>
+    buildAnswered(id, request, await dialect.collectResponse(answer, call, request.body))
+  let kept = null as LineOutcome | null
+  const { signal } = new AbortController()
+  const answer = await infer(world, actor, dialect.kind, call, signal, async whole => {
+    try {
+      kept = await collect(whole)
+      return sealOutcome(world, batch.id, request.line, kept)
+    } catch {
+      return null
+    }
+  })
+  return kept ? { ...kept, isOnRecord: await endsWell(answer) } : collect(answer)
+}
+
+/** Whether an answer that is whole was recorded: otherwise its last parts say why not. */
+async function endsWell({ parts }: Answer<Kind>): Promise<boolean> {
+  const end = (await parts.collect()).at(-1) ?? []
+  return end.every(({ type }) => type !== 'error')
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { AuditEntry } from '../identity/audit.ts'
+import type { BatchResult } from '../telemetry/recorder.ts'
 
 /** How far a batch is. The last four are its ends. */
 export const BATCH_STATUSES = [
@@ -54,15 +55,6 @@ export interface Batch {
   finalizing_at: string | null
   cancelling_at: string | null
   ended_at: string | null
-}
-
-/** What came of one line, until it is written into a file. */
-export interface BatchResult {
-  batch_id: string
-  line: number
-  is_error: boolean
-  /** The line of the file, sealed for its batch and number. */
-  sealed: string
 }
 
 /** Which batches of a workspace are listed, newest first. Times are ISO 8601. */

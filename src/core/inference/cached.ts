@@ -1,5 +1,5 @@
 import type { Actor } from '../identity/actor.ts'
-import { withCleanup } from '../kernel/iterate.ts'
+import { iterate, withCleanup } from '../kernel/iterate.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CommonPart } from '../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../language/usage.ts'
@@ -104,10 +104,6 @@ export function replayAnswer<K extends Kind>(
     ...(kept.ignored.length > 0 ? { ignored: kept.ignored } : {}),
     parts,
   }
-}
-
-async function* iterate<T>(items: T[]): AsyncGenerator<T> {
-  yield* items
 }
 
 async function endReplay(

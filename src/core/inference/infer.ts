@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { type Sequence, type SequenceEnding, withCleanup } from '../kernel/iterate.ts'
+import { type Sequence, type SequenceEnding, toSequence, withCleanup } from '../kernel/iterate.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
@@ -8,6 +8,7 @@ import { createTextUsage } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { computeCost } from '../ledger/cost.ts'
 import { getPolicy } from '../policy/effective.ts'
+import type { BatchResult } from '../telemetry/recorder.ts'
 import { cutAtHold } from './attempt/cut-answer.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
 import type { OpenedAnswer } from './attempt.ts'
@@ -28,9 +29,12 @@ import { chainSteps } from './steps.ts'
 import { gatherAnswer, startTelling } from './telling.ts'
 import type { InferenceWorld } from './world.ts'
 
+/** Renders what came of a call from its answer; null where nothing is to be kept. Never throws. */
+export type KeepResult<K extends Kind> = (answer: Answer<K>) => Promise<BatchResult | null>
+
 /**
  * Runs one call through the stages of `stages.ts`, in their order. Every inference endpoint calls
- * it.
+ * it. What `keep` returns is written in the transaction of its record.
  */
 export async function infer<K extends Kind>(
   world: InferenceWorld,
@@ -38,6 +42,7 @@ export async function infer<K extends Kind>(
   kind: K,
   call: Work[K]['call'],
   signal: AbortSignal,
+  keep?: KeepResult<K>,
 ): Promise<Answer<K>> {
   const run = startRun(world, actor, kind, call)
   try {
@@ -49,7 +54,8 @@ export async function infer<K extends Kind>(
     if (run.blocked) throw run.blocked
     const step = new Step(run, run.call)
     await runStages(world, world.stages.step, step)
-    return createRunAnswer(world, run, step)
+    const answer = createRunAnswer(world, run, step)
+    return keep ? keepResult(run, answer, keep) : answer
   } catch (thrown) {
     throw await closeUnansweredRun(world, run, thrown)
   }
@@ -149,6 +155,23 @@ export function createRunAnswer<K extends Kind>(
   }
 }
 
+/**
+ * Reads an answer to its end: what is to be kept of it is rendered when all but its record is there.
+ */
+async function keepResult<K extends Kind>(
+  run: Run<K>,
+  answer: Answer<K>,
+  keep: KeepResult<K>,
+): Promise<Answer<K>> {
+  const batches: AnswerPart<K>[][] = []
+  run.renderResult = () => {
+    const end = renderEnd(run as unknown as Run, run.ending?.error ?? null)
+    return keep({ ...answer, parts: toSequence([...batches, end]) })
+  }
+  for await (const batch of answer.parts) batches.push(batch)
+  return { ...answer, parts: toSequence(batches) }
+}
+
 const countGathered = <K extends Kind>(
   { traffic }: InferenceWorld,
   run: Run<K>,
@@ -212,7 +235,12 @@ async function endAnswer<K extends Kind>(
   if (run.pendingStep) await run.pendingStep
   const error = findRunError(run, ending)
   const ended = await closeRun(world, run, error && (await filterReason(run, error)))
-  const failure = ended && exposeReason(ended)
+  return renderEnd(run as unknown as Run, ended)
+}
+
+/** Renders the last parts of a run that has ended. */
+function renderEnd(run: Run, error: GatewayError | null): CommonPart[] {
+  const failure = error && exposeReason(error)
   return buildLastParts(
     {
       type: 'receipt',

@@ -8,6 +8,7 @@ import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../ledger/ledger.ts'
 import type { Counters, Grant } from '../policy/counters.ts'
 import type { Policy } from '../policy/effective.ts'
+import type { BatchResult } from '../telemetry/recorder.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import type { Filtering } from './filters/filtering.ts'
@@ -134,6 +135,8 @@ export class Run<K extends Kind = Kind> {
   telling: Telling | null = null
   /** Resolves when all that this run cost is charged, if it is inside another one. */
   closing: Promise<void> | null = null
+  /** Renders what came of it, to be written with its record; null for what is no line of a batch. */
+  renderResult: (() => Promise<BatchResult | null>) | null = null
   readonly created: Date
   /** Steady milliseconds: when the run began, and when its first part arrived. */
   readonly startedAt: number

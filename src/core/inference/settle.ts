@@ -402,6 +402,7 @@ function getPricedTier(
  */
 export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
   if (run.isHandedOver) return
+  const result = run.renderResult && (await run.renderResult())
   const settled = getSettlementTime(world)
   // In the transaction of the call itself.
   const others = run.step?.outrun ? recordCharge(world, run.step.outrun) : null
@@ -415,6 +416,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
     charge,
     ...(transcript ? { transcript } : {}),
     ...(outbox ? { outbox } : {}),
+    ...(result ? { result } : {}),
   })
   if (others) await others
   forgetEntries(run)

@@ -25,6 +25,15 @@ export interface Sequence<T> extends AsyncIterableIterator<T> {
   collect(): Promise<T[]>
 }
 
+/** Returns these items as a sequence. */
+export const toSequence = <T>(items: T[]): Sequence<T> =>
+  Object.assign(iterate(items), { collect: async () => items })
+
+/** Goes through items that are there. */
+export async function* iterate<T>(items: T[]): AsyncGenerator<T> {
+  yield* items
+}
+
 /** Returns the sequence with hooks that see each item and its end, even if it is never read. */
 export const withCleanup = <T>(peeked: PeekedSequence<T>, hooks: IterationHooks<T>): Sequence<T> =>
   new CleanupIterator(peeked, hooks)

@@ -30,6 +30,15 @@ export interface EndedJob {
   ended_at: string
 }
 
+/** What came of one line of a batch, until it is written into a file. */
+export interface BatchResult {
+  batch_id: string
+  line: number
+  is_error: boolean
+  /** The line of the file, sealed for its batch and number. */
+  sealed: string
+}
+
 /** What is written of a call in one transaction. */
 export interface RecorderEntry {
   /** The call, if it is finished; null for a step of one that goes on. */
@@ -42,6 +51,8 @@ export interface RecorderEntry {
   transcript?: StoredTranscript
   /** The job that the call has begun and that has ended with it. It requires a generation. */
   job?: EndedJob
+  /** What came of the line of a batch that the call was made for. It requires a generation. */
+  result?: BatchResult
 }
 
 /** Writes finished calls, and settled steps of running ones, in batches. */

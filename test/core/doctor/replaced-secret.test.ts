@@ -3,7 +3,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { keepOutcome } from '../../../src/core/batches/results.ts'
+import { sealOutcome } from '../../../src/core/batches/results.ts'
 import { createByokKey } from '../../../src/core/catalog/byok.ts'
 import { createPreset } from '../../../src/core/catalog/presets.ts'
 import { createDestination } from '../../../src/core/destinations.ts'
@@ -40,7 +40,8 @@ async function storeSecrets(gateway: Gateway): Promise<void> {
   await endChange(gateway, 'change', { status: 200, headers: [], body: 'changed' })
   await gateway.store.batches.insert(buildBatch(1, { workspace_id }), buildAuditEntry())
   const { id: batch } = buildBatch(1)
-  await keepOutcome(gateway, batch, 7, { isError: false, text: 'line seven' })
+  const result = sealOutcome(gateway, batch, 7, { isError: false, text: 'line seven' })
+  await gateway.store.batches.addResult(result)
   await storeCall(gateway)
   await storeVideo(gateway)
 }

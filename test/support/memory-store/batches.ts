@@ -1,7 +1,8 @@
 import { checkUnfinished } from '../../../src/core/batches/quota.ts'
-import type { BatchResult, BatchStore } from '../../../src/core/batches/store.ts'
+import type { BatchStore } from '../../../src/core/batches/store.ts'
 import { notFound } from '../../../src/core/errors.ts'
 import { compareTexts } from '../../../src/core/kernel/sorting.ts'
+import type { BatchResult } from '../../../src/core/telemetry/recorder.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import { countEviction } from './evictions.ts'
@@ -58,14 +59,7 @@ export const createMemoryBatchStore = (connection: Connection): BatchStore => ({
       countEviction(memory, { kind: 'batches', reason: 'age', rows: old.length }, now)
       return old.length
     }),
-  addResult: result =>
-    connection.write(memory => {
-      const batch = memory.batches.get(result.batch_id)
-      if (!batch || memory.batchResults.has(nameResult(result))) return
-      memory.batchResults.insert(nameResult(result), result)
-      const name = result.is_error ? 'failed' : 'completed'
-      memory.batches.update(batch.id, { [name]: batch[name] + 1 })
-    }),
+  addResult: result => connection.write(memory => addResult(memory, result)),
   listResults: (batch_id, after, limit) =>
     connection.read(memory =>
       listOf(memory, batch_id)
@@ -88,6 +82,15 @@ const nameResult = ({ batch_id, line }: Pick<BatchResult, 'batch_id' | 'line'>) 
 
 const listOf = ({ batchResults }: Memory, batch_id: string): BatchResult[] =>
   batchResults.all(one => one.batch_id === batch_id).sort((a, b) => a.line - b.line)
+
+/** Adds a result and counts it, once. */
+export function addResult(memory: Memory, result: BatchResult): void {
+  const batch = memory.batches.get(result.batch_id)
+  if (!batch || memory.batchResults.has(nameResult(result))) return
+  memory.batchResults.insert(nameResult(result), result)
+  const name = result.is_error ? 'failed' : 'completed'
+  memory.batches.update(batch.id, { [name]: batch[name] + 1 })
+}
 
 /** Removes a batch with its results. */
 export function removeBatch(memory: Memory, id: string): void {

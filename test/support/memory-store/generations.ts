@@ -3,6 +3,7 @@ import { matchesQuery } from '../../../src/core/telemetry/generations/filter.ts'
 import type { Generation, GenerationStore } from '../../../src/core/telemetry/generations.ts'
 import type { WrittenMessages } from '../../../src/core/telemetry/outbox.ts'
 import type { RecorderEntry } from '../../../src/core/telemetry/recorder.ts'
+import { addResult } from './batches.ts'
 import { countEviction } from './evictions.ts'
 import { nameFeedback } from './feedback.ts'
 import { addRow, addSpend } from './ledger.ts'
@@ -75,6 +76,7 @@ function record(memory: Memory, entry: RecorderEntry): WrittenMessages[] {
   if (charge && charge.nanos !== 0n) addSpend(memory, charge)
   const written = addMessages(memory, entry)
   if (entry.job) memory.videos.update(entry.job.id, { ...entry.job, details: '' })
+  if (entry.result) addResult(memory, entry.result)
   if (entry.transcript) memory.transcripts.insert(entry.transcript.generation_id, entry.transcript)
   return written
 }

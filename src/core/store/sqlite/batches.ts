@@ -1,14 +1,15 @@
 import type { Database } from 'bun:sqlite'
-import { type Kysely, type Selectable, sql } from 'kysely'
+import type { Kysely, Selectable } from 'kysely'
 import { checkUnfinished } from '../../batches/quota.ts'
 import type { Batch, BatchRange, BatchStatus, BatchStore } from '../../batches/store.ts'
 import { notFound } from '../../errors.ts'
+import type { BatchResult } from '../../telemetry/recorder.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'
 import { createRemoval } from './evictions.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { check, follow, type Write } from './write.ts'
+import { check, follow, retryWhileLocked, type Write } from './write.ts'
 
 /** How many results one transaction removes. */
 const REMOVED_AT_ONCE = 1_000
@@ -57,27 +58,7 @@ export const createBatchStore = (
       buildAuditInsert(kysely, entry),
     ),
   removeBefore: createRemoval(db, 'batches', REMOVE_OLD),
-  addResult({ batch_id, line, is_error, sealed }) {
-    const known = sql<number>`exists (select 1 from batch_results
-      where batch_id = ${batch_id} and line = ${line})`.as('is_known')
-    const query = kysely.selectFrom('batches').select(known).where('id', '=', batch_id)
-    const name = is_error ? 'failed' : 'completed'
-    return write(
-      follow(query, ([row]) =>
-        !row || row.is_known
-          ? []
-          : [
-              kysely
-                .insertInto('batch_results')
-                .values({ batch_id, line, is_error: Number(is_error), sealed }),
-              kysely
-                .updateTable('batches')
-                .set(({ eb }) => ({ [name]: eb(name, '+', 1) }))
-                .where('id', '=', batch_id),
-            ],
-      ),
-    )
-  },
+  addResult: createResultInsert(db),
   async listResults(batch_id, after, limit) {
     const query = kysely
       .selectFrom('batch_results')
@@ -118,6 +99,30 @@ export const createBatchStore = (
     return count
   },
 })
+
+/** Creates the function that adds a result in a transaction of its own. */
+function createResultInsert(db: Database) {
+  const insert = db.transaction(createResultWriter(db))
+  return (result: BatchResult): Promise<void> => retryWhileLocked(() => insert.immediate(result))
+}
+
+/**
+ * Creates the statements that add a result and count it: those of a call that is paid run in the
+ * transaction of its record. A line that has one already, and a batch that is gone, change nothing.
+ */
+export function createResultWriter(db: Database) {
+  const insert = db.query(
+    `insert or ignore into batch_results (batch_id, line, is_error, sealed)
+      select id, ?2, ?3, ?4 from batches where id = ?1`,
+  )
+  const count = db.query(
+    'update batches set completed = completed + ?2, failed = failed + ?3 where id = ?1',
+  )
+  return ({ batch_id, line, is_error, sealed }: BatchResult): void => {
+    const { changes } = insert.run(batch_id, line, Number(is_error), sealed)
+    if (changes > 0) count.run(batch_id, Number(!is_error), Number(is_error))
+  }
+}
 
 // Their results go with them, up to as many as a batch has lines.
 const REMOVE_OLD =

@@ -201,7 +201,7 @@ export class RecordBuffer {
 
 // What else comes with a call is in the database when it ends, and a step is looked up there.
 const isPlain = ({ record, entry }: EntryRows): boolean =>
-  record !== null && !entry.transcript && !entry.job
+  record !== null && !entry.transcript && !entry.job && !entry.result
 
 const renderEntry = ({ record, charge }: EntryRows): string =>
   `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}}`

@@ -8,6 +8,7 @@ import type { RecorderEntry } from '../../../telemetry/recorder.ts'
 import type { FreshCalls } from '../../../telemetry/rollups/slice.ts'
 import { nameDatabase } from '../../data-files.ts'
 import type { RecordLog } from '../../record-log.ts'
+import { createResultWriter } from '../batches.ts'
 import { createLedgerWriter } from '../ledger.ts'
 import { BlockWriter } from '../outbox/blocks.ts'
 import { BundledBatch, type BundledMessage, type BundlingOptions } from '../outbox/bundling.ts'
@@ -115,6 +116,7 @@ function createEntryWriter(db: Database, mac: Mac) {
   const writeOutbox = createOutboxWriter(db)
   const writeTranscript = createTranscriptWriter(db)
   const endVideo = createVideoWriter(db)
+  const writeResult = createResultWriter(db)
   const findGeneration = db.query('select 1 from generations where id = ?')
   return db.transaction((entries: EntryRows[]) => {
     for (const { record, charge } of entries)
@@ -133,6 +135,7 @@ function createEntryWriter(db: Database, mac: Mac) {
       if (charge) charges.push(charge)
       if (entry.transcript) writeTranscript(entry.transcript)
       if (entry.job) endVideo(entry.job)
+      if (entry.result) writeResult(entry.result)
     }
     writeOutbox(entries)
     if (records.length > 0) sealRecords(first, records)
