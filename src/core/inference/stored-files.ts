@@ -7,7 +7,6 @@ import { isObject, readObject, readString } from '../kernel/json.ts'
 import { LARGEST_BODY } from '../kernel/schema-builders.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Block, CacheControl } from '../language/message.ts'
-import { FILE, getFacts, OTHER } from '../tokenizers/prompt.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -39,7 +38,6 @@ export const readStoredFiles = (
   call: TextCall,
   cancellation: Cancellation,
 ): Promise<TextCall> | undefined =>
-  getFacts(call.messages).features & (FILE | OTHER) &&
   call.messages.some(({ blocks }) => blocks.some(namesStoredFile))
     ? readFiles(world, actor, call, cancellation)
     : undefined
