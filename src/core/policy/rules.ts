@@ -24,6 +24,8 @@ export interface Service {
   model: string
   /** What was agreed with its provider; its public policy where that is silent. */
   data_policy?: { training?: boolean; retention_days?: number } | undefined
+  /** Whether asking it is no call of a provider: a site, or an MCP server. */
+  isNoProvider?: true
 }
 
 /**

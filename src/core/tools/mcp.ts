@@ -57,7 +57,10 @@ export const mcp: ServerTool<McpOptions> = {
     if ('obstacle' in server) return null
     const provider = server.isConfigured ? 'mcp' : 'mcp_url'
     const { label, data_policy } = server
-    return { name: `the MCP server ${label}`, provider, model: label, data_policy }
+    return {
+      ...{ name: `the MCP server ${label}`, provider, model: label, data_policy },
+      isNoProvider: true,
+    }
   },
   priceUse({ config }, options) {
     const server = resolveServer(config, options)

@@ -86,7 +86,7 @@ export const webFetch: ServerTool<WebFetchOptions> = {
     // A page that the gateway reads itself is asked for at its site, by a URL that a model wrote.
     if (chosen === null) {
       const { data_policy } = config.web_fetch
-      return { name: 'web_fetch', provider: 'web', model: 'web', data_policy }
+      return { name: 'web_fetch', provider: 'web', model: 'web', data_policy, isNoProvider: true }
     }
     if ('obstacle' in chosen) return null
     const { name } = chosen.engine

@@ -3,8 +3,10 @@ import { Cancellation } from '../../kernel/cancellation.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { ServerToolCounts, ServerToolRequest } from '../../language/server-tools.ts'
 import { denyService, findExclusion } from '../plan/constraints.ts'
+import { enterService } from '../reserve/service.ts'
 import type { Run } from '../run.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import { nameBound } from '../tree.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { PendingCall } from './turn.ts'
 
@@ -97,7 +99,7 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
       ? undefined
       : setTimeout(() => use.limit.cancel(late), timeout_seconds * 1000)
   try {
-    const result = await awaitUnlessEnded(use, () => offered.tool.run(world, invocation))
+    const result = await awaitUnlessEnded(use, () => runTool(world, use, offered, invocation))
     use.result = cut(result, max_result_characters)
   } catch (thrown) {
     const isLate = use.limit.reason === late
@@ -141,6 +143,35 @@ function isForbidden(
   if (word === undefined) return false
   refuse(use, denyService(service, word).message)
   return true
+}
+
+/**
+ * Runs the tool. One that asks a service takes what a call of a provider takes; the model is told if
+ * nothing is left for that.
+ */
+async function runTool(
+  world: InferenceWorld,
+  use: ToolUse,
+  { tool }: OfferedFunction,
+  invocation: ToolInvocation,
+): Promise<ToolResult> {
+  const { run, options, cancellation } = invocation
+  const service = tool.findService?.(world, options)
+  if (!service || service.isNoProvider) return tool.run(world, invocation)
+  const entered = await enterService(world, run, cancellation).catch((thrown: unknown) => {
+    const error = GatewayError.from(thrown)
+    if (nameBound(error) === null) throw thrown
+    return error.message
+  })
+  if (typeof entered === 'string') {
+    use.invocation = null
+    return { text: entered, isError: true }
+  }
+  try {
+    return await tool.run(world, invocation)
+  } finally {
+    entered()
+  }
 }
 
 /** Awaits what the calls within a use cost: they belong to the call that it is part of. */
