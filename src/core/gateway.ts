@@ -76,6 +76,7 @@ import { openDiskBlobs } from './store/blobs/disk.ts'
 import { createMemoryBlobs } from './store/blobs/memory.ts'
 import { openS3Blobs } from './store/blobs/s3.ts'
 import { openDataDirectory } from './store/data-directory.ts'
+import { openFreeCalls } from './store/free-calls.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { openHeadFile } from './store/ledger-head.ts'
 import { lockData } from './store/lock.ts'
@@ -361,7 +362,13 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     warm: new WarmContainers(),
     memory,
     traffic: {
-      ...openTraffic(config, clock, ledger, await countFreeToday(store, config, clock)),
+      ...openTraffic(
+        config,
+        clock,
+        ledger,
+        await countFreeToday(store, config, clock),
+        journal.free,
+      ),
       admission: new Admission({ readLimits: () => gateway.config.limits, events }),
     },
     ledger,
@@ -520,6 +527,7 @@ function openTraffic(
   clock: Clock,
   ledger: Ledger,
   freeSoFar: number,
+  free: Journal['free'],
 ): Omit<Traffic, 'admission'> {
   const readOns = new ReadOns()
   const calls = createRunningCalls(readOns)
@@ -535,14 +543,17 @@ function openTraffic(
     largeAnswers: new LargeAnswers(),
     readDocuments: new ReadDocuments(),
     keptCalls: new KeptCalls(),
-    counters: openCounters(config, clock, ledger, freeSoFar),
+    counters: openCounters(config, clock, ledger, freeSoFar, free),
   }
 }
 
 const openJournal = (data: string | undefined, mac: Mac, garbledRecords: number): Journal =>
   data === undefined
     ? { holds: createMemoryJournal(), head: NO_HEAD, garbledRecords }
-    : { holds: openHoldJournal(data), head: openHeadFile(data, mac), garbledRecords }
+    : {
+        ...{ holds: openHoldJournal(data), head: openHeadFile(data, mac) },
+        ...{ free: openFreeCalls(data), garbledRecords },
+      }
 
 function openSecrets(
   data: string | undefined,

@@ -250,6 +250,17 @@ describe('D-08 what is told', () => {
     expect(row?.payload).not.toContain('canary')
   })
 
+  test('of a call that nobody may keep has none of its words', async () => {
+    const { call, addWebhook } = await open()
+    await addWebhook()
+    await call(1, { ...CANARY, provider: { zdr: true } })
+    const [root] = await deliver(1)
+    expect(readAttributes(root as never)).toMatchObject({
+      'gen_ai.usage.input_tokens': expect.any(Number),
+    })
+    expect(house.receiver.requests[0]?.body).not.toContain('canary')
+  })
+
   test('with content is sealed as long as it waits', async () => {
     const { call, addWebhook, gateway } = await open()
     await addWebhook()

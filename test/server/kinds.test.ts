@@ -354,6 +354,31 @@ describe.each(names)('%s', name => {
   })
 })
 
+test('a thousand calls of every kind at once spend no more than their dollar, and nearly all of it', async () => {
+  const key = await createLimitedKey(server, 1)
+  first.answer(({ path, method }) => {
+    const name = names.find(one => path.endsWith(WORK[one].path)) ?? 'image'
+    return method === 'GET'
+      ? WORK.video.answer
+      : WORK[path.includes('videos') ? 'video' : name].answer
+  })
+  const calls = Array.from({ length: 1_000 }, async (_, i) => {
+    const name = names[i % names.length] ?? 'text'
+    const { path, body } = WORK[name]
+    const response = await server.fetch(path, { json: { model: `acme/${name}`, ...body }, key })
+    await response.arrayBuffer()
+    if (response.status === 202) await finishJob(response.headers.get('x-generation-id') ?? '')
+    return response.status
+  })
+  const statuses = await Promise.all(calls)
+  expect([...new Set(statuses)].toSorted()).toEqual([200, 202, 402])
+  const paid = statuses.filter(code => code < 300).length
+  const { data } = (await (await server.fetch('/key', { key })).json()) as { data: object }
+  expect(data).toMatchObject({ usage: paid * COST })
+  expect(paid * COST).toBeWithin(0.95, 1.000001)
+  first.hits.length = 0
+}, 120_000)
+
 /*
  * One process is killed while every kind has a call that was answered and one that its provider has
  * not answered yet. The next one settles all of it, and the one after that finds nothing to do.

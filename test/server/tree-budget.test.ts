@@ -1,4 +1,7 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { examineGateway } from '../../src/core/doctor.ts'
 import { getOperator } from '../../src/core/identity/actor.ts'
 import { explain } from '../../src/core/inference/explain.ts'
@@ -7,7 +10,9 @@ import { getGeneration } from '../../src/core/telemetry/generations.ts'
 import { buildTextCall } from '../support/call.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ReceivedRequest, ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
+import { testGateway } from '../support/gateway.ts'
 import { DOORS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
+import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
 let stage: LoopStage | undefined
 afterEach(async () => {
@@ -80,11 +85,21 @@ describe('the tree of a call', () => {
 
   test('counts each call of a free model', async () => {
     const limits = { free_models: { requests_per_day: 20 } }
-    const stage = await open(greedy, { config: { limits }, changeConfig: rename })
+    const data = mkdtempSync(join(tmpdir(), 'gateway-free-'))
+    const stage = await open(greedy, { config: { limits }, changeConfig: rename, parts: { data } })
     const { status, text } = await stage.ask('chat', { ...NESTED, model: 'acme/chat:free' })
     expect([status, text]).toEqual([200, 'Enough.'])
     expect(stage.heard.length).toBeLessThanOrEqual(20)
-    expect(stage.gateway.traffic.counters.getFreeUsage()?.used).toBe(stage.heard.length)
+    const used = stage.gateway.traffic.counters.getFreeUsage()?.used
+    expect(used).toBe(stage.heard.length)
+    await stage.gateway.recorder.flush()
+    // What is on the disk now is all that a killed process would leave.
+    const config = { limits: { free_models: { requests_per_day: 20 } } }
+    cpSync(data, `${data}-killed`, { recursive: true })
+    const next = await testGateway({ data: `${data}-killed`, config })
+    expect(next.traffic.counters.getFreeUsage()?.used).toBe(used)
+    await next.close()
+    rmSync(`${data}-killed`, { recursive: true })
   })
 
   test('makes 200 calls of providers, eight at once', async () => {
@@ -227,3 +242,86 @@ describe('what bounds a tree', () => {
     expect(usage.server_tool_use_details).toMatchObject({ ended_by: 'limits.tree.calls' })
   })
 })
+
+describe('a service that is asked for a call', () => {
+  let service: Upstream
+  const paths: string[] = []
+  beforeAll(async () => {
+    service = await startUpstream()
+  })
+  afterAll(() => service.close())
+  beforeEach(() => {
+    paths.length = 0
+    service.answer(({ path, json: asked }) => {
+      paths.push(path.split(/[?]/)[0] ?? '')
+      const { input = [] } = (asked ?? {}) as { input?: string[] }
+      const body = path.includes('search')
+        ? { results: [{ url: 'https://example.com/a', title: 'A', content: 'a' }] }
+        : { results: input.map(() => ({ flagged: false })) }
+      return json(body)
+    })
+  })
+  const config = (limits: Json) => (base: Json) => ({
+    ...base,
+    limits,
+    providers: {
+      ...(base.providers as Json),
+      judge: { protocol: 'openai-chat', base_url: service.url, api_key: 'mock' },
+    },
+    plugins: { moderation: { provider: 'judge', model: 'judge' } },
+    web_search: { engines: { searxng: { base_url: service.url } } },
+  })
+  const SEARCH = { tools: [{ type: 'gateway:web_search' }] }
+  const JUDGED = { plugins: [{ id: 'moderation' }] }
+
+  test('takes a call of the tree: its model is told when none is left', async () => {
+    const stage = await open(searching, { changeConfig: config({ tree: { calls: 4 } }) })
+    const { status, text, usage } = await stage.ask('chat', SEARCH)
+    expect([status, text]).toEqual([200, 'Enough.'])
+    expect(paths.length + stage.heard.length).toBe(4)
+    expect(usage.server_tool_use_details).toMatchObject({ ended_by: 'limits.tree.calls' })
+    const results = stage.heard.at(-1)?.results.map(({ text }) => text)
+    expect(results?.at(-1)).toContain('limits.tree.calls is reached')
+    await expectBooks(stage)
+  })
+
+  test('takes a request of its key', async () => {
+    const stage = await open(searching, { changeConfig: config({ requests_per_minute: 4 }) })
+    const { status, text } = await stage.ask('chat', SEARCH)
+    expect([status, text]).toEqual([200, 'Enough.'])
+    expect(paths.length + stage.heard.length).toBe(4)
+    await expectBooks(stage)
+  })
+
+  test('takes a place of its key, and gives it back', async () => {
+    const stage = await open(searching, { changeConfig: config({ concurrent_requests: 1 }) })
+    const calls = [SEARCH, { ...SEARCH, ...JUDGED }].map(body => stage.ask('chat', body))
+    // The second call may find no place at its door; what is in neither is a wait without end.
+    const statuses = (await Promise.all(calls)).map(({ status }) => status)
+    expect(statuses).toContain(200)
+    expect((await stage.ask('chat', { ...SEARCH, ...JUDGED })).status).toBe(200)
+    expect(stage.gateway.traffic.counters.exportRunning()).toEqual(new Map())
+    await expectBooks(stage)
+  })
+
+  test('that judges a call is refused as a call is', async () => {
+    const stage = await open(() => say('Well.'), {
+      changeConfig: config({ requests_per_minute: 3 }),
+    })
+    expect((await stage.ask('chat', JUDGED)).status).toBe(200)
+    expect((await stage.ask('chat', JUDGED)).status).toBe(429)
+    expect([paths.length, stage.heard.length]).toEqual([1, 1])
+    await expectBooks(stage)
+  })
+})
+
+/** A model that searches as long as it may, one search a turn. */
+const searching: Scenario = ({ tools, choice }: ReceivedRequest) =>
+  choice === 'none' || tools.length === 0
+    ? say('Enough.')
+    : {
+        answer: {
+          calls: [{ id: 'call_1', name: tools[0] ?? '', input: JSON.stringify({ query: 'Q' }) }],
+          finish: 'tool_calls',
+        },
+      }

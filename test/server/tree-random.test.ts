@@ -100,6 +100,8 @@ interface Tree {
   key: { hash: string; secret: string }
   client: AbortController
   calls: number
+  /** Searches and judgements, which are no answers of models. */
+  asked: number
   running: number
   mostRunning: number
   /** The calls that were not refused by the provider itself. */
@@ -212,7 +214,9 @@ async function createTree({ gateway }: LoopStage, number: number, limits: Limits
     ...(brings < 0.15 ? { preset: 'tools' } : { tools: buildTools(random) }),
     ...(brings > 0.85
       ? { plugins: [{ id: 'fusion', analysis_models: ['acme/gemini'], model: 'acme/cohere-chat' }] }
-      : {}),
+      : brings > 0.7
+        ? { plugins: [{ id: 'moderation' }] }
+        : {}),
     ...(stops.length > 0 ? { stop_server_tools_when: stops } : {}),
   }
   const tree: Tree = {
@@ -221,7 +225,7 @@ async function createTree({ gateway }: LoopStage, number: number, limits: Limits
     endAt: 1 + Math.floor(random() * Math.min(12, limits.calls)),
     key: { hash: made.data.hash, secret: made.key },
     client: new AbortController(),
-    ...{ calls: 0, running: 0, mostRunning: 0, taken: 0, beforeTenant: null },
+    ...{ calls: 0, asked: 0, running: 0, mostRunning: 0, taken: 0, beforeTenant: null },
   }
   trees.set(number, tree)
   return tree
@@ -372,13 +376,13 @@ async function askBeside(stage: LoopStage, tree: Tree, secret: string): Promise<
 /** Checks one tree against its bounds and its charges. */
 async function expectTree(stage: LoopStage, tree: Tree, limits: Limits): Promise<void> {
   const { gateway } = stage
-  const { calls, mostRunning, maxCost, maxTokens, limit, key, taken, number } = tree
+  const { calls, asked, mostRunning, maxCost, maxTokens, limit, key, taken, number } = tree
   const spent = gateway.ledger.getSpent(`key ${key.hash}`, null, false)
   const generations = stage.generations.filter(({ key_hash }) => key_hash === key.hash)
   const most = Math.min(limits.calls, limits.perMinute ?? Number.POSITIVE_INFINITY)
   const isHalved = tree.door === 'batch'
   const places = limits.concurrent ?? Number.POSITIVE_INFINITY
-  expect([number, calls <= most]).toEqual([number, true])
+  expect([number, calls + asked <= most]).toEqual([number, true])
   expect([
     number,
     mostRunning <=
@@ -435,14 +439,21 @@ interface Others {
   painter: { url: string }
   remote: { url: string }
   engine: { url: string }
+  judge: { url: string }
 }
 
-const buildConfig = (base: Json, limits: Limits, { painter, remote, engine }: Others): Json => ({
+const buildConfig = (
+  base: Json,
+  limits: Limits,
+  { painter, remote, engine, judge }: Others,
+): Json => ({
   ...base,
   providers: {
     ...(base.providers as Json),
     painter: { protocol: 'openai-chat', base_url: painter.url, api_key: 'mock' },
+    judge: { protocol: 'openai-chat', base_url: judge.url, api_key: 'mock' },
   },
+  plugins: { ...(base.plugins as Json), moderation: { provider: 'judge', model: 'judge' } },
   models: [
     ...(base.models as Json[]),
     {
@@ -511,6 +522,7 @@ async function runAtOneGateway(
       (tally.get(tree.hasEnded ? tree.end : 'itself') ?? 0) + 1,
     )
     tally.set('calls', (tally.get('calls') ?? 0) + tree.calls)
+    tally.set('asked', (tally.get('asked') ?? 0) + tree.asked)
   }
   expect([gateway.traffic.calls.size, gateway.traffic.admission.calls.used]).toEqual([0, 0])
   expect(gateway.traffic.counters.exportRunning()).toEqual(new Map())
@@ -540,21 +552,30 @@ test(
     const painter = await startUpstream()
     painter.answer(() => json({ created: 1, data: [{ b64_json: PNG }] }))
     const engine = await startUpstream()
-    engine.answer(() =>
-      json({ results: [{ url: 'https://example.com/a', title: 'A', content: 'a' }] }),
-    )
+    engine.answer(({ path }) => {
+      const tree = findTree(decodeURIComponent(path).replaceAll('+', ' '))
+      if (tree) tree.asked += 1
+      return json({ results: [{ url: 'https://example.com/a', title: 'A', content: 'a' }] })
+    })
+    const judge = await startUpstream()
+    judge.answer(({ body, json: asked }) => {
+      const tree = findTree(body)
+      if (tree) tree.asked += 1
+      return json({ results: (asked as { input: string[] }).input.map(() => ({ flagged: false })) })
+    })
     const remote = startMcpServer({
       isJson: true,
       tools: [{ name: 'do', run: () => textResult('ok', false) }],
     })
     const tally = new Map<string, number>()
     for (let first = 0; first < CASES; first += AT_ONE_GATEWAY)
-      await runAtOneGateway(first, { painter, remote, engine }, tally)
+      await runAtOneGateway(first, { painter, remote, engine, judge }, tally)
     if (LONG) process.stdout.write(`seed ${SEED}: ${JSON.stringify([...tally])}\n`)
     for (const end of ENDS)
       if (end !== 'kill') expect([end, (tally.get(end) ?? 0) > 0]).toEqual([end, true])
     expect(tally.get('killed')).toBeGreaterThan(0)
-    await Promise.all([painter.close(), engine.close(), remote.close()])
+    expect(tally.get('asked')).toBeGreaterThan(CASES / 10)
+    await Promise.all([painter.close(), engine.close(), judge.close(), remote.close()])
   },
   LONG ? 3_600_000 : 180_000,
 )

@@ -53,14 +53,15 @@ afterAll(async () => {
   await Promise.all([model.close(), web.close(), mcp.close()])
 })
 
-test('a page, a page that robots may not read, a search and an MCP tool in one turn', async () => {
-  const { origin } = new URL(web.url)
-  const calls = [
-    ['web_fetch', { url: `${origin}/page` }],
-    ['web_fetch', { url: `${origin}/private` }],
-    ['web_search', { query: 'good news' }],
-    ['own__multiply', { a: 6, b: 7 }],
-  ].map(([name, input], i) => ({
+const TOOLS = [
+  { type: 'gateway:web_fetch' },
+  { type: 'web_search' },
+  { type: 'gateway:mcp', parameters: { server_label: 'own' } },
+]
+
+/** Has the model use tools, and returns the answer and what the model was told of each. */
+async function useTools(uses: [name: string, input: object][], more: object = {}) {
+  const calls = uses.map(([name, input], i) => ({
     id: `call_${i}`,
     type: 'function',
     function: { name, arguments: JSON.stringify(input) },
@@ -81,17 +82,25 @@ test('a page, a page that robots may not read, a search and an MCP tool in one t
     json: {
       model: 'acme/small',
       messages: [{ role: 'user', content: 'Go' }],
-      tools: [
-        { type: 'gateway:web_fetch' },
-        { type: 'web_search' },
-        { type: 'gateway:mcp', parameters: { server_label: 'own' } },
-      ],
+      tools: TOOLS,
+      ...more,
     },
   })
   const answer = await response.json()
-  expect([response.status, answer.choices[0].message.content]).toEqual([200, 'Done'])
   const sent = model.hits.at(-1)?.json as { messages: { role: string; content: string }[] }
-  const results = sent.messages.filter(({ role }) => role === 'tool').map(one => one.content)
+  const results = sent?.messages.filter(({ role }) => role === 'tool').map(one => one.content)
+  return { status: response.status, answer, results }
+}
+
+test('a page, a page that robots may not read, a search and an MCP tool in one turn', async () => {
+  const { origin } = new URL(web.url)
+  const { status, answer, results } = await useTools([
+    ['web_fetch', { url: `${origin}/page` }],
+    ['web_fetch', { url: `${origin}/private` }],
+    ['web_search', { query: 'good news' }],
+    ['own__multiply', { a: 6, b: 7 }],
+  ])
+  expect([status, answer.choices[0].message.content]).toEqual([200, 'Done'])
   expect(results).toEqual([
     expect.stringContaining('Page\n\n# Hello'),
     'The site’s robots.txt does not allow this page',
@@ -100,4 +109,36 @@ test('a page, a page that robots may not read, a search and an MCP tool in one t
   ])
   expect(JSON.stringify(answer)).not.toContain(SECRET)
   expect(mcp.requests.at(-1)?.headers.get('authorization')).toBe(`Bearer ${SECRET}`)
+})
+
+test('rules keep the words of a call from sites, engines and MCP servers as from endpoints', async () => {
+  web.hits.length = 0
+  mcp.requests.length = 0
+  const { origin } = new URL(web.url)
+  const uses: [string, object][] = [
+    ['web_fetch', { url: `${origin}/page?q=words` }],
+    ['web_search', { query: 'words' }],
+  ]
+  for (const provider of [{ only: ['acme'] }, { ignore: ['web', 'searxng'] }]) {
+    const { status, results } = await useTools(uses, { provider, tools: TOOLS.slice(0, 2) })
+    expect([status, results]).toEqual([
+      200,
+      [
+        'web_fetch may not be sent this call: its provider web is excluded by allowed_providers',
+        'the search engine searxng may not be sent this call: its provider searxng is excluded ' +
+          'by allowed_providers',
+      ],
+    ])
+  }
+  const listed = await useTools(uses, { provider: { only: ['acme', 'Web', 'searxng', 'mcp'] } })
+  expect(listed.results?.[1]).toContain('https://example.com/found')
+  const hits = web.hits.length
+  mcp.requests.length = 0
+  const refused = await useTools([], { provider: { ignore: ['mcp'] } })
+  expect([refused.status, refused.answer.error.message]).toEqual([
+    403,
+    'the MCP server own may not be sent this call: its provider mcp is excluded by ' +
+      'allowed_providers',
+  ])
+  expect([web.hits.length - hits, mcp.requests.length]).toEqual([0, 0])
 })

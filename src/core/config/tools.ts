@@ -26,6 +26,25 @@ const UsdEach = (unit: string) =>
     }),
   )
 
+/** What an operator has agreed with a provider, in place of its public policy. */
+export const AgreedDataPolicy = Type.Object(
+  {
+    training: Type.Optional(
+      Type.Boolean({ description: 'Whether the provider trains on what it gets' }),
+    ),
+    retention_days: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'How long the provider keeps it' }),
+    ),
+  },
+  { ...closed, description: 'What was agreed with the provider; its public policy when omitted' },
+)
+
+/**
+ * Receivers that serve no models, by the names that lists of providers have for them: search engines
+ * and services that read pages, MCP servers of the config and of callers, and the sites themselves.
+ */
+export const SERVICE_NAMES = [...ENGINE_NAMES, 'mcp', 'mcp_url', 'web'] as const
+
 /** The names of all tools that the gateway runs itself. */
 export const SERVER_TOOL_NAMES = [
   ...(['advisor', 'apply_patch', 'bash', 'datetime', 'files', 'fusion'] as const),
@@ -57,6 +76,7 @@ export const EngineConfig = Type.Object(
       }),
     ),
     usd_per_search: UsdEach('search'),
+    data_policy: Type.Optional(AgreedDataPolicy),
     max_results: Type.Optional(
       Type.Integer({
         minimum: 1,
@@ -111,6 +131,7 @@ export const FetchEngineConfig = Type.Object(
       Type.String({ format: 'url', description: 'Its address, if not the public one' }),
     ),
     usd_per_fetch: UsdEach('page'),
+    data_policy: Type.Optional(AgreedDataPolicy),
     timeout_seconds: Type.Optional(
       Type.Number({
         exclusiveMinimum: 0,
@@ -154,21 +175,9 @@ export const WebFetchConfig = Type.Object(
     ),
     timeout_seconds: Seconds(30, 'How long one page may take, with its redirects'),
     usd_per_fetch: UsdEach('page'),
+    data_policy: Type.Optional(AgreedDataPolicy),
   },
   { ...closed, default: {} },
-)
-
-/** What an operator has agreed with a provider, in place of its public policy. */
-export const AgreedDataPolicy = Type.Object(
-  {
-    training: Type.Optional(
-      Type.Boolean({ description: 'Whether the provider trains on what it gets' }),
-    ),
-    retention_days: Type.Optional(
-      Type.Integer({ minimum: 0, description: 'How long the provider keeps it' }),
-    ),
-  },
-  { ...closed, description: 'What was agreed with the provider; its public policy when omitted' },
 )
 
 /** The settings of the service that reads scanned PDFs. */
@@ -244,6 +253,7 @@ export const McpServerConfig = Type.Object(
       }),
     ),
     usd_per_call: UsdEach('call of a tool'),
+    data_policy: Type.Optional(AgreedDataPolicy),
     timeout_seconds: Type.Optional(
       Type.Number({
         exclusiveMinimum: 0,

@@ -5,7 +5,7 @@ import type { CommonPart } from '../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { getPolicy, listAppliedGuardrails } from '../policy/effective.ts'
-import { isInZdrGroup } from '../policy/zdr.ts'
+import { retainsNothing } from '../policy/zdr.ts'
 import { admitRun } from './admit.ts'
 import { GatheredMemory, measurePart } from './gathered-memory.ts'
 import { closeRun, startRun } from './infer.ts'
@@ -52,8 +52,7 @@ export function isCacheable(
   actor: Actor,
   call: Work[Kind]['call'],
 ): boolean {
-  const { zdr } = getPolicy(world, actor)
-  return !call.routing.zdr && !call.models.some(model => isInZdrGroup(zdr, model))
+  return !retainsNothing(getPolicy(world, actor).zdr, call)
 }
 
 /** Finds the answer to a call that was given before, under the same config. */

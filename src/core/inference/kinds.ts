@@ -85,6 +85,8 @@ export interface Understanding<K extends Kind> {
   checkCounts(call: Call<K>): void
   /** Returns the texts and media of the call, as lists of blocks, each of which is read as one. */
   readContents(call: Call<K>): Block[][]
+  /** Returns the same, or nothing if all of it is known to be plain text. */
+  readRichContents(call: Call<K>): Block[][]
   /** Returns the call with other contents: as many lists, in the same order. */
   replaceContents(call: Call<K>, contents: Block[][]): Call<K>
   /** Returns the suffixes of the model's name that change the call, such as `:thinking`. */
@@ -191,6 +193,8 @@ export interface Meter<Part> {
 export interface ContentFiltering<K extends Kind> {
   /** Returns the call with its texts rewritten. Throws 403 for what cannot be read. */
   rewriteTexts(call: Call<K>, rewriteSegment: TextRewrite): Promise<Call<K>>
+  /** Returns the call with its texts rewritten that are no contents; absent if it has none. */
+  rewriteOther?(call: Call<K>, rewriteSegment: TextRewrite): Promise<Call<K>>
   /** Returns a filter for one answer; absent if answers have no texts. */
   filterAnswer?(call: Call<K>, filtering: Filtering, filterSet: FilterSet): AnswerFilter<Part<K>>
 }

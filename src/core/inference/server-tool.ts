@@ -6,6 +6,7 @@ import type { TextCall } from '../language/call.ts'
 import type { TextDialect } from '../language/dialect.ts'
 import type { ToolProgress } from '../language/part.ts'
 import type { ServerToolRequest } from '../language/server-tools.ts'
+import type { Service } from '../policy/rules.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -73,6 +74,13 @@ export interface ServerTool<Options = unknown> {
    * Absent if no provider has such a tool.
    */
   delegate?(world: InferenceWorld, call: TextCall, options: Options): TextCall | null
+  /**
+   * Returns who is sent what a use says; null for nobody, or where models alone are asked. Rules and
+   * the caller's preferences bind it as an endpoint: a use that they forbid does not run.
+   */
+  findService?(world: Pick<InferenceWorld, 'config'>, options: Options): Service | null
+  /** Whether its service is asked before the model is: rules refuse the whole call then. */
+  asksWhenOffered?: boolean
   /**
    * Returns the most that one use may cost, in nano-dollars: it is held before the tool runs.
    * Absent if the tool is free.

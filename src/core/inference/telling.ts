@@ -3,6 +3,7 @@ import type { OpenedDestination } from '../destinations/opened.ts'
 import { findDestination } from '../destinations/operator.ts'
 import type { FilterRules } from '../destinations/schema.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
+import { retainsNothing } from '../policy/zdr.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { OutboxMessage } from '../telemetry/outbox.ts'
 import type { Run } from './run.ts'
@@ -20,20 +21,23 @@ declare module '../events.ts' {
 /** Who is told of a run, and what is gathered for them. */
 export interface Telling {
   audience: OpenedDestination[]
-  /** Null if no listener wants content. */
+  /** Null if no listener wants content, or may have it. */
   answer: GatheredAnswer | null
 }
 
 /**
  * Decides who is told of a run, when its answer begins. Returns null, after one look, where there
- * is no listener. What a call contains is kept only for those who want it.
+ * is no listener. What a call contains is kept only for those who want it, and nothing of a call
+ * that nobody may keep.
  */
 export function startTelling(world: InferenceWorld, run: Run): Telling | null {
   if (run.within || run.isDry) return null
   const audience = listAudience(world, run.actor, run.call)
   if (audience.length === 0) return null
-  const wantsContent = audience.some(({ destination }) => needsContent(destination))
-  return { audience, answer: wantsContent ? new GatheredAnswer() : null }
+  const isTold =
+    audience.some(({ destination }) => needsContent(destination)) &&
+    !retainsNothing(run.policy.zdr, run.call)
+  return { audience, answer: isTold ? new GatheredAnswer() : null }
 }
 
 /** Whether a destination is told contents, or has rules that read them. */
@@ -68,7 +72,10 @@ export function buildMessages<K extends Kind>(
   const receivers = listReceivers(world, telling)
   if (receivers.length === 0) return undefined
   try {
-    const call = buildToldCall(world, run as unknown as Run, generation, telling)
+    const call = buildToldCall(world, run as unknown as Run, generation, {
+      ...telling,
+      answer: mayTell(run, generation) ? telling.answer : null,
+    })
     const hasContent = call.input !== null || call.output !== null
     return [{ topic: 'trace', payload: JSON.stringify(call), hasContent, receivers }]
   } catch (error) {
@@ -76,6 +83,19 @@ export function buildMessages<K extends Kind>(
     world.events.publish('telling.failed', { id: run.call.id, error })
     return undefined
   }
+}
+
+/**
+ * Whether the words of a call may be told: filters have not blocked it, and the models that were
+ * asked, which a router may have named, let others keep it.
+ */
+function mayTell(
+  run: Pick<Run, 'policy' | 'call' | 'attempts' | 'blocked'>,
+  { model }: Generation,
+) {
+  const { policy, call, attempts, blocked } = run
+  const models = [model, ...attempts.map(({ endpoint }) => endpoint.model)]
+  return blocked === null && !retainsNothing(policy.zdr, { routing: call.routing, models })
 }
 
 /** Lists those of the audience that are still told of calls. */

@@ -9,6 +9,7 @@ import type { Seal } from '../kernel/seal.ts'
 import type { HeadFile } from '../ledger/chain.ts'
 import type { HoldJournal, LedgerStore } from '../ledger/ledger.ts'
 import type { SealStore } from '../ledger/seals.ts'
+import type { FreeCalls } from '../policy/counters.ts'
 import type { PolicyWorld } from '../policy/world.ts'
 import type { GenerationStore } from '../telemetry/generations.ts'
 import type { Recorder } from '../telemetry/recorder.ts'
@@ -27,6 +28,8 @@ export interface Journal {
   holds: HoldJournal
   /** Where the ledger ended when that was last written. */
   head: HeadFile
+  /** The calls of free models; undefined where nothing outlives the process. */
+  free?: FreeCalls
   /** How many lines of records that a dead process has left are not as they were written. */
   garbledRecords: number
 }

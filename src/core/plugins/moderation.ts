@@ -1,8 +1,9 @@
 import type { Provider } from '../catalog/providers.ts'
 import type { Config } from '../config.ts'
 import { GatewayError, invalid, unavailable } from '../errors.ts'
-import { requireService } from '../inference/plan/services.ts'
+import { requireService } from '../inference/plan/constraints.ts'
 import { type Plugin, requireOptions } from '../inference/plugin.ts'
+import { enterService } from '../inference/reserve/service.ts'
 import type { Run } from '../inference/run.ts'
 import type { InferenceWorld } from '../inference/world.ts'
 import { isObject, type Json } from '../kernel/json.ts'
@@ -48,13 +49,14 @@ async function reviewCall(
   if (input.reduce((sum, text) => sum + text.length, 0) > MOST_CHARACTERS)
     throw invalid('messages: expected at most 1 MiB of text, which is all that is moderated')
   if (input.length === 0) return null
+  const leave = await enterService(world, run, run.cancellation)
   const answer = await askProvider(world, provider, {
     path: '/moderations',
     body: { model: judge.model, input },
     maxBytes: LARGEST_ANSWER,
     timeoutMilliseconds: TIMEOUT,
     cancellation: run.cancellation,
-  })
+  }).finally(leave)
   const verdicts = readVerdicts(answer, input.length)
   if (!verdicts) throw unavailable(`${provider.name} gave no verdict`)
   const flagged = verdicts.findIndex(verdict => verdict !== null)

@@ -121,6 +121,14 @@ export interface Counters {
   takeCount(count: SharedCount): void
 }
 
+/** Keeps how many calls of free models a day has seen, over restarts. */
+export interface FreeCalls {
+  /** Returns the count of a day, which is numbered from 1970; 0 if another day was noted last. */
+  read(day: number): number
+  /** Notes a count, before the call that it counts goes out. */
+  note(day: number, count: number): void
+}
+
 /** One more or less in a window, or of the calls that run. */
 export interface SharedCount {
   /** The number of the window; null for the calls that run. */
@@ -166,9 +174,15 @@ interface Waiter {
  * Creates the counters of this config over the books of the ledger. Windows follow the clock: a
  * minute is a full one, a day begins at midnight UTC. A clock that jumps gives no count back. The
  * counts of a window are dropped soon after it, so that keys which no longer call take no memory.
- * `freeSoFar` is how many calls of free models today has seen already.
+ * `freeSoFar` is how many calls of free models are on record today; `free` knows of those that are not.
  */
-export function openCounters(config: Config, clock: Clock, ledger: Books, freeSoFar = 0): Counters {
+export function openCounters(
+  config: Config,
+  clock: Clock,
+  ledger: Books,
+  freeSoFar = 0,
+  free: FreeCalls = FORGETFUL,
+): Counters {
   let { limits, datasets, files, oauth, service_name } = config
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
@@ -182,11 +196,14 @@ export function openCounters(config: Config, clock: Clock, ledger: Books, freeSo
   /** The calls that run in another process. */
   let elsewhere = new Map<string, number>()
   let tell: ((count: SharedCount) => void) | null = null
-  freeDay.setCount(ALL_KEYS, freeSoFar)
+  freeDay.setCount(ALL_KEYS, Math.max(freeSoFar, free.read(freeDay.number)))
   // In an order that no version changes.
   const windows = [minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits]
   for (const [window, one] of windows.entries())
-    one.onCount = (name, by) => tell?.({ window, name, by })
+    one.onCount = (name, by) => {
+      if (one === freeDay) free.note(one.number, one.getCount(name))
+      tell?.({ window, name, by })
+    }
 
   function listLimits({ actor, call, request, place, isInBatch }: Claim): Limit[] {
     const key = actor.key_hash ?? ''
@@ -366,7 +383,8 @@ export function openCounters(config: Config, clock: Clock, ledger: Books, freeSo
     },
     reconfigure(other, freeSoFar) {
       ;({ limits, datasets, files, oauth, service_name } = other)
-      if (freeSoFar !== null) freeDay.setCount(ALL_KEYS, freeSoFar)
+      if (freeSoFar !== null)
+        freeDay.setCount(ALL_KEYS, Math.max(freeSoFar, freeDay.getCount(ALL_KEYS)))
       for (const key of [...waiting.keys()]) wakeWaiters(key)
     },
     exportCounts: () => windows.map(window => window.exportCounts()),
@@ -407,6 +425,8 @@ const halveCount = (maximum: number): number =>
 const isOfWindow = ({ uncount }: Limit): boolean => uncount !== undefined
 
 const NO_LIMITS: Limit[] = []
+
+const FORGETFUL: FreeCalls = { read: () => 0, note: () => undefined }
 
 /**
  * Returns whether calls of free models are limited by the day. If so, those of today before the
@@ -461,6 +481,12 @@ class Window {
     this.#length = length
     this.#clock = clock
     this.#most = most
+  }
+
+  /** The number of the current window, from 1970. */
+  get number(): number {
+    this.#advance()
+    return this.#number
   }
 
   getCount(name: string): number {

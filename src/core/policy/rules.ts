@@ -14,6 +14,20 @@ export interface Rule extends EndpointRule {
   excludedBy: string
 }
 
+/** Somebody who is sent what a call says and does not serve it: a judge, a search engine. */
+export interface Service {
+  /** How messages name it. */
+  name: string
+  /** The slug of its provider. */
+  provider: string
+  /** The provider's own name for its model. */
+  model: string
+  /** What was agreed with its provider; its public policy where that is silent. */
+  data_policy?: { training?: boolean; retention_days?: number } | undefined
+  /** Whether asking it is no call of a provider: a site, or an MCP server. */
+  isNoProvider?: true
+}
+
 /**
  * Returns the rules of a guardrail. An endpoint may be used if no rule excludes it, so the
  * strictest of several guardrails wins: their allowlists intersect and their ignore lists unite

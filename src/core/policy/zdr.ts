@@ -1,4 +1,5 @@
 import type { Endpoint } from '../catalog/models.ts'
+import type { CallBase } from '../language/call.ts'
 
 /**
  * The groups of models for which zero data retention is required separately, by their authors. The
@@ -48,6 +49,12 @@ export function isRetainedInGroup(
 /** Returns whether a model belongs to one of these groups. */
 export const isInZdrGroup = (groups: ZdrGroup[] | undefined, model: string): boolean =>
   groups?.some(({ author }) => author === findGroupAuthor(model)) ?? false
+
+/** Returns whether nobody but its endpoint may keep what a call says: it, or one of its models. */
+export const retainsNothing = (
+  groups: ZdrGroup[] | undefined,
+  { routing, models }: Pick<CallBase, 'routing' | 'models'>,
+): boolean => routing.zdr === true || models.some(model => isInZdrGroup(groups, model))
 
 function findGroupAuthor(model: string): string | null {
   const author = model.slice(0, model.indexOf('/'))

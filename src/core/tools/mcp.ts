@@ -51,6 +51,17 @@ export const mcp: ServerTool<McpOptions> = {
       name: label,
       obstacle: findServerObstacle(config, label),
     })),
+  asksWhenOffered: true,
+  findService({ config }, options) {
+    const server = resolveServer(config, options)
+    if ('obstacle' in server) return null
+    const provider = server.isConfigured ? 'mcp' : 'mcp_url'
+    const { label, data_policy } = server
+    return {
+      ...{ name: `the MCP server ${label}`, provider, model: label, data_policy },
+      isNoProvider: true,
+    }
+  },
   priceUse({ config }, options) {
     const server = resolveServer(config, options)
     return 'obstacle' in server ? 0n : (server.price ?? 0n)

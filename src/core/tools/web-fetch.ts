@@ -81,6 +81,18 @@ export const webFetch: ServerTool<WebFetchOptions> = {
       obstacle: findFetchEngineObstacle(config, engine),
     })),
   ],
+  findService({ config }, { engine }) {
+    const chosen = chooseFetchEngine(config, engine)
+    // A page that the gateway reads itself is asked for at its site, by a URL that a model wrote.
+    if (chosen === null) {
+      const { data_policy } = config.web_fetch
+      return { name: 'web_fetch', provider: 'web', model: 'web', data_policy, isNoProvider: true }
+    }
+    if ('obstacle' in chosen) return null
+    const { name } = chosen.engine
+    const { data_policy } = chosen.settings
+    return { name: `the service ${name}`, provider: name, model: name, data_policy }
+  },
   priceUse: ({ config }, { engine }) => toNanos(findPrice(config, engine) ?? 0),
   listFunctions: () => [FUNCTION],
   describeUse: (_, { input }) => (typeof input.url === 'string' ? { url: input.url } : {}),

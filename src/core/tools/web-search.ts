@@ -56,6 +56,14 @@ export const webSearch: ServerTool<WebSearchOptions> = {
     ...['web_search', 'web_search_2025_08_26'],
     ...['web_search_preview', 'web_search_preview_2025_03_11'],
   ],
+  findService({ config }, options) {
+    const found = findOwnEngine(config, options)
+    if ('obstacle' in found) return null
+    const { engine, settings } = found
+    const { data_policy } = settings
+    const name = `the search engine ${engine.name}`
+    return { name, provider: engine.name, model: engine.name, data_policy }
+  },
   priceUse({ config }, options) {
     const found = findOwnEngine(config, options)
     return 'obstacle' in found ? 0n : toNanos(found.settings.usd_per_search ?? 0)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createDefaultConfig } from '../../../src/core/config.ts'
@@ -13,6 +13,7 @@ import type { Answer } from '../../../src/core/language/answer.ts'
 import type { Ledger } from '../../../src/core/ledger/ledger.ts'
 import { openCounters } from '../../../src/core/policy/counters.ts'
 import { reconfigure } from '../../../src/core/reconfigure.ts'
+import { openFreeCalls } from '../../../src/core/store/free-calls.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { listDescribedRoutes } from '../../../src/server/openapi.ts'
 import { buildTextCall } from '../../support/call.ts'
@@ -313,6 +314,25 @@ describe('free models', () => {
     clock.pass(midnight - clock.now().getTime())
     expect(await used(describeKey)).toEqual({ limit: 3, remaining: 3, used: 0 })
     expect((await chat(free)).status).toBe(200)
+  })
+
+  test('are counted over a restart, whatever records have of them', () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-free-calls-'))
+    const clock = new TestClock('2026-03-04T23:59:58.000Z')
+    const config = createDefaultConfig()
+    config.limits.free_models = { requests_per_day: 3 }
+    const call = () => {
+      // Each process opens the file anew, and has one call on record.
+      const counters = openCounters(config, clock, NO_BOOKS, 1, openFreeCalls(data))
+      return counters.take({ actor: KEY, call: { models: [FREE.id] }, request: true })
+    }
+    expect([call(), call()]).toHaveLength(2)
+    expect(call).toThrow('free-models-per-day')
+    clock.pass(2_000)
+    expect([call(), call()]).toHaveLength(2)
+    writeFileSync(join(data, 'free-calls'), 'x'.repeat(50))
+    expect([call(), call()]).toHaveLength(2)
+    rmSync(data, { recursive: true })
   })
 
   test('are counted as fallbacks', async () => {

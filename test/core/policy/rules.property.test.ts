@@ -5,7 +5,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import type { Actor } from '../../../src/core/identity/actor.ts'
 import { getDefaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
-import { requireService } from '../../../src/core/inference/plan/services.ts'
+import { requireService } from '../../../src/core/inference/plan/constraints.ts'
 import { type Plan, planRoute } from '../../../src/core/inference/plan.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import { getPolicy } from '../../../src/core/policy/effective.ts'
@@ -28,6 +28,16 @@ const PROVIDERS: Record<string, string[]> = {
   one: ['one'],
   two: ['two'],
 }
+/** Who is sent what a call says and serves no models, by the names that a list may use. */
+const OTHERS: Record<string, string[]> = {
+  mistral: ['mistral', 'Mistral'],
+  exa: ['exa', 'Exa'],
+  searxng: ['searxng'],
+  mcp: ['mcp'],
+  mcp_url: ['mcp_url'],
+  web: ['web', 'WEB'],
+}
+const RECEIVERS = { ...PROVIDERS, ...OTHERS }
 /** Models by the names that a call or a list may use. */
 const MODELS: Record<string, string[]> = {
   'anthropic/claude-opus-4.5': [
@@ -57,9 +67,9 @@ const guardrail = fc.record({
     fc.subarray(Object.values(MODELS).flat(), { minLength: 1, maxLength: 3 }),
     { freq: 2 },
   ),
-  allowed_providers: listOf(PROVIDERS),
+  allowed_providers: listOf(RECEIVERS),
   ignored_providers: fc.option(
-    fc.subarray(Object.values(PROVIDERS).flat(), { minLength: 1, maxLength: 3 }),
+    fc.subarray(Object.values(RECEIVERS).flat(), { minLength: 1, maxLength: 3 }),
     { freq: 2 },
   ),
   enable_free_model_training: flag,
@@ -111,7 +121,8 @@ const combination = fc.record({
     {
       zdr: fc.constant(true),
       data_collection: fc.constant('deny' as const),
-      ignore: fc.subarray(Object.keys(PROVIDERS), { maxLength: 2 }),
+      only: fc.subarray(Object.keys(RECEIVERS), { minLength: 4 }),
+      ignore: fc.subarray(Object.keys(RECEIVERS), { maxLength: 2 }),
     },
     { requiredKeys: [] },
   ),
@@ -178,9 +189,9 @@ function oracle(given: Given[]) {
   const slugs = (table: Record<string, string[]>, list: string[] | null) =>
     list?.map(name => slugOf(table, name)) ?? null
   const models = intersection(given.map(one => slugs(MODELS, one.allowed_models)))
-  const providers = intersection(given.map(one => slugs(PROVIDERS, one.allowed_providers)))
+  const providers = intersection(given.map(one => slugs(RECEIVERS, one.allowed_providers)))
   const noModels = union(given.map(one => slugs(MODELS, one.ignored_models)))
-  const noProviders = union(given.map(one => slugs(PROVIDERS, one.ignored_providers)))
+  const noProviders = union(given.map(one => slugs(RECEIVERS, one.ignored_providers)))
   const any = (name: keyof Given, value: boolean) => given.some(one => one[name] === value)
   const noFree =
     any('enable_free_model_training', false) || any('enable_free_model_publication', false)
@@ -212,9 +223,10 @@ function oracle(given: Given[]) {
 }
 
 const wished =
-  ({ zdr, data_collection, ignore = [] }: RoutingPreferences) =>
+  ({ zdr, data_collection, only, ignore = [] }: RoutingPreferences) =>
   ({ provider: { slug, configured }, data_policy }: Endpoint) =>
     configured &&
+    (only?.includes(slug) ?? true) &&
     !ignore.includes(slug) &&
     !(zdr && data_policy.retention_days !== 0) &&
     !(data_collection === 'deny' && data_policy.training)
@@ -280,7 +292,7 @@ test(`X-16 X-18 a plan has exactly the endpoints that no guardrail excludes (${C
 })
 
 const service = fc.record({
-  provider: fc.constantFrom(...Object.keys(PROVIDERS), 'mistral'),
+  provider: fc.constantFrom(...Object.keys(OTHERS), ...Object.keys(PROVIDERS)),
   training: fc.constantFrom(undefined, false, false, true),
   retention_days: fc.constantFrom(undefined, 0, 0, 30),
 })
@@ -294,7 +306,7 @@ const PUBLIC: Record<string, { training: boolean; retention_days: number | null 
   mistral: { training: true, retention_days: 30 },
 }
 
-test(`a judge and a reader of documents are bound as endpoints are (${SERVICES}×)`, async () => {
+test(`judges, readers, engines, servers and sites are bound as endpoints are (${SERVICES}×)`, async () => {
   const [models = []] = fc.sample(catalogue, 1)
   const gateway = await openCatalogue(models)
   const actor: Actor = {

@@ -1,3 +1,4 @@
+import { SERVICE_NAMES } from '../../config/tools.ts'
 import type { Provider } from '../providers.ts'
 import { ALIASES } from './aliases.data.ts'
 
@@ -27,14 +28,15 @@ const NAME_MATCHERS: NameMatcher[] = [
 /**
  * Finds the slugs of the providers that a caller names: by our slug, by the public service's, or by
  * the displayed name, in the catalogue's order. A base slug includes its variants (wire reference
- * C.3). Returns none for an unknown name.
+ * C.3). A service that serves no models has its own name. Returns none for an unknown name.
  */
 export function findProviderSlugs(providers: Iterable<Provider>, query: string): string[] {
   const all = [...providers]
   const lower = query.toLowerCase()
   const matches = NAME_MATCHERS.find(fits => all.some(provider => fits(provider, query, lower)))
-  if (!matches) return []
-  return all.filter(provider => matches(provider, query, lower)).map(({ slug }) => slug)
+  const slugs = all.filter(provider => matches?.(provider, query, lower)).map(({ slug }) => slug)
+  const service = SERVICE_NAMES.find(name => name === lower)
+  return service === undefined || slugs.includes(service) ? slugs : [...slugs, service]
 }
 
 /** Lists every name of a provider, in lower case. */

@@ -1,10 +1,16 @@
 import { buildTierName } from '../../catalog/models/view.ts'
 import type { Endpoint, Model } from '../../catalog/models.ts'
 import type { Prices } from '../../catalog/prices.ts'
+import { getDataPolicy } from '../../catalog/providers/facts.ts'
+import { denied, type GatewayError } from '../../errors.ts'
 import { pickLarger, toAttosPerToken, toAttosPerUnit } from '../../kernel/money.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { RoutingPreferences, ServiceTier, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
+import type { Policy } from '../../policy/effective.ts'
+import type { Guardrail } from '../../policy/guardrails/store.ts'
+import type { Service } from '../../policy/rules.ts'
+import { isInZdrGroup } from '../../policy/zdr.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { LARGEST_IMAGE } from '../../tokenizers/prompt.ts'
 import { kinds } from '../kinds.ts'
@@ -57,10 +63,68 @@ export function findViolatedConstraint<K extends Kind>(
  * Finds the preference of the caller that keeps a call away from this endpoint by who it is or what
  * it keeps, whatever it can do: the word of `excluded_by`.
  */
-export function findExcludingPreference(endpoint: Endpoint, call: CallBase): string | undefined {
+function findExcludingPreference(endpoint: Endpoint, call: CallBase): string | undefined {
   const ofProvider = checkProviderPreferences(endpoint, call)
   const verdict = ofProvider === true ? checkDataPolicy(endpoint, call) : ofProvider
   return verdict === true ? undefined : verdict
+}
+
+/** Who would send a call, and which. */
+interface Sender {
+  call: CallBase
+  policy: Policy
+}
+
+/**
+ * Checks that a service may be sent a call: guardrails and the caller's `provider` bound it as they
+ * bound an endpoint, by its provider and by what it does with data. Throws 403 otherwise.
+ */
+export function requireService(run: Sender, service: Service): void {
+  const word = findExclusion(run, service)
+  if (word !== undefined) throw denyService(service, word)
+}
+
+/** Finds what keeps a call from a service: the word of `excluded_by`. */
+export function findExclusion({ call, policy }: Sender, service: Service): string | undefined {
+  const endpoint = toEndpoint(service)
+  const word = findExcludingPreference(endpoint, call)
+  if (word !== undefined) return word
+  const rule = policy.rules.find(
+    ({ field, excludes }) => !OF_MODELS.includes(field) && excludes(endpoint),
+  )
+  if (rule) return rule.excludedBy
+  // A call to a model that may keep nothing is kept by nobody else on its way.
+  const keeps = endpoint.data_policy.retention_days !== 0
+  const isZdr = call.models.some(model => isInZdrGroup(policy.zdr, model))
+  return keeps && isZdr ? 'data_policy:zdr' : undefined
+}
+
+/** Fields of guardrails that name models: a service has none that calls could ask for. */
+const OF_MODELS: (keyof Guardrail)[] = ['allowed_models', 'ignored_models']
+
+/** The error for a service that may not be sent a call. */
+export const denyService = ({ name, provider }: Service, word: string): GatewayError =>
+  denied(`${name} may not be sent this call: its provider ${provider} is excluded by ${word}`).with(
+    {
+      metadata: { excluded_by: [word] },
+    },
+  )
+
+// Its price is not known, so that rules of paid and of free models both hold.
+function toEndpoint({ provider, model, data_policy }: Service): Endpoint {
+  const known = getDataPolicy(provider)
+  return {
+    provider: { slug: provider },
+    model: `${provider}/${model}`,
+    prices: null,
+    region: null,
+    quantization: 'unknown',
+    service_tier: null,
+    data_policy: {
+      training: data_policy?.training ?? known.training,
+      retention_days: data_policy?.retention_days ?? known.retention_days,
+    },
+  } as Endpoint
 }
 
 /** Ours, not in the public list: a caller's key that excludes the gateway's own credential. */

@@ -5,6 +5,7 @@ import type { ServerToolRequest } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findStandIns, listToolNames } from '../kinds/text/client-tools.ts'
 import { findHighestCount } from '../kinds/text/counts.ts'
+import { requireService } from '../plan/constraints.ts'
 import type { Run } from '../run.ts'
 import {
   type Restored,
@@ -41,6 +42,7 @@ function checkChoice({ config }: InferenceWorld, { params, serverTools }: TextCa
 }
 
 async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
+  requireServices(world, run, asked)
   const left = delegateTools(world, asked)
   const { serverTools: request } = left
   const delegated = request ? omitStepLimit(left) : left
@@ -83,6 +85,15 @@ async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<
     tools: [...shown, ...offers.flat().map(({ definition }) => toTool(definition))],
     params: isLast ? run.toolLoop.endBeforehand(params) : params,
   } as typeof run.call
+}
+
+/** Throws 403 where rules keep the call from a service that is asked before the model. */
+function requireServices(world: InferenceWorld, run: Run, { serverTools }: TextCall): void {
+  for (const request of serverTools?.requests ?? []) {
+    const tool = findTool(world, request)
+    const service = tool.asksWhenOffered && tool.findService?.(world, request.options)
+    if (service) requireService(run, service)
+  }
 }
 
 /** Returns the call without the bound of steps for its provider: the gateway takes the steps. */

@@ -1,4 +1,5 @@
 import { recheckRun } from '../admit.ts'
+import { requireService } from '../plan/constraints.ts'
 import { Run, Step } from '../run.ts'
 import { listStagesBeforeSending, runStages } from '../stages.ts'
 import type { InferenceWorld } from '../world.ts'
@@ -9,13 +10,13 @@ import { runUse, type ToolUse } from './use.ts'
  * Runs a tool once before the first turn of a model, because a plugin asks for that. What it may
  * cost is held before and charged after, and the turn must be possible beside it: nothing is paid
  * for a call that cannot be made. Resolves when the charge is on disk. Throws 401 for a key that is
- * no longer valid, 402 if a limit has not enough left, what the plan of the call throws, and the
- * reason of a run that is cancelled.
+ * no longer valid, 402 if a limit has not enough left, 403 where rules keep the call from who is
+ * asked, what the plan of the call throws, and the reason of a run that is cancelled.
  */
 export async function runOpeningUse(world: InferenceWorld, run: Run, use: ToolUse): Promise<void> {
   recheckRun(world, run)
   const money = await reserveUses(world, run, [use])
-  await rehearseTurn(world, run, money)
+  await rehearseTurn(world, run, use, money)
   run.openingUses.push(use)
   run.cancellation.listen(reason => use.limit.cancel(reason))
   try {
@@ -30,6 +31,7 @@ export async function runOpeningUse(world: InferenceWorld, run: Run, use: ToolUs
 async function rehearseTurn(
   world: InferenceWorld,
   run: Run,
+  { offered }: ToolUse,
   money: UsesMoney | null,
 ): Promise<void> {
   const { actor, kind, call, policy, created, startedAt } = run
@@ -37,6 +39,8 @@ async function rehearseTurn(
   try {
     if (run.cancellation.reason) throw run.cancellation.reason
     await runStages(world, listStagesBeforeSending(world.stages.step), new Step(rehearsal, call))
+    const service = offered?.tool.findService?.(world, offered.request.options)
+    if (service) requireService(run, service)
   } catch (thrown) {
     if (money) releaseUses(world, money)
     throw thrown

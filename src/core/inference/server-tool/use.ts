@@ -2,8 +2,12 @@ import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { ServerToolCounts, ServerToolRequest } from '../../language/server-tools.ts'
+import { filterToolInput } from '../filters/filtering.ts'
+import { denyService, findExclusion } from '../plan/constraints.ts'
+import { enterService } from '../reserve/service.ts'
 import type { Run } from '../run.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import { nameBound } from '../tree.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { PendingCall } from './turn.ts'
 
@@ -87,6 +91,7 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
   const { invocation, offered } = use
   if (!invocation || !offered) return
   await filterInput(use, invocation)
+  if (isForbidden(world, use, offered, invocation)) return
   const startedAt = world.clock.ticks()
   const { timeout_seconds, max_result_characters } = world.config.server_tools
   const late = new GatewayError('timeout', 'The tool took too long')
@@ -95,7 +100,7 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
       ? undefined
       : setTimeout(() => use.limit.cancel(late), timeout_seconds * 1000)
   try {
-    const result = await awaitUnlessEnded(use, () => offered.tool.run(world, invocation))
+    const result = await awaitUnlessEnded(use, () => runTool(world, use, offered, invocation))
     use.result = cut(result, max_result_characters)
   } catch (thrown) {
     const isLate = use.limit.reason === late
@@ -115,14 +120,56 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
 async function filterInput(use: ToolUse, invocation: ToolInvocation): Promise<void> {
   const { run, input } = invocation
   if (!run.filtering) return
-  // Loaded on first use: few calls have filters and tools.
-  const { filterToolInput } = await import('../filters/outgoing.ts')
   try {
     invocation.input = await filterToolInput(run.filtering, input)
   } catch (thrown) {
     use.error = GatewayError.from(thrown)
     use.result = { text: 'The arguments are blocked.', isError: true }
     throw thrown
+  }
+}
+
+/** Tells whether rules keep the use from whom its tool asks. The model is told which. */
+function isForbidden(
+  world: InferenceWorld,
+  use: ToolUse,
+  { tool }: OfferedFunction,
+  { run, options }: ToolInvocation,
+): boolean {
+  const service = tool.findService?.(world, options)
+  if (!service) return false
+  const word = findExclusion(run, service)
+  if (word === undefined) return false
+  refuse(use, denyService(service, word).message)
+  return true
+}
+
+/**
+ * Runs the tool. One that asks a service takes what a call of a provider takes; the model is told if
+ * nothing is left for that.
+ */
+async function runTool(
+  world: InferenceWorld,
+  use: ToolUse,
+  { tool }: OfferedFunction,
+  invocation: ToolInvocation,
+): Promise<ToolResult> {
+  const { run, options, cancellation } = invocation
+  const service = tool.findService?.(world, options)
+  if (!service || service.isNoProvider) return tool.run(world, invocation)
+  const entered = await enterService(world, run, cancellation).catch((thrown: unknown) => {
+    const error = GatewayError.from(thrown)
+    if (nameBound(error) === null) throw thrown
+    return error.message
+  })
+  if (typeof entered === 'string') {
+    use.invocation = null
+    return { text: entered, isError: true }
+  }
+  try {
+    return await tool.run(world, invocation)
+  } finally {
+    entered()
   }
 }
 

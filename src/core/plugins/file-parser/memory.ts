@@ -1,7 +1,7 @@
 import type { DocumentText } from '../../documents.ts'
 import type { Run } from '../../inference/run.ts'
 import type { InferenceWorld } from '../../inference/world.ts'
-import { isInZdrGroup } from '../../policy/zdr.ts'
+import { retainsNothing } from '../../policy/zdr.ts'
 
 const MEBIBYTE = 1024 * 1024
 
@@ -23,7 +23,7 @@ export function recall(
   data: string,
 ): Memory {
   const most = config.plugins.read_documents_mib * MEBIBYTE
-  if (most === 0 || run.isDry || retainsNothing(run)) return NOTHING
+  if (most === 0 || run.isDry || retainsNothing(run.policy.zdr, run.call)) return NOTHING
   const hash = Bun.CryptoHasher.hash('sha256', data, 'hex')
   const name = `${way} ${run.actor.key_hash ?? ''} ${hash}`
   return {
@@ -33,6 +33,3 @@ export function recall(
 }
 
 const NOTHING: Memory = { known: null, remember: () => undefined }
-
-const retainsNothing = ({ call, policy }: Run): boolean =>
-  call.routing.zdr === true || call.models.some(model => isInZdrGroup(policy.zdr, model))

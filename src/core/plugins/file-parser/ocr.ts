@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import type { Config } from '../../config.ts'
 import { TextSink } from '../../documents/text-sink.ts'
 import { invalid, unavailable } from '../../errors.ts'
-import { requireService } from '../../inference/plan/services.ts'
+import { requireService } from '../../inference/plan/constraints.ts'
 import type { Run } from '../../inference/run.ts'
 import { runOpeningUse } from '../../inference/server-tool/opening-use.ts'
 import { prepareUse } from '../../inference/server-tool/use.ts'
@@ -10,6 +10,7 @@ import type { ServerTool, ToolInvocation, ToolResult } from '../../inference/ser
 import type { InferenceWorld } from '../../inference/world.ts'
 import { isObject, readObject, readString } from '../../kernel/json.ts'
 import { toNanos } from '../../kernel/money.ts'
+import type { Service } from '../../policy/rules.ts'
 import { findOcrObstacle, OCR_SERVICE } from '../../tools/ocr-service.ts'
 import { runUse, ToolFailure, type UseLimit } from '../../tools/use-limit.ts'
 import { describeStatus, readJson, sendToEngine } from '../../tools/web-search/search.ts'
@@ -31,11 +32,7 @@ export async function recognizeText(
   file: UnrecognizedFile,
 ): Promise<void> {
   const { report, parsed, pages } = file
-  const { model = OCR_SERVICE.model, data_policy } = world.config.plugins.mistral_ocr ?? {}
-  requireService(run, {
-    ...{ name: NAME, provider: OCR_SERVICE.provider, model },
-    ...(data_policy ? { data_policy } : {}),
-  })
+  requireService(run, findOcr(world.config))
   if (pages > MOST_PAGES)
     throw invalid(`${report.name}: expected at most ${MOST_PAGES} pages, found ${pages}`)
   const use = prepareUse(world, run, {
@@ -60,6 +57,11 @@ export async function recognizeText(
   })
 }
 
+function findOcr({ plugins }: Config): Service {
+  const { model = OCR_SERVICE.model, data_policy } = plugins.mistral_ocr ?? {}
+  return { name: NAME, provider: OCR_SERVICE.provider, model, data_policy }
+}
+
 const NO_TEXT = `The service ${NAME} sent no text`
 
 /** One recognition, as a use of a tool: it has a price, a time and a place in the record. */
@@ -71,6 +73,7 @@ const recognition: ServerTool<UnrecognizedFile> = {
   },
   findObstacle: ({ config }) => findOcrObstacle(config),
   hasOwnTime: true,
+  findService: ({ config }) => findOcr(config),
   priceUse: ({ config }, { pages }) => priceReading(config, pages),
   listFunctions: () => [],
   run: (world, invocation) => {

@@ -1,5 +1,6 @@
 import type { Config } from '../../config.ts'
 import { toNanos } from '../../kernel/money.ts'
+import type { Service } from '../../policy/rules.ts'
 import type { ApprovalRule, McpOptions } from './options.ts'
 
 /** An MCP server as it is called: a caller's, or one of the config. */
@@ -16,6 +17,8 @@ export interface McpServer {
   /** What one call of a tool costs, in nano-dollars; null if it has no price. */
   price: bigint | null
   timeoutMilliseconds: number
+  /** What the operator has agreed with who runs it. */
+  data_policy?: Service['data_policy']
 }
 
 /** Returns the server that a call names, or why it cannot be used. */
@@ -29,7 +32,7 @@ export function resolveServer(
   const obstacle = findServerObstacle(config, label)
   const settings = Object.hasOwn(config.mcp_servers, label) ? config.mcp_servers[label] : undefined
   if (!settings || obstacle !== null) return { obstacle: `the MCP server ${label} ${obstacle}` }
-  const { authorization, headers = {}, timeout_seconds } = settings
+  const { authorization, headers = {}, timeout_seconds, data_policy } = settings
   return {
     label,
     url: settings.url,
@@ -40,6 +43,7 @@ export function resolveServer(
       ...(authorization === undefined ? {} : { authorization: `Bearer ${authorization}` }),
     },
     isConfigured: true,
+    data_policy,
     operatorTools: settings.allowed_tools ?? null,
     // What the operator has decided is a floor: a caller may ask for more approvals, and for no fewer.
     approval:

@@ -207,6 +207,16 @@ describe.each(CASES)('$door, streamed: $stream', at => {
     expect([status, countSearches()]).toEqual([404, 0])
   })
 
+  test('an engine that rules exclude is asked nothing: 403', async () => {
+    const { status, text } = await ask(at, {
+      plugins: WEB,
+      more: { provider: { ignore: ['exa'] } },
+    })
+    expect([status, countSearches(), model.hits.length]).toEqual([403, 0, 0])
+    expect(text).toContain('its provider exa is excluded by allowed_providers')
+    expect(gateway.ledger.getHeld(`key ${key.hash}`, false)).toBe(0n)
+  })
+
   test('a limit that cannot pay the search is a 402 before it', async () => {
     const made = await createKey(gateway, getOperator(gateway), { name: 'poor', limit: 0.004 })
     const { status, text } = await ask(at, { plugins: WEB }, made.key)
