@@ -81,7 +81,8 @@ export function createByteStream(
           timer = setInterval(() => pace.isTooSlow(performance.now()) && cut(controller), WATCH)
       },
       async pull(controller) {
-        await connection?.readOn()
+        const room = connection?.readOn()
+        if (room) await room
         pace?.take(performance.now())
         const step = await readNext(source).catch(thrown => {
           clearInterval(timer)
@@ -104,7 +105,7 @@ export function createByteStream(
         await source.return?.()
       },
     },
-    { highWaterMark: 0 },
+    { highWaterMark: 1 },
   )
 }
 
