@@ -485,7 +485,7 @@ export const Config = Type.Object(
             description:
               'What large bodies and answers of running calls, and their copies, take together, in ' +
               'MiB; more calls are refused with 503. A quarter of the machine’s memory when omitted, ' +
-              'and 768 at most',
+              'and 512 at most',
           }),
         ),
         in_flight: Type.Optional(
