@@ -17,6 +17,7 @@ import { buildEmbeddingCall, buildTextCall } from '../support/call.ts'
 import { freezeDeep } from '../support/freeze.ts'
 import { testGateway } from '../support/gateway.ts'
 import { createSeededRandom } from '../support/random.ts'
+import { messages } from './kind/text.ts'
 
 /** What the suite must be told of a plugin: its options, and what it promises about its choice. */
 export interface PluginSample {
@@ -41,12 +42,32 @@ export function testPlugin(plugin: Plugin, sample: PluginSample | undefined): vo
 
   describe(`${plugin.id}: its entry`, () => testEntry(() => gateway, plugin, sample))
   testBefore(plugin, sample)
+  test(`${plugin.id}: leaves calls alone that neither name it nor have what it is for`, () =>
+    checkIdle(gateway, plugin))
 
   test(`${plugin.id}: decides if its sample says how`, () => {
     expect(plugin.decide === undefined).toBe(sample.isDeterministic === undefined)
   })
   if (plugin.decide)
     describe(`${plugin.id}: its decision`, () => testDecision(() => gateway, plugin, sample))
+}
+
+/** The calls of which no plugin is asked: it says the same of them. */
+function checkIdle(gateway: Gateway, { imply, fit, fitsUnasked }: Plugin): void {
+  const model = gateway.catalog.models.get('acme/m1')
+  if (!model) throw new Error('The model is missing')
+  const plain = fc.array(
+    messages.filter(({ blocks }) => blocks.every(({ type }) => type !== 'file')),
+    { maxLength: 3 },
+  )
+  fc.assert(
+    fc.property(plain, conversation => {
+      const call = freezeDeep(buildTextCall({ models: [model.id], messages: conversation }))
+      expect(imply?.(gateway, call)).toBeUndefined()
+      if (fit && !fitsUnasked?.(model)) expect(fit(call, model, undefined)).toEqual({ call })
+    }),
+    { numRuns: 50 },
+  )
 }
 
 /** Values of every type; none of them is a text that an option has a meaning for. */

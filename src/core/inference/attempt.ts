@@ -393,14 +393,17 @@ export async function tryEndpoint<K extends Kind>(
   const startedAt = world.clock.ticks()
   const fitted = buildUpstreamCall(world, step, attempt, protocol)
   if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
-  const prepared = inlineMedia(world, fitted, {
-    kind,
-    takesUrls: protocol.urlMedia,
-    ownSchemes: protocol.ownSchemes,
-    fetchesUrls: endpoint.provider.fetchesUrls,
-    media: run.media,
-    cancellation,
-  })
+  const isPlain = kind.understanding.readRichContents(fitted).length === 0
+  const prepared = isPlain
+    ? fitted
+    : inlineMedia(world, fitted, {
+        kind,
+        takesUrls: protocol.urlMedia,
+        ownSchemes: protocol.ownSchemes,
+        fetchesUrls: endpoint.provider.fetchesUrls,
+        media: run.media,
+        cancellation,
+      })
   const call = prepared instanceof Promise ? await prepared : prepared
   const shares = kind.division
     ? divideCall(kind.division, call, findMostItems(protocol, endpoint, attempt.most))

@@ -216,7 +216,6 @@ export function filterAnswerParts<K extends Kind>(
   answer: PeekedSequence<AnswerPart<K>[]>,
   read: (batch: AnswerPart<K>[]) => void,
 ): PeekedSequence<AnswerPart<K>[]> | null {
-  if (uses.length === 0 && !run.filtering) return null
   let filtered: PeekedSequence<AnswerPart<K>[]> | null = null
   // Tools and turns that still run end for this reason, and not as if the client had left.
   const onBlocked = (error: GatewayError) => {

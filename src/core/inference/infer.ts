@@ -129,7 +129,8 @@ export function createRunAnswer<K extends Kind>(
       })
     : firstAnswer
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
-  const filtered = filterAnswerParts(world, run, uses, chained, read)
+  const isFiltered = uses.length > 0 || run.filtering
+  const filtered = isFiltered ? filterAnswerParts(world, run, uses, chained, read) : null
   const telling = startTelling(world, run as unknown as Run)
   run.telling = telling
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {

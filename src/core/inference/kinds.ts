@@ -85,6 +85,8 @@ export interface Understanding<K extends Kind> {
   checkCounts(call: Call<K>): void
   /** Returns the texts and media of the call, as lists of blocks, each of which is read as one. */
   readContents(call: Call<K>): Block[][]
+  /** Returns the same, or nothing if all of it is known to be plain text. */
+  readRichContents(call: Call<K>): Block[][]
   /** Returns the call with other contents: as many lists, in the same order. */
   replaceContents(call: Call<K>, contents: Block[][]): Call<K>
   /** Returns the suffixes of the model's name that change the call, such as `:thinking`. */

@@ -50,14 +50,14 @@ export function inlineMedia<K extends Kind>(
   call: Work[K]['call'],
   { kind, takesUrls, ownSchemes = [], fetchesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
-  const { listMedia, readContents } = kind.understanding
+  const { listMedia, readRichContents } = kind.understanding
   const all = listMedia(call)
   for (const { url, field } of all) {
     if (isDataUrl(url)) checkDataUrl(url, field)
     else refusePrivateHost(world, url, field)
   }
   if (all.length === 0 && fetchesUrls) return call
-  const unread = fetchesUrls ? [] : listUnreadOrigins(readContents(call), all, ownSchemes)
+  const unread = fetchesUrls ? [] : listUnreadOrigins(readRichContents(call), all, ownSchemes)
   const references = all.filter(
     reference =>
       (!fetchesUrls || !takesUrls.includes(reference.kind)) && /^https?:/i.test(reference.url),

@@ -27,7 +27,11 @@ export interface Plugin<Options = unknown> {
    * that nothing in the config can serve.
    */
   readOptions(entry: Json, path: string, config: Config): Options
-  /** Returns the options for a call that does not mention it but needs it; undefined for others. */
+  /**
+   * Returns the options for a call that does not mention it but needs it; undefined for others. Only
+   * asked of a call with a file, with search options, or with a model that the catalogue has not or
+   * that has a variant.
+   */
   imply?(world: InferenceWorld, call: Work[Kind]['call']): Options | undefined
   /**
    * Returns the call with what has to be fetched or read for it, before filters see it. Throws what
@@ -60,6 +64,8 @@ export interface Plugin<Options = unknown> {
    * call does not mention the plugin. Returns the call itself if nothing changes.
    */
   fit?(call: Work[Kind]['call'], model: Model, options: Options | undefined): FittedCall
+  /** Whether calls to this model are fitted that do not mention the plugin; none are without it. */
+  fitsUnasked?(model: Model): boolean
   /**
    * Returns a number by which the models of a call are sorted, the smallest first. Models with the
    * same number keep their order. `options` are undefined if the call does not mention the plugin.
@@ -130,12 +136,14 @@ export function fitToModel<K extends Kind>(
   call: Work[K]['call'],
   model: Model,
 ): { call: Work[K]['call']; stages: PipelineStage[] } {
+  const unasked = listUnasked(plugins, model)
+  if (!call.plugins && unasked.length === 0) return { call, stages: NO_STAGES }
   let fitted: Work[Kind]['call'] = call
   let stages = NO_STAGES
   for (const plugin of plugins) {
     if (!plugin.fit) continue
     const options = call.plugins?.[plugin.id]
-    if (options === null) continue
+    if (options === null || (options === undefined && !unasked.includes(plugin))) continue
     const { call: changed, stage } = plugin.fit(fitted, model, options)
     fitted = changed
     if (stage) stages = [...stages, stage]
@@ -144,6 +152,17 @@ export function fitToModel<K extends Kind>(
 }
 
 const NO_STAGES: PipelineStage[] = []
+
+/** Lists the plugins that fit calls to a model unasked: of most models none. Models do not change. */
+function listUnasked(plugins: Plugin[], model: Model): Plugin[] {
+  const known = unaskedByModel.get(model)
+  if (known?.plugins === plugins) return known.unasked
+  const unasked = plugins.filter(({ fitsUnasked }) => fitsUnasked?.(model))
+  unaskedByModel.set(model, { plugins, unasked })
+  return unasked
+}
+
+const unaskedByModel = new WeakMap<Model, { plugins: Plugin[]; unasked: Plugin[] }>()
 
 /** Sorts the models of a call as plugins ask for. Most calls have one model, and nothing to sort. */
 export function rankModels<Entry extends { model: Model }>(

@@ -1,4 +1,6 @@
 import { GatewayError } from '../errors.ts'
+import type { Kind, Work } from '../language/work.ts'
+import { FILE, getFacts, OTHER } from '../tokenizers/prompt.ts'
 import type { Plugin } from './plugin.ts'
 import { resolvePluginOptions } from './plugin-defaults.ts'
 import type { Run } from './run.ts'
@@ -17,20 +19,36 @@ export function prepareRun(world: InferenceWorld, run: Run): void | Promise<void
 }
 
 function prepareFiles(world: InferenceWorld, run: Run): void | Promise<void> {
-  const pending = resolveStoredFiles(world, run)
+  const pending = mayNameFiles(run) ? resolveStoredFiles(world, run) : undefined
   return pending ? pending.then(() => preparePlugins(world, run)) : preparePlugins(world, run)
 }
+
+const mayNameFiles = ({ call }: Run): boolean =>
+  call.kind === 'text' && (getFacts(call.messages).features & (FILE | OTHER)) !== 0
 
 function preparePlugins(world: InferenceWorld, run: Run): void | Promise<void> {
   const plugins = resolvePluginOptions(world, run)
   if (plugins && plugins !== run.call.plugins) run.call = { ...run.call, plugins }
+  if (mayImply(world, run.call)) implyPlugins(world, run)
+  if (needsPreparing(world, run)) return prepareInTurn(world, run)
+}
+
+/** Whether a call has anything that a plugin may be meant by which it does not name. */
+function mayImply({ catalog }: InferenceWorld, call: Work[Kind]['call']): boolean {
+  for (const slug of call.models) if (slug.includes(':') || !catalog.models.has(slug)) return true
+  if (call.kind !== 'text') return false
+  const { features } = getFacts(call.messages)
+  return call.params.web_search_options !== undefined || (features & FILE) !== 0
+}
+
+function implyPlugins(world: InferenceWorld, run: Run): void {
+  const { plugins } = run.call
   for (const plugin of listImplied(world.plugins)) {
     if (plugins?.[plugin.id] !== undefined) continue
     const options = plugin.imply?.(world, run.call)
     if (options !== undefined)
       run.call = { ...run.call, plugins: { ...run.call.plugins, [plugin.id]: options } }
   }
-  if (needsPreparing(world, run)) return prepareInTurn(world, run)
 }
 
 /** Lists the plugins that some calls have unasked. */

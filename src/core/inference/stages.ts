@@ -21,6 +21,8 @@ export interface Stage<Subject> {
    * records nothing.
    */
   run(world: InferenceWorld, subject: Subject): void | Promise<void>
+  /** Whether the call has any need of it; absent if every call has. One without is passed over. */
+  when?(subject: Subject): boolean
   /** The event that is published when it is done. */
   publishes?: 'call.opened' | 'step.planned' | 'call.closed'
   /** Whether providers are called from here on: a dry run ends before this stage. */
@@ -39,6 +41,13 @@ export interface Stages {
   close: Stage<Run>[]
 }
 
+function mentionsTools({ call }: Run): boolean {
+  if (call.kind !== 'text') return false
+  return call.serverTools !== undefined || typeof call.params.tool_choice === 'object'
+}
+
+const hasPlugins = ({ call }: Run): boolean => call.plugins !== undefined
+
 /** The life of a call, on one screen. */
 export const STAGES: Stages = {
   open: [
@@ -47,17 +56,17 @@ export const STAGES: Stages = {
     // What plugins have to read for it is read: 400.
     { name: 'prepare', run: prepareRun, reads: true },
     // The gateway's own tools are shown to the model: 400.
-    { name: 'offer', run: offerTools },
+    { name: 'offer', run: offerTools, when: mentionsTools },
     // Texts are redacted, refused or noted: 403.
-    { name: 'filter', run: filterRun, reads: true },
+    { name: 'filter', run: filterRun, reads: true, when: ({ policy }) => Boolean(policy.filters) },
     // Plugins may look at what is left: 403.
-    { name: 'review', run: reviewRun },
+    { name: 'review', run: reviewRun, when: hasPlugins },
     // Plugins may ask others for what the call is to contain, and filters read it: 402, 403.
-    { name: 'enrich', run: enrichRun },
+    { name: 'enrich', run: enrichRun, when: hasPlugins },
     // What holds now, after filters had time: 401.
     { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
     // Uses of tools that the client has approved since: 400, 402, 403.
-    { name: 'resume', run: runApproved },
+    { name: 'resume', run: runApproved, when: ({ toolLoop }) => toolLoop !== null },
   ],
   step: [
     // Which endpoints, in which order: 400, 404.
@@ -71,7 +80,7 @@ export const STAGES: Stages = {
   ],
   close: [
     // The job that it has begun is stored and followed: 503.
-    { name: 'hand over', run: handOver },
+    { name: 'hand over', run: handOver, when: ({ kind }) => kind === 'video' },
     // What the last step cost.
     { name: 'settle', run: settleLastStep },
     // Charged and on record: always, and once.
@@ -92,6 +101,7 @@ export function runStages<Subject extends { isDry: boolean }>(
   const startedAt = world.clock.ticks()
   for (let index = from; index < stages.length; index++) {
     const stage = stages[index]
+    if (stage?.when?.(subject) === false) continue
     const pending = stage?.run(world, subject)
     // Synchronous as long as nothing has to be awaited: most stages of most calls are.
     if (pending) return continueStages(world, stages, subject, index, pending)

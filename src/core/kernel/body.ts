@@ -54,9 +54,18 @@ const BACKSLASH = 0x5c
 function checkSize(bytes: Uint8Array): void {
   let depth = 0
   let tokens = 0
+  /** Where the text begins that `i` is in; short ones are read here. */
+  let text = -1
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]
-    if (byte === QUOTE) i = findTextEnd(bytes, i)
+    if (text >= 0) {
+      if (byte === BACKSLASH) i += 1
+      else if (byte === QUOTE) text = -1
+      else if (i - text > STEP) {
+        i = findTextEnd(bytes, i)
+        text = -1
+      }
+    } else if (byte === QUOTE) text = i
     else if (byte === 0x7b || byte === 0x5b) {
       depth += 1
       tokens += 1

@@ -18,34 +18,25 @@ const GROUP = 1024
 const TEXT = 16
 
 /** Tells whether a value is large. Looks at no more of it than that takes. */
-export const isLargeJson = (value: unknown): boolean => new Measure(LARGE).spend(value)
-
-/** What may be spent on a value: one for each unit of text, member and item. */
-class Measure {
-  #left: number
-
-  constructor(left: number) {
-    this.#left = left
-  }
-
-  /** Returns whether the value takes more than is left. */
-  spend(value: unknown): boolean {
-    if (typeof value === 'string') this.#left -= value.length
-    else if (Array.isArray(value)) {
-      for (const item of value) if (this.spend(item)) return true
-    } else if (typeof value === 'object' && value !== null) return this.#spendMembers(value)
-    this.#left -= 1
-    return this.#left < 0
-  }
-
-  #spendMembers(value: object): boolean {
-    for (const name in value) {
-      this.#left -= name.length
-      if (this.spend((value as Record<string, unknown>)[name])) return true
+export function isLargeJson(value: unknown): boolean {
+  const values = [value]
+  let left = LARGE
+  // Each unit of text and each name takes from it, and each value one more.
+  while (values.length > 0 && left >= values.length) {
+    const next = values.pop()
+    left -= typeof next === 'string' ? next.length + 1 : 1
+    if (typeof next !== 'object' || next === null) continue
+    if (Array.isArray(next)) {
+      if (next.length > left) return true
+      for (const item of next) values.push(item)
+      continue
     }
-    this.#left -= 1
-    return this.#left < 0
+    for (const name in next) {
+      left -= name.length
+      if (left < values.push((next as Record<string, unknown>)[name])) return true
+    }
   }
+  return left < values.length
 }
 
 /**

@@ -8,7 +8,7 @@ import {
 } from '@sinclair/typebox/errors'
 import { Check } from '@sinclair/typebox/value'
 import { isAddressRange } from './address-ranges.ts'
-import { isObject, isRawJson } from './json.ts'
+import { isObject, isRawJson, type Json } from './json.ts'
 import { findNearest } from './nearest.ts'
 import { LARGEST_BODY } from './schema-builders.ts'
 
@@ -179,13 +179,14 @@ function isPlainMatch(schema: TSchema, value: unknown): boolean {
 
 /** Counts a value and all in it, up to a number at which it stops. */
 function countValues(value: unknown, most: number): number {
-  if (typeof value !== 'object' || value === null) return 1
-  let count = 1
-  for (const name in value) {
-    if (count >= most) return most
-    count += countValues((value as Record<string, unknown>)[name], most - count)
+  const left = [value]
+  for (let count = 0; count < most; count++) {
+    if (left.length === 0) return count
+    const next = left.pop()
+    if (typeof next !== 'object' || next === null) continue
+    for (const name in next) if (left.push((next as Json)[name]) >= most) return most
   }
-  return count
+  return most
 }
 
 // An error at a union only says "none of these". The field that tells its variants apart says which

@@ -37,6 +37,7 @@ export const contextCompression: Plugin<CompressionOptions> = {
     if (call.kind !== 'text' || context === null) return { call }
     return options || context <= SMALL_CONTEXT ? compress(call, model, context) : { call }
   },
+  fitsUnasked: model => (getContext(model) ?? Infinity) <= SMALL_CONTEXT,
   rank(call, model, options) {
     const context = getContext(model)
     if (call.kind !== 'text' || context === null) return 0

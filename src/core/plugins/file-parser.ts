@@ -8,6 +8,7 @@ import { closed, oneOf, optional } from '../kernel/schema-builders.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Block } from '../language/message.ts'
 import type { Work } from '../language/work.ts'
+import { FILE, getFacts } from '../tokenizers/prompt.ts'
 import { findOcrObstacle } from '../tools/ocr-service.ts'
 import { AnnotationFilter, takeAnnotations } from './file-parser/annotations.ts'
 import { recognizeText } from './file-parser/ocr.ts'
@@ -71,6 +72,7 @@ export const fileParser: Plugin<FileParserOptions> = {
 }
 
 const hasFile = ({ messages }: TextCall): boolean =>
+  (getFacts(messages).features & FILE) !== 0 &&
   messages.some(({ blocks }) => blocks.some(isUnreadFile))
 
 const isUnreadFile = (block: Block): boolean =>

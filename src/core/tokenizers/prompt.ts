@@ -1,6 +1,7 @@
 import { countJsonBytes } from '../kernel/json-bytes.ts'
 import type { TextCall } from '../language/call.ts'
-import type { Block } from '../language/message.ts'
+import type { Block, Message } from '../language/message.ts'
+import type { Tool } from '../language/tool.ts'
 import type { Usage } from '../language/usage.ts'
 
 /** Counts the tokens of texts as the answering model would. */
@@ -44,28 +45,116 @@ export async function estimateContent(
   }
 }
 
+/** What a conversation has besides plain text: the bits of the features of its facts. */
+export const IMAGE = 1
+export const AUDIO = 2
+export const VIDEO = 4
+export const FILE = 8
+export const REASONING = 16
+/** Content without a type of its own. */
+export const OTHER = 32
+/** Fields that the gateway does not know, in a block. */
+export const EXTRA = 64
+/** The same, in a call of a tool. */
+export const CALL_EXTRA = 128
+/** Names of those who speak. */
+export const NAMES = 256
+
+/** What may refer to something outside, or hold fields that are sent as they came. */
+export const RICH = IMAGE | AUDIO | VIDEO | FILE | OTHER | EXTRA
+
+const FEATURES: Record<Block['type'], number> = {
+  ...{ text: 0, 'tool-call': 0, refusal: 0 },
+  image: IMAGE,
+  audio: AUDIO,
+  video: VIDEO,
+  file: FILE,
+  reasoning: REASONING,
+  other: OTHER,
+}
+
+/** What is asked of a conversation wherever a call goes, so that its messages are read once. */
+export interface Facts {
+  /** Whichever of `IMAGE`, `FILE`, … it has. */
+  features: number
+  /** The fewest tokens that its texts may have, in any language. */
+  leastTokens: number
+  /** A generous estimate of its tokens. */
+  expected: ExpectedInput
+  /** The most tokens that it can have. */
+  largest: ExpectedInput
+}
+
+const known = new WeakMap<Message[], Facts>()
+
+/** Returns the facts of a conversation. Whoever changes one makes a new list, which has its own. */
+export function getFacts(messages: Message[]): Facts {
+  let facts = known.get(messages)
+  if (!facts) {
+    facts = readFacts(messages)
+    known.set(messages, facts)
+  }
+  return facts
+}
+
+// Most blocks are plain texts, whose tokens are the same in each estimate.
+function readFacts(messages: Message[]): Facts {
+  const expected = { text: PER_MESSAGE * messages.length, audio: 0, video: 0 }
+  const largest = { ...expected }
+  let [features, bytes, plainTokens] = [0, 0, 0]
+  for (const message of messages) {
+    if (message.name !== undefined) features |= NAMES
+    if (message.name !== undefined || message.extra) largest.text += boundFields(message)
+    for (const block of message.blocks) {
+      if (block.type === 'text' && !block.extra) {
+        const length = Buffer.byteLength(block.text)
+        bytes += length
+        plainTokens += Math.ceil(length / BYTES_PER_TOKEN)
+        continue
+      }
+      features |= readFeatures(block)
+      bytes += Buffer.byteLength(getText(block))
+      addBlockBound(expected, block)
+      addLargestBlock(largest, block)
+    }
+  }
+  expected.text += plainTokens
+  largest.text += plainTokens
+  return { features, leastTokens: Math.floor(bytes / LONGEST_TOKEN), expected, largest }
+}
+
+const boundFields = ({ name = '', extra }: Message): number =>
+  boundTokens(name) + boundJsonTokens(extra)
+
+function readFeatures(block: Block): number {
+  const feature = FEATURES[block.type]
+  if (!('extra' in block && block.extra)) return feature
+  return feature | EXTRA | (block.type === 'tool-call' ? CALL_EXTRA : 0)
+}
+
+// Words of Indian scripts are the longest, with about nine bytes per token.
+const LONGEST_TOKEN = 12
+
 /** Computes a generous estimate of a prompt's tokens immediately, from the lengths of its texts. */
 export function computePromptBound({
   messages,
   tools,
 }: Pick<TextCall, 'messages' | 'tools'>): ExpectedInput {
-  const described = tools.length > 0 ? boundJsonTokens(tools) : 0
-  const bound = { text: described + PER_MESSAGE * messages.length + PER_ANSWER, audio: 0, video: 0 }
-  for (const { blocks } of messages) addBlockBounds(bound, blocks)
-  return bound
+  const { text, audio, video } = getFacts(messages).expected
+  return { text: text + boundTools(tools) + PER_ANSWER, audio, video }
 }
 
 /** Computes the same for content blocks. */
-export const computeContentBound = (blocks: Block[]): ExpectedInput =>
-  addBlockBounds({ text: 0, audio: 0, video: 0 }, blocks)
-
-function addBlockBounds(bound: ExpectedInput, blocks: Block[]): ExpectedInput {
-  for (const block of blocks) {
-    bound.text += boundTokens(getText(block)) + estimateImageOrFile(block)
-    bound.audio += estimateAudio(block)
-    bound.video += estimateVideo(block)
-  }
+export function computeContentBound(blocks: Block[]): ExpectedInput {
+  const bound = { text: 0, audio: 0, video: 0 }
+  for (const block of blocks) addBlockBound(bound, block)
   return bound
+}
+
+function addBlockBound(bound: ExpectedInput, block: Block): void {
+  bound.text += boundTokens(getText(block)) + estimateImageOrFile(block)
+  bound.audio += estimateAudio(block)
+  bound.video += estimateVideo(block)
 }
 
 /**
@@ -79,34 +168,28 @@ export function computeLargestPrompt({
   extra,
   params: { response_format, web_search_options },
 }: TextCall): ExpectedInput {
+  const { text, audio, video } = getFacts(messages).largest
   const otherTokens =
-    boundJsonTokens(tools) +
+    boundTools(tools) +
     boundJsonTokens(extra) +
     boundJsonTokens(response_format) +
     boundJsonTokens(web_search_options)
-  const largest = { text: otherTokens + PER_ANSWER, audio: 0, video: 0 }
-  for (const message of messages) {
-    largest.text += PER_MESSAGE + boundTokens(message.name ?? '') + boundJsonTokens(message.extra)
-    addLargestBlocks(largest, message.blocks)
-  }
-  return largest
+  return { text: text + otherTokens + PER_ANSWER, audio, video }
 }
 
 /** Computes the same for content blocks. */
-export const computeLargestContent = (blocks: Block[]): ExpectedInput =>
-  addLargestBlocks({ text: 0, audio: 0, video: 0 }, blocks)
-
-function addLargestBlocks(largest: ExpectedInput, blocks: Block[]): ExpectedInput {
-  for (const block of blocks) {
-    largest.text += computeLargestText(block)
-    if (block.type === 'audio')
-      largest.audio += Math.ceil(
-        (computeByteLength(block.data) / MIN_AUDIO_BYTES) * AUDIO_PER_SECOND,
-      )
-    if (block.type === 'video')
-      largest.video += Math.ceil(VIDEO_PER_SECOND * computeLongestSeconds(block.url))
-  }
+export function computeLargestContent(blocks: Block[]): ExpectedInput {
+  const largest = { text: 0, audio: 0, video: 0 }
+  for (const block of blocks) addLargestBlock(largest, block)
   return largest
+}
+
+function addLargestBlock(largest: ExpectedInput, block: Block): void {
+  largest.text += computeLargestText(block)
+  if (block.type === 'audio')
+    largest.audio += Math.ceil((computeByteLength(block.data) / MIN_AUDIO_BYTES) * AUDIO_PER_SECOND)
+  if (block.type === 'video')
+    largest.video += Math.ceil(VIDEO_PER_SECOND * computeLongestSeconds(block.url))
 }
 
 function computeLargestText(block: Block): number {
@@ -151,15 +234,14 @@ const BYTES_PER_TOKEN = 3
 export const boundTokens = (text: string): number =>
   Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN)
 
-// Words of Indian scripts are the longest, with about nine bytes per token.
-const LONGEST_TOKEN = 12
+const toolTokens = new WeakMap<Tool[], number>()
 
-/** Computes the fewest tokens that the texts of a prompt may have, in any language. */
-export function computeLeastPrompt({ messages }: Pick<TextCall, 'messages'>): number {
-  let bytes = 0
-  for (const { blocks } of messages)
-    for (const block of blocks) bytes += Buffer.byteLength(getText(block))
-  return Math.floor(bytes / LONGEST_TOKEN)
+// An agent's are long, and the same at each endpoint of its call.
+function boundTools(tools: Tool[]): number {
+  if (tools.length === 0) return 0
+  const tokens = toolTokens.get(tools) ?? boundJsonTokens(tools)
+  toolTokens.set(tools, tokens)
+  return tokens
 }
 
 /** Returns a generous estimate of the tokens of a value's JSON. Most calls have no such values. */
@@ -181,11 +263,11 @@ function getText(block: Block): string {
 
 // OpenAI's guide, "Images and vision": 85 for an image in low detail, 765 for one of 1024 by 1024
 // pixels. Anthropic's rule of one token per 750 pixels gives 1,398 for the same image.
-const IMAGE = 765
+const PER_IMAGE = 765
 const LOW_DETAIL_IMAGE = 85
 
 function estimateImageOrFile(block: Block): number {
-  if (block.type === 'image') return block.detail === 'low' ? LOW_DETAIL_IMAGE : IMAGE
+  if (block.type === 'image') return block.detail === 'low' ? LOW_DETAIL_IMAGE : PER_IMAGE
   return block.type === 'file' ? PER_PAGE * estimatePages(block.file.file_data) : 0
 }
 

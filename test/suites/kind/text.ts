@@ -7,7 +7,8 @@ import { buildTextCall } from '../../support/call.ts'
 import type { KindSample } from '../kind.ts'
 import { blocks, texts, values } from './marked.ts'
 
-const messages: fc.Arbitrary<Message> = fc.record(
+/** Messages of any role, with blocks of any type. */
+export const messages: fc.Arbitrary<Message> = fc.record(
   {
     role: fc.constantFrom('system', 'developer', 'user', 'assistant', 'tool'),
     blocks: fc.array(blocks, { maxLength: 4 }),

@@ -70,7 +70,12 @@ function toMessages({ messages, prompt, tools }: ChatRequest): Message[] {
   if (messages && prompt !== undefined)
     throw invalid('messages: expected either messages or prompt, found both', 'messages')
   if (messages) {
-    const read = messages.flatMap(one => restoreToolUses(toMessage(one), hasTools))
+    const read: Message[] = []
+    for (const one of messages) {
+      const message = toMessage(one)
+      if (message.blocks[0]?.type !== 'reasoning') read.push(message)
+      else read.push(...restoreToolUses(message, hasTools))
+    }
     for (const { role } of read) if (role === 'tool') return separateCallIds(read)
     return read
   }
@@ -79,7 +84,16 @@ function toMessages({ messages, prompt, tools }: ChatRequest): Message[] {
   return [{ role: 'user', blocks: [{ type: 'text', text: prompt }] }]
 }
 
+// Most messages are a role and a text, and are read in one step.
 function toMessage(wireMessage: ChatMessage): Message {
+  const { role, content } = wireMessage
+  for (const name in wireMessage)
+    if (name !== 'role' && name !== 'content') return toWholeMessage(wireMessage)
+  if (typeof content !== 'string' || role === 'function') return toWholeMessage(wireMessage)
+  return { role, blocks: [{ type: 'text', text: content }] }
+}
+
+function toWholeMessage(wireMessage: ChatMessage): Message {
   const fields = wireMessage as ChatMessage & AssistantFields & { tool_call_id?: string }
   const message: Message = {
     role: wireMessage.role === 'function' ? 'tool' : wireMessage.role,
@@ -274,10 +288,16 @@ function readReasoning({
  * messages of role `function`, which old clients still send. Returns the body itself if it has
  * none.
  */
-export const modernizeRequest = (body: ChatRequest): ChatRequest =>
-  body.functions || body.function_call != null || body.messages?.some(isLegacy)
-    ? replaceFunctions(body)
-    : body
+export function modernizeRequest(body: ChatRequest): ChatRequest {
+  if (body.functions || body.function_call != null) return replaceFunctions(body)
+  for (const message of body.messages ?? [])
+    if (
+      message.role === 'function' ||
+      ('function_call' in message && message.function_call != null)
+    )
+      return replaceFunctions(body)
+  return body
+}
 
 function replaceFunctions(body: ChatRequest): ChatRequest {
   const { functions, function_call, messages, ...rest } = body
@@ -293,9 +313,6 @@ function replaceFunctions(body: ChatRequest): ChatRequest {
     ...(toolChoice === undefined ? {} : { tool_choice: toolChoice }),
   }
 }
-
-const isLegacy = (message: ChatMessage) =>
-  message.role === 'function' || ('function_call' in message && message.function_call != null)
 
 const toToolChoice = (choice: ChatRequest['function_call']) =>
   typeof choice === 'object' && choice !== null

@@ -78,7 +78,9 @@ const isContent = ({ type }: { type: string }): boolean => !COMMON.has(type)
 
 function buildUnderstanding<K extends Kind>(definition: KindDefinition<K>): Understanding<K> {
   const { readContents, replaceContents } = definition.understanding
+  const { readRichContents = readContents } = definition.understanding
   return {
+    readRichContents,
     checkCounts: () => undefined,
     listVariants: () => [],
     applyVariant: call => call,
@@ -88,7 +90,7 @@ function buildUnderstanding<K extends Kind>(definition: KindDefinition<K>): Unde
     listIgnored: () => [],
     fitToEndpoint: call => call,
     removeNames: call => call,
-    listMedia: call => listContentMedia(readContents(call)),
+    listMedia: call => listContentMedia(readRichContents(call)),
     replaceUrls(call, urls) {
       const replaceBlocks = (blocks: Block[]) => blocks.map(block => replaceUrl(block, urls))
       return replaceContents(call, readContents(call).map(replaceBlocks))

@@ -23,7 +23,7 @@ function getInputs<K extends Kind>(kind: K, call: Work[K]['call']): string[] {
   const known = inputsByCall.get(call)
   if (known) return known
   const inputs = new Set<string>()
-  for (const blocks of kinds[kind].understanding.readContents(call))
+  for (const blocks of kinds[kind].understanding.readRichContents(call))
     for (const block of blocks) if (isMedia(block)) inputs.add(block.type)
   const listed = [...inputs]
   inputsByCall.set(call, listed)

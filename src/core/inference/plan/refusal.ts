@@ -14,9 +14,9 @@ import { listUnsupportedParameters } from '../../protocols/images/capabilities.t
 import { listUnsupportedSpeech } from '../../protocols/speech/capabilities.ts'
 import { listUnsupportedTranscription } from '../../protocols/transcription/capabilities.ts'
 import { listUnsupportedVideo } from '../../protocols/videos/capabilities.ts'
+import { getFacts } from '../../tokenizers/prompt.ts'
 import { IMAGE_PARAMETERS } from '../kinds/image.ts'
 import { SPEECH_PARAMETERS } from '../kinds/speech.ts'
-import { getLeastPrompt } from '../kinds/text/understanding.ts'
 import { TRANSCRIPTION_PARAMETERS } from '../kinds/transcription.ts'
 import { VIDEO_PARAMETERS } from '../kinds/video.ts'
 import { kinds } from '../kinds.ts'
@@ -186,7 +186,8 @@ function exceededContext(
   message: string,
 ): GatewayError {
   const contexts = dropped.map(({ endpoint }) => endpoint.context_length ?? 0)
-  const isPromptTooLong = call.kind === 'text' && getLeastPrompt(call) > Math.max(...contexts)
+  const isPromptTooLong =
+    call.kind === 'text' && getFacts(call.messages).leastTokens > Math.max(...contexts)
   const field = isPromptTooLong ? 'messages' : 'max_tokens'
   return new GatewayError(
     isPromptTooLong ? 'context_length_exceeded' : 'max_tokens_exceeded',

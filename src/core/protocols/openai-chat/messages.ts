@@ -35,9 +35,10 @@ export function renderMessages(
     instruction === null
       ? namedMessages
       : [{ role: 'system', blocks: [{ type: 'text', text: instruction }] }, ...namedMessages]
-  const textOnly = instructed.some(hasMedia) ? moveMediaToUser(instructed) : instructed
+  const textOnly = hasMediaResults(instructed) ? moveMediaToUser(instructed) : instructed
   const merged = quirks.alternating ? mergeSameRole(textOnly) : textOnly
-  const rendered = merged.map(message => renderMessage(message, quirks))
+  const rendered: ChatMessage[] = []
+  for (const message of merged) rendered.push(renderMessage(message, quirks))
   markPrefill(rendered, quirks)
   if (isThinking) addLostThoughts(rendered, quirks)
   return rendered
@@ -52,6 +53,12 @@ function addLostThoughts(rendered: ChatMessage[], { reasoning_back }: Quirks): v
 }
 
 const isPlain = ({ type }: Block) => type === 'text' || type === 'other'
+
+function hasMediaResults(messages: Message[]): boolean {
+  for (const message of messages) if (message.role === 'tool' && hasMedia(message)) return true
+  return false
+}
+
 const hasMedia = ({ role, blocks }: Message) => role === 'tool' && !blocks.every(isPlain)
 
 // Tool results are text there. The user sends the images and files of results, after the last of
@@ -101,11 +108,19 @@ function markPrefill(messages: ChatMessage[], { prefill }: Quirks): void {
 function renderMessage(message: Message, quirks: Quirks): ChatMessage {
   const rendered: ChatMessage = message.extra ? { ...message.extra, role: '' } : { role: '' }
   rendered.role = message.role === 'developer' && !quirks.developer_role ? 'system' : message.role
-  rendered.content = renderContent(
-    message.role === 'assistant' ? message.blocks.filter(isNotImage) : message.blocks,
-    quirks,
-  )
-  if (!isPlainText(message)) Object.assign(rendered, renderSiblingFields(message, quirks))
+  const [only] = message.blocks
+  // As most messages are: nothing stands beside its content.
+  if (only?.type === 'text' && message.blocks.length === 1)
+    rendered.content =
+      only.extra || only.cache_control ? renderContent(message.blocks, quirks) : only.text
+  else {
+    const isAnswer = message.role === 'assistant'
+    rendered.content = renderContent(
+      isAnswer ? message.blocks.filter(isNotImage) : message.blocks,
+      quirks,
+    )
+    Object.assign(rendered, renderSiblingFields(message, quirks))
+  }
   if (message.name !== undefined) rendered.name = message.name
   if (message.tool_call_id !== undefined)
     rendered.tool_call_id = fitCallId(message.tool_call_id, quirks)
@@ -169,9 +184,6 @@ function renderPart(block: Block, quirks: Quirks): unknown {
       return undefined
   }
 }
-
-// As most messages are: nothing stands beside its content.
-const isPlainText = ({ blocks }: Message) => blocks.length === 1 && blocks[0]?.type === 'text'
 
 /** Returns the fields of a message beside its content. */
 function renderSiblingFields({ role, blocks }: Message, quirks: Quirks): Record<string, unknown> {

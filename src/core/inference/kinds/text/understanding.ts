@@ -1,9 +1,9 @@
 import type { Endpoint, Model } from '../../../catalog/models.ts'
 import type { Capability, TextCall } from '../../../language/call.ts'
-import { type Message, moveNamesIntoText } from '../../../language/message.ts'
+import { type Block, type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
 import { protocols } from '../../../protocols/registry.ts'
-import { computeLeastPrompt } from '../../../tokenizers/prompt.ts'
+import { CALL_EXTRA, getFacts, NAMES, OTHER, REASONING, RICH } from '../../../tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { askForSummary, isCompacting } from './compaction.ts'
 import { checkCounts } from './counts.ts'
@@ -14,8 +14,11 @@ import { replaceNativeItems } from './native-items.ts'
 import { fitServiceTier, getServiceTier } from './service-tier.ts'
 import { dropForeignThoughts } from './thoughts.ts'
 
+const readContents = ({ messages }: TextCall): Block[][] => messages.map(({ blocks }) => blocks)
+
 export const understanding: KindDefinition<'text'>['understanding'] = {
-  readContents: ({ messages }) => messages.map(({ blocks }) => blocks),
+  readContents,
+  readRichContents: call => (getFacts(call.messages).features & RICH ? readContents(call) : []),
   replaceContents(call, contents) {
     const messages = call.messages.map((message, i) => ({ ...message, blocks: contents[i] ?? [] }))
     return { ...call, messages }
@@ -31,7 +34,7 @@ export const understanding: KindDefinition<'text'>['understanding'] = {
   listIgnored,
   fitToEndpoint,
   removeNames: call =>
-    call.messages.some(({ name }) => name !== undefined)
+    getFacts(call.messages).features & NAMES
       ? { ...call, messages: moveNamesIntoText(call.messages) }
       : call,
   identifyConversation,
@@ -110,18 +113,7 @@ function canSearch(call: TextCall, endpoint: Endpoint): boolean {
 const fitsContext = (call: TextCall, { context_length }: Endpoint) =>
   context_length === null ||
   ((call.params.max_tokens ?? 0) < context_length &&
-    getLeastPrompt(call) + (call.params.max_tokens ?? 0) <= context_length)
-
-const leastPrompts = new WeakMap<TextCall['messages'], number>()
-
-/** Returns the fewest tokens that the prompt may have. They are computed once for each call. */
-export function getLeastPrompt(call: TextCall): number {
-  const known = leastPrompts.get(call.messages)
-  if (known !== undefined) return known
-  const least = computeLeastPrompt(call)
-  leastPrompts.set(call.messages, least)
-  return least
-}
+    getFacts(call.messages).leastTokens + (call.params.max_tokens ?? 0) <= context_length)
 
 const MISSED = ['tools', 'response_format', 'verbosity']
 
@@ -130,7 +122,8 @@ const MISSED = ['tools', 'response_format', 'verbosity']
  * an item of the conversation that the endpoint's provider does not take.
  */
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
-  const own = hasThoughts(given.messages) ? dropForeignThoughts(given, endpoint) : given
+  const { features } = getFacts(given.messages)
+  const own = features & REASONING ? dropForeignThoughts(given, endpoint) : given
   const tiered = fitServiceTier(own, endpoint)
   const call = isAtHome(given, endpoint)
     ? fitCompaction(tiered, endpoint)
@@ -140,13 +133,6 @@ export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
   const tools = unsupported.includes('tools') ? [] : call.tools
   return { ...call, params: Object.fromEntries(params), tools }
-}
-
-// Loops, as it looks at every message of every call.
-function hasThoughts(messages: Message[]): boolean {
-  for (const { role, blocks } of messages)
-    if (role === 'assistant') for (const { type } of blocks) if (type === 'reasoning') return true
-  return false
 }
 
 // Not every provider of the Responses API makes compactions.
@@ -166,12 +152,9 @@ const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
 const restoreOwn = (call: TextCall, { protocol }: Endpoint): TextCall =>
   call.dialect === 'responses' && protocol === 'gemini' ? restoreDrawn(call) : call
 
-// Loops, as it looks at every block of every call in another dialect than its provider's.
 function hasOwnForms({ tools, messages }: TextCall): boolean {
+  if (getFacts(messages).features & (OTHER | CALL_EXTRA)) return true
   for (const { type } of tools) if (type === 'other') return true
-  for (const { blocks } of messages)
-    for (const block of blocks)
-      if (block.type === 'other' || (block.type === 'tool-call' && block.extra)) return true
   return false
 }
 
