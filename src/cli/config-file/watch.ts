@@ -1,8 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { JobWorker } from '../../core/kernel/job-worker.ts'
-import { startWorkerAtOnce } from '../../core/kernel/worker.ts'
 import { reconfigure, rejectConfig } from '../../core/reconfigure.ts'
 import {
   type ConfigFile,
@@ -122,6 +120,11 @@ async function isLarge({ paths }: ConfigPaths): Promise<boolean> {
 
 /** Reads a config as `readConfig` does, in a Worker, while calls go on. */
 async function readAside(paths: ConfigPaths): Promise<ConfigFile> {
+  // Few configs are so large.
+  const [{ JobWorker }, { startWorkerAtOnce }] = await Promise.all([
+    import('../../core/kernel/job-worker.ts'),
+    import('../../core/kernel/worker.ts'),
+  ])
   const worker = new JobWorker<ConfigPaths, ReadingResult>({
     startWorker: () => startWorkerAtOnce(getWorkerUrl()),
     ...{ timeoutMs: 60_000, idleMs: 0, maxWaiting: 1, maxWaitingSize: 1 },

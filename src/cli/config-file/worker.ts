@@ -4,7 +4,10 @@ import type { ErrorType } from '../../core/errors.ts'
 import { serveJobs } from '../../core/kernel/worker/serve-jobs.ts'
 import type { ConfigFile, ConfigPaths } from '../config-file.ts'
 
-/** What was read, or why nothing was. */
+/**
+ * What was read, or why nothing was: errors lose what they are when they are sent to another thread.
+ * `isOfText` tells whether the text is wrong, or could not be read.
+ */
 export type ReadingResult =
   | { found: ConfigFile }
   | { type: ErrorType; message: string; isOfText: boolean }
