@@ -417,9 +417,16 @@ export const Config = Type.Object(
     limits: Type.Object(
       {
         strict: Type.Boolean({
-          default: false,
+          default: true,
           description:
-            'Lowers max_tokens to what a limit can pay for, instead of refusing the call',
+            'Lowers max_tokens to what a limit can pay for; false refuses a call that may cost more',
+        }),
+        wait_seconds: Type.Number({
+          default: 10,
+          minimum: 0,
+          maximum: 600,
+          description:
+            'How long a call waits for money that running calls hold of its limits before it gets 402',
         }),
         max_tokens: Type.Integer({
           default: 16_384,
