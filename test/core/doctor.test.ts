@@ -184,7 +184,7 @@ describe('gateway doctor', () => {
   })
 })
 
-describe('gateway doctor changes nothing', () => {
+describe('S-21 gateway doctor changes nothing', () => {
   /** Every file of a directory, with its bytes. Those that SQLite makes to read are none. */
   const readAll = (data: string) =>
     readdirSync(data)
