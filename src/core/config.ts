@@ -564,6 +564,12 @@ export const Config = Type.Object(
           maximum: 1_000_000_000,
           description: 'What the files of one workspace take, in MiB',
         }),
+        quota_files: Type.Integer({
+          default: 100_000,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'The files of one workspace: each takes an entry and a block of a disk',
+        }),
         requests_per_minute: Type.Optional(
           Type.Integer({
             minimum: 1,

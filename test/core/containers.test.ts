@@ -538,7 +538,7 @@ describe('promotion', () => {
       { workspace_id: operator.workspace_id, bytes: 1e12, files: 9 },
     )
     expect((await failureOf(promote('large')))?.[0]).toBe(413)
-    gateway.config = { ...gateway.config, files: { quota_mib: 0 } }
+    gateway.config = { ...gateway.config, files: { ...gateway.config.files, quota_mib: 0 } }
     expect((await failureOf(promote('a')))?.[0]).toBe(403)
     expect((await listFiles(gateway, operator, {})).data).toEqual([])
   })

@@ -946,6 +946,15 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'files.quota_files',
+    { files: { quota_files: 0 } },
+    {
+      seen: uploadTestFile,
+      was: 200,
+      is: 403,
+    },
+  ),
+  row(
     'files.requests_per_minute',
     { files: { requests_per_minute: 1 } },
     {

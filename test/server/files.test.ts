@@ -314,6 +314,16 @@ describe('S-14 the quota', () => {
     expect((await house.upload('x')).status).toBe(200)
   })
 
+  test('counts files, too: each takes an entry of the disk, however small', async () => {
+    await using house = await openHouse({ files: { quota_files: 3 } })
+    const answers = await Promise.all(Array.from({ length: 8 }, () => house.upload('x')))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(3)
+    expect((await house.upload('x')).body.error.message).toBe(
+      'This workspace has 3 files: files.quota_files allows 3',
+    )
+    expect(listBlobs(house.data)).toHaveLength(3)
+  })
+
   test('is exact when two processes write', async () => {
     const data = makeRoom()
     const config = { files: { quota_mib: 1 } }

@@ -15,10 +15,6 @@ const NUL = /(?<!\\)((?:\\\\)*)\\u0000/g
 
 const NO_CHARACTER = /[\ufffe\uffff]/g
 
-/** Returns a text that every receiver takes, as `writeJson` writes it. */
-export const toReceivedText = (text: string): string =>
-  text.toWellFormed().replaceAll('\0', '\ufffd').replace(NO_CHARACTER, '\ufffd')
-
 /** Cuts a text after so many UTF-16 units, and not within a character. */
 export function cutText(text: string, most: number): string {
   if (text.length <= most) return text

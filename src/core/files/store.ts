@@ -1,5 +1,5 @@
 import type { AuditEntry } from '../identity/audit.ts'
-import type { FileQuota } from './quota.ts'
+import type { FileQuota, FileUse } from './quota.ts'
 
 /** The record of a file; its bytes are a blob. Times are ISO 8601. */
 export interface StoredFile {
@@ -56,8 +56,8 @@ export interface FileStore {
   /** Returns a file; undefined if there is none. */
   find(id: string): Promise<StoredFile | undefined>
   listRange(range: FileRange): Promise<StoredFile[]>
-  /** Computes the bytes of all files of a workspace. */
-  computeUse(workspace_id: string): Promise<number>
+  /** Computes what all files of a workspace take. */
+  computeUse(workspace_id: string): Promise<FileUse>
   /**
    * Removes a file. Throws 404 if another request has just removed it. The entry is null for what
    * goes by itself.

@@ -61,3 +61,11 @@ export class HalfJoiner {
     return left
   }
 }
+
+/** What a strict store or receiver refuses a whole text for: NUL, lone halves and no characters. */
+const NO_TEXT = /[\0\ufffe\uffff\p{Surrogate}]/u
+const ALL_NO_TEXT = new RegExp(NO_TEXT, 'gu')
+
+/** Returns a text that every store and receiver takes: U+FFFD stands for what is none. */
+export const toReceivedText = (text: string): string =>
+  NO_TEXT.test(text) ? text.replace(ALL_NO_TEXT, '\ufffd') : text

@@ -1,6 +1,7 @@
 import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { yieldToEventLoop } from '../kernel/clock.ts'
+import { toReceivedText } from '../kernel/halves.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
 import type { Finding, Generation, GenerationStore } from './generations.ts'
 import type { OutboxMessage, WrittenMessages } from './outbox.ts'
@@ -193,6 +194,7 @@ export function openRecorder(
   return {
     record: entry =>
       new Promise((resolve, reject) => {
+        if (entry.generation) mendTexts(entry.generation)
         waiting.push({ entry, resolve, reject, since: ticks() })
         running ??= drain()
       }),
@@ -218,6 +220,20 @@ export function openRecorder(
       paused?.resolve()
       paused = null
     },
+  }
+}
+
+/** What clients and providers write into a record themselves. */
+const WRITTEN_BY_OTHERS = [
+  ...(['session_id', 'external_user', 'http_referer', 'title', 'user_agent'] as const),
+  ...(['upstream_id', 'native_finish_reason'] as const),
+]
+
+/** Makes each text of a record one that every store takes, and every receiver that is told it. */
+function mendTexts(generation: Generation): void {
+  for (const name of WRITTEN_BY_OTHERS) {
+    const text = generation[name]
+    if (text) generation[name] = toReceivedText(text)
   }
 }
 

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
 import { buildHeaders, fillConfig, joinUrl } from '../../../src/core/destinations/config.ts'
-import { cutText, toReceivedText, writeJson } from '../../../src/core/destinations/text.ts'
+import { cutText, writeJson } from '../../../src/core/destinations/text.ts'
+import { toReceivedText } from '../../../src/core/kernel/halves.ts'
 
 const anyText = fc.string({ unit: 'binary', maxLength: 20 })
 const anyValue = fc.jsonValue({ stringUnit: 'binary' })

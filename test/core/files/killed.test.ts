@@ -59,7 +59,8 @@ describe.each(['upload', 'promotion'])('an %s', work => {
     expect(await list()).toHaveLength(isThere ? 1 : 0)
     await sweepBlobs(gateway)
     expect(await list()).toHaveLength(isThere ? 1 : 0)
-    expect(await gateway.store.files.computeUse(workspace_id)).toBe(isThere ? 5 : 0)
+    const { bytes } = await gateway.store.files.computeUse(workspace_id)
+    expect(bytes).toBe(isThere ? 5 : 0)
     expect(await examineFiles(gateway)).toMatchObject({ ok: true })
     expect(await examineHomes(gateway)).toMatchObject({ ok: true })
     expect(listNames(join(data, 'files'))).toHaveLength(isThere ? 2 : 1)
@@ -71,7 +72,8 @@ describe.each(['upload', 'promotion'])('an %s', work => {
       expect((await list()).map(file => file.id)).toEqual([id])
     } else {
       // The quota is exact: so much fits, and no more.
-      gateway.config = { ...gateway.config, files: { quota_mib: (isThere ? 10 : 5) / 1024 ** 2 } }
+      const quota_mib = (isThere ? 10 : 5) / 1024 ** 2
+      gateway.config = { ...gateway.config, files: { ...gateway.config.files, quota_mib } }
       const input = { filename: 'b.txt' }
       const again = () =>
         storeFile(

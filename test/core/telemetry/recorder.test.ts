@@ -59,6 +59,21 @@ describe('recorder', () => {
     expect(state.batches).toEqual([['a']])
   })
 
+  test('a text that a client or a provider wrote is text for every store and receiver', async () => {
+    const { recorder } = bench()
+    const no = 'a\0b\ud800c\ufffed😀'
+    const generation = {
+      ...buildGeneration(),
+      ...{ session_id: no, user_agent: no, title: no, upstream_id: no, native_finish_reason: no },
+    }
+    await recorder.record({ generation, charge: null })
+    const text = 'a\ufffdb\ufffdc\ufffdd😀'
+    expect(generation).toMatchObject({
+      ...{ session_id: text, user_agent: text, title: text },
+      ...{ upstream_id: text, native_finish_reason: text },
+    })
+  })
+
   test('a record right after a written one is written too', async () => {
     const { state, recorder } = bench()
     await recorder.record(buildRecordEntry('a'))

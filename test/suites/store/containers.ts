@@ -41,7 +41,7 @@ const buildCopy = (number: number): StoredFile => ({
   },
   created_at: CREATED,
 })
-const FILE_QUOTA = { workspace_id: WORKSPACE, bytes: 1_000_000 }
+const FILE_QUOTA = { workspace_id: WORKSPACE, bytes: 1_000_000, files: 100 }
 
 const LATER = '2026-03-05T00:00:00.000Z'
 

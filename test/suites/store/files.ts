@@ -10,7 +10,7 @@ import {
   WORKSPACE,
 } from './rows.ts'
 
-const QUOTA = { workspace_id: WORKSPACE, bytes: 1_000 }
+const QUOTA = { workspace_id: WORKSPACE, bytes: 1_000, files: 100 }
 
 /** Builds a file whose id sorts by its number. */
 const buildFile = (number: number, more: Partial<StoredFile> = {}): StoredFile => ({
@@ -83,16 +83,16 @@ export function testFiles(store: GetStore): void {
 
   test('files of a workspace never exceed its quota, and a deleted one counts no more', async () => {
     const { files } = store()
-    expect(await files.computeUse(WORKSPACE)).toBe(0)
+    expect(await files.computeUse(WORKSPACE)).toEqual({ bytes: 0, files: 0 })
     const inserts = Array.from({ length: 15 }, (_, i) =>
       readErrorType(files.insert(buildFile(i), QUOTA, buildAuditEntry())),
     )
     const outcomes = await Promise.all(inserts)
     expect(outcomes.filter(outcome => outcome === 'permission_denied')).toHaveLength(5)
-    expect(await files.computeUse(WORKSPACE)).toBe(1_000)
+    expect(await files.computeUse(WORKSPACE)).toEqual({ bytes: 1_000, files: 10 })
     const [first] = await files.all()
     await files.remove(first?.id ?? '', buildAuditEntry())
-    expect(await files.computeUse(WORKSPACE)).toBe(900)
+    expect(await files.computeUse(WORKSPACE)).toEqual({ bytes: 900, files: 9 })
     await files.insert(buildFile(99), QUOTA, buildAuditEntry())
   })
 

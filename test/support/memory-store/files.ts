@@ -52,7 +52,8 @@ export const createMemoryFileStore = (connection: Connection): FileStore => ({
     ),
 })
 
-const computeUse = ({ files }: Memory, workspace_id: string): number =>
-  files
-    .all(file => file.workspace_id === workspace_id)
-    .reduce((sum, { size_bytes }) => sum + size_bytes, 0)
+const computeUse = ({ files }: Memory, workspace_id: string) => {
+  const own = files.all(file => file.workspace_id === workspace_id)
+  const bytes = own.reduce((sum, { size_bytes }) => sum + size_bytes, 0)
+  return { bytes, files: own.length }
+}

@@ -1,5 +1,5 @@
+import { toReceivedText } from '../../kernel/halves.ts'
 import type { OtlpAttribute, OtlpExport, OtlpSpan, OtlpValue } from '../otlp.ts'
-import { toReceivedText } from '../text.ts'
 
 /*
  * OTLP in Protocol Buffers, for receivers that take no JSON. The numbers of fields are those of

@@ -15,7 +15,7 @@ export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore
     write(
       checkWorkspaceReference(kysely, file.workspace_id),
       check(selectUse(kysely, file.workspace_id), ([row]) =>
-        checkFileQuota(quota, row?.used ?? 0, file.size_bytes),
+        checkFileQuota(quota, row ?? NOTHING, file.size_bytes),
       ),
       kysely.insertInto('files').values(toColumns<Row>(file)),
       ...(source ? [markCopied(kysely, source, file.id)] : []),
@@ -36,7 +36,7 @@ export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore
     return (await rest.orderBy('id', order).limit(limit).execute()).map(toFile)
   },
   async computeUse(workspace_id) {
-    return (await selectUse(kysely, workspace_id).executeTakeFirst())?.used ?? 0
+    return (await selectUse(kysely, workspace_id).executeTakeFirst()) ?? NOTHING
   },
   remove: (id, entry) =>
     write(
@@ -72,8 +72,13 @@ const markCopied = (
 const selectUse = (kysely: Kysely<Tables>, workspace_id: string) =>
   kysely
     .selectFrom('files')
-    .select(sql<number>`coalesce(sum(size_bytes), 0)`.as('used'))
+    .select([
+      sql<number>`coalesce(sum(size_bytes), 0)`.as('bytes'),
+      sql<number>`count(*)`.as('files'),
+    ])
     .where('workspace_id', '=', workspace_id)
+
+const NOTHING = { bytes: 0, files: 0 }
 
 type Row = Selectable<Tables['files']>
 
