@@ -45,6 +45,10 @@ import { findSession } from './traffic/sessions.ts'
 import type { TreeTurn } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
+/** Whether anybody may have to be told of calls. Most gateways have nobody. */
+export const hasDestinations = ({ memory, config }: InferenceWorld): boolean =>
+  memory.destinations.size > 0 || config.telemetry.otlp !== undefined
+
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
 export function settleLastStep<K extends Kind>(
   world: InferenceWorld,
@@ -410,7 +414,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   run.release(world.traffic.counters)
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
-  const outbox = buildMessages(world, run, generation)
+  const outbox = hasDestinations(world) ? buildMessages(world, run, generation) : undefined
   await world.recorder.record({
     generation,
     charge,

@@ -22,7 +22,9 @@ export function toChatCall(
   context: CallContext,
 ): TextCall {
   const body = modernizeRequest(request)
-  const { tools, serverTools } = readServerTools(world, actor, body, 'chat')
+  const { tools, serverTools } = mentionsTools(body)
+    ? readServerTools(world, actor, body, 'chat')
+    : NO_TOOLS
   const base = buildCallBase(world, actor, body, context)
   return {
     ...base,
@@ -38,6 +40,13 @@ export function toChatCall(
     betas: context.betas,
   }
 }
+
+const mentionsTools = (body: ChatRequest & { max_tool_calls?: unknown }): boolean =>
+  (body.tools?.length ?? 0) > 0 ||
+  body.max_tool_calls != null ||
+  body.stop_server_tools_when != null
+
+const NO_TOOLS = { tools: [], serverTools: {} }
 
 /**
  * The fields that providers do not get, or get in another form. All other fields of a body are
