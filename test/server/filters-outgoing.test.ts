@@ -6,6 +6,7 @@ import type { Json } from '../../src/core/kernel/json.ts'
 import { assignKeys } from '../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { datetime } from '../../src/core/tools/datetime.ts'
+import { ENCODINGS } from '../support/disguises.ts'
 import { DOORS, type LoopStage, openLoopStage } from '../support/tool-loop.ts'
 
 /*
@@ -14,27 +15,6 @@ import { DOORS, type LoopStage, openLoopStage } from '../support/tool-loop.ts'
  */
 
 const WORD = 'falcon'
-const spell = (toCode: (code: number) => string) =>
-  [...WORD].map(letter => toCode(letter.charCodeAt(0))).join('')
-const toHex = (code: number, digits: number) => code.toString(16).padStart(digits, '0')
-
-/** How a model may write a word so that its receiver still reads it. */
-const ENCODINGS: Record<string, string> = {
-  plain: WORD,
-  capitals: 'FALCON',
-  'percent escapes': spell(code => `%${toHex(code, 2)}`),
-  'one percent escape': `f%61lcon`,
-  'percent escapes of percent escapes': spell(code => `%25${toHex(code, 2)}`),
-  'decimal references': spell(code => `&#${code};`),
-  'hexadecimal references': spell(code => `&#x${toHex(code, 2)};`),
-  'escapes of JSON': spell(code => `\\u${toHex(code, 4)}`),
-  'JSON within JSON': JSON.stringify(JSON.stringify({ word: WORD })),
-  tags: spell(code => String.fromCodePoint(0xe0000 + code)),
-  'full-width letters': spell(code => String.fromCharCode(code + 0xfee0)),
-  'letters of another alphabet': 'fаlсоn',
-  'invisible characters': [...WORD].join('\u200b'),
-}
-
 let stage: LoopStage
 let input: Json
 /** What the model says beside its call. */
@@ -103,7 +83,8 @@ const CASES = ACTIONS.flatMap(action =>
 describe.each(CASES)('$action, filterOutput $filterOutput, $door, streamed $stream:', at => {
   const { action, filterOutput, door, stream } = at
 
-  test.each(Object.entries(ENCODINGS))('a word in %s', async (_, written) => {
+  test.each(Object.entries(ENCODINGS))('a word in %s', async (_, write) => {
+    const written = write(WORD)
     const key = keys[`${action} ${filterOutput}`]
     const url = `https://example.com/?q=${written}&a=1`
     input = { query: `a ${written} b`, url, list: [{ deep: written }], [written]: 'name' }

@@ -193,6 +193,8 @@ export interface Meter<Part> {
 export interface ContentFiltering<K extends Kind> {
   /** Returns the call with its texts rewritten. Throws 403 for what cannot be read. */
   rewriteTexts(call: Call<K>, rewriteSegment: TextRewrite): Promise<Call<K>>
+  /** Returns the call with its texts rewritten that are no contents; absent if it has none. */
+  rewriteOther?(call: Call<K>, rewriteSegment: TextRewrite): Promise<Call<K>>
   /** Returns a filter for one answer; absent if answers have no texts. */
   filterAnswer?(call: Call<K>, filtering: Filtering, filterSet: FilterSet): AnswerFilter<Part<K>>
 }

@@ -74,7 +74,7 @@ export function buildMessages<K extends Kind>(
   try {
     const call = buildToldCall(world, run as unknown as Run, generation, {
       ...telling,
-      answer: isKept(run, generation) ? telling.answer : null,
+      answer: mayTell(run, generation) ? telling.answer : null,
     })
     const hasContent = call.input !== null || call.output !== null
     return [{ topic: 'trace', payload: JSON.stringify(call), hasContent, receivers }]
@@ -85,13 +85,17 @@ export function buildMessages<K extends Kind>(
   }
 }
 
-/** Whether the models that were asked, which a router may have named, let others keep the call. */
-function isKept(
-  { policy, call, attempts }: Pick<Run, 'policy' | 'call' | 'attempts'>,
+/**
+ * Whether the words of a call may be told: filters have not blocked it, and the models that were
+ * asked, which a router may have named, let others keep it.
+ */
+function mayTell(
+  run: Pick<Run, 'policy' | 'call' | 'attempts' | 'blocked'>,
   { model }: Generation,
-): boolean {
+) {
+  const { policy, call, attempts, blocked } = run
   const models = [model, ...attempts.map(({ endpoint }) => endpoint.model)]
-  return !retainsNothing(policy.zdr, { routing: call.routing, models })
+  return blocked === null && !retainsNothing(policy.zdr, { routing: call.routing, models })
 }
 
 /** Lists those of the audience that are still told of calls. */

@@ -143,7 +143,9 @@ function buildFiltering<K extends Kind>(definition: KindDefinition<K>): ContentF
   const { readContents, replaceContents } = definition.understanding
   return {
     async rewriteTexts(call, rewriteSegment) {
-      return replaceContents(call, await rewriteContents(readContents(call), rewriteSegment))
+      const contents = await rewriteContents(readContents(call), rewriteSegment)
+      const rewritten = replaceContents(call, contents)
+      return definition.filtering?.rewriteOther?.(rewritten, rewriteSegment) ?? rewritten
     },
     ...definition.filtering,
   }

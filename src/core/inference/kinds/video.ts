@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import type { Block } from '../../language/message.ts'
+import type { TextRewrite } from '../../language/text-segment.ts'
 import {
   countVideoUnits,
   USUAL_SECONDS,
@@ -47,9 +48,18 @@ export const video = defineKind<'video'>({
     boundUnits: ({ params }, endpoint) =>
       countVideoUnits(fitVideoSize(params, endpoint), params.duration ?? MOST_SECONDS),
   },
+  filtering: { rewriteOther },
   // What was made is known when the job is done.
   metering: { countUnits: () => ({}) },
 })
+
+// Whom a callback goes to is sent its URL, too.
+async function rewriteOther(call: VideoCall, rewriteSegment: TextRewrite): Promise<VideoCall> {
+  const { callback_url: url } = call
+  if (url === undefined) return call
+  const [callback_url = url] = await rewriteSegment({ role: 'user', pieces: [url], isJson: false })
+  return { ...call, callback_url }
+}
 
 /** No provider makes a longer video of a call that names no length. */
 const MOST_SECONDS = 15

@@ -2,6 +2,7 @@ import { GatewayError } from '../../errors.ts'
 import { Cancellation } from '../../kernel/cancellation.ts'
 import { parseObject } from '../../kernel/json.ts'
 import type { ServerToolCounts, ServerToolRequest } from '../../language/server-tools.ts'
+import { filterToolInput } from '../filters/filtering.ts'
 import { denyService, findExclusion } from '../plan/constraints.ts'
 import { enterService } from '../reserve/service.ts'
 import type { Run } from '../run.ts'
@@ -119,8 +120,6 @@ export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void>
 async function filterInput(use: ToolUse, invocation: ToolInvocation): Promise<void> {
   const { run, input } = invocation
   if (!run.filtering) return
-  // Loaded on first use: few calls have filters and tools.
-  const { filterToolInput } = await import('../filters/outgoing.ts')
   try {
     invocation.input = await filterToolInput(run.filtering, input)
   } catch (thrown) {

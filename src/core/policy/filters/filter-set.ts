@@ -2,6 +2,7 @@ import { handleEach, ITEMS_AT_ONCE, runAtOnce, runInTurns, type Work } from '../
 import type { Span } from '../patterns/machine.ts'
 import { searchText, TextSearch } from '../patterns/search.ts'
 import type { Anchor } from '../patterns/start-search.ts'
+import { LONGEST_ENCODED, mayBeDisguised, PlainReading } from './disguises.ts'
 import { MatchIndex } from './match-index.ts'
 import { findUnusual, isPlainAscii, NormalForm } from './normal-form.ts'
 import { type CompiledDetector, type CompiledRule, listSpans, type Match } from './rule.ts'
@@ -25,13 +26,14 @@ export class FilterSet {
   }
 
   /**
-   * Whether a short text certainly has no match: it is plain ASCII, and no anchor is in it. One
-   * look decides that of most texts, where `scan` prepares a search for each rule.
+   * Whether a short text certainly has no match: it is plain ASCII, nothing in it is disguised, and
+   * no anchor is in it. One look decides that of most texts, where `scan` prepares a search for each
+   * rule.
    */
   isClean(text: string): boolean {
     if (!this.#anchors || text.length > LOOKED_AT_ONCE || !isPlainAscii(text)) return false
     for (const anchor of this.#anchors) if (anchor.find(text, 0, text.length) !== -1) return false
-    return true
+    return !mayBeDisguised(text)
   }
 
   /** Finds all matches in a whole text, rule by rule. Long texts take `search`. */
@@ -56,6 +58,13 @@ export class FilterSet {
 
   /** Finds the same as a work that can be interrupted. */
   *scan(text: string): Work<Match[]> {
+    const found = yield* this.scanWritten(text)
+    if (yield* isDisguised(text)) yield* this.#addMatches(text, new PlainReading(), found)
+    return found
+  }
+
+  /** Finds what is in a text as written and in its normal form, whatever a receiver may decode. */
+  *scanWritten(text: string): Work<Match[]> {
     const found: Match[] = []
     for (const rule of this.rules) {
       if (rule.find)
@@ -64,7 +73,7 @@ export class FilterSet {
         )
       yield* this.#scanDetectors(rule, text, found)
     }
-    yield* this.#addNormalMatches(text, found)
+    if (yield* isChanged(text)) yield* this.#addMatches(text, new NormalForm(), found)
     return found
   }
 
@@ -73,10 +82,9 @@ export class FilterSet {
       this.steps += yield* scanWith(rule, detector, text, found)
   }
 
-  /** Adds the matches that are only seen in the text's normal form. */
-  *#addNormalMatches(text: string, found: Match[]): Work<void> {
-    if (!(yield* isChanged(text))) return
-    const search = new NormalSearch(this.rules)
+  /** Adds the matches that are only seen in another form of the text. */
+  *#addMatches(text: string, form: NormalForm | PlainReading, found: Match[]): Work<void> {
+    const search = new FormSearch(this.rules, form)
     yield* search.read(text)
     this.steps += search.steps
     const known = yield* MatchIndex.create(found)
@@ -125,9 +133,11 @@ function* scanWith(
 }
 
 /** How much of a text is normalised at once, so that memory does not grow with the text. */
-const BLOCK = 1_048_576
+const BLOCK = 131_072
 /** Others may have their turn after this much of it. */
 const SLICE = 16_384
+/** Or after this much of it where each character may be an escape. */
+const READ_AT_ONCE = 4_096
 /** Or after so much that is only looked at. */
 const LOOKED_AT = 65_536
 /** In so short a text anchors are sought without a pause. */
@@ -154,15 +164,31 @@ function* mayChange(text: string): Work<boolean> {
   return false
 }
 
-/** Searches the normal form of a text, block by block. */
-class NormalSearch {
+/** Tells whether something of a text may be disguised. */
+function* isDisguised(text: string): Work<boolean> {
+  for (let from = 0; from < text.length; from += LOOKED_AT) {
+    // What is cut by the end of one slice is whole in the next.
+    if (mayBeDisguised(text.slice(Math.max(0, from - LONGEST_ENCODED), from + LOOKED_AT)))
+      return true
+    yield
+  }
+  return false
+}
+
+/** Searches another form of a text, block by block. */
+class FormSearch {
   readonly found: Match[] = []
-  readonly #form = new NormalForm()
+  readonly #form: NormalForm | PlainReading
   readonly #searches: { search: TextSearch; emit(): Work<void> }[]
+  #finders: { rule: CompiledRule; find: NonNullable<CompiledRule['find']> }[] = []
   #window = ''
   #base = 0
 
-  constructor(rules: CompiledRule[]) {
+  constructor(rules: CompiledRule[], form: NormalForm | PlainReading) {
+    this.#form = form
+    // What searches whole texts reads their normal form itself.
+    if (form instanceof PlainReading)
+      this.#finders = rules.flatMap(rule => (rule.find ? [{ rule, find: rule.find }] : []))
     this.#searches = rules.flatMap(rule =>
       rule.detectors.map(detector => this.#createSearch(rule, detector)),
     )
@@ -175,9 +201,9 @@ class NormalSearch {
   *read(text: string): Work<void> {
     for (let from = 0; from < text.length; from += BLOCK) {
       const until = Math.min(text.length, from + BLOCK)
-      for (let at = from; at < until; at += SLICE) {
-        const slice = text.slice(at, Math.min(until, at + SLICE))
-        this.#window += this.#form.read(slice, at + SLICE >= text.length)
+      for (let at = from; at < until; at += READ_AT_ONCE) {
+        const slice = text.slice(at, Math.min(until, at + READ_AT_ONCE))
+        this.#window += this.#form.read(slice, at + READ_AT_ONCE >= text.length)
         yield
       }
       yield* this.#search(until === text.length)
@@ -189,6 +215,8 @@ class NormalSearch {
       yield* search.read(this.#window, this.#base, isLast)
       yield* emit()
     }
+    for (const { rule, find } of this.#finders)
+      yield* handleEach(yield* find(this.#window), span => this.#add(rule, this.#shift(span)))
     const end = this.#base + this.#window.length
     const open = this.#searches.map(({ search }) => search.position)
     this.#moveWindow(Math.min(end, ...open) - 1)
@@ -226,6 +254,10 @@ class NormalSearch {
       }
       if (++count % ITEMS_AT_ONCE === 0) yield
     }
+  }
+
+  #shift({ start, end }: Span): Span {
+    return { start: this.#base + start, end: this.#base + end }
   }
 
   #add(rule: CompiledRule, span: Span): void {

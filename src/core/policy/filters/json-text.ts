@@ -13,6 +13,8 @@ import type { Match } from './rule.ts'
 /** What finds the matches of rules in a text. */
 interface Scanner {
   scan(text: string): Work<Match[]>
+  /** Finds what is in it as it stands, and decodes nothing. */
+  scanWritten(text: string): Work<Match[]>
 }
 
 /** The JSON text after redaction, and the matches found in it. */
@@ -27,8 +29,11 @@ export interface FilteredText {
  * (a name and its value), the values. Takes time linear in the text.
  */
 export function* redactJson(json: string, scanner: Scanner): Work<FilteredText> {
-  const matches = yield* scanner.scan(json)
-  if (!(yield* isJson(json))) return { text: yield* redactText(json, matches), matches }
+  if (!(yield* isJson(json))) {
+    const matches = yield* scanner.scan(json)
+    return { text: yield* redactText(json, matches), matches }
+  }
+  const matches = yield* scanner.scanWritten(json)
   const rewriter = new JsonRewriter(
     json,
     yield* MatchIndex.create(matches),
