@@ -3,7 +3,7 @@ import { USAGE } from '../src/cli/bench/wire.ts'
 /**
  * A mock provider for heavy answers, a process of its own. It reads each request to its end and
  * counts its bytes. A prompt `answer=N` is answered whole with N characters; a streamed call gets
- * one chunk a second, until its client leaves.
+ * one chunk a second, until its client leaves, and with `event=N` chunks of N characters without end.
  */
 const INTERVAL = 1_000
 
@@ -20,7 +20,10 @@ async function respond(request: Request): Promise<Response> {
   const { head, size } = await readHead(request)
   const delay = Number(/hold=(\d+)/.exec(head)?.[1] ?? 0)
   if (delay > 0) await Bun.sleep(delay)
-  if (/"stream":\s*true/.test(head)) return new Response(createStream(), { headers: SSE })
+  const event = Number(/event=(\d+)/.exec(head)?.[1] ?? 0)
+  const isStreamed = /"stream":\s*true/.test(head)
+  if (event > 0 && isStreamed) return new Response(createFlood(event), { headers: SSE })
+  if (isStreamed) return new Response(createStream(), { headers: SSE })
   const characters = Number(/answer=(\d+)/.exec(head)?.[1] ?? 100)
   return Response.json({
     ...HEAD,
@@ -60,6 +63,12 @@ function createStream(): ReadableStream<string> {
     },
     cancel: () => clearInterval(timer),
   })
+}
+
+/** Events of so many characters, as fast as they are read. */
+function createFlood(characters: number): ReadableStream<string> {
+  const chunk = renderChunk({ content: ''.padEnd(characters, 'work ') })
+  return new ReadableStream<string>({ pull: controller => controller.enqueue(chunk) })
 }
 
 const renderChunk = (delta: object): string =>

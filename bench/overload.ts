@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -17,17 +17,22 @@ import {
   startUpstream,
 } from './contenders.ts'
 
-const USAGE = `bun run bench/overload.ts [bodies] [answers] [health] [streams] [goodput] [busy]
+const USAGE = `bun run bench/overload.ts [bodies] [answers] [unread] [health] [streams] [goodput] [busy]
 
 Overloads dist/gateway (or GATEWAY_BIN), each part with a fresh process, and prints what it took and
 what it did. Ends with 1 if a limit is broken.
 `
 
 /** In MB of resident memory, ms and shares: what must hold. */
-const LIMITS = { bodiesMb: 1_000, healthMs: 100, streamsMb: 200, goodput: 0.9 }
+const LIMITS = {
+  ...{ bodiesMb: 1_000, answersMb: 750, unreadMb: 700, healthMs: 100, streamsMb: 200 },
+  goodput: 0.9,
+}
 
 const BODIES = { count: 60, bytes: 20 * 1024 * 1024 }
 const ANSWERS = { count: 100, characters: 20 * 1024 * 1024 }
+/** Clients that read nothing of their streams, the characters of each event, and for how long. */
+const UNREAD = { count: 300, characters: 32 * 1024, seconds: 20 }
 const CLIENTS = 4_000
 const STREAMS = 2_000
 
@@ -47,6 +52,7 @@ type Part = (home: string) => Promise<boolean>
 const PARTS: Record<string, Part> = {
   bodies: home => withGateway(home, 'heavy-upstream.ts', measureBodies),
   answers: home => withGateway(home, 'heavy-upstream.ts', measureAnswers),
+  unread: home => withGateway(home, 'heavy-upstream.ts', measureUnread),
   health: home => withGateway(home, undefined, measureHealth),
   streams: home => withGateway(home, 'heavy-upstream.ts', measureStreams),
   goodput: home => withGateway(home, 'heavy-upstream.ts', measureGoodput, IN_FLIGHT),
@@ -104,7 +110,52 @@ async function measureAnswers(gateway: Contender): Promise<boolean> {
   const request = renderChat(gateway.target, { prompt: `answer=${ANSWERS.characters}` })
   const { peak, statuses } = await flood(gateway, request, ANSWERS.count)
   print(`${ANSWERS.count} whole answers of 20 MiB: peak ${peak.toFixed(0)} MB, ${statuses}`)
-  return expectAtMost('MB', peak, LIMITS.bodiesMb)
+  return expectAtMost('MB', peak, LIMITS.answersMb)
+}
+
+/** Opens streams that nobody reads: memory of the process, and what waits in the system's sockets. */
+async function measureUnread({ pid, target }: Contender): Promise<boolean> {
+  const { hostname, port } = new URL(target.url)
+  const prompt = `event=${UNREAD.characters}`
+  const request = renderChat(target, { prompt, stream: true })
+  const memory = watchMemory({ pid } as Contender)
+  const sockets = await Promise.all(
+    Array.from({ length: UNREAD.count }, () =>
+      Bun.connect({
+        ...{ hostname, port: Number(port) },
+        socket: {
+          open(socket) {
+            socket.write(request)
+            socket.pause()
+          },
+          data() {},
+        },
+      }),
+    ),
+  )
+  let unsent = 0
+  for (let second = 0; second < UNREAD.seconds; second++) {
+    await Bun.sleep(1_000)
+    unsent = Math.max(unsent, readUnsentMb(Number(port)))
+  }
+  const peak = memory()
+  for (const socket of sockets) socket.terminate()
+  print(
+    `${UNREAD.count} streams that nobody reads, ${UNREAD.seconds} s: ` +
+      `peak ${peak.toFixed(0)} MB, ${unsent.toFixed(0)} MB in sockets`,
+  )
+  return expectAtMost('MB', peak + unsent, LIMITS.unreadMb)
+}
+
+/** Reads how much waits in the system to be taken from a port, in MB. */
+function readUnsentMb(port: number): number {
+  const local = port.toString(16).toUpperCase().padStart(4, '0')
+  const lines = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap(path =>
+    readFileSync(path, 'utf8').split('\n'),
+  )
+  const waiting = new RegExp(`^ *\\d+: [0-9A-F]+:${local} \\S+ \\S+ ([0-9A-F]+):`)
+  const queues = lines.map(line => Number.parseInt(waiting.exec(line)?.[1] ?? '0', 16))
+  return queues.reduce((sum, bytes) => sum + bytes, 0) / 1024 / 1024
 }
 
 async function flood(gateway: Contender, request: Buffer, count: number) {

@@ -417,9 +417,16 @@ export const Config = Type.Object(
     limits: Type.Object(
       {
         strict: Type.Boolean({
-          default: false,
+          default: true,
           description:
-            'Lowers max_tokens to what a limit can pay for, instead of refusing the call',
+            'Lowers max_tokens to what a limit can pay for; false refuses a call that may cost more',
+        }),
+        wait_seconds: Type.Number({
+          default: 10,
+          minimum: 0,
+          maximum: 600,
+          description:
+            'How long a call waits for money that running calls hold of its limits before it gets 402',
         }),
         max_tokens: Type.Integer({
           default: 16_384,
@@ -478,7 +485,7 @@ export const Config = Type.Object(
             description:
               'What large bodies and answers of running calls, and their copies, take together, in ' +
               'MiB; more calls are refused with 503. A quarter of the machine’s memory when omitted, ' +
-              'and 768 at most',
+              'and 512 at most',
           }),
         ),
         in_flight: Type.Optional(

@@ -15,8 +15,8 @@ export const createRawResponse = (
   })
 
 /** A longer answer goes out in pieces, as its client reads. */
-const LONG_ANSWER = 1024 * 1024
-const PIECE = 256 * 1024
+const LONG_ANSWER = 256 * 1024
+const PIECE = 64 * 1024
 
 /**
  * Creates the response of a value as JSON. A long one is written as its client reads, in pieces: it
@@ -30,7 +30,8 @@ export function createJsonResponse(
   const text = JSON.stringify(value)
   const isLong = text.length > LONG_ANSWER && connection !== undefined
   if (isLong) connection.holdAnswer(text.length)
-  return new Response(isLong ? createByteStream(encodePieces(text), connection) : text, {
+  const body = isLong ? createByteStream(encodePieces(text), connection, { isHeld: true }) : text
+  return new Response(body, {
     status,
     headers: { ...headers, 'content-type': 'application/json;charset=utf-8' },
   })
@@ -56,11 +57,12 @@ const WATCH = 1_000
 /**
  * Creates a stream of bytes, taken as the client reads: no more than one piece waits. A client that
  * leaves, or reads too slowly, ends the source at once. A source that breaks off breaks the response
- * off, so that no client takes it for a whole one.
+ * off, so that no client takes it for a whole one. What waits is counted, unless all of it is held.
  */
 export function createByteStream(
   source: AsyncIterator<Uint8Array>,
   connection?: Connection,
+  { isHeld = false } = {},
 ): ReadableStream<Uint8Array> {
   connection?.startReading()
   const limits = connection?.paceLimits
@@ -79,6 +81,8 @@ export function createByteStream(
           timer = setInterval(() => pace.isTooSlow(performance.now()) && cut(controller), WATCH)
       },
       async pull(controller) {
+        const room = connection?.readOn()
+        if (room) await room
         pace?.take(performance.now())
         const step = await readNext(source).catch(thrown => {
           clearInterval(timer)
@@ -92,6 +96,7 @@ export function createByteStream(
           return
         }
         controller.enqueue(step)
+        if (!isHeld) connection?.holdUnread(step.length)
         pace?.hand(step.length, performance.now())
       },
       async cancel() {

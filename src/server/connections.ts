@@ -1,5 +1,5 @@
 import type { Config } from '../core/config.ts'
-import type { Admission, Pass } from '../core/inference/traffic/admission.ts'
+import { type Admission, MANAGEMENT, type Pass } from '../core/inference/traffic/admission.ts'
 import type { LiveSet } from '../core/kernel/live-set.ts'
 import type { Descriptors } from './descriptors.ts'
 import type { PaceLimits } from './event-stream/pace.ts'
@@ -12,10 +12,24 @@ export interface ConnectionServer {
   requestIP?(request: Request): { port: number } | null
 }
 
+/** What connections take of the memory of calls. */
+type ConnectionMemory = Pick<
+  Admission,
+  | 'admit'
+  | 'admitBody'
+  | 'refuse'
+  | 'isFullOfUnread'
+  | 'holdUnread'
+  | 'giveBackUnread'
+  | 'beginAnswer'
+  | 'growAnswer'
+  | 'endAnswer'
+>
+
 /** The world of a connection: the config in effect, running calls, and descriptors for more. */
 export interface ConnectionWorld {
   config: Config
-  traffic: { calls: { size: number }; admission: Pick<Admission, 'admit' | 'admitBody' | 'refuse'> }
+  traffic: { calls: { size: number }; admission: ConnectionMemory }
   descriptors: Pick<Descriptors, 'isScarce' | 'admitCall' | 'startCall'>
   /** The connections whose requests are being answered. */
   busy: LiveSet<Connection>
@@ -66,6 +80,12 @@ export class Connection {
   #isAwaited = false
   /** What its call holds of what all calls share; null without a call. */
   #pass: Pass | null = null
+  /** Gives back the memory that its stream has begun with; null without any. */
+  #leaveRoom: (() => void) | null = null
+  /** The memory of what may wait for its reader. */
+  #unread = 0
+  /** Whether its stream is being read. */
+  #isStreaming = false
   /** For how many calls that go on without their client it keeps its place. */
   #kept = 0
 
@@ -134,6 +154,45 @@ export class Connection {
     this.#pass?.hold(bytes)
   }
 
+  /**
+   * Counts what may wait for the reader of a stream until it ends: so many bytes, and what was read
+   * ahead for it.
+   */
+  holdUnread(bytes: number): void {
+    const more = READ_AHEAD + bytes * COPIES - this.#unread
+    if (more <= 0) return
+    this.#unread += more
+    this.#world.traffic.admission.holdUnread(this.#pass?.key ?? MANAGEMENT, more)
+    this.#leaveRoom?.()
+  }
+
+  /**
+   * The stream is about to be read on. Where what waits for readers uses up the memory, one that
+   * begins waits for some: then it returns a promise.
+   */
+  readOn(): Promise<void> | null {
+    if (this.#isStreaming) {
+      this.#leaveRoom?.()
+      return null
+    }
+    this.#isStreaming = true
+    const { admission } = this.#world.traffic
+    if (!admission.isFullOfUnread) return null
+    const asked = admission.beginAnswer(this.#pass?.key ?? MANAGEMENT, this)
+    this.#leaveRoom = () => {
+      this.#leaveRoom = null
+      admission.endAnswer(asked)
+    }
+    return admission.growAnswer(asked, READ_AHEAD, 1)
+  }
+
+  #giveBackUnread(): void {
+    this.#leaveRoom?.()
+    if (this.#unread === 0) return
+    this.#world.traffic.admission.giveBackUnread(this.#pass?.key ?? MANAGEMENT, this.#unread)
+    this.#unread = 0
+  }
+
   /** Takes memory for what has come of a call's body without a length. Throws 503 without it. */
   growBody(bytes: number): void {
     this.#pass?.take(bytes)
@@ -191,6 +250,7 @@ export class Connection {
   /** Everything is written. The connection may be used for another request. */
   finishReading(): void {
     this.#hasReader = false
+    this.#giveBackUnread()
     this.#limitSilence()
     if (this.#running === 0 && this.#kept === 0) this.#pass?.end()
   }
@@ -198,6 +258,7 @@ export class Connection {
   /** The client has left, or was cut: nothing is written any more. */
   leaveReading(): void {
     this.#hasReader = false
+    this.#giveBackUnread()
     this.#updateBusy()
     if (this.#running === 0 && this.#kept === 0) this.#pass?.end()
   }
@@ -250,6 +311,12 @@ export class Connection {
     }
   }
 }
+
+/** In bytes: what one read of a source brings, of which the rest waits. */
+const READ_AHEAD = 512 * 1024
+
+/** How many times a text that goes out is in memory: as parts, as a text, as bytes, in sockets. */
+const COPIES = 4
 
 /** How many bytes of a refused body are read, so that its connection can be used again. */
 const DRAINED_BODY = 64 * 1024

@@ -14,7 +14,7 @@ const EXPOSED = [
     `x-gateway-cache-${name}`,
     `x-openrouter-cache-${name}`,
   ]),
-  ...['x-gateway-ignored', 'x-openrouter-ignored'],
+  ...['ignored', 'max-tokens'].flatMap(name => [`x-gateway-${name}`, `x-openrouter-${name}`]),
   ...['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'],
 ].join(', ')
 

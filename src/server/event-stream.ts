@@ -12,6 +12,9 @@ export interface KeepAlive {
 
 const encoder = new TextEncoder()
 
+/** In bytes: a larger text is counted in the memory of calls until its reader has taken it. */
+const LARGE = 16 * 1024
+
 /**
  * Creates a response that streams texts as server-sent events, written as the client reads. A
  * client that leaves stops the source at once, and so does the server when it takes nothing for
@@ -30,6 +33,7 @@ export function createEventStreamResponse(
   const pace = limits ? new ReaderPace(limits, performance.now()) : null
   const send = (controller: Controller, bytes: Uint8Array) => {
     controller.enqueue(bytes)
+    if (bytes.length > LARGE) connection?.holdUnread(bytes.length)
     pace?.hand(bytes.length, performance.now())
   }
   // The source is not told that the client is gone if the stream itself breaks off.
@@ -65,16 +69,18 @@ export function createEventStreamResponse(
         timer = setInterval(() => {
           if (pace?.isTooSlow(performance.now())) cut(controller)
           else if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(render()))
+          else connection?.holdUnread(0)
         }, interval)
       },
       pull(controller) {
+        const room = connection?.readOn()
         if (pace) {
           const now = performance.now()
           pace.take(now)
           if (pace.isTooSlow(now)) return cut(controller)
         }
         writer ??= createWriter(controller)
-        return readNextText(source, writer)
+        return room ? readLater(room, source, writer) : readNextText(source, writer)
       },
       async cancel() {
         clearInterval(timer)
@@ -114,6 +120,11 @@ function readNextText(source: EventSource, writer: TextWriter): Promise<void> {
     if (step.done) return writer.end()
     return step.value === '' ? skipEmptyTexts(source, writer) : writer.write(step.value)
   }, writer.fail)
+}
+
+async function readLater(room: Promise<void>, source: EventSource, writer: TextWriter) {
+  await room
+  await readNextText(source, writer)
 }
 
 // A loop: of texts without an end, none leaves a promise behind.

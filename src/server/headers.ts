@@ -175,16 +175,32 @@ function memoizeByName<T>(compute: (service: string) => T): (service: string) =>
 /** The most characters of that header. */
 const MOST_IGNORED = 1_024
 
+/** What was changed of a call for the endpoint that has answered it. */
+interface Changes {
+  ignored?: string[]
+  maxTokens?: number
+}
+
 /**
- * Renders the header that names the parameters and tools which were left out, as the model has none
- * of them: `x-gateway-ignored`, or in the form of the request's own headers.
+ * Renders the headers that say how a call was changed: `x-gateway-ignored` names the parameters and
+ * tools that were left out, as the model has none of them, and `x-gateway-max-tokens` says to what a
+ * limit has shortened the answer. In the form of the request's own headers.
  */
-export function renderIgnored(
+export function renderChanges(
   { config: { service_name } }: Gateway,
   { headers }: Request,
-  ignored: string[],
-): Record<string, string> {
+  { ignored, maxTokens }: Changes,
+): Record<string, string> | undefined {
+  if (!ignored && maxTokens === undefined) return undefined
   const isPublic = [...headers.keys()].some(name => name.startsWith('x-openrouter-'))
+  const prefix = `x-${isPublic ? 'openrouter' : service_name}`
+  return {
+    ...(ignored ? { [`${prefix}-ignored`]: renderNames(ignored) } : {}),
+    ...(maxTokens === undefined ? {} : { [`${prefix}-max-tokens`]: String(maxTokens) }),
+  }
+}
+
+function renderNames(ignored: string[]): string {
   const names: string[] = []
   let length = 0
   for (const name of ignored) {
@@ -195,7 +211,7 @@ export function renderIgnored(
     }
     names.push(name)
   }
-  return { [`x-${isPublic ? 'openrouter' : service_name}-ignored`]: names.join(', ') }
+  return names.join(', ')
 }
 
 const MORE = '...'

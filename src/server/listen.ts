@@ -18,7 +18,7 @@ import { HalfHeads } from './half-heads.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
-import { keepConnectionsAlive } from './listen/keep-alive.ts'
+import { setSocketOptions } from './listen/socket-options.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
 import { createDirectAnswer } from './routes/inference.ts'
@@ -176,10 +176,9 @@ function createWatch(
   server: Bun.Server<undefined>,
   port: number,
 ): () => void {
-  let halfHeads: Promise<HalfHeads | null> | undefined
+  // Opened at once: connections inherit what is set, and when descriptors are scarce it is too late.
+  const halfHeads = openSockets(busy, descriptors.limit, port)
   return () => {
-    // Opened at the first look: when descriptors are scarce, it may be too late.
-    halfHeads ??= openSockets(busy, descriptors.limit, port)
     traffic.admission.look()
     descriptors.look()
     if (!descriptors.isScarce) return
@@ -188,7 +187,7 @@ function createWatch(
   }
 }
 
-/** Has clients asked whether they are there, where the system allows. Resolves with half heads. */
+/** Sets the options of connections, where the system allows. Resolves with half heads. */
 async function openSockets(
   busy: Iterable<Connection>,
   limit: number,
@@ -196,7 +195,7 @@ async function openSockets(
 ): Promise<HalfHeads | null> {
   try {
     const calls = await openSocketCalls()
-    if (calls) keepConnectionsAlive(calls, port)
+    if (calls) setSocketOptions(calls, port)
     const listBusyPorts = () => [...busy].flatMap(({ peerPort }) => peerPort ?? [])
     return calls && Number.isFinite(limit)
       ? new HalfHeads({ calls, port, limit, listBusyPorts })

@@ -13,10 +13,12 @@ import { createKey } from '../../src/core/identity/keys.ts'
 import { isDisabledTool } from '../../src/core/identity/workspaces/disabled-tools.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import { startRun } from '../../src/core/inference/infer.ts'
+import { findExclusion } from '../../src/core/inference/plan/constraints.ts'
 import type { ServerTool } from '../../src/core/inference/server-tool.ts'
 import { Cancellation } from '../../src/core/kernel/cancellation.ts'
 import { LiveSet } from '../../src/core/kernel/live-set.ts'
 import { recall } from '../../src/core/plugins/file-parser/memory.ts'
+import { getPolicy } from '../../src/core/policy/effective.ts'
 import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
 import { queryAnalytics } from '../../src/core/telemetry/analytics.ts'
 import { getBenchmarks } from '../../src/core/telemetry/benchmarks.ts'
@@ -27,6 +29,7 @@ import { evictRows } from '../../src/core/telemetry/retention.ts'
 import { getGenerationContent } from '../../src/core/telemetry/transcripts.ts'
 import { findOcrObstacle } from '../../src/core/tools/ocr-service.ts'
 import { TOOLS } from '../../src/core/tools/registry.ts'
+import { webFetch } from '../../src/core/tools/web-fetch.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
@@ -766,6 +769,22 @@ const ROWS: Row[] = [
         (await readPage(gateway, { uses: 1 })).text.startsWith('No more pages'),
       was: false,
       is: true,
+    },
+  ),
+  row(
+    'web_fetch.data_policy',
+    { web_fetch: { data_policy: { retention_days: 0 } } },
+    {
+      seen: async ({ gateway }) => {
+        const site = webFetch.findService?.(gateway, { engine: 'auto' } as never)
+        const call = buildTextCall({ routing: { zdr: true } })
+        return (
+          site &&
+          String(findExclusion({ call, policy: getPolicy(gateway, getOperator(gateway)) }, site))
+        )
+      },
+      was: 'data_policy:zdr',
+      is: 'undefined',
     },
   ),
   row(
@@ -1513,16 +1532,51 @@ const ROWS: Row[] = [
     'limits.strict',
     { limits: { strict: true } },
     {
+      before: { limits: { strict: false } },
       seen: ({ ask, limited }) => statusOf(ask({ max_tokens: 1_000_000 }, { key: limited })),
       was: 402,
       is: 200,
     },
   ),
   row(
-    'limits.max_tokens',
-    { limits: { max_tokens: 100 } },
+    'limits.wait_seconds',
+    { limits: { wait_seconds: 30 } },
     {
-      before: { limits: { max_tokens: 1_000_000 } },
+      before: { limits: { wait_seconds: 0 } },
+      seen: async ({ gateway: { ledger, memory }, ask, limited }) => {
+        const hash = new Bun.CryptoHasher('sha256').update(limited).digest('hex')
+        const bound = {
+          account: `key ${hash}`,
+          period: null,
+          limit: 500_000_000n,
+          byok: false,
+        } as const
+        const own = ledger.getRemaining(bound)
+        const { creator_user_id: user_id = '', workspace_id = '' } = memory.keys.get(hash) ?? {}
+        const amounts = { own, byok: null }
+        const payer = { key_hash: hash, user_id: user_id ?? '', workspace_id }
+        const hold = ledger.reserve(payer, { maximum: amounts, minimum: amounts }, [])
+        const waits = Promise.withResolvers<void>()
+        const { queue } = ledger
+        ledger.queue = account => {
+          waits.resolve()
+          return queue(account)
+        }
+        const status = statusOf(ask({}, { key: limited }))
+        await Promise.race([status, waits.promise])
+        ledger.release(hold)
+        ledger.queue = queue
+        return status
+      },
+      was: 402,
+      is: 200,
+    },
+  ),
+  row(
+    'limits.max_tokens',
+    { limits: { max_tokens: 100, strict: false } },
+    {
+      before: { limits: { max_tokens: 1_000_000, strict: false } },
       seen: ({ ask, limited }) => statusOf(ask({}, { key: limited })),
       was: 402,
       is: 200,

@@ -40,7 +40,7 @@ beforeAll(async () => {
     config: {
       default_model: AUTO,
       routing: { choice: 'listed', failures: 0 },
-      limits: { free_models: { requests_per_day: 3 } },
+      limits: { free_models: { requests_per_day: 3 }, strict: false, wait_seconds: 0 },
       providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
       models: Object.entries(MODELS).map(([name, more]) => ({
         id: `acme/${name}`,

@@ -326,7 +326,9 @@ describe('it shows', () => {
       }),
     ])
     expect(scarce.endpoints[0]?.estimated_cost?.bounded_by).toBe('limit')
-    expect(scarce.set_aside?.credits).toBe(scarce.policy.limits[0]?.remaining_usd as number)
+    expect(2 * (scarce.set_aside?.credits ?? 0)).toBe(
+      scarce.policy.limits[0]?.remaining_usd as number,
+    )
     const poor = await explained({ ...SAMPLES['a limit that is reached'] } as Sample)
     expect(poor.policy.limits.map(one => one.pays)).toEqual(['no'])
     expect([poor.endpoints.length, poor.set_aside]).toEqual([3, null])

@@ -71,7 +71,7 @@ const start = async (routing: object = { failures: 0 }) => {
       return { ...endpoint, usd_per_million_tokens: { prompt: price, completion: price } }
     }),
   }))
-  server = await startLocalServer({ ...config, models })
+  server = await startLocalServer({ ...config, models, limits: { strict: false, wait_seconds: 0 } })
   key = await createLimitedKey(server)
 }
 

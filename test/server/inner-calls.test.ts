@@ -340,7 +340,7 @@ describe('what a call may do holds within it', () => {
   test('a limit that has not enough left is a result, and the call goes on', async () => {
     const at = await open(
       asking(ADVICE, () => say('No.')),
-      { limit: 0.01 },
+      { limit: 0.01, config: { limits: { strict: false } } },
     )
     const { text, usage } = await at.ask('chat', ADVISOR({ max_completion_tokens: 90_000 }))
     expect([text, at.heard.length]).toEqual(['Done.', 2])

@@ -55,6 +55,7 @@ const started = () => {
     data,
     config: {
       routing: { choice: 'listed', failures: 0 },
+      limits: { strict: false, wait_seconds: 0 },
       providers: { first: provider(first.url), second: provider(second.url) },
       models: [
         {

@@ -20,6 +20,7 @@ import {
   delta,
   done,
   finish,
+  type Hit,
   type Script,
   sseHead,
   startUpstream,
@@ -70,8 +71,12 @@ const config = (more: Record<string, unknown> = {}) => ({
       ],
     },
   ],
+  // The provider does not keep to bounds: what may be sent at all is what is tried.
+  limits: STRICTLY_HELD,
   ...more,
 })
+
+const STRICTLY_HELD = { strict: false, wait_seconds: 0 }
 
 /** The upstream decides what a call costs: from five to ten cents. */
 const random = createSeededIntegers(SEED)
@@ -145,8 +150,8 @@ describe('A-01 A-02 a limit of one dollar', () => {
     expect(JSON.parse(body).error).toMatchObject({
       code: 402,
       message:
-        'Key limit exceeded (total limit). The call may cost $0.10, and $0.01 is left: ' +
-        'max_tokens of at most 10000 would fit.',
+        'Key limit exceeded (total limit). For this call $0.10 would be set aside, and $0.01 is ' +
+        'left: max_tokens of at most 10000 would fit. Nothing was spent.',
       metadata: {
         error_type: 'payment_required',
         limit: 'key',
@@ -285,7 +290,7 @@ describe('A-03 limits within limits', () => {
 })
 
 describe('A-18 a call without max_tokens', () => {
-  const CENTS = { limits: { max_tokens: 50_000 } }
+  const CENTS = { limits: { ...STRICTLY_HELD, max_tokens: 50_000 } }
 
   test('on a nearly empty limit is refused', async () => {
     const key = await createLimitedKey(server, 0.01)
@@ -306,17 +311,21 @@ describe('A-18 a call without max_tokens', () => {
     expect(upstream.hits[0]?.json).not.toHaveProperty('max_tokens')
   })
 
-  test('is sent with the max_tokens that the limit can pay for, if limits are strict', async () => {
+  test('is sent with the max_tokens that half of the limit can pay for, and says so', async () => {
     await server[Symbol.asyncDispose]()
-    server = await startServer({ config: config({ limits: { strict: true } }) })
-    const key = await createLimitedKey(server, 0.01)
-    expect((await sendChat(server, {}, { key }).outcome()).status).toBe(200)
-    expect(upstream.hits[0]?.json).toMatchObject({ max_tokens: 10_000 })
+    server = await startServer({ config: config({ limits: {} }) })
+    upstream.answer(() => completion('Hello', { usage: usage(1, 10) }))
+    for (const body of [{}, { max_tokens: 20_000 }]) {
+      const key = await createLimitedKey(server, 0.01)
+      const { status, headers } = await sendChat(server, body, { key }).outcome()
+      expect([status, headers['x-gateway-max-tokens']]).toEqual([200, '5000'])
+      expect(upstream.hits.at(-1)?.json).toMatchObject({ max_tokens: 5_000 })
+    }
   })
 
   test('with max_tokens is not raised, and one with too few is refused', async () => {
     await server[Symbol.asyncDispose]()
-    server = await startServer({ config: config({ limits: { strict: true } }) })
+    server = await startServer({ config: config({ limits: {} }) })
     const key = await createLimitedKey(server, 0.01)
     upstream.answer(() => completion('Hello', { usage: usage(1, 10) }))
     await sendChat(server, { max_tokens: 500 }, { key }).outcome()
@@ -324,6 +333,72 @@ describe('A-18 a call without max_tokens', () => {
     const empty = await createLimitedKey(server, 0.000_01)
     expect((await sendChat(server, { max_tokens: 500 }, { key: empty }).outcome()).status).toBe(402)
   })
+})
+
+describe('a limit that calls share', () => {
+  /** Completion tokens that a call asks for: two dollars. */
+  const DEAR = { max_tokens: 200_000 }
+  /** A provider that says as much as it may, and at most this. */
+  const say = (most: number) => (hit: Hit) => {
+    const { max_tokens } = hit.json as { max_tokens: number }
+    return completion('Hello', { usage: usage(0, Math.min(max_tokens, most)) })
+  }
+
+  const restart = async (limits: object) => {
+    await server[Symbol.asyncDispose]()
+    const usd_per_million_tokens = { prompt: 0, completion: 10 }
+    const endpoints = [{ provider: 'local', model: 'm', usd_per_million_tokens }]
+    const models = [{ id: 'acme/small', context_length: 1_000_000, endpoints }]
+    server = await startServer({ config: config({ limits, models }) })
+  }
+
+  beforeEach(() => restart({}))
+
+  test('lets eight calls run at once that could each spend it twice', async () => {
+    const key = await createLimitedKey(server, 1)
+    upstream.answer(hit => [{ wait: 'all' }, ...[say(100)(hit)].flat()])
+    const calls = Array.from({ length: 8 }, () => sendChat(server, DEAR, { key }).outcome())
+    await upstream.hit(8)
+    upstream.open('all')
+    expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(Array(8).fill(200))
+  })
+
+  test('has a call wait for what others hold, and go when that is given back', async () => {
+    const key = await createLimitedKey(server, 0.01)
+    upstream.answer(hit => [{ wait: 'first' }, ...[say(100)(hit)].flat()])
+    // Half of it, and then the least that is useful: what is left is less than that.
+    const first = [0, 1].map(() => sendChat(server, DEAR, { key }).outcome())
+    await upstream.hit(2)
+    const waiting = sendChat(server, DEAR, { key }).outcome()
+    await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 3)
+    expect(upstream.hits.length).toBe(2)
+    upstream.open('first')
+    const [one, two, three] = await Promise.all([...first, waiting])
+    expect([one?.status, two?.status, three?.status]).toEqual([200, 200, 200])
+    expect(Number(three?.headers['x-gateway-max-tokens'])).toBeGreaterThanOrEqual(256)
+  })
+
+  test('refuses a call that has waited in vain, and says what would be set aside', async () => {
+    await restart({ wait_seconds: 0.05 })
+    const key = await createLimitedKey(server, 0.0001)
+    const { status, body } = await sendChat(server, DEAR, { key }).outcome()
+    expect([status, JSON.parse(body).error.message]).toEqual([
+      402,
+      'Key limit exceeded (total limit). For this call at least $0.00016 would be set aside, and ' +
+        '$0.0001 is left: no max_tokens would fit. Nothing was spent.',
+    ])
+  })
+
+  test('is spent by a thousand calls at once to at least 95 %, and never exceeded', async () => {
+    const key = await createLimitedKey(server, 1)
+    upstream.answer(say(2_000))
+    const outcomes = await Promise.all(
+      Array.from({ length: 1_000 }, () => sendChat(server, DEAR, { key }).outcome()),
+    )
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set([200, 402]))
+    const { usage: spent } = await fetchKeyState(server, key)
+    expect(spent).toBeWithin(0.95, 1.000_000_001)
+  }, 60_000)
 })
 
 describe('A-18 additional costs of a call', () => {

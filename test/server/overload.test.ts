@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
-import { getOperator } from '../../src/core/identity/actor.ts'
+import { GatewayError } from '../../src/core/errors.ts'
+import { storeFile } from '../../src/core/files.ts'
+import { authenticate, getOperator } from '../../src/core/identity/actor.ts'
 import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
 import { createLimitedKey, readMetric, waitUntil } from '../support/chat.ts'
 import { expectBooksHold } from '../support/invariants.ts'
@@ -128,6 +130,85 @@ describe('O-01 above the calls in flight', () => {
     held.push(...(await holdCall(key)))
     expect(countHeld()[0]).toBe(10)
     await letGo(...held)
+  })
+})
+
+describe('C-03 what waits for a reader', () => {
+  /** What is counted for one reader at most: what was read ahead, and the copies of a piece. */
+  const ONE = MIB
+  const flood: Script = [sseHead(), Array.from({ length: 60 }, () => delta('x'.repeat(32_768)))]
+
+  /** Asks for a stream that it does not read. */
+  function ask(path: string, json?: object, key = server.inference_key): StubbornClient {
+    const body = json ? JSON.stringify(json) : ''
+    return new StubbornClient(server.url)
+      .sendHead(json ? 'POST' : 'GET', `/api/v1${path}`, {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'content-length': String(body.length),
+      })
+      .send(body)
+      .stopReading()
+  }
+
+  const readUsed = () => countHeld()[1] ?? 0
+
+  test.each<[string, object]>([
+    ['/chat/completions', text(true)],
+    ['/messages', { ...text(true), max_tokens: 50_000 }],
+    ['/responses', { model: 'acme/small', input: 'Hi', stream: true }],
+  ])('of a stream of %s takes memory, and no more than there is', async (path, json) => {
+    await start({ memory: 16 })
+    upstream.answer(hit => ((hit.json as { stream: boolean }).stream ? flood : completion('Hi')))
+    const { admission } = server.gateway.traffic
+    const clients: StubbornClient[] = []
+    while (!admission.isFullOfUnread) {
+      const before = readUsed()
+      clients.push(ask(path, json))
+      await waitUntil(() => readUsed() > before)
+    }
+    const newcomer = await call()
+    expect([newcomer.status, await newcomer.text()]).toEqual([
+      503,
+      expect.stringContaining('"overload":"memory"'),
+    ])
+    expect(readUsed()).toBeLessThan(16 * MIB + 4 * ONE)
+    for (const client of clients) client[Symbol.dispose]()
+    await waitUntil(() => countHeld().join() === '0,0')
+    expect((await call()).status).toBe(200)
+  })
+
+  test('of a download takes memory until it is taken or its reader leaves', async () => {
+    await start({ memory: 16 })
+    const actor = authenticate(server.gateway, `Bearer ${server.inference_key}`)
+    async function* pieces() {
+      for (let at = 0; at < 64; at++) yield Buffer.alloc(256 * 1024, 'x')
+    }
+    const made = { filename: 'out.txt', downloadable: true }
+    const { id } = await storeFile(server.gateway, actor, made, pieces())
+    const client = ask(`/files/${id}/content`)
+    await waitUntil(() => readUsed() > 256 * 1024)
+    expect(readUsed()).toBeLessThan(2 * ONE)
+    client[Symbol.dispose]()
+    await waitUntil(() => countHeld().join() === '0,0')
+    const whole = await server.fetch(`/files/${id}/content`)
+    expect((await whole.bytes()).length).toBe(16 * MIB)
+    await waitUntil(() => countHeld().join() === '0,0')
+  })
+
+  test('of the stream of activity does, too', async () => {
+    await start({ memory: 16 })
+    const client = ask('/activity/stream', undefined, server.management_key)
+    const { activity, events } = server.gateway
+    await waitUntil(() => activity.size > 0)
+    const error = new GatewayError('server', 'x'.repeat(60_000))
+    await waitUntil(() => {
+      events.publish('config.rejected', { error } as never)
+      return readUsed() > 0
+    })
+    expect(readUsed()).toBeLessThan(4 * ONE)
+    client[Symbol.dispose]()
+    await waitUntil(() => countHeld().join() === '0,0')
   })
 })
 

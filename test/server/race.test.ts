@@ -79,7 +79,7 @@ const config = {
       ],
     },
   ],
-  limits: { credits: true },
+  limits: { credits: true, strict: false, wait_seconds: 0 },
 }
 
 /** Ten keys of three members in two workspaces, with every kind of limit. */

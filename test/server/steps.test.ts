@@ -58,7 +58,12 @@ afterEach(async () => {
 })
 
 const opened = (more: Parameters<typeof testGateway>[0] = {}) =>
-  testGateway({ data, config: buildLocalConfig(upstream.url), plugins: [again as Plugin], ...more })
+  testGateway({
+    data,
+    config: buildLocalConfig(upstream.url, { limits: { strict: false, wait_seconds: 0 } }),
+    plugins: [again as Plugin],
+    ...more,
+  })
 
 async function limitedKey(limit: number) {
   const made = await createKey(gateway, getOperator(gateway), { name: 'k', limit })

@@ -71,7 +71,7 @@ describe('a server that is taken over', () => {
 
   const buildConfig = (base_url: string) => ({
     server: { metrics_address: '127.0.0.1:0' },
-    limits: { concurrent_requests: 3 },
+    limits: { concurrent_requests: 3, strict: false, wait_seconds: 0 },
     providers: { local: { protocol: 'openai-chat', base_url, api_key: 'mock' } },
     models: [
       {

@@ -52,6 +52,7 @@ const opened = () => {
   const config = {
     providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
     models: [{ id: 'acme/small', context_length: 1_000_000, endpoints: [endpoint] }],
+    limits: { strict: false, wait_seconds: 0 },
   }
   return testGateway({ config, clock, data, ids: ids() })
 }

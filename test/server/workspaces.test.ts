@@ -40,6 +40,7 @@ function config() {
     usd_per_million_tokens: { prompt: 0, completion: 1 },
   })
   return {
+    limits: { strict: false, wait_seconds: 0 },
     providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
     models: ['acme/small', 'acme/other'].map(id => ({
       id,

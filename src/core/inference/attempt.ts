@@ -360,7 +360,17 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
   leftover: Leftover<AnswerPart<K>> | null
   /** The parameters and tools that were left out, as the endpoint has none of them. */
   ignored?: string[]
+  /** The most tokens of an answer that is shortened to what a limit pays for. */
+  maxTokens?: number
 }
+
+/** What a client is told of how its call was changed. */
+const tellChanges = ({ ignored, maxTokens }: RunningAttempt) =>
+  ignored || maxTokens !== undefined
+    ? { ...(ignored ? { ignored } : {}), ...(maxTokens === undefined ? {} : { maxTokens }) }
+    : UNCHANGED
+
+const UNCHANGED: { ignored?: string[]; maxTokens?: number } = {}
 
 /** One attempt at one endpoint while it runs. */
 export interface RunningAttempt extends Attempt {
@@ -430,8 +440,7 @@ export async function tryEndpoint<K extends Kind>(
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
-    const { ignored } = attempt
-    return { endpoint, sentAt, leftover, first: parts, rest, ...(ignored ? { ignored } : {}) }
+    return { endpoint, sentAt, leftover, first: parts, rest, ...tellChanges(attempt) }
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error
@@ -482,19 +491,41 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
  */
 function buildUpstreamCall<K extends Kind>(
   world: InferenceWorld,
-  { run: { kind, policy }, call, plan, grant }: Step<K>,
+  step: Step<K>,
   attempt: RunningAttempt,
   { acceptsNames }: Protocol<K>,
 ): Work[K]['call'] {
+  const { run, call, plan, grant } = step
+  const { kind, policy } = run
   const { endpoint } = attempt
   const { fitToEndpoint, listIgnored, removeNames }: Understanding<K> = kinds[kind].understanding
   const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
   const hold = policy.bounds.length > 0 ? grant?.hold : null
   const payable = hold ? limitToHold(world, kind, effectiveCall, endpoint, hold) : effectiveCall
+  const maxTokens =
+    payable === effectiveCall ? undefined : findShortened(world, step, endpoint, payable)
+  if (maxTokens !== undefined) attempt.maxTokens = maxTokens
   const supported = fitToEndpoint(payable, endpoint)
   const ignored = supported === payable ? [] : listIgnored(payable, endpoint)
   if (ignored.length > 0) attempt.ignored = ignored
   return acceptsNames && isOpenAi(endpoint) ? supported : removeNames(supported)
+}
+
+/** Returns the most tokens of a call that gets fewer than it asks for, as no more could be set aside. */
+function findShortened<K extends Kind>(
+  world: InferenceWorld,
+  { run: { kind }, call, plan, costEstimate, grant }: Step<K>,
+  endpoint: Endpoint,
+  payable: Work[K]['call'],
+): number | undefined {
+  const way = endpoint.is_byok ? 'byok' : 'own'
+  const [all, held] = [costEstimate?.maximum, grant?.hold?.amounts]
+  if (payable.kind !== 'text' || !all || !held || all[way] === held[way]) return undefined
+  const effectiveCall = plan ? getEffectiveCall(plan.models, call, endpoint) : call
+  const whole = limitToHold(world, kind, effectiveCall, endpoint, { amounts: all })
+  const { max_tokens } = payable.params
+  const isShorter = whole.kind === 'text' && whole.params.max_tokens !== max_tokens
+  return isShorter ? max_tokens : undefined
 }
 
 // For any other model a name stands in the text, whatever its server speaks (specification E9).

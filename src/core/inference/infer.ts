@@ -152,6 +152,7 @@ export function createRunAnswer<K extends Kind>(
     created,
     ...(firstAnswer.rest ? {} : { isWhole: true as const }),
     ...(firstAnswer.ignored ? { ignored: firstAnswer.ignored } : {}),
+    ...(firstAnswer.maxTokens === undefined ? {} : { maxTokens: firstAnswer.maxTokens }),
     parts: isGathered ? countGathered(world, run, parts) : parts,
   }
 }

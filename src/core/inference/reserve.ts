@@ -15,6 +15,7 @@ import type { ExpectedInput } from '../tokenizers/prompt.ts'
 import { type Costing, kinds } from './kinds.ts'
 import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
 import { explainShortage } from './reserve/shortage.ts'
+import { isShortage, takeWhenFree, useLeast } from './reserve/waiting.ts'
 import type { Outrun, Run, Step } from './run.ts'
 import { nameBound, type Tree } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
@@ -22,8 +23,8 @@ import type { InferenceWorld } from './world.ts'
 /**
  * Takes what a step needs of its key, if there is an endpoint to try: money for what it may cost, and
  * of a turn within others its request and its place too. Drops the endpoints that the limits cannot
- * pay. A dry run only computes the amounts. Throws 402 if a limit has not enough left; it says what
- * the call may cost, what is left and what would fit. Throws `TreeEnded` if a turn within others
+ * pay. A dry run only computes the amounts. Waits for what other calls hold, and throws 402 if a
+ * limit has not enough left; it says what would be set aside, what is left and what would fit. Throws `TreeEnded` if a turn within others
  * finds nothing left, and 429.
  */
 export function reserveStep<K extends Kind>(
@@ -46,6 +47,38 @@ export function reserveStep<K extends Kind>(
       if (taken instanceof Promise) return awaitMoney(world, step, taken)
       keepGrant(step, taken)
     }
+  } catch (thrown) {
+    if (!isShortage(thrown)) throw thrown
+    return isDry
+      ? takeLeast(world, step, estimate)
+      : awaitMoney(world, step, waitForMoney(world, step, estimate))
+  }
+}
+
+/** Takes the money of a step that found too little, as a call without tools does. */
+const waitForMoney = <K extends Kind>(
+  world: InferenceWorld,
+  { run, call, grant }: Step<K>,
+  estimate: CostEstimate,
+): Promise<Grant> => {
+  const { actor, policy } = run
+  const { bounds } = policy
+  return takeWhenFree(world, run as unknown as Run, estimate, other =>
+    world.traffic.counters.take({
+      ...{ actor, call, to: grant },
+      money: { payer: getPayer(actor), estimate: other, bounds },
+    }),
+  )
+}
+
+/** Computes what a dry run would take where too little is left for more. */
+function takeLeast<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  estimate: CostEstimate,
+): void {
+  try {
+    step.amounts = world.ledger.computeGrant(useLeast(estimate), step.run.policy.bounds)
   } catch (thrown) {
     throw explainRefusal(world, step, thrown)
   }
@@ -102,23 +135,35 @@ async function takeTurn<K extends Kind>(
 
 /** Takes what a turn needs: the first one of a call has its request and its place already. */
 async function takeGrant<K extends Kind>(
-  { traffic: { counters } }: InferenceWorld,
+  world: InferenceWorld,
   step: Step<K>,
   tree: Tree,
   estimate: CostEstimate | null,
 ): Promise<Grant> {
+  const { counters } = world.traffic
   const { run } = step
   const isRoot = run.within === null
-  const claim = {
-    ...{ actor: run.actor, call: run.call, isInBatch: isInBatch(run) },
-    money: estimate && { payer: getPayer(run.actor), estimate, bounds: run.policy.bounds },
-  }
-  if (step.grant) return counters.take({ ...claim, to: step.grant })
   const instead = isRoot ? tree.kept : null
   if (isRoot) tree.kept = null
   // Its own request was counted when the turn before it began.
   const request = !isRoot || run.toolLoop === null
-  return counters.takeInTurn({ ...claim, request, instead }, run.cancellation)
+  const claim = { actor: run.actor, call: run.call, isInBatch: isInBatch(run) }
+  const take = (amounts: CostEstimate | null) => {
+    const { actor, policy } = run
+    const money = amounts && { payer: getPayer(actor), estimate: amounts, bounds: policy.bounds }
+    return step.grant
+      ? counters.take({ ...claim, money, to: step.grant })
+      : counters.takeInTurn({ ...claim, money, request, instead }, run.cancellation)
+  }
+  try {
+    return await take(estimate)
+  } catch (thrown) {
+    if (!estimate || !isShortage(thrown)) throw thrown
+    // What a turn within the call lacks may be held by the call itself.
+    return isRoot
+      ? takeWhenFree(world, run as unknown as Run, estimate, take)
+      : take(useLeast(estimate))
+  }
 }
 
 const isInBatch = ({ call }: Run): boolean => call.origin.batch_id !== undefined
@@ -177,7 +222,7 @@ export async function keepNextTurn(world: InferenceWorld, run: Run, room: number
   try {
     tree.kept = await world.traffic.counters.take({ actor: run.actor, call: run.call, money })
   } catch (thrown) {
-    if (GatewayError.from(thrown).type !== 'payment_required') throw thrown
+    if (!isShortage(thrown)) throw thrown
   }
 }
 
@@ -214,7 +259,7 @@ export async function stakeHedge<K extends Kind>(
     try {
       outrun.grant = await world.traffic.counters.take({ actor, call, money })
     } catch (thrown) {
-      if (GatewayError.from(thrown).type === 'payment_required') return false
+      if (isShortage(thrown)) return false
       throw thrown
     }
     outrun.number = run.takeNumber()
@@ -354,15 +399,19 @@ interface Quote {
   /** Includes everything that does not depend on the output. */
   prompt: bigint
   perToken: bigint
-  /** All the output that the call may have, and the least that makes sense. */
+  /** All the output that the call may have, what is useful of it, and the least that makes sense. */
   most: number
+  useful: number
   least: number
 }
+
+/** The tokens of an answer, beside the least, with which most clients can do something. */
+const USEFUL_OUTPUT = 256
 
 /**
  * Estimates what a call may cost at its endpoints: the largest prompt and all the output that it
  * may have, each at the highest price that may apply. `models` hold the call as each model gets it.
- * With `limits.strict` a smaller output is enough.
+ * With `limits.strict` a useful part of the output is enough, and less where no more will be left.
  */
 export function estimateCost<K extends Kind>(
   { config }: Pick<InferenceWorld, 'config'>,
@@ -377,26 +426,23 @@ export function estimateCost<K extends Kind>(
     maximum: { own: null, byok: null },
     minimum: { own: null, byok: null },
   }
+  const { strict } = config.limits
+  if (strict) estimate.least = { own: null, byok: null }
   for (const endpoint of endpoints) {
     const effectiveCall = getEffectiveCall(models, call, endpoint)
     const input = effectiveCall === call ? largestInput : boundInput(effectiveCall)
-    const { prompt, perToken, most, least } = quoteCall(
-      config,
-      kind,
-      effectiveCall,
-      input,
-      endpoint,
-    )
-    const nanos = roundUpToNanos(prompt + multiplyPrice(most, perToken))
-    raiseAmount(estimate.maximum, endpoint, nanos)
-    raiseAmount(
-      estimate.minimum,
-      endpoint,
-      config.limits.strict ? roundUpToNanos(prompt + multiplyPrice(least, perToken)) : nanos,
-    )
+    const quote = quoteCall(config, kind, effectiveCall, input, endpoint)
+    const { most, useful, least } = quote
+    raiseAmount(estimate.maximum, endpoint, priceOutput(quote, most))
+    raiseAmount(estimate.minimum, endpoint, priceOutput(quote, strict ? useful : most))
+    if (estimate.least) raiseAmount(estimate.least, endpoint, priceOutput(quote, least))
   }
   return estimate
 }
+
+/** Prices a call with so much output, in nano-dollars. */
+const priceOutput = ({ prompt, perToken }: Quote, tokens: number): bigint =>
+  roundUpToNanos(prompt + multiplyPrice(tokens, perToken))
 
 /**
  * Estimates the usage of a call with this many tokens of output: the expected prompt, none of it
@@ -480,7 +526,7 @@ function computeFittingOutput<K extends Kind>(
   return most > 0 && Number.isFinite(most) ? most : null
 }
 
-const FREE: Quote = { prompt: 0n, perToken: 0n, most: 0, least: 0 }
+const FREE: Quote = { prompt: 0n, perToken: 0n, most: 0, useful: 0, least: 0 }
 
 function quoteCall<K extends Kind>(
   { limits }: InferenceWorld['config'],
@@ -502,7 +548,7 @@ function quoteCall<K extends Kind>(
   // Each of several requests has the prompt again, but for those that divide it.
   const requests = BigInt(kinds[kind].splitCall?.(call as never, endpoint)?.length ?? 1)
   const prompt = computePromptCost(bounded, rates) * requests + surcharges
-  return { prompt, perToken, most, least }
+  return { prompt, perToken, most, useful: Math.min(least + USEFUL_OUTPUT, most), least }
 }
 
 // No prompt is larger than the context, whatever it refers to.

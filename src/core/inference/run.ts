@@ -43,6 +43,8 @@ export interface Attempt {
   isTaken: boolean
   /** The parameters and tools that were left out, as the endpoint has none of them. */
   ignored?: string[]
+  /** The most tokens that it may have, if that is fewer than asked for: a limit pays for no more. */
+  maxTokens?: number
 }
 
 /** A request that a provider has received and not yet answered. */

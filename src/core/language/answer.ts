@@ -16,5 +16,7 @@ export interface Answer<K extends Kind> {
   isWhole?: true
   /** The parameters and tools that were left out, as the model has none of them. */
   ignored?: string[]
+  /** The most tokens that it may have, if that is fewer than asked for: a limit pays for no more. */
+  maxTokens?: number
   parts: Sequence<AnswerPart<K>[]>
 }

@@ -54,6 +54,8 @@ export interface Amounts {
 export interface CostEstimate {
   maximum: Amounts
   minimum: Amounts
+  /** What is enough where nothing more will be left: the minimum, if absent. */
+  least?: Amounts
 }
 
 /**
@@ -231,8 +233,8 @@ export interface Ledger {
   /** Lists what is set aside. */
   listHolds(): Hold[]
   /**
-   * Sets money aside in all accounts of the payer, or in none. It takes as much of the estimated
-   * maximum as every bound has left, and at least the minimum. The amount of a way that cannot be
+   * Sets money aside in all accounts of the payer, or in none. It takes the estimated maximum, or else
+   * half of what each bound has left, and at least the minimum. The amount of a way that cannot be
    * paid becomes null. If neither can, throws 402 with the message of the first bound that refused.
    * Throws a RangeError for a negative estimate.
    */
@@ -244,6 +246,8 @@ export interface Ledger {
    * allows.
    */
   getRemaining(bound: Limit): bigint
+  /** Returns a place among those that wait for money of an account to be given back. */
+  queue(account: Account): MoneyPlace
   /** Turns a hold into spending. A hold settles once; settling it again changes nothing. */
   settle(hold: Hold, charge: Charge): void
   /** Returns a hold unspent. */
@@ -261,6 +265,14 @@ export interface Ledger {
   getHeld(account: Account, byok: boolean): bigint
 }
 
+/** A place among those that wait for money of one account, in the order in which they came. */
+export interface MoneyPlace {
+  /** Resolves when money was given back, once this place is the first one. */
+  freed(): Promise<void>
+  /** Leaves the place to the next. */
+  leave(): void
+}
+
 /** How many days are kept: the longest window is a month, and older days are only in the total. */
 export const DAYS_KEPT = 31
 
@@ -268,6 +280,7 @@ export const DAYS_KEPT = 31
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
   const books = new Books()
   const openHolds = new LiveSet<Hold>()
+  const waiting = new Map<Account, Waiter[]>()
   // Read first: one that is written meanwhile is counted twice rather than never.
   let lastOpening = (await store.listOpenings(0)).at(-1)?.seq ?? 0
 
@@ -298,7 +311,28 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     hold.isOpen = false
     hold.leave?.()
     subtractHold(books.findForPayer(hold.payer), hold.amounts)
+    if (waiting.size > 0) for (const account of listAccounts(hold.payer)) wakeFirst(account)
     return true
+  }
+
+  const wakeFirst = (account: Account): void => waiting.get(account)?.[0]?.wake()
+
+  function queue(account: Account): MoneyPlace {
+    const waiter: Waiter = { wake: () => undefined }
+    const places = waiting.get(account) ?? []
+    waiting.set(account, places)
+    places.push(waiter)
+    return {
+      freed: () =>
+        new Promise(resolve => {
+          waiter.wake = resolve
+        }),
+      leave() {
+        places.splice(places.indexOf(waiter), 1)
+        if (places.length === 0) waiting.delete(account)
+        wakeFirst(account)
+      },
+    }
   }
 
   return {
@@ -313,6 +347,7 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     },
     computeGrant,
     getRemaining,
+    queue,
     settle(hold, charged) {
       if (release(hold)) charge(charged)
     },
@@ -368,13 +403,16 @@ function limitAmounts(
   return amounts
 }
 
+// Half of what is left stays for calls beside this one, if it can do with that.
 function capAmount(
   maximum: bigint | null,
   minimum: bigint | null,
   available: bigint,
 ): bigint | null {
-  if (maximum === null || maximum <= available) return maximum
-  return minimum === null || minimum > available ? null : available
+  if (maximum === null || minimum === null || minimum > available) return null
+  const half = available / 2n
+  const most = half > minimum ? half : minimum
+  return maximum < most ? maximum : most
 }
 
 /** The spending of one account: all time, and each day that a window may still include. */
@@ -395,6 +433,16 @@ interface Book {
   heldAny: bigint
 }
 
+/** Who waits for money. */
+interface Waiter {
+  wake(): void
+}
+
+/** Lists the accounts that a payer's calls are counted in. */
+const listAccounts = ({ key_hash, user_id, workspace_id }: Payer): Account[] => [
+  ...([`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all'] as const),
+]
+
 /** Every account that ever spent anything. */
 class Books {
   readonly #books = new Map<Account, Book>()
@@ -408,12 +456,7 @@ class Books {
   findForPayer({ key_hash, user_id, workspace_id }: Payer): Book[] {
     const cached = this.#payers.get(key_hash)
     if (cached) return cached
-    const accounts: Account[] = [
-      `key ${key_hash}`,
-      `member ${user_id}`,
-      `workspace ${workspace_id}`,
-      'all',
-    ]
+    const accounts = listAccounts({ key_hash, user_id, workspace_id })
     const books = accounts.map(account => this.#getOrCreate(account))
     this.#payers.set(key_hash, books)
     return books

@@ -43,6 +43,9 @@ export interface EventRoom {
 /** A frame of more takes much memory until it has been passed on. */
 const LARGE = 256 * 1024
 
+/** As many bytes are read at once. A connection may bring half a megabyte. */
+const PIECE = 64 * 1024
+
 /** An event of which more is still to come is expected to have so many times what is held of it. */
 const EXPECTED = 4
 
@@ -64,6 +67,8 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   #expected = LARGE
   #over = false
   #failure: unknown
+  /** What is left of a read. */
+  #rest: Uint8Array | null = null
 
   constructor(
     incoming: IncomingResponse,
@@ -84,7 +89,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     try {
       while (!this.#reader.complete) {
         if (this.#failure) throw this.#failure
-        const read = this.#readParts(await this.#incoming.read())
+        const read = this.#readParts(this.#cut(this.#rest ?? (await this.#incoming.read())))
         const parts = read instanceof Promise ? await read : read
         if (parts.length === 0) continue
         this.#deadline.pause()
@@ -103,6 +108,12 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     this.#over = true
     this.#deadline.abort()
     return END
+  }
+
+  /** Returns the first bytes: what waits for a slow reader is no more than the parts of a piece. */
+  #cut(bytes: Uint8Array | null): Uint8Array | null {
+    this.#rest = bytes && bytes.length > PIECE ? bytes.subarray(PIECE) : null
+    return this.#rest && bytes ? bytes.subarray(0, PIECE) : bytes
   }
 
   #readParts(bytes: Uint8Array | null): Part[] | Promise<Part[]> {

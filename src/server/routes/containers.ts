@@ -106,5 +106,5 @@ async function download(
 ) {
   const chosen = chooseRange(request)
   const { file, ...bytes } = await readContainerFile(gateway, actor, container_id, file_id, chosen)
-  return buildDownload({ ...bytes, filename: file.path, size: file.size_bytes })
+  return buildDownload({ ...bytes, filename: file.path, size: file.size_bytes, request })
 }

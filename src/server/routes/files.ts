@@ -17,6 +17,8 @@ import {
 } from '../../core/upstream/provider-files.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readQuery } from '../body.ts'
+import { createByteStream } from '../byte-stream.ts'
+import { findConnection } from '../connections.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
 import { readRange } from './files/range.ts'
@@ -135,9 +137,10 @@ async function createDownload(gateway: Gateway, actor: Actor, id: string, reques
     return buildDownload({
       ...(await readProviderFile(gateway, actor, id, scope)),
       range: undefined,
+      request,
     })
   const { file, ...bytes } = await readFile(gateway, actor, id, scope, chooseRange(request))
-  return buildDownload({ ...bytes, filename: file.filename, size: file.size_bytes })
+  return buildDownload({ ...bytes, filename: file.filename, size: file.size_bytes, request })
 }
 
 /** Returns what chooses the bytes that a request asks for. */
@@ -151,23 +154,28 @@ interface Download {
   size: number | undefined
   range: ByteRange | undefined
   bytes: ReadableStream<Uint8Array>
+  /** Whose connection takes it. */
+  request: Request
 }
 
 /** Builds the answer that has a file’s bytes: something to save, which no browser runs. */
-export const buildDownload = ({ filename, size, range, bytes }: Download): Response =>
-  new Response(bytes, {
-    status: range ? 206 : 200,
-    headers: {
-      'content-type': 'application/octet-stream',
-      ...(size === undefined ? {} : { 'content-length': String(range?.length ?? size) }),
-      ...(range
-        ? { 'content-range': `bytes ${range.start}-${range.start + range.length - 1}/${size}` }
-        : {}),
-      'content-disposition': renderDisposition(filename),
-      'content-security-policy': "default-src 'none'; sandbox",
-      'x-content-type-options': 'nosniff',
+export const buildDownload = ({ filename, size, range, bytes, request }: Download): Response =>
+  new Response(
+    request.method === 'HEAD' ? bytes : createByteStream(bytes.values(), findConnection(request)),
+    {
+      status: range ? 206 : 200,
+      headers: {
+        'content-type': 'application/octet-stream',
+        ...(size === undefined ? {} : { 'content-length': String(range?.length ?? size) }),
+        ...(range
+          ? { 'content-range': `bytes ${range.start}-${range.start + range.length - 1}/${size}` }
+          : {}),
+        'content-disposition': renderDisposition(filename),
+        'content-security-policy': "default-src 'none'; sandbox",
+        'x-content-type-options': 'nosniff',
+      },
     },
-  })
+  )
 
 /** Renders how a browser saves a file, in any characters (RFC 6266, 5). */
 function renderDisposition(filename: string): string {

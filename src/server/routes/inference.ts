@@ -28,7 +28,7 @@ import {
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
-  renderIgnored,
+  renderChanges,
 } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
@@ -236,7 +236,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     const opened = await answer
-    if (opened.ignored) Object.assign(headers, renderIgnored(gateway, request, opened.ignored))
+    Object.assign(headers, renderChanges(gateway, request, opened))
     const whole = await dialect.collectResponse(opened, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
     return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
@@ -342,7 +342,7 @@ async function streamAnswer(
     createEventStreamResponse(events, { render, interval }, headers, connection)
   const stream = (opened: Answer<Kind>) =>
     begun ? begun.streamEvents(opened) : streaming.streamEvents(opened, call, body)
-  if (ready?.ignored) Object.assign(headers, renderIgnored(gateway, request, ready.ignored))
+  if (ready) Object.assign(headers, renderChanges(gateway, request, ready))
   if (ready) return respond(stream(ready))
   const lateEvents = answer.then(stream, thrown => {
     noteFailure(thrown)

@@ -138,7 +138,8 @@ describe('the highest cost of a call', () => {
     expect([sent(cheap), sent(dear)]).toEqual([5_000, 500])
     expect(estimateCost(strict, 'text', call, [cheap, dear])).toEqual({
       maximum: { own: 100_000n * TOKEN, byok: null },
-      minimum: { own: 160n * TOKEN, byok: null },
+      minimum: { own: (16n + 256n) * 10n * TOKEN, byok: null },
+      least: { own: 16n * 10n * TOKEN, byok: null },
     })
   })
 

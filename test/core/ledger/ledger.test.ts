@@ -102,7 +102,7 @@ describe('a hold', () => {
     const bound = buildBound({ limit: 100n })
     const grant = (most: bigint, least = most) =>
       ledger.computeGrant({ maximum: toOwnAmounts(most), minimum: toOwnAmounts(least) }, [bound])
-    expect([grant(30n), grant(31n, 10n)]).toEqual([toOwnAmounts(30n), toOwnAmounts(30n)])
+    expect([grant(30n), grant(31n, 10n)]).toEqual([toOwnAmounts(30n), toOwnAmounts(15n)])
     expect([fits(() => grant(30n)), fits(() => grant(31n))]).toEqual([true, false])
     expect([ledger.getRemaining(bound), ledger.getHeld('key k', false)]).toEqual([30n, 0n])
   })
@@ -256,7 +256,7 @@ describe('a bound', () => {
     expect(() => grant(toOwnAmounts(11n), { byok: true })).toThrow('Key limit exceeded')
   })
 
-  test('grants what is left to a call whose minimum allows it', async () => {
+  test('grants half of what is left to a call whose minimum allows it, or that minimum', async () => {
     const ledger = await openLedger(createLedgerStore(), new TestClock())
     const bounds = [buildBound({ limit: 100n }), buildBound({ account: 'all', limit: 70n })]
     const hold = ledger.reserve(
@@ -264,16 +264,15 @@ describe('a bound', () => {
       { maximum: toOwnAmounts(150n), minimum: toOwnAmounts(20n) },
       bounds,
     )
-    expect(hold.amounts).toEqual(toOwnAmounts(70n))
-    expect(
-      fits(() =>
-        ledger.reserve(
-          buildPayer(),
-          { maximum: toOwnAmounts(150n), minimum: toOwnAmounts(20n) },
-          bounds,
-        ),
-      ),
-    ).toBe(false)
+    expect(hold.amounts).toEqual(toOwnAmounts(35n))
+    const again = () =>
+      ledger.reserve(
+        buildPayer(),
+        { maximum: toOwnAmounts(150n), minimum: toOwnAmounts(20n) },
+        bounds,
+      )
+    expect(again().amounts).toEqual(toOwnAmounts(20n))
+    expect(fits(again)).toBe(false)
   })
 
   test('that is used up stops paid calls; free ones only once it is exceeded', async () => {

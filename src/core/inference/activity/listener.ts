@@ -1,6 +1,6 @@
 /** How many entries wait for a listener, and how many characters they may have. */
 const MOST_ENTRIES = 2_000
-const MOST_CHARACTERS = 4_000_000
+const MOST_CHARACTERS = 1_000_000
 
 /** In milliseconds, between two batches: what happens meanwhile goes into one. */
 const PAUSE = 25

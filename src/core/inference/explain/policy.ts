@@ -6,6 +6,7 @@ import type { Bound, CostEstimate, Ledger } from '../../ledger/ledger.ts'
 import { listAppliedGuardrails, type Policy } from '../../policy/effective.ts'
 import type { CompiledRule } from '../../policy/filters/rule.ts'
 import type { Finding } from '../../telemetry/generations.ts'
+import { useLeast } from '../reserve/waiting.ts'
 import { getTreeLimits } from '../tree.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { Explanation } from './explanation.ts'
@@ -126,7 +127,7 @@ function checkPayment(
 
 function tryGrant(ledger: Ledger, bound: Bound, costEstimate: CostEstimate) {
   try {
-    return ledger.computeGrant(costEstimate, [bound])
+    return ledger.computeGrant(useLeast(costEstimate), [bound])
   } catch (thrown) {
     if (GatewayError.from(thrown).type === 'payment_required') return null
     throw thrown

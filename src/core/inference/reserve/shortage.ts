@@ -4,6 +4,7 @@ import type { Kind } from '../../language/work.ts'
 import type { Amounts, Bound, CostEstimate, Ledger } from '../../ledger/ledger.ts'
 import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
+import { useLeast } from './waiting.ts'
 
 /** A bound that cannot pay for a call. Nano-dollars. */
 interface Shortage {
@@ -14,7 +15,7 @@ interface Shortage {
 }
 
 /**
- * Returns the error of a refused limit with what the call may cost, what is left, and which
+ * Returns the error of a refused limit with what would be set aside, what is left, and which
  * `max_tokens` would fit: in its message, and in `metadata` as numbers. `computeFittingOutput`
  * returns how many tokens an amount pays. Any other error stays as it is.
  */
@@ -27,7 +28,8 @@ export function explainShortage<K extends Kind>(
   const { run, costEstimate } = step
   if (!(thrown instanceof GatewayError) || thrown.type !== 'payment_required') return thrown
   const shortage =
-    costEstimate && findShortage(world.ledger, run.policy.bounds, costEstimate, thrown.message)
+    costEstimate &&
+    findShortage(world.ledger, run.policy.bounds, useLeast(costEstimate), thrown.message)
   if (!shortage) return thrown
   const { bound, way, needed } = shortage
   const remaining = shortage.remaining > 0n ? shortage.remaining : 0n
@@ -35,8 +37,10 @@ export function explainShortage<K extends Kind>(
   const sentence = thrown.message.replace(/\.?$/, '.')
   return thrown.with({
     message:
-      `${sentence} The call may cost ${renderDollars(needed)}, and ${renderDollars(remaining)} is ` +
-      `left: ${max_tokens === null ? 'no max_tokens would fit.' : `max_tokens of at most ${max_tokens} would fit.`}`,
+      `${sentence} For this call ${costEstimate?.least ? 'at least ' : ''}${renderDollars(needed)} ` +
+      `would be set aside, and ${renderDollars(remaining)} is left: ` +
+      `${max_tokens === null ? 'no max_tokens' : `max_tokens of at most ${max_tokens}`} would fit. ` +
+      'Nothing was spent.',
     metadata: {
       ...thrown.metadata,
       limit: bound.account === 'all' ? 'credits' : bound.account.split(' ')[0],

@@ -38,7 +38,7 @@ const SMALL = 64 * 1024
 const CALL_BYTES = 128 * 1024
 
 /** The largest default of `limits.memory`, and the share of the machine's memory that it is. */
-const DEFAULT_MEMORY_MIB = 768
+const DEFAULT_MEMORY_MIB = 512
 const SHARE_OF_MACHINE = 1 / 4
 
 /** The share of the memory that calls leave to those who manage the gateway. */
@@ -81,6 +81,8 @@ export class Admission {
   readonly #events: Pick<Events, 'publish'>
   readonly #collect: () => void
   readonly #readResident: () => number
+  /** The bytes that wait for readers, who may never take them. */
+  #unread = 0
   #leastResident = 0
   #released = 0
   #refused = 0
@@ -132,7 +134,8 @@ export class Admission {
    * what is used up. The call waits for its turn before it goes on: `pass.turn`.
    */
   admit(key: string, bodyBytes: number): Pass {
-    const overload = this.findOverload(key)
+    // A call that is small takes none of the memory by itself, but readers that take nothing do.
+    const overload = this.findOverload(key) ?? (this.isFullOfUnread ? 'memory' : null)
     if (overload) throw this.refuse(overload)
     this.calls.add(key, 1)
     const pass = new Pass(this, key)
@@ -176,11 +179,13 @@ export class Admission {
   /** Gives back the memory of bodies or answers. */
   giveBack(key: string, bytes: number): void {
     this.memory.giveBack(key, bytes)
-    this.#answers.wake()
     this.#released += bytes
-    if (this.#released < COLLECTED_AT.givenBack) return
-    this.#released = 0
-    this.#collectGrowth()
+    if (this.#released >= COLLECTED_AT.givenBack) {
+      this.#released = 0
+      this.#collectGrowth()
+    }
+    // Those that come next find the memory collected.
+    this.#answers.wake()
   }
 
   // The first collection tells how much the process needs.
@@ -189,6 +194,24 @@ export class Admission {
     this.#collect()
     const resident = this.#readResident()
     this.#leastResident = Math.min(this.#leastResident || resident, resident)
+  }
+
+  /** Counts bytes that wait for a reader. They are there already, whatever is left. */
+  holdUnread(key: string, bytes: number): void {
+    this.memory.add(key, bytes)
+    this.#unread += bytes
+  }
+
+  /** A reader has taken so many bytes, or has left. */
+  giveBackUnread(key: string, bytes: number): void {
+    this.memory.giveBack(key, bytes)
+    this.#unread -= bytes
+    this.#answers.wake()
+  }
+
+  /** Whether the memory is used up, also by what waits for readers. */
+  get isFullOfUnread(): boolean {
+    return this.#unread > 0 && this.memory.used >= this.memory.limit
   }
 
   /** Counts a refusal, and returns the error to throw. */
@@ -223,8 +246,8 @@ const REFUSALS: Record<Overload, GatewayError> = {
 /** A key that has taken nothing. No hash of a key looks like it. */
 const NEWCOMER = ''
 
-/** Whose bodies those of management are. No hash of a key looks like it. */
-const MANAGEMENT = 'management'
+/** Whose bodies and answers those of management are. No hash of a key looks like it. */
+export const MANAGEMENT = 'management'
 
 const RELEASE_NOTHING = () => undefined
 
@@ -234,28 +257,29 @@ const countCopies = (bytes: number): number => (bytes > SMALL ? bytes * COPIES :
 export class Pass {
   /** The promise of the call's turn; null if it may go on at once. */
   turn: Promise<void> | null = null
+  /** Who makes the call. */
+  readonly key: string
   readonly #admission: Admission
-  readonly #key: string
   #bytes = 0
   #isOver = false
 
   constructor(admission: Admission, key: string) {
     this.#admission = admission
-    this.#key = key
+    this.key = key
   }
 
   /** Takes memory for a body of so many bytes. Throws 503 if that is not there, and takes nothing. */
   take(bodyBytes: number): void {
     const bytes = countCopies(bodyBytes) - this.#bytes
     if (!(bytes > 0)) return
-    if (!this.#admission.memory.take(this.#key, bytes)) throw this.#admission.refuse('memory')
+    if (!this.#admission.memory.take(this.key, bytes)) throw this.#admission.refuse('memory')
     this.#bytes += bytes
   }
 
   /** Holds the memory of an answer as it goes out: so many bytes, which are there already. */
   hold(answerBytes: number): void {
     const bytes = answerBytes * COPIES_SENT
-    this.#admission.memory.add(this.#key, bytes)
+    this.#admission.memory.add(this.key, bytes)
     this.#bytes += bytes
   }
 
@@ -263,8 +287,8 @@ export class Pass {
   end(): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#admission.calls.giveBack(this.#key, 1)
-    if (this.#bytes > 0) this.#admission.giveBack(this.#key, this.#bytes)
+    this.#admission.calls.giveBack(this.key, 1)
+    if (this.#bytes > 0) this.#admission.giveBack(this.key, this.#bytes)
   }
 }
 

@@ -24,8 +24,8 @@ export interface Carrier {
   destroy(): void
 }
 
-/** The connection is paused while more bytes than this are unread. */
-const MAX_UNREAD = 256 * 1024
+/** The connection is paused from so many bytes on, until all are read and more are wanted. */
+const MAX_UNREAD = 64 * 1024
 
 /**
  * One request and its response on one connection. The reader pulls it: first `response`, then
@@ -40,6 +40,7 @@ export class Exchange implements ResponseSink, IncomingResponse {
   readonly #parser = new ResponseParser(this)
   readonly #unread: Uint8Array[] = []
   #size = 0
+  #isPaused = false
   #carrier: Carrier | null = null
   #waiting: PromiseWithResolvers<Uint8Array | null> | null = null
   #ended = false
@@ -67,10 +68,15 @@ export class Exchange implements ResponseSink, IncomingResponse {
   // Not async: a promise that an async function returns is awaited twice.
   read(): Promise<Uint8Array | null> {
     const bytes = this.#unread.shift()
-    if (bytes) return Promise.resolve(this.#takeBytes(bytes))
+    if (bytes) {
+      this.#size -= bytes.length
+      return Promise.resolve(bytes)
+    }
     if (this.#failure) return Promise.reject(this.#failure)
     if (this.#ended) return Promise.resolve(null)
     this.#waiting = Promise.withResolvers()
+    if (this.#isPaused) this.#carrier?.resume()
+    this.#isPaused = false
     return this.#waiting.promise
   }
 
@@ -133,11 +139,14 @@ export class Exchange implements ResponseSink, IncomingResponse {
     if (this.#waiting) {
       this.#waiting.resolve(bytes)
       this.#waiting = null
-      return
+    } else {
+      this.#unread.push(bytes)
+      this.#size += bytes.length
     }
-    this.#unread.push(bytes)
-    this.#size += bytes.length
-    if (this.#size > MAX_UNREAD) this.#carrier?.pause()
+    // What the reader has just got is as large as the buffer that it is part of.
+    if (this.#isPaused || (this.#size <= MAX_UNREAD && bytes.length <= MAX_UNREAD)) return
+    this.#isPaused = true
+    this.#carrier?.pause()
   }
 
   onEnd(reusable: boolean): void {
@@ -146,13 +155,6 @@ export class Exchange implements ResponseSink, IncomingResponse {
     this.#waiting = null
     this.#carrier?.release(reusable)
     this.#carrier = null
-  }
-
-  #takeBytes(bytes: Uint8Array): Uint8Array {
-    const wasFull = this.#size > MAX_UNREAD
-    this.#size -= bytes.length
-    if (wasFull && this.#size <= MAX_UNREAD) this.#carrier?.resume()
-    return bytes
   }
 }
 

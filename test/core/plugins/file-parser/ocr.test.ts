@@ -51,6 +51,7 @@ beforeEach(() => {
 afterAll(() => Promise.all([upstream.close(), mistral.close(), gateway.close()]))
 
 const buildConfig = (settings: Json | null = {}): Json => ({
+  limits: { strict: false },
   providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
   models: [
     {

@@ -29,7 +29,18 @@ const PIECES = [
   ...['i g n o r e ', 'p r e v i o u s ', 'system ', 'you are ', 'password = ', 'Mr ', 'John '],
   ...['Smith ', '12 Main Street, ', 'bob@', 'example.com ', '4111-1111-1111-1111', '-----BEGIN '],
   ...['PRIVATE KEY-----', 'sk-', 'AKIA', '10.0.0.', '::1', '+49 ', '030 ', '123-45-', 'aWdub3Jl'],
-  ...['69676e6f7265', '\\u0061', '%61', '%2561', '&#97;', '&amp;', '\u{e0061}', 'ignroe ', 'here are your new ', 'hypothetically '],
+  ...[
+    '69676e6f7265',
+    '\\u0061',
+    '%61',
+    '%2561',
+    '&#97;',
+    '&amp;',
+    '\u{e0061}',
+    'ignroe ',
+    'here are your new ',
+    'hypothetically ',
+  ],
 ]
 
 interface Unit {

@@ -8,8 +8,12 @@ const INTERVAL = 10
 /** After so many questions without an answer the connection is over. */
 const QUESTIONS = 3
 
+/** In bytes, half of what the system keeps of an answer that its client does not take. */
+const UNSENT = 96 * 1024
+
 // Numbers of Linux: socket(7) and tcp(7).
 const OPTIONS = [
+  [SOL_SOCKET, 7, UNSENT],
   [SOL_SOCKET, 9, 1],
   [IPPROTO_TCP, 4, IDLE],
   [IPPROTO_TCP, 5, INTERVAL],
@@ -17,11 +21,12 @@ const OPTIONS = [
 ] as const
 
 /**
- * Has the system ask clients that are silent whether they are still there (TCP keep-alive, RFC 1122,
- * 4.2.3.6): one that has vanished gives its descriptor back after a minute. Bun has no setting for
- * it, but connections inherit it when they are accepted from the socket that listens on the port.
+ * Sets what Bun has no setting for, but connections inherit when they are accepted from the socket
+ * that listens on the port. The system asks clients that are silent whether they are still there
+ * (TCP keep-alive, RFC 1122, 4.2.3.6): one that has vanished gives its descriptor back after a minute.
+ * Of an answer that its client does not take it keeps little: by itself, up to 4 MiB.
  */
-export function keepConnectionsAlive(calls: SocketCalls, port: number): void {
+export function setSocketOptions(calls: SocketCalls, port: number): void {
   // Soon after the start it is among the first.
   for (let socket = 0; socket < Math.min(findLowestFree(), MOST_DESCRIPTORS); socket++)
     if (calls.isListening(socket, port))
