@@ -28,6 +28,7 @@ import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import {
   type Attempt,
+  hasDestinations,
   isDeparture,
   type Outrun,
   type Run,
@@ -44,10 +45,6 @@ import { buildMessages } from './telling.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { TreeTurn } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
-
-/** Whether anybody may have to be told of calls. Most gateways have nobody. */
-export const hasDestinations = ({ memory, config }: InferenceWorld): boolean =>
-  memory.destinations.size > 0 || config.telemetry.otlp !== undefined
 
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
 export function settleLastStep<K extends Kind>(
