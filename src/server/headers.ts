@@ -126,9 +126,9 @@ export function readCacheHeaders(
   { headers }: Request,
   { config }: Pick<Gateway, 'config'>,
 ): CacheHeaders | null {
-  const names = listCacheHeaders(config.service_name).find(some =>
-    some.some(name => headers.has(name)),
-  )
+  let names: string[] | undefined
+  for (const some of listCacheHeaders(config.service_name))
+    for (const name of some) if (headers.has(name)) names ??= some
   if (!names) return null
   const [enabled = '', ttl = '', clear = ''] = names
   return {

@@ -29,7 +29,8 @@ interface Keyed {
   inner: Request
 }
 
-const HEADER = 'idempotency-key'
+/** The header of a client's own key for a change or call. */
+export const IDEMPOTENCY_KEY = 'idempotency-key'
 const REPLAYED = { 'idempotency-replayed': 'true' }
 const MIB = 1024 * 1024
 
@@ -46,7 +47,11 @@ export const findOriginal = (request: Request): Request => originals.get(request
  */
 export function withIdempotency(gateway: Gateway, handle: Handle): Handle {
   return request => {
-    if (!request.headers.has(HEADER) || request.method === 'GET' || request.method === 'HEAD')
+    if (
+      !request.headers.has(IDEMPOTENCY_KEY) ||
+      request.method === 'GET' ||
+      request.method === 'HEAD'
+    )
       return handle(request)
     return respondOnce(gateway, { handle, request })
   }
@@ -87,15 +92,15 @@ const CALLS = new Set(dialects.map(({ path }) => `/api/v1${path}`))
 const isCall = (request: Request): boolean => CALLS.has(readPath(request))
 
 async function readKeyed(request: Request, actor: Actor): Promise<Keyed> {
-  const key = request.headers.get(HEADER) ?? ''
+  const key = request.headers.get(IDEMPOTENCY_KEY) ?? ''
   if (!/^[\x21-\x7e]{1,255}$/.test(key))
-    throw invalid('Idempotency-Key: expected 1 to 255 letters, digits and signs', HEADER)
+    throw invalid('Idempotency-Key: expected 1 to 255 letters, digits and signs', IDEMPOTENCY_KEY)
   if (request.headers.get('content-type')?.startsWith('multipart/'))
-    throw invalid('Idempotency-Key: expected none with an upload', HEADER)
+    throw invalid('Idempotency-Key: expected none with an upload', IDEMPOTENCY_KEY)
   const { method, url } = request
   const body = await readWholeBody(request)
   const headers = new Headers(request.headers)
-  headers.delete(HEADER)
+  headers.delete(IDEMPOTENCY_KEY)
   const inner = new Request(url, { method, headers, ...(body.length > 0 ? { body } : {}) })
   originals.set(inner, request)
   const asked = new Bun.CryptoHasher('sha256').update(`${method} ${url}\n`).update(body)
@@ -145,7 +150,7 @@ async function callOnce(
   const { keptCalls } = gateway.traffic
   const most = gateway.config.idempotency.max_mib * MIB
   if (most === 0)
-    throw invalid('Idempotency-Key: expected none, as answers are not kept here', HEADER)
+    throw invalid('Idempotency-Key: expected none, as answers are not kept here', IDEMPOTENCY_KEY)
   const known = await keptCalls.begin(name, fingerprint, gateway.clock.now().getTime())
   if (known) return replay(gateway, keeping, known, fingerprint)
   const leavePlace = keeping.connection?.keepPlace()

@@ -16,7 +16,7 @@ import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
 import { HalfHeads } from './half-heads.ts'
 import { readRequestId } from './headers.ts'
-import { findOriginal, withIdempotency } from './idempotency.ts'
+import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
 import { setSocketOptions } from './listen/socket-options.ts'
 import { noteRefusal } from './refusals.ts'
@@ -69,10 +69,9 @@ export function listen(
     app ??= createApp(gateway, findPeer, metrics)
     return app.fetch(request)
   }
-  const handle = withIdempotency(
-    gateway,
-    request => answerCall(request) ?? answerProbe(request) ?? answerRoute(request),
-  )
+  const handle = (request: Request) =>
+    answerCall(request) ?? answerProbe(request) ?? answerRoute(request)
+  const handleOnce = withIdempotency(gateway, handle)
   const descriptors = new Descriptors({
     onChange: isScarce =>
       gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),
@@ -82,7 +81,8 @@ export function listen(
   const answer = async (request: Request, server: Bun.Server<undefined>) => {
     const connection = bindConnection(world, request, server)
     const response = isHost(request.headers.get('host'))
-      ? (answerPreflight(gateway, request) ?? (await handle(request)))
+      ? (answerPreflight(gateway, request) ??
+        (await (request.headers.has(IDEMPOTENCY_KEY) ? handleOnce : handle)(request)))
       : refuseHost(gateway, request)
     return endRequest(connection, gateway, request, response)
   }

@@ -20,7 +20,7 @@ import { findStepCandidates } from './plan.ts'
 import { listPluginUses, type PluginUse } from './plugin.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
-import { clientLeft, isAbandoned, isDeparture, Run, Step } from './run.ts'
+import { clientLeft, hasDestinations, isAbandoned, isDeparture, Run, Step } from './run.ts'
 import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep } from './settle.ts'
@@ -131,7 +131,7 @@ export function createRunAnswer<K extends Kind>(
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
   const isFiltered = uses.length > 0 || run.filtering
   const filtered = isFiltered ? filterAnswerParts(world, run, uses, chained, read) : null
-  const telling = startTelling(world, run as unknown as Run)
+  const telling = hasDestinations(world) ? startTelling(world, run as unknown as Run) : null
   run.telling = telling
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {

@@ -87,7 +87,7 @@ export function findStepCandidates<K extends Kind>(
 ): Candidates<K> {
   const { actor, kind, policy } = run
   const previousEndpointId = run.steps.at(-2)?.answer?.endpoint.id
-  const byokKeys = listUsableByokKeys(world, actor)
+  const byokKeys = world.memory.byok.size > 0 ? listUsableByokKeys(world, actor) : NO_KEYS
   return findCandidates(world, kind, call, {
     byokKeys,
     rules: policy.rules,
@@ -95,6 +95,8 @@ export function findStepCandidates<K extends Kind>(
     ...(previousEndpointId ? { previousEndpointId } : {}),
   })
 }
+
+const NO_KEYS: DecryptedKey[] = []
 
 /** The endpoints that may serve a call, before they are ordered, and why others may not. */
 export interface Candidates<K extends Kind = Kind> extends ModelResolution<K> {

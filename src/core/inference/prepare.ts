@@ -1,3 +1,4 @@
+import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { FILE, getFacts, OTHER } from '../tokenizers/prompt.ts'
@@ -27,10 +28,19 @@ const mayNameFiles = ({ call }: Run): boolean =>
   call.kind === 'text' && (getFacts(call.messages).features & (FILE | OTHER)) !== 0
 
 function preparePlugins(world: InferenceWorld, run: Run): void | Promise<void> {
-  const plugins = resolvePluginOptions(world, run)
-  if (plugins && plugins !== run.call.plugins) run.call = { ...run.call, plugins }
+  if (hasDefaults(world.config)) addDefaults(world, run)
   if (mayImply(world, run.call)) implyPlugins(world, run)
   if (needsPreparing(world, run)) return prepareInTurn(world, run)
+}
+
+function hasDefaults({ plugins: { defaults = [], workspaces } }: Config): boolean {
+  for (const _ in workspaces) return true
+  return defaults.length > 0
+}
+
+function addDefaults(world: InferenceWorld, run: Run): void {
+  const plugins = resolvePluginOptions(world, run)
+  if (plugins && plugins !== run.call.plugins) run.call = { ...run.call, plugins }
 }
 
 /** Whether a call has anything that a plugin may be meant by which it does not name. */

@@ -335,3 +335,13 @@ export const isAbandoned = ({ cancellation }: Run): boolean => isDeparture(cance
 
 /** Tells whether this is how a run ends whose client leaves. */
 export const isDeparture = (error: GatewayError | null): boolean => error?.type === 'cancelled'
+
+/** Whether anybody may have to be told of calls. Most gateways have nobody. */
+export const hasDestinations = ({ memory, config }: Listeners): boolean =>
+  memory.destinations.size > 0 || config.telemetry.otlp !== undefined
+
+/** What says whether there are destinations. */
+interface Listeners {
+  memory: { destinations: { size: number } }
+  config: { telemetry: { otlp?: unknown } }
+}

@@ -28,6 +28,7 @@ import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import {
   type Attempt,
+  hasDestinations,
   isDeparture,
   type Outrun,
   type Run,
@@ -410,7 +411,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   run.release(world.traffic.counters)
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
-  const outbox = buildMessages(world, run, generation)
+  const outbox = hasDestinations(world) ? buildMessages(world, run, generation) : undefined
   await world.recorder.record({
     generation,
     charge,

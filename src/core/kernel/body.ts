@@ -54,19 +54,14 @@ const BACKSLASH = 0x5c
 function checkSize(bytes: Uint8Array): void {
   let depth = 0
   let tokens = 0
-  /** Where the text begins that `i` is in; short ones are read here. */
-  let text = -1
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]
-    if (text >= 0) {
-      if (byte === BACKSLASH) i += 1
-      else if (byte === QUOTE) text = -1
-      else if (i - text > STEP) {
-        i = findTextEnd(bytes, i)
-        text = -1
-      }
-    } else if (byte === QUOTE) text = i
-    else if (byte === 0x7b || byte === 0x5b) {
+    if (byte === QUOTE) {
+      // Short texts are read here.
+      const near = i + STEP
+      for (i++; i < near && bytes[i] !== QUOTE; i++) if (bytes[i] === BACKSLASH) i++
+      if (i >= near) i = findTextEnd(bytes, i - 1)
+    } else if (byte === 0x7b || byte === 0x5b) {
       depth += 1
       tokens += 1
       if (depth > DEEPEST) throw tooDeep(bytes, i)
@@ -110,7 +105,7 @@ function findPlace(bytes: Uint8Array, end: number): string | undefined {
   return index >= 0 ? `${name}.${index}` : name
 }
 
-/** So many bytes after an escaped quote are read one by one: others may follow at once. */
+/** So many bytes of a text, and after an escaped quote, are read one by one: others may follow at once. */
 const STEP = 64
 
 // The native search jumps to the next quote. Between quotes that are close it is slow: a text of
@@ -118,15 +113,15 @@ const STEP = 64
 function findTextEnd(bytes: Uint8Array, start: number): number {
   let at = start + 1
   for (;;) {
+    const quote = bytes.indexOf(QUOTE, at)
+    if (quote === -1) return bytes.length
+    if (!isEscaped(bytes, quote, at)) return quote
+    at = quote + 1
     for (const end = at + STEP; at < end; at++) {
       const byte = bytes[at]
       if (byte === QUOTE) return at
       if (byte === BACKSLASH) at += 1
     }
-    const quote = bytes.indexOf(QUOTE, at)
-    if (quote === -1) return bytes.length
-    if (!isEscaped(bytes, quote, at)) return quote
-    at = quote + 1
   }
 }
 

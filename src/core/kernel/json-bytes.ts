@@ -19,24 +19,25 @@ const TEXT = 16
 
 /** Tells whether a value is large. Looks at no more of it than that takes. */
 export function isLargeJson(value: unknown): boolean {
-  const values = [value]
+  // Each value takes one of it, and each unit of text and of a name.
   let left = LARGE
-  // Each unit of text and each name takes from it, and each value one more.
-  while (values.length > 0 && left >= values.length) {
-    const next = values.pop()
-    left -= typeof next === 'string' ? next.length + 1 : 1
-    if (typeof next !== 'object' || next === null) continue
-    if (Array.isArray(next)) {
-      if (next.length > left) return true
-      for (const item of next) values.push(item)
-      continue
+  const lists: unknown[][] = [[value]]
+  for (let list = lists.pop(); list; list = lists.pop())
+    for (const item of list) {
+      left -= typeof item === 'string' ? item.length + 1 : 1
+      if (left < 0) return true
+      if (typeof item !== 'object' || item === null) continue
+      if (Array.isArray(item)) lists.push(item)
+      else
+        for (const name in item) {
+          const member = (item as Record<string, unknown>)[name]
+          left -= name.length
+          if (typeof member === 'object' && member !== null) lists.push([member])
+          else left -= typeof member === 'string' ? member.length + 1 : 1
+          if (left < 0) return true
+        }
     }
-    for (const name in next) {
-      left -= name.length
-      if (left < values.push((next as Record<string, unknown>)[name])) return true
-    }
-  }
-  return left < values.length
+  return false
 }
 
 /**

@@ -90,10 +90,10 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
   }
 
   get(name: string): Value | undefined {
-    const recent = this.#recent.get(name)
-    if (recent !== undefined) return recent
+    const known = this.#recent.get(name) ?? this.#others.get(name)
+    if (known !== undefined) return known
     const row = this.#find(name)
-    if (row === undefined) return this.#others.get(name)
+    if (row === undefined) return undefined
     const value = this.#rows.parse(row)
     if (this.#recent.size >= RECENT) this.#recent.clear()
     this.#recent.set(name, value)

@@ -355,7 +355,10 @@ function hashBytes(page: Buffer, at: number): number {
 
 function hashName(name: string): number {
   let hash = 0
-  for (let i = 0; i < DIGITS; i++) hash = (hash << 4) ^ toDigit(name.charCodeAt(i))
+  for (let i = 0; i < DIGITS; i++) {
+    const code = name.charCodeAt(i)
+    hash = (hash << 4) ^ ((code & 0xf) + (code >> 6) * 9)
+  }
   return hash
 }
 

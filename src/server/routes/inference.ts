@@ -23,6 +23,7 @@ import { createErrorResponse } from '../errors.ts'
 import { createEventStreamResponse, type EventSource } from '../event-stream.ts'
 import {
   readBetas,
+  readCacheHeaders,
   readOrigin,
   readRequestId,
   readRoutingMetadataName,
@@ -218,7 +219,11 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     model = typeof named === 'string' ? named : null
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
     const call = dialect.toCall(gateway, actor, body, context)
-    const caching = findCaching(routeContext, { call, body, context })
+    const cacheHeaders = readCacheHeaders(request, gateway)
+    const caching =
+      cacheHeaders || call.preset_id !== null
+        ? findCaching(routeContext, { call, body, context }, cacheHeaders)
+        : null
     if (caching) Object.assign(headers, renderCacheHeaders(gateway, caching))
     const answer = caching
       ? startCached(routeContext, call, caching)

@@ -23,7 +23,9 @@ export function toChatCall(
   context: CallContext,
 ): TextCall {
   const body = modernizeRequest(request)
-  const { tools, serverTools } = readServerTools(world, actor, body, 'chat')
+  const { tools, serverTools } = mentionsTools(body)
+    ? readServerTools(world, actor, body, 'chat')
+    : NO_TOOLS
   const base = buildCallBase(world, actor, body, context)
   const { thinking, ...extra } = readExtraFields(body, KNOWN_FIELDS, FOREIGN_FIELDS)
   return {
@@ -40,6 +42,13 @@ export function toChatCall(
     betas: context.betas,
   }
 }
+
+const mentionsTools = (body: ChatRequest & { max_tool_calls?: unknown }): boolean =>
+  (body.tools?.length ?? 0) > 0 ||
+  body.max_tool_calls != null ||
+  body.stop_server_tools_when != null
+
+const NO_TOOLS = { tools: [], serverTools: {} }
 
 /**
  * The fields that providers do not get, or get in another form. All other fields of a body are

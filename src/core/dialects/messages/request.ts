@@ -82,10 +82,11 @@ const MESSAGE_FIELDS = new Set(['role', 'content', 'model'])
 
 // Each tool result becomes a message of its own, before the rest: providers want results first.
 function splitMessage(message: AnthropicMessage): Message[] {
-  const content = listContent(message.content)
-  const results = content.filter(block => isToolResult(block))
-  const otherBlocks = content.filter(block => !isToolResult(block))
-  const toolMessages = results.map(toToolMessage)
+  const toolMessages: Message[] = []
+  const otherBlocks: AnthropicContentBlock[] = []
+  for (const block of listContent(message.content))
+    if (isToolResult(block)) toolMessages.push(toToolMessage(block))
+    else otherBlocks.push(block)
   if (otherBlocks.length === 0 && toolMessages.length > 0) return toolMessages
   return [
     ...toolMessages,
@@ -129,8 +130,10 @@ function toToolMessage({
 
 function toBlocks(content: AnthropicContentBlock[]): Block[] {
   let reasoningCount = 0
-  const own = content.filter(block => !isServerToolBlock(block))
-  return own.map(block => toBlock(block, () => reasoningCount++))
+  const blocks: Block[] = []
+  for (const block of content)
+    if (!isServerToolBlock(block)) blocks.push(toBlock(block, () => reasoningCount++))
+  return blocks
 }
 
 // No provider knows the tools that the gateway has run, and the answer that was made of them follows.

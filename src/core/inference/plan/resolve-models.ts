@@ -125,11 +125,15 @@ function toEffectiveCall<K extends Kind>(
 }
 
 /** Returns the call as the endpoint gets it. */
-export const getEffectiveCall = <K extends Kind>(
+export function getEffectiveCall<K extends Kind>(
   models: ResolvedModel<K>[],
   call: Work[K]['call'],
   endpoint: Endpoint,
-): Work[K]['call'] => models.find(({ model }) => model.id === endpoint.model)?.effectiveCall ?? call
+): Work[K]['call'] {
+  for (const { model, effectiveCall } of models)
+    if (model.id === endpoint.model) return effectiveCall
+  return call
+}
 
 /**
  * Finds the router that picked the endpoint's model, or the first router if no endpoint has

@@ -264,7 +264,11 @@ export function toChatCall(call: TextCall): TextCall {
   return { ...call, messages: call.messages.map(toChatMessage), tools: call.tools.map(toChatTool) }
 }
 
-function toChatMessage({ extra: _, ...message }: Message): Message {
+function toChatMessage(given: Message): Message {
+  const [only] = given.blocks
+  if (!given.extra && given.blocks.length === 1 && only?.type === 'text' && !only.extra)
+    return given
+  const { extra: _, ...message } = given
   const isKnown = (block: Block) => block.type !== 'other' || isNative(block, NATIVE)
   const kept = message.role === 'assistant' ? message.blocks.filter(isKnown) : message.blocks
   return { ...message, blocks: mergeReasoning(kept.map(toChatBlock)) }

@@ -278,12 +278,10 @@ function addHeader(headers: Map<string, string>, name: string, value: string): v
 function trimBlanks(value: string): string {
   let start = 0
   let end = value.length
-  while (start < end && isBlank(value.charCodeAt(start))) start++
-  while (end > start && isBlank(value.charCodeAt(end - 1))) end--
+  while (value[start] === ' ' || value[start] === '\t') start++
+  while (end > start && (value[end - 1] === ' ' || value[end - 1] === '\t')) end--
   return value.slice(start, end)
 }
-
-const isBlank = (code: number) => code === 0x20 || code === 0x09
 
 /** Returns whether the connection persists. With HTTP/1.0 it must say so (RFC 9112, 9.3). */
 function isPersistent({ version, headers }: ParsedHead): boolean {

@@ -13,7 +13,7 @@ import {
 import type { KeptAnswer } from '../../../core/inference/traffic/response-cache.ts'
 import type { DialectName } from '../../../core/language/dialect.ts'
 import type { Kind, Work } from '../../../core/language/work.ts'
-import { type CacheHeaders, readCacheHeaders } from '../../headers.ts'
+import type { CacheHeaders } from '../../headers.ts'
 
 /** The dialects whose answers can be kept (wire reference K.7). */
 const CACHED: DialectName[] = ['chat', 'responses', 'messages', 'embeddings']
@@ -50,11 +50,12 @@ interface Asked {
  * off precedes the header, and the header precedes one that switches it on. Throws 400 for headers
  * without effect.
  */
-export function findCaching(route: CachingRoute, asked: Asked): Caching | null {
-  const { gateway, actor, request } = route
-  const headers = readCacheHeaders(request, gateway)
-  const { preset_id } = asked.call
-  if (!headers && preset_id === null) return null
+export function findCaching(
+  route: CachingRoute,
+  asked: Asked,
+  headers: CacheHeaders | null,
+): Caching | null {
+  const { gateway, actor } = route
   const preset = findPresetCaching(gateway, asked.call)
   if (headers) checkHeaders(route, headers, preset)
   const enabled = preset?.enabled === false ? false : (headers?.enabled ?? preset?.enabled)

@@ -66,11 +66,10 @@ export class Recording {
   record(batch: RecorderEntry[]): WrittenMessages[] {
     let bundled: BundledBatch | null = null
     try {
-      bundled = new BundledBatch(batch, this.#bundling)
-      const { messages, bundles } = bundled
-      const entries = batch.map((entry, i) => toRows(entry, messages[i]))
-      this.#buffer.record(entries, bundles)
-      return bundled.listWritten()
+      if (batch.some(isTold)) bundled = new BundledBatch(batch, this.#bundling)
+      const entries = batch.map((entry, i) => toRows(entry, bundled?.messages[i]))
+      this.#buffer.record(entries, bundled?.bundles ?? [])
+      return bundled?.listWritten() ?? []
     } catch (error) {
       bundled?.takeBack()
       throw isConstraint(error)
@@ -126,18 +125,20 @@ function createEntryWriter(db: Database, mac: Mac) {
     const written: { generation: Generation; row: number }[] = []
     const records: RecordRow[] = []
     let first = 0
-    for (const { record, charge, entry } of entries) {
+    let areTold = false
+    for (const { record, charge, messages, entry } of entries) {
       if (record) {
         const row = insertRecord(record.values)
         if (records.push(record) === 1) first = row
         if (record.generation) written.push({ generation: record.generation, row })
       }
       if (charge) charges.push(charge)
+      areTold ||= messages.length > 0
       if (entry.transcript) writeTranscript(entry.transcript)
       if (entry.job) endVideo(entry.job)
       if (entry.result) writeResult(entry.result)
     }
-    writeOutbox(entries)
+    if (areTold) writeOutbox(entries)
     if (records.length > 0) sealRecords(first, records)
     if (charges.length > 0) ledgerWriter.append(charges)
     for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)
@@ -158,6 +159,9 @@ function createInserter(db: Database): (values: SealedValue[]) => number {
     return Number(insert.run(...values).lastInsertRowid)
   }
 }
+
+// Most calls have nobody to be told of them.
+const isTold = ({ outbox }: RecorderEntry): boolean => outbox !== undefined && outbox.length > 0
 
 function toRows(entry: RecorderEntry, messages: BundledMessage[] = []): EntryRows {
   const { generation, charge } = entry
