@@ -1,5 +1,5 @@
 import type { AnyElysia } from 'elysia'
-import { GatewayError, notFound } from '../core/errors.ts'
+import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { LiveSet } from '../core/kernel/live-set.ts'
 import { isLoopback } from '../core/kernel/machine.ts'
@@ -20,7 +20,7 @@ import { findOriginal, withIdempotency } from './idempotency.ts'
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
 import { setSocketOptions } from './listen/socket-options.ts'
 import { noteRefusal } from './refusals.ts'
-import { buildTargetTable, refuseTarget } from './request-target.ts'
+import { buildTargetTable, noSuchPath } from './request-target.ts'
 import { createDirectAnswer } from './routes/inference.ts'
 import { createProbeAnswer } from './routes/site.ts'
 
@@ -214,8 +214,9 @@ const isHost = (host: string | null) => host !== null && HOST.test(host)
 
 function refusePath(gateway: Gateway, request: Request): Response {
   const id = readRequestId(request, gateway.ids.uuid())
-  noteRefusal(gateway, request, { thrown: notFound(), id, actor: null, model: null })
-  return refuseTarget(gateway, request, id)
+  const error = noSuchPath(request)
+  noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
+  return createErrorResponse(error, id)
 }
 
 const refuseHost = (gateway: Gateway, request: Request) =>
