@@ -84,10 +84,13 @@ export const OPTIONS = {
     'src/core/documents/worker.ts',
     'src/core/destinations/deliveries/renderer/worker.ts',
     'src/core/healing/worker.ts',
+    'src/cli/config-file/worker.ts',
     'src/core/sandboxes/just-bash/worker.ts',
     'src/core/store/sqlite/inspection/worker.ts',
     'src/core/store/sqlite/write-log/worker.ts',
   ],
+  // Workers are found by their paths within it.
+  root: 'src',
   plugins: [withoutDevtools, packVocabularies],
   target: 'bun',
   format: 'esm',

@@ -190,8 +190,7 @@ export function renderChanges(
   { config: { service_name } }: Gateway,
   { headers }: Request,
   { ignored, maxTokens }: Changes,
-): Record<string, string> | undefined {
-  if (!ignored && maxTokens === undefined) return undefined
+): Record<string, string> {
   const isPublic = [...headers.keys()].some(name => name.startsWith('x-openrouter-'))
   const prefix = `x-${isPublic ? 'openrouter' : service_name}`
   return {

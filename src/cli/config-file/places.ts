@@ -1,4 +1,13 @@
-import { isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import {
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  type Scalar,
+} from 'yaml'
 
 /** Returns `:line:column` of the setting with these names; empty if the text does not have it. */
 export type FindPlace = (names: string[]) => string
@@ -9,22 +18,40 @@ export type FindPlace = (names: string[]) => string
  */
 export function openPlaces(text: string): FindPlace {
   const lines = new LineCounter()
-  const { contents, errors } = parseDocument(text, { lineCounter: lines, logLevel: 'silent' })
+  const { contents, errors } = parseDocument(text, { ...OPTIONS, lineCounter: lines })
   const renderPlace = (offset: number | undefined): string => {
     if (offset === undefined || text === '') return ''
     const { line, col } = lines.linePos(offset)
     return `:${line}:${col}`
   }
   const [error] = errors
-  if (error) return () => renderPlace(error.pos[0])
+  const place = error ? error.pos[0] : findRepeated(contents)?.range?.[0]
+  if (place !== undefined) return () => renderPlace(place)
   return names => (names.length === 0 ? '' : renderPlace(findOffset(contents, names)))
 }
 
 /** Finds the first setting that stands twice in its section; undefined if none does. */
 export function findRepeatedSetting(text: string): string | undefined {
-  const { errors } = parseDocument(text, { logLevel: 'silent' })
-  const repeated = errors.find(({ code }) => code === 'DUPLICATE_KEY')
-  return repeated && text.slice(repeated.pos[0]).split(/[:\s]/, 1)[0]
+  const repeated = findRepeated(parseDocument(text, OPTIONS).contents)
+  const start = repeated?.range?.[0]
+  return start === undefined ? undefined : text.slice(start).split(/[:\s]/, 1)[0]
+}
+
+// The library compares each name with all others of its section: 100,000 of them take minutes.
+const OPTIONS = { logLevel: 'silent', uniqueKeys: false } as const
+
+/** Finds the first name that stands twice in its section. */
+function findRepeated(node: unknown): Scalar | undefined {
+  const names = new Set<unknown>()
+  for (const item of isMap(node) || isSeq(node) ? node.items : []) {
+    if (isPair(item) && isScalar(item.key)) {
+      if (names.has(item.key.value)) return item.key
+      names.add(item.key.value)
+    }
+    const within = findRepeated(isPair(item) ? item.value : item)
+    if (within) return within
+  }
+  return undefined
 }
 
 function findOffset(contents: unknown, names: string[]): number | undefined {

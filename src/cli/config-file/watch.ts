@@ -9,6 +9,7 @@ import {
   nameConfigFile,
   readConfig,
 } from '../config-file.ts'
+import type { ReadingResult } from './worker.ts'
 
 /**
  * Applies the config at these paths to a running gateway whenever it changes. A wrong config
@@ -102,12 +103,48 @@ export class ConfigWatch {
       throw invalid(
         `${findConfigPath(this.#paths.paths)}: expected a file, which can be read again`,
       )
-    const found = await readConfig(this.#paths)
+    const found = await ((await isLarge(this.#paths)) ? readAside : readConfig)(this.#paths)
     if (found.file === null && this.#applied.file !== null)
       throw invalid(`${this.#applied.file}: expected the config file, found nothing`)
     return found
   }
 }
+
+/** In bytes. To read more, right or wrong, may take longer than calls should wait. */
+const LARGE = 64 * 1024
+
+async function isLarge({ paths }: ConfigPaths): Promise<boolean> {
+  const path = findConfigPath(paths)
+  return path !== undefined && (await stat(path)).size > LARGE
+}
+
+/** Reads a config as `readConfig` does, in a Worker, while calls go on. */
+async function readAside(paths: ConfigPaths): Promise<ConfigFile> {
+  // Few configs are so large.
+  const [{ JobWorker }, { startWorkerAtOnce }] = await Promise.all([
+    import('../../core/kernel/job-worker.ts'),
+    import('../../core/kernel/worker.ts'),
+  ])
+  const worker = new JobWorker<ConfigPaths, ReadingResult>({
+    startWorker: () => startWorkerAtOnce(getWorkerUrl()),
+    ...{ timeoutMs: 60_000, idleMs: 0, maxWaiting: 1, maxWaitingSize: 1 },
+  })
+  try {
+    const read = await worker.run(paths, 1)
+    if ('found' in read) return read.found
+    const { type, message, isOfText } = read
+    throw new GatewayError(type, message, isOfText ? {} : { cause: message })
+  } finally {
+    worker.close()
+  }
+}
+
+// In the compiled binary, entry points keep their paths in src.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable ? './cli/config-file/worker.ts' : './worker.ts',
+    import.meta.url,
+  )
 
 const NO_ENTRY = 'nothing'
 const NO_FILE = 'no file'

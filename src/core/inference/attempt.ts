@@ -365,12 +365,10 @@ export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<
 }
 
 /** What a client is told of how its call was changed. */
-const tellChanges = ({ ignored, maxTokens }: RunningAttempt) =>
-  ignored || maxTokens !== undefined
-    ? { ...(ignored ? { ignored } : {}), ...(maxTokens === undefined ? {} : { maxTokens }) }
-    : UNCHANGED
-
-const UNCHANGED: { ignored?: string[]; maxTokens?: number } = {}
+const tellChanges = ({ ignored, maxTokens }: RunningAttempt) => ({
+  ...(ignored ? { ignored } : {}),
+  ...(maxTokens === undefined ? {} : { maxTokens }),
+})
 
 /** One attempt at one endpoint while it runs. */
 export interface RunningAttempt extends Attempt {
@@ -440,7 +438,9 @@ export async function tryEndpoint<K extends Kind>(
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
-    return { endpoint, sentAt, leftover, first: parts, rest, ...tellChanges(attempt) }
+    const opened = { endpoint, sentAt, leftover, first: parts, rest }
+    const isChanged = attempt.ignored || attempt.maxTokens !== undefined
+    return isChanged ? { ...opened, ...tellChanges(attempt) } : opened
   } catch (thrown) {
     const error = await filterReason(run, GatewayError.from(thrown))
     attempt.error = error

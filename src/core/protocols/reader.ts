@@ -10,6 +10,8 @@ import { unreadableAnswer } from './failure.ts'
 const MAX_CHOICES = 128
 export const MAX_CALLS = 128
 export const MAX_OPEN = 128
+/** The most pieces of calls in one event: it is refused by their number, before one is read. */
+export const MAX_PIECES = 4_096
 
 /** The most characters to hold back of anything that is passed on only when it is whole. */
 export const MAX_HELD = 16 * 1024 * 1024

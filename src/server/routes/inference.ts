@@ -231,7 +231,8 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     const opened = await answer
-    Object.assign(headers, renderChanges(gateway, request, opened))
+    if (opened.ignored || opened.maxTokens)
+      Object.assign(headers, renderChanges(gateway, request, opened))
     const whole = await dialect.collectResponse(opened, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
     return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
@@ -337,7 +338,8 @@ async function streamAnswer(
     createEventStreamResponse(events, { render, interval }, headers, connection)
   const stream = (opened: Answer<Kind>) =>
     begun ? begun.streamEvents(opened) : streaming.streamEvents(opened, call, body)
-  if (ready) Object.assign(headers, renderChanges(gateway, request, ready))
+  if (ready?.ignored || ready?.maxTokens)
+    Object.assign(headers, renderChanges(gateway, request, ready))
   if (ready) return respond(stream(ready))
   const lateEvents = answer.then(stream, thrown => {
     noteFailure(thrown)

@@ -15,6 +15,7 @@ import { join } from 'node:path'
 import { ConfigWatch } from '../../../src/cli/config-file/watch.ts'
 import { readConfig } from '../../../src/cli/config-file.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
+import { measureBestLoopUse } from '../../support/event-loop.ts'
 import { PROGRAM } from '../../support/server.ts'
 
 let directory: string
@@ -347,4 +348,36 @@ test('a config that came through a pipe is not read again', async () => {
   expect(await looks(5)).toEqual([])
   await watch.reload()
   expect(told()).toEqual([`rejected ${fifo}: expected a file, which can be read again`])
+})
+
+describe('a large config file', () => {
+  const many = (build: (i: number) => string) =>
+    Array.from({ length: 100_000 }, (_, i) => build(i)).join('\n')
+
+  test.each([
+    ['unknown names', many(i => `name${i}: 1`), 'only fields that there are, found a number'],
+    [
+      'names within a section',
+      `server:\n${many(i => `  n${i}: 1`)}`,
+      'server: expected only fields',
+    ],
+    ['brackets', '['.repeat(100_000), 'is not valid YAML'],
+  ])('of 100,000 %s is refused, and no call waits for that', async (_, text, message) => {
+    write('service_name: one')
+    const { watch, told } = await watched()
+    write(text)
+    const { longest } = await measureBestLoopUse(50, () => watch.reload())
+    const [refused = ''] = told()
+    expect(refused).toContain(message)
+    expect(refused.split('\n').length).toBeLessThan(30)
+    expect(longest).toBeLessThan(50)
+  })
+
+  test('that is right is applied', async () => {
+    write('service_name: one')
+    const { gateway, watch, told } = await watched()
+    write(`service_name: two\n# ${'x'.repeat(100_000)}`)
+    await watch.reload()
+    expect([told(), gateway.config.service_name]).toEqual([['applied service_name'], 'two'])
+  })
 })

@@ -9,6 +9,7 @@ import { unreadableAnswer } from '../failure.ts'
 import { PartMender } from '../halves.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import {
+  MAX_PIECES,
   type OwnEnds,
   readChoiceIndex,
   readEnd,
@@ -253,8 +254,11 @@ export class ChunkReader implements Reader<TextPart> {
   #readToolCalls(delta: Json, choice: number, parts: TextPart[]): void {
     const { function_call, tool_calls } = delta
     if ((function_call ?? tool_calls) == null) return
-    const calls = isObject(function_call) ? [{ index: 0, function: function_call }] : []
-    if (Array.isArray(tool_calls)) calls.push(...tool_calls)
+    const pieces: unknown[] = Array.isArray(tool_calls) ? tool_calls : []
+    if (pieces.length > MAX_PIECES) throw unreadableAnswer()
+    const calls = isObject(function_call)
+      ? [{ index: 0, function: function_call }, ...pieces]
+      : pieces
     if (calls.length === 0) return
     this.#calls ??= new ToolCallReader(this.#call, !this.#isWhole)
     for (const [i, call] of calls.entries())

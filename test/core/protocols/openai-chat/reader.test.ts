@@ -244,6 +244,11 @@ describe('reasoning', () => {
 })
 
 describe('tool calls', () => {
+  test('of more pieces in one event than there can be are refused by their number', () => {
+    const flood = Array.from({ length: 65_536 }, () => ({ index: 0, function: { arguments: '1' } }))
+    expect(() => streamed(toolDelta(...flood))).toThrow('Provider returned error')
+  })
+
   test('in fragments are joined by their index', () => {
     const given = streamed(
       toolDelta({
