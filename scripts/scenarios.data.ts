@@ -100,6 +100,10 @@ export const SCENARIOS: Record<string, string> = {
   'S-17':
     'assert at start: sqlite_version() ≥ 3.51.3, journal_mode=wal, foreign_keys=1, trusted_schema=0',
   'S-18': 'S3/Postgres/Redis backends down, slow (30 s), partial',
+  'S-19': 'any command as root, before, beside and after a server of another user',
+  'S-20': 'stored bytes that are gone, cut, longer or changed: of files, containers, batches',
+  'S-21': '13 kinds of damage, checked with the secret, without it and under another one',
+  'S-22': 'kill -9 between the charge of a batch’s line and its answer',
   'D-01': 'endpoint down for 1 h at 200 rps',
   'D-02': 'endpoint slow (30 s per call), never answers, drips',
   'D-03': '4xx (400/401/404/410/413), 429 + Retry-After, 5xx',

@@ -117,7 +117,7 @@ async function runAll(data: string): Promise<void> {
 describe.skipIf(!canTry)(
   'what root does in the data directory of another user (needs root)',
   () => {
-    test('before, beside and after a server leaves every file to that user', async () => {
+    test('S-19 before, beside and after a server leaves every file to that user', async () => {
       const data = await makeDirectory()
       await init(data)
       await runAll(data)

@@ -173,7 +173,7 @@ describe('with a provider that is paid', () => {
   test.each<[string, object]>([
     ['SQLite', {}],
     ['plain Maps', { store: openMemoryStore() }],
-  ])('an answer is written with its charge, in %s', async (_, parts) => {
+  ])('S-22 an answer is written with its charge, in %s', async (_, parts) => {
     const house = await openBatchHouse({ config: buildPaidModel(upstream.url), ...parts })
     const { store } = house.gateway
     const { id } = await house.create([

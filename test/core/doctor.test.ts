@@ -78,6 +78,49 @@ async function wrongAfter(tampering: string): Promise<string[]> {
   return wrong.map(({ check }) => check)
 }
 
+const TAMPERINGS: [what: string, sql: string, checks: string[]][] = [
+  [
+    'a changed amount',
+    'update ledger set nanos = nanos + 1 where seq = 12',
+    ['chain', 'counters', 'calls'],
+  ],
+  [
+    'a changed amount with its counter',
+    "update spend set nanos = nanos + 1 where key_hash = 'k1'",
+    ['counters'],
+  ],
+  ['a missing counter', "delete from spend where key_hash = 'k1' and day = 20517", ['counters']],
+  ['an invented counter', "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)", ['counters']],
+  ['a changed owner', "update ledger set user_id = 'somebody' where seq = 3", ['chain']],
+  ['a deleted row', 'delete from ledger where seq = 12', ['chain', 'counters', 'calls']],
+  ['the last row', 'delete from ledger where seq = 30', ['counters', 'end', 'calls']],
+  ['a missing hash', 'update ledger set hash = null where seq = 12', ['chain']],
+  ['a changed step', 'update ledger set step = 2 where seq = 3', ['chain']],
+  [
+    'an invented step',
+    "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, " +
+      '1, source, hash, 2, 1, 0 from ledger where seq = 30',
+    ['chain', 'counters', 'calls'],
+  ],
+  [
+    'a charge that is there twice',
+    'drop trigger ledger_charges_once; ' +
+      'insert into ledger select 31, id, settled_at, key_hash, user_id, workspace_id, byok, ' +
+      'nanos, source, hash, 1, 0, 31 from ledger where seq = 30',
+    ['schema', 'chain', 'counters', 'calls'],
+  ],
+  [
+    'a call whose record is missing',
+    "delete from generations where id = 'gen-5'",
+    ['calls', 'records'],
+  ],
+  [
+    'a call with another cost',
+    "update generations set upstream_inference_cost = 1 where id = 'gen-5'",
+    ['calls', 'records'],
+  ],
+]
+
 describe('gateway doctor', () => {
   test('finds no problem in an intact directory', async () => {
     const gateway = await opened(await charged())
@@ -86,48 +129,6 @@ describe('gateway doctor', () => {
     await gateway.close()
   })
 
-  const TAMPERINGS: [what: string, sql: string, checks: string[]][] = [
-    [
-      'a changed amount',
-      'update ledger set nanos = nanos + 1 where seq = 12',
-      ['chain', 'counters', 'calls'],
-    ],
-    [
-      'a changed amount with its counter',
-      "update spend set nanos = nanos + 1 where key_hash = 'k1'",
-      ['counters'],
-    ],
-    ['a missing counter', "delete from spend where key_hash = 'k1' and day = 20517", ['counters']],
-    ['an invented counter', "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)", ['counters']],
-    ['a changed owner', "update ledger set user_id = 'somebody' where seq = 3", ['chain']],
-    ['a deleted row', 'delete from ledger where seq = 12', ['chain', 'counters', 'calls']],
-    ['the last row', 'delete from ledger where seq = 30', ['counters', 'end', 'calls']],
-    ['a missing hash', 'update ledger set hash = null where seq = 12', ['chain']],
-    ['a changed step', 'update ledger set step = 2 where seq = 3', ['chain']],
-    [
-      'an invented step',
-      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, " +
-        '1, source, hash, 2, 1, 0 from ledger where seq = 30',
-      ['chain', 'counters', 'calls'],
-    ],
-    [
-      'a charge that is there twice',
-      'drop trigger ledger_charges_once; ' +
-        'insert into ledger select 31, id, settled_at, key_hash, user_id, workspace_id, byok, ' +
-        'nanos, source, hash, 1, 0, 31 from ledger where seq = 30',
-      ['schema', 'chain', 'counters', 'calls'],
-    ],
-    [
-      'a call whose record is missing',
-      "delete from generations where id = 'gen-5'",
-      ['calls', 'records'],
-    ],
-    [
-      'a call with another cost',
-      "update generations set upstream_inference_cost = 1 where id = 'gen-5'",
-      ['calls', 'records'],
-    ],
-  ]
   for (const [what, sql, checks] of TAMPERINGS) {
     test(`finds ${what}`, async () => {
       expect(await wrongAfter(sql)).toEqual(checks)
@@ -183,7 +184,7 @@ describe('gateway doctor', () => {
   })
 })
 
-describe('gateway doctor changes nothing', () => {
+describe('S-21 gateway doctor changes nothing', () => {
   /** Every file of a directory, with its bytes. Those that SQLite makes to read are none. */
   const readAll = (data: string) =>
     readdirSync(data)
@@ -221,6 +222,23 @@ describe('gateway doctor changes nothing', () => {
       [{ check, ok: false, found: expect.stringContaining('nothing else was looked at') }],
     ])
     expect(readAll(data)).toEqual(before)
+  })
+
+  test.each(TAMPERINGS)('over %s, which it finds only with the secret', async (_, sql, checks) => {
+    const data = await charged()
+    const db = openDatabase(data)
+    db.run(sql)
+    db.close()
+    const find = async () => {
+      const before = readAll(data)
+      const { code, stdout } = await run(['doctor', '--data', data, '--json'])
+      expect([code, readAll(data)]).toEqual([1, before])
+      const found: { check: string; ok: boolean }[] = JSON.parse(stdout).data
+      return found.filter(({ ok }) => !ok).map(({ check }) => check)
+    }
+    expect(await find()).toEqual(checks)
+    rmSync(join(data, 'secret.key'))
+    expect(await find()).toEqual(['secret'])
   })
 })
 

@@ -52,7 +52,8 @@ export const countRows = (data: string, rows: string): number =>
     db => (db.query(`select count(*) as count from ${rows}`).get() as { count: number }).count,
   )
 
-function queryDatabase<T>(data: string, read: (db: Database) => T): T {
+/** Reads the database of a data directory. */
+export function queryDatabase<T>(data: string, read: (db: Database) => T): T {
   const db = openDatabase(data, { readonly: true, strict: true })
   try {
     return read(db)

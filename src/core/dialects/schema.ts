@@ -72,17 +72,26 @@ export function readUnknownFields(fields: object, known: Set<string>): Json | un
 
 /**
  * Returns the unknown fields of a body, which go on to the provider; none is usual. Throws 400 for a
- * misspelt field that bounds a call or protects what is in it: it would bound nothing.
+ * misspelt field that bounds a call or protects what is in it, as it would bound nothing, and for a
+ * field of another API's shape (specification, Errors 7): `foreign` has what is expected in its place.
  */
-export function readExtraFields(body: object, known: Set<string>): Json {
+export function readExtraFields(
+  body: object,
+  known: Set<string>,
+  foreign: Readonly<Record<string, string>> = NONE,
+): Json {
   const extra: Json = {}
   for (const name in body) {
     if (known.has(name)) continue
+    if (Object.hasOwn(foreign, name) && body[name as keyof typeof body] != null)
+      throw invalid(`${name}: expected ${foreign[name]}`, name)
     refuseMisspelt(name)
     extra[name] = body[name as keyof typeof body]
   }
   return extra
 }
+
+const NONE = {}
 
 function refuseMisspelt(name: string): void {
   if (OWN_NAMES.has(name)) return

@@ -56,7 +56,7 @@ const nameFile = (file_id: string) =>
     messages: [{ role: 'user', blocks: [{ type: 'file', file: { file_id } }] }],
   }) as unknown as TextCall
 
-describe.each(DAMAGES)('a file whose bytes are %s', (_, damage, found) => {
+describe.each(DAMAGES)('S-20 a file whose bytes are %s', (_, damage, found) => {
   const damaged = expect.stringMatching(new RegExp(`^404 .* is damaged, .*${found}`))
 
   test('is not downloaded as if whole, sent to a model, or read by a tool', async () => {

@@ -1,5 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { Actor } from '../../identity/actor.ts'
+import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import { separateCallIds } from '../../language/call-ids.ts'
 import type { Block, Message } from '../../language/message.ts'
@@ -24,6 +25,7 @@ export function toChatCall(
   const body = modernizeRequest(request)
   const { tools, serverTools } = readServerTools(world, actor, body, 'chat')
   const base = buildCallBase(world, actor, body, context)
+  const { thinking, ...extra } = readExtraFields(body, KNOWN_FIELDS, FOREIGN_FIELDS)
   return {
     ...base,
     ...readTransforms(body, base),
@@ -32,9 +34,9 @@ export function toChatCall(
     messages: toMessages(body),
     tools: tools.map(toTool),
     ...serverTools,
-    params: toParams(body),
+    params: toParams(body, isThinking(thinking) ? thinking : null),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: readExtraFields(body, KNOWN_FIELDS),
+    extra: thinking === undefined || isThinking(thinking) ? extra : { ...extra, thinking },
     betas: context.betas,
   }
 }
@@ -49,6 +51,17 @@ const KNOWN_FIELDS = new Set([
   'usage',
   'transforms',
 ])
+
+/** What is expected in place of fields that other APIs have at the top of their bodies. */
+const FOREIGN_FIELDS = {
+  system: 'a message with the role system; /messages takes this field',
+  stop_sequences: 'stop; /messages takes this field',
+  max_output_tokens: 'max_tokens; /responses takes this field',
+  instructions: 'a message with the role system; /responses takes this field',
+  contents: 'messages: bodies in the shape of Gemini’s own API are not taken',
+  generationConfig: 'temperature, max_tokens and their like: Gemini’s own shape is not taken',
+  systemInstruction: 'a message with the role system: Gemini’s own shape is not taken',
+}
 
 /**
  * Reads the older name of the plugin `context-compression`: a list with `middle-out` asks for it, and
@@ -245,9 +258,10 @@ const UNCHANGED_PARAMS = [
   'prompt_cache_options',
 ] as const satisfies readonly (keyof Params & keyof ChatRequest)[]
 
-function toParams(body: ChatRequest): Params {
+function toParams(body: ChatRequest, thinking: Thinking | null): Params {
   const params: Record<string, unknown> = {}
   for (const name of UNCHANGED_PARAMS) if (body[name] != null) params[name] = body[name]
+  requireToolChoice(body)
   const max_tokens = body.max_completion_tokens ?? body.max_tokens
   if (max_tokens != null) params.max_tokens = max_tokens
   // Zero is the public API's way to say "no limit".
@@ -256,20 +270,30 @@ function toParams(body: ChatRequest): Params {
     params.stop = typeof body.stop === 'string' ? [body.stop] : body.stop
   if (body.service_tier != null)
     params.service_tier = body.service_tier === 'fast' ? 'priority' : body.service_tier
-  const reasoning = readReasoning(body)
+  const reasoning = readReasoning(body, thinking)
   if (reasoning) params.reasoning = reasoning
   return params as Params
 }
 
+/** Forms of a choice that Anthropic's API has. Throws 400 for one of them. */
+const CHOICES_OF_MESSAGES = ['tool', 'any', 'auto', 'none']
+
+function requireToolChoice({ tool_choice: choice }: ChatRequest): void {
+  if (choice == null || typeof choice === 'string') return
+  if (CHOICES_OF_MESSAGES.includes(choice.type))
+    throw invalid(
+      'tool_choice: expected none, auto, required or a function; /messages takes this form',
+      'tool_choice',
+    )
+}
+
 /**
- * Reads `reasoning`, merged with its flat alias and its legacy switch. Throws 400 if it has both an
- * effort and a budget.
+ * Reads `reasoning`, merged with its flat alias, its legacy switch and the `thinking` of DeepSeek's,
+ * Moonshot's and Z.ai's own APIs. Throws 400 if it has both an effort and a budget.
  */
-function readReasoning({
-  reasoning,
-  reasoning_effort,
-  include_reasoning,
-}: ChatRequest): Reasoning | undefined {
+function readReasoning(body: ChatRequest, thinking: Thinking | null): Reasoning | undefined {
+  const { reasoning_effort, include_reasoning } = body
+  const reasoning = body.reasoning ?? (thinking ? toReasoning(thinking) : undefined)
   if (reasoning == null && reasoning_effort == null && include_reasoning == null) return undefined
   if (reasoning?.effort != null && reasoning.max_tokens != null)
     throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
@@ -282,6 +306,22 @@ function readReasoning({
   if (include_reasoning === true) merged.enabled ??= true
   return Object.keys(merged).length > 0 ? (merged as Reasoning) : undefined
 }
+
+/** What DeepSeek, Moonshot and Z.ai call reasoning. */
+interface Thinking {
+  type: string
+  budget_tokens?: number | null
+}
+
+const isThinking = (value: unknown): value is Thinking =>
+  isObject(value) &&
+  ['enabled', 'disabled', 'auto', 'adaptive'].includes(String(value.type)) &&
+  (value.budget_tokens == null || Number.isSafeInteger(value.budget_tokens))
+
+const toReasoning = ({ type, budget_tokens }: Thinking): Reasoning => ({
+  enabled: type !== 'disabled',
+  ...(budget_tokens == null || type === 'disabled' ? {} : { max_tokens: budget_tokens }),
+})
 
 /**
  * Returns the body with tools in place of legacy functions: `functions`, `function_call` and

@@ -149,6 +149,14 @@ function readReasoning({ reasoning }: ResponsesRequest): Reasoning | undefined {
 /** The fields that only providers of this API read, though the gateway knows them. */
 const NATIVE_FIELDS = ['include', 'max_tool_calls', 'truncation']
 
+/** What is expected in place of fields that other APIs have at the top of their bodies. */
+const FOREIGN_FIELDS = {
+  system: 'instructions; /messages takes this field',
+  messages: 'input; /chat/completions and /messages take this field',
+  max_tokens: 'max_output_tokens; /chat/completions and /messages take this field',
+  max_completion_tokens: 'max_output_tokens; /chat/completions takes this field',
+}
+
 const KNOWN_FIELDS = new Set(
   Object.keys(ResponsesRequest.properties).filter(name => !NATIVE_FIELDS.includes(name)),
 )
@@ -158,7 +166,7 @@ const TEXT_FIELDS = new Set(['format', 'verbosity'])
 
 /** Reads the fields that only providers of this API understand. */
 function readExtra(body: ResponsesRequest): Json {
-  const extra = omitNulls(readExtraFields(body, KNOWN_FIELDS))
+  const extra = omitNulls(readExtraFields(body, KNOWN_FIELDS, FOREIGN_FIELDS))
   if (extra.max_tokens !== undefined)
     throw invalid(
       'max_tokens: expected no such field; did you mean "max_output_tokens"?',

@@ -298,3 +298,36 @@ describe('session and user', () => {
     expect(userIn('w1')).toMatch(/^[0-9a-f]{64}$/)
   })
 })
+
+describe('a body in the shape of another API', () => {
+  test.each<[field: string, body: object, told: string]>([
+    ['system', { system: 'Be kind' }, 'expected a message with the role system; /messages'],
+    ['stop_sequences', { stop_sequences: ['END'] }, 'expected stop; /messages'],
+    ['tool_choice', { tool_choice: { type: 'tool', name: 'f' } }, '/messages takes this form'],
+    ['tool_choice', { tool_choice: { type: 'any' } }, '/messages takes this form'],
+    ['max_output_tokens', { max_output_tokens: 5 }, 'expected max_tokens; /responses'],
+    ['instructions', { instructions: 'Be kind' }, '/responses takes this field'],
+    ['contents', { contents: [] }, 'expected messages: bodies in the shape of Gemini'],
+    ['generationConfig', { generationConfig: {} }, 'Gemini’s own shape is not taken'],
+  ])('is refused by its %s', (field, body, told) => {
+    expect(fieldOf(body)).toBe(field)
+    expect(() => callOf(body)).toThrow(told)
+  })
+
+  test.each<[thinking: unknown, reasoning: object]>([
+    [{ type: 'enabled' }, { enabled: true }],
+    [
+      { type: 'enabled', budget_tokens: 2_000 },
+      { enabled: true, max_tokens: 2_000 },
+    ],
+    [{ type: 'disabled' }, { enabled: false }],
+  ])('may have %j, which providers have on this API', (thinking, reasoning) => {
+    const { params, extra } = callOf({ thinking })
+    expect([params.reasoning, extra]).toEqual([reasoning, {}])
+  })
+
+  test('keeps a thinking of no known form', () => {
+    const { params, extra } = callOf({ thinking: 'hard' })
+    expect([params.reasoning, extra]).toEqual([undefined, { thinking: 'hard' }])
+  })
+})
