@@ -1,4 +1,4 @@
-import { type GatewayError, notFound } from '../core/errors.ts'
+import { notFound } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
@@ -171,29 +171,8 @@ export const refuseTarget = (
   gateway: Gateway,
   request: Request,
   id = readRequestId(request, gateway.ids.uuid()),
-): Response => createErrorResponse(notFound(), id)
-
-/**
- * A path that is none of the API's. Its message tells a client with a wrong base where the path is
- * that its own one ends in.
- */
-export function noSuchPath(request: Request): GatewayError {
-  const path = readPath(request).replaceAll(/\/{2,}/g, '/')
-  const meant = CALLS.find(call => path.endsWith(call) && path !== BASE + call)
-  if (meant === undefined) return notFound()
-  const base = meant.startsWith('/messages') ? '/api' : BASE
-  return notFound(
-    `Resource not found: ${meant.slice(1)} is at ${BASE}${meant}. ` +
-      `The base URL of this client should end in ${base}`,
-  )
-}
-
-/** What clients add to the base that they are given. */
-const CALLS = [
-  ...['/chat/completions', '/completions', '/responses', '/messages', '/messages/count_tokens'],
-  ...['/embeddings', '/rerank', '/images/generations', '/audio/speech', '/audio/transcriptions'],
-  '/models',
-]
+  error = notFound(),
+): Response => createErrorResponse(error, id)
 
 /** Reads the path of a request, whatever its Host is: `/api/v1/keys`. */
 export const readPath = ({ url }: Request): string => TARGET.exec(url)?.[1] ?? ''

@@ -107,7 +107,7 @@ const NAMESAKES: Record<string, string> = {
 }
 
 /** Finds the provider that a name which is none most likely means. */
-export function findNamesake(name: string): string | undefined {
+function findNamesake(name: string): string | undefined {
   return (
     getOwn<string>(NAMESAKES, name.toLowerCase()) ?? listNearest(name, Object.keys(PROVIDERS), 2)[0]
   )

@@ -5,6 +5,7 @@ import { PROVIDERS } from '../../../core/catalog/providers.data.ts'
 import type { ProviderRow } from '../../../core/catalog/providers.ts'
 import { GatewayError, invalid } from '../../../core/errors.ts'
 import type { Gateway } from '../../../core/gateway.ts'
+import { listNearest } from '../../../core/kernel/nearest.ts'
 import { toPrintable } from '../../../core/kernel/printable.ts'
 import { protocolNames } from '../../../core/protocols/registry.ts'
 import { listConfigPaths } from '../../config-file.ts'
@@ -13,7 +14,7 @@ import { loadConfig } from '../../options.ts'
 import { print, printNote } from '../../output.ts'
 import { askLine, canAsk } from '../../prompt.ts'
 import { withGateway, withNewGateway } from '../../with-gateway.ts'
-import { findNamesake, type PreparedConfig, prepareConfig, writeConfig } from '../init/provider.ts'
+import { type PreparedConfig, prepareConfig, writeConfig } from '../init/provider.ts'
 import { printFirstKeys } from '../init.ts'
 import type { SetupOptions } from '../setup.ts'
 
@@ -84,7 +85,7 @@ async function askProvider(): Promise<string> {
   for (;;) {
     const slug = (await askLine('Which provider?', initial)).toLowerCase()
     if (known.includes(slug)) return slug
-    const nearest = findNamesake(slug)
+    const [nearest] = listNearest(slug, known, 2)
     const hint = nearest ? `did you mean ${nearest}?` : 'gateway providers list shows them'
     printNote(`${toPrintable(slug)} is no provider that can be set up here: ${hint}`)
   }
