@@ -3,7 +3,7 @@ import { invalid } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { suggest } from './completions/sources.ts'
 import { findId, type Naming } from './names.ts'
-import { type CommonOptions, findWorkspaceId, parseNumber } from './options.ts'
+import { type CommonOptions, findWorkspaceId, parseDuration, parseNumber } from './options.ts'
 
 /** The flags that Commander read from a command line, by Commander's option names. */
 export type Flags = CommonOptions & Record<string, unknown>
@@ -152,6 +152,12 @@ export const USD_OR_NULL: ValueReader = {
   read: readNone,
 }
 
+/** A time that is over: a day, a time in UTC, or how long ago: `7d`. */
+export const PAST_TIME: ValueReader = { read: (text: string) => completeTime(text, -1) }
+
+/** A time to come: a day, a time in UTC, or how long from now: `7d`. */
+export const COMING_TIME: ValueReader = { read: (text: string) => completeTime(text, 1) }
+
 /** A comma-separated list, where `none` means null. */
 export const LIST: ValueReader = { read: splitList }
 
@@ -174,6 +180,17 @@ export const CUT: Fields = {
 function parseYesOrNo(text: string): boolean {
   if (text !== 'yes' && text !== 'no') throw new InvalidArgumentError('expected yes or no')
   return text === 'yes'
+}
+
+const LENGTH = /^\d{1,6}[smhd]$/
+const PARTIAL_TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d)?(:\d\d(\.\d+)?)?Z?$/
+
+/** Writes a time as the API wants it. What is none is left to its schema. */
+function completeTime(text: string, direction: 1 | -1): string {
+  if (LENGTH.test(text))
+    return new Date(Date.now() + direction * parseDuration(text) * 1_000).toISOString()
+  const [, day, minute = 'T00:00', seconds = ':00'] = PARTIAL_TIME.exec(text) ?? []
+  return day === undefined ? text : `${day}${minute}${seconds}Z`
 }
 
 function readNone<T>(value: T): T | null {

@@ -20,7 +20,7 @@ import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
 import { setSocketOptions } from './listen/socket-options.ts'
 import { noteRefusal } from './refusals.ts'
-import { buildTargetTable, refuseTarget } from './request-target.ts'
+import { buildTargetTable, readPath, refuseTarget } from './request-target.ts'
 import { createDirectAnswer } from './routes/inference.ts'
 import { createProbeAnswer } from './routes/site.ts'
 
@@ -214,9 +214,35 @@ const isHost = (host: string | null) => host !== null && HOST.test(host)
 
 function refusePath(gateway: Gateway, request: Request): Response {
   const id = readRequestId(request, gateway.ids.uuid())
-  noteRefusal(gateway, request, { thrown: notFound(), id, actor: null, model: null })
-  return refuseTarget(gateway, request, id)
+  const error = buildPathError(request)
+  noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
+  return refuseTarget(gateway, request, id, error)
 }
+
+/**
+ * A path that is none of the API's. Its message tells a client with a wrong base where the path is
+ * that its own one ends in.
+ */
+function buildPathError(request: Request): GatewayError {
+  const path = readPath(request).replaceAll(/\/{2,}/g, '/')
+  const meant = CALLS.find(call => path.endsWith(call) && path !== BASE + call)
+  if (meant === undefined) return notFound()
+  const base = meant.startsWith('/messages') ? '/api' : BASE
+  return notFound(
+    `Resource not found: ${meant.slice(1)} is at ${BASE}${meant}. ` +
+      `The base URL of this client should end in ${base}`,
+  )
+}
+
+/** Where the API is. */
+const BASE = '/api/v1'
+
+/** What clients add to the base that they are given. */
+const CALLS = [
+  ...['/chat/completions', '/completions', '/responses', '/messages', '/messages/count_tokens'],
+  ...['/embeddings', '/rerank', '/images/generations', '/audio/speech', '/audio/transcriptions'],
+  '/models',
+]
 
 const refuseHost = (gateway: Gateway, request: Request) =>
   createErrorResponse(

@@ -171,7 +171,8 @@ export const refuseTarget = (
   gateway: Gateway,
   request: Request,
   id = readRequestId(request, gateway.ids.uuid()),
-): Response => createErrorResponse(notFound(), id)
+  error = notFound(),
+): Response => createErrorResponse(error, id)
 
 /** Reads the path of a request, whatever its Host is: `/api/v1/keys`. */
 export const readPath = ({ url }: Request): string => TARGET.exec(url)?.[1] ?? ''

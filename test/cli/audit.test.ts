@@ -44,7 +44,8 @@ describe('gateway audit', () => {
     expect(await total('--key', hash)).toBe(0)
     expect(await total('--workspace', 'default', '--limit', '1', '--offset', '1')).toBe(4)
     expect(await total('--workspace', '00000000-0000-7000-8000-0000000000ff')).toBe(0)
-    expect(await total('--since', '2020-01-01T00:00:00Z')).toBe(4)
+    for (const since of ['2020-01-01T00:00:00Z', '2020-01-01T00:00', '2020-01-01', '1h'])
+      expect([since, await total('--since', since)]).toEqual([since, 4])
     expect(await total('--until', '2020-01-01T00:00:00Z')).toBe(0)
   })
 

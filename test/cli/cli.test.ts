@@ -107,8 +107,8 @@ describe('wrong usage is exit code 2 and one line', () => {
     ['a negative limit', ['keys', 'create', '--name', 'x', '--limit', '-1']],
     ['an unknown period', ['keys', 'create', '--name', 'x', '--limit-reset', 'yearly']],
     [
-      'E2 a time of minute precision',
-      ['keys', 'create', '--name', 'x', '--expires-at', '2099-01-01T00:00Z'],
+      'a time that is none',
+      ['keys', 'create', '--name', 'x', '--expires-at', '2099-01-01T00:00+02:00'],
     ],
     [
       'a time that has passed',

@@ -184,3 +184,15 @@ routing: 7
     expect(found.length).toBe(4)
   })
 })
+
+test('an address that ends in the path of its protocol is told', async () => {
+  const found = await check(`providers:
+  one: { protocol: openai-chat, base_url: "https://one.example/v1/chat/completions" }
+  two: { protocol: openai-chat, base_url: "https://two.example/v1", api_key: x }
+`)
+  expect(found).toEqual([
+    expect.stringContaining(
+      'providers.one.base_url: expected the address without /chat/completions',
+    ),
+  ])
+})

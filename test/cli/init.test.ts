@@ -131,16 +131,19 @@ describe('init --provider', () => {
     expect((await runGateway(['providers', 'check', '--config', file], { cwd })).code).toBe(0)
   })
 
-  test.each([
+  test.each<[string, string[], number, string?]>([
     ['an unknown provider', ['--provider', 'nobody'], 3],
+    ['a provider whose name is misspelt', ['--provider', 'opneai'], 3, 'did you mean openai?'],
+    ['the name of its models', ['--provider', 'gemini'], 3, 'did you mean google?'],
     ['a provider whose account is a file', ['--provider', 'vertex'], 2],
     ['a provider without an address of its own', ['--provider', 'azure'], 2],
     ['an address that is none', ['--provider', 'openai', '--base-url', 'somewhere'], 2],
     ['an address without a provider', ['--base-url', 'http://127.0.0.1:1'], 2],
-  ])('refuses %s', async (_, args, code) => {
+  ])('refuses %s', async (_, args, code, message = '') => {
     const refused = await init(args, { stdin: SECRET })
     expect([refused.code, refused.stdout, readdirSync(cwd)]).toEqual([code, '', []])
     expect(refused.stderr).toMatch(/^gateway: [^\n]+\n$/)
     expect(refused.stderr).not.toContain('canary')
+    expect(refused.stderr).toContain(message)
   })
 })

@@ -50,6 +50,12 @@ test('what has no line of its own is counted, and the count is explained', async
   expect(stderr).toContain('ALIKE: refusals of that hour with the same status')
 })
 
+test('what has no model shows its path', async () => {
+  await refuse(buildRefusal('astray', { path: '/api/v1/v1/messages' }))
+  const { stdout } = await logs('--id', 'astray')
+  expect(stdout).toMatch(/MODEL OR PATH .*\n.* 401 +\/api\/v1\/v1\/messages +wrong/)
+})
+
 test('--key and --status choose', async () => {
   const { stdout } = await runCommand([
     'keys',

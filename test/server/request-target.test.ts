@@ -29,6 +29,25 @@ function sendRaw(target: string, host: string, method = 'GET'): Promise<Outcome>
   return request(server.url, { method, raw }).outcome()
 }
 
+test.each([
+  ['/api/v1/v1/messages', '/api/v1/messages', '/api'],
+  ['/messages', '/api/v1/messages', '/api'],
+  ['/chat/completions', '/api/v1/chat/completions', '/api/v1'],
+  ['/api/chat/completions', '/api/v1/chat/completions', '/api/v1'],
+  ['/openai/v1/responses', '/api/v1/responses', '/api/v1'],
+  ['/api/v1/chat/completions/chat/completions', '/api/v1/chat/completions', '/api/v1'],
+])('a client that asks %s is told the base to use', async (path, at, base) => {
+  const response = await fetch(server.url + path, { method: 'POST', body: '{}' })
+  const { error } = await response.json()
+  expect([response.status, error.message]).toEqual([404, expect.stringContaining(` is at ${at}. `)])
+  expect(error.message).toEndWith(`should end in ${base}`)
+})
+
+test('a path that resembles none is not guessed at', async () => {
+  const response = await fetch(`${server.url}/api/v1/nothing`)
+  expect((await response.json()).error.message).toBe('Resource not found')
+})
+
 describe('X-08 the Host does not decide the path:', () => {
   const VALID = [
     ...['x', 'ab', 'abc', 'a.b', 'x:1', 'ab:80', '1', '10', '127.1', '0', '256', '999'],

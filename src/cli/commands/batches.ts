@@ -1,6 +1,14 @@
 import { Option } from 'commander'
 import { BATCH_ENDPOINTS } from '../../core/files/request-lines.ts'
-import { demand, type Fields, type Flags, fill, fillNamed, fillWorkspace } from '../fields.ts'
+import {
+  demand,
+  type Fields,
+  type Flags,
+  fill,
+  fillNamed,
+  fillWorkspace,
+  PAST_TIME,
+} from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { parseNumber } from '../options.ts'
@@ -34,7 +42,12 @@ const LIST: Fields[] = [
   fill('limit', '--limit <n>', 'how many at most (20)', { parse: parseNumber }),
   fill('after', '--cursor <id>', 'those that are older than this one'),
   fill('status', '--status <status>', 'those that are in_progress, completed, …'),
-  fill('created_after', '--created-after <time>', 'ISO 8601 in UTC with seconds'),
+  fill(
+    'created_after',
+    '--created-after <time>',
+    'a day or time in UTC, or so long ago: 7d',
+    PAST_TIME,
+  ),
   fill('created_before', '--created-before <time>', 'the same'),
   WORKSPACE,
 ]

@@ -5,7 +5,7 @@ import type { Actor } from '../../core/identity/actor.ts'
 import type { GenerationListQuery } from '../../core/telemetry/generations/filter.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
 import { renderCsvRow } from '../csv.ts'
-import { type Fields, type Flags, fill, fillNamed } from '../fields.ts'
+import { type Fields, type Flags, fill, fillNamed, PAST_TIME } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { write } from '../output.ts'
@@ -30,8 +30,13 @@ const FILTERS = [
   fill('model', '--model <id>', 'calls of this model'),
   fill('provider', '--provider <name>', 'calls that this provider answered'),
   fill('status', '--status <status>', 'ok, error, cancelled, an HTTP status or an error type'),
-  fill('since', '--since <time>', 'from this time on, ISO 8601 in UTC with seconds'),
-  fill('until', '--until <time>', 'before this time'),
+  fill(
+    'since',
+    '--since <time>',
+    'from this day or time on, in UTC, or so long ago: 7d',
+    PAST_TIME,
+  ),
+  fill('until', '--until <time>', 'before this day or time', PAST_TIME),
   fill('app', '--app <name>', 'calls of this app, by its address or title'),
   fill('session_id', '--session <id>', 'calls of this session'),
 ]

@@ -4,7 +4,7 @@ import type { Feedback } from '../../core/telemetry/feedback.ts'
 import type { getGeneration } from '../../core/telemetry/generations.ts'
 import type { getGenerationContent } from '../../core/telemetry/transcripts.ts'
 import { getDataDirectory } from '../data-directory.ts'
-import { demand, fill, fillNamed, NUMBER, offer } from '../fields.ts'
+import { demand, fill, fillNamed, NUMBER, offer, PAST_TIME } from '../fields.ts'
 import { GENERATIONS, KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import type { CommonOptions } from '../options.ts'
@@ -31,8 +31,13 @@ const LIST = [
   fill('model', '--model <id>', 'calls of this model'),
   fill('provider', '--provider <name>', 'calls that this provider answered'),
   fill('status', '--status <status>', 'ok, error, cancelled, an HTTP status or an error type'),
-  fill('since', '--since <time>', 'from this time on, ISO 8601 in UTC with seconds'),
-  fill('until', '--until <time>', 'before this time'),
+  fill(
+    'since',
+    '--since <time>',
+    'from this day or time on, in UTC, or so long ago: 7d',
+    PAST_TIME,
+  ),
+  fill('until', '--until <time>', 'before this day or time', PAST_TIME),
   fill('app', '--app <name>', 'calls of this app, by its address or title'),
   fill('session_id', '--session <id>', 'calls of this session'),
   fill('limit', '--limit <n>', 'how many (20)', NUMBER),

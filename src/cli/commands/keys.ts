@@ -2,6 +2,7 @@ import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import {
+  COMING_TIME,
   demand,
   type Fields,
   type Flags,
@@ -39,7 +40,12 @@ const NEW = [
   ...LIMITS,
   demand(NAME),
   offer('--management', 'a management key, which cannot call models'),
-  fill('expires_at', '--expires-at <time>', 'ISO 8601 in UTC with seconds'),
+  fill(
+    'expires_at',
+    '--expires-at <time>',
+    'a day or time in UTC, or so long from now: 7d',
+    COMING_TIME,
+  ),
   fillWorkspace('its workspace, by id or slug'),
   fillNamed('creator_user_id', '--creator <member>', 'whose key it is, by id or e-mail', MEMBERS),
   createExternalFields(),

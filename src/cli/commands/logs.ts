@@ -38,10 +38,10 @@ export const createLogsCommand = () =>
     const refusals = answer?.data ?? []
     const areCounted = refusals.some(({ left_out }) => left_out > 0)
     printList(
-      ['WHEN', 'KEY', 'STATUS', 'MODEL', 'MESSAGE', ...(areCounted ? ['ALIKE'] : []), 'ID'],
-      refusals.map(({ created_at, key, status, model, message, left_out, id }) => {
+      ['WHEN', 'KEY', 'STATUS', 'MODEL OR PATH', 'MESSAGE', ...(areCounted ? ['ALIKE'] : []), 'ID'],
+      refusals.map(({ created_at, key, status, model, path, message, left_out, id }) => {
         const alike = left_out > 0 ? `+${left_out}` : null
-        return [created_at, key, status, model, message, ...(areCounted ? [alike] : []), id]
+        return [created_at, key, status, model ?? path, message, ...(areCounted ? [alike] : []), id]
       }),
     )
     if (areCounted)
@@ -59,8 +59,8 @@ async function printRefusal({ json, field }: Flags, refusal: Refusal): Promise<v
   for (const line of renderShape(refusal, field)) print(line)
 }
 
-const renderLine = ({ created_at, key, status, model, message, id }: Refusal): string =>
-  [created_at, key ?? '-', status, model ?? '-', message, id]
+const renderLine = ({ created_at, key, status, model, path, message, id }: Refusal): string =>
+  [created_at, key ?? '-', status, model ?? path, message, id]
     .map(cell => toPrintable(String(cell)))
     .join('  ')
 

@@ -12,6 +12,7 @@ import { Config, createDefaultConfig, type ProviderConfig } from '../../../core/
 import { conflict, denied, invalid, notFound } from '../../../core/errors.ts'
 import { openGateway } from '../../../core/gateway.ts'
 import { getOwn } from '../../../core/kernel/json.ts'
+import { listNearest } from '../../../core/kernel/nearest.ts'
 import { giveToOwner } from '../../../core/kernel/owner.ts'
 import { protocolNames } from '../../../core/protocols/registry.ts'
 import { listConfigPaths } from '../../config-file.ts'
@@ -89,10 +90,27 @@ function writeNewFile(path: string, text: string): void {
 
 function requireRow(slug: string): ProviderRow {
   const row = getOwn<ProviderRow>(PROVIDERS, slug)
-  if (!row) throw notFound(`${slug} is no known provider: gateway providers list shows them`)
+  if (!row) {
+    const nearest = findNamesake(slug)
+    const hint = nearest ? `did you mean ${nearest}?` : 'gateway providers list shows them'
+    throw notFound(`${slug} is no known provider: ${hint}`)
+  }
   if (!row.variables)
     throw invalid(`${slug}: expected its settings in gateway.yaml, as docs/configuration.md shows`)
   return row
+}
+
+/** What people call providers after their models, and after the variable of their key. */
+const NAMESAKES: Record<string, string> = {
+  ...{ gemini: 'google', claude: 'anthropic', gpt: 'openai', chatgpt: 'openai', grok: 'xai' },
+  ...{ kimi: 'moonshotai', qwen: 'alibaba' },
+}
+
+/** Finds the provider that a name which is none most likely means. */
+function findNamesake(name: string): string | undefined {
+  return (
+    getOwn<string>(NAMESAKES, name.toLowerCase()) ?? listNearest(name, Object.keys(PROVIDERS), 2)[0]
+  )
 }
 
 // A config that exists, or that would no longer be read, is somebody's work.

@@ -16,7 +16,10 @@ export function buildAddress(
   row: ProviderRow | undefined,
   credential: Credential | SettingIssue[],
 ): string | SettingIssue[] {
-  if (settings.base_url) return settings.base_url.replace(/\/+$/, '')
+  const given = settings.base_url?.replace(/\/+$/, '')
+  const [path] = (given && OWN_PATH.exec(given)) || []
+  if (path) return [{ field: 'base_url', expected: `the address without ${path}: it is added` }]
+  if (given) return given
   const isWrong = Array.isArray(credential)
   const { aws, service_account } = isWrong ? { ...settings, service_account: null } : credential
   const values = {
@@ -26,9 +29,14 @@ export function buildAddress(
   const template = getOwn(row?.regions ?? {}, values.region) ?? row?.base_url
   if (!template)
     return [{ field: 'base_url', expected: 'the address before the protocol’s own path' }]
-  const given = isWrong && settings.service_account ? { ...values, project: '-' } : values
-  return fillBlanks(template, given)
+  return fillBlanks(
+    template,
+    isWrong && settings.service_account ? { ...values, project: '-' } : values,
+  )
 }
+
+/** What protocols add to an address themselves. */
+const OWN_PATH = /\/(chat\/completions|v1\/messages)$/
 
 function fillBlanks(
   template: string,

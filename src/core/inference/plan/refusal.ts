@@ -102,8 +102,8 @@ export const SENTENCES: Record<string, string> = {
   reasoning: ':thinking asks for a provider that can be told to reason',
   web_search:
     ':online, the web plugin and web_search without an engine of the gateway ask for a provider ' +
-    'that searches the web itself, and as it is told to; only xAI searches X, over its ' +
-    'Responses API',
+    'that searches the web itself, and as it is told to (web_search.engines in gateway.yaml gives ' +
+    'all models an engine); only xAI searches X, over its Responses API',
   context_length: 'the prompt and max_tokens are longer than the context',
   [IMAGE_PARAMETERS]: 'no provider of it draws with what is asked for',
   [SPEECH_PARAMETERS]: 'no provider of it speaks with what is asked for',
