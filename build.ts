@@ -80,14 +80,14 @@ export const OPTIONS = {
   // Each Worker is a program of its own. The first entry point is the one that starts.
   entrypoints: [
     'src/cli/start.ts',
-    'src/core/tokenizers/worker.ts',
-    'src/core/documents/worker.ts',
-    'src/core/destinations/deliveries/renderer/worker.ts',
-    'src/core/healing/worker.ts',
+    'src/translation/tokenizers/worker.ts',
+    'src/extensions/documents/worker.ts',
+    'src/observability/destinations/deliveries/renderer/worker.ts',
+    'src/extensions/healing/worker.ts',
     'src/cli/config-file/worker.ts',
-    'src/core/sandboxes/just-bash/worker.ts',
-    'src/core/store/sqlite/inspection/worker.ts',
-    'src/core/store/sqlite/write-log/worker.ts',
+    'src/network/sandboxes/just-bash/worker.ts',
+    'src/store/sqlite/inspection/worker.ts',
+    'src/store/sqlite/write-log/worker.ts',
   ],
   // Workers are found by their paths within it.
   root: 'src',

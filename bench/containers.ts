@@ -5,11 +5,12 @@
  * of it, and what so many containers take that run a command at once, with the bytes that they must
  * not exceed. A start counts until its first command has ended, less the time of that command.
  */
-import { createDefaultConfig } from '../src/core/config.ts'
-import { Cancellation } from '../src/core/kernel/cancellation.ts'
-import { getSandboxLimits, SandboxPool } from '../src/core/sandboxes/pool.ts'
-import { SANDBOXES } from '../src/core/sandboxes/registry.ts'
-import type { Sandbox, SandboxBox } from '../src/core/sandboxes/sandbox.ts'
+
+import { Cancellation } from '../src/base/cancellation.ts'
+import { createDefaultConfig } from '../src/config.ts'
+import { getSandboxLimits, SandboxPool } from '../src/network/sandboxes/pool.ts'
+import { SANDBOXES } from '../src/network/sandboxes/registry.ts'
+import type { Sandbox, SandboxBox } from '../src/network/sandboxes/sandbox.ts'
 
 const [rounds = '40', atOnce = '50'] = process.argv.slice(2)
 const ROUNDS = Number(rounds)

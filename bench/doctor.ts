@@ -7,9 +7,9 @@
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examineGateway } from '../src/core/doctor.ts'
-import { type Gateway, openGateway } from '../src/core/gateway.ts'
-import { rollUp } from '../src/core/telemetry/rollups.ts'
+import { examineGateway } from '../src/app/doctor.ts'
+import { type Gateway, openGateway } from '../src/app/gateway.ts'
+import { rollUp } from '../src/observability/rollups.ts'
 import { recordCalls } from './records.ts'
 
 const MIB = 2 ** 20

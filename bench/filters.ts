@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { BUILTINS, type BuiltinSlug } from '../src/core/policy/filters/builtins.ts'
-import { type FilterRule, openFilters } from '../src/core/policy/filters.ts'
+import { BUILTINS, type BuiltinSlug } from '../src/limits/filters/builtins.ts'
+import { type FilterRule, openFilters } from '../src/limits/filters.ts'
 
 /*
  * `bun run bench/filters.ts`: what each built-in filter costs for a megabyte, in milliseconds of

@@ -1,5 +1,5 @@
-import type { Gateway } from '../src/core/gateway.ts'
-import { toDayNumber } from '../src/core/kernel/clock.ts'
+import type { Gateway } from '../src/app/gateway.ts'
+import { toDayNumber } from '../src/base/clock.ts'
 import { buildGeneration, buildStepCharge } from '../test/support/generation.ts'
 import { createSeededIntegers } from '../test/support/random.ts'
 

@@ -7,11 +7,11 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Gateway, openGateway } from '../src/core/gateway.ts'
-import { getOperator } from '../src/core/identity/actor.ts'
-import type { AnalyticsQuery } from '../src/core/telemetry/analytics/query.ts'
-import { queryAnalytics } from '../src/core/telemetry/analytics.ts'
-import { rollUp } from '../src/core/telemetry/rollups.ts'
+import { type Gateway, openGateway } from '../src/app/gateway.ts'
+import type { AnalyticsQuery } from '../src/observability/analytics/query.ts'
+import { queryAnalytics } from '../src/observability/analytics.ts'
+import { rollUp } from '../src/observability/rollups.ts'
+import { getOperator } from '../src/resources/actor.ts'
 import { recordCalls } from './records.ts'
 
 const [count = '200000', directory] = process.argv.slice(2)

@@ -1,11 +1,11 @@
+import { type Gateway, openGateway } from '../src/app/gateway.ts'
 import { computeSpread } from '../src/cli/bench/statistics.ts'
-import { parseConfig } from '../src/core/config.ts'
-import { type Gateway, openGateway } from '../src/core/gateway.ts'
-import { getOperator } from '../src/core/identity/actor.ts'
-import { planRoute } from '../src/core/inference/plan.ts'
-import { findSession } from '../src/core/inference/traffic/sessions.ts'
-import type { TextCall } from '../src/core/language/call.ts'
-import type { RoutingPreferences } from '../src/core/language/routing.ts'
+import { parseConfig } from '../src/config.ts'
+import { planRoute } from '../src/engine/plan.ts'
+import { findSession } from '../src/engine/traffic/sessions.ts'
+import type { TextCall } from '../src/language/call.ts'
+import type { RoutingPreferences } from '../src/language/routing.ts'
+import { getOperator } from '../src/resources/actor.ts'
 
 /**
  * Measures the CPU time of this process for planning one call over a catalogue of this size. No

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pinSelf } from '../src/cli/bench/children.ts'
-import { runClosedLoop } from '../src/cli/bench/load.ts'
+import { runClosedLoop } from '../src/cli/bench/generator.ts'
 import { createCpuReader } from '../src/cli/bench/procfs.ts'
 import { computeSpread, shuffle } from '../src/cli/bench/statistics.ts'
 import {

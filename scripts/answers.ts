@@ -3,7 +3,7 @@
  * OpenAPI document, for the operations that this gateway has, into the server's description.
  */
 import { resolve } from 'node:path'
-import { openGateway } from '../src/core/gateway.ts'
+import { openGateway } from '../src/app/gateway.ts'
 import { createApp } from '../src/server/app.ts'
 import { listDescribedRoutes } from '../src/server/openapi.ts'
 

@@ -1,9 +1,9 @@
 import { resolve } from 'node:path'
-import type { ModelRow } from '../src/core/catalog/models/rows.ts'
+import type { ModelRow } from '../src/resources/models/rows.ts'
 import { type GatheredCatalog, gather } from './catalog/gather.ts'
 import { readSources, SOURCES } from './catalog/sources.ts'
 
-const OUTFILE = resolve(import.meta.dir, '../src/core/catalog/models.data.json')
+const OUTFILE = resolve(import.meta.dir, '../src/resources/models.data.json')
 
 /** Regenerates the built-in catalogue and prints a summary. `bun run catalog` */
 const today = new Date().toISOString().slice(0, 10)

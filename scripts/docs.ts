@@ -3,7 +3,7 @@ import { AGENTS, DEFAULT_MODEL, renderBlock } from '../src/cli/commands/agent.ts
 import { createProgram } from '../src/cli/main.ts'
 import { renderMarkdown } from '../src/cli/manual/markdown.ts'
 import { listPages } from '../src/cli/manual.ts'
-import { Config } from '../src/core/config.ts'
+import { Config } from '../src/config.ts'
 import { listSettings, renderSettings } from './docs/settings.ts'
 
 const USAGE = `bun run scripts/docs.ts [--check]

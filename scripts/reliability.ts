@@ -164,7 +164,7 @@ What it cannot show in seconds, the scenarios below do, and \`npm run test:long\
 ## Scenarios
 
 ${map.size} of ${numbers.length} have a test with their number in its name. The result is that of the built binary. Tests of
-\`core/\` try parts of it in their own process.
+other folders try parts of it in their own process.
 
 | | Fault or abuse | Test | Result |
 | --- | --- | --- | --- |

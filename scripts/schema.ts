@@ -1,10 +1,10 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { MIGRATIONS } from '../src/core/store/sqlite/contents.ts'
-import { openCreated, readSchema } from '../src/core/store/sqlite/seals/schema.ts'
+import { MIGRATIONS } from '../src/store/sqlite/contents.ts'
+import { openCreated, readSchema } from '../src/store/sqlite/seals/schema.ts'
 
 /** Writes `schema.sql`: what all migrations lead to, where a new database begins. */
-const FILE = join(import.meta.dir, '../src/core/store/sqlite/schema.sql')
+const FILE = join(import.meta.dir, '../src/store/sqlite/schema.sql')
 const HEAD =
   '-- What all migrations lead to: a new database begins here. `bun run schema` writes it.'
 

@@ -3,8 +3,8 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import manifest from '../package.json' with { type: 'json' }
-import { createDefaultConfig } from '../src/core/config.ts'
-import { LARGEST_BODY } from '../src/core/kernel/schema-builders.ts'
+import { LARGEST_BODY } from '../src/base/schema-builders.ts'
+import { createDefaultConfig } from '../src/config.ts'
 import { type Server, startServer } from './support/server.ts'
 
 const ROOT = resolve(import.meta.dir, '..')

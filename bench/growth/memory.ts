@@ -1,5 +1,5 @@
 import { heapStats } from 'bun:jsc'
-import { openGateway } from '../../src/core/gateway.ts'
+import { openGateway } from '../../src/app/gateway.ts'
 
 /**
  * Measures what keys hold in memory, in bytes per key, in a process of its own: the heap before and

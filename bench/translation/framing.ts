@@ -1,4 +1,4 @@
-import type { Frame, Framing } from '../../src/core/protocols/protocol.ts'
+import type { Frame, Framing } from '../../src/translation/protocols/protocol.ts'
 import { awsEvent } from '../../test/support/aws-event-stream.ts'
 
 /** The content type of a stream with these frames. */

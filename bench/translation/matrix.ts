@@ -1,7 +1,7 @@
 import { readCpu, readResidentMb } from '../../src/cli/bench/procfs.ts'
 import { shuffle } from '../../src/cli/bench/statistics.ts'
 import type { Target } from '../../src/cli/bench/wire.ts'
-import { protocols } from '../../src/core/protocols/registry.ts'
+import { protocols } from '../../src/translation/protocols/registry.ts'
 import type { Contender } from '../contenders.ts'
 import { type Dialect, dialects } from './dialects.ts'
 import { checkAnswers, type Delivery, type Load, readStreams } from './load.ts'

@@ -1,4 +1,4 @@
-import type { Framing } from '../../src/core/protocols/protocol.ts'
+import type { Framing } from '../../src/translation/protocols/protocol.ts'
 import { renderAnthropicMessages } from './mock-protocols/anthropic-messages.ts'
 import { renderBedrockConverse } from './mock-protocols/bedrock-converse.ts'
 import { renderCohereChat } from './mock-protocols/cohere-chat.ts'

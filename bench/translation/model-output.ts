@@ -1,4 +1,4 @@
-import type { Frame } from '../../src/core/protocols/protocol.ts'
+import type { Frame } from '../../src/translation/protocols/protocol.ts'
 
 /**
  * The output of a model in one streamed answer: thinking, text, and the arguments of one tool call,

@@ -1,4 +1,4 @@
-import { isObject, type Json, parseObject } from '../../src/core/kernel/json.ts'
+import { isObject, type Json, parseObject } from '../../src/base/json.ts'
 
 /** A request of an agent, as a test sends it again. */
 export interface RecordedRequest {

@@ -1,4 +1,4 @@
-import type { ModelRow } from '../../src/core/catalog/models/rows.ts'
+import type { ModelRow } from '../../src/resources/models/rows.ts'
 import { ALWAYS_REASONING, INPUTS, OUTPUTS } from './overlay.ts'
 import type { PiModel, PricedModel } from './sources.ts'
 

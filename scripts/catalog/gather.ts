@@ -1,5 +1,5 @@
-import type { EndpointRow, ModelRow } from '../../src/core/catalog/models/rows.ts'
-import type { UsdPerMillionTokens } from '../../src/core/config/prices.ts'
+import type { UsdPerMillionTokens } from '../../src/config/prices.ts'
+import type { EndpointRow, ModelRow } from '../../src/resources/models/rows.ts'
 import {
   type FoundModel,
   findContextLength,

@@ -1,4 +1,4 @@
-import type { UsdPerMillionTokens } from '../../src/core/config/prices.ts'
+import type { UsdPerMillionTokens } from '../../src/config/prices.ts'
 
 /** A row that no package has, entered by hand from the provider's own price page. */
 export interface OverlayRow {

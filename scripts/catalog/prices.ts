@@ -1,4 +1,4 @@
-import type { UsdPerMillionTokens } from '../../src/core/config/prices.ts'
+import type { UsdPerMillionTokens } from '../../src/config/prices.ts'
 import type { GenaiPrices, PiModel, PricedModel } from './sources.ts'
 
 type Rates = UsdPerMillionTokens

@@ -71,21 +71,21 @@ const toShare = (more: number): number => Math.round((10 * more) / MORE) / 10
 const IDLE: readonly string[] = [
   'server/idempotency',
   'server/routes/inference/caching',
-  ...['catalog/byok', 'catalog/byok/decrypted-keys'].map(name => `core/${name}`),
-  ...['audience', 'opened', 'operator'].map(name => `core/destinations/${name}`),
-  ...['chat/server-tool-details', 'server-tools'].map(name => `core/dialects/${name}`),
+  ...['catalog/byok', 'catalog/byok/decrypted-keys'].map(name =>
+    name.replace('catalog', 'resources'),
+  ),
+  ...['audience', 'opened', 'operator'].map(name => `observability/destinations/${name}`),
+  ...['chat/server-tool-details', 'server-tools'].map(name => `translation/dialects/${name}`),
   ...['enrich', 'filters', 'media', 'media/unread-urls', 'plugin-defaults', 'plugin', 'prepare']
     .concat(['server-tool/approved', 'server-tool/offer', 'stored-files', 'telling'])
     .concat(['videos/start'])
-    .map(name => `core/inference/${name}`),
-  ...['custom-tools', 'native-items', 'web-search'].map(
-    name => `core/inference/kinds/text/${name}`,
-  ),
-  'core/language/routing',
+    .map(name => `extensions/${name}`),
+  ...['custom-tools', 'native-items', 'web-search'].map(name => `engine/kinds/text/${name}`),
+  'language/routing',
   ...['bodybuilder-router', 'context-compression', 'file-parser', 'fusion', 'routers', 'web']
     .concat(['web/choose-searcher'])
-    .map(name => `core/plugins/${name}`),
-  ...['outbox', 'outbox/bundling'].map(name => `core/store/sqlite/${name}`),
+    .map(name => `extensions/plugins/${name}`),
+  ...['outbox', 'outbox/bundling'].map(name => `store/sqlite/${name}`),
 ]
 
 const countIdleFiles = ({ entries }: Trace): number => {

@@ -1,4 +1,4 @@
-import { dirname } from 'node:path'
+import { getRoom } from '../house/rooms.ts'
 import { type Entry, type Planning, planningMoved } from './tracer.ts'
 
 /** The trace of a call. */
@@ -17,8 +17,8 @@ export interface Count {
   entries: number
   /** How often a function was entered in another file than that of the function before it. */
   changes: number
-  /** The names of the files, by wing. */
-  wings: Record<string, string[]>
+  /** The names of the files, by room. */
+  rooms: Record<string, string[]>
 }
 
 /** The report of a call. */
@@ -49,21 +49,15 @@ export function createReport(
 /** Counts what was entered. */
 export function countEntries(entries: Entry[]): Count {
   const files = [...new Set(entries.map(({ file }) => file))].sort()
-  const wings = Object.groupBy(files, getWing) as Record<string, string[]>
+  const rooms = Object.groupBy(files, file => `src/${getRoom(file)}`) as Record<string, string[]>
   // The first entry is no change: there was no file before it.
   const changes = Math.max(0, findFileChanges(entries).length - 1)
   const functions = new Set(entries.map(({ file, name }) => `${file} ${name}`)).size
-  return { files: files.length, functions, entries: entries.length, changes, wings }
+  return { files: files.length, functions, entries: entries.length, changes, rooms }
 }
 
 function findFileChanges(entries: Entry[]): Entry[] {
   return entries.filter(({ file }, i) => file !== entries[i - 1]?.file)
-}
-
-// Each folder of core is a wing. The files of core itself are another, and so is the whole server.
-function getWing(file: string): string {
-  const [src = '', layer = '', wing] = dirname(file).split('/')
-  return layer === 'core' && wing ? `${src}/${layer}/${wing}` : `${src}/${layer}`
 }
 
 /** Renders the report for people, without the steps. */
@@ -74,17 +68,17 @@ export function renderReport({ call, whole, planning }: Report): string {
 }
 
 function renderSection(title: string, count: Count): string {
-  const { files, functions, entries, changes, wings } = count
-  const names = Object.entries(wings).sort(([a], [b]) => a.localeCompare(b))
+  const { files, functions, entries, changes, rooms } = count
+  const names = Object.entries(rooms).sort(([a], [b]) => a.localeCompare(b))
   const head =
-    `${title}: ${files} files of ${names.length} wings, ${changes} changes of file, ` +
+    `${title}: ${files} files of ${names.length} rooms, ${changes} changes of file, ` +
     `${functions} functions, ${entries} entries`
-  return `${[head, ...names.flatMap(([wing, within]) => renderWing(wing, within))].join('\n')}\n`
+  return `${[head, ...names.flatMap(([room, within]) => renderRoom(room, within))].join('\n')}\n`
 }
 
-function renderWing(wing: string, files: string[]): string[] {
-  const names = files.map(file => file.slice(wing.length + 1, -'.ts'.length))
-  return [`  ${wing} (${files.length})`, ...wrapWords(names)]
+function renderRoom(room: string, files: string[]): string[] {
+  const names = files.map(file => file.slice(room.length + 1, -'.ts'.length))
+  return [`  ${room} (${files.length})`, ...wrapWords(names)]
 }
 
 const WIDTH = 100

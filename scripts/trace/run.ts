@@ -69,9 +69,9 @@ async function traceCall(
 // installed.
 async function startTracedGateway(): Promise<Running> {
   const provider = startProvider()
-  const { parseConfig } = await import('../../src/core/config.ts')
-  const { openGateway } = await import('../../src/core/gateway.ts')
-  const { createFirstKeys } = await import('../../src/core/identity/workspaces.ts')
+  const { parseConfig } = await import('../../src/config.ts')
+  const { openGateway } = await import('../../src/app/gateway.ts')
+  const { createFirstKeys } = await import('../../src/resources/workspaces.ts')
   const { listen } = await import('../../src/server/listen.ts')
   const config = parseConfig(JSON.stringify(createTraceConfig(provider.url)), {})
   const gateway = await openGateway({ config })

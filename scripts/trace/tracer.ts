@@ -16,7 +16,7 @@ export interface Planning {
  * renamed.
  */
 export const PLANNING: Planning = {
-  file: 'src/core/inference/plan.ts',
+  file: 'src/engine/plan.ts',
   functions: ['planStep'],
 }
 

@@ -1,16 +1,10 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import type { Environment } from '../core/catalog/providers/environment.ts'
-import type { ConfigIssue } from '../core/config/issues.ts'
-import {
-  type Config,
-  type ConfigReading,
-  createDefaultConfig,
-  parseConfig,
-} from '../core/config.ts'
-import { GatewayError, invalid } from '../core/errors.ts'
-import { mayRepeatSetting } from './config-file/repeated.ts'
+import { GatewayError, invalid } from '../base/errors.ts'
+import type { ConfigIssue } from '../config/issues.ts'
+import { type Config, type ConfigReading, createDefaultConfig, parseConfig } from '../config.ts'
+import type { Environment } from '../resources/providers/environment.ts'
 import { DEFAULT_DATA } from './data-directory.ts'
 
 /** A config and the file it was read from. `file` is null for the defaults. */
@@ -82,9 +76,9 @@ async function addEnvironment(
   if (!config.providers_from_environment)
     return { ...configFile, environment: { providers: [], ignored: [] } }
   const { findEnvironmentProviders, needsCredential } = await import(
-    '../core/catalog/providers/environment.ts'
+    '../resources/providers/environment.ts'
   )
-  const { protocolNames } = await import('../core/protocols/registry.ts')
+  const { protocolNames } = await import('../translation/protocols/registry.ts')
   const found = findEnvironmentProviders(process.env, protocolNames)
   const isUnnamed = ({ slug }: { slug: string }) => !Object.hasOwn(config.providers, slug)
   const environment = {
@@ -193,3 +187,28 @@ async function readText(file: string): Promise<string> {
 const throwUnreadable = (file: string) => (cause: unknown) => {
   throw new GatewayError('invalid_request', `${file}: the config file cannot be read`, { cause })
 }
+
+/**
+ * Tells whether a setting may stand twice in a section of a YAML text: where it does, Bun's parser
+ * keeps the last one and says nothing. A quick look, since it is made at each start: what it finds
+ * in a text of several lines is none, and a section in braces is passed over.
+ */
+export function mayRepeatSetting(text: string): boolean {
+  const known = new Map<number, Set<string>>()
+  for (const line of text.split('\n')) {
+    const [, indent = '', dashes = '', , name] = LINE.exec(line) ?? []
+    if (BLANK.test(line)) continue
+    const column = indent.length + dashes.length
+    for (const deeper of known.keys())
+      if (deeper > indent.length || (dashes !== '' && deeper === column)) known.delete(deeper)
+    if (name === undefined) continue
+    const names = known.get(column) ?? new Set()
+    if (names.has(name)) return true
+    known.set(column, names.add(name))
+  }
+  return false
+}
+
+/** The indentation, the dashes of list items, and the name of a setting. */
+const LINE = /^( *)((?:- +)*)(?:(["']?)([\w./:@$*-]+)\3 *:(?= |\r?$))?/
+const BLANK = /^\s*(?:#|$)/

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises'
-import { invalid } from '../core/errors.ts'
-import { toPrintable } from '../core/kernel/printable.ts'
+import { invalid } from '../base/errors.ts'
+import { toPrintable } from '../base/printable.ts'
 
 /**
  * Asks on the terminal whether to go on. Returns false unless the answer is yes, and also where the

@@ -1,5 +1,5 @@
 /** A value of a cell: a text, a number, or nothing. */
-export type CsvCell = string | number | boolean | bigint | object | null | undefined
+type CsvCell = string | number | boolean | bigint | object | null | undefined
 
 /**
  * Renders a row of a CSV file (RFC 4180). Callers choose some texts, so one that a spreadsheet would

@@ -59,7 +59,7 @@ export async function readKey(): Promise<string> {
 
 /** Says why no server of a data directory answers. */
 export async function describeSilence(data: string): Promise<Error> {
-  const { notFound } = await import('../core/errors.ts')
+  const { notFound } = await import('../base/errors.ts')
   // It throws where the directory is closed to this user: a server may run there.
   hasData(data)
   const holder = renderHolder(findLockHolder(join(data, 'serve.lock')))
@@ -73,7 +73,7 @@ export async function describeSilence(data: string): Promise<Error> {
  * where none runs.
  */
 export async function askServer(data: string, request: object): Promise<unknown> {
-  const { GatewayError } = await import('../core/errors.ts')
+  const { GatewayError } = await import('../base/errors.ts')
   const conversation = await openConversation(data, request)
   if (!conversation) throw await describeSilence(data)
   try {

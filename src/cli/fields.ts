@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { invalid } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { invalid } from '../base/errors.ts'
 import { suggest } from './completions/sources.ts'
 import { findId, type Naming } from './names.ts'
 import { type CommonOptions, findWorkspaceId, parseDuration, parseNumber } from './options.ts'
@@ -118,7 +118,7 @@ export const findIds = (naming: Naming, gateway: Gateway, texts: string[]): Prom
   )
 
 async function findOwnId(naming: Naming, gateway: Gateway, text: string): Promise<string> {
-  const { getOperator } = await import('../core/identity/actor.ts')
+  const { getOperator } = await import('../resources/actor.ts')
   return findId(naming, gateway, getOperator(gateway), text)
 }
 

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { invalid, notFound } from '../core/errors.ts'
+import { invalid, notFound } from '../base/errors.ts'
 
 /**
  * Reads a file piece by piece, or standard input for `-`. Throws 404 for a missing file, and 400 for

@@ -1,5 +1,5 @@
-import { invalid } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { invalid } from '../base/errors.ts'
 import type { Fields, Flags } from './fields.ts'
 import { findWorkspaceId } from './options.ts'
 import { printNote } from './output.ts'

@@ -1,5 +1,5 @@
-import { renderTime } from '../core/kernel/clock.ts'
-import { toPrintable, toPrintableJson } from '../core/kernel/printable.ts'
+import { renderTime } from '../base/clock.ts'
+import { toPrintable, toPrintableJson } from '../base/printable.ts'
 
 /** How much a line matters, from the least to the most. */
 export const LEVELS = ['debug', 'info', 'warn', 'error'] as const
@@ -61,7 +61,7 @@ const MOST_COLLECTED = 32 * 1024
 const MOST_PENDING = 256 * 1024
 
 /** Takes texts for a descriptor. `flush` returns a promise while its reader takes nothing. */
-export interface LineSink {
+interface LineSink {
   write(text: string): unknown
   flush(): unknown
 }

@@ -1,6 +1,6 @@
-import { invalid } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import type { Actor } from '../core/identity/actor.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { invalid } from '../base/errors.ts'
+import type { Actor } from '../resources/actor.ts'
 
 /** Something that a command line may name. */
 export interface Named {
@@ -122,7 +122,7 @@ export const DESTINATIONS: Naming = {
 export const GUARDRAILS: Naming = {
   noun: 'guardrail',
   list: async ({ memory: { guardrails, workspaces } }) => {
-    const { getDefaultGuardrailId } = await import('../core/identity/default-guardrail.ts')
+    const { getDefaultGuardrailId } = await import('../resources/default-guardrail.ts')
     const defaults = Array.from(workspaces.values(), ({ id, slug }) => ({
       id: getDefaultGuardrailId(id),
       names: [id, slug, guardrails.get(getDefaultGuardrailId(id))?.name ?? null],

@@ -1,8 +1,8 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Argument, Command, type Option } from 'commander'
-import { GatewayError, invalid } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import type { Actor } from '../core/identity/actor.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { GatewayError, invalid } from '../base/errors.ts'
+import type { Actor } from '../resources/actor.ts'
 import { suggest, type ValueSource } from './completions/sources.ts'
 import type { Fields, Flags } from './fields.ts'
 import { printRest, readList } from './lists.ts'
@@ -175,7 +175,7 @@ function createCommand(
 }
 
 /** A verb at run time. Its types were checked where it was defined. */
-export interface Verb extends Shared {
+interface Verb extends Shared {
   signature: string
   /** Says that a list has no rows. */
   none: string

@@ -1,8 +1,8 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { invalid } from '../core/errors.ts'
-import type { Gateway, GatewayParts } from '../core/gateway.ts'
-import { describeIssue, findSchemaIssue } from '../core/kernel/schema.ts'
+import type { Gateway, GatewayParts } from '../app/gateway.ts'
+import { invalid } from '../base/errors.ts'
+import { describeIssue, findSchemaIssue } from '../base/schema.ts'
 import type { ConfigFile, ReadingOptions } from './config-file.ts'
 import { getDataDirectory } from './data-directory.ts'
 
@@ -118,8 +118,8 @@ export async function findWorkspaceId(
   text: string | undefined,
 ): Promise<string | undefined> {
   if (text === undefined) return undefined
-  const { requireWorkspace } = await import('../core/identity/workspaces.ts')
-  const { getOperator } = await import('../core/identity/actor.ts')
+  const { requireWorkspace } = await import('../resources/workspaces.ts')
+  const { getOperator } = await import('../resources/actor.ts')
   const { findId, WORKSPACES } = await import('./names.ts')
   return requireWorkspace(gateway, await findId(WORKSPACES, gateway, getOperator(gateway), text)).id
 }

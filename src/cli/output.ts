@@ -1,5 +1,5 @@
-import { type ErrorType, GatewayError } from '../core/errors.ts'
-import { toPrintable, toPrintableJson } from '../core/kernel/printable.ts'
+import { type ErrorType, GatewayError } from '../base/errors.ts'
+import { toPrintable, toPrintableJson } from '../base/printable.ts'
 import { describeSystemError } from './system-errors.ts'
 
 /** Exit codes; every other failure is 1. */

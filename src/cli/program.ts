@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander'
-import { toPrintable } from '../core/kernel/printable.ts'
-import { VERSION } from '../core/kernel/version.ts'
+import { toPrintable } from '../base/printable.ts'
+import { VERSION } from '../base/version.ts'
 import { HELP_LAYOUT } from './help.ts'
 import { COMMON_HEADING } from './options.ts'
 import { printFailure } from './output.ts'

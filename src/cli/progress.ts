@@ -6,7 +6,7 @@ const BAR = 30
 const FEW = 50_000
 
 /** A line on stderr that says how far long work is. */
-export interface RowProgress {
+interface RowProgress {
   /** Shows how many rows of how many are done; of an unknown number with `null`. */
   show(done: number, total: number | null): void
   /** Clears the line. */

@@ -1,4 +1,4 @@
-import { invalid } from '../core/errors.ts'
+import { invalid } from '../base/errors.ts'
 
 /**
  * Reads a secret: typed on a terminal without echo, or piped to its end. Space around it is

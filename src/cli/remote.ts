@@ -1,5 +1,5 @@
-import type { Cancellation } from '../core/kernel/cancellation.ts'
-import type { IncomingResponse, Send } from '../core/upstream/egress.ts'
+import type { Cancellation } from '../base/cancellation.ts'
+import type { IncomingResponse, Send } from '../network/egress.ts'
 
 /** A gateway elsewhere, as its API shows it to one key. */
 export interface Remote {
@@ -28,8 +28,8 @@ const LARGEST_ANSWER = 50_000_000
  */
 export async function openRemote(address: string, key: string): Promise<Remote> {
   const url = await parseAddress(address)
-  const { openEgress } = await import('../core/upstream/egress.ts')
-  const { createDefaultConfig } = await import('../core/config.ts')
+  const { openEgress } = await import('../network/egress.ts')
+  const { createDefaultConfig } = await import('../config.ts')
   const config = createDefaultConfig()
   const send = openEgress(() => config)
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
@@ -43,7 +43,7 @@ export async function openRemote(address: string, key: string): Promise<Remote> 
 }
 
 async function parseAddress(address: string): Promise<string> {
-  const { invalid } = await import('../core/errors.ts')
+  const { invalid } = await import('../base/errors.ts')
   if (!URL.canParse(address) || !/^https?:$/.test(new URL(address).protocol))
     throw invalid('--url: expected an address such as https://gateway.example.com')
   const trimmed = address.replace(/\/+$/, '')
@@ -57,8 +57,8 @@ interface Request {
 }
 
 async function ask(send: Send, request: Request, body?: object): Promise<unknown> {
-  const { Cancellation } = await import('../core/kernel/cancellation.ts')
-  const { GatewayError } = await import('../core/errors.ts')
+  const { Cancellation } = await import('../base/cancellation.ts')
+  const { GatewayError } = await import('../base/errors.ts')
   const cancellation = new Cancellation()
   const late = new GatewayError('timeout', `${new URL(request.url).host} did not answer in time`)
   const timer = setTimeout(() => cancellation.cancel(late), LONGEST_ANSWER)
@@ -88,8 +88,8 @@ async function post(
 }
 
 async function stream(send: Send, request: Request) {
-  const { Cancellation } = await import('../core/kernel/cancellation.ts')
-  const { GatewayError } = await import('../core/errors.ts')
+  const { Cancellation } = await import('../base/cancellation.ts')
+  const { GatewayError } = await import('../base/errors.ts')
   const cancellation = new Cancellation()
   const incoming = await send({ ...request, body: '' }, cancellation).catch(
     describeFailure(request.url),
@@ -106,7 +106,7 @@ async function* readEvents(
   incoming: IncomingResponse,
   isClosed: () => boolean,
 ): AsyncGenerator<string[], void> {
-  const { SseScanner } = await import('../core/upstream/sse.ts')
+  const { SseScanner } = await import('../network/sse.ts')
   const scanner = new SseScanner()
   try {
     for (let bytes = await incoming.read(); bytes; bytes = await incoming.read())
@@ -119,7 +119,7 @@ async function* readEvents(
 const describeFailure =
   (url: string) =>
   async (thrown: unknown): Promise<never> => {
-    const { GatewayError } = await import('../core/errors.ts')
+    const { GatewayError } = await import('../base/errors.ts')
     if (thrown instanceof GatewayError && thrown.type === 'timeout') throw thrown
     throw new Error(`No gateway answers at ${new URL(url).host}`, { cause: thrown })
   }
@@ -135,8 +135,8 @@ const TYPES = {
 } as const
 
 async function readRefusal(status: number, text: string) {
-  const { GatewayError } = await import('../core/errors.ts')
-  const { isObject, parseObject } = await import('../core/kernel/json.ts')
+  const { GatewayError } = await import('../base/errors.ts')
+  const { isObject, parseObject } = await import('../base/json.ts')
   const error = parseObject(text)?.error
   const message = isObject(error) && typeof error.message === 'string' ? error.message : null
   const type = TYPES[status as keyof typeof TYPES] ?? 'unavailable'

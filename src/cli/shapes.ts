@@ -1,6 +1,6 @@
-import { invalid } from '../core/errors.ts'
-import { isObject, type Json } from '../core/kernel/json.ts'
-import { toPrintable, toPrintableJson } from '../core/kernel/printable.ts'
+import { invalid } from '../base/errors.ts'
+import { isObject, type Json } from '../base/json.ts'
+import { toPrintable, toPrintableJson } from '../base/printable.ts'
 
 /**
  * Renders the fields of an answer that are named, with commas between: a line for each of its rows,

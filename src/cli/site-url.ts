@@ -1,4 +1,4 @@
-import type { Gateway } from '../core/gateway.ts'
+import type { Gateway } from '../app/gateway.ts'
 import { getDataDirectory } from './data-directory.ts'
 import type { CommonOptions } from './options.ts'
 import { readServerUrl } from './status-socket.ts'

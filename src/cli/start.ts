@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs'
-import { VERSION } from '../core/kernel/version.ts'
+import { VERSION } from '../base/version.ts'
 
 /**
  * The program. What must begin at once does so before any command is loaded: the version, and the

@@ -1,7 +1,7 @@
 import { chmodSync, closeSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseObject } from '../core/kernel/json.ts'
-import { giveToOwner } from '../core/kernel/owner.ts'
+import { parseObject } from '../base/json.ts'
+import { giveToOwner } from '../base/owner.ts'
 
 /** The socket on which a server tells its state to those who may read its data directory. */
 const NAME = 'serve.sock'
@@ -16,7 +16,7 @@ const LONGEST_REQUEST = 10_000
 export type Lines = AsyncIterator<string[]>
 
 /** What a server tells over its socket. */
-export interface Told {
+interface Told {
   /** Its state, on one line: the first thing that every reader gets. */
   describe(): string
   /** Answers a request, which is one line of JSON. Undefined: it is not understood. */
@@ -134,7 +134,7 @@ export async function readServerUrl(data: string): Promise<string | undefined> {
 }
 
 /** A connection to the server of a data directory. */
-export interface Conversation {
+interface Conversation {
   /** What the server tells about itself. */
   status: string
   /** The lines of its answer as they come together, until it ends or is closed. */

@@ -1,4 +1,4 @@
-import { includesAddress } from '../core/kernel/address-ranges.ts'
+import { includesAddress } from '../base/address-ranges.ts'
 import { findPortHolder, renderHolder } from './system-errors/holders.ts'
 
 /** What the codes of the system and of SQLite mean for those who run the program. */

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Config } from '../core/config.ts'
-import { notFound } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import type { Actor } from '../core/identity/actor.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { notFound } from '../base/errors.ts'
+import type { Config } from '../config.ts'
+import type { Actor } from '../resources/actor.ts'
 import { getDataDirectory, hasData } from './data-directory.ts'
 import { type CommonOptions, loadConfig, toGatewayParts } from './options.ts'
 
@@ -65,8 +65,8 @@ async function runTask<Result>(
   },
   task: GatewayTask<Result>,
 ): Promise<Result> {
-  const { openGateway } = await import('../core/gateway.ts')
-  const { getOperator } = await import('../core/identity/actor.ts')
+  const { openGateway } = await import('../app/gateway.ts')
+  const { getOperator } = await import('../resources/actor.ts')
   const gateway = await openGateway(parts)
   try {
     return await task(gateway, getOperator(gateway))

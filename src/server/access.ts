@@ -1,8 +1,8 @@
 import { Elysia } from 'elysia'
-import { denied, GatewayError } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import { type Actor, identify, recognize } from '../core/identity/actor.ts'
-import { identifyScim } from '../core/identity/scim/tokens.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { denied, GatewayError } from '../base/errors.ts'
+import { type Actor, identify, recognize } from '../resources/actor.ts'
+import { identifyScim } from '../resources/scim/tokens.ts'
 import { boundAnonymousBody } from './body.ts'
 
 type Guard = (context: { request: Request }) => Guarded | Promise<Guarded>

@@ -1,7 +1,7 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import { GatewayError } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import { type Metrics, openMetrics } from '../core/telemetry/metrics.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { GatewayError } from '../base/errors.ts'
+import { type Metrics, openMetrics } from '../observability/metrics.ts'
 import { findRequiredCredential } from './access.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
@@ -38,7 +38,7 @@ import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
 import { createVideoRoutes } from './routes/videos.ts'
 import { createWorkspaceRoutes } from './routes/workspaces.ts'
 
-declare module '../core/events.ts' {
+declare module '../base/events.ts' {
   interface EventMap {
     /** A request was answered with 500: by a bug of the gateway. */
     'request.failed': { id: string; path: string; error: unknown }

@@ -1,4 +1,4 @@
-import type { RawBody } from '../core/dialects/raw-body.ts'
+import type { RawBody } from '../translation/dialects/raw-body.ts'
 import type { Connection } from './connections.ts'
 import { ReaderPace } from './event-stream/pace.ts'
 

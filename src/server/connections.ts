@@ -1,11 +1,11 @@
-import type { Config } from '../core/config.ts'
-import { type Admission, MANAGEMENT, type Pass } from '../core/inference/traffic/admission.ts'
-import type { LiveSet } from '../core/kernel/live-set.ts'
+import type { LiveSet } from '../base/live-set.ts'
+import type { Config } from '../config.ts'
+import { type Admission, MANAGEMENT, type Pass } from '../engine/traffic/admission.ts'
 import type { Descriptors } from './descriptors.ts'
 import type { PaceLimits } from './event-stream/pace.ts'
 
 /** What a connection needs from its server. `Bun.serve` has it; tests replace it. */
-export interface ConnectionServer {
+interface ConnectionServer {
   /** Closes the request's connection after so many seconds without progress; 0: never. */
   timeout(request: Request, seconds: number): void
   /** The address that a request was sent from. */

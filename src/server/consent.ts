@@ -1,7 +1,7 @@
-import type { ConsentQuery } from '../core/identity/auth-codes/schema.ts'
-import { nameApp } from '../core/identity/auth-codes.ts'
-import type { Member } from '../core/identity/members/store.ts'
-import type { Workspace } from '../core/identity/workspaces/store.ts'
+import type { ConsentQuery } from '../resources/auth-codes/schema.ts'
+import { nameApp } from '../resources/auth-codes.ts'
+import type { Member } from '../resources/members/store.ts'
+import type { Workspace } from '../resources/workspaces/store.ts'
 
 const STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 32rem; margin: 4rem auto; padding: 0 1rem }
@@ -26,7 +26,7 @@ interface Page {
  * Renders a page that runs nothing, loads nothing, and stands in no other page. Its address, which
  * may have secrets, is told to no other site.
  */
-export function renderPage({ title, body, status = 200, leadsTo, headers = {} }: Page): Response {
+function renderPage({ title, body, status = 200, leadsTo, headers = {} }: Page): Response {
   const html = `<!doctype html>
 <html lang="en">
 <head>

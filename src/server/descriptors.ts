@@ -1,5 +1,5 @@
-import { findLowestFree } from '../core/kernel/descriptors.ts'
-import { readDescriptorLimit } from '../core/kernel/machine.ts'
+import { findLowestFree } from '../base/descriptors.ts'
+import { readDescriptorLimit } from '../base/machine.ts'
 
 /**
  * The file descriptors of this process. When none is left, Bun cannot accept a connection, and

@@ -1,7 +1,7 @@
-import { GatewayError, unavailable } from '../core/errors.ts'
+import { GatewayError, unavailable } from '../base/errors.ts'
 
 /** Renders a failure as a body. */
-export type Envelope = (error: GatewayError, requestId: string) => unknown
+type Envelope = (error: GatewayError, requestId: string) => unknown
 
 /** Renders the usual body (specification, Error envelope). */
 const renderEnvelope: Envelope = (

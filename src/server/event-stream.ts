@@ -5,7 +5,7 @@ import { ReaderPace } from './event-stream/pace.ts'
 export type EventSource = AsyncIterator<string> | Promise<AsyncIterator<string>>
 
 /** Keeps a waiting stream alive: after `interval` milliseconds of silence its text is sent. */
-export interface KeepAlive {
+interface KeepAlive {
   render(): string
   interval: number
 }

@@ -1,10 +1,10 @@
-import { invalid } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import { HOPS_HEADER, parseHops } from '../core/kernel/hops.ts'
-import { toPrintable } from '../core/kernel/printable.ts'
-import { parseTraceparent } from '../core/kernel/traceparent.ts'
-import type { Origin } from '../core/language/call.ts'
-import { type FindPeer, resolveRegion } from '../core/language/region.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { invalid } from '../base/errors.ts'
+import { HOPS_HEADER, parseHops } from '../base/hops.ts'
+import { toPrintable } from '../base/printable.ts'
+import { parseTraceparent } from '../base/traceparent.ts'
+import type { Origin } from '../language/call.ts'
+import { type FindPeer, resolveRegion } from '../language/region.ts'
 
 /** Reads the client's request id. Returns the fallback if there is none or it is malformed. */
 export function readRequestId(request: Request, fallback: string): string {

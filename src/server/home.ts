@@ -1,5 +1,5 @@
-import type { Gateway } from '../core/gateway.ts'
-import { VERSION } from '../core/kernel/version.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { VERSION } from '../base/version.ts'
 import type { Connection } from './connections.ts'
 import { findUnreadiness } from './readiness.ts'
 

@@ -1,8 +1,7 @@
-import { dialects } from '../core/dialects/registry.ts'
-import { conflict, invalid } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import { type Actor, identify } from '../core/identity/actor.ts'
-import type { KeptAnswer, KeptCall } from '../core/identity/idempotency/calls.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { conflict, invalid } from '../base/errors.ts'
+import { type Actor, identify } from '../resources/actor.ts'
+import type { KeptAnswer, KeptCall } from '../resources/idempotency/calls.ts'
 import {
   beginChange,
   checkSameRequest,
@@ -10,7 +9,8 @@ import {
   isWorthRetrying,
   type KeptResponse,
   stillRunning,
-} from '../core/identity/idempotency.ts'
+} from '../resources/idempotency.ts'
+import { dialects } from '../translation/dialects/registry.ts'
 import { readWholeBody } from './body.ts'
 import { createByteStream } from './byte-stream.ts'
 import { type Connection, findConnection } from './connections.ts'

@@ -1,9 +1,10 @@
 import type { AnyElysia } from 'elysia'
-import { GatewayError, notFound } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import { LiveSet } from '../core/kernel/live-set.ts'
-import { isLoopback } from '../core/kernel/machine.ts'
-import { openSocketCalls } from '../core/kernel/socket-calls.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { findLowestFree } from '../base/descriptors.ts'
+import { GatewayError, notFound } from '../base/errors.ts'
+import { LiveSet } from '../base/live-set.ts'
+import { isLoopback } from '../base/machine.ts'
+import { IPPROTO_TCP, openSocketCalls, SOL_SOCKET, type SocketCalls } from '../base/socket-calls.ts'
 import { createApp, listPaths, openOwnMetrics } from './app.ts'
 import {
   bindConnection,
@@ -11,18 +12,82 @@ import {
   type ConnectionWorld,
   toServerSeconds,
 } from './connections.ts'
-import { allowOrigin, answerPreflight } from './cors.ts'
 import { Descriptors } from './descriptors.ts'
 import { createErrorResponse } from './errors.ts'
-import { HalfHeads } from './half-heads.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
-import { setSocketOptions } from './listen/socket-options.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, readPath, refuseTarget } from './request-target.ts'
 import { createDirectAnswer } from './routes/inference.ts'
 import { createProbeAnswer } from './routes/site.ts'
+
+/**
+ * Which pages of other sites may read answers of the API (Fetch Standard, "CORS protocol"). Keys
+ * travel in a header that a page sets itself, so credentials of the browser are never allowed.
+ */
+type CorsWorld = Pick<Gateway, 'config'>
+
+/** What a page may read of an answer beside its body. */
+const EXPOSED = [
+  ...['x-request-id', 'x-generation-id', 'retry-after', 'idempotency-replayed'],
+  ...['status', 'age', 'ttl', 'source-id'].flatMap(name => [
+    `x-gateway-cache-${name}`,
+    `x-openrouter-cache-${name}`,
+  ]),
+  ...['ignored', 'max-tokens'].flatMap(name => [`x-gateway-${name}`, `x-openrouter-${name}`]),
+  ...['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'],
+].join(', ')
+
+/** In seconds: how long a browser remembers the answer to a preflight. Chromium takes no more. */
+const REMEMBERED = 7_200
+
+/**
+ * Answers the preflight of a page that the config allows. Returns undefined for any other request.
+ */
+export function answerPreflight(world: CorsWorld, request: Request): Response | undefined {
+  if (request.method !== 'OPTIONS') return undefined
+  if (!request.headers.has('access-control-request-method')) return undefined
+  if (findAllowedOrigin(world, request) === undefined) return undefined
+  return new Response(null, {
+    status: 204,
+    headers: {
+      'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
+      ...toAllowedHeaders(request.headers.get('access-control-request-headers')),
+      'access-control-max-age': String(REMEMBERED),
+    },
+  })
+}
+
+/** Adds what lets the page read the answer, if the config allows its origin. */
+function allowOrigin(world: CorsWorld, request: Request, response: Response): void {
+  // Before the headers are read: to read them makes an object of them.
+  if (world.config.server.cors.length === 0 || !isApi(request)) return
+  const { headers } = response
+  const origin = findAllowedOrigin(world, request)
+  // A cache must not give one page the answer to another.
+  if (origin !== '*') headers.append('vary', 'Origin')
+  if (origin === undefined) return
+  headers.set('access-control-allow-origin', origin)
+  headers.set('access-control-expose-headers', `${EXPOSED}, x-${world.config.service_name}-ignored`)
+}
+
+function findAllowedOrigin({ config }: CorsWorld, request: Request): string | undefined {
+  const { cors } = config.server
+  const origin = request.headers.get('origin')
+  if (origin === null || cors.length === 0 || !isApi(request)) return undefined
+  if (cors.includes('*')) return '*'
+  return cors.includes(origin) ? origin : undefined
+}
+
+// Clients send headers of their own making. What is no list of names is not repeated.
+const toAllowedHeaders = (requested: string | null): Record<string, string> =>
+  requested !== null && NAMES.test(requested) ? { 'access-control-allow-headers': requested } : {}
+
+const NAMES = /^[a-z0-9_.-]{1,100}( ?, ?[a-z0-9_.-]{1,100}){0,63}$/i
+
+// Health and metrics are for operators and their tools.
+const isApi = (request: Request) => /^\/+(api\/)?v1\//.test(readPath(request))
 
 /** A server that is running. */
 export interface RunningServer {
@@ -39,7 +104,7 @@ export interface RunningServer {
   stop(drainMilliseconds: number): Promise<void>
 }
 
-declare module '../core/events.ts' {
+declare module '../base/events.ts' {
   interface EventMap {
     /** Only a reserve of file descriptors is left: calls are refused, connections are closed. */
     'descriptors.scarce': object
@@ -249,3 +314,82 @@ const refuseHost = (gateway: Gateway, request: Request) =>
     new GatewayError('invalid_request', 'Expected one valid Host header'),
     readRequestId(request, gateway.ids.uuid()),
   )
+
+/** In seconds: the silence before a client's system is asked, and between further questions. */
+const IDLE = 30
+const INTERVAL = 10
+
+/** After so many questions without an answer the connection is over. */
+const QUESTIONS = 3
+
+/** In bytes, half of what the system keeps of an answer that its client does not take. */
+const UNSENT = 96 * 1024
+
+// Numbers of Linux: socket(7) and tcp(7).
+const OPTIONS = [
+  [SOL_SOCKET, 7, UNSENT],
+  [SOL_SOCKET, 9, 1],
+  [IPPROTO_TCP, 4, IDLE],
+  [IPPROTO_TCP, 5, INTERVAL],
+  [IPPROTO_TCP, 6, QUESTIONS],
+] as const
+
+/**
+ * Sets what Bun has no setting for, but connections inherit when they are accepted from the socket
+ * that listens on the port. The system asks clients that are silent whether they are still there
+ * (TCP keep-alive, RFC 1122, 4.2.3.6): one that has vanished gives its descriptor back after a minute.
+ * Of an answer that its client does not take it keeps little: by itself, up to 4 MiB.
+ */
+function setSocketOptions(calls: SocketCalls, port: number): void {
+  // Soon after the start it is among the first.
+  for (let socket = 0; socket < Math.min(findLowestFree(), MOST_DESCRIPTORS); socket++)
+    if (calls.isListening(socket, port))
+      for (const [level, name, value] of OPTIONS) calls.setOption(socket, level, name, value)
+}
+
+const MOST_DESCRIPTORS = 10_000
+
+/** How many milliseconds a connection may take for its first head while descriptors are scarce. */
+const LONGEST_HEAD = 1_000
+
+/** How many descriptors are looked at in one turn: each takes a few microseconds. */
+const DESCRIPTORS_PER_TURN = 1_000
+
+/** What is looked through. */
+interface HalfHeadsOptions {
+  calls: SocketCalls
+  /** The port of the server. */
+  port: number
+  /** The first number that is no descriptor. */
+  limit: number
+  /** Lists the ports of clients whose requests are being answered. */
+  listBusyPorts(): Iterable<number>
+}
+
+/**
+ * Closes connections that hold a descriptor and have sent no whole head. Bun gives them twelve
+ * seconds, without a setting, and tells no one of them before.
+ */
+class HalfHeads {
+  readonly #options: HalfHeadsOptions
+  /** The descriptor that is looked at next. */
+  #next = 0
+
+  constructor(options: HalfHeadsOptions) {
+    this.#options = options
+  }
+
+  /** Looks at the next descriptors, and closes what is too old. Takes a few milliseconds. */
+  closeSome(): void {
+    const { calls, port, limit } = this.#options
+    let busy: Set<number> | undefined
+    for (let turn = 0; turn < Math.min(DESCRIPTORS_PER_TURN, limit); turn++) {
+      const descriptor = this.#next
+      this.#next = (descriptor + 1) % limit
+      const found = calls.findUnanswered(descriptor, port)
+      if (!found || found.age < LONGEST_HEAD) continue
+      busy ??= new Set(this.#options.listBusyPorts())
+      if (!busy.has(found.peerPort)) calls.shutDown(descriptor)
+    }
+  }
+}

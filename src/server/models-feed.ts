@@ -1,4 +1,4 @@
-import type { toPublicModel } from '../core/catalog/models/view.ts'
+import type { toPublicModel } from '../resources/models/view.ts'
 
 /**
  * Renders models as an RSS 2.0 feed: one item per model, dated with its release if it is known. All

@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import type { ErrorFormat as DialectRefusal } from '../core/dialects/dialect.ts'
+import type { ErrorFormat as DialectRefusal } from '../translation/dialects/dialect.ts'
 
 /** The description of one operation. `readBody` reads the body, after the key has been checked. */
 export interface Operation {

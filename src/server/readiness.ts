@@ -1,4 +1,4 @@
-import type { Gateway } from '../core/gateway.ts'
+import type { Gateway } from '../app/gateway.ts'
 import type { Connection } from './connections.ts'
 
 /** Finds why calls cannot be served now, in a few words. Undefined if they can. */

@@ -1,7 +1,7 @@
-import { GatewayError } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
-import type { Actor } from '../core/identity/actor.ts'
-import { hashSecret, maskSecret } from '../core/identity/keys/secret.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { GatewayError } from '../base/errors.ts'
+import type { Actor } from '../resources/actor.ts'
+import { hashSecret, maskSecret } from '../resources/keys/secret.ts'
 import { readPath } from './request-target.ts'
 
 /** What is known of a refused request beside its headers. */

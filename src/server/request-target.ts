@@ -1,5 +1,5 @@
-import { notFound } from '../core/errors.ts'
-import type { Gateway } from '../core/gateway.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { notFound } from '../base/errors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 

@@ -1,8 +1,8 @@
 import { Type } from '@sinclair/typebox'
-import type { Gateway } from '../core/gateway.ts'
-import { matchesTag, type Precondition, renderTag } from '../core/identity/scim/version.ts'
-import type { Json } from '../core/kernel/json.ts'
-import { list, Name } from '../core/kernel/schema-builders.ts'
+import type { Gateway } from '../app/gateway.ts'
+import type { Json } from '../base/json.ts'
+import { list, Name } from '../base/schema-builders.ts'
+import { matchesTag, type Precondition, renderTag } from '../resources/scim/version.ts'
 import { describeOperation, type Operation, type Refusal } from './operation.ts'
 
 /** The media type of SCIM messages (RFC 7644, 8.1). */

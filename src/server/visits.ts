@@ -1,5 +1,5 @@
-import type { Gateway } from '../core/gateway.ts'
-import { findClientNetwork } from '../core/kernel/address-ranges.ts'
+import type { Gateway } from '../app/gateway.ts'
+import { findClientNetwork } from '../base/address-ranges.ts'
 import type { FindRequestPeer } from './routes/inference.ts'
 
 /**

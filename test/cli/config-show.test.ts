@@ -2,7 +2,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SCHEMA_LINE } from '../../src/core/config/editor-schema.ts'
+import { SCHEMA_LINE } from '../../src/config/editor-schema.ts'
 import { runCommand } from '../support/commands.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-config-'))

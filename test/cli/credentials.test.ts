@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readConfig } from '../../src/cli/config-file.ts'
-import { openCatalog } from '../../src/core/catalog/models.ts'
-import { protocolNames } from '../../src/core/protocols/registry.ts'
+import { openCatalog } from '../../src/resources/models.ts'
+import { protocolNames } from '../../src/translation/protocols/registry.ts'
 
 const home = mkdtempSync(join(tmpdir(), 'gateway-credentials-'))
 const file = join(home, 'gateway.yaml')

@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openProgress } from '../../src/cli/commands/files/progress.ts'
+import { openProgress } from '../../src/cli/commands/files/transfer.ts'
 import { runCommand } from '../support/commands.ts'
 import { PDF } from '../support/typed-files.ts'
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import type { Command } from 'commander'
+import { VERSION } from '../../src/base/version.ts'
 import { EXAMPLES } from '../../src/cli/help/examples.data.ts'
 import { findExamples } from '../../src/cli/help.ts'
 import { createProgram } from '../../src/cli/main.ts'
-import { VERSION } from '../../src/core/kernel/version.ts'
 import { runCommand } from '../support/commands.ts'
 
 /** Lists the commands that do something, each with its words. */

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../../src/app/gateway.ts'
 import { demand, type Fields, fill, fillDisabled, LIST, USD_OR_NULL } from '../../src/cli/fields.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../../src/cli/noun.ts'
-import type { Gateway } from '../../src/core/gateway.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))

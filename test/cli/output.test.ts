@@ -3,6 +3,16 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
+  conflict,
+  denied,
+  GatewayError,
+  invalid,
+  notFound,
+  unauthenticated,
+  unavailable,
+} from '../../src/base/errors.ts'
+import { toPrintable } from '../../src/base/printable.ts'
+import {
   formatDollars,
   printFailure,
   printFields,
@@ -11,16 +21,6 @@ import {
   renderRelative,
 } from '../../src/cli/output.ts'
 import { openRowProgress } from '../../src/cli/progress.ts'
-import {
-  conflict,
-  denied,
-  GatewayError,
-  invalid,
-  notFound,
-  unauthenticated,
-  unavailable,
-} from '../../src/core/errors.ts'
-import { toPrintable } from '../../src/core/kernel/printable.ts'
 
 let out: string
 let err: string

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type ListenerCalls, openListenerCalls } from '../../src/core/kernel/listener-calls.ts'
+import { type ListenerCalls, openListenerCalls } from '../../src/base/listener-calls.ts'
 import { PROGRAM, readAddress } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-systemd-'))

@@ -3,7 +3,7 @@ import { Agent, handoff, OpenAIProvider, Runner, tool } from '@openai/agents'
 import OpenAI from 'openai'
 import { zodTextFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
-import { protocols } from '../../src/core/protocols/registry.ts'
+import { protocols } from '../../src/translation/protocols/registry.ts'
 import {
   type FakeProviderServer,
   type Scenario,

@@ -5,8 +5,8 @@ import {
   ForbiddenResponseError,
   TooManyRequestsResponseError,
 } from '@openrouter/sdk/models/errors'
-import { openGateway } from '../../src/core/gateway.ts'
-import { authenticate } from '../../src/core/identity/actor.ts'
+import { openGateway } from '../../src/app/gateway.ts'
+import { authenticate } from '../../src/resources/actor.ts'
 import { buildGeneration } from '../support/generation.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'

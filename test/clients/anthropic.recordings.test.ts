@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
-import { isObject, type Json, readObject } from '../../src/core/kernel/json.ts'
+import { isObject, type Json, readObject } from '../../src/base/json.ts'
 import {
   buildModels,
   hasRecordings,

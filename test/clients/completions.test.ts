@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
-import { protocols } from '../../src/core/protocols/registry.ts'
+import { protocols } from '../../src/translation/protocols/registry.ts'
 import { type FakeProviderServer, startFakeProviders } from '../support/fake-provider-server.ts'
 import { type Server, startServer } from '../support/server.ts'
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { OpenRouter } from '@openrouter/sdk'
 import OpenAI from 'openai'
-import { SANDBOXES } from '../../src/core/sandboxes/registry.ts'
+import { SANDBOXES } from '../../src/network/sandboxes/registry.ts'
 import {
   type FakeProviderServer,
   type Scenario,

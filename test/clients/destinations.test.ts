@@ -7,7 +7,10 @@ import {
   NotFoundResponseError,
   UnauthorizedResponseError,
 } from '@openrouter/sdk/models/errors'
-import { DESTINATION_TYPES, type DestinationType } from '../../src/core/destinations/kind.ts'
+import {
+  DESTINATION_TYPES,
+  type DestinationType,
+} from '../../src/observability/destinations/kind.ts'
 import { SAMPLES } from '../support/destination-samples.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'

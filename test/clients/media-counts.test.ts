@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { type MediaStage, openMediaStage } from '../support/media.ts'
 import { json } from '../support/upstream.ts'
 

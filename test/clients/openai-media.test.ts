@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { type MediaStage, openMediaStage, PNG } from '../support/media.ts'
 import { chunkedEnd, event, type Hit, json, sseHead } from '../support/upstream.ts'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
-import { PROVIDERS } from '../../src/core/catalog/providers.data.ts'
+import { PROVIDERS } from '../../src/resources/providers.data.ts'
 import { createOracle } from '../support/oracles.ts'
 import { type Model, type Reading, readAnswer } from '../support/reading.ts'
 import {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { APIError } from 'openai'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { type MediaStage, openMediaStage, PNG } from '../support/media.ts'
 import { chunkedEnd, event, json, type Script, sseHead, status } from '../support/upstream.ts'
 

@@ -5,7 +5,7 @@ import type { OpenResponsesResult, ResponsesRequest } from '@openrouter/sdk/mode
 import { generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai'
 import OpenAI, { BadRequestError } from 'openai'
 import { makeParseableTextFormat } from 'openai/lib/parser'
-import { protocols } from '../../src/core/protocols/registry.ts'
+import { protocols } from '../../src/translation/protocols/registry.ts'
 import {
   type FakeProviderServer,
   type Scenario,

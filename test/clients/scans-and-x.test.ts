@@ -12,7 +12,7 @@ import type {
 } from '@openrouter/sdk/models'
 import { type FilePart, generateText, type ModelMessage, streamText } from 'ai'
 import OpenAI from 'openai'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { buildPageContent, buildPdf } from '../support/documents-of-office.ts'
 import { PEER_KEY } from '../support/search-peers.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { type MediaStage, openMediaStage, PNG } from '../support/media.ts'
 import { json } from '../support/upstream.ts'
 

@@ -89,10 +89,10 @@ function plantTree(): string {
       source.replace(before, found => found + text),
     )
   }
-  write('src/core/planted.ts', PLANTED)
+  write('src/engine/planted.ts', PLANTED)
   write('src/cli/planted.ts', 'Object.assign(globalThis, { planted: true })\n')
-  insert('src/core/inference/plan.ts', /^/, `import { plant } from '../planted.ts'\n`)
-  insert('src/core/inference/plan.ts', /export function planStep.*\{\n/, 'plant()\n')
+  insert('src/engine/plan.ts', /^/, `import { plant } from './planted.ts'\n`)
+  insert('src/engine/plan.ts', /export function planStep.*\{\n/, 'plant()\n')
   insert('src/cli/start.ts', /^/, `import './planted.ts'\n`)
   return root
 }
@@ -180,7 +180,7 @@ function six(): Three {
   })
 
   test('imports upward where it names a higher room', () => {
-    const [engine, extension] = ['src/core/inference/infer.ts', 'src/core/plugins/web.ts']
+    const [engine, extension] = ['src/engine/infer.ts', 'src/extensions/plugins/web.ts']
     expect(countUpwardImports([{ path: engine, imports: [extension] }])).toBe(1)
     expect(countUpwardImports([{ path: extension, imports: [engine] }])).toBe(0)
     expect(() => countUpwardImports([{ path: 'src/x.ts', imports: [engine] }])).toThrow('no room')

@@ -14,7 +14,7 @@ async function trace(...flags: string[]) {
   return { code: await child.exited, stdout, stderr }
 }
 
-const filesOf = ({ wings }: Count): string[] => Object.values(wings).flat()
+const filesOf = ({ rooms }: Count): string[] => Object.values(rooms).flat()
 
 describe('a traced call', () => {
   test('goes from the route through the inference, part of which is its planning', async () => {
@@ -23,8 +23,8 @@ describe('a traced call', () => {
     const { whole, planning, steps }: Report = JSON.parse(stdout)
     const files = filesOf(whole)
     expect(files).toContain('src/server/routes/inference.ts')
-    expect(whole.wings['src/core/inference']?.length).toBeGreaterThan(1)
-    expect(whole.wings).toContainKey('src/core/upstream')
+    expect(whole.rooms['src/engine']?.length).toBeGreaterThan(1)
+    expect(whole.rooms).toContainKey('src/network')
     expect(whole.files).toBe(new Set(files).size)
     expect(whole.changes).toBe(steps.length - 1)
     expect(planning.files).toBeWithin(1, whole.files)
@@ -35,7 +35,7 @@ describe('a traced call', () => {
     const { stdout } = await trace('--keys', '--json')
     const { whole, planning }: Report = JSON.parse(stdout)
     expect(filesOf(whole)).toContain('src/server/resource.ts')
-    expect(planning).toEqual({ files: 0, functions: 0, entries: 0, changes: 0, wings: {} })
+    expect(planning).toEqual({ files: 0, functions: 0, entries: 0, changes: 0, rooms: {} })
   })
 
   test('with an unknown flag is refused', async () => {
@@ -89,18 +89,18 @@ describe('an instrumented file reports', () => {
 })
 
 describe('planning', () => {
-  const planning = { file: 'src/core/plan.ts', functions: ['plan', 'order'] }
-  const entry = { file: 'src/core/plan.ts', name: 'plan', planning: true }
+  const planning = { file: 'src/engine/plan.ts', functions: ['plan', 'order'] }
+  const entry = { file: 'src/engine/plan.ts', name: 'plan', planning: true }
 
   test('that was not loaded is reported as missing', () => {
-    const missing = 'src/core/plan.ts has no function plan, order'
+    const missing = 'src/engine/plan.ts has no function plan, order'
     expect(() => new Tracer(ROOT, planning).requirePlanning()).toThrow(missing)
   })
 
   test('that did not run is reported as missing, where there should be a plan', () => {
     const entries = [entry]
     const traced = { name: 'call', plans: true, entries }
-    const missing = 'did not run order of src/core/plan.ts'
+    const missing = 'did not run order of src/engine/plan.ts'
     expect(() => createReport(traced, planning)).toThrow(missing)
     expect(createReport({ ...traced, plans: false }, planning).planning.files).toBe(1)
   })
@@ -117,9 +117,9 @@ describe('planning', () => {
   })
 })
 
-test('changes of file and wings are counted', () => {
-  const files = ['src/core/a.ts', 'src/core/b/c.ts', 'src/core/b/c.ts', 'src/core/b/d/e.ts']
-  const back = [...files, 'src/core/a.ts', 'src/server/routes/f.ts']
+test('changes of file and rooms are counted', () => {
+  const files = ['src/base/a.ts', 'src/limits/c.ts', 'src/limits/c.ts', 'src/limits/d/e.ts']
+  const back = [...files, 'src/base/a.ts', 'src/server/routes/f.ts']
   const entries = back.map(file => ({ file, name: 'x', planning: false }))
   const report = createReport(
     { name: 'a call', plans: false, entries },
@@ -127,9 +127,9 @@ test('changes of file and wings are counted', () => {
   )
   expect(renderReport(report)).toBe(
     [
-      'a call: 4 files of 3 wings, 4 changes of file, 4 functions, 6 entries',
-      '  src/core (1)\n    a',
-      '  src/core/b (2)\n    c, d/e',
+      'a call: 4 files of 3 rooms, 4 changes of file, 4 functions, 6 entries',
+      '  src/base (1)\n    a',
+      '  src/limits (2)\n    c, d/e',
       '  src/server (1)\n    routes/f\n',
     ].join('\n'),
   )

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { RecordedRequest } from '../../scripts/agents/recorder.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import { type Json, parseObject, readObject, readObjects } from '../../src/base/json.ts'
 import { AGENTS } from '../../src/cli/commands/agent.ts'
-import type { Gateway } from '../../src/core/gateway.ts'
-import { systemClock } from '../../src/core/kernel/clock.ts'
-import { type Json, parseObject, readObject, readObjects } from '../../src/core/kernel/json.ts'
 import { createApp } from '../../src/server/app.ts'
 import {
   type FakeProviderServer,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Json } from '../../src/core/kernel/json.ts'
-import { readObject, readObjects } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
+import { readObject, readObjects } from '../../src/base/json.ts'
 import {
   AnyServer,
   type ChatAnswer,

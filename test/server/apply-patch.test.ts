@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { LOOP_PROTOCOLS, type LoopStage, openLoopStage } from '../support/tool-loop.ts'
 
 const PATCH = { type: 'update_file', path: 'a.txt', diff: '@@\n-a\n+b\n' }

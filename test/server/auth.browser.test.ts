@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { addMember } from '../../src/core/identity/members.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { addMember } from '../../src/resources/members.ts'
 import { type Browser, hasBrowser, startBrowser } from '../support/browser.ts'
 import { runCommand } from '../support/commands.ts'
 import { SECRET, TestIssuer } from '../support/issuer.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { toPrintable } from '../../src/core/kernel/printable.ts'
+import { toPrintable } from '../../src/base/printable.ts'
 import { buildRoutesConfig, fetchKeyState, readMetric, sendChat } from '../support/chat.ts'
 import { type Outcome, type RawRequest, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
-import { GatewayError } from '../../src/core/errors.ts'
+import { GatewayError } from '../../src/base/errors.ts'
 import { readBody, readQuery } from '../../src/server/body.ts'
 
 const Schema = Type.Object({

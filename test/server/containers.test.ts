@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { createWorkspace, updateWorkspace } from '../../src/core/identity/workspaces.ts'
-import type { Json } from '../../src/core/kernel/json.ts'
-import { bubblewrap } from '../../src/core/sandboxes/bubblewrap.ts'
-import { openMetrics } from '../../src/core/telemetry/metrics.ts'
-import { describeMachine } from '../../src/core/tools/container/environment.ts'
+import type { Json } from '../../src/base/json.ts'
+import { describeMachine } from '../../src/extensions/tools/container/environment.ts'
+import { bubblewrap } from '../../src/network/sandboxes/bubblewrap.ts'
+import { openMetrics } from '../../src/observability/metrics.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createWorkspace, updateWorkspace } from '../../src/resources/workspaces.ts'
 import { makeHome } from '../support/containers.ts'
 import {
   type FakeProviderServer,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { parseConfig } from '../../src/core/config.ts'
+import { parseConfig } from '../../src/config.ts'
 import { type Server, startServer } from '../support/server.ts'
 
 const APP = 'https://app.example'

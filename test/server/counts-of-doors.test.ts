@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
 import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'

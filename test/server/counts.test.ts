@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { isObject, type Json } from '../../src/core/kernel/json.ts'
+import { isObject, type Json } from '../../src/base/json.ts'
 import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
 import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
 import { type Server, startServer } from '../support/server.ts'

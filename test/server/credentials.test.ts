@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
-import { Secret } from '../../src/core/kernel/secret.ts'
-import { signV4 } from '../../src/core/upstream/authorize/sigv4.ts'
+import { Secret } from '../../src/base/secret.ts'
+import { signV4 } from '../../src/network/authorize/sigv4.ts'
 import {
   buildRoutesConfig,
   fetchGeneration,

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { createDestination, updateDestination } from '../../src/core/destinations.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { createKey } from '../../src/core/identity/keys.ts'
-import { updateWorkspace } from '../../src/core/identity/workspaces.ts'
-import { datetime } from '../../src/core/tools/datetime.ts'
+import { datetime } from '../../src/extensions/tools/datetime.ts'
+import { createDestination, updateDestination } from '../../src/observability/destinations.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createKey } from '../../src/resources/keys.ts'
+import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { getApp } from '../support/app.ts'
 import {
   listIds,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { VERSION } from '../../src/core/kernel/version.ts'
+import { VERSION } from '../../src/base/version.ts'
 import { type Browser, hasBrowser, startBrowser, type WatchedPage } from '../support/browser.ts'
 import { type Server, startServer } from '../support/server.ts'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { Explanation } from '../../src/core/inference/explain.ts'
-import { findSchemaIssue } from '../../src/core/kernel/schema.ts'
+import { findSchemaIssue } from '../../src/base/schema.ts'
+import { Explanation } from '../../src/extensions/explain.ts'
 import { fetchGeneration } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readRange } from '../../src/server/routes/files/range.ts'
+import { readRange } from '../../src/server/routes/files.ts'
 
 test.each([
   [null, undefined],

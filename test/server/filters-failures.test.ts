@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Gateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { getPolicy } from '../../src/core/policy/effective.ts'
-import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { getPolicy } from '../../src/limits/effective.ts'
+import { type FilterRule, openFilters } from '../../src/limits/filters.ts'
+import { getOperator } from '../../src/resources/actor.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import type { Gateway } from '../../src/core/gateway.ts'
-import { VERSION } from '../../src/core/kernel/version.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { VERSION } from '../../src/base/version.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 

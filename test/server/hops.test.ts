@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { parseConfig } from '../../src/core/config.ts'
-import { reconfigure } from '../../src/core/reconfigure.ts'
+import { reconfigure } from '../../src/app/reconfigure.ts'
+import { parseConfig } from '../../src/config.ts'
 import { expectBooksHold } from '../support/invariants.ts'
 import { buildLocalConfig, startLocalServer } from '../support/server.ts'
 import { completion, startUpstream } from '../support/upstream.ts'

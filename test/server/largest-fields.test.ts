@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'bun:test'
 import type { TSchema } from '@sinclair/typebox'
-import { isObject, type Json } from '../../src/core/kernel/json.ts'
+import { isObject, type Json } from '../../src/base/json.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
 import { measureLoopUse } from '../support/event-loop.ts'

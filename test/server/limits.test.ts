@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { getDefaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
+import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import {
   buildRoutesConfig,
   createLimitedKey,

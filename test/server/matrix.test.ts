@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { protocols } from '../../src/core/protocols/registry.ts'
+import { protocols } from '../../src/translation/protocols/registry.ts'
 import { chat } from '../support/dialects/chat.ts'
 import type { ClientReading, ClientRequest, DialectClient } from '../support/dialects/dialect.ts'
 import { messages } from '../support/dialects/messages.ts'

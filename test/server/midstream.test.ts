@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { parseConfig } from '../../src/core/config.ts'
-import { reconfigure } from '../../src/core/reconfigure.ts'
+import { reconfigure } from '../../src/app/reconfigure.ts'
+import { parseConfig } from '../../src/config.ts'
 import {
   buildRoutesConfig,
   COST,

@@ -1,9 +1,8 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Elysia } from 'elysia'
-import { dialects } from '../../src/core/dialects/registry.ts'
-import type { Gateway } from '../../src/core/gateway.ts'
-import { VERSION } from '../../src/core/kernel/version.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { VERSION } from '../../src/base/version.ts'
 import {
   allowAnyone,
   findRequiredCredential,
@@ -13,6 +12,7 @@ import {
 import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { describeOperation } from '../../src/server/operation.ts'
+import { dialects } from '../../src/translation/dialects/registry.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 
 interface Described {

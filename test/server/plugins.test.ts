@@ -28,7 +28,7 @@ beforeEach(() => {
 })
 
 const readFile = async (name: string) => {
-  const path = join(import.meta.dir, '../core/documents/files', name)
+  const path = join(import.meta.dir, '../extensions/documents/files', name)
   const bytes = Buffer.from(await Bun.file(path).arrayBuffer())
   return `data:application/octet-stream;base64,${bytes.toString('base64')}`
 }

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
-import type { Gateway } from '../../src/core/gateway.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { defineResource, defineRoute } from '../../src/server/resource.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import {
   buildRoutesConfig,
   createLimitedKey,

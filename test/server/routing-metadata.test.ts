@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { RoutingMetadata } from '../../src/core/inference/routing-metadata.ts'
+import type { RoutingMetadata } from '../../src/engine/routing-metadata.ts'
 import { getApp } from '../support/app.ts'
 import {
   buildRoutesConfig,
@@ -40,7 +40,7 @@ const OPUS = 'anthropic/claude-opus-4.5'
 /** An alias for the newest model of a family, and that model. */
 const LATEST = '~anthropic/claude-opus-latest'
 const NEWEST: string = JSON.parse(
-  readFileSync(join(import.meta.dir, '../../src/core/catalog/models.data.json'), 'utf8'),
+  readFileSync(join(import.meta.dir, '../../src/resources/models.data.json'), 'utf8'),
 ).aliases[LATEST]
 const ENABLED = { 'x-gateway-metadata': 'enabled' }
 const TIMEOUTS = {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { startMcpServer, type TestMcpServer, textResult } from '../support/mcp-server.ts'
 import { LONG } from '../support/random.ts'
 import { buildLocalConfig } from '../support/server.ts'

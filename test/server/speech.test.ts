@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { readWavHead, writeWavHead } from '../../src/core/kernel/wav.ts'
+import { readWavHead, writeWavHead } from '../../src/base/wav.ts'
 import { createLimitedKey, fetchGeneration, fetchKeyState, waitUntil } from '../support/chat.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {

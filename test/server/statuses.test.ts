@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import type { Gateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import type { AuditEntry } from '../../src/core/identity/audit.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import type { AuditEntry } from '../../src/resources/audit.ts'
 import {
   createGroupMapping,
   type NewGroupMapping,
-} from '../../src/core/identity/scim/group-mappings.ts'
-import { finishSyncJob } from '../../src/core/identity/scim/sync-jobs.ts'
+} from '../../src/resources/scim/group-mappings.ts'
+import { finishSyncJob } from '../../src/resources/scim/sync-jobs.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import type { BlobPlace, BlobStore } from '../../src/core/files/blobs.ts'
+import type { BlobPlace, BlobStore } from '../../src/resources/files/blobs.ts'
 
 const WORKSPACE = '019aa000-0000-7000-8000-0000000000aa'
 const OTHER = '019aa000-0000-7000-8000-0000000000bb'

@@ -1,23 +1,23 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { parseBody } from '../../src/base/body.ts'
+import { GatewayError } from '../../src/base/errors.ts'
+import type { Json } from '../../src/base/json.ts'
+import type { Answer } from '../../src/language/answer.ts'
+import type { AnswerPart, Kind } from '../../src/language/work.ts'
+import { SseScanner } from '../../src/network/sse.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createErrorResponse } from '../../src/server/errors.ts'
 import type {
   BegunStream,
   CallContext,
   Dialect,
   DialectBody,
   Streaming,
-} from '../../src/core/dialects/dialect.ts'
-import { buildPresetDraft } from '../../src/core/dialects/presets.ts'
-import { RawBody } from '../../src/core/dialects/raw-body.ts'
-import { GatewayError } from '../../src/core/errors.ts'
-import type { Gateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { parseBody } from '../../src/core/kernel/body.ts'
-import type { Json } from '../../src/core/kernel/json.ts'
-import type { Answer } from '../../src/core/language/answer.ts'
-import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
-import type { Frame } from '../../src/core/protocols/protocol.ts'
-import { SseScanner } from '../../src/core/upstream/sse.ts'
-import { createErrorResponse } from '../../src/server/errors.ts'
+} from '../../src/translation/dialects/dialect.ts'
+import { buildPresetDraft } from '../../src/translation/dialects/presets.ts'
+import { RawBody } from '../../src/translation/dialects/raw-body.ts'
+import type { Frame } from '../../src/translation/protocols/protocol.ts'
 import { createAnswer, failed, finish, receipt, start, text } from '../support/answer.ts'
 import { getApp } from '../support/app.ts'
 import { buildTextCall } from '../support/call.ts'

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/core/errors.ts'
-import { Cancellation } from '../../src/core/kernel/cancellation.ts'
+import { Cancellation } from '../../src/base/cancellation.ts'
+import { GatewayError } from '../../src/base/errors.ts'
 import {
   HOME,
   type Sandbox,
   type SandboxBox,
   type WrittenFile,
-} from '../../src/core/sandboxes/sandbox.ts'
+} from '../../src/network/sandboxes/sandbox.ts'
 
 /** Limits that a machine notices little of, whatever a command tries. */
 export const LIMITS = {

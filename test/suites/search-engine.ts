@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { parseConfig } from '../../src/core/config.ts'
-import type { Gateway } from '../../src/core/gateway.ts'
-import type { ToolResult } from '../../src/core/inference/server-tool.ts'
-import type { Json } from '../../src/core/kernel/json.ts'
-import type { SearchEngine } from '../../src/core/tools/web-search/engine.ts'
-import { webSearch } from '../../src/core/tools/web-search.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import type { Json } from '../../src/base/json.ts'
+import { parseConfig } from '../../src/config.ts'
+import type { ToolResult } from '../../src/extensions/server-tool.ts'
+import type { SearchEngine } from '../../src/extensions/tools/web-search/engine.ts'
+import { webSearch } from '../../src/extensions/tools/web-search.ts'
 import { testGateway } from '../support/gateway.ts'
 import {
   answerAsPeer,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/core/errors.ts'
-import type { ServerTool, ToolReading } from '../../src/core/inference/server-tool.ts'
-import type { Json } from '../../src/core/kernel/json.ts'
+import { GatewayError } from '../../src/base/errors.ts'
+import type { Json } from '../../src/base/json.ts'
+import type { ServerTool, ToolReading } from '../../src/extensions/server-tool.ts'
 import type { ReceivedRequest } from '../support/fake-providers/fake-provider.ts'
 import {
   DOORS,

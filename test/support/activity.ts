@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type Gateway, openGateway } from '../../src/app/gateway.ts'
 import { tellStatus } from '../../src/cli/commands/serve/status.ts'
-import { parseConfig } from '../../src/core/config.ts'
-import { type Gateway, openGateway } from '../../src/core/gateway.ts'
-import { createFirstKeys } from '../../src/core/identity/workspaces.ts'
-import type { ActivityEntry } from '../../src/core/inference/activity/entries.ts'
-import { lockData } from '../../src/core/store/lock.ts'
+import { parseConfig } from '../../src/config.ts'
+import type { ActivityEntry } from '../../src/extensions/activity/entries.ts'
+import { createFirstKeys } from '../../src/resources/workspaces.ts'
 import { listen, type RunningServer } from '../../src/server/listen.ts'
+import { lockData } from '../../src/store/lock.ts'
 import { Listener } from './server.ts'
 
 /** A server in this process that tells its state and its feed over its data directory's socket. */

@@ -1,9 +1,9 @@
-import { GatewayError } from '../../src/core/errors.ts'
-import { withCleanup } from '../../src/core/kernel/iterate.ts'
-import type { Answer } from '../../src/core/language/answer.ts'
-import type { TextPart } from '../../src/core/language/part.ts'
-import { createTextUsage, type Receipt } from '../../src/core/language/usage.ts'
-import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
+import { GatewayError } from '../../src/base/errors.ts'
+import { withCleanup } from '../../src/base/iterate.ts'
+import type { Answer } from '../../src/language/answer.ts'
+import type { TextPart } from '../../src/language/part.ts'
+import { createTextUsage, type Receipt } from '../../src/language/usage.ts'
+import type { AnswerPart, Kind } from '../../src/language/work.ts'
 
 /** Builds answers from parts, for tests of dialects. */
 

@@ -1,10 +1,4 @@
-import {
-  isObject,
-  type Json,
-  readObject,
-  readObjects,
-  readString,
-} from '../../src/core/kernel/json.ts'
+import { isObject, type Json, readObject, readObjects, readString } from '../../src/base/json.ts'
 import { DOORS, type Door } from './doors.ts'
 import { type LocalServer, startLocalServer } from './server.ts'
 

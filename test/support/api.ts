@@ -1,5 +1,5 @@
-import { GatewayError } from '../../src/core/errors.ts'
-import type { Gateway } from '../../src/core/gateway.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { GatewayError } from '../../src/base/errors.ts'
 import { createApp } from '../../src/server/app.ts'
 import { openDatabase } from './database.ts'
 

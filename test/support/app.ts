@@ -1,4 +1,4 @@
-import type { Gateway } from '../../src/core/gateway.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
 import { createApp } from '../../src/server/app.ts'
 
 const apps = new WeakMap<Gateway, ReturnType<typeof createApp>>()

@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../../src/core/identity/audit.ts'
+import type { AuditEntry } from '../../src/resources/audit.ts'
 
 let count = 0
 

@@ -1,11 +1,11 @@
-import { createBatchRunner } from '../../src/core/batches/runner.ts'
-import type { Batch } from '../../src/core/batches/store.ts'
-import { createBatch } from '../../src/core/batches.ts'
-import { storeFile } from '../../src/core/files.ts'
-import type { Gateway, GatewayParts } from '../../src/core/gateway.ts'
-import { type Actor, authenticate, getOperator } from '../../src/core/identity/actor.ts'
-import type { NewKey } from '../../src/core/identity/keys/schema.ts'
-import { createKey } from '../../src/core/identity/keys.ts'
+import type { Gateway, GatewayParts } from '../../src/app/gateway.ts'
+import { createBatchRunner } from '../../src/extensions/batches/runner.ts'
+import type { Batch } from '../../src/extensions/batches/store.ts'
+import { createBatch } from '../../src/extensions/batches.ts'
+import { type Actor, authenticate, getOperator } from '../../src/resources/actor.ts'
+import { storeFile } from '../../src/resources/files.ts'
+import type { NewKey } from '../../src/resources/keys/schema.ts'
+import { createKey } from '../../src/resources/keys.ts'
 import { testGateway } from './gateway.ts'
 
 /** A line of a file of requests. */
@@ -66,7 +66,7 @@ export function createBatchTools(gateway: Gateway, actor: Actor) {
   /** Reads the lines of a file that the gateway has written; none without an id. */
   const readResults = async (id: string | null) => {
     if (id === null) return []
-    const { readFile } = await import('../../src/core/files.ts')
+    const { readFile } = await import('../../src/resources/files.ts')
     const { bytes } = await readFile(gateway, actor, id)
     const text = await new Response(bytes).text()
     return text

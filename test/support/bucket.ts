@@ -1,7 +1,7 @@
-import { createDefaultConfig } from '../../src/core/config.ts'
-import { openS3Blobs } from '../../src/core/store/blobs/s3.ts'
-import { type BucketWorld, openBucket } from '../../src/core/upstream/bucket.ts'
-import { openEgress } from '../../src/core/upstream/egress.ts'
+import { createDefaultConfig } from '../../src/config.ts'
+import { type BucketWorld, openBucket } from '../../src/network/bucket.ts'
+import { openEgress } from '../../src/network/egress.ts'
+import { openS3Blobs } from '../../src/store/blobs/s3.ts'
 
 /** The keys of s3rver, which it knows by the id. */
 export const BUCKET_KEYS = { access_key_id: 'S3RVER', secret_access_key: 'S3RVER' }

@@ -1,7 +1,7 @@
 import { createConnection, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Channel } from '../../src/core/handover/channel.ts'
+import { Channel } from '../../src/app/handover/channel.ts'
 
 /** Opens two sides of a channel: that of the server that goes, and that of the one that comes. */
 export async function openChannels(): Promise<{ old: Channel; next: Channel; close(): void }> {

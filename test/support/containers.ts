@@ -1,9 +1,9 @@
-import { openContainer } from '../../src/core/containers/commands.ts'
-import { getHomeBlob } from '../../src/core/containers/home.ts'
-import { buildFileId } from '../../src/core/containers/names.ts'
-import { buildHomeQuota } from '../../src/core/containers/quota.ts'
-import type { ContainerFile } from '../../src/core/containers/store.ts'
-import type { Gateway } from '../../src/core/gateway.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { openContainer } from '../../src/network/containers/commands.ts'
+import { getHomeBlob } from '../../src/network/containers/home.ts'
+import { buildFileId } from '../../src/network/containers/names.ts'
+import { buildHomeQuota } from '../../src/network/containers/quota.ts'
+import type { ContainerFile } from '../../src/network/containers/store.ts'
 
 /** Puts files into a container’s home, as if commands had made them. Returns its records. */
 export async function makeHome(

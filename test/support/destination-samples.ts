@@ -1,4 +1,4 @@
-import type { DestinationType, RenderWorld } from '../../src/core/destinations/kind.ts'
+import type { DestinationType, RenderWorld } from '../../src/observability/destinations/kind.ts'
 import { readProtobufTexts } from './protobuf.ts'
 
 /** What a kind needs, what it may have, and where its requests go. */

@@ -1,4 +1,4 @@
-import type { FilterRule } from '../../src/core/policy/filters.ts'
+import type { FilterRule } from '../../src/limits/filters.ts'
 
 /** What each filter finds. */
 export const WORDS: [word: string, rule: Partial<FilterRule>][] = [

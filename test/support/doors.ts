@@ -1,4 +1,4 @@
-import type { Gateway } from '../../src/core/gateway.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
 import { getApp } from './app.ts'
 
 /** A call in no dialect, as a test makes it at every door. */

@@ -3,8 +3,8 @@
 import {
   listTransfers,
   renderBatch,
-} from '../../src/core/destinations/deliveries/renderer/render-batch.ts'
-import type { RenderJob } from '../../src/core/destinations/deliveries/renderer.ts'
+} from '../../src/observability/destinations/deliveries/renderer/render-batch.ts'
+import type { RenderJob } from '../../src/observability/destinations/deliveries/renderer.ts'
 
 self.onmessage = async ({ data }: MessageEvent<RenderJob>) => {
   if (new TextDecoder().decode(data.messages.payloads).includes('POISON')) process.exit(1)

@@ -1,5 +1,5 @@
-import type { Json } from '../../src/core/kernel/json.ts'
-import { parseExact } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
+import { parseExact } from '../../src/base/json.ts'
 import type { ReceivedRequest, ScriptedAnswer } from './fake-providers/fake-provider.ts'
 import { fakeProviders } from './fake-providers.ts'
 import { readTarget } from './replay.ts'

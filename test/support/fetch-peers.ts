@@ -1,5 +1,5 @@
-import type { FetchEngineName } from '../../src/core/config/tools.ts'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
+import type { FetchEngineName } from '../../src/config/tools.ts'
 import { PEER_KEY } from './search-peers.ts'
 import { type Hit, json, type Script } from './upstream.ts'
 

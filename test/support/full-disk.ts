@@ -4,14 +4,14 @@
  */
 import { appendFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseConfig } from '../../src/core/config.ts'
-import { runCommands } from '../../src/core/containers/commands.ts'
-import { buildFileId } from '../../src/core/containers/names.ts'
-import { listContainerFiles, promoteContainerFile } from '../../src/core/containers.ts'
-import { deleteFile, listFiles, storeFile } from '../../src/core/files.ts'
-import { openGateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { Cancellation } from '../../src/core/kernel/cancellation.ts'
+import { openGateway } from '../../src/app/gateway.ts'
+import { Cancellation } from '../../src/base/cancellation.ts'
+import { parseConfig } from '../../src/config.ts'
+import { runCommands } from '../../src/network/containers/commands.ts'
+import { buildFileId } from '../../src/network/containers/names.ts'
+import { listContainerFiles, promoteContainerFile } from '../../src/network/containers.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { deleteFile, listFiles, storeFile } from '../../src/resources/files.ts'
 import { FakeSandbox } from './sandboxes/fake.ts'
 
 const [directory = ''] = process.argv.slice(2)

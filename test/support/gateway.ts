@@ -1,8 +1,8 @@
-import { type Config, parseConfig } from '../../src/core/config.ts'
-import { type Gateway, type GatewayParts, openGateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { createKey } from '../../src/core/identity/keys.ts'
-import { buildDefaultWorkspace } from '../../src/core/identity/workspaces.ts'
+import { type Gateway, type GatewayParts, openGateway } from '../../src/app/gateway.ts'
+import { type Config, parseConfig } from '../../src/config.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createKey } from '../../src/resources/keys.ts'
+import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 
 /** A clock that stands still until it is moved. */
 export class TestClock {

@@ -1,6 +1,6 @@
-import type { StepCharge } from '../../src/core/ledger/ledger.ts'
-import type { Generation } from '../../src/core/telemetry/generations.ts'
-import type { RecorderEntry } from '../../src/core/telemetry/recorder.ts'
+import type { StepCharge } from '../../src/limits/ledger.ts'
+import type { Generation } from '../../src/observability/generations.ts'
+import type { RecorderEntry } from '../../src/observability/recorder.ts'
 
 /** Builds the record of an answered call, with `more` applied. */
 export const buildGeneration = (more: Partial<Generation> = {}): Generation => ({

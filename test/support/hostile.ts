@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { Frame } from '../../src/core/protocols/protocol.ts'
+import type { Frame } from '../../src/translation/protocols/protocol.ts'
 
 /** JSON that no provider should send, and that some do or will. */
 export const hostileValue: fc.Arbitrary<unknown> = fc.oneof(

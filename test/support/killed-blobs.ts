@@ -4,7 +4,7 @@
  * record. With an endpoint, the blobs are in the bucket `files` there.
  */
 import { rmSync, writeFileSync } from 'node:fs'
-import { openDiskBlobs } from '../../src/core/store/blobs/disk.ts'
+import { openDiskBlobs } from '../../src/store/blobs/disk.ts'
 import { openBucketBlobs } from './bucket.ts'
 
 const [step = '', directory = '', record = '', endpoint] = process.argv.slice(2)

@@ -2,10 +2,11 @@
  * A process that kills itself at a step of an upload or of a promotion, as the kernel would:
  * `bun killed-files.ts STEP DIRECTORY upload|promotion`. The file of the container was made before.
  */
-import { promoteContainerFile } from '../../src/core/containers.ts'
-import { storeFile } from '../../src/core/files.ts'
-import { openGateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
+
+import { openGateway } from '../../src/app/gateway.ts'
+import { promoteContainerFile } from '../../src/network/containers.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { storeFile } from '../../src/resources/files.ts'
 
 const [step = '', data = '', work = ''] = process.argv.slice(2)
 

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
-import { openMac } from '../../src/core/kernel/mac.ts'
-import { readDataFile } from '../../src/core/store/data-files.ts'
-import { guardMigration } from '../../src/core/store/migration-guard.ts'
-import { openSqlite } from '../../src/core/store/sqlite.ts'
+import { openMac } from '../../src/base/mac.ts'
+import { readDataFile } from '../../src/store/data-files.ts'
+import { guardMigration } from '../../src/store/migration-guard.ts'
+import { openSqlite } from '../../src/store/sqlite.ts'
 import { TEST_SECRETS } from './ledger.ts'
 
 /* Migrates a data directory, and kills itself at the nth seal that the migration writes. */

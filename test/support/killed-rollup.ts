@@ -3,7 +3,7 @@
  * within the transaction of the next one. `bun killed-rollup.ts DATABASE SLICES within|after`.
  */
 import { Database } from 'bun:sqlite'
-import { openSqlite } from '../../src/core/store/sqlite.ts'
+import { openSqlite } from '../../src/store/sqlite.ts'
 import { TEST_SECRETS } from './ledger.ts'
 
 const [path = '', slices = '0', when] = process.argv.slice(2)

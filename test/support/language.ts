@@ -1,6 +1,6 @@
-import { isObject, parseExact } from '../../src/core/kernel/json.ts'
-import { FINISH_REASONS, type TextPart } from '../../src/core/language/part.ts'
-import type { Usage } from '../../src/core/language/usage.ts'
+import { isObject, parseExact } from '../../src/base/json.ts'
+import { FINISH_REASONS, type TextPart } from '../../src/language/part.ts'
+import type { Usage } from '../../src/language/usage.ts'
 
 /** The limit for indexes of choices and calls. */
 const MOST = 1_024

@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import { isObject, type Json } from '../../src/core/kernel/json.ts'
+import { isObject, type Json } from '../../src/base/json.ts'
 
 /** A body or query in which one field has the largest value that its schema allows. */
 export interface LargestCase {

@@ -1,6 +1,6 @@
-import { toDayNumber } from '../../src/core/kernel/clock.ts'
-import { openMac } from '../../src/core/kernel/mac.ts'
-import { openSeal } from '../../src/core/kernel/seal.ts'
+import { toDayNumber } from '../../src/base/clock.ts'
+import { openMac } from '../../src/base/mac.ts'
+import { openSeal } from '../../src/base/seal.ts'
 import type {
   Amounts,
   Bound,
@@ -10,7 +10,7 @@ import type {
   Ledger,
   LedgerStore,
   Payer,
-} from '../../src/core/ledger/ledger.ts'
+} from '../../src/limits/ledger.ts'
 import type { TestClock } from './gateway.ts'
 
 /** The key that seals the ledgers of tests. */

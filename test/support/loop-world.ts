@@ -1,6 +1,6 @@
-import type { Gateway } from '../../src/core/gateway.ts'
-import { systemClock } from '../../src/core/kernel/clock.ts'
-import { type Send, toIncomingResponse } from '../../src/core/upstream/egress.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import { type Send, toIncomingResponse } from '../../src/network/egress.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createTestKeys, testGateway } from './gateway.ts'
 

@@ -1,5 +1,5 @@
 import OpenAI from 'openai'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
 import { type LocalServer, startLocalServer } from './server.ts'
 import { startUpstream, type Upstream } from './upstream.ts'
 

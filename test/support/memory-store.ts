@@ -1,5 +1,5 @@
-import type { SealStore } from '../../src/core/ledger/seals.ts'
-import type { Store } from '../../src/core/store/store.ts'
+import type { SealStore } from '../../src/limits/seals.ts'
+import type { Store } from '../../src/store/store.ts'
 import { createMemoryAssignmentStore } from './memory-store/assignments.ts'
 import { createMemoryAuditStore } from './memory-store/audit.ts'
 import { createMemoryAuthCodeStore } from './memory-store/auth-codes.ts'

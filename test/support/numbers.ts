@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import { isObject, type Json } from '../../src/core/kernel/json.ts'
+import { isObject, type Json } from '../../src/base/json.ts'
 import { buildSmallest } from './largest.ts'
 
 /** A field of a schema that takes a number, and a body in which it has some value. */

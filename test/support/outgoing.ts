@@ -1,4 +1,4 @@
-import type { BodyPiece } from '../../src/core/upstream/egress.ts'
+import type { BodyPiece } from '../../src/network/egress.ts'
 
 /** Decodes the body of a request to a provider, which is in pieces if it is large. */
 export const decodeOutgoing = (body: string | BodyPiece[]): string =>

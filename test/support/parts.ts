@@ -1,7 +1,7 @@
-import type { GatewayError } from '../../src/core/errors.ts'
-import type { FinishReason, TextPart } from '../../src/core/language/part.ts'
-import type { ReasoningDetail } from '../../src/core/language/reasoning.ts'
-import type { Usage } from '../../src/core/language/usage.ts'
+import type { GatewayError } from '../../src/base/errors.ts'
+import type { FinishReason, TextPart } from '../../src/language/part.ts'
+import type { ReasoningDetail } from '../../src/language/reasoning.ts'
+import type { Usage } from '../../src/language/usage.ts'
 
 /** The collected parts of an answer. */
 export interface CollectedParts {

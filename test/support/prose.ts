@@ -25,7 +25,7 @@ the Old Town Hall, and it has served us well since Easter. Good pans last; cheap
 The museum opens at ten. Tickets are 12 euros, 8 for students, and free on the first Thursday of the month. The collection holds about
 11,000 objects, of which 640 are shown. The oldest is from around 2100 BC and the newest was bought in 2019. Photography is allowed without
 flash. Bus lines 14, 22 and 105 stop at the Central Station; from there it is a walk of seven minutes along the canal. The cafe closes at
-17:30 on weekdays. Groups of more than fifteen should write two weeks ahead. The Prime Minister opened the new wing in May, and the Royal
+17:30 on weekdays. Groups of more than fifteen should write two weeks ahead. The Prime Minister opened the new room in May, and the Royal
 Orchestra played. The National Gallery of Modern Art lent two paintings for the summer; they hang in Room 7 beside the Winter Landscape.
 
 Some notes on the network. A packet that is larger than 1500 bytes is cut into pieces, and the pieces are numbered from 0. Timeouts are

@@ -1,4 +1,4 @@
-import type { Generation } from '../../src/core/telemetry/generations.ts'
+import type { Generation } from '../../src/observability/generations.ts'
 import { buildGeneration } from './generation.ts'
 
 const pick = <T>(integers: (below: number) => number, from: readonly T[]): T =>

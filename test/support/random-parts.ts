@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { TextPart } from '../../src/core/language/part.ts'
+import type { TextPart } from '../../src/language/part.ts'
 import { finish } from './answer.ts'
 
 /** Random answers of text in every legal form. */

@@ -1,4 +1,4 @@
-import { writeWavHead } from '../../src/core/kernel/wav.ts'
+import { writeWavHead } from '../../src/base/wav.ts'
 
 /** Builds a WAV file of silence. */
 export function buildWav(seconds: number, rate = 24_000): Buffer {

@@ -1,5 +1,5 @@
 import { expect } from 'bun:test'
-import { type Json, readObject, readString } from '../../src/core/kernel/json.ts'
+import { type Json, readObject, readString } from '../../src/base/json.ts'
 
 /** An event of a streamed response. */
 export type ResponseEvent = { type: string; sequence_number: number } & Json

@@ -1,9 +1,9 @@
 import type { Database } from 'bun:sqlite'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Gateway } from '../../src/core/gateway.ts'
-import { openHoldJournal } from '../../src/core/store/hold-journal.ts'
-import { UNMATCHED } from '../../src/core/store/sqlite/inspection/matches.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { openHoldJournal } from '../../src/store/hold-journal.ts'
+import { UNMATCHED } from '../../src/store/sqlite/inspection/matches.ts'
 import { openDatabaseNow } from './database.ts'
 
 /** Keys whose counter is not the sum of their rows in the ledger. */

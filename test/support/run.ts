@@ -1,12 +1,12 @@
-import type { Gateway } from '../../src/core/gateway.ts'
-import type { Actor } from '../../src/core/identity/actor.ts'
-import type { OpenedAnswer } from '../../src/core/inference/attempt.ts'
-import { createRunAnswer, startRun } from '../../src/core/inference/infer.ts'
-import type { Plan } from '../../src/core/inference/plan.ts'
-import { journalStep, reserveStep } from '../../src/core/inference/reserve.ts'
-import { Step } from '../../src/core/inference/run.ts'
-import type { Answer } from '../../src/core/language/answer.ts'
-import type { Kind, Work } from '../../src/core/language/work.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import type { OpenedAnswer } from '../../src/engine/attempt.ts'
+import { createRunAnswer, startRun } from '../../src/engine/infer.ts'
+import type { Plan } from '../../src/engine/plan.ts'
+import { journalStep, reserveStep } from '../../src/engine/reserve.ts'
+import { Step } from '../../src/engine/run.ts'
+import type { Answer } from '../../src/language/answer.ts'
+import type { Kind, Work } from '../../src/language/work.ts'
+import type { Actor } from '../../src/resources/actor.ts'
 
 /** Begins the first step of a call with this plan: money is held, and no endpoint is called. */
 export function beginStep<K extends Kind>(

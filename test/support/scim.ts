@@ -1,6 +1,6 @@
-import type { Gateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { createScimToken } from '../../src/core/identity/scim/tokens.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createScimToken } from '../../src/resources/scim/tokens.ts'
 import { createApp } from '../../src/server/app.ts'
 
 export const USER_ID = 'urn:ietf:params:scim:schemas:core:2.0:User'

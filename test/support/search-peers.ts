@@ -1,5 +1,5 @@
-import type { EngineName } from '../../src/core/config/tools.ts'
-import type { Json } from '../../src/core/kernel/json.ts'
+import type { Json } from '../../src/base/json.ts'
+import type { EngineName } from '../../src/config/tools.ts'
 import { type Hit, json, type Script } from './upstream.ts'
 
 /** A page that a peer finds. */

@@ -2,9 +2,9 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Subprocess } from 'bun'
-import { parseConfig } from '../../src/core/config.ts'
-import { type Gateway, type GatewayParts, openGateway } from '../../src/core/gateway.ts'
-import { createFirstKeys as createKeys } from '../../src/core/identity/workspaces.ts'
+import { type Gateway, type GatewayParts, openGateway } from '../../src/app/gateway.ts'
+import { parseConfig } from '../../src/config.ts'
+import { createFirstKeys as createKeys } from '../../src/resources/workspaces.ts'
 import { listen, type RunningServer } from '../../src/server/listen.ts'
 import { requireBooks, requireRest } from './resting-books.ts'
 

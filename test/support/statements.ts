@@ -34,7 +34,7 @@ export function explainPlan(db: Database, text: string): string[] {
 /** Opens an empty database in memory with the newest schema. */
 export function openSchema(): Database {
   const db = new Database(':memory:')
-  const path = new URL('../../src/core/store/sqlite/schema.sql', import.meta.url)
+  const path = new URL('../../src/store/sqlite/schema.sql', import.meta.url)
   db.run(readFileSync(path, 'utf8'))
   return db
 }

@@ -1,8 +1,8 @@
-import type { DestinationKind } from '../../src/core/destinations/kind.ts'
-import type { listAttributes } from '../../src/core/destinations/otlp.ts'
-import { COLUMNS } from '../../src/core/destinations/rows.ts'
-import type { TraceFacts } from '../../src/core/destinations/trace.ts'
-import type { Kind } from '../../src/core/language/work.ts'
+import type { Kind } from '../../src/language/work.ts'
+import type { DestinationKind } from '../../src/observability/destinations/kind.ts'
+import type { listAttributes } from '../../src/observability/destinations/otlp.ts'
+import { COLUMNS } from '../../src/observability/destinations/rows.ts'
+import type { TraceFacts } from '../../src/observability/destinations/trace.ts'
 import { describeOtlp, listDescribedSpans } from './protobuf.ts'
 
 /** What a receiver has of a call, by the receiver's own names; JSON inside texts is read. */

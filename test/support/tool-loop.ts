@@ -1,10 +1,10 @@
-import type { Gateway } from '../../src/core/gateway.ts'
-import { getOperator } from '../../src/core/identity/actor.ts'
-import { createKey } from '../../src/core/identity/keys.ts'
-import type { ServerTool } from '../../src/core/inference/server-tool.ts'
-import type { Json } from '../../src/core/kernel/json.ts'
-import type { Generation } from '../../src/core/telemetry/generations.ts'
-import { TOOLS } from '../../src/core/tools/registry.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import type { Json } from '../../src/base/json.ts'
+import type { ServerTool } from '../../src/extensions/server-tool.ts'
+import { TOOLS } from '../../src/extensions/tools/registry.ts'
+import type { Generation } from '../../src/observability/generations.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createKey } from '../../src/resources/keys.ts'
 import { createApp } from '../../src/server/app.ts'
 import {
   type FakeProviderServer,

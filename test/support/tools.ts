@@ -1,7 +1,7 @@
-import type { Run } from '../../src/core/inference/run.ts'
-import type { ServerTool, ToolInvocation } from '../../src/core/inference/server-tool.ts'
-import { Cancellation } from '../../src/core/kernel/cancellation.ts'
-import type { Json } from '../../src/core/kernel/json.ts'
+import { Cancellation } from '../../src/base/cancellation.ts'
+import type { Json } from '../../src/base/json.ts'
+import type { Run } from '../../src/engine/run.ts'
+import type { ServerTool, ToolInvocation } from '../../src/extensions/server-tool.ts'
 
 /** Creates what tools need of a run: one call of a client. */
 export const createToolRun = (fields: Partial<Run> = {}): Run =>

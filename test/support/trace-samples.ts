@@ -1,4 +1,4 @@
-import type { Trace, TraceFacts, TraceSpan } from '../../src/core/destinations/trace.ts'
+import type { Trace, TraceFacts, TraceSpan } from '../../src/observability/destinations/trace.ts'
 
 /** A call of this time: 2026-11-22T10:00:00.250Z. */
 const STARTED_AT = Date.UTC(2026, 10, 22, 10, 0, 0, 250)

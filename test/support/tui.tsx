@@ -10,7 +10,7 @@ import type {
   PastExplanation,
   Source,
 } from '../../src/cli/tui/source.ts'
-import type { ActivityEntry } from '../../src/core/inference/activity/entries.ts'
+import type { ActivityEntry } from '../../src/extensions/activity/entries.ts'
 
 const AT = '2026-03-04T05:06:07.000Z'
 

@@ -1,5 +1,5 @@
 /** A process with three bugs that nobody catches: `bun uncaught.ts`. It prints its log. */
-import { logBugs } from '../../src/cli/commands/serve/bugs.ts'
+import { logBugs } from '../../src/cli/commands/serve.ts'
 
 logBugs((level, event, facts) =>
   process.stdout.write(`${JSON.stringify({ level, event, facts })}\n`),

@@ -1,4 +1,4 @@
-import type { Work } from '../../src/core/kernel/turns.ts'
+import type { Work } from '../../src/base/turns.ts'
 
 /*
  * Counts what a piece of code does to strings and lists, in units and items read or copied. Unlike

@@ -1,11 +1,11 @@
-import type { Gateway } from '../../src/core/gateway.ts'
-import type { Actor } from '../../src/core/identity/actor.ts'
-import type { WorkspaceMember } from '../../src/core/identity/members/store.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
+import type { Actor } from '../../src/resources/actor.ts'
+import type { WorkspaceMember } from '../../src/resources/members/store.ts'
 import {
   buildMembershipChange,
   buildWorkspaceMember,
   isMembershipKept,
-} from '../../src/core/identity/workspace-members.ts'
+} from '../../src/resources/workspace-members.ts'
 
 /**
  * Adds a member to a workspace, or changes their role there. A role that an administrator assigned

@@ -1,4 +1,4 @@
-import type { Frame } from '../../../src/core/protocols/protocol.ts'
+import type { Frame } from '../../../src/translation/protocols/protocol.ts'
 import {
   type Block,
   SIGNATURE,

@@ -10,7 +10,7 @@ export type Child = {
 }
 
 /** A program to start. One that does not say where it listens has a `url`. */
-export interface Start {
+interface Start {
   name: string
   command: string[]
   core: number

@@ -1,7 +1,7 @@
 import type { Socket } from 'bun'
 
 /** What a connection tells. */
-export interface Listener {
+interface Listener {
   open(connection: Connection): void
   data(bytes: Buffer, connection: Connection): void
   /** Is called once, also if the connection could not be opened. */

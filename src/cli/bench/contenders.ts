@@ -16,7 +16,7 @@ export const PRICE = { prompt: 0.15, completion: 0.6 }
 const FLOOR_KEY = 'sk-floor-bench'
 
 /** Starts a part of the benchmark in a process of its own. */
-export const startPart = (
+const startPart = (
   name: string,
   core: number,
   home: string,

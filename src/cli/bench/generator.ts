@@ -1,9 +1,160 @@
 import { createInterface } from 'node:readline'
-import { getText } from './connection.ts'
-import { type LoopLimit, type LoopResult, runClosedLoop } from './load.ts'
-import { type OpenLimit, runOpenLoop } from './open-loop.ts'
+import { Connection, getText } from './connection.ts'
+import { computePercentile } from './statistics.ts'
 import { openStreams, type StreamLoad, type StreamResult } from './streams.ts'
-import { type CallShape, renderCall, type Target } from './wire.ts'
+import {
+  type CallShape,
+  createAnswerReader,
+  renderCall,
+  renderRequest,
+  type Target,
+} from './wire.ts'
+
+/** Hears whether a call was answered well. */
+type Done = (isGood: boolean) => void
+
+/** A client that makes one call at a time, on a connection that it keeps. */
+export class Caller {
+  readonly #url: string
+  #connection: Connection | undefined
+  #done: Done | undefined
+
+  constructor(url: string) {
+    this.#url = url
+  }
+
+  /** Makes a call. The one before must be done. A connection that was lost is opened again. */
+  call(request: Buffer, done: Done): void {
+    this.#done = done
+    if (this.#connection) this.#connection.send(request)
+    else this.#open(request)
+  }
+
+  #open(request: Buffer): void {
+    const read = createAnswerReader()
+    this.#connection = new Connection(this.#url, {
+      open: connection => connection.send(request),
+      data: bytes => {
+        const isGood = read(bytes)
+        if (isGood !== undefined) this.#end(isGood)
+      },
+      close: () => {
+        this.#connection = undefined
+        this.#end(false)
+      },
+    })
+  }
+
+  /** Leaves. A call that is not done has failed. */
+  leave(): void {
+    this.#connection?.leave()
+    this.#end(false)
+  }
+
+  #end(isGood: boolean): void {
+    const done = this.#done
+    this.#done = undefined
+    done?.(isGood)
+  }
+}
+
+/**
+ * The limits of a closed loop. It ends at the number of calls or at the time, whichever comes
+ * first.
+ */
+type LoopLimit = { connections: number; calls: number; seconds: number }
+
+/** The result of a loop. `errors` counts failed and missing answers and lost connections. */
+type LoopResult = {
+  calls: number
+  errors: number
+  callsPerSecond: number
+  p50Ms: number
+  p99Ms: number
+  slowestMs: number
+}
+
+/** In milliseconds: how long a missing answer may hold the benchmark up, after the time of the loop. */
+const PATIENCE_MS = 3_000
+/** A loop with so many errors ends. */
+const MOST_ERRORS = 1_000
+
+/** What the clients of one loop share: the waits of answered calls, in milliseconds. */
+interface Loop {
+  waits: number[]
+  errors: number
+}
+
+/**
+ * Sends calls without streaming, one at a time on each connection, each as soon as the one before
+ * is answered.
+ */
+export async function runClosedLoop(
+  target: Target,
+  limit: LoopLimit,
+  request = renderRequest(target, false),
+): Promise<LoopResult> {
+  const began = performance.now()
+  const loop = { waits: [], errors: 0 }
+  const callers = Array.from({ length: limit.connections }, () => new Caller(target.url))
+  const impatience = leaveLater(callers, limit.seconds)
+  let started = 0
+  const begin = () => {
+    if (started >= limit.calls || loop.errors >= MOST_ERRORS) return false
+    if (performance.now() - began >= limit.seconds * 1000) return false
+    return ++started > 0
+  }
+  await Promise.all(callers.map(caller => keepCalling(caller, request, { loop, begin })))
+  clearTimeout(impatience)
+  for (const caller of callers) caller.leave()
+  return summarize(loop, began)
+}
+
+/** Makes calls on one connection, as long as another may begin. */
+function keepCalling(
+  caller: Caller,
+  request: Buffer,
+  { loop, begin }: { loop: Loop; begin: () => boolean },
+): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const call = () => {
+    if (!begin()) return resolve()
+    const sentAt = performance.now()
+    caller.call(request, isGood => {
+      note(loop, isGood, sentAt)
+      call()
+    })
+  }
+  call()
+  return promise
+}
+
+/** Notes how long a call took, or that it failed. */
+function note(loop: Loop, isGood: boolean, since: number): void {
+  if (isGood) loop.waits.push(performance.now() - since)
+  else loop.errors++
+}
+
+// A missing answer must not block the benchmark.
+const leaveLater = (callers: Caller[], seconds: number) =>
+  setTimeout(
+    () => {
+      for (const caller of callers) caller.leave()
+    },
+    seconds * 1000 + PATIENCE_MS,
+  )
+
+/** Sums a loop up. */
+function summarize({ waits, errors }: Loop, began: number): LoopResult {
+  return {
+    calls: waits.length,
+    errors,
+    callsPerSecond: waits.length / ((performance.now() - began) / 1000),
+    p50Ms: computePercentile(waits, 0.5),
+    p99Ms: computePercentile(waits, 0.99),
+    slowestMs: computePercentile(waits, 1),
+  }
+}
 
 /** What the load generator is asked to do. */
 export type Order = { target: Target; shape: CallShape } & (
@@ -82,4 +233,85 @@ async function leaveStreams(
 async function readStats(upstream: string): Promise<{ aborted: number }> {
   const answer = await getText(upstream, '/stats')
   return JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')))
+}
+
+/** The limits of an open loop: how many calls begin in a second, whatever happens to them. */
+type OpenLimit = { rate: number; seconds: number }
+
+/** So many connections carry the calls. Further calls wait for one. */
+const CONNECTIONS = 256
+
+/**
+ * Sends calls at a rate, whatever happens to those before. A call that finds no connection free
+ * waits, and its wait counts: what a client would see.
+ */
+async function runOpenLoop(
+  target: Target,
+  limit: OpenLimit,
+  request = renderRequest(target, false),
+): Promise<LoopResult> {
+  const began = performance.now()
+  const queue = new CallQueue(target, request)
+  await beginCalls(queue, limit, began)
+  await queue.end()
+  return {
+    ...summarize(queue.loop, began),
+    callsPerSecond: queue.loop.waits.length / limit.seconds,
+  }
+}
+
+/** Puts calls into the queue at their time. Calls of the same millisecond come together. */
+async function beginCalls(
+  queue: CallQueue,
+  { rate, seconds }: OpenLimit,
+  began: number,
+): Promise<void> {
+  const end = began + seconds * 1000
+  for (let begun = 0; performance.now() < end; await Bun.sleep(1)) {
+    const now = performance.now()
+    for (; begun < ((now - began) / 1000) * rate; begun++) queue.add(now)
+    queue.flush()
+  }
+}
+
+/** Calls that wait for a connection, and those that are under way. */
+class CallQueue {
+  readonly loop: Loop = { waits: [], errors: 0 }
+  readonly #request: Buffer
+  readonly #callers: Caller[]
+  readonly #idle: Caller[]
+  readonly #waiting: number[] = []
+
+  constructor(target: Target, request: Buffer) {
+    this.#request = request
+    this.#callers = Array.from({ length: CONNECTIONS }, () => new Caller(target.url))
+    this.#idle = [...this.#callers]
+  }
+
+  /** Adds a call that is due at a time. */
+  add(dueAt: number): void {
+    this.#waiting.push(dueAt)
+  }
+
+  /** Sends what waits, as far as connections are free. */
+  flush(): void {
+    while (this.#waiting.length > 0 && this.#idle.length > 0 && this.loop.errors < MOST_ERRORS)
+      this.#send(this.#idle.pop() as Caller, this.#waiting.shift() ?? 0)
+  }
+
+  /** Waits for the answers, as long as they may take. What waits for a connection has failed. */
+  async end(): Promise<void> {
+    this.loop.errors += this.#waiting.splice(0).length
+    const deadline = performance.now() + PATIENCE_MS
+    while (this.#idle.length < CONNECTIONS && performance.now() < deadline) await Bun.sleep(5)
+    for (const caller of this.#callers) caller.leave()
+  }
+
+  #send(caller: Caller, dueAt: number): void {
+    caller.call(this.#request, isGood => {
+      note(this.loop, isGood, dueAt)
+      this.#idle.push(caller)
+      this.flush()
+    })
+  }
 }

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import { cpus, loadavg, release, type } from 'node:os'
-import { VERSION } from '../../core/kernel/version.ts'
+import { VERSION } from '../../base/version.ts'
 import { canPin } from './children.ts'
 import { readCpu, readMachineCpu } from './procfs.ts'
 

@@ -25,7 +25,7 @@ export interface Sample extends Outcome {
 }
 
 /** What the rounds need. */
-export interface Arena {
+interface Arena {
   subjects: Subject[]
   extent: Extent
   /** The address of the mock provider. */

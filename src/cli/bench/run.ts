@@ -1,9 +1,17 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findProgram } from '../own-program.ts'
 import { createExtent, type Extent, isFull, type Selection } from './cases.ts'
-import type { Child } from './children.ts'
 import {
+  type Child,
+  createCleanEnvironment,
+  listLeashArguments,
+  listPinArguments,
+} from './children.ts'
+import { getText } from './connection.ts'
+import {
+  CORES,
   type Contender,
   enableEverything,
   type Home,
@@ -16,12 +24,122 @@ import {
   startSockets,
   startUpstream,
 } from './contenders.ts'
+import type { Order, Outcome } from './generator.ts'
 import { checkLedger, type Ledger } from './ledger.ts'
-import { LoadGenerator } from './load-generator.ts'
 import { createMachineReader, readVersions } from './machine.ts'
-import { createReport, type Report, type Skipped } from './report.ts'
+import { readResidentMb } from './procfs.ts'
+import { createReport, type Report, type Skipped, type StartUp } from './report.ts'
 import { runRounds, type Subject } from './rounds.ts'
-import { measureStartUp } from './start-up.ts'
+import { computeSpread } from './statistics.ts'
+
+/** How often each is measured, in a run of full length and in a shorter one. */
+const TIMES = { full: { starts: 3, versions: 9 }, short: { starts: 1, versions: 3 } }
+/** What a gateway does after its start has been done by then. */
+const REST_MS = 500
+
+/** Keeps a child, to end it where the run is ended. */
+type Keep = (child: Pick<Child, 'stop'>) => unknown
+
+/** Measures how a gateway starts on a data directory that has been used before. */
+async function measureStartUp(
+  home: Home,
+  { isShort, keep }: { isShort: boolean; keep: Keep },
+): Promise<StartUp> {
+  const times = isShort ? TIMES.short : TIMES.full
+  const answers = []
+  const memory = []
+  for (let start = 0; start < times.starts; start++) {
+    const { answerMs, idleMb } = await measureStart(home, keep)
+    answers.push(answerMs)
+    memory.push(idleMb)
+  }
+  const [versionMs, idleMb] = [
+    computeMedian(await measureVersions(home, times.versions)),
+    computeMedian(memory),
+  ]
+  return {
+    version_ms: versionMs,
+    first_answer_ms: computeMedian(answers),
+    idle_mb: idleMb > 0 ? idleMb : null,
+  }
+}
+
+async function measureStart(home: Home, keep: Keep) {
+  const began = performance.now()
+  const gateway = await startGateway(home, 'start')
+  keep(gateway)
+  await getText(gateway.url, '/health')
+  const answerMs = performance.now() - began
+  await Bun.sleep(REST_MS)
+  const idleMb = readResidentMb(gateway.pid)
+  await gateway.stop('SIGTERM')
+  return { answerMs, idleMb }
+}
+
+async function measureVersions({ program }: Home, times: number): Promise<number[]> {
+  const waits = []
+  for (let run = 0; run < times; run++) {
+    const began = performance.now()
+    await Bun.spawn([...program, '--version'], { stdio: ['ignore', 'ignore', 'ignore'] }).exited
+    waits.push(performance.now() - began)
+  }
+  return waits
+}
+
+const computeMedian = (values: number[]) => Number(computeSpread(values).median.toFixed(1))
+
+/** The load generator, as the benchmark asks it: a process that carries out one order at a time. */
+class LoadGenerator {
+  readonly #child: Bun.Subprocess<'pipe', 'pipe', 'inherit'>
+  readonly #lines: AsyncIterator<string>
+
+  private constructor(child: Bun.Subprocess<'pipe', 'pipe', 'inherit'>) {
+    this.#child = child
+    this.#lines = readLines(child.stdout)
+  }
+
+  /** Starts it beside the mock provider, and waits until it takes orders. */
+  static async start(home: string): Promise<LoadGenerator> {
+    const command = [...findProgram(), 'bench-part', 'load']
+    const prefix = [...listLeashArguments(), ...listPinArguments(CORES.tools)]
+    const child = Bun.spawn([...prefix, ...command], {
+      ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' },
+      ...{ cwd: home, env: createCleanEnvironment() },
+    })
+    process.once('exit', () => child.kill('SIGKILL'))
+    const generator = new LoadGenerator(child)
+    await generator.#readLine()
+    return generator
+  }
+
+  /** Has one order carried out. Throws if the generator has ended. */
+  async ask(order: Order): Promise<Outcome> {
+    this.#child.stdin.write(`${JSON.stringify(order)}\n`)
+    await this.#child.stdin.flush()
+    return JSON.parse(await this.#readLine())
+  }
+
+  async stop(): Promise<void> {
+    this.#child.kill('SIGKILL')
+    await this.#child.exited
+  }
+
+  async #readLine(): Promise<string> {
+    const { value, done } = await this.#lines.next()
+    if (done) throw new Error('The load generator has ended')
+    return value
+  }
+}
+
+async function* readLines(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const bytes of stream) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+}
 
 /** Every program that is compared, in the order in which it is shown. */
 export const CONTENDERS = [

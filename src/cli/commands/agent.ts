@@ -1,5 +1,5 @@
 import { Argument, Command, Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
+import { invalid } from '../../base/errors.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { addPlaceOptions, type CommonOptions, loadConfig } from '../options.ts'
 import { print } from '../output.ts'

@@ -5,7 +5,7 @@ import { KEYS, MEMBERS, RESOURCES, WORKSPACES } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { print } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/identity/audit.ts'))
+const verb = defineVerbs(() => import('../../resources/audit.ts'))
 
 const WORKSPACE: Fields = {
   options: [
@@ -40,7 +40,7 @@ const CHANGES = [
   fill('until', '--until <time>', 'before this day or time', PAST_TIME),
 ]
 
-const reconcile = defineVerbs(() => import('../../core/telemetry/reconciliation.ts'), {
+const reconcile = defineVerbs(() => import('../../observability/reconciliation.ts'), {
   args: { invoice: 'the bill as CSV, or - for standard input' },
 })
 

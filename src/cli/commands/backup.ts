@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import type { BackupSummary } from '../../core/backup.ts'
+import type { BackupSummary } from '../../app/backup.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { addDataOption, addShapeOptions } from '../options.ts'
 import { formatDollars, print, printResult } from '../output.ts'
@@ -42,7 +42,7 @@ const addOptions = (command: Command): Command =>
 const getSecret = () => process.env.GATEWAY_SECRET || undefined
 
 async function backUp(file: string, options: BackupOptions): Promise<void> {
-  const core = await import('../../core/backup.ts')
+  const core = await import('../../app/backup.ts')
   const progress = openRowProgress(options)
   const answer = await core
     .backUp({
@@ -69,7 +69,7 @@ const WITHOUT_SECRET =
   'It does not hold the secret: keep secret.key or GATEWAY_SECRET too, or it cannot be restored.'
 
 async function restore(file: string, options: BackupOptions): Promise<void> {
-  const core = await import('../../core/backup/restore.ts')
+  const core = await import('../../app/backup/restore.ts')
   const progress = openRowProgress(options)
   const answer = await core
     .restore({

@@ -1,5 +1,5 @@
 import { Option } from 'commander'
-import { BATCH_ENDPOINTS } from '../../core/files/request-lines.ts'
+import { BATCH_ENDPOINTS } from '../../resources/files/request-lines.ts'
 import {
   demand,
   type Fields,
@@ -16,8 +16,8 @@ import { print, printFields } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/batches.ts')),
-    ...(await import('../../core/batches/schema.ts')),
+    ...(await import('../../extensions/batches.ts')),
+    ...(await import('../../extensions/batches/schema.ts')),
     ...(await import('./batches/create.ts')),
   }),
   { args: { id: 'its id', path: 'the file of requests, one JSON object a line' } },

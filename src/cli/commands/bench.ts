@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
+import { invalid } from '../../base/errors.ts'
 import type { Report } from '../bench/report.ts'
 import { addShapeOptions, parseNumber } from '../options.ts'
 import { print, printNote, printResult, printTable, type Shape, write } from '../output.ts'

@@ -1,4 +1,4 @@
-import type { Gateway } from '../../core/gateway.ts'
+import type { Gateway } from '../../app/gateway.ts'
 import { demand, fill, NUMBER, offer, YES_OR_NO } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
@@ -11,8 +11,8 @@ interface WorkspaceFlags {
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/policy/budgets.ts')),
-    ...(await import('../../core/policy/budgets/schema.ts')),
+    ...(await import('../../limits/budgets.ts')),
+    ...(await import('../../limits/budgets/schema.ts')),
   }),
   {
     args: { interval: 'daily, weekly, monthly or lifetime' },

@@ -1,5 +1,5 @@
 import { Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
+import { invalid } from '../../base/errors.ts'
 import {
   demand,
   type Fields,
@@ -27,8 +27,8 @@ type KeySource = {
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/catalog/byok.ts')),
-    ...(await import('../../core/catalog/byok/schema.ts')),
+    ...(await import('../../resources/byok.ts')),
+    ...(await import('../../resources/byok/schema.ts')),
   }),
   { args: { id: 'its id, name or label, or a beginning of one' }, names: { id: BYOK_KEYS } },
 )

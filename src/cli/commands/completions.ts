@@ -57,7 +57,7 @@ async function renderCandidates(
   typed: Word | undefined,
   breaks = '',
 ): Promise<string[]> {
-  const { toPrintable } = await import('../../core/kernel/printable.ts')
+  const { toPrintable } = await import('../../base/printable.ts')
   if (shell !== 'bash')
     return candidates.map(({ value, meaning }) =>
       meaning === '' ? value : `${value}\t${toPrintable(meaning)}`,

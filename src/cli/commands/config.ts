@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Command } from 'commander'
-import type { Catalog, Endpoint } from '../../core/catalog/models.ts'
-import { conflict, notFound } from '../../core/errors.ts'
+import { conflict, notFound } from '../../base/errors.ts'
+import type { Catalog, Endpoint } from '../../resources/models.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { getDataDirectory, hasData } from '../data-directory.ts'
 import { addCommonOptions, type CommonOptions, loadConfig } from '../options.ts'
@@ -99,10 +99,10 @@ const renderValue = (value: unknown): string =>
 
 async function openConfigCatalog({ config, file, text }: ConfigFile): Promise<Catalog> {
   const { nameConfigFile } = await import('../config-file.ts')
-  const { openCatalog } = await import('../../core/catalog/models.ts')
-  const { protocolNames } = await import('../../core/protocols/registry.ts')
-  const { listPluginIssues } = await import('../../core/inference/plugin-defaults.ts')
-  const { PLUGINS } = await import('../../core/plugins/registry.ts')
+  const { openCatalog } = await import('../../resources/models.ts')
+  const { protocolNames } = await import('../../translation/protocols/registry.ts')
+  const { listPluginIssues } = await import('../../extensions/plugin-defaults.ts')
+  const { PLUGINS } = await import('../../extensions/plugins/registry.ts')
   try {
     const issues = listPluginIssues(config, PLUGINS)
     return openCatalog(config, protocolNames, new Date(), { issues })
@@ -116,8 +116,8 @@ const formatCount = (count: number, noun: string) => `${count} ${noun}${count ==
 const isUnpriced = ({ provider, prices }: Endpoint) => provider.configured && prices === null
 
 async function printSchema({ field }: CommonOptions): Promise<void> {
-  const { Config } = await import('../../core/config.ts')
-  const { buildEditorSchema } = await import('../../core/config/editor-schema.ts')
+  const { Config } = await import('../../config.ts')
+  const { buildEditorSchema } = await import('../../config/editor-schema.ts')
   const shape = field === undefined ? { json: true } : { field }
   await printResult(shape, buildEditorSchema(Config), () => undefined)
 }

@@ -5,8 +5,8 @@ import { print } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/containers.ts')),
-    ...(await import('../../core/containers/schema.ts')),
+    ...(await import('../../network/containers.ts')),
+    ...(await import('../../network/containers/schema.ts')),
   }),
   { args: { id: 'its id, as calls name it' } },
 )

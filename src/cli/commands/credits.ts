@@ -2,7 +2,7 @@ import { demand, fill, NUMBER, PAGE } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, print } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/ledger/credits.ts'))
+const verb = defineVerbs(() => import('../../limits/credits.ts'))
 
 const CREDIT = [
   demand(fill('amount', '--amount <usd>', 'USD; negative for a correction', NUMBER)),

@@ -1,9 +1,9 @@
-import { TURN_RANGES } from '../../core/telemetry/rollups/sessions.ts'
+import { TURN_RANGES } from '../../observability/rollups/sessions.ts'
 import { fill, NUMBER } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { formatDollars } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/telemetry/datasets/session-cost.ts'), {
+const verb = defineVerbs(() => import('../../observability/datasets/session-cost.ts'), {
   lists: { 'session-cost': 'sessions found that may be shown' },
 })
 

@@ -1,9 +1,9 @@
 import { userInfo } from 'node:os'
-import type { ResealPlan } from '../../core/doctor/reseal.ts'
-import type { Finding } from '../../core/doctor.ts'
-import { GatewayError, invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import type { Actor } from '../../core/identity/actor.ts'
+import type { ResealPlan } from '../../app/doctor/reseal.ts'
+import type { Finding } from '../../app/doctor.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { GatewayError, invalid } from '../../base/errors.ts'
+import type { Actor } from '../../resources/actor.ts'
 import { confirm } from '../confirm.ts'
 import { type Flags, offer } from '../fields.ts'
 import { defineVerbs } from '../noun.ts'
@@ -14,7 +14,7 @@ import { openRowProgress } from '../progress.ts'
 /** What changes the data, instead of looking at it. */
 const CHANGES = ['reseal', 'accept', 'redate']
 
-const verb = defineVerbs(() => import('../../core/doctor.ts'), {
+const verb = defineVerbs(() => import('../../app/doctor.ts'), {
   // What another secret has sealed is sealed again by --reseal alone. A check changes nothing.
   needs: flags =>
     flags.reseal ? { anySecret: true } : { looks: CHANGES.every(name => !flags[name]) },
@@ -83,7 +83,7 @@ function checkFlags(flags: Flags): void {
 }
 
 async function redate(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
-  const core = await import('../../core/doctor/redate.ts')
+  const core = await import('../../app/doctor/redate.ts')
   const input = parseInput(core.Redating, { reason: flags.reason })
   await core.redateSpend(gateway, actor, input, {
     system_user: userInfo().username,
@@ -95,7 +95,7 @@ async function redate(gateway: Gateway, actor: Actor, flags: Flags): Promise<voi
 }
 
 async function accept(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
-  const core = await import('../../core/doctor/accept.ts')
+  const core = await import('../../app/doctor/accept.ts')
   const input = parseInput(core.Acceptance, { reason: flags.reason })
   await core.acceptEnd(gateway, actor, input, {
     system_user: userInfo().username,
@@ -107,7 +107,7 @@ async function accept(gateway: Gateway, actor: Actor, flags: Flags): Promise<voi
 }
 
 async function reseal(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
-  const core = await import('../../core/doctor/reseal.ts')
+  const core = await import('../../app/doctor/reseal.ts')
   const input = parseInput(core.Reseal, { reason: flags.reason })
   await core.resealRecords(gateway, actor, input, {
     system_user: userInfo().username,

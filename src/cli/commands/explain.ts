@@ -1,12 +1,12 @@
 import { Command, Option } from 'commander'
-import type { CallContext, DialectBody } from '../../core/dialects/dialect.ts'
-import { invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import type { Actor } from '../../core/identity/actor.ts'
-import type { ExplainedDrop, ExplainedEndpoint } from '../../core/inference/explain/explanation.ts'
-import type { Explanation } from '../../core/inference/explain.ts'
-import { DIALECTS, type DialectName } from '../../core/language/dialect.ts'
-import { REGIONS, type Region } from '../../core/language/region.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { invalid } from '../../base/errors.ts'
+import type { ExplainedDrop, ExplainedEndpoint } from '../../extensions/explain/explanation.ts'
+import type { Explanation } from '../../extensions/explain.ts'
+import { DIALECTS, type DialectName } from '../../language/dialect.ts'
+import { REGIONS, type Region } from '../../language/region.ts'
+import type { Actor } from '../../resources/actor.ts'
+import type { CallContext, DialectBody } from '../../translation/dialects/dialect.ts'
 import { findId, KEYS } from '../names.ts'
 import {
   addCommonOptions,
@@ -50,9 +50,9 @@ A running server knows more: cooldowns, latencies and sessions. It explains a re
 async function explain(file: string, options: ExplainOptions): Promise<void> {
   if (options.key !== undefined && options.workspace !== undefined)
     throw invalid('--workspace: expected none beside --key, which has its own')
-  const { explain: explainCall } = await import('../../core/inference/explain.ts')
-  const { findDialect } = await import('../../core/dialects/registry.ts')
-  const { parseBody } = await import('../../core/kernel/body.ts')
+  const { explain: explainCall } = await import('../../extensions/explain.ts')
+  const { findDialect } = await import('../../translation/dialects/registry.ts')
+  const { parseBody } = await import('../../base/body.ts')
   const dialect = findDialect(options.dialect)
   const body = parseBody(dialect.body, await readBytes(file)) as DialectBody
   const context = buildContext(options)
@@ -85,7 +85,7 @@ const buildContext = ({ region, session }: ExplainOptions): CallContext => ({
 
 /** Reads the file up to the largest size of a body: some files never end. */
 async function readBytes(file: string): Promise<Uint8Array> {
-  const { LARGEST_BODY } = await import('../../core/kernel/schema-builders.ts')
+  const { LARGEST_BODY } = await import('../../base/schema-builders.ts')
   const pieces: Uint8Array[] = []
   let size = 0
   try {

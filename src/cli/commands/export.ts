@@ -1,9 +1,9 @@
 import { Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import type { Actor } from '../../core/identity/actor.ts'
-import type { GenerationListQuery } from '../../core/telemetry/generations/filter.ts'
-import type { getGeneration } from '../../core/telemetry/generations.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { invalid } from '../../base/errors.ts'
+import type { GenerationListQuery } from '../../observability/generations/filter.ts'
+import type { getGeneration } from '../../observability/generations.ts'
+import type { Actor } from '../../resources/actor.ts'
 import { renderCsvRow } from '../csv.ts'
 import { type Fields, type Flags, fill, fillNamed, PAST_TIME } from '../fields.ts'
 import { KEYS } from '../names.ts'
@@ -12,8 +12,8 @@ import { write } from '../output.ts'
 import { openRowProgress } from '../progress.ts'
 
 const verb = defineVerbs(async () => ({
-  ...(await import('../../core/telemetry/generations.ts')),
-  ...(await import('../../core/telemetry/generations/filter.ts')),
+  ...(await import('../../observability/generations.ts')),
+  ...(await import('../../observability/generations/filter.ts')),
 }))
 
 const FORMAT: Fields = {

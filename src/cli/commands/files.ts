@@ -1,4 +1,4 @@
-import type { FileListQuery } from '../../core/files/schema.ts'
+import type { FileListQuery } from '../../resources/files/schema.ts'
 import { type Fields, type Flags, fill, fillWorkspace, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { parseNumber } from '../options.ts'
@@ -7,8 +7,8 @@ import type { DownloadFlags } from './files/transfer.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/files.ts')),
-    ...(await import('../../core/files/schema.ts')),
+    ...(await import('../../resources/files.ts')),
+    ...(await import('../../resources/files/schema.ts')),
     ...(await import('./files/transfer.ts')),
   }),
   { args: { id: 'its id', path: 'the file to upload' } },

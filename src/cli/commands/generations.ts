@@ -1,8 +1,8 @@
-import type { explainGeneration } from '../../core/dialects/past-request.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import type { Feedback } from '../../core/telemetry/feedback.ts'
-import type { getGeneration } from '../../core/telemetry/generations.ts'
-import type { getGenerationContent } from '../../core/telemetry/transcripts.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import type { explainGeneration } from '../../app/past-request.ts'
+import type { Feedback } from '../../observability/feedback.ts'
+import type { getGeneration } from '../../observability/generations.ts'
+import type { getGenerationContent } from '../../observability/transcripts.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { demand, fill, fillNamed, NUMBER, offer, PAST_TIME } from '../fields.ts'
 import { GENERATIONS, KEYS } from '../names.ts'
@@ -13,11 +13,11 @@ import { printExplanation } from './explain.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/telemetry/generations.ts')),
-    ...(await import('../../core/telemetry/generations/filter.ts')),
-    ...(await import('../../core/telemetry/transcripts.ts')),
-    ...(await import('../../core/telemetry/feedback.ts')),
-    ...(await import('../../core/dialects/past-request.ts')),
+    ...(await import('../../observability/generations.ts')),
+    ...(await import('../../observability/generations/filter.ts')),
+    ...(await import('../../observability/transcripts.ts')),
+    ...(await import('../../observability/feedback.ts')),
+    ...(await import('../../app/past-request.ts')),
   }),
   {
     args: { id: 'its id, a beginning of it, or the request id that its caller saw' },
@@ -133,7 +133,7 @@ async function explainNow(
 
 /** Prints how the calls with a request id were refused, as they became no generations. */
 async function printRefusals(gateway: Gateway, id: string): Promise<void> {
-  const { listRefusals } = await import('../../core/telemetry/refusals.ts')
+  const { listRefusals } = await import('../../observability/refusals.ts')
   for (const { created_at, status, message } of (await listRefusals(gateway, { id })).data)
     print(`${created_at}  refused with ${status}: ${message}`)
 }

@@ -1,6 +1,6 @@
 import { Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
-import { parseObject } from '../../core/kernel/json.ts'
+import { invalid } from '../../base/errors.ts'
+import { parseObject } from '../../base/json.ts'
 import {
   type Fields,
   type Flags,
@@ -21,8 +21,8 @@ import { formatDollars, print } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/policy/guardrails.ts')),
-    ...(await import('../../core/policy/guardrails/schema.ts')),
+    ...(await import('../../limits/guardrails.ts')),
+    ...(await import('../../limits/guardrails/schema.ts')),
   }),
   {
     args: { id: 'its id or name; the id or slug of a workspace for its default one' },
@@ -31,10 +31,10 @@ const verb = defineVerbs(
 )
 const assignmentVerb = defineVerbs(
   async () => ({
-    ...(await import('../../core/policy/assignments.ts')),
-    ...(await import('../../core/policy/assignments/schema.ts')),
-    ...(await import('../../core/policy/guardrails/schema.ts')),
-    ...(await import('../../core/policy/guardrails.ts')),
+    ...(await import('../../limits/assignments.ts')),
+    ...(await import('../../limits/assignments/schema.ts')),
+    ...(await import('../../limits/guardrails/schema.ts')),
+    ...(await import('../../limits/guardrails.ts')),
   }),
   {
     args: { id: 'its id or name' },

@@ -1,11 +1,11 @@
-import { invalid } from '../../core/errors.ts'
+import { invalid } from '../../base/errors.ts'
 import { fillWorkspace, offer } from '../fields.ts'
 import { readPieces } from '../input.ts'
 import { defineVerbs, withInput } from '../noun.ts'
 import { print } from '../output.ts'
 import { openRowProgress } from '../progress.ts'
 
-const verb = defineVerbs(() => import('../../core/policy/imports.ts'), {
+const verb = defineVerbs(() => import('../../limits/imports.ts'), {
   args: { export: 'the export as JSON, or - for standard input' },
 })
 
@@ -53,7 +53,7 @@ const FEW = 500
 
 /** Reads a JSON file of at most 32 MiB. */
 async function readJson(path: string): Promise<unknown> {
-  const { LARGEST_BODY } = await import('../../core/kernel/schema-builders.ts')
+  const { LARGEST_BODY } = await import('../../base/schema-builders.ts')
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const bytes of readPieces(path)) {

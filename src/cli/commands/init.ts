@@ -1,6 +1,6 @@
 import { Command } from 'commander'
-import { conflict, invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { conflict, invalid } from '../../base/errors.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { addCommonOptions, type CommonOptions } from '../options.ts'
 import { print, printNote, printResult } from '../output.ts'
@@ -53,10 +53,10 @@ async function prepareProvider(options: InitOptions & { provider: string }) {
 }
 
 async function createDirectory(options: InitOptions, prepared: PreparedConfig | undefined) {
-  const { createFirstKeys } = await import('../../core/identity/workspaces.ts')
+  const { createFirstKeys } = await import('../../resources/workspaces.ts')
   if (!prepared) return withNewGateway(options, createFirstKeys)
   const { writeConfig } = await import('./init/provider.ts')
-  const { createDefaultConfig } = await import('../../core/config.ts')
+  const { createDefaultConfig } = await import('../../config.ts')
   const task = (gateway: Gateway) => {
     writeConfig(prepared)
     return createFirstKeys(gateway)

@@ -1,6 +1,6 @@
 import { Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { invalid } from '../../base/errors.ts'
 import {
   COMING_TIME,
   demand,
@@ -23,9 +23,9 @@ import { formatDollars, print, printFields, printNote } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/identity/keys.ts')),
-    ...(await import('../../core/identity/keys/schema.ts')),
-    ...(await import('../../core/identity/keys/rotation.ts')),
+    ...(await import('../../resources/keys.ts')),
+    ...(await import('../../resources/keys/schema.ts')),
+    ...(await import('../../resources/keys/rotation.ts')),
   }),
   { args: { hash: 'its hash, name or label, or a beginning of one' }, names: { hash: KEYS } },
 )

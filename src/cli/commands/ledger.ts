@@ -2,7 +2,7 @@ import { demand, type Fields, fill, NUMBER, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { print } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/telemetry/repricing.ts'))
+const verb = defineVerbs(() => import('../../observability/repricing.ts'))
 
 const price = (field: string, flags: string, what: string): Fields =>
   fill(field, flags, what, NUMBER)

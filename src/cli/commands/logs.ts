@@ -1,12 +1,12 @@
-import { invalid } from '../../core/errors.ts'
-import { toPrintable, toPrintableJson } from '../../core/kernel/printable.ts'
-import type { Refusal } from '../../core/telemetry/refusals.ts'
+import { invalid } from '../../base/errors.ts'
+import { toPrintable, toPrintableJson } from '../../base/printable.ts'
+import type { Refusal } from '../../observability/refusals.ts'
 import { type Flags, fill, fillNamed, NUMBER, offer } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineVerbs, withInput } from '../noun.ts'
 import { print, printNote } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/telemetry/refusals.ts'))
+const verb = defineVerbs(() => import('../../observability/refusals.ts'))
 
 const LOGS = [
   fill('id', '--id <id>', 'the call with this request id'),

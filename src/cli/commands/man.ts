@@ -16,7 +16,7 @@ async function showManual(
   { out }: { out?: string },
   self: Command,
 ): Promise<void> {
-  const { invalid, notFound } = await import('../../core/errors.ts')
+  const { invalid, notFound } = await import('../../base/errors.ts')
   const { listPages } = await import('../manual.ts')
   const { nameFile, renderRoff } = await import('../manual/roff.ts')
   const program = self.parent as Command

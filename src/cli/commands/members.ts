@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander'
-import { invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { invalid } from '../../base/errors.ts'
 import { demand, type Fields, type Flags, fill, findIds, OR_NULL, offer, PAGE } from '../fields.ts'
 import { MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
@@ -10,11 +10,11 @@ import { learnSiteUrl } from '../site-url.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/identity/members.ts')),
-    ...(await import('../../core/identity/members/schema.ts')),
-    ...(await import('../../core/identity/members/view.ts')),
-    ...(await import('../../core/identity/workspace-members.ts')),
-    ...(await import('../../core/identity/sign-ins.ts')),
+    ...(await import('../../resources/members.ts')),
+    ...(await import('../../resources/members/schema.ts')),
+    ...(await import('../../resources/members/view.ts')),
+    ...(await import('../../resources/workspace-members.ts')),
+    ...(await import('../../resources/sign-ins.ts')),
   }),
   {
     args: {

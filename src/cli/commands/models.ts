@@ -1,15 +1,15 @@
 import { Option } from 'commander'
-import type { ModelQuery } from '../../core/catalog/models/query.ts'
-import type { listModels } from '../../core/catalog/models.ts'
-import type { Gateway } from '../../core/gateway.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import type { ModelQuery } from '../../resources/models/query.ts'
+import type { listModels } from '../../resources/models.ts'
 import { type Fields, type Flags, fill, NUMBER, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { printTable } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/catalog/models.ts')),
-    ...(await import('../../core/catalog/models/query.ts')),
+    ...(await import('../../resources/models.ts')),
+    ...(await import('../../resources/models/query.ts')),
   }),
   { needs: { data: false }, sources: { slug: 'every model' } },
 )

@@ -1,7 +1,7 @@
 import { Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
-import { type Json, parseObject } from '../../core/kernel/json.ts'
-import { TEXT_DIALECTS, type TextDialect } from '../../core/language/dialect.ts'
+import { invalid } from '../../base/errors.ts'
+import { type Json, parseObject } from '../../base/json.ts'
+import { TEXT_DIALECTS, type TextDialect } from '../../language/dialect.ts'
 import { demand, type Fields, fill, offer, PAGE } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { PRESETS } from '../names.ts'
@@ -12,10 +12,10 @@ import { print, printFields, printTable } from '../output.ts'
 // A preset belongs to the workspace of the actor: the operator's, or the one that is named.
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/catalog/presets.ts')),
-    ...(await import('../../core/catalog/presets/schema.ts')),
-    ...(await import('../../core/dialects/presets.ts')),
-    ...(await import('../../core/dialects/registry.ts')),
+    ...(await import('../../resources/presets.ts')),
+    ...(await import('../../resources/presets/schema.ts')),
+    ...(await import('../../translation/dialects/presets.ts')),
+    ...(await import('../../translation/dialects/registry.ts')),
   }),
   {
     args: { slug: 'its slug, or a beginning of one', version: 'its number' },

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
+import { invalid } from '../../base/errors.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
@@ -12,10 +12,10 @@ import {
 } from '../options.ts'
 import { print, printResult } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/catalog/providers.ts'), {
+const verb = defineVerbs(() => import('../../resources/providers.ts'), {
   needs: { data: false },
 })
-const checkVerb = defineVerbs(() => import('../../core/tools/provider-check.ts'), {
+const checkVerb = defineVerbs(() => import('../../extensions/tools/provider-check.ts'), {
   needs: { data: false, secrets: true },
 })
 

@@ -1,7 +1,7 @@
 import { defineNoun, defineVerbs } from '../noun.ts'
 import { print } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/telemetry/rollups.ts'))
+const verb = defineVerbs(() => import('../../observability/rollups.ts'))
 
 /** `gateway rollups`: the sums that usage and analytics are read from. */
 export const createRollupsCommand = () =>

@@ -1,26 +1,26 @@
 import { Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
+import { invalid } from '../../base/errors.ts'
 import { CUT, demand, type Fields, fill, fillNamed, fillWorkspace, PAGE } from '../fields.ts'
 import { MAPPINGS, SCIM_GROUPS, SCIM_TOKENS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { print, printNote } from '../output.ts'
 
-const tokenVerb = defineVerbs(() => import('../../core/identity/scim/tokens.ts'), {
+const tokenVerb = defineVerbs(() => import('../../resources/scim/tokens.ts'), {
   args: { id: 'its id, name or label, or a beginning of one' },
   names: { id: SCIM_TOKENS },
 })
 const groupVerb = defineVerbs(async () => ({
-  ...(await import('../../core/identity/scim/groups.ts')),
-  ...(await import('../../core/identity/scim.ts')),
+  ...(await import('../../resources/scim/groups.ts')),
+  ...(await import('../../resources/scim.ts')),
 }))
 const mappingVerb = defineVerbs(
   async () => ({
-    ...(await import('../../core/identity/scim/group-mappings.ts')),
-    ...(await import('../../core/identity/scim.ts')),
+    ...(await import('../../resources/scim/group-mappings.ts')),
+    ...(await import('../../resources/scim.ts')),
   }),
   { args: { id: 'its id, or a beginning of it' }, names: { id: MAPPINGS } },
 )
-const jobVerb = defineVerbs(() => import('../../core/identity/scim/sync-jobs.ts'))
+const jobVerb = defineVerbs(() => import('../../resources/scim/sync-jobs.ts'))
 
 const NEW_TOKEN = [demand(fill('name', '--name <name>', 'its name'))]
 const ROLE = demand(fill('role', '--role <role>', 'admin or member'))

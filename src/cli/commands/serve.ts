@@ -1,17 +1,18 @@
-import { join } from 'node:path'
+import { closeSync, openSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { GatewayError } from '../../core/errors.ts'
-import type { Handed } from '../../core/handover/predecessor.ts'
-import type { Successor } from '../../core/handover/successor.ts'
-import type { Migration } from '../../core/store/migration-guard.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import type { Handed } from '../../app/handover/predecessor.ts'
+import type { Successor } from '../../app/handover/successor.ts'
+import { GatewayError } from '../../base/errors.ts'
+import { toPrintableJson } from '../../base/printable.ts'
+import type { Migration } from '../../store/migration-guard.ts'
+import type { ConfigWatch } from '../config-file/watch.ts'
 import { getDataDirectory, hasData } from '../data-directory.ts'
-import { LEVELS, LOG_FORMATS } from '../log.ts'
+import { LEVELS, LOG_FORMATS, type Log } from '../log.ts'
 import { addPlaceOptions, loadConfig, parseNumber, toGatewayParts } from '../options.ts'
+import { print } from '../output.ts'
 import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
-import { announce } from './serve/announce.ts'
-import { logBugs } from './serve/bugs.ts'
-import { logConfigFile, watchConfig } from './serve/config.ts'
-import { finishAnswers } from './serve/finish-answers.ts'
 import { drain, type Listeners, openListeners } from './serve/listeners.ts'
 import { createServerLog, getCause } from './serve/log.ts'
 import type { Offer } from './serve/offer.ts'
@@ -26,6 +27,7 @@ import { prepare } from './serve/prepare.ts'
 import { RECOVERED, type ServeOptions, type Serving } from './serve/serving.ts'
 import { finish, limitStop } from './serve/stop.ts'
 import type { Taken } from './serve/takeover.ts'
+import { CHECKPOINT_INTERVAL, scheduleWork } from './serve/timers.ts'
 import { Work } from './serve/work.ts'
 
 /** `gateway serve`: runs the server. Only this command knows the server. */
@@ -79,18 +81,18 @@ async function serve(options: ServeOptions): Promise<void> {
   const { takeSystemdSocket } = await import('./serve/systemd.ts')
   const given = await takeSystemdSocket(findAddressFlag(options))
   const taken = await takeOverServer(options, parts.data, place)
-  const { lockData } = await import('../../core/store/lock.ts')
+  const { lockData } = await import('../../store/lock.ts')
   const isNew = !hasData(parts.data)
   const handed = (await taken?.takeData()) ?? null
   const unlock = explainLock(parts.data, () => lockData(parts.data))
-  const { openGateway } = await import('../../core/gateway.ts')
+  const { openGateway } = await import('../../app/gateway.ts')
   const migrations: Migration[] = []
   const onMigration = (migration: Migration) => void migrations.push(migration)
   const gateway = await openGateway({
     ...parts,
     ...{ busyTimeout: 0, access: 'server', onMigration, requiresOwnSecret: true },
   })
-  const { Predecessor } = await import('../../core/handover/predecessor.ts')
+  const { Predecessor } = await import('../../app/handover/predecessor.ts')
   const predecessor = new Predecessor(gateway, parts.data, unlock)
   const log = createServerLog(options, gateway)
   for (const migration of migrations) log('info', 'store.migrated', { ...migration })
@@ -120,7 +122,7 @@ async function succeed(
   taken: Taken,
   handed: Handed,
 ): Promise<Successor> {
-  const { Successor } = await import('../../core/handover/successor.ts')
+  const { Successor } = await import('../../app/handover/successor.ts')
   const successor = new Successor(gateway, taken.channel, getDataDirectory(options), handed)
   void successor.ended.then(recovered => {
     taken.close()
@@ -237,4 +239,148 @@ function waitForStop(): Promise<void> {
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
   })
+}
+
+/**
+ * Logs errors that no code has caught. A bug ends the call that met it, not the others. Only its
+ * place in the code is logged, never the data of the call.
+ */
+export function logBugs(log: Log): void {
+  const logBug = (thrown: unknown) => {
+    const { name, stack } = thrown instanceof Error ? thrown : new Error()
+    log('error', 'bug', {
+      error: name,
+      at: stack
+        ?.split('\n')
+        .find(line => line.trimStart().startsWith('at '))
+        ?.trim(),
+    })
+  }
+  process.on('unhandledRejection', logBug)
+  process.on('uncaughtException', logBug)
+}
+
+/** Tells where the server is. Stops listening and throws what prevents it. */
+async function announce(serving: Serving, { url, stop }: Listeners): Promise<void> {
+  try {
+    await printStart(serving, url)
+  } catch (thrown) {
+    await stop(0)
+    throw thrown
+  }
+}
+
+// Keys are made once nothing can fail any more, and only for a person: a log would keep them.
+async function printStart(
+  { gateway, options, configFile, isNew, log }: Serving,
+  url: string,
+): Promise<void> {
+  const { listStartFacts, printBanner } = await import('./serve/banner.ts')
+  const { createFirstKeys } = await import('../../resources/workspaces.ts')
+  const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
+  const data = getDataDirectory(options)
+  const skipped = findSkippedConfig(listConfigPaths(options.config, data))
+  const isWatched = options.log === 'text' && process.stdout.isTTY
+  const keys = isWatched ? await createFirstKeys(gateway) : undefined
+  const start = { url, data, isNew, configFile, skipped, keys }
+  if (options.log === 'text') return printBanner(gateway, start)
+  log('info', 'started', listStartFacts(gateway, start))
+  print(toPrintableJson({ time: new Date().toISOString(), level: 'info', event: 'listening', url }))
+}
+
+/** Says which config file was read, which was passed over, and what of the environment was not. */
+// It is known from nothing else: a wrong directory would be served with defaults.
+async function logConfigFile({
+  options,
+  configFile: { file, environment },
+  log,
+}: Serving): Promise<void> {
+  const { findSkippedConfig, listConfigPaths } = await import('../config-file.ts')
+  const skipped = findSkippedConfig(listConfigPaths(options.config, getDataDirectory(options)))
+  const read = { file: file === null ? 'none' : resolve(file) }
+  log('info', 'config.read', skipped === undefined ? read : { ...read, skipped })
+  for (const { slug, variable, reason } of environment.ignored)
+    log('warn', 'environment.ignored', { variable, provider: slug, reason })
+}
+
+/**
+ * Has a hangup reload the config from here on. If the terminal was closed, it ends the server
+ * instead.
+ */
+async function watchConfig({ gateway, options, configFile }: Serving): Promise<ConfigWatch> {
+  const { listConfigPaths } = await import('../config-file.ts')
+  const { ConfigWatch } = await import('../config-file/watch.ts')
+  const watch = new ConfigWatch(
+    gateway,
+    listConfigPaths(options.config, getDataDirectory(options)),
+    configFile,
+  )
+  const hadTerminal = process.stderr.isTTY
+  process.on('SIGHUP', () => {
+    if (hadTerminal && !hasTerminal()) process.kill(process.pid, 'SIGTERM')
+    else void watch.reload()
+  })
+  return watch
+}
+
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'))
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** In milliseconds: how long clients may use the connections that they keep, and between looks. */
+const LINGER = 5_000
+const LOOK_PAUSE = 50
+
+/** In milliseconds: changes at the server that has taken over are read within this time. */
+const CHANGES_ELSEWHERE_INTERVAL = 2_000
+
+/**
+ * Finishes all answers, however long they take, since another server has taken over. A signal ends
+ * them as it ends a server.
+ */
+async function finishAnswers(
+  serving: Serving,
+  listeners: Listeners,
+  stopped: Promise<void>,
+): Promise<void> {
+  const { gateway, log } = serving
+  const { calls, readOns } = gateway.traffic
+  log('info', 'handed.over', { running: calls.size })
+  const journal = setInterval(() => updateJournal(gateway), CHECKPOINT_INTERVAL)
+  const changes = scheduleWork(CHANGES_ELSEWHERE_INTERVAL, () => gateway.catchUp())
+  let isStopped = false
+  void stopped.then(() => {
+    isStopped = true
+  })
+  const countConnections = await openConnectionCount(listeners)
+  const isBusy = () => calls.size > 0 || readOns.size > 0 || listeners.busy > 0
+  const isOver = (waited: number) => !isBusy() && (waited >= LINGER || countConnections() === 0)
+  for (let waited = 0; !isStopped && !isOver(waited); waited += LOOK_PAUSE) {
+    if (waited >= LINGER) listeners.closeIdle()
+    await Bun.sleep(LOOK_PAUSE)
+  }
+  clearInterval(changes)
+  if (isStopped) limitStop(serving, serving.options.drain * 1000)
+  await (isStopped ? drain(serving, listeners) : listeners.stop(0))
+  clearInterval(journal)
+  await finish(serving)
+}
+
+async function openConnectionCount({ ports: [port = 0] }: Listeners): Promise<() => number> {
+  const { openListenerCalls } = await import('../../base/listener-calls.ts')
+  const calls = await openListenerCalls()
+  return () => calls?.countConnections(port) ?? 0
+}
+
+function updateJournal({ journal, traffic }: Gateway): void {
+  try {
+    journal.holds.updateSpent(traffic.calls.listProgress())
+  } catch {
+    // The next look tries again.
+  }
 }

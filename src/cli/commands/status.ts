@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { parseObject } from '../../core/kernel/json.ts'
+import { parseObject } from '../../base/json.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { describeSilence } from '../feed.ts'
 import { addDataOption, addShapeOptions, type CommonOptions } from '../options.ts'

@@ -1,7 +1,7 @@
 import { CUT } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
 
-const verb = defineVerbs(() => import('../../core/tools/list.ts'), { needs: { data: false } })
+const verb = defineVerbs(() => import('../../extensions/tools/list.ts'), { needs: { data: false } })
 
 /** `gateway tools`: the tools that the gateway runs for models. */
 export const createToolsCommand = () =>

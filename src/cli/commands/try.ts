@@ -36,7 +36,7 @@ The call is charged and recorded like any other. A server that runs on the data 
 with a key that exists for as long as the call; without one the command calls the provider itself.`
 
 async function tryModel(model: string, given: string, options: TryOptions): Promise<void> {
-  const { invalid } = await import('../../core/errors.ts')
+  const { invalid } = await import('../../base/errors.ts')
   if (options.voice !== undefined && options.speech === undefined)
     throw invalid('--voice: expected --speech beside it')
   if (options.force && options.image === undefined && options.speech === undefined)
@@ -49,7 +49,7 @@ async function tryModel(model: string, given: string, options: TryOptions): Prom
 }
 
 async function readText(given: string): Promise<string> {
-  const { invalid } = await import('../../core/errors.ts')
+  const { invalid } = await import('../../base/errors.ts')
   const text = given === '-' ? (await Bun.stdin.text()).trim() : given
   if (text === '') throw invalid('text: expected some words')
   return text

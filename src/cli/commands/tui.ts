@@ -11,7 +11,7 @@ export const createTuiCommand = () =>
     .action(showTui)
 
 async function showTui(options: CommonOptions & { url?: string }): Promise<void> {
-  const { invalid } = await import('../../core/errors.ts')
+  const { invalid } = await import('../../base/errors.ts')
   if (!process.stdin.isTTY || !process.stdout.isTTY)
     throw invalid('gateway tui needs a terminal: gateway watch prints the same without one')
   const source = await openSource(options)

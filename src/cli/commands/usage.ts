@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { invalid } from '../../core/errors.ts'
-import { USAGE_GROUPS, type UsageQuery } from '../../core/telemetry/usage.ts'
+import { invalid } from '../../base/errors.ts'
+import { USAGE_GROUPS, type UsageQuery } from '../../observability/usage.ts'
 import { renderCsvRow } from '../csv.ts'
 import {
   CUT,
@@ -16,7 +16,7 @@ import { KEYS } from '../names.ts'
 import { defineVerbs, withInput } from '../noun.ts'
 import { formatDollars, printNote, write } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/telemetry/usage.ts'))
+const verb = defineVerbs(() => import('../../observability/usage.ts'))
 
 const BY = fill(
   'by',

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { VERSION } from '../../core/kernel/version.ts'
+import { VERSION } from '../../base/version.ts'
 import { addShapeOptions } from '../options.ts'
 import { print, printResult, type Shape } from '../output.ts'
 

@@ -5,8 +5,8 @@ import { learnSiteUrl } from '../site-url.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/inference/videos.ts')),
-    ...(await import('../../core/inference/videos/schema.ts')),
+    ...(await import('../../extensions/videos.ts')),
+    ...(await import('../../extensions/videos/schema.ts')),
   }),
   { args: { id: 'its id, as POST /videos answers it' } },
 )

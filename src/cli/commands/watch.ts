@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander'
-import { invalid } from '../../core/errors.ts'
-import type { ActivityEntry } from '../../core/inference/activity/entries.ts'
-import { toPrintableJson } from '../../core/kernel/printable.ts'
+import { invalid } from '../../base/errors.ts'
+import { toPrintableJson } from '../../base/printable.ts'
+import type { ActivityEntry } from '../../extensions/activity/entries.ts'
 import { addDataOption, addShapeOptions, type CommonOptions, parseNumber } from '../options.ts'
 import { print } from '../output.ts'
 import type { CallFilter } from './watch/filter.ts'
@@ -65,7 +65,7 @@ async function chooseRenderer({
 
 /** Throws 400 for a field that no type of entry has: it would print nothing for ever. */
 async function checkFields(fields: string): Promise<void> {
-  const { ENTRY_FIELDS } = await import('../../core/inference/activity/entries.ts')
+  const { ENTRY_FIELDS } = await import('../../extensions/activity/entries.ts')
   const names = fields.split(',').map(name => name.trim())
   const unknown = names.find(name => !Object.hasOwn(ENTRY_FIELDS, name.split('.')[0] ?? ''))
   if (unknown !== undefined)

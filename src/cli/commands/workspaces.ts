@@ -4,8 +4,8 @@ import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../core/identity/workspaces.ts')),
-    ...(await import('../../core/identity/workspaces/schema.ts')),
+    ...(await import('../../resources/workspaces.ts')),
+    ...(await import('../../resources/workspaces/schema.ts')),
   }),
   {
     args: { id: 'its id, slug or name, or a beginning of one' },

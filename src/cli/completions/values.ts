@@ -1,6 +1,6 @@
-import type { Gateway } from '../../core/gateway.ts'
-import type { Actor } from '../../core/identity/actor.ts'
-import { toPrintable } from '../../core/kernel/printable.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { toPrintable } from '../../base/printable.ts'
+import type { Actor } from '../../resources/actor.ts'
 import type { Candidate, ListValues } from '../completions.ts'
 import { getDataDirectory, hasData } from '../data-directory.ts'
 import { describeNamed, type Named, type Naming } from '../names.ts'
@@ -25,8 +25,8 @@ async function withData(
   { workspace, ...options }: CommonOptions & { workspace?: string },
   task: (gateway: Gateway, actor: Actor) => Promise<Candidate[]> | Candidate[],
 ): Promise<Candidate[]> {
-  const { openGateway } = await import('../../core/gateway.ts')
-  const { getOperator } = await import('../../core/identity/actor.ts')
+  const { openGateway } = await import('../../app/gateway.ts')
+  const { getOperator } = await import('../../resources/actor.ts')
   const parts = toGatewayParts(options, await loadConfig(options, { withoutSecrets: true }))
   const { config } = parts
   const isThere = hasData(getDataDirectory(options))
@@ -80,7 +80,7 @@ const CATALOG: Record<
 }
 
 async function listModels(gateway: Gateway, query: { all?: 'true' }): Promise<Candidate[]> {
-  const core = await import('../../core/catalog/models.ts')
+  const core = await import('../../resources/models.ts')
   const { data } = core.listModels(gateway, { ...query, output_modalities: 'all' })
   return data.map(({ id, name }) => ({ value: id, meaning: name }))
 }

@@ -1,9 +1,9 @@
-import { listCatalogIssues } from '../../core/catalog/models.ts'
-import type { FoundIssue } from '../../core/config/issues.ts'
-import type { Config } from '../../core/config.ts'
-import { listPluginIssues } from '../../core/inference/plugin-defaults.ts'
-import { PLUGINS } from '../../core/plugins/registry.ts'
-import { protocolNames } from '../../core/protocols/registry.ts'
+import type { FoundIssue } from '../../config/issues.ts'
+import type { Config } from '../../config.ts'
+import { listPluginIssues } from '../../extensions/plugin-defaults.ts'
+import { PLUGINS } from '../../extensions/plugins/registry.ts'
+import { listCatalogIssues } from '../../resources/models.ts'
+import { protocolNames } from '../../translation/protocols/registry.ts'
 
 /**
  * Lists what models, providers and plugins' defaults get wrong in a config that has lost its `wrong`

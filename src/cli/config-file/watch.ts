@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
-import { GatewayError, invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import { reconfigure, rejectConfig } from '../../core/reconfigure.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { reconfigure, rejectConfig } from '../../app/reconfigure.ts'
+import { GatewayError, invalid } from '../../base/errors.ts'
 import {
   type ConfigFile,
   type ConfigPaths,
@@ -122,8 +122,8 @@ async function isLarge({ paths }: ConfigPaths): Promise<boolean> {
 async function readAside(paths: ConfigPaths): Promise<ConfigFile> {
   // Few configs are so large.
   const [{ JobWorker }, { startWorkerAtOnce }] = await Promise.all([
-    import('../../core/kernel/job-worker.ts'),
-    import('../../core/kernel/worker.ts'),
+    import('../../base/job-worker.ts'),
+    import('../../base/worker.ts'),
   ])
   const worker = new JobWorker<ConfigPaths, ReadingResult>({
     startWorker: () => startWorkerAtOnce(getWorkerUrl()),

@@ -1,7 +1,7 @@
 /** The Worker's side: reads a large config off the server's event loop. */
 
-import type { ErrorType } from '../../core/errors.ts'
-import { serveJobs } from '../../core/kernel/worker/serve-jobs.ts'
+import type { ErrorType } from '../../base/errors.ts'
+import { serveJobs } from '../../base/worker/serve-jobs.ts'
 import type { ConfigFile, ConfigPaths } from '../config-file.ts'
 
 /**
@@ -17,7 +17,7 @@ serveJobs(async (paths: ConfigPaths) => postMessage(await read(paths)))
 // Loaded by the job: the server waits until the Worker runs, and not for this.
 async function read(paths: ConfigPaths): Promise<ReadingResult> {
   const { readConfig } = await import('../config-file.ts')
-  const { GatewayError } = await import('../../core/errors.ts')
+  const { GatewayError } = await import('../../base/errors.ts')
   try {
     return { found: await readConfig(paths) }
   } catch (thrown) {

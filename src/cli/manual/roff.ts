@@ -1,4 +1,4 @@
-import { VERSION } from '../../core/kernel/version.ts'
+import { VERSION } from '../../base/version.ts'
 import { type Entry, EXIT_STATUSES, type ManualPage, VARIABLES } from '../manual.ts'
 
 /** Names the file of a page: `gateway-keys-create.1`. */

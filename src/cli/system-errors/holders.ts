@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 
 /** A process that holds something which this one needs. */
-export interface Holder {
+interface Holder {
   pid: number
   name: string
 }

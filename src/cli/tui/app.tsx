@@ -1,6 +1,6 @@
 import { Box, type Key, useInput, useWindowSize } from 'ink'
 import { type ComponentType, useCallback, useMemo, useRef, useState } from 'react'
-import { toPrintable } from '../../core/kernel/printable.ts'
+import { toPrintable } from '../../base/printable.ts'
 import { describeFailure } from './failure.ts'
 import type { Action } from './keys.ts'
 import { Lines } from './lines.tsx'

@@ -1,8 +1,8 @@
-import type { ActivityEntry, EndpointState, State } from '../../core/inference/activity/entries.ts'
-import { parseObject } from '../../core/kernel/json.ts'
+import { parseObject } from '../../base/json.ts'
+import type { ActivityEntry, EndpointState, State } from '../../extensions/activity/entries.ts'
 
 /** One attempt of a call, as the feed tells it. */
-export interface LiveAttempt {
+interface LiveAttempt {
   endpoint: string
   provider: string
   model: string

@@ -1,7 +1,7 @@
-import type { explainGeneration } from '../../core/dialects/past-request.ts'
-import type { showKey } from '../../core/identity/keys/view.ts'
-import type { listBudgets } from '../../core/policy/budgets.ts'
-import type { getGeneration } from '../../core/telemetry/generations.ts'
+import type { explainGeneration } from '../../app/past-request.ts'
+import type { listBudgets } from '../../limits/budgets.ts'
+import type { getGeneration } from '../../observability/generations.ts'
+import type { showKey } from '../../resources/keys/view.ts'
 import type { Feed } from '../feed.ts'
 import type { LiveCall } from './live.ts'
 

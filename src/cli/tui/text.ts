@@ -1,10 +1,10 @@
-import { toPrintable } from '../../core/kernel/printable.ts'
+import { toPrintable } from '../../base/printable.ts'
 
 /** How a piece of a line looks. Each is readable without colours too. */
 export type Style = 'plain' | 'dim' | 'bold' | 'good' | 'bad' | 'warn' | 'accent' | 'selected'
 
 /** A piece of a line in one style. */
-export interface Segment {
+interface Segment {
   text: string
   style: Style
 }
@@ -14,9 +14,6 @@ export type Line = Segment[]
 
 /** Makes a line of one piece. */
 export const say = (text: string, style: Style = 'plain'): Line => [{ text, style }]
-
-/** The text of a line, without its styles. */
-export const toText = (line: Line): string => line.map(({ text }) => text).join('')
 
 // Printable ASCII takes one cell a character.
 const ASCII = /^[\x20-\x7e]*$/
@@ -82,7 +79,7 @@ export interface Column<Row> {
 const GAP = 2
 
 /** Chooses the columns that fit in a line, and how wide each is. */
-export function fitColumns<Row>(
+function fitColumns<Row>(
   columns: Column<Row>[],
   width: number,
 ): (Column<Row> & { width: number })[] {

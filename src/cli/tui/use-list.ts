@@ -2,13 +2,13 @@ import { useState } from 'react'
 import type { Action } from './keys.ts'
 
 /** Where somebody is in a list. */
-export interface Position {
+interface Position {
   selected: number
   top: number
 }
 
 /** Moves in a list of so many rows, of which so many are on the screen. */
-export function move(
+function move(
   { selected }: Position,
   action: Action,
   count: number,

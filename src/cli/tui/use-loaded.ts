@@ -5,7 +5,7 @@ import { describeFailure } from './failure.ts'
 const READ_INTERVAL = 5_000
 
 /** What was read last, why it could not be read, and what reads it again. */
-export interface Loaded<Value> {
+interface Loaded<Value> {
   value: Value | null
   failure: string | null
   reload(): Promise<void>

@@ -1,5 +1,5 @@
-import { GatewayError, invalid, tooLarge } from '../../core/errors.ts'
-import { yieldToEventLoop } from '../../core/kernel/clock.ts'
+import { yieldToEventLoop } from '../../base/clock.ts'
+import { GatewayError, invalid, tooLarge } from '../../base/errors.ts'
 
 type Body = ReadableStream<Uint8Array<ArrayBuffer>>
 

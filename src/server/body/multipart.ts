@@ -1,4 +1,4 @@
-import { invalid } from '../../core/errors.ts'
+import { invalid } from '../../base/errors.ts'
 
 /** The head of a part of a form (RFC 7578). */
 export interface PartHead {

@@ -1,5 +1,5 @@
-import { GatewayError } from '../../core/errors.ts'
-import { Timeout } from '../../core/kernel/timeout.ts'
+import { GatewayError } from '../../base/errors.ts'
+import { Timeout } from '../../base/timeout.ts'
 
 /** What has arrived buys time: another second for each of so many bytes. */
 const BYTES_PER_SECOND = 1024

@@ -1,5 +1,5 @@
-import { GatewayError, tooLarge } from '../../core/errors.ts'
-import { releaseBytes } from '../../core/kernel/body.ts'
+import { releaseBytes } from '../../base/body.ts'
+import { GatewayError, tooLarge } from '../../base/errors.ts'
 import { findConnection } from '../connections.ts'
 import { Pace } from './pace.ts'
 

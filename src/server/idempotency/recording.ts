@@ -1,4 +1,4 @@
-import type { KeptAnswer } from '../../core/identity/idempotency/calls.ts'
+import type { KeptAnswer } from '../../resources/idempotency/calls.ts'
 
 /** Memory for what has come of an answer. */
 export interface RecordingMemory {

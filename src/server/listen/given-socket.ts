@@ -1,4 +1,4 @@
-import type { BoundSocket, ListenerCalls } from '../../core/kernel/listener-calls.ts'
+import type { BoundSocket, ListenerCalls } from '../../base/listener-calls.ts'
 
 /** A socket that somebody else has opened, and what puts it into use. */
 export interface GivenSocket {

@@ -1,4 +1,4 @@
-import type { Gateway } from '../../core/gateway.ts'
+import type { Gateway } from '../../app/gateway.ts'
 import { createMetricsApp } from '../app.ts'
 import { createErrorResponse } from '../errors.ts'
 import { buildTargetTable, refuseTarget } from '../request-target.ts'

@@ -1,6 +1,6 @@
-import { ActivityQuery, getActivity } from '../../core/telemetry/activity.ts'
-import { AnalyticsQuery } from '../../core/telemetry/analytics/query.ts'
-import { getAnalyticsMeta, queryAnalytics } from '../../core/telemetry/analytics.ts'
+import { ActivityQuery, getActivity } from '../../observability/activity.ts'
+import { AnalyticsQuery } from '../../observability/analytics/query.ts'
+import { getAnalyticsMeta, queryAnalytics } from '../../observability/analytics.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the routes of what was used. */

@@ -1,4 +1,4 @@
-import { AuditQuery, listAudit } from '../../core/identity/audit.ts'
+import { AuditQuery, listAudit } from '../../resources/audit.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the route of the audit trail, which is read-only. */

@@ -1,31 +1,27 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { denied, GatewayError, invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import {
-  AuthCodeExchange,
-  ConsentQuery,
-  NewAuthCode,
-} from '../../core/identity/auth-codes/schema.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { requireValid } from '../../base/body.ts'
+import { denied, GatewayError, invalid } from '../../base/errors.ts'
+import { MAX_USD } from '../../base/money.ts'
+import { AuthCodeExchange, ConsentQuery, NewAuthCode } from '../../resources/auth-codes/schema.ts'
 import {
   checkConsentQuery,
   createAuthCode,
   createConsentedCode,
   exchangeAuthCode,
-} from '../../core/identity/auth-codes.ts'
-import { hashSecret } from '../../core/identity/keys/secret.ts'
-import type { Member } from '../../core/identity/members/store.ts'
-import { beginSignIn, finishSignIn } from '../../core/identity/sign-ins/oidc.ts'
+} from '../../resources/auth-codes.ts'
+import { hashSecret } from '../../resources/keys/secret.ts'
+import type { Member } from '../../resources/members/store.ts'
+import { beginSignIn, finishSignIn } from '../../resources/sign-ins/oidc.ts'
 import {
   findLinkMember,
   findSessionMember,
   listOwnWorkspaces,
   signIn,
   signOut,
-} from '../../core/identity/sign-ins.ts'
-import { requireValid } from '../../core/kernel/body.ts'
-import { MAX_USD } from '../../core/kernel/money.ts'
+} from '../../resources/sign-ins.ts'
 import { allowAnyone } from '../access.ts'
 import { readForm, readQuery } from '../body.ts'
 import {

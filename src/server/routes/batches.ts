@@ -1,9 +1,15 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import { BatchQuery, BatchScope, NewBatch } from '../../core/batches/schema.ts'
-import { cancelBatch, createBatch, deleteBatch, getBatch, listBatches } from '../../core/batches.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import type { Actor } from '../../core/identity/actor.ts'
-import { requireValid } from '../../core/kernel/body.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { requireValid } from '../../base/body.ts'
+import { BatchQuery, BatchScope, NewBatch } from '../../extensions/batches/schema.ts'
+import {
+  cancelBatch,
+  createBatch,
+  deleteBatch,
+  getBatch,
+  listBatches,
+} from '../../extensions/batches.ts'
+import type { Actor } from '../../resources/actor.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { describeOperation, type Operation } from '../operation.ts'

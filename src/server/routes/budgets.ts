@@ -1,5 +1,5 @@
-import { BudgetInput } from '../../core/policy/budgets/schema.ts'
-import { deleteBudget, getBudget, listBudgets, setBudget } from '../../core/policy/budgets.ts'
+import { BudgetInput } from '../../limits/budgets/schema.ts'
+import { deleteBudget, getBudget, listBudgets, setBudget } from '../../limits/budgets.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 const params = {

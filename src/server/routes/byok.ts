@@ -1,11 +1,11 @@
-import { ByokChange, ByokQuery, NewByokKey } from '../../core/catalog/byok/schema.ts'
+import { ByokChange, ByokQuery, NewByokKey } from '../../resources/byok/schema.ts'
 import {
   createByokKey,
   deleteByokKey,
   getByokKey,
   listByokKeys,
   updateByokKey,
-} from '../../core/catalog/byok.ts'
+} from '../../resources/byok.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 const params = { id: 'The provider key’s id' }

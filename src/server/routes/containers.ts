@@ -1,14 +1,14 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import { ContainerFileQuery } from '../../core/containers/schema.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { ContainerFileQuery } from '../../network/containers/schema.ts'
 import {
   getContainerFile,
   listContainerFiles,
   promoteContainerFile,
   readContainerFile,
-} from '../../core/containers.ts'
-import { chooseShape } from '../../core/files/view.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import type { Actor } from '../../core/identity/actor.ts'
+} from '../../network/containers.ts'
+import type { Actor } from '../../resources/actor.ts'
+import { chooseShape } from '../../resources/files/view.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { describeOperation, type Operation } from '../operation.ts'

@@ -1,13 +1,13 @@
 import { Elysia } from 'elysia'
-import type { Gateway } from '../../core/gateway.ts'
-import { BenchmarkQuery, getBenchmarks } from '../../core/telemetry/benchmarks.ts'
-import { getTaskClassifications, TaskQuery } from '../../core/telemetry/classifications.ts'
-import { AppRankingsQuery, getAppRankings } from '../../core/telemetry/datasets/app-rankings.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { BenchmarkQuery, getBenchmarks } from '../../observability/benchmarks.ts'
+import { getTaskClassifications, TaskQuery } from '../../observability/classifications.ts'
+import { AppRankingsQuery, getAppRankings } from '../../observability/datasets/app-rankings.ts'
 import {
   getRankingsDaily,
   RankingsDailyQuery,
-} from '../../core/telemetry/datasets/rankings-daily.ts'
-import { getSessionCost, SessionCostQuery } from '../../core/telemetry/datasets/session-cost.ts'
+} from '../../observability/datasets/rankings-daily.ts'
+import { getSessionCost, SessionCostQuery } from '../../observability/datasets/session-cost.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the routes of the public datasets. Every key may read them, within their rate limits. */

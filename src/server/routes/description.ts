@@ -1,6 +1,6 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import { notFound } from '../../core/errors.ts'
-import { VERSION } from '../../core/kernel/version.ts'
+import { notFound } from '../../base/errors.ts'
+import { VERSION } from '../../base/version.ts'
 import { allowAnyone } from '../access.ts'
 import { DOCS_PARTS, renderDocsPage } from '../docs.ts'
 import { buildOpenApi, type DescriptionContent } from '../openapi.ts'

@@ -2,14 +2,14 @@ import {
   DestinationChange,
   DestinationQuery,
   NewDestination,
-} from '../../core/destinations/schema.ts'
+} from '../../observability/destinations/schema.ts'
 import {
   createDestination,
   deleteDestination,
   getDestination,
   listDestinations,
   updateDestination,
-} from '../../core/destinations.ts'
+} from '../../observability/destinations.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 const params = { id: 'The destination’s id' }

@@ -1,6 +1,6 @@
-import { NewFeedback, submitFeedback } from '../../core/telemetry/feedback.ts'
-import { GenerationQuery, getGeneration } from '../../core/telemetry/generations.ts'
-import { getGenerationContent } from '../../core/telemetry/transcripts.ts'
+import { NewFeedback, submitFeedback } from '../../observability/feedback.ts'
+import { GenerationQuery, getGeneration } from '../../observability/generations.ts'
+import { getGenerationContent } from '../../observability/transcripts.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the routes of the record of a finished call. */

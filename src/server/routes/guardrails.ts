@@ -1,4 +1,4 @@
-import { KeyNames, MemberNames } from '../../core/policy/assignments/schema.ts'
+import { KeyNames, MemberNames } from '../../limits/assignments/schema.ts'
 import {
   assignKeys,
   assignMembers,
@@ -6,20 +6,20 @@ import {
   listMemberAssignments,
   unassignKeys,
   unassignMembers,
-} from '../../core/policy/assignments.ts'
+} from '../../limits/assignments.ts'
 import {
   AssignmentQuery,
   GuardrailChange,
   GuardrailQuery,
   NewGuardrail,
-} from '../../core/policy/guardrails/schema.ts'
+} from '../../limits/guardrails/schema.ts'
 import {
   createGuardrail,
   deleteGuardrail,
   getGuardrail,
   listGuardrails,
   updateGuardrail,
-} from '../../core/policy/guardrails.ts'
+} from '../../limits/guardrails.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 const params = { id: 'The guardrail’s id' }

@@ -1,5 +1,5 @@
-import { describeKey } from '../../core/identity/keys.ts'
-import { getPolicy } from '../../core/policy/effective.ts'
+import { getPolicy } from '../../limits/effective.ts'
+import { describeKey } from '../../resources/keys.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the route of the caller's own key, with the fields that it may see. */

@@ -1,5 +1,5 @@
-import { KeyChange, KeyQuery, NewKey } from '../../core/identity/keys/schema.ts'
-import { createKey, deleteKey, getKey, listKeys, updateKey } from '../../core/identity/keys.ts'
+import { KeyChange, KeyQuery, NewKey } from '../../resources/keys/schema.ts'
+import { createKey, deleteKey, getKey, listKeys, updateKey } from '../../resources/keys.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 const params = { hash: 'The key’s hash: lowercase hexadecimal SHA-256 of the key' }

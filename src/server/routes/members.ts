@@ -1,10 +1,10 @@
-import { MemberIds, MemberQuery } from '../../core/identity/members/schema.ts'
+import { MemberIds, MemberQuery } from '../../resources/members/schema.ts'
 import {
   addWorkspaceMembers,
   listMembers,
   listWorkspaceMembers,
   removeWorkspaceMembers,
-} from '../../core/identity/workspace-members.ts'
+} from '../../resources/workspace-members.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 const params = { id: 'The workspace’s id or slug' }

@@ -1,10 +1,13 @@
 import { Elysia } from 'elysia'
+import type { Gateway } from '../../app/gateway.ts'
+import { listImageEndpoints, listImageModels } from '../../extensions/image-models.ts'
+import { getPolicy } from '../../limits/effective.ts'
 import {
   CallableQuery,
   CountQuery,
   EmbeddingsQuery,
   ModelQuery,
-} from '../../core/catalog/models/query.ts'
+} from '../../resources/models/query.ts'
 import {
   type Catalog,
   countModels,
@@ -16,10 +19,7 @@ import {
   listZdrEndpoints,
   retrieveModel,
   showModel,
-} from '../../core/catalog/models.ts'
-import type { Gateway } from '../../core/gateway.ts'
-import { listImageEndpoints, listImageModels } from '../../core/inference/image-models.ts'
-import { getPolicy } from '../../core/policy/effective.ts'
+} from '../../resources/models.ts'
 import { allowAnyone, findActor, requireKey } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { renderModelsFeed } from '../models-feed.ts'

@@ -1,15 +1,15 @@
 import { Elysia } from 'elysia'
-import { PresetQuery } from '../../core/catalog/presets/schema.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { PresetQuery } from '../../resources/presets/schema.ts'
 import {
   createPreset,
   getPreset,
   getPresetVersion,
   listPresets,
   listPresetVersions,
-} from '../../core/catalog/presets.ts'
-import { buildPresetDraft } from '../../core/dialects/presets.ts'
-import { presetForms } from '../../core/dialects/registry.ts'
-import type { Gateway } from '../../core/gateway.ts'
+} from '../../resources/presets.ts'
+import { buildPresetDraft } from '../../translation/dialects/presets.ts'
+import { presetForms } from '../../translation/dialects/registry.ts'
 import { requireKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { describeOperation, type Operation } from '../operation.ts'

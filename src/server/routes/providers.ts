@@ -1,4 +1,4 @@
-import { listProviders } from '../../core/catalog/providers.ts'
+import { listProviders } from '../../resources/providers.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 /** Creates the route of providers. It needs no key, as at the public service. */

@@ -1,5 +1,5 @@
 import { Elysia } from 'elysia'
-import type { Gateway } from '../../core/gateway.ts'
+import type { Gateway } from '../../app/gateway.ts'
 import {
   createGroupMapping,
   deleteGroupMapping,
@@ -9,10 +9,10 @@ import {
   listGroupMappings,
   NewGroupMapping,
   updateGroupMapping,
-} from '../../core/identity/scim/group-mappings.ts'
-import { listScimGroups } from '../../core/identity/scim/groups.ts'
-import { createSyncJob, getSyncJob } from '../../core/identity/scim/sync-jobs.ts'
-import { ScimPageQuery } from '../../core/identity/scim.ts'
+} from '../../resources/scim/group-mappings.ts'
+import { listScimGroups } from '../../resources/scim/groups.ts'
+import { createSyncJob, getSyncJob } from '../../resources/scim/sync-jobs.ts'
+import { ScimPageQuery } from '../../resources/scim.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 const noun = { tag: 'SCIM', access: 'management' } as const

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
-import type { Gateway } from '../../core/gateway.ts'
-import type { Metrics } from '../../core/telemetry/metrics.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import type { Metrics } from '../../observability/metrics.ts'
 import { allowAnyone, identifyManager } from '../access.ts'
 import { type Connection, findConnection } from '../connections.ts'
 import { renderFavicon, renderHomePage } from '../home.ts'

@@ -3,14 +3,14 @@ import {
   WorkspaceChange,
   WorkspaceDeletion,
   WorkspaceQuery,
-} from '../../core/identity/workspaces/schema.ts'
+} from '../../resources/workspaces/schema.ts'
 import {
   createWorkspace,
   deleteWorkspace,
   getWorkspace,
   listWorkspaces,
   updateWorkspace,
-} from '../../core/identity/workspaces.ts'
+} from '../../resources/workspaces.ts'
 import { defineResource, defineRoute } from '../resource.ts'
 
 const params = { id: 'The workspace’s id or slug' }

@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findRepeatedSetting } from '../../../src/cli/config-file/places.ts'
-import { mayRepeatSetting } from '../../../src/cli/config-file/repeated.ts'
-import { readConfig } from '../../../src/cli/config-file.ts'
+import { mayRepeatSetting, readConfig } from '../../../src/cli/config-file.ts'
 
 const home = mkdtempSync(join(tmpdir(), 'gateway-repeated-'))
 afterAll(() => rmSync(home, { recursive: true, force: true }))

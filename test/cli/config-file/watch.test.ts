@@ -12,9 +12,9 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type Gateway, openGateway } from '../../../src/app/gateway.ts'
 import { ConfigWatch } from '../../../src/cli/config-file/watch.ts'
 import { readConfig } from '../../../src/cli/config-file.ts'
-import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { measureBestLoopUse } from '../../support/event-loop.ts'
 import { PROGRAM } from '../../support/server.ts'
 

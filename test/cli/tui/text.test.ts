@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { toPrintable } from '../../../src/base/printable.ts'
 import { createCall, Live } from '../../../src/cli/tui/live.ts'
 import { listCalls } from '../../../src/cli/tui/models/calls.ts'
 import { parseLimit } from '../../../src/cli/tui/models/keys.ts'
@@ -17,7 +18,6 @@ import {
 } from '../../../src/cli/tui/text.ts'
 import { scroll } from '../../../src/cli/tui/use-list.ts'
 import { computeInterval } from '../../../src/cli/tui/use-live.ts'
-import { toPrintable } from '../../../src/core/kernel/printable.ts'
 import { generateText } from '../../support/texts.ts'
 import { buildCallEntries, entry } from '../../support/tui.tsx'
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { RELEASED } from '../../../scripts/catalog/released.data.ts'
 import { ReleaseDays } from '../../../scripts/catalog/released.ts'
-import { readBuiltIn } from '../../../src/core/catalog/models/built-in.ts'
+import { readBuiltIn } from '../../../src/resources/models/built-in.ts'
 
 /** Returns the day of a model from these sources. */
 function dayOf(slug: string, told: string[] = [], names: string[] = [], tellingOf = slug) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../../src/core/errors.ts'
+import { GatewayError } from '../../../src/base/errors.ts'
 import { MultipartReader, readBoundary } from '../../../src/server/body/multipart.ts'
 import { createSeededRandom, LONG, SEED } from '../../support/random.ts'
 

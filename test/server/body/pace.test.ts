@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { GatewayError } from '../../../src/core/errors.ts'
+import { GatewayError } from '../../../src/base/errors.ts'
 import { Pace } from '../../../src/server/body/pace.ts'
 
 const KIB = 1024

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
-import type { Gateway } from '../../../src/core/gateway.ts'
-import { getOperator } from '../../../src/core/identity/actor.ts'
-import { createScimToken, revokeScimToken } from '../../../src/core/identity/scim/tokens.ts'
+import type { Gateway } from '../../../src/app/gateway.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
+import { createScimToken, revokeScimToken } from '../../../src/resources/scim/tokens.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { createTestKeys, testGateway } from '../../support/gateway.ts'
 import {

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
-import type { Gateway } from '../../../src/core/gateway.ts'
-import { getOperator } from '../../../src/core/identity/actor.ts'
-import { listAudit } from '../../../src/core/identity/audit.ts'
-import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { updateMember } from '../../../src/core/identity/members.ts'
+import type { Gateway } from '../../../src/app/gateway.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
+import { listAudit } from '../../../src/resources/audit.ts'
+import { createKey, updateKey } from '../../../src/resources/keys.ts'
+import { updateMember } from '../../../src/resources/members.ts'
 import {
   createGroupMapping,
   updateGroupMapping,
-} from '../../../src/core/identity/scim/group-mappings.ts'
-import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
+} from '../../../src/resources/scim/group-mappings.ts'
+import { createWorkspace } from '../../../src/resources/workspaces.ts'
 import { getApp } from '../../support/app.ts'
 import { testGateway } from '../../support/gateway.ts'
 import {

@@ -1,4 +1,4 @@
-import { readObject, readObjects } from '../../../src/core/kernel/json.ts'
+import { readObject, readObjects } from '../../../src/base/json.ts'
 import type { Sample } from '../dialect.ts'
 import { readRefusal } from './chat.ts'
 

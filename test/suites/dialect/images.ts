@@ -1,4 +1,4 @@
-import { type Json, parseObject, readObject, readObjects } from '../../../src/core/kernel/json.ts'
+import { type Json, parseObject, readObject, readObjects } from '../../../src/base/json.ts'
 import type { Reading, Sample } from '../dialect.ts'
 import { readRefusal } from './chat.ts'
 

@@ -1,11 +1,5 @@
-import {
-  isObject,
-  type Json,
-  readObject,
-  readObjects,
-  readString,
-} from '../../../src/core/kernel/json.ts'
-import type { Frame } from '../../../src/core/protocols/protocol.ts'
+import { isObject, type Json, readObject, readObjects, readString } from '../../../src/base/json.ts'
+import type { Frame } from '../../../src/translation/protocols/protocol.ts'
 import type { Reading, Sample } from '../dialect.ts'
 import { readRefusal } from './chat.ts'
 

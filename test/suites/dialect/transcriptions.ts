@@ -1,5 +1,5 @@
-import { parseObject, readObject } from '../../../src/core/kernel/json.ts'
-import { writeWavHead } from '../../../src/core/kernel/wav.ts'
+import { parseObject, readObject } from '../../../src/base/json.ts'
+import { writeWavHead } from '../../../src/base/wav.ts'
 import type { Reading, Sample } from '../dialect.ts'
 import { readRefusal } from './chat.ts'
 

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { EmbeddingInput } from '../../../src/core/language/embedding.ts'
+import type { EmbeddingInput } from '../../../src/language/embedding.ts'
 import { buildEmbeddingCall } from '../../support/call.ts'
 import type { KindSample } from '../kind.ts'
 import { mediaBlocks, texts } from './marked.ts'

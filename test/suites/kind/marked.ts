@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { Block } from '../../../src/core/language/message.ts'
+import type { Block } from '../../../src/language/message.ts'
 
 /** Stands in every text that may have been typed. The suite gives each a number of its own. */
 export const MARK = '⟦#⟧'

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { RerankDocument } from '../../../src/core/language/rerank.ts'
+import type { RerankDocument } from '../../../src/language/rerank.ts'
 import { buildRerankCall } from '../../support/call.ts'
 import type { KindSample } from '../kind.ts'
 import { texts } from './marked.ts'

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { Recording } from '../../../src/core/language/transcription.ts'
+import type { Recording } from '../../../src/language/transcription.ts'
 import { buildTranscriptionCall } from '../../support/call.ts'
 import type { KindSample } from '../kind.ts'
 import { texts } from './marked.ts'

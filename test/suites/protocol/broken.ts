@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type ErrorType, STATUS, type Trouble } from '../../../src/core/errors.ts'
-import { isObject, type Json, parseObject } from '../../../src/core/kernel/json.ts'
-import { ENDS } from '../../../src/core/protocols/ends.data.ts'
-import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
-import { REFUSALS } from '../../../src/core/protocols/refusals.data.ts'
+import { type ErrorType, STATUS, type Trouble } from '../../../src/base/errors.ts'
+import { isObject, type Json, parseObject } from '../../../src/base/json.ts'
+import { ENDS } from '../../../src/translation/protocols/ends.data.ts'
+import type { Frame, Protocol } from '../../../src/translation/protocols/protocol.ts'
+import { REFUSALS } from '../../../src/translation/protocols/refusals.data.ts'
 import { LONG } from '../../support/random.ts'
 import {
   readFrames,

@@ -1,9 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Endpoint } from '../../../src/core/catalog/models.ts'
-import { GatewayError } from '../../../src/core/errors.ts'
-import type { Json } from '../../../src/core/kernel/json.ts'
-import type { JobProtocol, JobState, Protocol } from '../../../src/core/protocols/protocol.ts'
+import { GatewayError } from '../../../src/base/errors.ts'
+import type { Json } from '../../../src/base/json.ts'
+import type { Endpoint } from '../../../src/resources/models.ts'
+import type {
+  JobProtocol,
+  JobState,
+  Protocol,
+} from '../../../src/translation/protocols/protocol.ts'
 import { buildVideoCall } from '../../support/call.ts'
 import type { ProtocolSample } from '../protocol.ts'
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import type { Endpoint } from '../../../src/core/catalog/models.ts'
-import { kinds } from '../../../src/core/inference/kinds.ts'
-import type { CallBase, TextCall } from '../../../src/core/language/call.ts'
-import type { EmbeddingCall } from '../../../src/core/language/embedding.ts'
-import type { Block } from '../../../src/core/language/message.ts'
-import type { Params } from '../../../src/core/language/params.ts'
-import type { Kind, Work } from '../../../src/core/language/work.ts'
-import type { Protocol } from '../../../src/core/protocols/protocol.ts'
+import { kinds } from '../../../src/engine/kinds.ts'
+import type { CallBase, TextCall } from '../../../src/language/call.ts'
+import type { EmbeddingCall } from '../../../src/language/embedding.ts'
+import type { Block } from '../../../src/language/message.ts'
+import type { Params } from '../../../src/language/params.ts'
+import type { Kind, Work } from '../../../src/language/work.ts'
+import type { Endpoint } from '../../../src/resources/models.ts'
+import type { Protocol } from '../../../src/translation/protocols/protocol.ts'
 import {
   buildEmbeddingCall,
   buildImageCall,

@@ -1,8 +1,8 @@
-import { GatewayError } from '../../../src/core/errors.ts'
-import type { Json } from '../../../src/core/kernel/json.ts'
-import { parseExact } from '../../../src/core/kernel/json.ts'
-import type { TextPart } from '../../../src/core/language/part.ts'
-import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
+import { GatewayError } from '../../../src/base/errors.ts'
+import type { Json } from '../../../src/base/json.ts'
+import { parseExact } from '../../../src/base/json.ts'
+import type { TextPart } from '../../../src/language/part.ts'
+import type { Frame, Protocol } from '../../../src/translation/protocols/protocol.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { collectParts } from '../../support/parts.ts'
 

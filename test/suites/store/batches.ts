@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Batch } from '../../../src/core/batches/store.ts'
+import type { Batch } from '../../../src/extensions/batches/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { type GetStore, WORKSPACE } from './rows.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { buildDefaultWorkspace } from '../../../src/core/identity/workspaces.ts'
-import type { Store } from '../../../src/core/store/store.ts'
+import { buildDefaultWorkspace } from '../../../src/resources/workspaces.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { buildKey, CREATED, readErrorType, WORKSPACE } from './rows.ts'
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { BLOCK } from '../../../src/core/containers/quota.ts'
-import type { Container, ContainerFile } from '../../../src/core/containers/store.ts'
-import type { StoredFile } from '../../../src/core/files/store.ts'
+import { BLOCK } from '../../../src/network/containers/quota.ts'
+import type { Container, ContainerFile } from '../../../src/network/containers/store.ts'
+import type { StoredFile } from '../../../src/resources/files/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { CREATED, type GetStore, readErrorType, readRefusal, WORKSPACE } from './rows.ts'
 

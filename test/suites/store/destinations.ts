@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'bun:test'
-import type { Destination } from '../../../src/core/destinations/store.ts'
+import type { Destination } from '../../../src/observability/destinations/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { buildRecordEntry } from '../../support/generation.ts'
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { StoredFile } from '../../../src/core/files/store.ts'
+import type { StoredFile } from '../../../src/resources/files/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import {
   CREATED,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { hashLedgerRow, type LedgerRow, sealLedgerRow } from '../../../src/core/ledger/chain.ts'
+import { hashLedgerRow, type LedgerRow, sealLedgerRow } from '../../../src/limits/chain.ts'
 import {
   buildGeneration,
   buildRecordEntry,

@@ -1,10 +1,10 @@
-import { GatewayError } from '../../../src/core/errors.ts'
-import type { Key, KeyDisabling } from '../../../src/core/identity/keys/store.ts'
-import type { Member, WorkspaceMember } from '../../../src/core/identity/members/store.ts'
-import type { Workspace } from '../../../src/core/identity/workspaces/store.ts'
-import { buildDefaultWorkspace } from '../../../src/core/identity/workspaces.ts'
-import type { Budget } from '../../../src/core/policy/budgets/store.ts'
-import type { Store } from '../../../src/core/store/store.ts'
+import { GatewayError } from '../../../src/base/errors.ts'
+import type { Budget } from '../../../src/limits/budgets/store.ts'
+import type { Key, KeyDisabling } from '../../../src/resources/keys/store.ts'
+import type { Member, WorkspaceMember } from '../../../src/resources/members/store.ts'
+import type { Workspace } from '../../../src/resources/workspaces/store.ts'
+import { buildDefaultWorkspace } from '../../../src/resources/workspaces.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 
 /** The workspace that every empty store of the suite gets, and the creation time of everything. */

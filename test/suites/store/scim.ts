@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
-import type { Member } from '../../../src/core/identity/members/store.ts'
-import type { ScimGroup } from '../../../src/core/identity/scim/groups.ts'
+import type { Member } from '../../../src/resources/members/store.ts'
+import type { ScimGroup } from '../../../src/resources/scim/groups.ts'
 import type {
   DecideMembership,
   MembershipDifference,
-} from '../../../src/core/identity/scim/memberships.ts'
-import type { ScimUser } from '../../../src/core/identity/scim/users/store.ts'
+} from '../../../src/resources/scim/memberships.ts'
+import type { ScimUser } from '../../../src/resources/scim/users/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import {
   buildDisabling,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Store } from '../../../src/core/store/store.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import {
   buildBudget,

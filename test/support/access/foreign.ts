@@ -1,4 +1,4 @@
-import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
+import { createGuardrail } from '../../../src/limits/guardrails.ts'
 import type { World } from '../access.ts'
 import { makePreset } from '../operations/readings.ts'
 import {

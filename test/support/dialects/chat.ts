@@ -1,6 +1,6 @@
 import OpenAI, { APIError } from 'openai'
-import type { ReasoningDetail } from '../../../src/core/language/reasoning.ts'
-import { appendDetail } from '../../../src/core/language/reasoning.ts'
+import type { ReasoningDetail } from '../../../src/language/reasoning.ts'
+import { appendDetail } from '../../../src/language/reasoning.ts'
 import {
   type ClientReading,
   type ClientRequest,

@@ -1,4 +1,4 @@
-import { parseExact } from '../../../src/core/kernel/json.ts'
+import { parseExact } from '../../../src/base/json.ts'
 import {
   createReceivedRequest,
   type FakeProvider,

@@ -1,4 +1,4 @@
-import type { Json } from '../../../src/core/kernel/json.ts'
+import type { Json } from '../../../src/base/json.ts'
 import {
   createReceivedRequest,
   extractBase64,

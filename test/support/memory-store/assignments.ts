@@ -1,4 +1,4 @@
-import type { Assignment, AssignmentStore } from '../../../src/core/policy/assignments/store.ts'
+import type { Assignment, AssignmentStore } from '../../../src/limits/assignments/store.ts'
 import { addAudit } from './audit.ts'
 import type { Connection, Memory } from './memory.ts'
 import { changedConcurrently } from './table.ts'

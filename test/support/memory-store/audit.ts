@@ -1,6 +1,6 @@
-import type { AuditEntry, AuditStore } from '../../../src/core/identity/audit.ts'
-import { parseObject } from '../../../src/core/kernel/json.ts'
-import { toUsd } from '../../../src/core/kernel/money.ts'
+import { parseObject } from '../../../src/base/json.ts'
+import { toUsd } from '../../../src/base/money.ts'
+import type { AuditEntry, AuditStore } from '../../../src/resources/audit.ts'
 import type { Connection, Memory } from './memory.ts'
 
 /** The audit trail in memory. */

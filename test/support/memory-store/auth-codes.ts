@@ -1,5 +1,5 @@
-import { conflict } from '../../../src/core/errors.ts'
-import type { AuthCodeStore } from '../../../src/core/identity/auth-codes/store.ts'
+import { conflict } from '../../../src/base/errors.ts'
+import type { AuthCodeStore } from '../../../src/resources/auth-codes/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection } from './memory.ts'

@@ -1,5 +1,5 @@
-import type { BudgetStore } from '../../../src/core/policy/budgets/store.ts'
-import { assertLimitsDecrease } from '../../../src/core/policy/budgets.ts'
+import type { BudgetStore } from '../../../src/limits/budgets/store.ts'
+import { assertLimitsDecrease } from '../../../src/limits/budgets.ts'
 import { addAudit } from './audit.ts'
 import { mustBeThere } from './checks.ts'
 import type { Connection } from './memory.ts'

@@ -1,4 +1,4 @@
-import type { ByokStore } from '../../../src/core/catalog/byok/store.ts'
+import type { ByokStore } from '../../../src/resources/byok/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection } from './memory.ts'

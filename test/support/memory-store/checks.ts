@@ -1,4 +1,4 @@
-import { invalid, notFound } from '../../../src/core/errors.ts'
+import { invalid, notFound } from '../../../src/base/errors.ts'
 import type { Memory } from './memory.ts'
 
 const isLive = ({ workspaces }: Memory, id: string) => workspaces.get(id)?.deleted_at === null

@@ -2,7 +2,7 @@ import type {
   DeliveryCounts,
   DeliveryStore,
   TakenDeliveries,
-} from '../../../src/core/destinations/deliveries/store.ts'
+} from '../../../src/observability/destinations/deliveries/store.ts'
 import type { Connection, Memory } from './memory.ts'
 
 type Count = 'delivered' | 'skipped' | 'dropped'

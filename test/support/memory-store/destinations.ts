@@ -1,5 +1,5 @@
-import type { DestinationStore } from '../../../src/core/destinations/store.ts'
-import { tooMany } from '../../../src/core/destinations.ts'
+import type { DestinationStore } from '../../../src/observability/destinations/store.ts'
+import { tooMany } from '../../../src/observability/destinations.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import { sweepOutbox } from './deliveries.ts'

@@ -1,4 +1,4 @@
-import type { Eviction, EvictionStore } from '../../../src/core/telemetry/retention.ts'
+import type { Eviction, EvictionStore } from '../../../src/observability/retention.ts'
 import type { Connection, Memory } from './memory.ts'
 import { compareByFields } from './table.ts'
 

@@ -1,4 +1,4 @@
-import type { Feedback, FeedbackStore } from '../../../src/core/telemetry/feedback.ts'
+import type { Feedback, FeedbackStore } from '../../../src/observability/feedback.ts'
 import { addAudit } from './audit.ts'
 import type { Connection } from './memory.ts'
 import { compareByFields } from './table.ts'

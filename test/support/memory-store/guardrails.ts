@@ -1,4 +1,4 @@
-import type { GuardrailStore } from '../../../src/core/policy/guardrails/store.ts'
+import type { GuardrailStore } from '../../../src/limits/guardrails/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'

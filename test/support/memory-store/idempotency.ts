@@ -1,4 +1,4 @@
-import { checkRemembered, type IdempotencyStore } from '../../../src/core/identity/idempotency.ts'
+import { checkRemembered, type IdempotencyStore } from '../../../src/resources/idempotency.ts'
 import type { Connection } from './memory.ts'
 
 /** Answers to repeated changes in memory. */

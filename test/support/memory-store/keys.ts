@@ -1,5 +1,5 @@
-import { invalid } from '../../../src/core/errors.ts'
-import type { Key, KeyStore } from '../../../src/core/identity/keys/store.ts'
+import { invalid } from '../../../src/base/errors.ts'
+import type { Key, KeyStore } from '../../../src/resources/keys/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'

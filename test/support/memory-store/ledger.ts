@@ -1,11 +1,6 @@
-import { toDayNumber, yieldToEventLoop } from '../../../src/core/kernel/clock.ts'
-import { hashLedgerRow, type LedgerRow } from '../../../src/core/ledger/chain.ts'
-import type {
-  DaySpend,
-  LedgerBooks,
-  LedgerStore,
-  Opening,
-} from '../../../src/core/ledger/ledger.ts'
+import { toDayNumber, yieldToEventLoop } from '../../../src/base/clock.ts'
+import { hashLedgerRow, type LedgerRow } from '../../../src/limits/chain.ts'
+import type { DaySpend, LedgerBooks, LedgerStore, Opening } from '../../../src/limits/ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { compareByFields } from './table.ts'
 

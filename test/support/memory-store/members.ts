@@ -1,11 +1,11 @@
-import { conflict } from '../../../src/core/errors.ts'
-import type { KeyDisabling } from '../../../src/core/identity/keys/store.ts'
+import { conflict } from '../../../src/base/errors.ts'
+import type { KeyDisabling } from '../../../src/resources/keys/store.ts'
 import type {
   Member,
   MemberStore,
   MembershipChange,
   WorkspaceMember,
-} from '../../../src/core/identity/members/store.ts'
+} from '../../../src/resources/members/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'

@@ -1,5 +1,5 @@
-import type { Owner } from '../../../src/core/identity/workspaces/store.ts'
-import type { Store } from '../../../src/core/store/store.ts'
+import type { Owner } from '../../../src/resources/workspaces/store.ts'
+import type { Store } from '../../../src/store/store.ts'
 import type { Connection } from './memory.ts'
 
 /** The owner of the gateway in memory. */

@@ -1,11 +1,11 @@
+import { parseObject } from '../../../src/base/json.ts'
 import {
   checkPresetQuota,
   computeVersionBytes,
   type PresetQuota,
   type PresetUse,
-} from '../../../src/core/catalog/presets/quota.ts'
-import type { PresetStore, PresetVersion } from '../../../src/core/catalog/presets/store.ts'
-import { parseObject } from '../../../src/core/kernel/json.ts'
+} from '../../../src/resources/presets/quota.ts'
+import type { PresetStore, PresetVersion } from '../../../src/resources/presets/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'

@@ -2,7 +2,7 @@ import type {
   RefusalFilter,
   RefusalStore,
   StoredRefusal,
-} from '../../../src/core/telemetry/refusals.ts'
+} from '../../../src/observability/refusals.ts'
 import { countEviction } from './evictions.ts'
 import type { Connection } from './memory.ts'
 

@@ -1,5 +1,6 @@
-import { conflict } from '../../../src/core/errors.ts'
-import { type App, identifyApp } from '../../../src/core/telemetry/rollups/apps.ts'
+import { conflict } from '../../../src/base/errors.ts'
+import { meetsCondition } from '../../../src/observability/analytics.ts'
+import { type App, identifyApp } from '../../../src/observability/rollups/apps.ts'
 import {
   addCall,
   type CallFacts,
@@ -8,8 +9,7 @@ import {
   toDay,
   toHour,
   toWeek,
-} from '../../../src/core/telemetry/rollups/calls.ts'
-import { meetsCondition } from '../../../src/core/telemetry/rollups/conditions.ts'
+} from '../../../src/observability/rollups/calls.ts'
 import {
   addSessionCall,
   type CellBounds,
@@ -17,8 +17,8 @@ import {
   type SessionCell,
   type SessionSums,
   TURN_RANGES,
-} from '../../../src/core/telemetry/rollups/sessions.ts'
-import type { RollupStore, SumDimension, SumQuery } from '../../../src/core/telemetry/rollups.ts'
+} from '../../../src/observability/rollups/sessions.ts'
+import type { RollupStore, SumDimension, SumQuery } from '../../../src/observability/rollups.ts'
 import type { Connection, Memory } from './memory.ts'
 
 const CURSOR = 'rollups'

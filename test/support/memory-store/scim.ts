@@ -1,4 +1,4 @@
-import type { ScimStore } from '../../../src/core/identity/scim.ts'
+import type { ScimStore } from '../../../src/resources/scim.ts'
 import type { Connection } from './memory.ts'
 import { createMemoryGroupMappingStore } from './scim/group-mappings.ts'
 import { createMemoryScimGroupStore } from './scim/groups.ts'

@@ -1,4 +1,4 @@
-import type { SignInStore } from '../../../src/core/identity/sign-ins.ts'
+import type { SignInStore } from '../../../src/resources/sign-ins.ts'
 import { addAudit } from './audit.ts'
 import type { Connection } from './memory.ts'
 

@@ -1,4 +1,4 @@
-import { conflict } from '../../../src/core/errors.ts'
+import { conflict } from '../../../src/base/errors.ts'
 
 /**
  * Rows by id, in the order of insertion. Rows are copied on the way in and out, so that callers

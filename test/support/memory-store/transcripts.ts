@@ -1,5 +1,5 @@
-import { notFound } from '../../../src/core/errors.ts'
-import type { StoredTranscript, TranscriptStore } from '../../../src/core/telemetry/transcripts.ts'
+import { notFound } from '../../../src/base/errors.ts'
+import type { StoredTranscript, TranscriptStore } from '../../../src/observability/transcripts.ts'
 import { addAudit } from './audit.ts'
 import { countEviction } from './evictions.ts'
 import type { Connection } from './memory.ts'

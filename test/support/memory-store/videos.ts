@@ -1,4 +1,4 @@
-import type { VideoStore } from '../../../src/core/inference/videos/store.ts'
+import type { VideoStore } from '../../../src/extensions/videos/store.ts'
 import type { Connection } from './memory.ts'
 import { changedConcurrently } from './table.ts'
 

@@ -1,6 +1,6 @@
-import type { Gateway } from '../../../src/core/gateway.ts'
-import { getOperator } from '../../../src/core/identity/actor.ts'
-import { createScimUser } from '../../../src/core/identity/scim/users.ts'
+import type { Gateway } from '../../../src/app/gateway.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
+import { createScimUser } from '../../../src/resources/scim/users.ts'
 import { makeGroup, type RequestBuilder } from '../operations.ts'
 import { GROUP_ID, PATCH_OP, SEARCH, USER_ID } from '../scim.ts'
 

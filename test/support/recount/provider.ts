@@ -1,8 +1,4 @@
-import {
-  type OutgoingRequest,
-  type Send,
-  toIncomingResponse,
-} from '../../../src/core/upstream/egress.ts'
+import { type OutgoingRequest, type Send, toIncomingResponse } from '../../../src/network/egress.ts'
 import { decodeOutgoing } from '../outgoing.ts'
 import { buildWav } from '../recording.ts'
 

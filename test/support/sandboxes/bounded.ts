@@ -4,8 +4,8 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
-import { bubblewrap } from '../../../src/core/sandboxes/bubblewrap.ts'
+import { Cancellation } from '../../../src/base/cancellation.ts'
+import { bubblewrap } from '../../../src/network/sandboxes/bubblewrap.ts'
 
 const [group = '', work = ''] = process.argv.slice(2)
 const MIB = 1024 * 1024

@@ -8,7 +8,7 @@ import {
   type SandboxLimits,
   type SandboxNetwork,
   type WrittenFile,
-} from '../../../src/core/sandboxes/sandbox.ts'
+} from '../../../src/network/sandboxes/sandbox.ts'
 
 /**
  * A sandbox whose commands are words: `write <path> <text>`, `remove <path>`,

@@ -3,11 +3,12 @@
  * is where the loop stops: `before step 3` is before the third step is in the journal. Prints its
  * URL, and `stopped` when the loop has stopped there.
  */
-import { parseConfig } from '../../../src/core/config.ts'
-import { openGateway } from '../../../src/core/gateway.ts'
-import type { ServerTool } from '../../../src/core/inference/server-tool.ts'
-import { datetime } from '../../../src/core/tools/datetime.ts'
-import { TOOLS } from '../../../src/core/tools/registry.ts'
+
+import { openGateway } from '../../../src/app/gateway.ts'
+import { parseConfig } from '../../../src/config.ts'
+import type { ServerTool } from '../../../src/extensions/server-tool.ts'
+import { datetime } from '../../../src/extensions/tools/datetime.ts'
+import { TOOLS } from '../../../src/extensions/tools/registry.ts'
 import { listen } from '../../../src/server/listen.ts'
 import { FakeSandbox } from '../sandboxes/fake.ts'
 import { PRICE } from './price.ts'

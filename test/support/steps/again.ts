@@ -1,5 +1,5 @@
-import type { Plugin } from '../../../src/core/inference/plugin.ts'
-import type { TextCall } from '../../../src/core/language/call.ts'
+import type { Plugin } from '../../../src/extensions/plugin.ts'
+import type { TextCall } from '../../../src/language/call.ts'
 
 /** The message that the plugin sends after the first step. */
 export const SECOND = 'And again'

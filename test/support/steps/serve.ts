@@ -3,10 +3,11 @@
  * is `settled`, a second step stops before it is journaled; if it is `asked`, the step is sent.
  * Prints its URL, and `stopped` when a step stops.
  */
-import { parseConfig } from '../../../src/core/config.ts'
-import { openGateway } from '../../../src/core/gateway.ts'
-import type { Plugin } from '../../../src/core/inference/plugin.ts'
-import { STAGES, type Stages } from '../../../src/core/inference/stages.ts'
+
+import { openGateway } from '../../../src/app/gateway.ts'
+import { parseConfig } from '../../../src/config.ts'
+import { STAGES, type Stages } from '../../../src/engine/stages.ts'
+import type { Plugin } from '../../../src/extensions/plugin.ts'
 import { listen } from '../../../src/server/listen.ts'
 import { again } from './again.ts'
 

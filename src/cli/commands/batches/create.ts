@@ -1,13 +1,13 @@
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { type Static, Type } from '@sinclair/typebox'
-import { createBatch } from '../../../core/batches.ts'
-import { denied, invalid, notFound, requireFound } from '../../../core/errors.ts'
-import { BATCH_ENDPOINTS } from '../../../core/files/request-lines.ts'
-import { storeFile } from '../../../core/files.ts'
-import type { Gateway } from '../../../core/gateway.ts'
-import { type Actor, buildKeyActor } from '../../../core/identity/actor.ts'
-import { oneOf } from '../../../core/kernel/schema-builders.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { denied, invalid, notFound, requireFound } from '../../../base/errors.ts'
+import { oneOf } from '../../../base/schema-builders.ts'
+import { createBatch } from '../../../extensions/batches.ts'
+import { type Actor, buildKeyActor } from '../../../resources/actor.ts'
+import { BATCH_ENDPOINTS } from '../../../resources/files/request-lines.ts'
+import { storeFile } from '../../../resources/files.ts'
 
 /** What `gateway batches create` takes beside the file. */
 export const NewBatchOfFile = Type.Object({

@@ -1,12 +1,12 @@
 import { open, rm, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { conflict, invalid, notFound } from '../../../core/errors.ts'
-import type { FileUpload } from '../../../core/files/schema.ts'
-import { showFile } from '../../../core/files/view.ts'
-import { readFile, storeFile } from '../../../core/files.ts'
-import type { Gateway } from '../../../core/gateway.ts'
-import type { Actor } from '../../../core/identity/actor.ts'
-import { openProgress } from './progress.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { conflict, invalid, notFound } from '../../../base/errors.ts'
+import { toPrintable } from '../../../base/printable.ts'
+import type { Actor } from '../../../resources/actor.ts'
+import type { FileUpload } from '../../../resources/files/schema.ts'
+import { showFile } from '../../../resources/files/view.ts'
+import { readFile, storeFile } from '../../../resources/files.ts'
 
 /**
  * Stores a file of this machine, with its progress on a terminal. Throws 404 for a missing one, 400
@@ -65,4 +65,45 @@ export async function downloadFile(
     await target.close()
   }
   return { ...showFile(file, 'openrouter'), path }
+}
+
+/** Shows how far a transfer is. */
+interface Progress {
+  /** Hands pieces on, and counts their bytes. */
+  follow(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void>
+  /** Clears the line. */
+  close(): void
+}
+
+const CLEAR = '\r\u001b[K'
+
+/** Opens a line of progress on stderr if that is a terminal, else nothing is shown. */
+export function openProgress(
+  name: string,
+  size: number,
+  { isTTY, write }: { isTTY: boolean; write(text: string): unknown } = {
+    isTTY: process.stderr.isTTY,
+    write: text => process.stderr.write(text),
+  },
+): Progress {
+  let done = 0
+  let shown = -1
+  const show = () => {
+    const percent = size === 0 ? 100 : Math.floor((100 * done) / size)
+    if (!isTTY || percent === shown) return
+    shown = percent
+    write(`${CLEAR}${toPrintable(name)}  ${percent} %`)
+  }
+  return {
+    async *follow(pieces) {
+      for await (const piece of pieces) {
+        done += piece.length
+        show()
+        yield piece
+      }
+    },
+    close() {
+      if (shown >= 0) write(CLEAR)
+    },
+  }
 }

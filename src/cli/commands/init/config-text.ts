@@ -1,5 +1,5 @@
-import { SCHEMA_LINE } from '../../../core/config/editor-schema.ts'
-import type { ProviderConfig } from '../../../core/config.ts'
+import { SCHEMA_LINE } from '../../../config/editor-schema.ts'
+import type { ProviderConfig } from '../../../config.ts'
 
 interface FirstConfig {
   slug: string

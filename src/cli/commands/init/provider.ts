@@ -1,20 +1,20 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
+import { openGateway } from '../../../app/gateway.ts'
+import { conflict, denied, invalid, notFound } from '../../../base/errors.ts'
+import { getOwn } from '../../../base/json.ts'
+import { listNearest } from '../../../base/nearest.ts'
+import { giveToOwner } from '../../../base/owner.ts'
+import { buildEditorSchema, SCHEMA_FILE } from '../../../config/editor-schema.ts'
+import { Config, createDefaultConfig, type ProviderConfig } from '../../../config.ts'
 import {
   type EnvironmentProvider,
   findEnvironmentProviders,
   type ProviderVariables,
-} from '../../../core/catalog/providers/environment.ts'
-import { PROVIDERS } from '../../../core/catalog/providers.data.ts'
-import type { ProviderRow } from '../../../core/catalog/providers.ts'
-import { buildEditorSchema, SCHEMA_FILE } from '../../../core/config/editor-schema.ts'
-import { Config, createDefaultConfig, type ProviderConfig } from '../../../core/config.ts'
-import { conflict, denied, invalid, notFound } from '../../../core/errors.ts'
-import { openGateway } from '../../../core/gateway.ts'
-import { getOwn } from '../../../core/kernel/json.ts'
-import { listNearest } from '../../../core/kernel/nearest.ts'
-import { giveToOwner } from '../../../core/kernel/owner.ts'
-import { protocolNames } from '../../../core/protocols/registry.ts'
+} from '../../../resources/providers/environment.ts'
+import { PROVIDERS } from '../../../resources/providers.data.ts'
+import type { ProviderRow } from '../../../resources/providers.ts'
+import { protocolNames } from '../../../translation/protocols/registry.ts'
 import { listConfigPaths } from '../../config-file.ts'
 import { getDataDirectory } from '../../data-directory.ts'
 import type { CommonOptions } from '../../options.ts'
@@ -170,8 +170,8 @@ async function checkProvider(
   { slug, settings }: EnvironmentProvider,
   isChecked: boolean,
 ): Promise<string | null> {
-  const { checkProviders } = await import('../../../core/upstream/provider-check.ts')
-  const { findExampleModel } = await import('../../../core/catalog/models/example.ts')
+  const { checkProviders } = await import('../../../network/provider-check.ts')
+  const { findExampleModel } = await import('../../../resources/models/example.ts')
   const gateway = await openGateway({ config: createConfig(slug, settings) })
   try {
     const [result] = isChecked

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path'
-import type { EnvironmentProvider } from '../../../core/catalog/providers/environment.ts'
-import type { Gateway } from '../../../core/gateway.ts'
-import { toPrintable } from '../../../core/kernel/printable.ts'
-import { VERSION } from '../../../core/kernel/version.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { toPrintable } from '../../../base/printable.ts'
+import { VERSION } from '../../../base/version.ts'
+import type { EnvironmentProvider } from '../../../resources/providers/environment.ts'
 import type { ConfigFile } from '../../config-file.ts'
 import { print } from '../../output.ts'
 import { printFirstKeys } from '../init.ts'
@@ -83,7 +83,7 @@ const listCallable = ({ catalog }: Gateway): string[] =>
 
 /** Prints a first call, to a real model where there is one. */
 async function printExample(gateway: Gateway, { url, keys }: Start): Promise<void> {
-  const { findExampleModel } = await import('../../../core/catalog/models/example.ts')
+  const { findExampleModel } = await import('../../../resources/models/example.ts')
   // The sandbox has no prices, and the built-in catalogue is not read for it.
   const slugs = listCallable(gateway).filter(slug => slug !== 'sandbox')
   const models = slugs.values().map(slug => findExampleModel(gateway.catalog, slug)?.id)

@@ -18,7 +18,7 @@ export interface Listeners {
 }
 
 /** How the server listens: this command is told, as it knows no server. */
-export interface Listening {
+interface Listening {
   listen: typeof listenForCalls
   listenForMetrics: typeof listenForScrapes
 }
@@ -58,7 +58,7 @@ const FEW_DESCRIPTORS = 1_024
 
 // Bun has raised the soft limit to the hard one by now.
 async function warnOfFewDescriptors(log: Log): Promise<void> {
-  const { readDescriptorLimit } = await import('../../../core/kernel/machine.ts')
+  const { readDescriptorLimit } = await import('../../../base/machine.ts')
   const limit = readDescriptorLimit()
   if (limit >= FEW_DESCRIPTORS) return
   log('warn', 'descriptors.few', {

@@ -1,7 +1,7 @@
-import { GatewayError } from '../../../core/errors.ts'
-import type { Gateway } from '../../../core/gateway.ts'
-import { toUsd } from '../../../core/kernel/money.ts'
-import { getCallStatus, listIgnored } from '../../../core/telemetry/generations.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { GatewayError } from '../../../base/errors.ts'
+import { toUsd } from '../../../base/money.ts'
+import { getCallStatus, listIgnored } from '../../../observability/generations.ts'
 import { createLog, type Level, type Log, type LogFormat, openLineWriter } from '../../log.ts'
 import { describeSystemError } from '../../system-errors.ts'
 

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander'
-import { invalid } from '../../../core/errors.ts'
-import type { Gateway } from '../../../core/gateway.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { invalid } from '../../../base/errors.ts'
 import type { GivenSocket } from '../../../server/listen/given-socket.ts'
 import type { ConfigFile } from '../../config-file.ts'
 import { describeListenError } from '../../system-errors.ts'

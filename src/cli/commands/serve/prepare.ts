@@ -1,4 +1,4 @@
-import { GatewayError } from '../../../core/errors.ts'
+import { GatewayError } from '../../../base/errors.ts'
 import { getDataDirectory } from '../../data-directory.ts'
 import { RECOVERED, type Serving } from './serving.ts'
 import { LOOK_INTERVAL, scheduleWork } from './timers.ts'
@@ -6,16 +6,16 @@ import { LOOK_INTERVAL, scheduleWork } from './timers.ts'
 /** Runs the checks and the recovery that come before the first call. Throws where a check fails. */
 export async function prepare(serving: Serving): Promise<void> {
   const { gateway, log } = serving
-  const { verifyLedgerEnd, recoverCalls } = await import('../../../core/inference/recover.ts')
-  const { listUnreadableByokKeys } = await import('../../../core/catalog/byok.ts')
-  const { isEmbedded } = await import('../../../core/catalog/models/built-in.ts')
+  const { verifyLedgerEnd, recoverCalls } = await import('../../../engine/recover.ts')
+  const { listUnreadableByokKeys } = await import('../../../resources/byok.ts')
+  const { isEmbedded } = await import('../../../resources/models/built-in.ts')
   for (const key of listUnreadableByokKeys(gateway)) gateway.events.publish('byok.unreadable', key)
   await verifyLedgerEnd(gateway)
   if (!isEmbedded()) gateway.catalog.getBuiltIn()
-  const { probeSandbox } = await import('../../../core/sandboxes/registry.ts')
+  const { probeSandbox } = await import('../../../network/sandboxes/registry.ts')
   await probeSandbox(gateway)
   logSandbox({ gateway, log })
-  const { sweepBlobs } = await import('../../../core/containers.ts')
+  const { sweepBlobs } = await import('../../../network/containers.ts')
   // Calls need no files: a bucket that is not there keeps no server from starting.
   const isAlone = await recoverServerBefore(serving)
   const swept = await (isAlone ? sweepBlobs(gateway) : Promise.resolve(0)).catch(thrown => {
@@ -69,7 +69,7 @@ function logSandbox({
  */
 async function recoverServerBefore({ gateway, log, options, taken }: Serving): Promise<boolean> {
   if (taken) return false
-  const { holdBefore, recoverBefore } = await import('../../../core/handover/before.ts')
+  const { holdBefore, recoverBefore } = await import('../../../app/handover/before.ts')
   const data = getDataDirectory(options)
   const recover = async () => {
     const recovery = await recoverBefore(gateway, data)

@@ -1,10 +1,12 @@
 import { resolve } from 'node:path'
-import type { Gateway } from '../../../core/gateway.ts'
-import { describeStatus } from '../../../core/inference/status.ts'
-import { VERSION } from '../../../core/kernel/version.ts'
-
-import { serveStatus } from '../../status-socket.ts'
-import { answerRequest } from './requests.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { explainGeneration } from '../../../app/past-request.ts'
+import { GatewayError } from '../../../base/errors.ts'
+import { VERSION } from '../../../base/version.ts'
+import { restEndpoint, wakeEndpoint } from '../../../engine/health/by-hand.ts'
+import { describeStatus } from '../../../engine/status.ts'
+import { getOperator } from '../../../resources/actor.ts'
+import { type Lines, serveStatus } from '../../status-socket.ts'
 
 /** What a server knows of itself from its start. */
 interface Served {
@@ -57,5 +59,42 @@ function buildStatus(
       ...config,
       reason: config.rejected ? reason : null,
     },
+  }
+}
+
+/** What a reader of the socket may ask for. Who may read the data directory is the operator. */
+const REQUESTS: Record<string, (gateway: Gateway, request: Record<string, unknown>) => Lines> = {
+  watch: (gateway, { past }) => gateway.activity.listen(getOperator(gateway), Number(past) || 0),
+  explain: (gateway, { id }) =>
+    answerOnce(() => explainGeneration(gateway, getOperator(gateway), String(id))),
+  rest: (gateway, { endpoint, seconds }) =>
+    answerOnce(() =>
+      restEndpoint(gateway, getOperator(gateway), String(endpoint), Number(seconds)),
+    ),
+  wake: (gateway, { endpoint }) =>
+    answerOnce(() => wakeEndpoint(gateway, getOperator(gateway), String(endpoint))),
+}
+
+/** Answers a request of the socket; undefined for one that there is none of. */
+const answerRequest = (
+  gateway: Gateway,
+  request: Record<string, unknown>,
+  beginHandover: (request: Record<string, unknown>) => Promise<object>,
+): Lines | undefined =>
+  request.do === 'takeover'
+    ? answerOnce(() => beginHandover(request))
+    : answerKnown(gateway, request)
+
+const answerKnown = (gateway: Gateway, request: Record<string, unknown>): Lines | undefined =>
+  typeof request.do === 'string' && Object.hasOwn(REQUESTS, request.do)
+    ? REQUESTS[request.do]?.(gateway, request)
+    : undefined
+
+async function* answerOnce(run: () => Promise<object>): AsyncGenerator<string[]> {
+  try {
+    yield [JSON.stringify(await run())]
+  } catch (thrown) {
+    const { type, message } = GatewayError.from(thrown)
+    yield [JSON.stringify({ error: { type, message } })]
   }
 }

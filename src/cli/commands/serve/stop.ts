@@ -1,4 +1,4 @@
-import type { Gateway } from '../../../core/gateway.ts'
+import type { Gateway } from '../../../app/gateway.ts'
 import type { Log } from '../../log.ts'
 import { getCause } from './log.ts'
 
@@ -21,7 +21,7 @@ const RECORD_GRACE = 3_000
  */
 export async function finish(stopping: Stopping): Promise<void> {
   const { gateway, log } = stopping
-  const { markEnds } = await import('../../../core/inference/recover.ts')
+  const { markEnds } = await import('../../../engine/recover.ts')
   const isWritten = gateway.recorder.flush().then(() => true)
   if (!(await Promise.race([isWritten, Bun.sleep(RECORD_GRACE).then(() => false)])))
     await endUnrecorded(stopping)
@@ -52,7 +52,7 @@ export async function endUnrecorded({
   log,
   exit = process.exit,
 }: Stopping): Promise<void> {
-  const { keepUnrecorded } = await import('../../../core/inference/recover.ts')
+  const { keepUnrecorded } = await import('../../../engine/recover.ts')
   try {
     const calls = keepUnrecorded(gateway)
     const consequence = 'the store took no records; the next start charges what they came to'

@@ -1,4 +1,4 @@
-import type { ListenerCalls } from '../../../core/kernel/listener-calls.ts'
+import type { ListenerCalls } from '../../../base/listener-calls.ts'
 import type { GivenSocket } from '../../../server/listen/given-socket.ts'
 
 /** The first descriptor that systemd passes: sd_listen_fds(3). */
@@ -31,7 +31,7 @@ export async function takeSystemdSocket(flag: string | undefined): Promise<Given
 
 /** Opens the calls that take sockets over. Throws on other systems than Linux. */
 export async function openCalls(what: string): Promise<ListenerCalls> {
-  const { openListenerCalls } = await import('../../../core/kernel/listener-calls.ts')
+  const { openListenerCalls } = await import('../../../base/listener-calls.ts')
   const calls = await openListenerCalls()
   if (!calls) throw new Error(`${what}: sockets can be taken over on Linux only`)
   return calls
@@ -44,7 +44,7 @@ export async function openCalls(what: string): Promise<ListenerCalls> {
 export async function notifySystemd(text: string): Promise<void> {
   const path = process.env.NOTIFY_SOCKET
   if (!path) return
-  const { openListenerCalls } = await import('../../../core/kernel/listener-calls.ts')
+  const { openListenerCalls } = await import('../../../base/listener-calls.ts')
   const calls = await openListenerCalls()
   calls?.send(path, text)
 }

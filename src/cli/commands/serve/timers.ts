@@ -1,4 +1,4 @@
-import type { Gateway } from '../../../core/gateway.ts'
+import type { Gateway } from '../../../app/gateway.ts'
 import type { ConfigWatch } from '../../config-file/watch.ts'
 import type { Serving } from './serving.ts'
 
@@ -25,9 +25,9 @@ export async function startTimers(
   { gateway, log }: Serving,
   watch: ConfigWatch,
 ): Promise<() => void> {
-  const { evictRows } = await import('../../../core/telemetry/retention.ts')
-  const { deleteExpiredFiles } = await import('../../../core/files.ts')
-  const { createCheckpoint } = await import('../../../core/inference/recover.ts')
+  const { evictRows } = await import('../../../observability/retention.ts')
+  const { deleteExpiredFiles } = await import('../../../resources/files.ts')
+  const { createCheckpoint } = await import('../../../engine/recover.ts')
   logWriteLog(gateway, log)
   const timers = [
     watchForChanges(gateway),

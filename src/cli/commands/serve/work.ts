@@ -25,7 +25,7 @@ export class Work {
     this.#stops.push(() => gateway.deliveries.stop())
     await gateway.videos.start()
     this.#stops.push(() => gateway.videos.stop())
-    const { MetricsExport } = await import('../../../core/destinations/metrics-export.ts')
+    const { MetricsExport } = await import('../../../observability/destinations/metrics-export.ts')
     const metricsExport = new MetricsExport(gateway)
     this.#stops.push(() => metricsExport.stop())
     // Lines of the server before this one run to their end there.
@@ -60,7 +60,7 @@ export class Work {
 
 /** Starts the work on batches, and returns the function that ends it. */
 async function startBatches({ gateway, log }: Serving): Promise<() => Promise<void>> {
-  const { createBatchRunner } = await import('../../../core/batches/runner.ts')
+  const { createBatchRunner } = await import('../../../extensions/batches/runner.ts')
   const runner = createBatchRunner(gateway)
   gateway.events.on('batch.ended', ({ id, status, completed, failed }) =>
     log('info', 'batch.ended', { id, status, completed, failed }),

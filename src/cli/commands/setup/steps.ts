@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { findEnvironmentProviders } from '../../../core/catalog/providers/environment.ts'
-import { PROVIDERS } from '../../../core/catalog/providers.data.ts'
-import type { ProviderRow } from '../../../core/catalog/providers.ts'
-import { GatewayError, invalid } from '../../../core/errors.ts'
-import type { Gateway } from '../../../core/gateway.ts'
-import { listNearest } from '../../../core/kernel/nearest.ts'
-import { toPrintable } from '../../../core/kernel/printable.ts'
-import { protocolNames } from '../../../core/protocols/registry.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { GatewayError, invalid } from '../../../base/errors.ts'
+import { listNearest } from '../../../base/nearest.ts'
+import { toPrintable } from '../../../base/printable.ts'
+import { findEnvironmentProviders } from '../../../resources/providers/environment.ts'
+import { PROVIDERS } from '../../../resources/providers.data.ts'
+import type { ProviderRow } from '../../../resources/providers.ts'
+import { protocolNames } from '../../../translation/protocols/registry.ts'
 import { listConfigPaths } from '../../config-file.ts'
 import { getDataDirectory } from '../../data-directory.ts'
 import { loadConfig } from '../../options.ts'
@@ -49,7 +49,7 @@ function findConfig(options: SetupOptions): string | undefined {
 async function addProvider(options: SetupOptions): Promise<void> {
   const provider = options.provider ?? (await askProvider())
   const prepared = await prepareWithRetries({ ...options, provider })
-  const { createDefaultConfig } = await import('../../../core/config.ts')
+  const { createDefaultConfig } = await import('../../../config.ts')
   const write = () => writeConfig(prepared)
   await withNewGateway(options, write, createDefaultConfig())
   printNote(`1. Wrote ${prepared.file}`)
@@ -95,7 +95,7 @@ const isAskable = (slug: string): boolean =>
   (PROVIDERS as Record<string, ProviderRow>)[slug]?.variables !== undefined
 
 async function addKeys(options: SetupOptions): Promise<void> {
-  const { createFirstKeys } = await import('../../../core/identity/workspaces.ts')
+  const { createFirstKeys } = await import('../../../resources/workspaces.ts')
   const keys = await withNewGateway(options, createFirstKeys)
   if (!keys) return printNote('2. The data directory has API keys already: gateway keys list')
   printNote('2. Made the data directory and its first API keys')
@@ -118,7 +118,7 @@ async function makeFirstCall(options: SetupOptions): Promise<void> {
 async function findModel(options: SetupOptions): Promise<string | undefined> {
   const { config } = await loadConfig(options, { withoutSecrets: true })
   if (config.default_model) return config.default_model
-  const { findExampleModel } = await import('../../../core/catalog/models/example.ts')
+  const { findExampleModel } = await import('../../../resources/models/example.ts')
   const find = ({ catalog }: Gateway) =>
     Object.keys(config.providers)
       .map(slug => findExampleModel(catalog, slug)?.id)

@@ -1,14 +1,14 @@
-import type { DialectBody } from '../../../core/dialects/dialect.ts'
-import { RawBody } from '../../../core/dialects/raw-body.ts'
-import { findDialect } from '../../../core/dialects/registry.ts'
-import { GatewayError } from '../../../core/errors.ts'
-import type { Gateway } from '../../../core/gateway.ts'
-import type { Actor } from '../../../core/identity/actor.ts'
-import { infer } from '../../../core/inference/infer.ts'
-import { requireValid } from '../../../core/kernel/body.ts'
-import { Cancellation } from '../../../core/kernel/cancellation.ts'
-import type { DialectName } from '../../../core/language/dialect.ts'
-import type { IncomingResponse } from '../../../core/upstream/egress.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { requireValid } from '../../../base/body.ts'
+import { Cancellation } from '../../../base/cancellation.ts'
+import { GatewayError } from '../../../base/errors.ts'
+import { infer } from '../../../engine/infer.ts'
+import type { DialectName } from '../../../language/dialect.ts'
+import type { IncomingResponse } from '../../../network/egress.ts'
+import type { Actor } from '../../../resources/actor.ts'
+import type { DialectBody } from '../../../translation/dialects/dialect.ts'
+import { RawBody } from '../../../translation/dialects/raw-body.ts'
+import { findDialect } from '../../../translation/dialects/registry.ts'
 import { getDataDirectory } from '../../data-directory.ts'
 import type { CommonOptions } from '../../options.ts'
 import { openRemote } from '../../remote.ts'
@@ -71,7 +71,7 @@ async function withTemporaryKey(
   actor: Actor,
   task: (key: string) => Promise<void>,
 ): Promise<void> {
-  const { createKey, deleteKey } = await import('../../../core/identity/keys.ts')
+  const { createKey, deleteKey } = await import('../../../resources/keys.ts')
   const expires_at = new Date(gateway.clock.now().getTime() + LONGEST_CALL).toISOString()
   const created = await createKey(gateway, actor, { name: 'gateway try', expires_at })
   try {
@@ -146,7 +146,7 @@ async function* toBytes(events: AsyncIterator<string>): AsyncGenerator<Uint8Arra
 }
 
 async function* readData(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
-  const { SseScanner } = await import('../../../core/upstream/sse.ts')
+  const { SseScanner } = await import('../../../network/sse.ts')
   const scanner = new SseScanner()
   for await (const piece of bytes) for (const { data } of scanner.feed(piece)) yield data
 }

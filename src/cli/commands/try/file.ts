@@ -1,8 +1,8 @@
 import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, extname } from 'node:path'
-import { conflict, GatewayError, invalid, notFound } from '../../../core/errors.ts'
-import { parseObject, readObject, readObjects, readString } from '../../../core/kernel/json.ts'
-import { toPrintable } from '../../../core/kernel/printable.ts'
+import { conflict, GatewayError, invalid, notFound } from '../../../base/errors.ts'
+import { parseObject, readObject, readObjects, readString } from '../../../base/json.ts'
+import { toPrintable } from '../../../base/printable.ts'
 import { printNote } from '../../output.ts'
 import { describeUsage } from './text.ts'
 

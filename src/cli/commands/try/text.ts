@@ -1,4 +1,4 @@
-import { GatewayError } from '../../../core/errors.ts'
+import { GatewayError } from '../../../base/errors.ts'
 import {
   isObject,
   type Json,
@@ -6,8 +6,8 @@ import {
   readObject,
   readObjects,
   readString,
-} from '../../../core/kernel/json.ts'
-import { toPrintable } from '../../../core/kernel/printable.ts'
+} from '../../../base/json.ts'
+import { toPrintable } from '../../../base/printable.ts'
 import { printNote, write } from '../../output.ts'
 import type { Asker } from './asker.ts'
 

@@ -1,4 +1,4 @@
-import type { ActivityEntry } from '../../../core/inference/activity/entries.ts'
+import type { ActivityEntry } from '../../../extensions/activity/entries.ts'
 
 /** What the calls that are shown have in common. */
 export interface CallFilter {

@@ -1,5 +1,5 @@
-import type { ActivityEntry } from '../../../core/inference/activity/entries.ts'
-import { toPrintable } from '../../../core/kernel/printable.ts'
+import { toPrintable } from '../../../base/printable.ts'
+import type { ActivityEntry } from '../../../extensions/activity/entries.ts'
 import { formatDollars } from '../../output.ts'
 
 type EntryOf<Type extends ActivityEntry['type']> = Extract<ActivityEntry, { type: Type }>

@@ -14,7 +14,7 @@ export const CALL_SORTS = ['time', 'cost', 'first part', 'speed', 'status', 'mod
 export type CallSort = (typeof CALL_SORTS)[number]
 
 /** Which calls are shown, and in which order. */
-export interface CallChoice {
+interface CallChoice {
   filter: string
   sort: CallSort
   isReversed: boolean
@@ -24,7 +24,7 @@ export interface CallChoice {
  * Computes the tokens per second after the first part; null while that is unknown. An answer that
  * came whole has no time after it: its tokens took all of its time.
  */
-export function computeSpeed(call: LiveCall, now: number): number | null {
+function computeSpeed(call: LiveCall, now: number): number | null {
   const total = call.state === 'running' ? now - call.startedAt : call.time
   if (total === null || call.tokens === 0) return null
   const after = total - (call.latency ?? 0)
@@ -82,7 +82,7 @@ const renderStatus = ({ state, status, latency }: LiveCall): string =>
   state === 'running' ? (latency === null ? 'waiting' : 'running') : String(status ?? '-')
 
 /** Chooses the style of a call's status. */
-export const styleStatus = ({ state, status }: LiveCall): Style =>
+const styleStatus = ({ state, status }: LiveCall): Style =>
   state === 'running' ? 'accent' : (status ?? 0) >= 400 ? 'bad' : 'good'
 
 const countAttempts = ({ attempts, tries }: LiveCall): number => Math.max(attempts.length, tries)

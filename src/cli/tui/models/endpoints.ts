@@ -5,7 +5,7 @@ import { type Column, drawSparkline, formatTime, type Line, renderTable } from '
 const WINDOW = 60
 
 /** An endpoint with its share of the traffic. */
-export interface EndpointRow extends LiveEndpoint {
+interface EndpointRow extends LiveEndpoint {
   share: number
 }
 
@@ -30,7 +30,7 @@ export function listEndpoints({ endpoints }: Live, filter: string): EndpointRow[
 }
 
 /** Names the state of a circuit. */
-export const renderState = ({ cooldown, is_probing }: LiveEndpoint): string =>
+const renderState = ({ cooldown, is_probing }: LiveEndpoint): string =>
   is_probing ? 'probing' : cooldown ? `rests ${cooldown.seconds_left}s` : 'well'
 
 const COLUMNS: Column<EndpointRow>[] = [

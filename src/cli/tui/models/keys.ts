@@ -1,4 +1,4 @@
-import { compareTexts } from '../../../core/kernel/sorting.ts'
+import { compareTexts } from '../../../base/sorting.ts'
 import type { KeyRecord } from '../source.ts'
 import { type Column, drawBar, formatUsd, type Line, renderTable } from '../text.ts'
 import { computeShare } from './money.ts'

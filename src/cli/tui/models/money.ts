@@ -11,7 +11,7 @@ import {
 } from '../text.ts'
 
 /** A row of the view: a key, or another group of calls, with the share of its limit. */
-export interface MoneyRow extends Spending {
+interface MoneyRow extends Spending {
   kind: string
   limit: number | null
   share: number | null

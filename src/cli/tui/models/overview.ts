@@ -1,4 +1,4 @@
-import type { State } from '../../../core/inference/activity/entries.ts'
+import type { State } from '../../../extensions/activity/entries.ts'
 import type { Live } from '../live.ts'
 import { drawPlot, fit, formatCount, formatTime, formatUsd, type Line, say } from '../text.ts'
 

@@ -1,5 +1,5 @@
-import { computeFirstDay } from '../../../core/kernel/clock.ts'
-import type { AnalyticsQuery } from '../../../core/telemetry/analytics/query.ts'
+import { computeFirstDay } from '../../../base/clock.ts'
+import type { AnalyticsQuery } from '../../../observability/analytics/query.ts'
 import type { Budget, BudgetRow, Money, Spending } from '../source.ts'
 
 /** Answers a query over all calls, as `POST /analytics/query` does: the rows of its data. */

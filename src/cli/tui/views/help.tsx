@@ -6,7 +6,7 @@ import { useScroll } from '../use-scroll.ts'
 import { dispatch } from '../use-shell.ts'
 
 /** Lists every key and what it does. */
-export const renderHelp = (width: number): Line[] => [
+const renderHelp = (width: number): Line[] => [
   say('Keys', 'bold'),
   ...Object.values(KEYS).map(
     ({ keys, means, where }): Line => [

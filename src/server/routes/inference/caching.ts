@@ -1,7 +1,6 @@
-import type { CallContext, Dialect } from '../../../core/dialects/dialect.ts'
-import { invalid } from '../../../core/errors.ts'
-import type { Gateway } from '../../../core/gateway.ts'
-import type { Actor } from '../../../core/identity/actor.ts'
+import type { Gateway } from '../../../app/gateway.ts'
+import { invalid } from '../../../base/errors.ts'
+import type { KeptAnswer } from '../../../engine/traffic/response-cache.ts'
 import {
   type CacheUse,
   describeRules,
@@ -9,10 +8,11 @@ import {
   findPresetCaching,
   isCacheable,
   type PresetCaching,
-} from '../../../core/inference/cached.ts'
-import type { KeptAnswer } from '../../../core/inference/traffic/response-cache.ts'
-import type { DialectName } from '../../../core/language/dialect.ts'
-import type { Kind, Work } from '../../../core/language/work.ts'
+} from '../../../extensions/cached.ts'
+import type { DialectName } from '../../../language/dialect.ts'
+import type { Kind, Work } from '../../../language/work.ts'
+import type { Actor } from '../../../resources/actor.ts'
+import type { CallContext, Dialect } from '../../../translation/dialects/dialect.ts'
 import type { CacheHeaders } from '../../headers.ts'
 
 /** The dialects whose answers can be kept (wire reference K.7). */

@@ -1,4 +1,4 @@
-import type { ScimTokenStore } from '../../../../src/core/identity/scim/tokens.ts'
+import type { ScimTokenStore } from '../../../../src/resources/scim/tokens.ts'
 import { addAudit } from '../audit.ts'
 import type { Connection } from '../memory.ts'
 import { changedConcurrently, compareByFields } from '../table.ts'

@@ -1,8 +1,8 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { GatewayError } from '../../../../core/errors.ts'
-import type { Gateway } from '../../../../core/gateway.ts'
-import type { Actor } from '../../../../core/identity/actor.ts'
-import { requireValid } from '../../../../core/kernel/body.ts'
+import type { Gateway } from '../../../../app/gateway.ts'
+import { requireValid } from '../../../../base/body.ts'
+import { GatewayError } from '../../../../base/errors.ts'
+import type { Actor } from '../../../../resources/actor.ts'
 import type { Change } from '../../source.ts'
 
 /** Makes a change by the core function that its command uses. */
@@ -13,42 +13,42 @@ const check = <Schema extends TSchema>(schema: Schema, { input }: Change): Stati
   requireValid(schema, input)
 
 const keys = async () => ({
-  ...(await import('../../../../core/identity/keys.ts')),
-  ...(await import('../../../../core/identity/keys/schema.ts')),
+  ...(await import('../../../../resources/keys.ts')),
+  ...(await import('../../../../resources/keys/schema.ts')),
 })
 const workspaces = async () => ({
-  ...(await import('../../../../core/identity/workspaces.ts')),
-  ...(await import('../../../../core/identity/workspaces/schema.ts')),
-  ...(await import('../../../../core/identity/workspace-members.ts')),
-  ...(await import('../../../../core/identity/members/schema.ts')),
+  ...(await import('../../../../resources/workspaces.ts')),
+  ...(await import('../../../../resources/workspaces/schema.ts')),
+  ...(await import('../../../../resources/workspace-members.ts')),
+  ...(await import('../../../../resources/members/schema.ts')),
 })
 const members = async () => ({
-  ...(await import('../../../../core/identity/members.ts')),
-  ...(await import('../../../../core/identity/members/schema.ts')),
+  ...(await import('../../../../resources/members.ts')),
+  ...(await import('../../../../resources/members/schema.ts')),
 })
 const budgets = async () => ({
-  ...(await import('../../../../core/policy/budgets.ts')),
-  ...(await import('../../../../core/policy/budgets/schema.ts')),
+  ...(await import('../../../../limits/budgets.ts')),
+  ...(await import('../../../../limits/budgets/schema.ts')),
 })
 const presets = async () => ({
-  ...(await import('../../../../core/catalog/presets.ts')),
-  ...(await import('../../../../core/catalog/presets/schema.ts')),
-  ...(await import('../../../../core/dialects/presets.ts')),
-  ...(await import('../../../../core/dialects/registry.ts')),
+  ...(await import('../../../../resources/presets.ts')),
+  ...(await import('../../../../resources/presets/schema.ts')),
+  ...(await import('../../../../translation/dialects/presets.ts')),
+  ...(await import('../../../../translation/dialects/registry.ts')),
 })
 const guardrails = async () => ({
-  ...(await import('../../../../core/policy/guardrails.ts')),
-  ...(await import('../../../../core/policy/guardrails/schema.ts')),
-  ...(await import('../../../../core/policy/assignments.ts')),
-  ...(await import('../../../../core/policy/assignments/schema.ts')),
+  ...(await import('../../../../limits/guardrails.ts')),
+  ...(await import('../../../../limits/guardrails/schema.ts')),
+  ...(await import('../../../../limits/assignments.ts')),
+  ...(await import('../../../../limits/assignments/schema.ts')),
 })
 const byok = async () => ({
-  ...(await import('../../../../core/catalog/byok.ts')),
-  ...(await import('../../../../core/catalog/byok/schema.ts')),
+  ...(await import('../../../../resources/byok.ts')),
+  ...(await import('../../../../resources/byok/schema.ts')),
 })
 const destinations = async () => ({
-  ...(await import('../../../../core/destinations.ts')),
-  ...(await import('../../../../core/destinations/schema.ts')),
+  ...(await import('../../../../observability/destinations.ts')),
+  ...(await import('../../../../observability/destinations/schema.ts')),
 })
 
 /** Every change, by its noun and its verb. */
@@ -155,7 +155,7 @@ const CHANGES: Record<string, Make> = {
   'destinations delete': async (gateway, actor, { id }) =>
     (await destinations()).deleteDestination(gateway, actor, id),
   'credits create': async (gateway, actor, change) => {
-    const core = await import('../../../../core/ledger/credits.ts')
+    const core = await import('../../../../limits/credits.ts')
     return core.addCredit(gateway, actor, check(core.NewCredit, change))
   },
 }

@@ -1,0 +1,263 @@
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { conflict, invalid, notFound } from '../base/errors.ts'
+import { toUsd } from '../base/money.ts'
+import {
+  hasCode,
+  openDataFile,
+  readDataFile,
+  syncPath,
+  writeDataFile,
+} from '../store/data-files.ts'
+import { openHoldJournal, writeHolds } from '../store/hold-journal.ts'
+import { RECORD_LOG } from '../store/record-log.ts'
+import { copySpool } from '../store/spool.ts'
+import {
+  addParts,
+  copyDatabase,
+  findCharged,
+  type Parts,
+  summarizeStore,
+} from '../store/sqlite/backup-file.ts'
+import { examineGateway } from './doctor.ts'
+import { openGateway } from './gateway.ts'
+
+/** What is backed up, and to where. */
+export interface BackupInput {
+  /** The data directory. */
+  data: string
+  file: string
+  /** Replaces a file that exists. */
+  force: boolean
+  /** Includes `secret.key`. */
+  withSecret: boolean
+  /**
+   * Includes the `gateway.yaml` of the data directory, with the keys that stand in it, and the key
+   * files beside it that it names.
+   */
+  withConfig: boolean
+  /** The secret where it is not in the data directory. */
+  secret: string | undefined
+  /** Hears how many rows of the copy were checked. */
+  onProgress?: (done: number, total: number) => void
+}
+
+/** The files that a backup may hold beside the database, and the key files of the config. */
+const PART_NAMES = ['ledger.head', 'holds.log', RECORD_LOG, 'secret.key', 'gateway.yaml']
+
+/** A file of a provider's key in the data directory, as `gateway init --provider` names it. */
+const KEY_FILE = /^[a-z0-9][a-z0-9._-]*\.key$/
+
+/** Whether a file may be part of a backup: a plain name, never a path. */
+export const isPartName = (name: string): boolean =>
+  PART_NAMES.includes(name) || KEY_FILE.test(name)
+
+/** What a backup holds. */
+export interface BackupSummary {
+  file: string
+  keys: number
+  generations: number
+  ledger_rows: number
+  audit_entries: number
+  /** What the ledger has charged, in USD. */
+  charged: number
+  parts: string[]
+  /** How many uploaded files it has the records of; their bytes stay in the directory `files`. */
+  files: number
+  /** Files that its config names and that it does not hold, as they are not in the directory. */
+  elsewhere: string[]
+}
+
+/**
+ * Writes the data directory at one moment into one file, also while a server runs. The file is an
+ * SQLite database, readable only by its owner, and appears under its name when it is complete and
+ * checked: structure, seals, ledger and counters. Throws 404 where there is no data directory, 400
+ * for a file of the gateway itself, 409 for a file that exists or a store that is not in order, and
+ * what a full disk throws; then nothing is left.
+ */
+export async function backUp(input: BackupInput): Promise<{ data: BackupSummary }> {
+  const target = resolve(input.file)
+  if (!existsSync(join(input.data, 'gateway.db')))
+    throw notFound(`There is no data directory ${input.data}`)
+  refuseOwnFile(target, input.data)
+  refuseExisting(target, input.force)
+  const staging = openStaging(target)
+  try {
+    copyStore(input, staging)
+    await checkStore(staging, input.secret, input.onProgress)
+    const path = join(staging, 'gateway.db')
+    const parts = collectParts(input, staging)
+    const { nanos, ...counts } = summarizeStore(path)
+    addParts(path, parts)
+    publish(path, target, input.force)
+    const summary = {
+      file: target,
+      ...counts,
+      charged: toUsd(nanos),
+      parts: [...parts.keys()],
+      elsewhere: listFilesElsewhere(parts),
+    }
+    return { data: summary }
+  } finally {
+    rmSync(staging, { recursive: true, force: true })
+  }
+}
+
+/** Files of a data directory. A backup in the place of one would destroy what it has saved. */
+const OWN_FILE = /^(gateway\.db(-.*)?|serve\.lock.*|before-schema-\d+\.backup)$/
+
+function refuseOwnFile(target: string, data: string): void {
+  const [directory, name] = [dirname(target), basename(target)]
+  const isOwn = OWN_FILE.test(name) || PART_NAMES.some(part => part === name)
+  if (isOwn && existsSync(directory) && realpathSync(directory) === realpathSync(data))
+    throw invalid(`${target} is a file of the gateway: expected another name`)
+}
+
+function refuseExisting(target: string, force: boolean): void {
+  const found = lstatSync(target, { throwIfNoEntry: false })
+  if (found?.isDirectory()) throw invalid(`${target} is a directory: expected the name of a file`)
+  if (found && !force) throw conflict(`${target} exists: --force replaces it`)
+}
+
+/** Makes a directory beside the file, and removes those that killed processes have left. */
+function openStaging(target: string): string {
+  const [directory, name] = [dirname(target), basename(target)]
+  if (!existsSync(directory)) throw notFound(`There is no directory ${directory}`)
+  for (const entry of readdirSync(directory)) {
+    const [owner, end, ...rest] = entry.startsWith(`.${name}.`)
+      ? entry.slice(name.length + 2).split('.')
+      : []
+    if (owner && end === 'part' && rest.length === 0 && !isRunning(Number(owner)))
+      rmSync(join(directory, entry), { recursive: true, force: true })
+  }
+  const staging = join(directory, `.${name}.${process.pid}.part`)
+  mkdirSync(staging, { mode: 0o700 })
+  return staging
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return !hasCode(error, 'ESRCH')
+  }
+}
+
+/** Copies the store and its journal into a data directory of their own. */
+function copyStore({ data, secret }: BackupInput, staging: string): void {
+  const copy = join(staging, 'gateway.db')
+  // SQLite wants to write beside what it reads, and would not say why it cannot.
+  closeSync(openDataFile(join(data, 'gateway.db'), 'append'))
+  // In this order: what the end and the journal have named is in the database by then.
+  const head = readDataFile(join(data, 'ledger.head'))
+  const journal = openHoldJournal(data)
+  const before = journal.listCalls()
+  const records = readDataFile(join(data, RECORD_LOG))
+  copySpool(data, staging)
+  copyDatabase(join(data, 'gateway.db'), copy)
+  // What waits there is moved into the copy when that is checked.
+  copySpool(data, staging)
+  const known = new Set(before.map(({ id }) => id))
+  const later = journal.listCalls().filter(({ id }) => !known.has(id))
+  const charged = findCharged(
+    copy,
+    later.map(({ id }) => id),
+  )
+  writeHolds(staging, [...before, ...later.filter(({ id }) => charged.has(id))])
+  if (head) writeDataFile(join(staging, 'ledger.head'), head)
+  // What waited for its transaction is written when the copy is checked.
+  if (records) writeDataFile(join(staging, RECORD_LOG), records)
+  const key = readDataFile(join(data, 'secret.key'))
+  if (key && secret === undefined) writeDataFile(join(staging, 'secret.key'), key)
+  chmodSync(copy, 0o600)
+}
+
+/** Runs every check over a copied data directory. Throws 409 for the first that fails. */
+export async function checkStore(
+  staging: string,
+  secret: string | undefined,
+  onProgress?: BackupInput['onProgress'],
+): Promise<void> {
+  if (secret === undefined && !existsSync(join(staging, 'secret.key')))
+    throw conflict('The secret is missing, so the seals cannot be checked: set GATEWAY_SECRET')
+  const gateway = await openGateway({
+    data: staging,
+    access: 'copy',
+    ...(secret === undefined ? {} : { secret }),
+  })
+  try {
+    const { data } = await examineGateway(gateway, onProgress)
+    const wrong = data.find(({ ok }) => !ok)
+    if (wrong) throw conflict(`The store is not in order: ${wrong.check}: ${wrong.found}`)
+  } finally {
+    await gateway.close()
+  }
+}
+
+function collectParts({ data, secret, ...input }: BackupInput, staging: string): Parts {
+  if (input.withSecret && secret !== undefined)
+    throw invalid('--with-secret: the secret is in GATEWAY_SECRET, not in the data directory')
+  const config = input.withConfig ? readConfigFile(data) : null
+  const found: Record<string, Buffer | null> = {
+    ...(config ? readKeyFiles(data, config.toString()) : {}),
+    'ledger.head': readDataFile(join(staging, 'ledger.head')),
+    'holds.log': readDataFile(join(staging, 'holds.log')),
+    'secret.key': input.withSecret ? readDataFile(join(staging, 'secret.key')) : null,
+    'gateway.yaml': config,
+  }
+  return new Map(
+    Object.entries(found).flatMap(([name, content]) => (content ? [[name, content]] : [])),
+  )
+}
+
+function readConfigFile(data: string): Buffer {
+  const content = readDataFile(join(data, 'gateway.yaml'))
+  if (!content) throw notFound(`--with-config: there is no gateway.yaml in ${data}`)
+  return content
+}
+
+/** Reads the key files of the data directory that a config names. Those elsewhere stay there. */
+function readKeyFiles(data: string, config: string): Record<string, Buffer | null> {
+  const names = listKeyFiles(config).filter(name => KEY_FILE.test(name))
+  const files = names.filter(name => name !== 'secret.key')
+  return Object.fromEntries(files.map(name => [name, readDataFile(join(data, name))]))
+}
+
+const listKeyFiles = (config: string): string[] =>
+  Array.from(config.matchAll(/\$\{file:(?:\.\/)?([^{}\n]+)\}/g), ([, name = '']) => name)
+
+/** Lists the files that a config names and that no backup carries, as they are elsewhere. */
+export const listFilesElsewhere = (parts: Parts): string[] =>
+  listKeyFiles(parts.get('gateway.yaml')?.toString() ?? '').filter(name => !parts.has(name))
+
+/** Gives the finished file its name. Without `force` it never replaces another. */
+function publish(path: string, target: string, force: boolean): void {
+  chmodSync(path, 0o600)
+  syncPath(path)
+  if (force) renameSync(path, target)
+  else linkOnce(path, target)
+  syncPath(dirname(target))
+}
+
+function linkOnce(path: string, target: string): void {
+  try {
+    linkSync(path, target)
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) throw conflict(`${target} exists: --force replaces it`)
+    // Not every file system has hard links.
+    if (!hasCode(error, 'EPERM') && !hasCode(error, 'ENOTSUP')) throw error
+    refuseExisting(target, false)
+    renameSync(path, target)
+  }
+}

@@ -1,0 +1,737 @@
+import { hkdfSync } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Clock, systemClock, toMidnight, yieldToEventLoop } from '../base/clock.ts'
+import { type Events, openEvents } from '../base/events.ts'
+import { type Fingerprint, openFingerprint } from '../base/fingerprint.ts'
+import { createRandomIds, type Ids } from '../base/ids.ts'
+import { type Mac, openMac } from '../base/mac.ts'
+import { isLoopback } from '../base/machine.ts'
+import { Mirror } from '../base/mirror.ts'
+import { PackedMirror } from '../base/packed-mirror.ts'
+import { openSeal, type Seal } from '../base/seal.ts'
+import { shareRuns } from '../base/share-runs.ts'
+import { type Config, createDefaultConfig } from '../config.ts'
+import { endLoopsOfGoneKeys } from '../engine/admit.ts'
+import { Health } from '../engine/health.ts'
+import { markEnds, markOpening } from '../engine/recover.ts'
+import { STAGES, type Stages } from '../engine/stages.ts'
+import { Admission } from '../engine/traffic/admission.ts'
+import { Approvals } from '../engine/traffic/approvals.ts'
+import { LargeAnswers } from '../engine/traffic/large-answers.ts'
+import { ReadDocuments } from '../engine/traffic/read-documents.ts'
+import { ReadOns } from '../engine/traffic/read-ons.ts'
+import { ResponseCache } from '../engine/traffic/response-cache.ts'
+import { RetryBudget } from '../engine/traffic/retry-budget.ts'
+import { createRunningCalls } from '../engine/traffic/running-calls.ts'
+import { Sessions } from '../engine/traffic/sessions.ts'
+import type { Traffic } from '../engine/traffic.ts'
+import type { Journal } from '../engine/world.ts'
+import { Activity } from '../extensions/activity.ts'
+import { type Documents, openDocuments } from '../extensions/documents.ts'
+import { type Healer, openHealer } from '../extensions/healing.ts'
+import type { Plugin } from '../extensions/plugin.ts'
+import { listPluginIssues } from '../extensions/plugin-defaults.ts'
+import { PLUGINS } from '../extensions/plugins/registry.ts'
+import type { ServerTool } from '../extensions/server-tool.ts'
+import { TOOLS } from '../extensions/tools/registry.ts'
+import { createVideoJobs, type PollPace, type VideoJobs } from '../extensions/videos/poller.ts'
+import { ASSIGNMENT_PACKING } from '../limits/assignments/packing.ts'
+import type { Assignment } from '../limits/assignments/store.ts'
+import type { Budget } from '../limits/budgets/store.ts'
+import { buildBudgetName } from '../limits/budgets.ts'
+import type { HeadFile } from '../limits/chain.ts'
+import { hasDailyFreeLimit, openCounters } from '../limits/counters.ts'
+import { reloadCredits } from '../limits/credits.ts'
+import type { Policy } from '../limits/effective.ts'
+import type { Guardrail } from '../limits/guardrails/store.ts'
+import { type HoldJournal, type Ledger, openLedger } from '../limits/ledger.ts'
+import type { RecordSecrets } from '../limits/seals.ts'
+import { openAccessTokens } from '../network/authorize/google-service-account.ts'
+import { type BucketWorld, openBucket } from '../network/bucket.ts'
+import type { ContainerNetwork } from '../network/containers/network.ts'
+import { WarmContainers } from '../network/containers/warm.ts'
+import { openEgress, type Resolve, resolveHost, type Send } from '../network/egress.ts'
+import { openIssuerKeys } from '../network/issuer-keys.ts'
+import { SANDBOXES } from '../network/sandboxes/registry.ts'
+import type { Sandbox } from '../network/sandboxes/sandbox.ts'
+import type { Egress, UpstreamWorld } from '../network/world.ts'
+import type { Renderer } from '../observability/destinations/deliveries/renderer.ts'
+import type { DeliveryPace } from '../observability/destinations/deliveries/retry.ts'
+import { createDeliveries, type Deliveries } from '../observability/destinations/deliveries.ts'
+import type { DestinationKind } from '../observability/destinations/kind.ts'
+import { OpenedDestinations, readDestinations } from '../observability/destinations/opened.ts'
+import { KINDS } from '../observability/destinations/registry.ts'
+import { openRecorder, type Recorder } from '../observability/recorder.ts'
+import { openRefusalLog, type RefusalLog } from '../observability/refusals.ts'
+import { openRollupKeeper, type RollupKeeper } from '../observability/rollups.ts'
+import { openWriteLog, type WriteLog } from '../observability/write-log.ts'
+import { DecryptedKeys } from '../resources/byok/decrypted-keys.ts'
+import { readByokKeys } from '../resources/byok.ts'
+import type { BlobStore } from '../resources/files/blobs.ts'
+import { KeptCalls } from '../resources/idempotency/calls.ts'
+import { KeyMirror } from '../resources/keys/mirror.ts'
+import { buildOwnerMember } from '../resources/members.ts'
+import { type Catalog, openCatalog } from '../resources/models.ts'
+import type { DesignatedPreset } from '../resources/presets/store.ts'
+import { buildPresetName } from '../resources/presets.ts'
+import type { Workloads } from '../resources/workloads/parts.ts'
+import { AccessTokens } from '../resources/workloads/tokens.ts'
+import { UsedTokens } from '../resources/workloads/used-tokens.ts'
+import type { Owner, Workspace } from '../resources/workspaces/store.ts'
+import { buildDefaultWorkspace } from '../resources/workspaces.ts'
+import { openDiskBlobs } from '../store/blobs/disk.ts'
+import { createMemoryBlobs } from '../store/blobs/memory.ts'
+import { openS3Blobs } from '../store/blobs/s3.ts'
+import { openDataDirectory } from '../store/data-directory.ts'
+import { openFreeCalls } from '../store/free-calls.ts'
+import { openHoldJournal } from '../store/hold-journal.ts'
+import { openHeadFile } from '../store/ledger-head.ts'
+import { lockData } from '../store/lock.ts'
+import { guardMigration, type Migration, refuseMigration } from '../store/migration-guard.ts'
+import { type RecordLogOptions, takeRecordLog } from '../store/record-log.ts'
+import { hasDataSecret, loadDataSecret, readPreviousSecret } from '../store/secret.ts'
+import { openSpool } from '../store/spool.ts'
+import { type GivenSecret, refuseShortSecret } from '../store/sqlite/seals/own-secret.ts'
+import { openSqlite, type SqliteOptions } from '../store/sqlite.ts'
+import type { Store } from '../store/store.ts'
+import { protocolNames } from '../translation/protocols/registry.ts'
+import { openTokenizers, type Tokenizers } from '../translation/tokenizers.ts'
+import type { ConfigStatus } from './reconfigure.ts'
+
+/**
+ * The gateway: all parts of one process. A core function takes only the parts that it uses; each
+ * room declares them in its world.
+ */
+export interface Gateway {
+  config: Config
+  instance: Instance
+  catalog: Catalog
+  /** Persistent storage. */
+  store: Store
+  /** The bytes of files. */
+  blobs: BlobStore
+  /** Every way to run commands. */
+  sandboxes: Sandbox[]
+  /** The way out for commands of containers that may have one. */
+  network: ContainerNetwork
+  /** The containers that run in this process. */
+  warm: WarmContainers
+  memory: Memory
+  traffic: Traffic
+  /** Follows the jobs of videos, once a server starts it. */
+  videos: VideoJobs
+  ledger: Ledger
+  journal: Journal
+  recorder: Recorder
+  writeLog: WriteLog
+  /** Notes calls that are refused before any provider is asked. */
+  refusals: RefusalLog
+  /** Keeps the roll-ups near the records. */
+  rollups: RollupKeeper
+  /** Reads documents that calls contain. */
+  documents: Documents
+  /** Mends answers that should be JSON. */
+  healer: Healer
+  /** Counts tokens when a provider does not report them. */
+  tokenizers: Tokenizers
+  /** The stages of a call. */
+  stages: Stages
+  /** Plugins that calls may request. */
+  plugins: Plugin[]
+  /** Tools that the gateway runs itself. */
+  tools: ServerTool[]
+  /** Where calls may be told. */
+  destinationKinds: DestinationKind[]
+  /** Sends to destinations what was recorded for them, once a server starts it. */
+  deliveries: Deliveries
+  egress: Egress
+  secrets: Secrets
+  /** Short-lived tokens of workloads. */
+  workloads: Workloads
+  /** Publishes what happens. */
+  events: Events
+  /** Tells listeners what happens, as it happens. */
+  activity: Activity
+  clock: Clock
+  ids: Ids
+  /**
+   * Reloads everything in memory that another process has changed. Returns whether there was a
+   * change. Simultaneous callers share the work.
+   */
+  catchUp(): Promise<boolean>
+  /** Reloads everything in memory, whichever process has changed it. Simultaneous callers share the work. */
+  refresh(): Promise<boolean>
+  /**
+   * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
+   * while a server runs.
+   */
+  lock(): () => void
+  /** Writes pending records and closes the store. */
+  close(): Promise<void>
+}
+
+/** What users see of this process. */
+export interface Instance {
+  /** Which config is in effect, and since when. */
+  configStatus: ConfigStatus
+  /** The URL where users find this gateway: the configured one, or the address it listens on. */
+  siteUrl: string
+  /** Whether it can be reached from this machine alone, as far as its address says. */
+  isLocal: boolean
+}
+
+/** In-memory copies of what calls need from the store, so that no request reads a database. */
+export interface Memory {
+  owner: Owner
+  /** By hash. */
+  keys: KeyMirror
+  /** By id. */
+  workspaces: Mirror<Workspace>
+  /** Callers' own provider keys, decrypted. */
+  byok: DecryptedKeys
+  /** The designated versions, by workspace and slug. */
+  presets: Mirror<DesignatedPreset>
+  /** By workspace and interval. */
+  budgets: Mirror<Budget>
+  /** By id. */
+  guardrails: Mirror<Guardrail>
+  /** The assigned guardrails, by account. */
+  assignments: PackedMirror<Assignment>
+  /** Where calls are told, with decrypted configs. */
+  destinations: OpenedDestinations
+  /** The total of credits paid in, in nano-dollars. */
+  credits: bigint
+  /** The policies of keys, computed on demand and cleared when anything they depend on changes. */
+  policies: Map<string, Policy>
+  /** Forgets a workspace and everything in it. */
+  forgetWorkspace(id: string): void
+}
+
+/** Protects secrets. */
+export interface Secrets {
+  /** Returns the seal of provider keys. Throws when the secret cannot be read. */
+  seal: () => Seal
+  /** Returns the seal of credentials in presets. Throws when the secret cannot be read. */
+  presetSeal: () => Seal
+  /** Returns the seal of what was asked and answered. Throws when the secret cannot be read. */
+  contentSeal: () => Seal
+  /** Returns the seal of what destinations are configured with and told. */
+  destinationSeal: () => Seal
+  /** Derives bytes that depend on the secret and on nothing else but their purpose. */
+  derive: (purpose: string, size: number) => Uint8Array
+  /** Computes a value that stands for a secret where the secret must not appear. */
+  fingerprint: Fingerprint
+  /** Seals records of money and of rules. */
+  mac: Mac
+  /** Returns the keys of the secret before this one; null if the operator keeps none. */
+  previous(): RecordSecrets | null
+}
+
+/** The parts of a gateway that replace the defaults. */
+export interface GatewayParts {
+  config: Config
+  /** The data directory. Without one, everything is kept in memory only. */
+  data: string
+  /**
+   * How the data directory is used: beside a server that may run, by the server that has locked it,
+   * or as a copy that no other process knows and that is migrated without a backup.
+   */
+  access: 'command' | 'server' | 'copy'
+  /** Is told when the store was migrated to this program’s schema. */
+  onMigration: (migration: Migration) => void
+  /** Milliseconds that a command waits for another one that migrates the data directory. */
+  patience: number
+  /** The store that replaces SQLite. The gateway closes it. */
+  store: Store
+  /** The store of files’ bytes that replaces the disk. The gateway closes it. */
+  blobs: BlobStore
+  /** The secret that seals provider keys. Without one, the data directory keeps its own. */
+  secret: string
+  /** Whether the secret has to be that of the data; `doctor` takes any to seal again. */
+  requiresOwnSecret: boolean
+  /** Whether data of an earlier program is migrated (true). */
+  migrates: boolean
+  /** The secret before that one, while records are sealed again. */
+  previousSecret: string
+  /** Milliseconds that a statement may wait for another process: 0 when clients are waiting. */
+  busyTimeout: number
+  clock: Clock
+  ids: Omit<Ids, 'random'>
+  random: () => number
+  egress: Send
+  resolve: Resolve
+  documents: Documents
+  healer: Healer
+  tokenizers: Tokenizers
+  stages: Stages
+  plugins: Plugin[]
+  tools: ServerTool[]
+  destinationKinds: DestinationKind[]
+  deliveryPace: Partial<DeliveryPace>
+  openRenderer: () => Renderer
+  pollPace: Partial<PollPace>
+  sandboxes: Sandbox[]
+}
+
+/**
+ * Opens a gateway: the only place where parts are put together. Throws `invalid_request` for an
+ * invalid config.
+ */
+export async function openGateway(overrides: Partial<GatewayParts> = {}): Promise<Gateway> {
+  const {
+    config = createDefaultConfig(),
+    data,
+    busyTimeout = 2_000,
+    clock = systemClock,
+    documents = openDocuments(),
+    healer = openHealer(),
+    tokenizers = openTokenizers(),
+  } = overrides
+  const ids = {
+    ...createRandomIds(),
+    ...overrides.ids,
+    ...(overrides.random ? { random: overrides.random } : {}),
+  }
+  const catalog = openCatalog(config, protocolNames, clock.now(), {
+    issues: listPluginIssues(config, overrides.plugins ?? PLUGINS),
+  })
+  const secrets = openSecrets(data, overrides)
+  const events = openEvents()
+  let garbledRecords = 0
+  const store =
+    overrides.store ??
+    (await openStore(data, overrides.access, {
+      durability: config.storage.durability,
+      busyTimeout,
+      secrets,
+      previous: memoize(secrets.previous),
+      ticks: clock.ticks,
+      onFault: error => events.publish('store.failing', { error }),
+      onUntold: (id, error) => events.publish('telling.failed', { id, error }),
+      onGarbled(lines) {
+        garbledRecords = lines
+      },
+      ownSecret: overrides.requiresOwnSecret ? describeSecret(data, overrides.secret) : undefined,
+      ...guardStore(data, secrets.destinationSeal, overrides),
+    }))
+  const journal = openJournal(data, secrets.mac, garbledRecords)
+  await markOpening({ store, journal })
+  const recorder = openRecorder(store.generations, events, clock.ticks)
+  const owner = await ensureOwner(store, ids, clock)
+  // Read before everything else: what another process writes meanwhile is picked up later.
+  let version = await store.version()
+  const byok = new DecryptedKeys(
+    () => readByokKeys(gateway),
+    key => events.publish('byok.unreadable', key),
+  )
+  let endLoops: () => void = () => undefined
+  const destinations = new OpenedDestinations(
+    () => readDestinations(gateway),
+    () => events.publish('destinations.changed', {}),
+  )
+  const mirrors = { byok, destinations }
+  const send = overrides.egress ?? openEgress(() => gateway.config)
+  const blobs =
+    overrides.blobs ??
+    openBlobs(data, config.storage, {
+      ...{ send, clock },
+      readPatience: () => gateway.config.timeouts.idle_seconds * 1000,
+    })
+  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
+  let activity: Activity | undefined
+  const ledger = await openLedger(store.ledger, clock)
+  const gateway: Gateway = {
+    get deliveries() {
+      return deliveries()
+    },
+    get videos() {
+      return videos()
+    },
+    config,
+    instance: {
+      configStatus: { applied: clock.now(), rejected: false },
+      siteUrl: config.server.site_url ?? `http://${config.server.host}:${config.server.port}`,
+      isLocal: isLoopback(config.server.host),
+    },
+    catalog,
+    store,
+    blobs,
+    sandboxes: overrides.sandboxes ?? SANDBOXES,
+    network: openNetwork(() => gateway),
+    warm: new WarmContainers(),
+    memory,
+    traffic: {
+      ...openTraffic(
+        config,
+        clock,
+        ledger,
+        await countFreeToday(store, config, clock),
+        journal.free,
+      ),
+      admission: new Admission({ readLimits: () => gateway.config.limits, events }),
+    },
+    ledger,
+    journal,
+    recorder,
+    writeLog: openWriteLog(store.writeLog, events),
+    refusals: openRefusalLog({
+      store: store.refusals,
+      events,
+      clock,
+      readKeep: () => gateway.config.storage.refusals,
+    }),
+    rollups: openRollupKeeper({ store, events }),
+    documents,
+    healer,
+    tokenizers,
+    stages: overrides.stages ?? STAGES,
+    plugins: overrides.plugins ?? PLUGINS,
+    tools: overrides.tools ?? TOOLS,
+    destinationKinds: overrides.destinationKinds ?? KINDS,
+    egress: {
+      send,
+      resolve: overrides.resolve ?? resolveHost,
+      accessTokens: openAccessTokens(send, clock),
+    },
+    secrets,
+    workloads: {
+      tokens: new AccessTokens(secrets.derive),
+      used: new UsedTokens(clock.now()),
+      get issuerKeys() {
+        return issuerKeys()
+      },
+      making: new Map(),
+    },
+    events,
+    get activity() {
+      activity ??= new Activity(gateway)
+      return activity
+    },
+    clock,
+    ids,
+    catchUp: shareRuns(async () => {
+      const now = await store.version()
+      if (now === version) return false
+      await reload(gateway)
+      await gateway.warm.endGone(gateway)
+      version = now
+      return true
+    }),
+    refresh: shareRuns(async () => {
+      await reload(gateway)
+      return true
+    }),
+    lock: () => (data === undefined ? () => undefined : lockData(data)),
+    async close() {
+      await gateway.deliveries.stop()
+      await gateway.videos.stop()
+      await gateway.warm.close()
+      activity?.close()
+      documents.close()
+      healer.close()
+      tokenizers.close()
+      // Calls that waited for a token count settle now, and are recorded with the others.
+      await yieldToEventLoop()
+      await recorder.flush()
+      await gateway.refusals.flush()
+      await gateway.rollups.close()
+      // Who only looks moves no end: what was added behind our back would count as ours.
+      if (overrides.migrates !== false) await markEnds(gateway).catch(() => undefined)
+      await blobs.close()
+      await store.close()
+    },
+  }
+  const videos = memoize(() => createVideoJobs(gateway, overrides.pollPace))
+  const deliveries = memoize(() =>
+    createDeliveries(gateway, overrides.deliveryPace, overrides.openRenderer),
+  )
+  const issuerKeys = memoize(() => openIssuerKeys(gateway))
+  endLoops = () => endLoopsOfGoneKeys(gateway)
+  await byok.reload()
+  await destinations.reload()
+  return gateway
+}
+
+/** Reads everything that is kept in memory. A change of anything that policies use clears them. */
+async function openMemory(
+  { store, blobs }: Pick<Gateway, 'store' | 'blobs'>,
+  owner: Owner,
+  { byok, destinations }: Pick<Memory, 'byok' | 'destinations'>,
+  onKeysChange: () => void,
+): Promise<Memory> {
+  const policies = new Map<string, Policy>()
+  const onChange = () => policies.clear()
+  const byId = ({ id }: { id: string }) => id
+  const keys = await KeyMirror.openKeys(() => store.keys.all(), {
+    onChange() {
+      onChange()
+      onKeysChange()
+    },
+    // As the store does.
+    onDelete: hash => memory.assignments.delete(hash),
+  })
+  const memory: Memory = {
+    owner,
+    policies,
+    keys,
+    byok,
+    destinations,
+    workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
+    budgets: await Mirror.open({
+      read: () => store.budgets.all(),
+      getName: buildBudgetName,
+      onChange,
+    }),
+    presets: await Mirror.open({ read: () => store.presets.all(), getName: buildPresetName }),
+    assignments: await PackedMirror.openPacked(ASSIGNMENT_PACKING, {
+      read: () => store.assignments.all(),
+      onChange,
+    }),
+    guardrails: await Mirror.open({ read: () => store.guardrails.all(), getName: byId, onChange }),
+    credits: await store.credits.computeTotal(),
+    forgetWorkspace(id) {
+      forgetWorkspace(memory, id)
+      // What a failure leaves, the next start of a server deletes.
+      void blobs.removeWorkspace(id).catch(() => undefined)
+    },
+  }
+  return memory
+}
+
+function forgetWorkspace(
+  { workspaces, budgets, presets, guardrails, assignments, byok, destinations }: Memory,
+  id: string,
+): void {
+  const isInWorkspace = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
+  workspaces.delete(id)
+  budgets.deleteWhere(isInWorkspace)
+  presets.deleteWhere(isInWorkspace)
+  for (const guardrail of guardrails.deleteWhere(isInWorkspace))
+    assignments.deleteMentioning(guardrail.id, one => one.guardrail_id === guardrail.id)
+  byok.deleteWhere(({ key }) => isInWorkspace(key))
+  destinations.deleteWhere(({ destination }) => isInWorkspace(destination))
+}
+
+async function reload(gateway: Gateway): Promise<void> {
+  const { memory } = gateway
+  await reloadCredits(gateway)
+  // In the order of the fields: a guardrail must be loaded before it is assigned.
+  for (const part of Object.values(memory)) if (part instanceof Mirror) await part.reload()
+  await gateway.ledger.catchUp()
+  memory.policies.clear()
+  gateway.events.publish('store.reloaded', {})
+}
+
+function openTraffic(
+  config: Config,
+  clock: Clock,
+  ledger: Ledger,
+  freeSoFar: number,
+  free: Journal['free'],
+): Omit<Traffic, 'admission'> {
+  const readOns = new ReadOns()
+  const calls = createRunningCalls(readOns)
+  const health = new Health(config.routing, clock)
+  return {
+    calls,
+    readOns,
+    retryBudget: new RetryBudget(calls, health, clock),
+    health,
+    sessions: new Sessions(clock),
+    approvals: new Approvals(),
+    responseCache: new ResponseCache(),
+    largeAnswers: new LargeAnswers(),
+    readDocuments: new ReadDocuments(),
+    keptCalls: new KeptCalls(),
+    counters: openCounters(config, clock, ledger, freeSoFar, free),
+  }
+}
+
+const openJournal = (data: string | undefined, mac: Mac, garbledRecords: number): Journal =>
+  data === undefined
+    ? { holds: createMemoryJournal(), head: NO_HEAD, garbledRecords }
+    : {
+        ...{ holds: openHoldJournal(data), head: openHeadFile(data, mac) },
+        ...{ free: openFreeCalls(data), garbledRecords },
+      }
+
+function openSecrets(
+  data: string | undefined,
+  { secret: configured, previousSecret }: Pick<Partial<GatewayParts>, 'secret' | 'previousSecret'>,
+): Secrets {
+  const secret = memoize(() => resolveSecret(data, configured))
+  const fingerprint = memoize(() => createFingerprint(secret))
+  const mac = memoize(() => createMac(secret))
+  return {
+    ...openRecordSecrets(secret),
+    derive: (purpose, size) =>
+      new Uint8Array(hkdfSync('sha256', secret(), new Uint8Array(0), purpose, size)),
+    mac: text => mac()(text),
+    previous: () => {
+      const previous = findPreviousSecret(data, previousSecret)
+      return previous && { ...openRecordSecrets(() => previous), mac: openMac(previous, 'records') }
+    },
+    fingerprint: text => fingerprint()(text),
+  }
+}
+
+const openRecordSecrets = (secret: () => Uint8Array) => ({
+  seal: memoize(() => openSeal(secret(), 'byok')),
+  presetSeal: memoize(() => openSeal(secret(), 'presets')),
+  contentSeal: memoize(() => openSeal(secret(), 'content')),
+  destinationSeal: memoize(() => openSeal(secret(), 'destinations')),
+})
+
+const findPreviousSecret = (data: string | undefined, configured: string | undefined) =>
+  configured !== undefined
+    ? Buffer.from(configured)
+    : data === undefined
+      ? null
+      : readPreviousSecret(data)
+
+async function openStore(
+  data: string | undefined,
+  access: GatewayParts['access'] = 'command',
+  { previous, ...options }: Omit<SqliteOptions, 'path'> & Pick<RecordLogOptions, 'previous'>,
+): Promise<Store> {
+  if (data === undefined) return openSqlite({ path: ':memory:', ...options })
+  // Before the first file: what is refused leaves no empty database.
+  if (options.ownSecret && !existsSync(join(data, 'gateway.db')))
+    refuseShortSecret(options.ownSecret)
+  openDataDirectory(data)
+  const { log: recordLog, unlock } = await takeRecordLog(data, access, { ...options, previous })
+  try {
+    const spool = openSpool(data, access, options.durability)
+    return await openSqlite({ path: join(data, 'gateway.db'), recordLog, spool, ...options })
+  } finally {
+    unlock()
+  }
+}
+
+const guardStore = (
+  data: string | undefined,
+  seal: () => Seal,
+  {
+    access,
+    patience = 5_000,
+    migrates = true,
+    onMigration,
+  }: Partial<Pick<GatewayParts, 'access' | 'patience' | 'migrates' | 'onMigration'>>,
+): Pick<SqliteOptions, 'guardMigration'> => {
+  if (data === undefined || access === 'copy') return {}
+  if (!migrates) return { guardMigration: refuseMigration }
+  const isLocked = access === 'server'
+  return { guardMigration: guardMigration(data, { isLocked, patience, seal, onMigration }) }
+}
+
+function openBlobs(
+  data: string | undefined,
+  { s3 }: Config['storage'],
+  world: BucketWorld,
+): BlobStore {
+  if (data === undefined) return createMemoryBlobs()
+  const directory = join(data, 'files')
+  return s3 ? openS3Blobs(openBucket(world, s3), s3.prefix, directory) : openDiskBlobs(directory)
+}
+
+/** Opens ways out of containers, which most gateways never need. */
+function openNetwork(world: () => UpstreamWorld): ContainerNetwork {
+  let opening: Promise<ContainerNetwork> | undefined
+  return {
+    async open(hosts) {
+      opening ??= import('../network/http/container-proxy.ts').then(({ openContainerNetwork }) =>
+        openContainerNetwork(world),
+      )
+      return (await opening).open(hosts)
+    },
+  }
+}
+
+/** Holds that are kept in memory end with the process. */
+const createMemoryJournal = (): HoldJournal => ({
+  append: () => FORGOTTEN,
+  updateSpent: () => undefined,
+  listCalls: () => [],
+  listGarbled: () => [],
+  moveTo: () => undefined,
+  clear: () => undefined,
+})
+const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
+const NO_HEAD: HeadFile = {
+  isKept: false,
+  read: () => null,
+  examine: () => 'missing',
+  write: () => undefined,
+}
+
+// Counted only when free calls are limited, so that a restart does not grant another day's worth.
+const countFreeToday = (
+  { generations }: Store,
+  { limits }: Config,
+  clock: Clock,
+): Promise<number> | number =>
+  hasDailyFreeLimit(limits) ? generations.countFreeCalls(toMidnight(clock.now())) : 0
+
+// Most runs never need these values, so they are computed on first use. The same holds for the
+// secret's file.
+function memoize<T>(make: () => T): () => T {
+  let cached: { value: T } | undefined
+  return () => {
+    cached ??= { value: make() }
+    return cached.value
+  }
+}
+
+// A missing secret must not prevent the disabling of a key.
+function createFingerprint(secret: () => Uint8Array): Fingerprint {
+  try {
+    return openFingerprint(secret())
+  } catch {
+    return () => 'unknown'
+  }
+}
+
+// Nor may it here. What is sealed meanwhile is sealed with a key that is never known again, so
+// `doctor` shows it.
+function createMac(secret: () => Uint8Array): Mac {
+  try {
+    return openMac(secret(), 'records')
+  } catch {
+    return openMac(crypto.getRandomValues(new Uint8Array(32)), 'records')
+  }
+}
+
+function describeSecret(data: string | undefined, configured: string | undefined): GivenSecret {
+  return {
+    findSource() {
+      if (configured !== undefined) return 'GATEWAY_SECRET'
+      return data === undefined || hasDataSecret(data) ? 'secret.key' : null
+    },
+    length: configured?.length ?? null,
+    readMac() {
+      try {
+        return openMac(resolveSecret(data, configured), 'records')
+      } catch {
+        return null
+      }
+    },
+  }
+}
+
+function resolveSecret(data: string | undefined, configured: string | undefined): Uint8Array {
+  if (configured !== undefined) return Buffer.from(configured)
+  return data === undefined ? crypto.getRandomValues(new Uint8Array(32)) : loadDataSecret(data)
+}
+
+async function ensureOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
+  const owner = await store.owner({
+    user_id: `user_${ids.uuid().replaceAll('-', '')}`,
+    workspace_id: ids.uuid(),
+  })
+  await store.workspaces.insertIfAbsent(
+    buildDefaultWorkspace(owner.workspace_id, owner.user_id, clock.now()),
+  )
+  await store.members.insertIfAbsent(buildOwnerMember(owner, clock.now()))
+  return owner
+}

@@ -1,0 +1,113 @@
+import { toMidnight } from '../base/clock.ts'
+import type { GatewayError } from '../base/errors.ts'
+import { listChangedSettings, toApplicableConfig } from '../config/changes.ts'
+import type { Config } from '../config.ts'
+import type { InferenceWorld } from '../engine/world.ts'
+import { listPluginIssues } from '../extensions/plugin-defaults.ts'
+import { hasDailyFreeLimit } from '../limits/counters.ts'
+import { probeSandbox } from '../network/sandboxes/registry.ts'
+import { type DecryptedKey, decryptKey } from '../resources/byok/decrypted-keys.ts'
+import { type Catalog, openCatalog } from '../resources/models.ts'
+import { protocolNames } from '../translation/protocols/registry.ts'
+
+declare module '../base/events.ts' {
+  interface EventMap {
+    /** A new config is in effect, with the settings that changed and those that need a restart. */
+    'config.applied': ReconfigureResult
+    /** A config was rejected: the previous one stays in effect. */
+    'config.rejected': { error: GatewayError }
+  }
+}
+
+/** What a change of the config may affect. */
+interface ReconfigureWorld extends InferenceWorld {
+  instance: InferenceWorld['instance'] & { configStatus: ConfigStatus }
+}
+
+/** Since when the config is in effect, and whether a newer one was rejected. */
+export interface ConfigStatus {
+  applied: Date
+  rejected: boolean
+}
+
+/** The effect of a config, by names of settings only: their values may be secrets. */
+interface ReconfigureResult {
+  /** Settings that are in effect from now on. */
+  changed: string[]
+  /** Settings that keep their value until the gateway restarts. */
+  needsRestart: string[]
+}
+
+/**
+ * Replaces the running config completely or not at all. The next call uses it; running calls keep
+ * their endpoints. Throws `invalid_request` naming the wrong setting. Must not run concurrently.
+ */
+export async function reconfigure(
+  world: ReconfigureWorld,
+  newConfig: Config,
+): Promise<ReconfigureResult> {
+  const { config, needsRestart } = toApplicableConfig(world.config, newConfig)
+  const changed = listChangedSettings(world.config, config)
+  if (changed.length > 0) {
+    const catalog = openCatalog(config, protocolNames, world.clock.now(), {
+      before: world,
+      issues: listPluginIssues(config, world.plugins),
+    })
+    const freeSoFar = await countFreeToday(world, config)
+    await probeSandbox({ ...world, config })
+    applyConfig(world, config, catalog, freeSoFar)
+    if (changed.some(name => name.startsWith('telemetry.otlp')))
+      world.events.publish('destinations.changed', {})
+  }
+  world.instance.configStatus = { applied: world.clock.now(), rejected: false }
+  world.events.publish('config.applied', { changed, needsRestart })
+  return { changed, needsRestart }
+}
+
+/**
+ * Reports that a config was rejected and the previous one stays in effect. The next valid config
+ * clears this state.
+ */
+export function rejectConfig(world: ReconfigureWorld, error: GatewayError): void {
+  world.instance.configStatus.rejected = true
+  world.events.publish('config.rejected', { error })
+}
+
+// If free calls were not counted before, the count starts from the records.
+const countFreeToday = async (
+  { config: before, store, clock }: ReconfigureWorld,
+  { limits }: Config,
+): Promise<number | null> =>
+  hasDailyFreeLimit(limits) && !hasDailyFreeLimit(before.limits)
+    ? store.generations.countFreeCalls(toMidnight(clock.now()))
+    : null
+
+/** Applies the config synchronously, so that no call runs in between. What may fail comes first. */
+function applyConfig(
+  world: ReconfigureWorld,
+  config: Config,
+  catalog: Catalog,
+  freeSoFar: number | null,
+): void {
+  const byok = reopenKeys(world, { ...world, config, catalog })
+  world.config = config
+  world.catalog = catalog
+  world.memory.byok.replaceAll(byok)
+  world.traffic.counters.reconfigure(config, freeSoFar)
+  world.traffic.health.reconfigure(config.routing)
+  world.memory.policies.clear()
+  world.warm.pool.refill(world)
+}
+
+// A caller's key is sent to the address that the config has for its provider.
+function reopenKeys(
+  { memory: { byok }, config }: ReconfigureWorld,
+  next: ReconfigureWorld,
+): DecryptedKey[] {
+  const isSame = Bun.deepEquals(config.providers, next.config.providers)
+  return Array.from(byok.values(), entry =>
+    isSame
+      ? decryptKey(next, entry.key, entry)
+      : { ...decryptKey(next, entry.key), credentialVersion: entry.credentialVersion },
+  )
+}

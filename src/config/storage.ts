@@ -1,0 +1,35 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { closed } from '../base/schema-builders.ts'
+
+const Credential = (description: string) => Type.String({ format: 'visible-ascii', description })
+
+/** The bucket that has the bytes of files, where `storage.files` is `s3`. */
+export const BucketConfig = Type.Object(
+  {
+    endpoint: Type.Optional(
+      Type.String({ format: 'url', description: 'The address of the service; Amazon’s if absent' }),
+    ),
+    bucket: Type.String({
+      pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$',
+      title: 'the name of a bucket: letters, digits and . _ -',
+      description: 'The bucket, which must exist',
+    }),
+    prefix: Type.String({
+      default: '',
+      maxLength: 255,
+      pattern: '^(?!(?:.*/)?\\.{1,2}(?:/|$))[A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*/?$',
+      title: 'folders of letters, digits and . _ - without ..',
+      description: 'The folder in the bucket that is the gateway’s alone',
+    }),
+    region: Type.String({
+      format: 'slug',
+      default: 'us-east-1',
+      description: 'The region to sign for',
+    }),
+    access_key_id: Credential('The id of the access key'),
+    secret_access_key: Credential('The access key itself'),
+    session_token: Type.Optional(Credential('The session token of a temporary key')),
+  },
+  { ...closed, description: 'The bucket of files' },
+)
+export type BucketConfig = Static<typeof BucketConfig>

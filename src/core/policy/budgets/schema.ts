@@ -1,9 +1,0 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { MAX_USD } from '../../kernel/money.ts'
-
-/** The body of `PUT /workspaces/{id}/budgets/{interval}`. */
-export const BudgetInput = Type.Object({
-  limit_usd: Type.Number({ exclusiveMinimum: 0, maximum: MAX_USD }),
-  include_byok_in_budgets: Type.Optional(Type.Boolean()),
-})
-export type BudgetInput = Static<typeof BudgetInput>

@@ -1,0 +1,120 @@
+import { denied, GatewayError, invalid, unauthenticated, unavailable } from '../base/errors.ts'
+import type { Kind } from '../language/work.ts'
+import { getPolicy } from '../limits/effective.ts'
+import { isUsable } from '../resources/keys.ts'
+import { type KindOfWork, kinds } from './kinds.ts'
+import type { Run } from './run.ts'
+import type { InferenceWorld } from './world.ts'
+
+/** Returns nothing, or throws what stops the call. */
+type Check = (world: InferenceWorld, run: Run) => void
+
+/** Everything that may stop a call before it is planned. */
+const CHECKS: Check[] = [
+  checkMayInfer,
+  checkHops,
+  checkKey,
+  checkCounts,
+  checkNotDraining,
+  checkCanRecord,
+  checkRegion,
+]
+
+/**
+ * Checks whether this call may be made at all, and now. Throws 403 for a management key or a region
+ * that a guardrail does not allow, 401 for a key that is no longer valid, 400 for a
+ * count that providers could read in different ways and for a call that goes in circles, 503 while the gateway
+ * stops or cannot write, and 429 above a rate limit. The rate limit comes last: a refused call is
+ * not counted.
+ */
+export function admitRun(world: InferenceWorld, run: Run): void {
+  for (const check of CHECKS) check(world, run)
+  const { counters } = world.traffic
+  if (run.isDry) counters.check(run.actor, run.call)
+  else {
+    const isInBatch = run.call.origin.batch_id !== undefined
+    const { actor, call } = run
+    run.grant = counters.take({ actor, call, isInBatch, request: true, place: true })
+  }
+}
+
+/**
+ * Checks the key and the policy again and lists the call as running. Throws 401 for a key that is
+ * no longer valid.
+ */
+export function confirmRun(world: InferenceWorld, run: Run): void {
+  recheckRun(world, run)
+  if (!run.isDry) run.unlist = world.traffic.calls.add(run)
+}
+
+/**
+ * Checks the key again and reloads the policy: a slow body, filters and earlier steps take time,
+ * and a deleted key takes its limit along. Throws 401 for a key that is no longer valid.
+ */
+export function recheckRun(world: InferenceWorld, run: Run): void {
+  checkKey(world, run)
+  run.policy = getPolicy(world, run.actor)
+}
+
+/** Ends the loops of keys that are no longer valid: many turns could follow otherwise. */
+export function endLoopsOfGoneKeys({
+  memory: { keys },
+  traffic,
+  clock,
+}: Pick<InferenceWorld, 'memory' | 'traffic' | 'clock'>): void {
+  const isGone = (hash: string) => {
+    const key = keys.get(hash)
+    return !key || !isUsable(key, clock.now())
+  }
+  traffic.calls.endLoops(isGone, unauthenticated('Invalid API key'))
+}
+
+function checkMayInfer(_: InferenceWorld, { actor }: Run): void {
+  if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
+}
+
+/** Gateways that one call may come through: more are a provider that leads back to one of them. */
+const MOST_HOPS = 3
+
+function checkHops(_: InferenceWorld, { call }: Run): void {
+  if ((call.origin.hops ?? 0) < MOST_HOPS) return
+  const message = `The call has come through ${MOST_HOPS} gateways: a provider’s base_url leads back`
+  throw invalid(message, 'base_url')
+}
+
+// Money depends on these counts, whichever dialect, preset or plugin they come from. Throws 400.
+function checkCounts<K extends Kind>(_: InferenceWorld, { kind, call }: Run<K>): void {
+  const { understanding }: KindOfWork<K> = kinds[kind]
+  understanding.checkCounts(call)
+}
+
+// Throws 401.
+function checkKey({ memory: { keys }, clock }: InferenceWorld, { actor: { key_hash } }: Run): void {
+  if (key_hash === null) return
+  const key = keys.get(key_hash)
+  if (!key || !isUsable(key, clock.now())) throw unauthenticated('Invalid API key')
+}
+
+function checkNotDraining({ traffic }: InferenceWorld): void {
+  if (traffic.calls.draining) throw unavailable('The gateway is shutting down')
+}
+
+function checkCanRecord({ recorder }: InferenceWorld): void {
+  if (!recorder.healthy) throw unavailable('The gateway cannot record calls at the moment')
+}
+
+function checkRegion(_: InferenceWorld, { call, policy: { regions } }: Run): void {
+  const { region } = call.origin
+  if (regions.includes(region)) return
+  const expected = regions.length === 0 ? 'none' : regions.join(' or ')
+  throw new GatewayError(
+    'permission_denied',
+    `allowed_data_regions of guardrails: expected ${expected}, found the ${region} region`,
+    {
+      metadata: {
+        excluded_by: ['data_region'],
+        availability: { code: 'region_restricted', retryable: false },
+      },
+    },
+  )
+}

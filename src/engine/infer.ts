@@ -1,0 +1,289 @@
+import { GatewayError } from '../base/errors.ts'
+import { type Sequence, type SequenceEnding, toSequence, withCleanup } from '../base/iterate.ts'
+import { filterAnswerParts } from '../extensions/filters.ts'
+import { listPluginUses, type PluginUse } from '../extensions/plugin.ts'
+import { gatherAnswer, startTelling } from '../extensions/telling.ts'
+import type { Answer } from '../language/answer.ts'
+import type { CallBase } from '../language/call.ts'
+import type { CommonPart, ReceiptPart } from '../language/part.ts'
+import { createTextUsage } from '../language/usage.ts'
+import type { AnswerPart, Kind, Work } from '../language/work.ts'
+import { computeCost } from '../limits/cost.ts'
+import { getPolicy } from '../limits/effective.ts'
+import type { BatchResult } from '../observability/recorder.ts'
+import type { Actor } from '../resources/actor.ts'
+import { cutAtHold } from './attempt/cut-answer.ts'
+import { exposeReason, filterReason } from './attempt/reason.ts'
+import type { OpenedAnswer } from './attempt.ts'
+import { GatheredMemory } from './gathered-memory.ts'
+import { kinds } from './kinds.ts'
+import { getEffectiveCall } from './plan/resolve-models.ts'
+import { findStepCandidates } from './plan.ts'
+import { estimatePromptNanos } from './reserve.ts'
+import { addRoutingToError, renderRouting } from './routing-metadata.ts'
+import { clientLeft, hasDestinations, isAbandoned, isDeparture, Run, Step } from './run.ts'
+import { sumRunReceipts } from './settle/receipt.ts'
+import { startTranscript } from './settle/transcript.ts'
+import { findAnsweredStep } from './settle.ts'
+import { runStages } from './stages.ts'
+import { chainSteps } from './steps.ts'
+import type { InferenceWorld } from './world.ts'
+
+/** Renders what came of a call from its answer; null where nothing is to be kept. Never throws. */
+export type KeepResult<K extends Kind> = (answer: Answer<K>) => Promise<BatchResult | null>
+
+/**
+ * Runs one call through the stages of `stages.ts`, in their order. Every inference endpoint calls
+ * it. What `keep` returns is written in the transaction of its record.
+ */
+export async function infer<K extends Kind>(
+  world: InferenceWorld,
+  actor: Actor,
+  kind: K,
+  call: Work[K]['call'],
+  signal: AbortSignal,
+  keep?: KeepResult<K>,
+): Promise<Answer<K>> {
+  const run = startRun(world, actor, kind, call)
+  try {
+    // Before the stages: one of them may fetch what the call refers to.
+    if (!kinds[kind].beginsJob) run.follow(signal)
+    if (run.policy.contentShare) startTranscript(world, run)
+    const opening = runStages(world, world.stages.open, run)
+    if (opening) await opening
+    if (run.blocked) throw run.blocked
+    const step = new Step(run, run.call)
+    await runStages(world, world.stages.step, step)
+    const answer = createRunAnswer(world, run, step)
+    return keep ? keepResult(run, answer, keep) : answer
+  } catch (thrown) {
+    throw await closeUnansweredRun(world, run, thrown)
+  }
+}
+
+/** Creates the run of this call. Nothing has happened to it yet. */
+export const startRun = <K extends Kind>(
+  world: InferenceWorld,
+  actor: Actor,
+  kind: K,
+  call: Work[K]['call'],
+  isDry = false,
+): Run<K> =>
+  new Run({
+    ...{ actor, kind, call, isDry },
+    policy: getPolicy(world, actor),
+    created: world.clock.now(),
+    startedAt: world.clock.ticks(),
+  })
+
+/**
+ * Ends a run without an answer and returns the error as its caller may see it. Never throws. A call
+ * that is refused before it is sent leaves no record.
+ */
+async function closeUnansweredRun<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  thrown: unknown,
+): Promise<unknown> {
+  if (!run.needsRecord) {
+    run.release(world.traffic.counters)
+    return run.step?.candidates ? addRoutingToError(GatewayError.from(thrown), run) : thrown
+  }
+  const error = GatewayError.from(thrown)
+  if (run.blocked && run.call.routingMetadata) planBlockedRun(world, run)
+  await closeRun(world, run, error)
+  return addRoutingToError(error.with({ isRecorded: true }), run)
+}
+
+/**
+ * Finds the endpoints that would have served a blocked call. Never throws: the reason for the
+ * refusal is already known.
+ */
+function planBlockedRun<K extends Kind>(world: InferenceWorld, run: Run<K>): void {
+  const step = new Step(run, run.call)
+  try {
+    step.candidates = findStepCandidates(world, step)
+  } catch {
+    step.candidates = null
+  }
+}
+
+/**
+ * Creates the answer of a run whose first step has one, with its meter running. At its end the cost
+ * is computed and the call recorded. Only then comes the last batch, with the receipt: a client
+ * that has read it can rely on the record being on disk.
+ */
+export function createRunAnswer<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  step: Step<K>,
+): Answer<K> {
+  const firstAnswer = startMetering(world, step)
+  const { endpoint } = firstAnswer
+  const uses = run.call.plugins ? listPluginUses(world, run.call) : NO_PLUGINS
+  const followUps = uses.filter(({ plugin }) => plugin.around)
+  const isChained = followUps.length > 0 || run.toolLoop !== null
+  const chained = isChained
+    ? chainSteps(world, firstAnswer, {
+        ...{ run, followUps, startMetering: (next: Step<K>) => startMetering(world, next) },
+      })
+    : firstAnswer
+  const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
+  const isFiltered = uses.length > 0 || run.filtering
+  const filtered = isFiltered ? filterAnswerParts(world, run, uses, chained, read) : null
+  const telling = hasDestinations(world) ? startTelling(world, run as unknown as Run) : null
+  run.telling = telling
+  const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
+    onItem: batch => {
+      if (!filtered) read(batch)
+      run.transcript?.read(batch)
+      if (telling) gatherAnswer(telling, batch)
+    },
+    onEnd: ending => endAnswer(world, run, ending),
+  })
+  const { rest } = firstAnswer
+  const { stream, isGathered: isHeld }: CallBase = run.call
+  const isGathered = rest && (!stream || isHeld || isChained || run.transcript || telling)
+  const created = Math.floor(run.created.getTime() / 1000)
+  return {
+    id: run.call.id,
+    model: endpoint.model,
+    provider: endpoint.provider.name,
+    created,
+    ...(firstAnswer.rest ? {} : { isWhole: true as const }),
+    ...(firstAnswer.ignored ? { ignored: firstAnswer.ignored } : {}),
+    ...(firstAnswer.maxTokens === undefined ? {} : { maxTokens: firstAnswer.maxTokens }),
+    parts: isGathered ? countGathered(world, run, parts) : parts,
+  }
+}
+
+/**
+ * Reads an answer to its end: what is to be kept of it is rendered when all but its record is there.
+ */
+async function keepResult<K extends Kind>(
+  run: Run<K>,
+  answer: Answer<K>,
+  keep: KeepResult<K>,
+): Promise<Answer<K>> {
+  const batches: AnswerPart<K>[][] = []
+  run.renderResult = () => {
+    const end = renderEnd(run as unknown as Run, run.ending?.error ?? null)
+    return keep({ ...answer, parts: toSequence([...batches, end]) })
+  }
+  for await (const batch of answer.parts) batches.push(batch)
+  return { ...answer, parts: toSequence(batches) }
+}
+
+const countGathered = <K extends Kind>(
+  { traffic }: InferenceWorld,
+  run: Run<K>,
+  parts: Sequence<AnswerPart<K>[]>,
+): Sequence<AnswerPart<K>[]> =>
+  new GatheredMemory(
+    traffic.admission,
+    { key: run.actor.key_hash ?? run.actor.kind, call: run },
+    parts,
+  )
+
+const NO_PLUGINS: PluginUse[] = []
+
+/** Lists what was left out for the endpoints that have answered: each name once. */
+const listIgnored = ({ steps }: Run): string[] => [
+  ...new Set(steps.flatMap(({ answer }) => answer?.ignored ?? [])),
+]
+
+/** Starts to count the answer of a step and returns that answer: as long as a limit pays for it. */
+export function startMetering<K extends Kind>(world: InferenceWorld, step: Step<K>) {
+  const { answer, run, plan } = step
+  if (!answer) throw new GatewayError('server', 'Internal Server Error')
+  // What the model got, not what the client sent: plugins may have added to it, or left out of it.
+  const call = getEffectiveCall(plan?.models ?? [], step.call, answer.endpoint)
+  const meter = kinds[run.kind].metering.startMeter(call)
+  const { prices } = answer.endpoint
+  step.meter = meter
+  if (kinds[run.kind].beginsJob) return answer
+  // The estimated prompt with the price of a request, and what was delivered by a rule of thumb.
+  step.spentSoFar = () =>
+    estimatePromptNanos(run.kind, call, answer.endpoint) +
+    (computeCost(createTextUsage(0, meter.tokensSoFar), prices).cost_details?.completion ?? 0n)
+  if (run.kind !== 'text' || run.policy.bounds.length === 0 || !answer.rest) return answer
+  return cutAtHold(world, step as never, answer as never) as unknown as OpenedAnswer<K>
+}
+
+/**
+ * Ends a run and returns the error that its caller must see, also if recording fails. Never throws.
+ */
+export async function closeRun<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  error: GatewayError | null,
+): Promise<GatewayError | null> {
+  // Read when the answer ends: what happens while its cost is computed is not part of it.
+  const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
+  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
+  try {
+    await runStages(world, world.stages.close, run)
+    return error
+  } catch (thrown) {
+    return error ?? GatewayError.from(thrown)
+  }
+}
+
+async function endAnswer<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  ending: SequenceEnding,
+): Promise<CommonPart[]> {
+  if (run.pendingStep) await run.pendingStep
+  const error = findRunError(run, ending)
+  const ended = await closeRun(world, run, error && (await filterReason(run, error)))
+  return renderEnd(run as unknown as Run, ended)
+}
+
+/** Renders the last parts of a run that has ended. */
+function renderEnd(run: Run, error: GatewayError | null): CommonPart[] {
+  const failure = error && exposeReason(error)
+  return buildLastParts(
+    {
+      type: 'receipt',
+      receipt: sumRunReceipts(run),
+      ended: computeEnd(run),
+      siblingFields: run.call.routingMetadata && renderAnsweredRouting(run, failure),
+    },
+    failure,
+  )
+}
+
+/** Computes when a run ended, in Unix seconds. */
+const computeEnd = ({ created, startedAt, ending }: Run): number =>
+  Math.floor((created.getTime() + (ending?.endedAt ?? startedAt) - startedAt) / 1000)
+
+function findRunError(run: Run, ending: SequenceEnding): GatewayError | null {
+  if (ending.type === 'completed') return null
+  if (ending.type === 'abandoned' || isAbandoned(run)) return clientLeft()
+  return GatewayError.from(ending.thrown)
+}
+
+function renderAnsweredRouting(
+  run: Run,
+  failure: GatewayError | null,
+): Record<string, unknown> | undefined {
+  const step = findAnsweredStep(run)
+  if (!step?.answer || !run.ending) return undefined
+  const { endpoint, sentAt } = step.answer
+  const isGood = !failure && step.meter?.finish?.reason !== 'error'
+  return renderRouting(run, {
+    endpoint,
+    isGood,
+    error: failure,
+    ignored: listIgnored(run),
+    generation_time: run.ending.endedAt - sentAt,
+  })
+}
+
+/** Returns the last parts of an answer: its failure, if it has one, and its receipt. */
+function buildLastParts(last: ReceiptPart, failure: GatewayError | null): CommonPart[] {
+  const { siblingFields } = last
+  if (!failure) return [last]
+  return [{ type: 'error', error: siblingFields ? failure.with({ siblingFields }) : failure }, last]
+}

@@ -1,0 +1,229 @@
+import type { Capability, TextCall } from '../../../language/call.ts'
+import { type Block, type Message, moveNamesIntoText } from '../../../language/message.ts'
+import type { Params, Reasoning } from '../../../language/params.ts'
+import type { Endpoint, Model } from '../../../resources/models.ts'
+import { askForSummary, isCompacting } from '../../../translation/compaction.ts'
+import { protocols } from '../../../translation/protocols/registry.ts'
+import {
+  CALL_EXTRA,
+  getFacts,
+  NAMES,
+  OTHER,
+  REASONING,
+  RICH,
+} from '../../../translation/tokenizers/prompt.ts'
+import type { KindDefinition } from '../define-kind.ts'
+import { checkCounts } from './counts.ts'
+import { restoreDrawn } from './drawn-items.ts'
+import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
+import { replaceNativeBlocks } from './native-blocks.ts'
+import { replaceNativeItems } from './native-items.ts'
+import { fitServiceTier, getServiceTier } from './service-tier.ts'
+import { dropForeignThoughts } from './thoughts.ts'
+
+const readContents = ({ messages }: TextCall): Block[][] => messages.map(({ blocks }) => blocks)
+
+export const understanding: KindDefinition<'text'>['understanding'] = {
+  readContents,
+  readRichContents: call => (getFacts(call.messages).features & RICH ? readContents(call) : []),
+  replaceContents(call, contents) {
+    const messages = call.messages.map((message, i) => ({ ...message, blocks: contents[i] ?? [] }))
+    return { ...call, messages }
+  },
+  checkCounts,
+  listVariants,
+  applyVariant,
+  checkEndpoint,
+  supportsPreferred: (call, endpoint) =>
+    !listUnsupported(endpoint, call).some(name => MISSED.includes(name)) &&
+    listIgnoredTools(call, endpoint).length === 0,
+  getServiceTier,
+  listIgnored,
+  fitToEndpoint,
+  removeNames: call =>
+    getFacts(call.messages).features & NAMES
+      ? { ...call, messages: moveNamesIntoText(call.messages) }
+      : call,
+  identifyConversation,
+  offersTools,
+}
+
+export function matchesModalities(outputModalities: string[]): boolean {
+  return outputModalities.some(modality => GIVEN.includes(modality))
+}
+
+const GIVEN = ['text', 'image', 'audio']
+
+const THINKING = ':thinking'
+const ONLINE = ':online'
+
+function listVariants({ reasoning }: Model): string[] {
+  return reasoning ? [THINKING, ONLINE] : [ONLINE]
+}
+
+/** `:online` asks for the plugin that searches the web. */
+function applyVariant(call: TextCall, variant: string): TextCall {
+  if (variant === THINKING) return askToReason(call)
+  if (variant !== ONLINE || call.plugins?.web !== undefined) return call
+  return { ...call, plugins: { ...call.plugins, web: {} } }
+}
+
+function askToReason(call: TextCall): TextCall {
+  const reasoning = enableReasoning(call.params.reasoning)
+  return addRequiredCapability('reasoning', { ...call, params: { ...call.params, reasoning } })
+}
+
+// Does not override a caller who turns reasoning on or off.
+const enableReasoning = (reasoning: Reasoning = {}): Reasoning =>
+  reasoning.enabled === undefined && reasoning.effort !== 'none'
+    ? { ...reasoning, enabled: true }
+    : reasoning
+
+/** Returns the call restricted to endpoints with this capability. */
+export function addRequiredCapability(ability: Capability, call: TextCall): TextCall {
+  const { requiredCapabilities: required = [] } = call
+  return required.includes(ability)
+    ? call
+    : { ...call, requiredCapabilities: [...required, ability] }
+}
+
+function checkEndpoint(call: TextCall, endpoint: Endpoint): string | true {
+  const { require_parameters } = call.routing
+  if (require_parameters && !supportsAll(call, endpoint)) return 'require_parameters'
+  return findMissing(call, endpoint) ?? (fitsContext(call, endpoint) || 'context_length')
+}
+
+const supportsAll = (call: TextCall, endpoint: Endpoint): boolean =>
+  listIgnored(call, endpoint).length === 0
+
+/** Lists the parameters, and then the tools, that are left out at the endpoint. */
+function listIgnored(call: TextCall, endpoint: Endpoint): string[] {
+  return [...listUnsupported(endpoint, call), ...listIgnoredTools(call, endpoint)]
+}
+
+/** Finds a capability that the call requires and the endpoint lacks. */
+const findMissing = (call: TextCall, endpoint: Endpoint): Capability | undefined =>
+  call.requiredCapabilities?.find(ability => {
+    if (listUnsupported(endpoint, call).includes(PARAMETERS[ability])) return true
+    return ability === 'web_search' && !canSearch(call, endpoint)
+  })
+
+const PARAMETERS: Record<Capability, string> = {
+  reasoning: 'reasoning',
+  web_search: 'web_search_options',
+}
+
+function canSearch(call: TextCall, endpoint: Endpoint): boolean {
+  return protocols.text[endpoint.protocol]?.supportsWebSearch?.(call, endpoint) ?? false
+}
+
+const fitsContext = (call: TextCall, { context_length }: Endpoint) =>
+  context_length === null ||
+  ((call.params.max_tokens ?? 0) < context_length &&
+    getFacts(call.messages).leastTokens + (call.params.max_tokens ?? 0) <= context_length)
+
+const MISSED = ['tools', 'response_format', 'verbosity']
+
+/**
+ * Drops parameters that are ignored if unsupported; the rest are forwarded (rule 5). Throws 400 for
+ * an item of the conversation that the endpoint's provider does not take.
+ */
+export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
+  const { features } = getFacts(given.messages)
+  const own = features & REASONING ? dropForeignThoughts(given, endpoint) : given
+  const tiered = fitServiceTier(own, endpoint)
+  const call = isAtHome(given, endpoint)
+    ? fitCompaction(tiered, endpoint)
+    : replaceOwnForms(tiered, endpoint)
+  const unsupported = listUnsupported(endpoint, call)
+  if (unsupported.length === 0) return call
+  const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
+  const tools = unsupported.includes('tools') ? [] : call.tools
+  return { ...call, params: Object.fromEntries(params), tools }
+}
+
+// Not every provider of the Responses API makes compactions.
+const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
+  call.dialect === 'responses' && isCompacting(call) && !COMPACTING.has(endpoint.provider.slug)
+    ? askForSummary(call)
+    : call
+
+const COMPACTING = new Set(['openai', 'azure'])
+
+/** Returns the call without what only providers of its own API have a form for. */
+const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
+  hasOwnForms(call)
+    ? replaceNativeBlocks(replaceNativeItems(replaceTools(restoreOwn(call, endpoint), endpoint)))
+    : call
+
+const restoreOwn = (call: TextCall, { protocol }: Endpoint): TextCall =>
+  call.dialect === 'responses' && protocol === 'gemini' ? restoreDrawn(call) : call
+
+function hasOwnForms({ tools, messages }: TextCall): boolean {
+  if (getFacts(messages).features & (OTHER | CALL_EXTRA)) return true
+  for (const { type } of tools) if (type === 'other') return true
+  return false
+}
+
+type ParametersOfCall = Pick<TextCall, 'params' | 'tools'>
+
+/** Lists the parameters of the call that the endpoint does not support. */
+export function listUnsupported(endpoint: Endpoint, call: ParametersOfCall): string[] {
+  const { supported_parameters: supported } = endpoint
+  if (!supported) return []
+  const sent = Object.keys(call.params) as (keyof Params | 'tools')[]
+  if (call.tools.length > 0) sent.push('tools')
+  return sent.filter(name => PUBLIC_NAMES[name]?.every(publicName => !supported.has(publicName)))
+}
+
+/**
+ * The public names under which each of our parameters is supported. What is not listed here is
+ * always forwarded.
+ */
+const PUBLIC_NAMES: Partial<Record<keyof Params | 'tools', string[]>> = {
+  temperature: ['temperature'],
+  top_p: ['top_p'],
+  top_k: ['top_k'],
+  min_p: ['min_p'],
+  top_a: ['top_a'],
+  frequency_penalty: ['frequency_penalty'],
+  presence_penalty: ['presence_penalty'],
+  repetition_penalty: ['repetition_penalty'],
+  max_tokens: ['max_tokens', 'max_completion_tokens'],
+  seed: ['seed'],
+  stop: ['stop'],
+  logit_bias: ['logit_bias'],
+  logprobs: ['logprobs'],
+  top_logprobs: ['top_logprobs'],
+  prediction: ['prediction'],
+  response_format: ['response_format', 'structured_outputs'],
+  tools: ['tools'],
+  tool_choice: ['tool_choice', 'tools'],
+  parallel_tool_calls: ['parallel_tool_calls', 'tools'],
+  reasoning: ['reasoning', 'reasoning_effort', 'include_reasoning'],
+  verbosity: ['verbosity'],
+  web_search_options: ['web_search_options'],
+}
+
+/**
+ * Returns what stays the same as a conversation goes on: the cache key that the caller gives, or a
+ * hash of its first instructions and its first message (wire reference K.3).
+ */
+function identifyConversation({ params: { prompt_cache_key }, messages }: TextCall): string {
+  if (prompt_cache_key !== undefined) return `key ${Bun.hash(prompt_cache_key)}`
+  const opening = [messages.find(isInstruction), messages.find(message => !isInstruction(message))]
+  return `opening ${opening.reduce<number | bigint>(hashMessage, 0n)}`
+}
+
+const isInstruction = ({ role }: Message) => role === 'system' || role === 'developer'
+
+function hashMessage(hash: number | bigint, message: Message | undefined): number | bigint {
+  let sum = hash
+  const texts = message?.blocks.filter(block => block.type === 'text') ?? []
+  for (const { text } of texts) sum = Bun.hash(text, BigInt(sum))
+  return sum
+}
+
+export function offersTools({ tools, params: { tool_choice } }: TextCall): boolean {
+  return tools.length > 0 && tool_choice !== 'none'
+}

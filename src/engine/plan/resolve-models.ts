@@ -1,0 +1,252 @@
+import { getOwn } from '../../base/json.ts'
+import { applyPlugins, fitToModel, rankModels } from '../../extensions/plugin.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Router, SortKey } from '../../language/routing.ts'
+import type { Kind, Work } from '../../language/work.ts'
+import type { Endpoint, Model } from '../../resources/models.ts'
+import { findRouterModel } from '../../resources/routers.ts'
+import { kinds } from '../kinds.ts'
+import type { PipelineStage, Strategy } from '../routing-metadata.ts'
+import type { InferenceWorld } from '../world.ts'
+import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
+import type { PlanInputs } from './router-candidates.ts'
+import { getRouterPluginId, type RouterDecision } from './router-decision.ts'
+
+/** The models of a call, in the order in which they are tried, and how they were found. */
+export interface ModelResolution<K extends Kind> {
+  models: ResolvedModel<K>[]
+  strategy: Strategy
+  stages: PipelineStage[]
+}
+
+/** A model, and what its variant changes. */
+export interface ResolvedModel<K extends Kind> {
+  model: Model
+  sort: SortKey | undefined
+  /** The call as this model gets it. */
+  effectiveCall: Work[K]['call']
+  /** What plugins did to fit the call to this model. */
+  stages: PipelineStage[]
+  /** The router that picked the model; absent if the caller names it. */
+  router?: RouterReference
+}
+
+/**
+ * Resolves the names in a call to models. Two names of one model are one model, and a router's name
+ * stands for the models that it picks. Throws 400 for a name that is not in the catalogue or does
+ * another kind of work. Throws 404 if the call names only routers and they have nothing to pick
+ * from.
+ */
+export function resolveModels<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  inputs: PlanInputs,
+): ModelResolution<K> {
+  const [first = ''] = call.models
+  // As most calls: one model, and no router.
+  if (call.models.length === 1 && !findRouterReference(world, first))
+    return {
+      models: [resolveModel(world, kind, call, first)],
+      strategy: findStrategy(world, first),
+      stages: [],
+    }
+  return resolveEach(world, kind, call, inputs)
+}
+
+function resolveEach<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  inputs: PlanInputs,
+): ModelResolution<K> {
+  const models = new Map<string, ResolvedModel<K>>()
+  const decisions: RouterDecisions = new Map()
+  for (const slug of call.models) {
+    const router = findRouterReference(world, slug)
+    const resolved = router
+      ? resolveRouter(world, router, { kind, call, inputs, decisions })
+      : [resolveModel(world, kind, call, slug)]
+    for (const resolvedModel of resolved)
+      if (!models.has(resolvedModel.model.id)) models.set(resolvedModel.model.id, resolvedModel)
+  }
+  const decided = [...decisions.values()]
+  const refusal = decided.find(resolvedModel => resolvedModel.refusal)?.refusal
+  if (models.size === 0 && refusal) throw refusal
+  const [first = ''] = call.models
+  return {
+    models: rankModels(world, call, [...models.values()]),
+    strategy: findStrategy(world, first),
+    stages: decided.map(({ stage }) => stage),
+  }
+}
+
+/** What routers have picked for a call, by the router and the variant, unless that only sorts. */
+type RouterDecisions = Map<string, RouterDecision>
+
+/** A call that names a router, and what is known of it. */
+interface RouterCall<K extends Kind> {
+  kind: K
+  call: Work[K]['call']
+  inputs: PlanInputs
+  decisions: RouterDecisions
+}
+
+// A second name of the same router would pick the same models, and adds nothing.
+function resolveRouter<K extends Kind>(
+  world: InferenceWorld,
+  reference: RouterReference,
+  { kind, call, inputs, decisions }: RouterCall<K>,
+): ResolvedModel<K>[] {
+  const { slug, variant, model: routerModel } = reference
+  const sort = getOwn(SORTS, variant)
+  const isKnown = sort || kinds[kind].understanding.listVariants(routerModel).includes(variant)
+  if (variant !== '' && !isKnown) throw unknownModel(world.catalog, slug)
+  const decisionKey = reference.router + (sort ? '' : variant)
+  if (decisions.has(decisionKey)) return []
+  const effectiveCall = toEffectiveCall(world, kind, call, variant)
+  const decision = decideWithRouter(world, kind, reference, effectiveCall, inputs)
+  decisions.set(decisionKey, decision)
+  return decision.models.map((model): ResolvedModel<K> => {
+    const fitted = fitToModel<K>(world, effectiveCall, model)
+    return { model, sort, effectiveCall: fitted.call, stages: fitted.stages, router: reference }
+  })
+}
+
+/** Returns the call as a model gets it under this variant of its name, with what plugins add. */
+function toEffectiveCall<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  variant: string,
+): Work[K]['call'] {
+  const variantCall = kinds[kind].understanding.applyVariant(call, variant)
+  return variantCall.plugins ? applyPlugins(world, variantCall) : variantCall
+}
+
+/** Returns the call as the endpoint gets it. */
+export function getEffectiveCall<K extends Kind>(
+  models: ResolvedModel<K>[],
+  call: Work[K]['call'],
+  endpoint: Endpoint,
+): Work[K]['call'] {
+  for (const { model, effectiveCall } of models)
+    if (model.id === endpoint.model) return effectiveCall
+  return call
+}
+
+/**
+ * Finds the router that picked the endpoint's model, or the first router if no endpoint has
+ * answered. Undefined if there is none.
+ */
+export const findDecidingRouter = (
+  models: ResolvedModel<Kind>[],
+  endpoint: Endpoint | null,
+): RouterReference | undefined =>
+  models.find(({ model }) => endpoint === null || model.id === endpoint.model)?.router
+
+/** Variants that only sort (wire reference K.4). */
+const SORTS: Record<string, SortKey> = {
+  ':nitro': 'throughput',
+  ':floor': 'price',
+  ':exacto': 'exacto',
+}
+
+function resolveModel<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  slug: string,
+): ResolvedModel<K> {
+  const { catalog } = world
+  const { base, variant } = catalog.models.has(slug)
+    ? { base: slug, variant: '' }
+    : splitVariant(slug)
+  const model = catalog.models.get(base)
+  if (!model) throw unknownModel(catalog, slug)
+  const { matchesModalities, outputName, understanding } = kinds[kind]
+  if (!matchesModalities(model.output_modalities))
+    throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${outputName}`)
+  const sort = getOwn(SORTS, variant)
+  if (variant !== '' && !sort) {
+    const variants = understanding.listVariants(model)
+    if (!variants.includes(variant))
+      throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
+  }
+  const { call: effectiveCall, stages } = fitToModel<K>(
+    world,
+    toEffectiveCall(world, kind, call, variant),
+    model,
+  )
+  return { model, sort, effectiveCall, stages }
+}
+
+/** Splits a slug into the model's name and its variant. */
+function splitVariant(slug: string): { base: string; variant: string } {
+  const at = slug.lastIndexOf(':')
+  return at === -1
+    ? { base: slug, variant: '' }
+    : { base: slug.slice(0, at), variant: slug.slice(at) }
+}
+
+/** The public list has no word for `switchyard`: it chooses as the auto router does. */
+const ROUTER_STRATEGIES: Record<Router, Strategy> = {
+  auto: 'auto',
+  'auto-beta': 'auto',
+  free: 'free',
+  'pareto-code': 'pareto',
+  switchyard: 'auto',
+  fusion: 'fusion',
+  bodybuilder: 'bodybuilder',
+}
+
+// Another name of a model is an alias. A name that follows the newest model of a family is `latest`
+// (wire reference K.4).
+function findStrategy(world: InferenceWorld, slug: string): Strategy {
+  const { catalog } = world
+  if (slug.startsWith('~')) return 'latest'
+  const router = findRouterReference(world, slug)?.router
+  if (router) return ROUTER_STRATEGIES[router]
+  const name = catalog.models.has(slug) ? slug : splitVariant(slug).base
+  return catalog.models.get(name)?.id !== name ? 'alias' : 'direct'
+}
+
+/** A router as a slug names it, with the variant: that is applied to the model that it picks. */
+interface RouterReference {
+  slug: string
+  router: Router
+  variant: string
+  /** The router as a model. */
+  model: Model
+}
+
+/**
+ * Finds the router of this name. A model of the catalogue takes precedence over a router of the
+ * same name.
+ */
+export function findRouterReference(
+  { catalog, config }: InferenceWorld,
+  slug: string,
+): RouterReference | undefined {
+  if (catalog.models.has(slug)) return undefined
+  const at = slug.indexOf(':')
+  const name = at === -1 ? slug : slug.slice(0, at)
+  const model = findRouterModel(config, name)
+  return model?.router && { slug, router: model.router, variant: slug.slice(name.length), model }
+}
+
+/** Has a router pick models for a call. Throws 400 for a call that is not for text. */
+function decideWithRouter<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  { slug, router }: RouterReference,
+  call: Work[K]['call'],
+  inputs: PlanInputs,
+): RouterDecision {
+  if (!isText(call)) throw wrongEndpoint(slug, `gives text, not ${kinds[kind].outputName}`)
+  const plugin = world.plugins.find(({ id }) => id === getRouterPluginId(router))
+  if (!plugin?.decide) throw unknownModel(world.catalog, slug)
+  return plugin.decide(world, { ...inputs, call })
+}
+
+const isText = (call: Work[Kind]['call']): call is TextCall => call.kind === 'text'

@@ -1,0 +1,587 @@
+import { yieldToEventLoop } from '../base/clock.ts'
+import { GatewayError } from '../base/errors.ts'
+import { multiplyPrice, pickLarger, roundUpToNanos, toAttos } from '../base/money.ts'
+import type { Config } from '../config.ts'
+import { sumUnits } from '../language/units.ts'
+import { createTextUsage, type Usage } from '../language/usage.ts'
+import type { Kind, Work } from '../language/work.ts'
+import { computeInputCost, priceUnits } from '../limits/cost.ts'
+import type { Grant } from '../limits/counters.ts'
+import type { Amounts, CostEstimate, HeldCall, Hold, Payer } from '../limits/ledger.ts'
+import type { Actor } from '../resources/actor.ts'
+import type { Endpoint } from '../resources/models.ts'
+import { computeHighestPrices, type Prices } from '../resources/prices.ts'
+import type { ExpectedInput } from '../translation/tokenizers/prompt.ts'
+import { type Costing, kinds } from './kinds.ts'
+import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
+import { explainShortage } from './reserve/shortage.ts'
+import { isShortage, takeWhenFree, useLeast } from './reserve/waiting.ts'
+import type { Outrun, Run, Step } from './run.ts'
+import { nameBound, type Tree } from './tree.ts'
+import type { InferenceWorld } from './world.ts'
+
+/**
+ * Takes what a step needs of its key, if there is an endpoint to try: money for what it may cost, and
+ * of a turn within others its request and its place too. Drops the endpoints that the limits cannot
+ * pay. A dry run only computes the amounts. Waits for what other calls hold, and throws 402 if a
+ * limit has not enough left; it says what would be set aside, what is left and what would fit. Throws `TreeEnded` if a turn within others
+ * finds nothing left, and 429.
+ */
+export function reserveStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): void | Promise<void> {
+  const { run, plan, call } = step
+  const isDry = run.isDry
+  if (run.tree && !isDry) return takeTurn(world, step, run.tree)
+  if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !isDry)) return
+  const { actor, policy } = run
+  const { bounds } = policy
+  const estimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
+  step.costEstimate = estimate
+  try {
+    if (isDry) step.amounts = world.ledger.computeGrant(estimate, bounds)
+    else {
+      const money = { payer: getPayer(actor), estimate, bounds }
+      const taken = world.traffic.counters.take({ actor, call, money, to: step.grant })
+      if (taken instanceof Promise) return awaitMoney(world, step, taken)
+      keepGrant(step, taken)
+    }
+  } catch (thrown) {
+    if (!isShortage(thrown)) throw thrown
+    return isDry
+      ? takeLeast(world, step, estimate)
+      : awaitMoney(world, step, waitForMoney(world, step, estimate))
+  }
+}
+
+/** Takes the money of a step that found too little, as a call without tools does. */
+const waitForMoney = <K extends Kind>(
+  world: InferenceWorld,
+  { run, call, grant }: Step<K>,
+  estimate: CostEstimate,
+): Promise<Grant> => {
+  const { actor, policy } = run
+  const { bounds } = policy
+  return takeWhenFree(world, run as unknown as Run, estimate, other =>
+    world.traffic.counters.take({
+      ...{ actor, call, to: grant },
+      money: { payer: getPayer(actor), estimate: other, bounds },
+    }),
+  )
+}
+
+/** Computes what a dry run would take where too little is left for more. */
+function takeLeast<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  estimate: CostEstimate,
+): void {
+  try {
+    step.amounts = world.ledger.computeGrant(useLeast(estimate), step.run.policy.bounds)
+  } catch (thrown) {
+    throw explainRefusal(world, step, thrown)
+  }
+}
+
+async function awaitMoney<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  taking: Promise<Grant>,
+): Promise<void> {
+  try {
+    keepGrant(step, await taking)
+  } catch (thrown) {
+    throw explainRefusal(world, step, thrown)
+  }
+}
+
+function keepGrant<K extends Kind>(step: Step<K>, grant: Grant): void {
+  step.grant = grant
+  const { plan } = step
+  if (!grant.hold || !plan) return
+  const { amounts } = grant.hold
+  const endpoints = plan.endpoints.filter(endpoint => isPayable(amounts, endpoint))
+  step.plan = { ...plan, endpoints }
+}
+
+/**
+ * Begins a turn within a tree: once there is a place for it in the tree and among the calls of its
+ * key, in their order. Nothing that waits here has a place of the key.
+ */
+async function takeTurn<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  tree: Tree,
+): Promise<void> {
+  const { run } = step
+  const isRoot = run.within === null
+  const estimate = estimateTurn(world, step)
+  try {
+    step.turn = await tree.enter(
+      { isRoot, nanos: estimate?.maximum.own ?? 0n, tokens: countMostTokens(world, step) },
+      run.cancellation,
+    )
+    // Others get their turn before each of the turns within a call.
+    if (!isRoot) await yieldToEventLoop()
+    keepGrant(step, await takeGrant(world, step, tree, estimate))
+  } catch (thrown) {
+    if (step.turn) tree.leave(step.turn)
+    const bound = nameBound(GatewayError.from(thrown))
+    if (bound !== null) tree.end(bound)
+    throw explainRefusal(world, step, thrown)
+  }
+}
+
+/** Takes what a turn needs: the first one of a call has its request and its place already. */
+async function takeGrant<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  tree: Tree,
+  estimate: CostEstimate | null,
+): Promise<Grant> {
+  const { counters } = world.traffic
+  const { run } = step
+  const isRoot = run.within === null
+  const instead = isRoot ? tree.kept : null
+  if (isRoot) tree.kept = null
+  // Its own request was counted when the turn before it began.
+  const request = !isRoot || run.toolLoop === null
+  const claim = { actor: run.actor, call: run.call, isInBatch: isInBatch(run) }
+  const take = (amounts: CostEstimate | null) => {
+    const { actor, policy } = run
+    const money = amounts && { payer: getPayer(actor), estimate: amounts, bounds: policy.bounds }
+    return step.grant
+      ? counters.take({ ...claim, money, to: step.grant })
+      : counters.takeInTurn({ ...claim, money, request, instead }, run.cancellation)
+  }
+  try {
+    return await take(estimate)
+  } catch (thrown) {
+    if (!estimate || !isShortage(thrown)) throw thrown
+    // What a turn within the call lacks may be held by the call itself.
+    return isRoot
+      ? takeWhenFree(world, run as unknown as Run, estimate, take)
+      : take(useLeast(estimate))
+  }
+}
+
+const isInBatch = ({ call }: Run): boolean => call.origin.batch_id !== undefined
+
+/** Estimates what a turn may cost; null if no key pays, or no endpoint can be tried. */
+function estimateTurn<K extends Kind>(world: InferenceWorld, step: Step<K>): CostEstimate | null {
+  const { run, plan, call } = step
+  if (!plan || plan.endpoints.length === 0 || run.actor.key_hash === null) return null
+  // A call that has begun goes on with a shorter answer rather than end without one.
+  const isFollowUp = run.within === null && run.toolLoop !== null && run.steps.length > 1
+  step.costEstimate = estimateCost(
+    isFollowUp ? { config: makeStrict(world.config) } : world,
+    run.kind,
+    call,
+    plan.endpoints,
+    plan.models,
+  )
+  return step.costEstimate
+}
+
+const makeStrict = (config: Config): Config => ({
+  ...config,
+  limits: { ...config.limits, strict: true },
+})
+
+/** Counts the most tokens that a turn may take. */
+function countMostTokens<K extends Kind>(
+  { config }: InferenceWorld,
+  { run: { kind }, call, plan }: Step<K>,
+): number {
+  const { boundInput, boundOutput }: Costing<K> = kinds[kind].costing
+  const { text, audio, video } = boundInput(call)
+  const outputs = (plan?.endpoints ?? []).map(
+    endpoint => boundOutput(call, endpoint) ?? config.limits.max_tokens,
+  )
+  return text + audio + video + Math.max(0, ...outputs)
+}
+
+/**
+ * Sets aside what the turn after tools that ask models costs at least, as far as it is known: what
+ * they spend leaves that. As much as the limits can pay, or nothing.
+ */
+export async function keepNextTurn(world: InferenceWorld, run: Run, room: number): Promise<void> {
+  const { step, tree } = run
+  if (!step?.plan || !tree || run.actor.key_hash === null) return
+  const { endpoints, models } = step.plan
+  const call = addRoom(step.call, room)
+  const estimate = estimateCost(
+    { config: makeStrict(world.config) },
+    run.kind,
+    call,
+    endpoints,
+    models,
+  )
+  const money = { payer: getPayer(run.actor), estimate, bounds: run.policy.bounds }
+  try {
+    tree.kept = await world.traffic.counters.take({ actor: run.actor, call: run.call, money })
+  } catch (thrown) {
+    if (!isShortage(thrown)) throw thrown
+  }
+}
+
+/** Returns the call with so many characters more: the results that are still to come. */
+const addRoom = (call: Work[Kind]['call'], characters: number): Work[Kind]['call'] =>
+  call.kind === 'text'
+    ? {
+        ...call,
+        messages: [
+          ...call.messages,
+          { role: 'user', blocks: [{ type: 'text', text: ' '.repeat(characters) }] },
+        ],
+      }
+    : call
+
+/**
+ * Sets aside what the slower one of two endpoints costs that are tried side by side: its prompt, for
+ * it has answered nothing. Writes that to the journal. Returns whether the limits pay for it.
+ */
+export async function stakeHedge<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): Promise<boolean> {
+  const run = step.run as unknown as Run
+  const { actor, call, policy } = run
+  if (step.outrun) return true
+  const grants = { grant: null, journalEntry: null, receipt: null }
+  const outrun: Outrun = { run, number: 0, ...grants, isSettled: false, isCharged: false }
+  if (actor.key_hash !== null) {
+    const prompts = estimatePrompts(world, step)
+    const estimate = { maximum: prompts, minimum: prompts }
+    const payer = getPayer(actor)
+    const money = { payer, estimate, bounds: policy.bounds }
+    try {
+      outrun.grant = await world.traffic.counters.take({ actor, call, money })
+    } catch (thrown) {
+      if (isShortage(thrown)) return false
+      throw thrown
+    }
+    outrun.number = run.takeNumber()
+    const nanos = prompts.own ?? prompts.byok ?? 0n
+    const byok = prompts.own === null
+    const spent = estimateDearestPrompt(step)
+    const held = { step: outrun.number, byok, nanos, spent, inner: true as const }
+    if (nanos > 0n)
+      outrun.journalEntry = world.journal.holds.append(buildHeldCall(run, payer, held))
+    await outrun.journalEntry?.written
+  }
+  step.outrun = outrun
+  return true
+}
+
+/** Estimates what the prompt costs where it costs most: of a killed process that is charged. */
+function estimateDearestPrompt<K extends Kind>({ run, plan, call }: Step<K>): bigint {
+  const costs = plan?.endpoints.map(endpoint =>
+    estimatePromptNanos(run.kind, getEffectiveCall(plan.models, call, endpoint), endpoint),
+  )
+  return (costs ?? []).reduce(pickLarger, 0n)
+}
+
+/** Estimates the most that a prompt may cost at any endpoint of a step. */
+function estimatePrompts<K extends Kind>(
+  { config }: InferenceWorld,
+  { run: { kind }, plan, call }: Step<K>,
+): Amounts {
+  const { boundInput }: Costing<K> = kinds[kind].costing
+  const amounts: Amounts = { own: null, byok: null }
+  for (const endpoint of plan?.endpoints ?? []) {
+    const effectiveCall = getEffectiveCall(plan?.models ?? [], call, endpoint)
+    const { prompt } = quoteCall(config, kind, effectiveCall, boundInput(effectiveCall), endpoint)
+    raiseAmount(amounts, endpoint, roundUpToNanos(prompt))
+  }
+  return amounts
+}
+
+/** Who pays for a call. */
+export const getPayer = ({ key_hash, user_id, workspace_id }: Actor): Payer => ({
+  key_hash: key_hash ?? '',
+  user_id,
+  workspace_id,
+})
+
+// A function of its own, so that calls that can be paid make no closure.
+const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, thrown: unknown) =>
+  explainShortage(world, step, thrown, (way, nanos) =>
+    computeFittingOutput(world, step, way, nanos),
+  )
+
+/** Tells whether the limits can pay for the endpoint. */
+export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean =>
+  (is_byok ? amounts.byok : amounts.own) !== null
+
+/**
+ * Writes a step to the journal of holds, so that its cost survives a crash. The step must not be
+ * sent before. Throws 503 and releases the hold if that fails.
+ */
+export function journalStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): void | Promise<void> {
+  const hold = step.grant?.hold
+  step.heldCall = hold ? toHeldCall(step, hold) : null
+  if (!step.heldCall) return
+  step.journalEntry = world.journal.holds.append(step.heldCall)
+  return awaitJournal(world, step)
+}
+
+async function awaitJournal({ traffic }: InferenceWorld, step: Step): Promise<void> {
+  try {
+    await step.journalEntry?.written
+  } catch (thrown) {
+    step.journalEntry?.forget()
+    if (step.grant) traffic.counters.give(step.grant)
+    if (step.turn) step.run.tree?.leave(step.turn)
+    throw thrown
+  }
+}
+
+/**
+ * Returns the journal's entry of a step. Null for a step that costs nothing: there would be nothing
+ * to recover.
+ */
+function toHeldCall<K extends Kind>(
+  { run, number, call, plan }: Step<K>,
+  { payer, amounts }: Hold,
+): HeldCall | null {
+  const nanos = amounts.own ?? amounts.byok ?? 0n
+  const first = plan?.endpoints[0]
+  if (!first || (nanos === 0n && !amounts.byok)) return null
+  // What has only begun costs nothing if its end is never known.
+  const spent = kinds[run.kind].beginsJob
+    ? 0n
+    : estimatePromptNanos(run.kind, getEffectiveCall(plan.models, call, first), first)
+  return buildHeldCall(run, payer, { step: number, byok: first.is_byok, nanos, spent }, first.model)
+}
+
+/** Builds the journal's entry of a step of a run: by default at the model that has answered it. */
+export function buildHeldCall<K extends Kind>(
+  run: Run<K>,
+  payer: Hold['payer'],
+  {
+    step,
+    byok,
+    nanos,
+    spent,
+    inner,
+  }: Pick<HeldCall, 'step' | 'byok' | 'nanos' | 'spent' | 'inner'>,
+  model = run.step?.answer?.endpoint.model ?? run.call.models[0] ?? '',
+): HeldCall {
+  const { call } = run
+  return {
+    key_hash: payer.key_hash,
+    user_id: payer.user_id,
+    workspace_id: payer.workspace_id,
+    id: call.id,
+    ...(call.origin.batch_id === undefined ? {} : { batch_id: call.origin.batch_id }),
+    request_id: call.origin.request_id,
+    created_at: run.createdAt,
+    api_type: kinds[run.kind].readApiType(call),
+    model,
+    streamed: call.stream,
+    step,
+    ...(run.within || inner ? { inner: true } : {}),
+    byok,
+    nanos,
+    spent,
+  }
+}
+
+/**
+ * What a call may cost at one endpoint, in atto-dollars, and how many tokens of output it may have.
+ */
+interface Quote {
+  /** Includes everything that does not depend on the output. */
+  prompt: bigint
+  perToken: bigint
+  /** All the output that the call may have, what is useful of it, and the least that makes sense. */
+  most: number
+  useful: number
+  least: number
+}
+
+/** The tokens of an answer, beside the least, with which most clients can do something. */
+const USEFUL_OUTPUT = 256
+
+/**
+ * Estimates what a call may cost at its endpoints: the largest prompt and all the output that it
+ * may have, each at the highest price that may apply. `models` hold the call as each model gets it.
+ * With `limits.strict` a useful part of the output is enough, and less where no more will be left.
+ */
+export function estimateCost<K extends Kind>(
+  { config }: Pick<InferenceWorld, 'config'>,
+  kind: K,
+  call: Work[K]['call'],
+  endpoints: Endpoint[],
+  models: ResolvedModel<K>[] = [],
+): CostEstimate {
+  const { boundInput }: Costing<K> = kinds[kind].costing
+  const largestInput = boundInput(call)
+  const estimate: CostEstimate = {
+    maximum: { own: null, byok: null },
+    minimum: { own: null, byok: null },
+  }
+  const { strict } = config.limits
+  if (strict) estimate.least = { own: null, byok: null }
+  for (const endpoint of endpoints) {
+    const effectiveCall = getEffectiveCall(models, call, endpoint)
+    const input = effectiveCall === call ? largestInput : boundInput(effectiveCall)
+    const quote = quoteCall(config, kind, effectiveCall, input, endpoint)
+    const { most, useful, least } = quote
+    raiseAmount(estimate.maximum, endpoint, priceOutput(quote, most))
+    raiseAmount(estimate.minimum, endpoint, priceOutput(quote, strict ? useful : most))
+    if (estimate.least) raiseAmount(estimate.least, endpoint, priceOutput(quote, least))
+  }
+  return estimate
+}
+
+/** Prices a call with so much output, in nano-dollars. */
+const priceOutput = ({ prompt, perToken }: Quote, tokens: number): bigint =>
+  roundUpToNanos(prompt + multiplyPrice(tokens, perToken))
+
+/**
+ * Estimates the usage of a call with this many tokens of output: the expected prompt, none of it
+ * cached.
+ */
+export function estimateUsage<K extends Kind>(
+  kind: K,
+  call: Work[K]['call'],
+  completion: number,
+): Usage {
+  const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
+  const usage = createTextUsage(0, completion)
+  const input = { ...usage.input, ...estimateInput(call) }
+  const drawn = kinds[kind].costing.describeDrawn(call as never)
+  return { ...usage, input, ...sumUnits(estimateUnits(call)), ...(drawn ? { drawn } : {}) }
+}
+
+/** Estimates what the prompt and its units cost, without the output. Nano-dollars. */
+export function estimatePromptNanos<K extends Kind>(
+  kind: K,
+  call: Work[K]['call'],
+  endpoint: Endpoint,
+) {
+  const { prices } = endpoint
+  const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
+  return prices ? computeInputCost(estimateInput(call), estimateUnits(call), prices) : 0n
+}
+
+/**
+ * Returns the call with no more output than was set aside for it. A call under a limit always
+ * carries the bound that its hold is made of: also if neither call nor endpoint bounds the output,
+ * or the call asks for more than the endpoint gives. A limit that the provider is not sent is no
+ * limit.
+ */
+export function limitToHold<K extends Kind>(
+  { config }: InferenceWorld,
+  kind: K,
+  unlimited: Work[K]['call'],
+  endpoint: Endpoint,
+  { amounts }: Pick<Hold, 'amounts'>,
+): Work[K]['call'] {
+  const heldNanos = endpoint.is_byok ? amounts.byok : amounts.own
+  if (heldNanos === null) return unlimited
+  const { boundInput, limitOutput, limitUnits, needsOutputLimit }: Costing<K> = kinds[kind].costing
+  const call = limitUnits(unlimited, endpoint)
+  const { prompt, perToken, most, least } = quoteCall(
+    config,
+    kind,
+    call,
+    boundInput(call),
+    endpoint,
+  )
+  if (perToken === 0n) return call
+  const payable = (toAttos(heldNanos) - prompt) / perToken
+  if (payable < BigInt(most)) return limitOutput(call, Math.max(Number(payable), least))
+  return needsOutputLimit(call, endpoint) ? limitOutput(call, most) : call
+}
+
+/**
+ * Computes the most output for which a limit with this much left would have let a call pass: at
+ * every endpoint of the way that is short. Null where none would: the prompt costs too much, or the
+ * output is not what costs.
+ */
+function computeFittingOutput<K extends Kind>(
+  { config }: InferenceWorld,
+  { run: { kind }, call, plan }: Step<K>,
+  way: keyof Amounts,
+  nanos: bigint,
+): number | null {
+  const { boundInput }: Costing<K> = kinds[kind].costing
+  const endpoints = plan?.endpoints.filter(({ is_byok }) => is_byok === (way === 'byok')) ?? []
+  const fitting = endpoints.map(endpoint => {
+    const effectiveCall = getEffectiveCall(plan?.models ?? [], call, endpoint)
+    const input = boundInput(effectiveCall)
+    const { prompt, perToken, least } = quoteCall(config, kind, effectiveCall, input, endpoint)
+    if (perToken === 0n) return prompt <= toAttos(nanos) ? Number.POSITIVE_INFINITY : 0
+    const tokens = Number((toAttos(nanos) - prompt) / perToken)
+    return tokens < least ? 0 : tokens
+  })
+  const most = Math.min(...fitting)
+  return most > 0 && Number.isFinite(most) ? most : null
+}
+
+const FREE: Quote = { prompt: 0n, perToken: 0n, most: 0, useful: 0, least: 0 }
+
+function quoteCall<K extends Kind>(
+  { limits }: InferenceWorld['config'],
+  kind: K,
+  call: Work[K]['call'],
+  input: ExpectedInput,
+  endpoint: Endpoint,
+): Quote {
+  if (!endpoint.prices) return FREE
+  const costing: Costing<K> = kinds[kind].costing
+  const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
+  const tokens = bounded.text + bounded.audio + bounded.video
+  const rates = computeHighestPrices(endpoint.prices, tokens, costing.describeDrawn(call))
+  const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
+  const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
+  const surcharges =
+    priceUnits(costing.boundUnits(call, endpoint), rates) + costing.priceSurcharge(call, rates)
+  const perToken = costing.priceOutputToken(call, rates)
+  // Each of several requests has the prompt again, but for those that divide it.
+  const requests = BigInt(kinds[kind].splitCall?.(call as never, endpoint)?.length ?? 1)
+  const prompt = computePromptCost(bounded, rates) * requests + surcharges
+  return { prompt, perToken, most, useful: Math.min(least + USEFUL_OUTPUT, most), least }
+}
+
+// No prompt is larger than the context, whatever it refers to.
+function limitToContext(
+  input: ExpectedInput,
+  { context_length }: Endpoint,
+  prompts: number,
+): ExpectedInput {
+  const { text, audio, video } = input
+  const most = context_length === null ? Number.POSITIVE_INFINITY : context_length * prompts
+  if (text <= most && audio <= most && video <= most) return input
+  return { text: Math.min(text, most), audio: Math.min(audio, most), video: Math.min(video, most) }
+}
+
+// It is not known in advance whether the prompt is read from a cache or written to one, nor whether
+// audio and pictures are counted separately.
+function computePromptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
+  const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, image, request } = rates
+  const written = pickLarger(pickLarger(prompt, cache_write), cache_write_1h)
+  const dearest = pickLarger(pickLarger(written, cache_read), image)
+  return (
+    multiplyPrice(text + video, dearest) +
+    multiplyPrice(audio, pickLarger(dearest, sound)) +
+    (request ?? 0n)
+  )
+}
+
+const pickSmaller = (a: bigint, b: bigint) => (a < b ? a : b)
+
+/** No limit is that high; more would not fit the 64 bits of a hold in the journal. */
+const MAX_NANOS = 2n ** 62n
+
+function raiseAmount(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {
+  const source = is_byok ? 'byok' : 'own'
+  amounts[source] = pickLarger(amounts[source] ?? 0n, pickSmaller(nanos, MAX_NANOS))
+}

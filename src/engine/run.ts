@@ -1,0 +1,347 @@
+import { Cancellation } from '../base/cancellation.ts'
+import { renderTime } from '../base/clock.ts'
+import { GatewayError } from '../base/errors.ts'
+import type { Filtering } from '../extensions/filters/filtering.ts'
+import type { Leftover } from '../extensions/leftover.ts'
+import type { ToolLoop } from '../extensions/server-tool/loop.ts'
+import type { UsesMoney } from '../extensions/server-tool/money.ts'
+import type { ToolUse } from '../extensions/server-tool/use.ts'
+import type { ToolInvocation } from '../extensions/server-tool.ts'
+import type { Telling } from '../extensions/telling.ts'
+import type { Receipt } from '../language/usage.ts'
+import type { AnswerPart, Kind, Work } from '../language/work.ts'
+import type { Counters, Grant } from '../limits/counters.ts'
+import type { Policy } from '../limits/effective.ts'
+import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../limits/ledger.ts'
+import type { BatchResult } from '../observability/recorder.ts'
+import type { Actor } from '../resources/actor.ts'
+import type { Endpoint } from '../resources/models.ts'
+import type { OpenedAnswer } from './attempt.ts'
+import type { Meter } from './kinds.ts'
+import { type Candidates, createPlan, type Plan, toUnorderedPlan } from './plan.ts'
+import type { PipelineStage } from './routing-metadata.ts'
+import type { TranscriptRecorder } from './settle/transcript.ts'
+import type { KeptAnswer } from './traffic/response-cache.ts'
+import type { Tree, TreeTurn } from './tree.ts'
+
+/**
+ * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
+ */
+export interface Attempt {
+  endpoint: Endpoint
+  latency: number
+  status: number | null
+  /** The provider's own id of the request; null if it sent none. */
+  request_id: string | null
+  /** Why it failed; null if an answer began. */
+  error: GatewayError | null
+  /** When its request was sent, in steady milliseconds; null before. */
+  sentAt: number | null
+  /** When its answer began or it failed, on the same clock; null before. */
+  decidedAt: number | null
+  /** Whether a connection has taken its prompt, and its provider has not failed by itself since. */
+  isTaken: boolean
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
+  /** The most tokens that it may have, if that is fewer than asked for: a limit pays for no more. */
+  maxTokens?: number
+}
+
+/** A request that a provider has received and not yet answered. */
+export interface SentRequest<K extends Kind = Kind> {
+  endpoint: Endpoint
+  /** What came before the first part that the caller can use: a count, perhaps. */
+  received: AnswerPart<K>[]
+  /** The answer that may still come; null if its provider does not charge for what it stops. */
+  leftover: Leftover<AnswerPart<K>> | null
+}
+
+/** What is set aside for the slower one of two endpoints that are tried side by side. */
+export interface Outrun {
+  run: Run
+  /** Its number in the ledger: a step of the call, beside the one that it belongs to. */
+  number: number
+  grant: Grant | null
+  journalEntry: JournalEntry | null
+  /** What the slower one costs; null if nothing is to be paid, or before that is known. */
+  receipt: Receipt | null
+  isSettled: boolean
+  isCharged: boolean
+}
+
+/** How a run ended. Times in steady milliseconds. */
+export interface RunEnding {
+  /** Why it failed; null if it did not. */
+  error: GatewayError | null
+  endedAt: number
+  /** Whether its client had left by then. */
+  cancelled: boolean
+}
+
+/** What a run is created with. */
+interface RunOptions<K extends Kind> {
+  actor: Actor
+  kind: K
+  call: Work[K]['call']
+  policy: Policy
+  created: Date
+  /** Steady milliseconds. */
+  startedAt: number
+  /** Whether nothing may be counted, set aside, remembered, recorded or sent. */
+  isDry?: boolean
+  /** The use of a tool that makes the call; absent for the call of a client. */
+  within?: ToolInvocation
+}
+
+const doNothing = () => undefined
+
+/**
+ * One call of a client while it lives: its actor, its policy and its steps. It is admitted once,
+ * has one id, and ends once, however many steps it takes.
+ */
+export class Run<K extends Kind = Kind> {
+  readonly actor: Actor
+  readonly kind: K
+  /** The call as content filters leave it. */
+  call: Work[K]['call']
+  /** The limits and rules of the actor's calls. */
+  policy: Policy
+  readonly isDry: boolean
+  /** The content filters and their findings; null if the policy has none. */
+  filtering: Filtering | null = null
+  /** Why the call is recorded but not sent: content filters block it. */
+  blocked: GatewayError | null = null
+  /** The last one is the current one. */
+  readonly steps: Step<K>[] = []
+  /** Ends the run from outside: the client left, or the gateway stops. */
+  readonly cancellation = new Cancellation()
+  /** Gathers what is answered; null unless the content of the call is to be kept. */
+  transcript: TranscriptRecorder | null = null
+  /** The answer that is given again instead of asking anyone; null for almost all. */
+  replayed: KeptAnswer | null = null
+  /** What plugins did with the call as a whole, for a caller who asks how it was routed. */
+  readonly pluginStages: PipelineStage[] = []
+  /** The gateway's own tools and their uses; null if the call asks for none. */
+  toolLoop: ToolLoop | null = null
+  /** The uses of tools before the first turn, as plugins asked for them. */
+  readonly openingUses: ToolUse[] = []
+  /** What the uses of tools cost, by turn; null if they are free. */
+  toolMoney: UsesMoney[] | null = null
+  /** The media that were fetched for the call, as data URLs by their URL. */
+  readonly media: Map<string, string>
+  /** The use of a tool of another run that makes this call; null for the call of a client. */
+  readonly within: ToolInvocation | null
+  /** The calls that uses of its tools make, in the order in which they began. */
+  readonly inner: Run[] = []
+  /** Who is told of the call, once its answer begins; null if there is no listener. */
+  telling: Telling | null = null
+  /** Resolves when all that this run cost is charged, if it is inside another one. */
+  closing: Promise<void> | null = null
+  /** Renders what came of it, to be written with its record; null for what is no line of a batch. */
+  renderResult: (() => Promise<BatchResult | null>) | null = null
+  readonly created: Date
+  /** Steady milliseconds: when the run began, and when its first part arrived. */
+  readonly startedAt: number
+  firstPartAt: number | null = null
+  /**
+   * Resolves when the step that follows the current one has begun or failed; null if none is
+   * pending.
+   */
+  pendingStep: Promise<void> | null = null
+  /** Whether a job goes on with its work, and with the money that is set aside for it. */
+  isHandedOver = false
+  /** Null until the run has ended. */
+  ending: RunEnding | null = null
+  /** What it was admitted with, until its first step takes that; null before and after. */
+  grant: Grant | null = null
+  /** The budget of all turns within it and the call it is part of; null for one of one turn. */
+  tree: Tree | null
+  /** Its place among large answers, once it has asked for one: what gives it back. */
+  room: Promise<() => void> | null = null
+  /** Gives back the memory of its large answers; null if it has none. */
+  freeMemory: (() => void) | null = null
+  /** Removes it from the list of running calls. */
+  unlist: () => void = doNothing
+  #createdAt: string | undefined
+  #numbers = 0
+
+  constructor(options: RunOptions<K>) {
+    const { actor, kind, call, policy, created, startedAt, isDry = false, within = null } = options
+    this.actor = actor
+    this.kind = kind
+    this.call = call
+    this.policy = policy
+    this.created = created
+    this.startedAt = startedAt
+    this.isDry = isDry
+    this.within = within
+    this.media = within?.run.media ?? new Map()
+    this.tree = within?.run.tree ?? null
+  }
+
+  /** How many uses of tools this run is inside: 0 for the call of a client. */
+  get depth(): number {
+    return this.within ? this.within.run.depth + 1 : 0
+  }
+
+  /** When the run began, in ISO 8601. Cached, since it is written more than once. */
+  get createdAt(): string {
+    this.#createdAt ??= renderTime(this.created)
+    return this.#createdAt
+  }
+
+  /** The current step, or the last one. */
+  get step(): Step<K> | undefined {
+    return this.steps.at(-1)
+  }
+
+  /** The plan of the last step; empty if there is none. */
+  get plan(): Plan<K> {
+    return this.step?.effectivePlan ?? createPlan([])
+  }
+
+  /** The attempts of all steps. */
+  get attempts(): Attempt[] {
+    return this.steps.flatMap(({ attempts }) => attempts)
+  }
+
+  /**
+   * Whether an endpoint was tried, or would have been but for content filters, or a tool was used or
+   * paid: then the run is recorded, however it ends.
+   */
+  get needsRecord(): boolean {
+    const isPaid = this.toolMoney?.some(({ isCharged }) => isCharged) ?? false
+    const hasUses = this.toolLoop !== null && this.toolLoop.uses.length > 0
+    return isPaid || hasUses || this.blocked !== null || this.steps.some(step => step.isSent)
+  }
+
+  /** Whether no provider has received its current step yet. */
+  get isUnconnected(): boolean {
+    const { step } = this
+    return !step?.answer && (step?.unanswered.length ?? 0) === 0
+  }
+
+  /**
+   * What the current step has cost so far, for recovery after a crash; null until an answer begins.
+   */
+  get progress(): { held: HeldCall; spent: bigint } | null {
+    const step = this.step
+    return step?.heldCall && step.spentSoFar
+      ? { held: step.heldCall, spent: step.spentSoFar() }
+      : null
+  }
+
+  /**
+   * Cancels the run when the signal aborts, which it does once: `once` would cost more than the
+   * listener. The signal outlives the call, so the listener keeps only the cancellation alive.
+   */
+  follow(signal: AbortSignal): void {
+    const { cancellation } = this
+    if (signal.aborted) cancellation.cancel(clientLeft())
+    else signal.addEventListener('abort', () => cancellation.cancel(clientLeft()))
+  }
+
+  /** Takes the number of the next step in the ledger, where a run and those inside it are one call. */
+  takeNumber(): number {
+    if (this.within) return this.within.run.takeNumber()
+    this.#numbers += 1
+    return this.#numbers
+  }
+
+  /** Ends a run that uses tools: the gateway stops. All others finish their answer. */
+  endLoop(reason: GatewayError): void {
+    if (this.toolLoop) this.cancellation.cancel(reason)
+  }
+
+  /** Gives back everything that it has: the run is over. */
+  release(counters: Pick<Counters, 'give'>): void {
+    this.unlist()
+    const grant = this.step?.grant ?? this.grant
+    if (grant?.isOpen) counters.give(grant)
+    if (this.tree && !this.within) this.tree.close(counters)
+    this.room?.then(leave => leave())
+    this.freeMemory?.()
+  }
+}
+
+/** One turn of a model within a run: its call, its plan, its hold and its cost. */
+export class Step<K extends Kind = Kind> {
+  readonly run: Run<K>
+  /** Counts from 1, together with what the uses of tools cost. */
+  readonly number: number
+  /** Steady milliseconds: when it began. */
+  startedAt: number
+  /** Steady milliseconds: when its answer ended, if the run went on. */
+  endedAt: number | null = null
+  readonly call: Work[K]['call']
+  /** The endpoints that may serve it; null until they are known. */
+  candidates: Candidates<K> | null = null
+  /** The endpoints in the order in which they are tried; null until they are ordered. */
+  plan: Plan<K> | null = null
+  /** What it may cost, and what the limits allow. */
+  costEstimate: CostEstimate | null = null
+  amounts: Amounts | null = null
+  /** What it takes from its key; null for what needs nothing. */
+  grant: Grant | null
+  /** Its place in the budget of the call that it is part of; null for a call of one turn. */
+  turn: TreeTurn | null = null
+  /** Its entry in the journal of holds; null if nothing is set aside. */
+  heldCall: HeldCall | null = null
+  journalEntry: JournalEntry | null = null
+  readonly attempts: Attempt[] = []
+  /** The requests that wait for an answer; those stay which we have stopped waiting for. */
+  unanswered: SentRequest<K>[] = []
+  /** The slower one of two endpoints that were tried side by side; null for almost all. */
+  outrun: Outrun | null = null
+  /** Whether its answer was read no further than what was set aside for it pays. */
+  isCut = false
+  /** Whether it was sent. */
+  isSent = false
+  /** Its answer, once that has begun. */
+  answer: OpenedAnswer<K> | null = null
+  meter: Meter<Work[K]['part']> | null = null
+  /** Returns what it has cost so far, in nano-dollars; null until an answer begins. */
+  spentSoFar: (() => bigint) | null = null
+  /** What it cost in the end. */
+  receipt: Receipt | null = null
+  /** Whether the receipt is charged. */
+  isCharged = false
+
+  constructor(run: Run<K>, call: Work[K]['call']) {
+    this.run = run
+    this.call = call
+    this.startedAt = run.startedAt
+    this.number = run.takeNumber()
+    this.grant = run.grant
+    run.grant = null
+    run.steps.push(this)
+  }
+
+  get isDry(): boolean {
+    return this.run.isDry
+  }
+
+  /** The plan, or the unordered candidates if none was made. */
+  get effectivePlan(): Plan<K> | null {
+    return this.plan ?? (this.candidates && toUnorderedPlan(this.candidates))
+  }
+}
+
+/** The client has closed the connection. */
+export const clientLeft = () => new GatewayError('cancelled', 'The client closed the request')
+
+/** Tells whether the run ended because its client left. */
+export const isAbandoned = ({ cancellation }: Run): boolean => isDeparture(cancellation.reason)
+
+/** Tells whether this is how a run ends whose client leaves. */
+export const isDeparture = (error: GatewayError | null): boolean => error?.type === 'cancelled'
+
+/** Whether anybody may have to be told of calls. Most gateways have nobody. */
+export const hasDestinations = ({ memory, config }: Listeners): boolean =>
+  memory.destinations.size > 0 || config.telemetry.otlp !== undefined
+
+/** What says whether there are destinations. */
+interface Listeners {
+  memory: { destinations: { size: number } }
+  config: { telemetry: { otlp?: unknown } }
+}

@@ -1,0 +1,302 @@
+import { GatewayError } from '../../base/errors.ts'
+import type { Events } from '../../base/events.ts'
+import { readDescriptorLimit, readMemoryBytes } from '../../base/machine.ts'
+import type { Config } from '../../config.ts'
+import { type LargeAnswer, LargeAnswers } from './admission/answers.ts'
+import { Supply } from './admission/supply.ts'
+import { Turns, type TurnWorld } from './admission/turns.ts'
+
+/** What is used up when a call is refused for the sake of those that run. */
+type Overload = 'in_flight' | 'memory' | 'loop_lag' | 'descriptors'
+
+declare module '../../base/events.ts' {
+  interface EventMap {
+    /** A call, or a body, was refused for the sake of those that run. */
+    'call.shed': { reason: Overload }
+    /** The first call is refused for this reason after a time in which none was. */
+    'overload.began': { reason: Overload }
+    /** No call has been refused for a while; so many were. */
+    'overload.ended': { refused: number }
+  }
+}
+
+const MIB = 1024 * 1024
+
+/**
+ * How many times the bytes of a body or an answer are in memory at once: as they came, as a text, as
+ * values, and as what goes out again.
+ */
+const COPIES = 4
+
+/** The same of an answer that goes out: as a text, and as what the client has not taken yet. */
+const COPIES_SENT = 2
+
+/** A smaller body takes no more than what each call has anyway. */
+const SMALL = 64 * 1024
+
+/** What a call with a small body and a small answer takes, at most. */
+const CALL_BYTES = 128 * 1024
+
+/** The largest default of `limits.memory`, and the share of the machine's memory that it is. */
+const DEFAULT_MEMORY_MIB = 512
+const SHARE_OF_MACHINE = 1 / 4
+
+/** The share of the memory that calls leave to those who manage the gateway. */
+const RESERVE = 1 / 16
+
+/** In milliseconds: newcomers are refused while others have waited for longer for their turn. */
+const LONGEST_WAIT = 2_000
+
+/** In milliseconds: an overload is over when no call has been refused for so long. */
+const CALM = 5_000
+
+/**
+ * In bytes: after so many in large bodies and answers were given back, their memory is collected if
+ * the process has grown by so many since it was least. A collection takes some 40 ms, and often the
+ * engine's own ones were enough.
+ */
+const COLLECTED_AT = { givenBack: 128 * MIB, growth: 64 * MIB }
+
+/** What admission needs from the gateway. */
+interface AdmissionWorld {
+  readLimits(): Pick<Config['limits'], 'memory' | 'in_flight'>
+  events: Pick<Events, 'publish'>
+  /** Collects what large bodies have left: the collector does not see how much texts take. */
+  collect?: () => void
+  /** Returns the bytes of memory that the process has. */
+  readResident?: () => number
+  turns?: TurnWorld
+}
+
+/**
+ * Decides whether another call fits beside those that run: by the calls in flight, by the bytes that
+ * their bodies and answers take, and by how long calls wait for their turn. What does not fit is
+ * refused before its body is read. Counters only: a call that is admitted costs next to nothing.
+ */
+export class Admission {
+  readonly calls: Supply
+  readonly memory: Supply
+  readonly turns: Turns
+  readonly #answers: LargeAnswers
+  readonly #events: Pick<Events, 'publish'>
+  readonly #collect: () => void
+  readonly #readResident: () => number
+  /** The bytes that wait for readers, who may never take them. */
+  #unread = 0
+  #leastResident = 0
+  #released = 0
+  #refused = 0
+  #refusedAt = 0
+  #patientUntil = 0
+
+  constructor({
+    readLimits,
+    events,
+    collect = () => Bun.gc(true),
+    readResident = () => process.memoryUsage.rss(),
+    turns,
+  }: AdmissionWorld) {
+    const defaults = readDefaults()
+    const readMemory = () => (readLimits().memory ?? defaults.memory) * MIB
+    this.memory = new Supply(readMemory, RESERVE)
+    this.calls = new Supply(
+      () =>
+        readLimits().in_flight ?? Math.min(defaults.calls, Math.floor(readMemory() / CALL_BYTES)),
+    )
+    this.turns = new Turns(turns)
+    this.#answers = new LargeAnswers(this.memory)
+    this.#events = events
+    this.#collect = collect
+    this.#readResident = readResident
+  }
+
+  /**
+   * Lets calls wait for their turn, however long, for so many milliseconds: a process that is new, or
+   * shares the machine with a new one, is slow for a moment and not overloaded.
+   */
+  bePatient(milliseconds: number): void {
+    this.#patientUntil = performance.now() + milliseconds
+  }
+
+  /** Finds why no call of this key is admitted now, whatever its body; null if one may be. */
+  findOverload(key: string): Overload | null {
+    if (this.turns.wait > LONGEST_WAIT && performance.now() >= this.#patientUntil) return 'loop_lag'
+    return this.calls.has(key, 1) ? null : 'in_flight'
+  }
+
+  /** Finds what a key without any calls would be refused for now; null if it would be admitted. */
+  findSaturation(): Overload | null {
+    return this.findOverload(NEWCOMER) ?? (this.memory.has(NEWCOMER, 1) ? null : 'memory')
+  }
+
+  /**
+   * Admits a call of a key with a body of so many bytes, NaN if that is not known. Throws 503 with
+   * what is used up. The call waits for its turn before it goes on: `pass.turn`.
+   */
+  admit(key: string, bodyBytes: number): Pass {
+    // A call that is small takes none of the memory by itself, but readers that take nothing do.
+    const overload = this.findOverload(key) ?? (this.isFullOfUnread ? 'memory' : null)
+    if (overload) throw this.refuse(overload)
+    this.calls.add(key, 1)
+    const pass = new Pass(this, key)
+    try {
+      pass.take(bodyBytes)
+    } catch (full) {
+      pass.end()
+      throw full
+    }
+    pass.turn = this.turns.enter()
+    return pass
+  }
+
+  /** Takes memory for the body of a request that is no call. Throws 503; returns what gives it back. */
+  admitBody(bodyBytes: number): () => void {
+    const bytes = countCopies(bodyBytes)
+    if (bytes === 0) return RELEASE_NOTHING
+    if (!this.memory.takeReserved(MANAGEMENT, bytes)) throw this.refuse('memory')
+    return () => this.giveBack(MANAGEMENT, bytes)
+  }
+
+  /** Begins a large answer for a call of a key. It is to be ended, however its call ends. */
+  beginAnswer(key: string, owner: object): LargeAnswer {
+    return this.#answers.begin(key, owner)
+  }
+
+  /**
+   * Resolves once there is memory for so many bytes of an answer, with their copies. It is not read
+   * on before.
+   */
+  growAnswer(answer: LargeAnswer, answerBytes: number, copies = COPIES): Promise<void> {
+    return this.#answers.grow(answer, answerBytes * copies)
+  }
+
+  /** Gives back the memory of an answer. */
+  endAnswer(answer: LargeAnswer): void {
+    const bytes = this.#answers.end(answer)
+    if (bytes > 0) this.giveBack(answer.key, bytes)
+  }
+
+  /** Gives back the memory of bodies or answers. */
+  giveBack(key: string, bytes: number): void {
+    this.memory.giveBack(key, bytes)
+    this.#released += bytes
+    if (this.#released >= COLLECTED_AT.givenBack) {
+      this.#released = 0
+      this.#collectGrowth()
+    }
+    // Those that come next find the memory collected.
+    this.#answers.wake()
+  }
+
+  // The first collection tells how much the process needs.
+  #collectGrowth(): void {
+    if (this.#readResident() - this.#leastResident < COLLECTED_AT.growth) return
+    this.#collect()
+    const resident = this.#readResident()
+    this.#leastResident = Math.min(this.#leastResident || resident, resident)
+  }
+
+  /** Counts bytes that wait for a reader. They are there already, whatever is left. */
+  holdUnread(key: string, bytes: number): void {
+    this.memory.add(key, bytes)
+    this.#unread += bytes
+  }
+
+  /** A reader has taken so many bytes, or has left. */
+  giveBackUnread(key: string, bytes: number): void {
+    this.memory.giveBack(key, bytes)
+    this.#unread -= bytes
+    this.#answers.wake()
+  }
+
+  /** Whether the memory is used up, also by what waits for readers. */
+  get isFullOfUnread(): boolean {
+    return this.#unread > 0 && this.memory.used >= this.memory.limit
+  }
+
+  /** Counts a refusal, and returns the error to throw. */
+  refuse(reason: Overload): GatewayError {
+    if (this.#refused === 0) this.#events.publish('overload.began', { reason })
+    this.#refused += 1
+    this.turns.refuse()
+    this.#refusedAt = performance.now()
+    this.#events.publish('call.shed', { reason })
+    return REFUSALS[reason]
+  }
+
+  /** Looks whether an overload is over. To be called now and then. */
+  look(now = performance.now()): void {
+    if (this.#refused === 0 || now - this.#refusedAt < CALM) return
+    this.#events.publish('overload.ended', { refused: this.#refused })
+    this.#refused = 0
+  }
+}
+
+const createRefusal = (overload: Overload, message: string) =>
+  new GatewayError('unavailable', message, { retryAfter: 1, metadata: { overload } })
+
+// Made once: an error takes as long as all the rest of a refusal.
+const REFUSALS: Record<Overload, GatewayError> = {
+  in_flight: createRefusal('in_flight', 'The gateway is overloaded: too many calls are in flight'),
+  memory: createRefusal('memory', 'The gateway is overloaded: running calls take too much memory'),
+  loop_lag: createRefusal('loop_lag', 'The gateway is overloaded: calls wait too long for a turn'),
+  descriptors: createRefusal('descriptors', 'The gateway has too many connections'),
+}
+
+/** A key that has taken nothing. No hash of a key looks like it. */
+const NEWCOMER = ''
+
+/** Whose bodies and answers those of management are. No hash of a key looks like it. */
+export const MANAGEMENT = 'management'
+
+const RELEASE_NOTHING = () => undefined
+
+const countCopies = (bytes: number): number => (bytes > SMALL ? bytes * COPIES : 0)
+
+/** What one call holds of what all calls share, from its admission to its end. */
+export class Pass {
+  /** The promise of the call's turn; null if it may go on at once. */
+  turn: Promise<void> | null = null
+  /** Who makes the call. */
+  readonly key: string
+  readonly #admission: Admission
+  #bytes = 0
+  #isOver = false
+
+  constructor(admission: Admission, key: string) {
+    this.#admission = admission
+    this.key = key
+  }
+
+  /** Takes memory for a body of so many bytes. Throws 503 if that is not there, and takes nothing. */
+  take(bodyBytes: number): void {
+    const bytes = countCopies(bodyBytes) - this.#bytes
+    if (!(bytes > 0)) return
+    if (!this.#admission.memory.take(this.key, bytes)) throw this.#admission.refuse('memory')
+    this.#bytes += bytes
+  }
+
+  /** Holds the memory of an answer as it goes out: so many bytes, which are there already. */
+  hold(answerBytes: number): void {
+    const bytes = answerBytes * COPIES_SENT
+    this.#admission.memory.add(this.key, bytes)
+    this.#bytes += bytes
+  }
+
+  /** The call is over, or was never made. */
+  end(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#admission.calls.giveBack(this.key, 1)
+    if (this.#bytes > 0) this.#admission.giveBack(this.key, this.#bytes)
+  }
+}
+
+// A call needs a connection to its client and one to its provider.
+function readDefaults(): { memory: number; calls: number } {
+  const memory = Math.floor((readMemoryBytes() * SHARE_OF_MACHINE) / MIB)
+  return {
+    memory: Math.max(16, Math.min(memory, DEFAULT_MEMORY_MIB)),
+    calls: Math.max(1, Math.floor(readDescriptorLimit() / 2)),
+  }
+}

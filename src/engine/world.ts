@@ -1,0 +1,84 @@
+import type { Mac } from '../base/mac.ts'
+import type { Seal } from '../base/seal.ts'
+import type { Documents } from '../extensions/documents.ts'
+import type { Healer } from '../extensions/healing.ts'
+import type { Plugin } from '../extensions/plugin.ts'
+import type { ServerTool } from '../extensions/server-tool.ts'
+import type { VideoJobs } from '../extensions/videos/poller.ts'
+import type { VideoStore } from '../extensions/videos/store.ts'
+import type { HeadFile } from '../limits/chain.ts'
+import type { FreeCalls } from '../limits/counters.ts'
+import type { HoldJournal, LedgerStore } from '../limits/ledger.ts'
+import type { PolicyWorld } from '../limits/policy-world.ts'
+import type { SealStore } from '../limits/seals.ts'
+import type { ContainerWorld } from '../network/containers/world.ts'
+import type { UpstreamWorld } from '../network/world.ts'
+import type { DestinationWorld } from '../observability/destinations/world.ts'
+import type { GenerationStore } from '../observability/generations.ts'
+import type { Recorder } from '../observability/recorder.ts'
+import type { BlobStore } from '../resources/files/blobs.ts'
+import type { FileStore } from '../resources/files/store.ts'
+import type { Tokenizers } from '../translation/tokenizers.ts'
+import type { Stages } from './stages.ts'
+import type { Traffic } from './traffic.ts'
+
+/** What survives the process in addition to the store. */
+export interface Journal {
+  /** The entries of running calls. */
+  holds: HoldJournal
+  /** Where the ledger ended when that was last written. */
+  head: HeadFile
+  /** The calls of free models; undefined where nothing outlives the process. */
+  free?: FreeCalls
+  /** How many lines of records that a dead process has left are not as they were written. */
+  garbledRecords: number
+}
+
+/** What this room needs from the gateway. */
+export interface InferenceWorld
+  extends PolicyWorld,
+    UpstreamWorld,
+    ContainerWorld,
+    DestinationWorld {
+  config: PolicyWorld['config']
+  catalog: PolicyWorld['catalog']
+  ledger: PolicyWorld['ledger']
+  clock: PolicyWorld['clock']
+  store: PolicyWorld['store'] &
+    ContainerWorld['store'] &
+    DestinationWorld['store'] & {
+      files: FileStore
+      generations: GenerationStore
+      ledger: LedgerStore
+      seals: SealStore
+      videos: VideoStore
+    }
+  memory: PolicyWorld['memory'] & DestinationWorld['memory']
+  secrets: PolicyWorld['secrets'] &
+    DestinationWorld['secrets'] & {
+      mac: Mac
+      contentSeal: () => Seal
+      derive: (purpose: string, size: number) => Uint8Array
+    }
+  traffic: Traffic
+  /** Follows the jobs of videos. */
+  videos: VideoJobs
+  journal: Journal
+  recorder: Recorder
+  /** What destinations are still to be told. */
+  deliveries: { list(): { waiting: number }[] }
+  /** The bytes of files. */
+  blobs: BlobStore
+  /** Reads documents that calls contain. */
+  documents: Documents
+  /** Mends answers that should be JSON. */
+  healer: Healer
+  /** Counts tokens that providers did not count. */
+  tokenizers: Tokenizers
+  /** The life of a call. */
+  stages: Stages
+  /** The plugins that calls may ask for. */
+  plugins: Plugin[]
+  /** The tools that the gateway runs itself when models call them. */
+  tools: ServerTool[]
+}

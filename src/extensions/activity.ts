@@ -1,0 +1,352 @@
+import type { EventMap } from '../base/events.ts'
+import { toUsd } from '../base/money.ts'
+import { VERSION } from '../base/version.ts'
+import { Run } from '../engine/run.ts'
+import type { InferenceWorld } from '../engine/world.ts'
+import type { Generation } from '../observability/generations.ts'
+import type { Refusal } from '../observability/refusals.ts'
+import type { Actor } from '../resources/actor.ts'
+import { canManageAll } from '../resources/management.ts'
+import {
+  type ActivityEntry,
+  buildAttemptFailed,
+  buildAttemptStarted,
+  buildCallFinished,
+  buildCallOpened,
+  buildCallPlanned,
+  buildCallRefused,
+  buildLimitNear,
+  hideReason,
+  nameEndpoint,
+  type Queues,
+  type State,
+} from './activity/entries.ts'
+import { ActivityListener, type Audience } from './activity/listener.ts'
+import { listPast } from './activity/past.ts'
+import { Totals } from './activity/totals.ts'
+
+/** In milliseconds, between two entries about the state of the server. */
+const TICK = 1_000
+
+/** How many running calls tell how far they are, in each turn. */
+const MOST_PROGRESS = 500
+
+/** A limit is near when this share of it is spent, in thousandths. */
+const LEVELS = [800n, 1000n]
+
+/** How many accounts are remembered as near their limit. */
+const MOST_LEVELS = 10_000
+
+/**
+ * The feed of what happens: calls as they start, are tried, fall back, answer and finish, with
+ * circuits, limits, changes of the config and alarms. Without a listener nothing is done: no event
+ * has a subscriber. A listener that does not read loses entries and is told how many.
+ */
+export class Activity {
+  readonly #world: InferenceWorld
+  readonly #listeners = new Set<ActivityListener>()
+  #stops: (() => void)[] = []
+  readonly #repeat: Repeat
+  /** The endpoints in a cooldown that listeners know of. */
+  #cooling = new Set<string>()
+  #levels = new Map<string, number>()
+  #progress = new Map<string, number>()
+  #totals: Totals
+  #tickedAt = 0
+
+  /** Takes what repeats its work once a second; a timer by default. */
+  constructor(world: InferenceWorld, repeat: Repeat = startTimer) {
+    this.#world = world
+    this.#repeat = repeat
+    this.#totals = new Totals(0)
+  }
+
+  /** How many listen at this moment. */
+  get size(): number {
+    return this.#listeners.size
+  }
+
+  /**
+   * Begins to listen as this actor, who sees the calls of the workspaces that they manage, and the
+   * state of the server if they manage all. The first entries tell what is there already, and then
+   * so many past calls. One that finishes meanwhile may be told twice.
+   */
+  listen(actor: Actor, past = 0): ActivityListener {
+    const isOperator = actor.kind === 'operator'
+    const workspace_id = canManageAll(this.#world, actor) ? null : actor.workspace_id
+    const listener = new ActivityListener(
+      { workspace_id, isOperator },
+      count => JSON.stringify({ type: 'lost', at: this.#now(), count }),
+      ended => this.#remove(ended),
+    )
+    if (this.#listeners.size === 0) this.#start()
+    this.#tellPresent(listener)
+    this.#listeners.add(listener)
+    if (past > 0) void this.#tellPast(listener, actor, past)
+    return listener
+  }
+
+  /** Ends all listeners. */
+  close(): void {
+    for (const listener of [...this.#listeners]) void listener.return()
+  }
+
+  /** Tells the state of the server, and how far its calls are. A timer calls it while some listen. */
+  tick(): void {
+    this.#compareCooldowns()
+    for (const run of this.#listRuns()) this.#tellProgress(run)
+    const since = this.#tickedAt
+    this.#tickedAt = this.#world.clock.ticks()
+    this.#tell(null, () => this.#buildState(since))
+  }
+
+  #remove(listener: ActivityListener): void {
+    this.#listeners.delete(listener)
+    if (this.#listeners.size === 0) this.#stop()
+  }
+
+  #start(): void {
+    this.#tickedAt = this.#world.clock.ticks()
+    this.#totals = new Totals(this.#tickedAt)
+    this.#stops = [...this.#subscribe(), this.#repeat(() => this.tick())]
+  }
+
+  #stop(): void {
+    for (const stop of this.#stops) stop()
+    this.#stops = []
+    this.#cooling = new Set()
+    this.#levels = new Map()
+    this.#progress = new Map()
+  }
+
+  #now = (): string => this.#world.clock.now().toISOString()
+
+  #subscribe(): (() => void)[] {
+    const { events } = this.#world
+    const tellAll = (build: () => ActivityEntry) => this.#tell(null, build)
+    const alarm = (name: string, message: string) => () =>
+      tellAll(() => ({ type: 'alarm', at: this.#now(), name, message }))
+    return [
+      events.on('call.opened', run =>
+        this.#tell(run.actor.workspace_id, () => buildCallOpened(this.#world, this.#now(), run)),
+      ),
+      events.on('step.planned', step =>
+        this.#tell(step.run.actor.workspace_id, () =>
+          buildCallPlanned(this.#world, this.#now(), step),
+        ),
+      ),
+      events.on('attempt.started', ({ run, attempt }) =>
+        this.#tell(run.actor.workspace_id, () =>
+          buildAttemptStarted(this.#now(), run.call.id, attempt),
+        ),
+      ),
+      events.on('attempt.failed', failed => this.#tellFailure(failed)),
+      events.on('first.token', run =>
+        this.#tell(run.actor.workspace_id, () => ({
+          ...{ type: 'call.answering', at: this.#now(), id: run.call.id },
+          latency: Math.round((run.firstPartAt ?? run.startedAt) - run.startedAt),
+        })),
+      ),
+      events.on('hedge.started', ({ endpoint }) =>
+        tellAll(() => ({ type: 'hedge.started', at: this.#now(), ...nameEndpoint(endpoint) })),
+      ),
+      events.on('call.closed', run => this.#tellLimits(run)),
+      events.on('generation.finished', call => this.#tellFinished(call)),
+      events.on('call.refused', refusal => this.#tellRefused(refusal)),
+      events.on('refusals.skipped', ({ count }) => this.#totals.countRefusals(count)),
+      events.on('config.applied', ({ changed, needsRestart }) =>
+        tellAll(() => ({
+          ...{ type: 'config.applied', at: this.#now(), changed, needs_restart: needsRestart },
+        })),
+      ),
+      events.on('config.rejected', ({ error }) =>
+        tellAll(() => ({ type: 'config.rejected', at: this.#now(), message: error.message })),
+      ),
+      events.on('store.failing', alarm('store.failing', 'Records cannot be written: calls wait')),
+      events.on(
+        'checkpoint.failing',
+        alarm('checkpoint.failing', 'The end of the ledger cannot be written down'),
+      ),
+      events.on('descriptors.scarce', alarm('descriptors.scarce', 'File descriptors run out')),
+      events.on(
+        'descriptors.sufficient',
+        alarm('descriptors.sufficient', 'There are enough again'),
+      ),
+      events.on('overload.began', ({ reason }) =>
+        alarm('overload.began', `Calls are refused for the sake of those that run: ${reason}`)(),
+      ),
+      events.on('overload.ended', alarm('overload.ended', 'Every call is admitted again')),
+      events.on('byok.unreadable', ({ provider }) =>
+        alarm('byok.unreadable', `A key for ${provider} was sealed with another secret`)(),
+      ),
+      events.on('price.missing', ({ endpoint }) =>
+        alarm('price.missing', `${endpoint.id} has no price: its calls are not charged`)(),
+      ),
+      events.on('usage.implausible', ({ endpoint }) =>
+        alarm('usage.implausible', `${endpoint.id} reported counts that a call cannot have`)(),
+      ),
+      events.on('finish.unknown', ({ endpoint }) =>
+        alarm('finish.unknown', `${endpoint.id} ended an answer for a reason that is not known`)(),
+      ),
+      events.on('operator.needed', ({ endpoint, trouble }) =>
+        alarm('operator.needed', `${endpoint.id} fails until you mend the ${trouble} there`)(),
+      ),
+    ]
+  }
+
+  /**
+   * Passes an entry to those who may see it. It is built and rendered once, and only if somebody
+   * has room for it. `hidden` replaces it for those who are not the operator.
+   */
+  #tell<Built extends ActivityEntry>(
+    workspace_id: string | null,
+    build: () => Built,
+    hide?: (entry: Built) => Built,
+  ): void {
+    let entry: Built | undefined
+    let shown: string | undefined
+    let hidden: string | undefined
+    for (const listener of this.#listeners) {
+      const { audience } = listener
+      if (!maySee(audience, workspace_id)) continue
+      if (!listener.hasRoom) {
+        listener.lose()
+        continue
+      }
+      entry ??= build()
+      if (hide && !audience.isOperator) hidden ??= JSON.stringify(hide(entry))
+      else shown ??= JSON.stringify(entry)
+      listener.add((hide && !audience.isOperator ? hidden : shown) ?? '')
+    }
+  }
+
+  #tellFailure(failed: EventMap['attempt.failed']): void {
+    const { id, workspace_id, endpoint, error } = failed
+    this.#tell(
+      workspace_id,
+      () => buildAttemptFailed(this.#now(), id, failed),
+      entry => hideReason(entry, error),
+    )
+    const cooldown = this.#world.traffic.health.findCooldown(endpoint)
+    if (cooldown) this.#tellCooldown({ endpoint: endpoint.id, ...cooldown })
+  }
+
+  #tellCooldown(cooldown: { endpoint: string; until: number; reason: string }): void {
+    const { endpoint, until, reason } = cooldown
+    if (this.#cooling.has(endpoint)) return
+    this.#cooling.add(endpoint)
+    const seconds_left = Math.ceil((until - this.#world.clock.ticks()) / 1000)
+    this.#tell(null, () => ({
+      ...{ type: 'circuit.opened', at: this.#now(), endpoint, reason, seconds_left },
+    }))
+  }
+
+  #compareCooldowns(): void {
+    const cooldowns = this.#world.traffic.health.listCooldowns()
+    const now = new Set(cooldowns.map(({ endpoint }) => endpoint))
+    for (const cooldown of cooldowns) this.#tellCooldown(cooldown)
+    for (const endpoint of [...this.#cooling].filter(id => !now.has(id))) {
+      this.#cooling.delete(endpoint)
+      this.#tell(null, () => ({ type: 'circuit.closed', at: this.#now(), endpoint }))
+    }
+  }
+
+  #tellFinished(call: Generation): void {
+    this.#totals.count(call)
+    this.#progress.delete(call.id)
+    this.#tell(call.workspace_id, () => buildCallFinished(this.#world, this.#now(), call))
+  }
+
+  #tellRefused(refusal: Refusal): void {
+    this.#totals.countRefusals(1)
+    this.#tell(refusal.workspace_id, () => buildCallRefused(this.#world, this.#now(), refusal))
+  }
+
+  /** Tells once when an account comes near a limit, and once when it has reached it. */
+  #tellLimits({ policy, actor }: Run): void {
+    for (const bound of policy.bounds) {
+      const spent = bound.limit - this.#world.ledger.getRemaining(bound)
+      const level = LEVELS.filter(share => spent * 1000n >= bound.limit * share).length
+      const name = `${bound.account} ${bound.period} ${bound.limit}`
+      const told = this.#levels.get(name) ?? 0
+      if (level === told) continue
+      if (this.#levels.size >= MOST_LEVELS) this.#levels.clear()
+      this.#levels.set(name, level)
+      const isOwn = bound.account.startsWith('key ') || bound.account.startsWith('workspace ')
+      if (level > told)
+        this.#tell(isOwn ? actor.workspace_id : null, () =>
+          buildLimitNear(this.#world, this.#now(), bound, spent),
+        )
+    }
+  }
+
+  *#listRuns(): Iterable<Run> {
+    for (const run of this.#world.traffic.calls.listRunning())
+      if (run instanceof Run && run.within === null) yield run
+  }
+
+  #tellProgress(run: Run): void {
+    const tokens = run.step?.meter?.tokensSoFar ?? 0
+    const { id } = run.call
+    if (tokens === (this.#progress.get(id) ?? 0)) return
+    if (this.#progress.size >= MOST_PROGRESS && !this.#progress.has(id)) return
+    this.#progress.set(id, tokens)
+    const nanos = run.step?.spentSoFar?.()
+    this.#tell(run.actor.workspace_id, () => ({
+      ...{ type: 'call.progress', at: this.#now(), id, tokens },
+      cost: nanos === undefined ? null : toUsd(nanos),
+    }))
+  }
+
+  #buildState(since: number | null): State {
+    const { traffic, clock } = this.#world
+    return {
+      ...{ type: 'state', at: this.#now() },
+      running_calls: traffic.calls.size,
+      draining: traffic.calls.draining,
+      memory_bytes: process.memoryUsage.rss(),
+      ...(since === null ? new Totals(clock.ticks()) : this.#totals).take(clock.ticks()),
+      queues: countQueues(this.#world),
+      endpoints: traffic.health.listStates(since),
+    }
+  }
+
+  async #tellPast(listener: ActivityListener, actor: Actor, past: number): Promise<void> {
+    for (const entry of await listPast(this.#world, actor, past))
+      listener.add(JSON.stringify(entry))
+  }
+
+  /** Tells a new listener of the running calls and of all endpoints. */
+  #tellPresent(listener: ActivityListener): void {
+    const { workspace_id } = listener.audience
+    const add = (entry: ActivityEntry) => listener.add(JSON.stringify(entry))
+    const { service_name } = this.#world.config
+    add({ type: 'listening', at: this.#now(), service_name, version: VERSION })
+    if (workspace_id === null) add(this.#buildState(null))
+    for (const run of this.#listRuns())
+      if (maySee(listener.audience, run.actor.workspace_id)) {
+        add(buildCallOpened(this.#world, run.createdAt, run))
+        for (const attempt of run.attempts)
+          add(buildAttemptStarted(run.createdAt, run.call.id, attempt))
+      }
+  }
+}
+
+const countQueues = ({ traffic, recorder, deliveries }: InferenceWorld): Queues => ({
+  calls: traffic.admission.turns.size,
+  records: recorder.listPending().length,
+  deliveries: deliveries.list().reduce((sum, { waiting }) => sum + waiting, 0),
+})
+
+/** Repeats some work, and returns the function that stops it. */
+type Repeat = (work: () => void) => () => void
+
+const startTimer: Repeat = work => {
+  const timer = setInterval(work, TICK)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+/** What belongs to no workspace is for those who manage all of them. */
+const maySee = (audience: Audience, workspace_id: string | null): boolean =>
+  audience.workspace_id === null || audience.workspace_id === workspace_id

@@ -1,0 +1,340 @@
+import { yieldToEventLoop } from '../../base/clock.ts'
+import { GatewayError, invalid, notFound } from '../../base/errors.ts'
+import { type Actor, buildKeyActor } from '../../resources/actor.ts'
+import { type Line, readLines, SeenIds } from '../../resources/files/request-lines.ts'
+import { readStored } from '../../resources/files.ts'
+import { isUsable } from '../../resources/keys.ts'
+import { RequestReader } from './requests.ts'
+import { reserveFiles, sealOutcome, writeResults } from './results.ts'
+import { buildUnanswered, isPaid, type LineOutcome, runLine } from './run-line.ts'
+import type { Batch, BatchEnd, BatchProblem } from './store.ts'
+import type { BatchWorld } from './world.ts'
+
+/** How many faulty lines a failed batch names. */
+const MOST_PROBLEMS = 100
+
+/** How a batch is about to end, and why if it failed. */
+interface Ending {
+  as: BatchEnd
+  problems: BatchProblem[]
+}
+
+/**
+ * The work on one batch in this process: what is read of its file, and what runs. All that it must
+ * not forget is in the store. Workers ask it for one piece of work after the other.
+ */
+export class BatchJob {
+  readonly id: string
+  /** Whether nothing is left to do. */
+  isOver = false
+  /** Steady milliseconds: nothing is done before. */
+  pausedUntil = 0
+  readonly #world: BatchWorld
+  readonly #onFree: () => void
+  #lines: AsyncGenerator<Line> | null = null
+  /** The lines that have a result, or run, or were put off: until they are passed. */
+  #done = new Set<number>()
+  /** Lines that run, and lines that were put off. */
+  readonly #open = new Set<number>()
+  readonly #again: Line[] = []
+  /** What came of lines and could not be stored yet, by their numbers. */
+  readonly #unkept = new Map<number, LineOutcome>()
+  #running = 0
+  /** Whether all of it is being looked at: by one worker. */
+  #isTaken = false
+  #isExhausted = false
+  #ending: Ending | null = null
+  #reader: RequestReader | null = null
+
+  /** `onFree` is called when one more worker may look for work. */
+  constructor(world: BatchWorld, id: string, onFree: () => void) {
+    this.id = id
+    this.#world = world
+    this.#onFree = onFree
+  }
+
+  /** How many of its lines run. */
+  get running(): number {
+    return this.#running
+  }
+
+  /** Whether there is something for one more worker to do. */
+  canWork(): boolean {
+    if (this.isOver || this.#isTaken) return false
+    if (this.#ending || (this.#isExhausted && this.#again.length === 0)) return this.#running === 0
+    return true
+  }
+
+  /** Does one piece of work. Throws for a reason of the gateway's own: then it is tried again. */
+  async work(): Promise<void> {
+    this.#isTaken = true
+    const next = await this.#choose().finally(() => {
+      this.#isTaken = false
+    })
+    if (!next) return
+    this.#running += 1
+    this.#open.add(next.line.number)
+    this.#onFree()
+    await this.#runLine(next.batch, next.line).finally(() => {
+      this.#running -= 1
+    })
+  }
+
+  /** Returns the line that runs next; null where something else was done, or nothing is left. */
+  async #choose(): Promise<{ batch: Batch; line: Line } | null> {
+    for (const [line, outcome] of this.#unkept) await this.#keep(line, outcome)
+    const batch = await this.#world.store.batches.find(this.id)
+    if (!batch || batch.ended_at !== null) {
+      this.isOver = true
+      return null
+    }
+    if (batch.status === 'validating') {
+      await this.#validate(batch)
+      return null
+    }
+    this.#ending ??= await this.#findEnding(batch)
+    if (this.#ending) {
+      if (this.#running === 0) await this.#finish(batch, this.#ending)
+      return null
+    }
+    const line = await this.#takeLine(batch)
+    return line && { batch, line }
+  }
+
+  /** Looks at every line before the first is made. */
+  async #validate(batch: Batch): Promise<void> {
+    if (Date.parse(batch.expires_at) <= this.#world.clock.now().getTime())
+      return this.#finish(batch, { as: 'expired', problems: [] })
+    const { total, problems } = await this.#readAll(batch)
+    if (problems.length > 0) return this.#finish(batch, { as: 'failed', problems })
+    await this.#world.store.batches.change(batch.id, ['validating'], {
+      status: 'in_progress',
+      in_progress_at: this.#getTime(),
+      total,
+    })
+  }
+
+  /** Counts the lines and finds what is wrong with them. */
+  async #readAll(batch: Batch): Promise<{ total: number; problems: BatchProblem[] }> {
+    const problems: BatchProblem[] = []
+    const seen = new SeenIds()
+    try {
+      for await (const line of this.#openLines(batch)) {
+        if (problems.length === MOST_PROBLEMS) break
+        const problem = this.#checkLine(batch, line, seen)
+        if (problem) problems.push(problem)
+        this.#checkCount(seen.size)
+      }
+      if (seen.size === 0 && problems.length === 0) throw invalid('input_file_id: it has no lines')
+    } catch (thrown) {
+      problems.push(toProblem(thrown))
+    }
+    return { total: seen.size, problems }
+  }
+
+  #checkLine(batch: Batch, line: Line, seen: SeenIds): BatchProblem | null {
+    try {
+      seen.add(this.#getReader(batch).read(line).custom_id, line.number)
+      return null
+    } catch (thrown) {
+      return toProblem(thrown)
+    }
+  }
+
+  #checkCount(count: number): void {
+    const most = this.#world.config.batches.max_requests
+    if (count > most)
+      throw invalid(`input_file_id: expected at most ${most} lines (batches.max_requests)`)
+  }
+
+  /** Returns how the batch ends now; null if it goes on. */
+  async #findEnding(batch: Batch): Promise<Ending | null> {
+    const { store, clock } = this.#world
+    if (batch.ends_as) return { as: batch.ends_as, problems: batch.errors }
+    if (batch.status === 'cancelling') return { as: 'cancelled', problems: [] }
+    if (Date.parse(batch.expires_at) <= clock.now().getTime())
+      return { as: 'expired', problems: [] }
+    if (!this.#findActor(batch)) return buildFailure('key_not_usable', KEY_GONE)
+    if (this.#isExhausted && this.#again.length === 0) return { as: 'completed', problems: [] }
+    const file = await store.files.find(batch.input_file_id)
+    return file ? null : buildFailure('file_deleted', FILE_GONE)
+  }
+
+  #findActor({ key_hash }: Batch): Actor | null {
+    const key = this.#world.memory.keys.get(key_hash)
+    const isGood = key && isUsable(key, this.#world.clock.now())
+    return isGood ? buildKeyActor(this.#world, key) : null
+  }
+
+  /** Returns the next line that has no result; null if none is left. */
+  async #takeLine(batch: Batch): Promise<Line | null> {
+    const again = this.#again.shift()
+    if (again) return again
+    try {
+      this.#lines ??= await this.#startLines(batch)
+      for (;;) {
+        const { value: line, done } = await this.#lines.next()
+        if (done) break
+        if (this.#done.delete(line.number)) continue
+        if (!(await this.#keepPaid(batch, line))) return line
+      }
+    } catch (thrown) {
+      // It is read again from its beginning.
+      this.#lines = null
+      // What is lost or damaged comes back by nothing that the gateway could do.
+      if (!isDamaged(thrown)) throw thrown
+      this.#ending = buildFailure('file_damaged', thrown.message)
+      return null
+    }
+    this.#isExhausted = true
+    return null
+  }
+
+  async #startLines(batch: Batch): Promise<AsyncGenerator<Line>> {
+    const done = await this.#world.store.batches.listDoneLines(batch.id)
+    this.#done = new Set([...done, ...this.#open])
+    return this.#openLines(batch)
+  }
+
+  /** Notes a line that a killed process has paid for. Returns whether it is one. */
+  async #keepPaid(batch: Batch, line: Line): Promise<boolean> {
+    if (!(await isPaid(this.#world, batch.id, line.number))) return false
+    const { custom_id } = this.#getReader(batch).read(line)
+    const id = this.#world.ids.generation(this.#world.clock.now())
+    const outcome = buildUnanswered(id, custom_id, 'interrupted', INTERRUPTED)
+    await this.#addResult(line.number, outcome)
+    return true
+  }
+
+  async #runLine(batch: Batch, line: Line): Promise<void> {
+    const world = this.#world
+    const actor = this.#findActor(batch)
+    if (!actor) return void this.#again.push(line)
+    const reader = this.#getReader(batch)
+    const request = reader.read(line)
+    const outcome = await runLine(world, { batch, dialect: reader.dialect, actor, request })
+    if ('after' in outcome) {
+      this.#again.push(line)
+      this.pausedUntil = Math.max(this.pausedUntil, world.clock.ticks() + outcome.after)
+      return
+    }
+    this.#unkept.set(line.number, outcome)
+    await this.#keep(line.number, outcome)
+  }
+
+  async #keep(line: number, outcome: LineOutcome): Promise<void> {
+    if (!outcome.isOnRecord) await this.#addResult(line, outcome)
+    this.#unkept.delete(line)
+    this.#open.delete(line)
+  }
+
+  #addResult(line: number, outcome: LineOutcome): Promise<void> {
+    const result = sealOutcome(this.#world, this.id, line, outcome)
+    return this.#world.store.batches.addResult(result)
+  }
+
+  /** Writes the files and ends the batch. Killed in the middle, it goes on where it was. */
+  async #finish(found: Batch, { as, problems }: Ending): Promise<void> {
+    const batch = await this.#startFinish(found, as, problems)
+    if (!batch) return
+    const output_file_id = await writeResults(this.#world, batch, {
+      id: batch.output_file_id,
+      name: 'output',
+    })
+    const error_file_id = await writeResults(this.#world, batch, {
+      id: batch.error_file_id,
+      name: 'error',
+      ...(as === 'completed' ? {} : { others: this.#readUnanswered(batch, as) }),
+    })
+    const change = { status: as, ended_at: this.#getTime(), output_file_id, error_file_id }
+    await this.#world.store.batches.change(batch.id, ['finalizing', 'cancelling'], change)
+    const ended = await this.#world.store.batches.find(batch.id)
+    if (ended) this.#world.events.publish('batch.ended', ended)
+    this.isOver = true
+  }
+
+  /** Writes down how the batch ends, so that no line begins any more. */
+  async #startFinish(batch: Batch, as: BatchEnd, problems: BatchProblem[]): Promise<Batch | null> {
+    if (batch.ends_as) return batch
+    const { batches } = this.#world.store
+    const files = batch.status === 'validating' ? {} : reserveFiles(this.#world)
+    const status = batch.status === 'cancelling' ? 'cancelling' : 'finalizing'
+    const change = { status, ends_as: as, errors: problems, ...files } as const
+    await batches.change(batch.id, [batch.status], { ...change, finalizing_at: this.#getTime() })
+    // It may have been cancelled at the same moment: then it ends as that, at the next turn.
+    const now = await batches.find(batch.id)
+    this.#ending = null
+    return now?.ends_as ? now : null
+  }
+
+  /** Renders the lines that were not made. Their file may be gone: then nothing is known of them. */
+  async *#readUnanswered(batch: Batch, as: BatchEnd): AsyncGenerator<string> {
+    // What was not looked at may not be readable.
+    if (batch.in_progress_at === null) return
+    const done = new Set(await this.#world.store.batches.listDoneLines(batch.id))
+    const reader = this.#getReader(batch)
+    if (!(await this.#world.store.files.find(batch.input_file_id))) return
+    try {
+      for await (const line of this.#openLines(batch)) {
+        if (done.has(line.number)) continue
+        const { custom_id } = reader.read(line)
+        const id = this.#world.ids.generation(this.#world.clock.now())
+        yield buildUnanswered(id, custom_id, `batch_${as}`, UNANSWERED).text
+      }
+    } catch (thrown) {
+      if (!isDamaged(thrown)) throw thrown
+    }
+  }
+
+  async *#openLines({ input_file_id }: Batch): AsyncGenerator<Line> {
+    const file = await this.#world.store.files.find(input_file_id)
+    if (!file) throw notFound(`input_file_id: ${FILE_GONE}`)
+    const pieces = await readStored(this.#world, file)
+    let bytes = 0
+    for await (const line of readLines(pieces)) {
+      bytes += line.bytes.length
+      if (bytes > READ_AT_ONCE) {
+        bytes = 0
+        await yieldToEventLoop()
+      }
+      yield line
+    }
+  }
+
+  #getReader({ endpoint }: Batch): RequestReader {
+    this.#reader ??= new RequestReader(endpoint)
+    return this.#reader
+  }
+
+  #getTime = (): string => this.#world.clock.now().toISOString()
+}
+
+/** In bytes: after so much of a file, others get their turn. */
+const READ_AT_ONCE = 64 * 1024
+
+const KEY_GONE = 'The key of the batch is deleted, disabled or expired'
+const FILE_GONE = 'The file of the requests was deleted'
+const INTERRUPTED =
+  'The gateway was stopped while this request ran. It is charged, and so not made again.'
+const UNANSWERED = 'The batch ended before this request was made'
+
+/** Whether this says that the file of the requests is not there as it was stored. */
+const isDamaged = (thrown: unknown): thrown is GatewayError =>
+  thrown instanceof GatewayError && thrown.type === 'not_found'
+
+const buildFailure = (code: string, message: string): Ending => ({
+  as: 'failed',
+  problems: [{ code, message, param: null, line: null }],
+})
+
+function toProblem(thrown: unknown): BatchProblem {
+  if (!(thrown instanceof GatewayError)) throw thrown
+  const { type, message, metadata } = thrown
+  const { field, line } = metadata
+  return {
+    code: type,
+    message,
+    param: typeof field === 'string' ? field : null,
+    line: typeof line === 'number' ? line : null,
+  }
+}

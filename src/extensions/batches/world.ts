@@ -1,0 +1,22 @@
+import type { Seal } from '../../base/seal.ts'
+import type { InferenceWorld } from '../../engine/world.ts'
+import type { DialectWorld } from '../../translation/dialects/world.ts'
+import type { BatchStore } from './store.ts'
+
+declare module '../../base/events.ts' {
+  interface EventMap {
+    /** A batch was made or changed by a client: there may be work. */
+    'batch.changed': { id: string }
+    /** A batch has ended, with its files written. */
+    'batch.ended': { id: string; status: string; completed: number; failed: number }
+    /** Work on a batch failed for a reason of the gateway's own, and is tried again. */
+    'batch.failing': { id: string; error: unknown }
+  }
+}
+
+/** The parts of the gateway that this room uses. */
+export interface BatchWorld extends InferenceWorld {
+  catalog: InferenceWorld['catalog'] & DialectWorld['catalog']
+  store: InferenceWorld['store'] & { batches: BatchStore }
+  secrets: InferenceWorld['secrets'] & { previous(): { contentSeal: () => Seal } | null }
+}

@@ -1,0 +1,49 @@
+import { Cancellation } from '../base/cancellation.ts'
+import { denied } from '../base/errors.ts'
+import { unknownModel } from '../engine/plan/refusal.ts'
+import { findRouterReference } from '../engine/plan/resolve-models.ts'
+import type { InferenceWorld } from '../engine/world.ts'
+import type { TextCall } from '../language/call.ts'
+import type { Actor } from '../resources/actor.ts'
+import { findModel, type Model } from '../resources/models.ts'
+import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
+import { estimatePrompt } from '../translation/tokenizers/prompt.ts'
+import { readStoredFiles } from './stored-files.ts'
+
+/**
+ * Counts the tokens of a prompt as the first model of the call would, without asking a provider.
+ * Stored files count as if they were sent, and what has no text is estimated. Takes a place among the calls of the key while it counts, and
+ * counts as one of them. Throws 403 for a management key, 400 for an unknown model and a file
+ * that the key's workspace does not have, and 429.
+ */
+export async function countTokens(
+  world: InferenceWorld,
+  actor: Actor,
+  call: TextCall,
+): Promise<number> {
+  if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
+  const family = getTokenizerFamily(requireNames(world, call.models[0] ?? ''))
+  const { counters } = world.traffic
+  const grant = counters.take({ actor, call: { models: [] }, request: true, place: true })
+  try {
+    const count = (texts: string[]) => world.tokenizers.count(family, texts)
+    const whole = await readStoredFiles(world, actor, call, new Cancellation())
+    const { text, audio, video } = await estimatePrompt(whole ?? call, count)
+    return text + audio + video
+  } finally {
+    counters.give(grant)
+  }
+}
+
+// A router has not picked a model yet.
+function requireNames(world: InferenceWorld, slug: string) {
+  const model = findModel(world, slug)
+  if (!model && !findRouterReference(world, slug)) throw unknownModel(world.catalog, slug)
+  return { model: model?.id ?? slug, upstreamModel: findUpstreamName(model) }
+}
+
+const findUpstreamName = (model: Model | undefined): string => {
+  const { endpoints = [] } = model ?? {}
+  const endpoint = endpoints.find(({ provider }) => provider.configured) ?? endpoints[0]
+  return endpoint?.upstreamModel ?? ''
+}

@@ -1,0 +1,135 @@
+import { GatewayError, invalid, unavailable } from '../../base/errors.ts'
+import { isObject, type Json } from '../../base/json.ts'
+import type { Config } from '../../config.ts'
+import { requireService } from '../../engine/plan/constraints.ts'
+import { enterService } from '../../engine/reserve/service.ts'
+import type { Run } from '../../engine/run.ts'
+import type { InferenceWorld } from '../../engine/world.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Block } from '../../language/message.ts'
+import { askProvider } from '../../network/side-request.ts'
+import type { Provider } from '../../resources/providers.ts'
+import { type Plugin, requireOptions } from '../plugin.ts'
+
+/** Which provider judges calls. */
+type Judge = NonNullable<Config['plugins']['moderation']>
+
+/**
+ * The `moderation` plugin: a provider's model judges what the call says, as content filters left
+ * it, before it is sent. What it objects to is blocked with 403. A judge that does not answer, or
+ * that rules keep the call from, blocks it as well.
+ */
+export const moderation: Plugin<Judge> = {
+  id: 'moderation',
+  readOptions(entry, at, { plugins }) {
+    requireOptions(entry, at, [])
+    if (plugins.moderation) return plugins.moderation
+    throw invalid(`${at}.id: this gateway has no provider that moderates`, `${at}.id`)
+  },
+  review: (world, run, judge) =>
+    run.call.kind === 'text' ? reviewCall(world, run, run.call, judge) : Promise.resolve(null),
+}
+
+/** The most characters that are judged. A longer call is refused: it would pass unread. */
+const MOST_CHARACTERS = 1024 * 1024
+/** The characters of one text, and how many texts are sent at once. */
+const LONGEST_INPUT = 16 * 1024
+const TIMEOUT = 30_000
+const LARGEST_ANSWER = 4 * 1024 * 1024
+
+async function reviewCall(
+  world: InferenceWorld,
+  run: Run,
+  call: TextCall,
+  judge: Judge,
+): Promise<GatewayError | null> {
+  const provider = findProvider(world, judge)
+  requireService(run, { ...judge, name: 'moderation' })
+  const input = call.messages.flatMap(({ blocks }) => blocks.flatMap(listTexts)).flatMap(cutText)
+  if (input.reduce((sum, text) => sum + text.length, 0) > MOST_CHARACTERS)
+    throw invalid('messages: expected at most 1 MiB of text, which is all that is moderated')
+  if (input.length === 0) return null
+  const leave = await enterService(world, run, run.cancellation)
+  const answer = await askProvider(world, provider, {
+    path: '/moderations',
+    body: { model: judge.model, input },
+    maxBytes: LARGEST_ANSWER,
+    timeoutMilliseconds: TIMEOUT,
+    cancellation: run.cancellation,
+  }).finally(leave)
+  const verdicts = readVerdicts(answer, input.length)
+  if (!verdicts) throw unavailable(`${provider.name} gave no verdict`)
+  const flagged = verdicts.findIndex(verdict => verdict !== null)
+  run.pluginStages.push(buildStage(judge, verdicts))
+  return flagged === -1
+    ? null
+    : blocked(provider, judge, verdicts[flagged] ?? [], input[flagged] ?? '')
+}
+
+function findProvider({ catalog }: InferenceWorld, judge: Judge): Provider {
+  const provider = catalog.providers.get(judge.provider)
+  if (provider?.configured) return provider
+  throw unavailable(`${judge.provider}, which moderates, is not configured`)
+}
+
+function listTexts(block: Block): string[] {
+  if (block.type === 'file') return block.parsed?.blocks.flatMap(listTexts) ?? []
+  if (block.type === 'tool-call') return [block.input]
+  return 'text' in block && block.text ? [block.text] : []
+}
+
+function cutText(text: string): string[] {
+  const pieces: string[] = []
+  for (let at = 0; at < text.length; at += LONGEST_INPUT)
+    pieces.push(text.slice(at, at + LONGEST_INPUT).toWellFormed())
+  return pieces
+}
+
+/** Reads the categories that each text was flagged for; null for one that was not. */
+function readVerdicts({ results }: Json, count: number): (string[] | null)[] | null {
+  if (!Array.isArray(results) || results.length !== count) return null
+  const verdicts = results.map(readVerdict)
+  return verdicts.includes(undefined) ? null : (verdicts as (string[] | null)[])
+}
+
+function readVerdict(result: unknown): string[] | null | undefined {
+  if (!isObject(result) || typeof result.flagged !== 'boolean') return undefined
+  if (!result.flagged) return null
+  const categories = isObject(result.categories) ? Object.entries(result.categories) : []
+  return categories.flatMap(([name, applies]) => (applies === true ? [name.slice(0, 64)] : []))
+}
+
+/** The error of wire reference L.4. */
+const blocked = (
+  provider: Provider,
+  { model }: Judge,
+  reasons: string[],
+  text: string,
+): GatewayError =>
+  new GatewayError('permission_denied', 'Request blocked: it was flagged by moderation', {
+    metadata: {
+      reasons,
+      flagged_input: shorten(text),
+      provider_name: provider.name,
+      model_slug: model,
+    },
+  })
+
+const LONGEST_QUOTE = 100
+
+function shorten(text: string): string {
+  if (text.length <= LONGEST_QUOTE) return text
+  const half = Math.floor((LONGEST_QUOTE - 1) / 2)
+  return `${text.slice(0, half)}…${text.slice(-half)}`.toWellFormed()
+}
+
+const buildStage = (judge: Judge, verdicts: (string[] | null)[]) => {
+  const categories = [...new Set(verdicts.flatMap(verdict => verdict ?? []))]
+  const flagged = verdicts.some(verdict => verdict !== null)
+  return {
+    type: 'plugin' as const,
+    name: 'moderation',
+    summary: flagged ? 'The call was flagged.' : 'Nothing was flagged.',
+    data: { flagged, categories, provider: judge.provider, model: judge.model },
+  }
+}

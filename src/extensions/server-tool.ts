@@ -1,0 +1,249 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { Cancellation } from '../base/cancellation.ts'
+import type { Json } from '../base/json.ts'
+import type { Config } from '../config.ts'
+import type { Run } from '../engine/run.ts'
+import type { InferenceWorld } from '../engine/world.ts'
+import type { TextCall } from '../language/call.ts'
+import type { TextDialect } from '../language/dialect.ts'
+import type { ToolProgress } from '../language/part.ts'
+import type { ServerToolRequest } from '../language/server-tools.ts'
+import type { Service } from '../limits/rules.ts'
+
+/** Returns the name after the prefix of the gateway itself; undefined for one without that. */
+export function readServiceName(
+  { service_name }: Pick<Config, 'service_name'>,
+  type: string,
+): string | undefined {
+  const at = type.indexOf(':')
+  if (at === -1) return undefined
+  const prefix = type.slice(0, at)
+  const isService = ['openrouter', 'gateway', service_name].includes(prefix)
+  return isService ? type.slice(at + 1) : undefined
+}
+
+/**
+ * A tool that the gateway runs itself when a model calls it (wire reference D.6). Clients name it
+ * `gateway:<name>` or `openrouter:<name>`. All of them are in a written list.
+ */
+export interface ServerTool<Options = unknown> {
+  /** Its name after the prefix: `web_search`. */
+  name: string
+  /** Further names after the prefix under which clients know it. */
+  aliases?: string[]
+  /**
+   * Types without a prefix that mean this tool in the chat API. Their options may stand beside the
+   * type instead of in `parameters`.
+   */
+  shorthands?: string[]
+  /**
+   * Types without a prefix by which an API means a tool of its providers that this one can stand in
+   * for, with their options beside the type.
+   */
+  nativeTypes?: Partial<Record<TextDialect, RegExp>>
+  /** Types without a prefix that mean this tool in every API, with their options beside the type. */
+  plainTypes?: string[]
+  /** Tells whether an entry of such a type is for the gateway; all of them if absent. */
+  claims?(entry: Json): boolean
+  /**
+   * Reads an entry of a native type, which is as its own providers take it; null where the gateway
+   * has nothing to run it with, or no word for what it says.
+   */
+  readNative?(world: ToolWorld, entry: Json, reading: ToolReading): Options | null
+  /** The APIs that have a form for it; absent for all. */
+  dialects?: TextDialect[]
+  /** The schema of its `parameters` in a body. */
+  schema: TSchema
+  /** Parameters with which `gateway tools list` asks for its obstacle; none when absent. */
+  example?: Json
+  /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
+  listParts?(world: Pick<InferenceWorld, 'config'>): ToolPart[]
+  /**
+   * Reads its parameters, which are at `path` in the body: beside its type if that has no prefix.
+   * `reading` reads tools in them. Throws 400 naming the field.
+   */
+  readOptions(parameters: Json, path: string, reading?: ToolReading): Options
+  /**
+   * Returns what tells two of it in one call apart: a label. Absent if a call may have only one.
+   */
+  identify?(options: Options): string
+  /** Returns why it does not work with this configuration; null if it does. */
+  findObstacle(world: InferenceWorld, options: Options): string | null
+  /**
+   * Returns the call as a provider itself does this tool's work in it; null if the gateway runs it.
+   * Absent if no provider has such a tool.
+   */
+  delegate?(world: InferenceWorld, call: TextCall, options: Options): TextCall | null
+  /**
+   * Returns who is sent what a use says; null for nobody, or where models alone are asked. Rules and
+   * the caller's preferences bind it as an endpoint: a use that they forbid does not run.
+   */
+  findService?(world: Pick<InferenceWorld, 'config'>, options: Options): Service | null
+  /** Whether its service is asked before the model is: rules refuse the whole call then. */
+  asksWhenOffered?: boolean
+  /**
+   * Returns the most that one use may cost, in nano-dollars: it is held before the tool runs.
+   * Absent if the tool is free.
+   */
+  priceUse?(world: InferenceWorld, options: Options): bigint
+  /**
+   * Lists the functions that a model is shown for it: one, or many for an MCP server. In a dry run
+   * (`run.isDry`) it sends no request.
+   */
+  listFunctions(
+    world: InferenceWorld,
+    invocation: ToolContext<Options>,
+  ): ToolFunction[] | Promise<ToolFunction[]>
+  /**
+   * Lists items that stand before all else in the answer, in the form of the call's API: what the
+   * tool offers.
+   */
+  announce?(world: InferenceWorld, context: ToolContext<Options>): Json[] | Promise<Json[]>
+  /**
+   * Translates what the conversation has of earlier uses, of all requests of this tool, into calls
+   * of its functions and their results. Returns the uses that the client has approved since, which
+   * run before the model's turn. Throws 400 for an approval that is not valid.
+   */
+  restore?(world: InferenceWorld, run: Run, context: RestoreContext): Restored
+  /**
+   * Returns the item that asks the client for approval; null if the use may run, or if the call's
+   * API has no such item. The use does not run, and the answer ends after its turn.
+   */
+  requestApproval?(world: InferenceWorld, invocation: ToolInvocation<Options>): Json | null
+  /** Returns the fields of its output item that are known before it has run. */
+  describeUse?(world: InferenceWorld, invocation: ToolInvocation<Options>): Json
+  /** Returns the fields of the output item of a use that does not run: its arguments are no JSON. */
+  describeRefusal?(context: ToolContext<Options>, call: { name: string; input: string }): Json
+  /** Tells whether a `tool_choice` of its type means this function; all of them if absent. */
+  isChosen?(options: Options, choice: Json, name: string): boolean
+  /** Whether it takes turns of models, each of which has its own time, and not that of a use. */
+  takesTurns?: boolean
+  /** Whether it ends its uses itself, each in the time that its options allow. */
+  hasOwnTime?: boolean
+  /** Lists the models that it asks, as far as that is known before it runs. */
+  listModels?(options: Options): string[]
+  /**
+   * Runs it once. A failure that the model can do something about is a result with `isError`;
+   * throws only what ends the whole call: its cancellation, or a limit.
+   */
+  run(world: InferenceWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
+}
+
+/** What decides whether the gateway can stand in for a provider's tool. */
+export type ToolWorld = Pick<InferenceWorld, 'config'>
+
+/** How the parameters of a tool are read. */
+export interface ToolReading {
+  /** Whether its type has no prefix, so that the parameters stand beside it. */
+  isPlain: boolean
+  /** The position in the list of the body's tools that it is in. */
+  at?: number
+  /**
+   * Reads a tool that stands in them. Throws 400 or 403 for what is no tool that the gateway runs
+   * here.
+   */
+  readTool(entry: unknown, field: string): ServerToolRequest
+  /** Finds the last text of this name that items and blocks of the conversation have. */
+  findReplayed?(name: string): string | null
+}
+
+/** Something that a tool works with: an engine, a server. */
+interface ToolPart {
+  name: string
+  /** Why it cannot be used; null if it can. */
+  obstacle: string | null
+}
+
+/** A call, and the requests of one tool in it. */
+export interface RestoreContext {
+  call: TextCall
+  requests: ServerToolRequest[]
+}
+
+/** A call whose conversation is in functions and results, and what runs before its first turn. */
+export interface Restored {
+  call: TextCall
+  /** Each has a message of its result in the conversation, which is empty. */
+  approved: ApprovedUse[]
+}
+
+/** A use that the client has approved. */
+export interface ApprovedUse {
+  request: ServerToolRequest
+  /** The id of the request for approval, which is that of the call in the conversation, too. */
+  id: string
+  /** The function. */
+  name: string
+  /** The arguments. */
+  input: string
+  /** Where the approval stands in the body. */
+  field: string
+}
+
+/** A function as models are shown it. */
+export interface ToolFunction {
+  name: string
+  description: string
+  /** JSON Schema of its arguments. */
+  parameters: Record<string, unknown>
+}
+
+/** The tool as one call asks for it. */
+export interface ToolContext<Options = unknown> {
+  options: Options
+  run: Run
+}
+
+/** One use of a tool by a model. */
+export interface ToolInvocation<Options = unknown> extends ToolContext<Options> {
+  /** The id of the call, as the model gave it. */
+  callId: string
+  /** The function that the model called: one of `listFunctions`. */
+  name: string
+  /** The arguments, parsed. */
+  input: Json
+  /** How often the tool was used in this call before: from 0. */
+  uses: number
+  /** The request that the client has approved for this use; absent if none was needed. */
+  approvalId?: string
+  /** Shows the client what the use does; absent if that client is not shown it. */
+  show?(progress: ToolProgress): void
+  /**
+   * Ends this use: its time is over, the client left, or the gateway stops. Tools run side by side,
+   * so each has its own.
+   */
+  cancellation: Cancellation
+}
+
+/** What came of one use. */
+export interface ToolResult {
+  /** What the model reads. */
+  text: string
+  /** Whether it failed, in a way that the model is told about. */
+  isError: boolean
+  /** What answers may cite, in the order in which the text names them. */
+  sources?: ToolSource[]
+  /**
+   * Further fields of its output item, by their names on the wire (wire reference D.4). A `type`
+   * replaces the name of the tool.
+   */
+  item?: Record<string, unknown>
+  /** Further items that follow its own, in the form of the call’s API. */
+  items?: Json[]
+  /** Whether the client must decide first: the turn ends the call, as one with its own tools. */
+  pauses?: boolean
+  /** Pictures that the answer shows, as data URLs. The model does not see them. */
+  pictures?: string[]
+  /** What it cost, in nano-dollars; absent if it has no price. */
+  cost?: bigint
+  /** The names of deferred functions that the model is shown from now on. */
+  loads?: string[]
+}
+
+/** A page that a result is taken from. */
+export interface ToolSource {
+  url: string
+  title: string | null
+  /** An excerpt. */
+  text?: string
+}

@@ -1,0 +1,109 @@
+import type { Run } from '../engine/run.ts'
+import type { InferenceWorld } from '../engine/world.ts'
+import type { AnswerPart, Kind } from '../language/work.ts'
+import { retainsNothing } from '../limits/zdr.ts'
+import { isActive, listAudience } from '../observability/destinations/audience.ts'
+import type { OpenedDestination } from '../observability/destinations/opened.ts'
+import { findDestination } from '../observability/destinations/operator.ts'
+import type { FilterRules } from '../observability/destinations/schema.ts'
+import type { Generation } from '../observability/generations.ts'
+import type { OutboxMessage } from '../observability/outbox.ts'
+import { GatheredAnswer } from './telling/gathered-answer.ts'
+import { buildToldCall } from './telling/told-call.ts'
+
+declare module '../base/events.ts' {
+  interface EventMap {
+    /** A call could not be written down for its destinations: the secret is missing, perhaps. */
+    'telling.failed': { id: string; error: unknown }
+  }
+}
+
+/** Who is told of a run, and what is gathered for them. */
+export interface Telling {
+  audience: OpenedDestination[]
+  /** Null if no listener wants content, or may have it. */
+  answer: GatheredAnswer | null
+}
+
+/**
+ * Decides who is told of a run, when its answer begins. Returns null, after one look, where there
+ * is no listener. What a call contains is kept only for those who want it, and nothing of a call
+ * that nobody may keep.
+ */
+export function startTelling(world: InferenceWorld, run: Run): Telling | null {
+  if (run.within || run.isDry) return null
+  const audience = listAudience(world, run.actor, run.call)
+  if (audience.length === 0) return null
+  const isTold =
+    audience.some(({ destination }) => needsContent(destination)) &&
+    !retainsNothing(run.policy.zdr, run.call)
+  return { audience, answer: isTold ? new GatheredAnswer() : null }
+}
+
+/** Whether a destination is told contents, or has rules that read them. */
+const needsContent = ({
+  privacy_mode,
+  filter_rules,
+}: {
+  privacy_mode: boolean
+  filter_rules: FilterRules | null
+}): boolean =>
+  !privacy_mode ||
+  (filter_rules?.groups.some(({ rules }) =>
+    rules.some(({ field }) => field === 'input' || field === 'output'),
+  ) ??
+    false)
+
+/** Gathers what the client is shown. */
+export const gatherAnswer = <K extends Kind>({ answer }: Telling, parts: AnswerPart<K>[]): void =>
+  answer?.read(parts as AnswerPart<'text'>[])
+
+/**
+ * Builds the message about a finished run: it is recorded with the run, and encrypted there if it
+ * has content. Undefined if there is no listener.
+ */
+export function buildMessages<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  generation: Generation,
+): OutboxMessage[] | undefined {
+  const telling = run.telling ?? startTelling(world, run as unknown as Run)
+  if (!telling) return undefined
+  const receivers = listReceivers(world, telling)
+  if (receivers.length === 0) return undefined
+  try {
+    const call = buildToldCall(world, run as unknown as Run, generation, {
+      ...telling,
+      answer: mayTell(run, generation) ? telling.answer : null,
+    })
+    const hasContent = call.input !== null || call.output !== null
+    return [{ topic: 'trace', payload: JSON.stringify(call), hasContent, receivers }]
+  } catch (error) {
+    // No call fails because others cannot be told of it.
+    world.events.publish('telling.failed', { id: run.call.id, error })
+    return undefined
+  }
+}
+
+/**
+ * Whether the words of a call may be told: filters have not blocked it, and the models that were
+ * asked, which a router may have named, let others keep it.
+ */
+function mayTell(
+  run: Pick<Run, 'policy' | 'call' | 'attempts' | 'blocked'>,
+  { model }: Generation,
+) {
+  const { policy, call, attempts, blocked } = run
+  const models = [model, ...attempts.map(({ endpoint }) => endpoint.model)]
+  return blocked === null && !retainsNothing(policy.zdr, { routing: call.routing, models })
+}
+
+/** Lists those of the audience that are still told of calls. */
+function listReceivers(world: InferenceWorld, { audience }: Telling): string[] {
+  const receivers: string[] = []
+  for (const { destination } of audience) {
+    const now = findDestination(world, destination.id)
+    if (now && isActive(now)) receivers.push(destination.id)
+  }
+  return receivers
+}

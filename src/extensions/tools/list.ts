@@ -1,0 +1,38 @@
+import type { InferenceWorld } from '../../engine/world.ts'
+import { probeSandbox } from '../../network/sandboxes/registry.ts'
+import type { ServerTool } from '../server-tool.ts'
+
+/** A tool, or something that it works with, and whether it can be used with this configuration. */
+export interface ToolState {
+  /** `web_search`; of an engine or a server: `web_search/exa`. */
+  tool: string
+  works: boolean
+  /** Why it cannot be used; null if it can. */
+  reason: string | null
+}
+
+/**
+ * Lists the tools that the gateway runs itself, each with the engines or servers that it works with.
+ * Sends no request: `gateway providers check` does.
+ */
+export async function listTools(world: InferenceWorld): Promise<{ data: ToolState[] }> {
+  await probeSandbox(world)
+  const data = world.tools.flatMap(tool => [
+    buildState(tool.name, findToolObstacle(world, tool)),
+    ...(tool.listParts?.(world) ?? []).map(({ name, obstacle }) =>
+      buildState(`${tool.name}/${name}`, obstacle),
+    ),
+  ])
+  return { data }
+}
+
+const buildState = (tool: string, reason: string | null): ToolState => ({
+  tool,
+  works: reason === null,
+  reason,
+})
+
+function findToolObstacle(world: InferenceWorld, tool: ServerTool): string | null {
+  const options = tool.readOptions(tool.example ?? {}, 'parameters')
+  return tool.findObstacle(world, options)
+}

@@ -1,0 +1,89 @@
+import { toNanos } from '../../../base/money.ts'
+import type { Config } from '../../../config.ts'
+import type { Service } from '../../../limits/rules.ts'
+import type { ApprovalRule, McpOptions } from './options.ts'
+
+/** An MCP server as it is called: a caller's, or one of the config. */
+export interface McpServer {
+  label: string
+  url: string
+  /** Sent with every request, by lower-case name. No result and no error shows them. */
+  headers: Record<string, string>
+  /** Whether the operator named it. A caller's is called only if it is public. */
+  isConfigured: boolean
+  /** The tools that the operator allows; null: any. */
+  operatorTools: string[] | null
+  approval: ApprovalRule
+  /** What one call of a tool costs, in nano-dollars; null if it has no price. */
+  price: bigint | null
+  timeoutMilliseconds: number
+  /** What the operator has agreed with who runs it. */
+  data_policy?: Service['data_policy']
+}
+
+/** Returns the server that a call names, or why it cannot be used. */
+export function resolveServer(
+  config: Config,
+  options: McpOptions,
+): McpServer | { obstacle: string } {
+  if (!config.mcp.enabled) return { obstacle: 'mcp is switched off (mcp.enabled)' }
+  if (options.server_url !== null) return resolveCallersServer(config, options, options.server_url)
+  const { server_label: label } = options
+  const obstacle = findServerObstacle(config, label)
+  const settings = Object.hasOwn(config.mcp_servers, label) ? config.mcp_servers[label] : undefined
+  if (!settings || obstacle !== null) return { obstacle: `the MCP server ${label} ${obstacle}` }
+  const { authorization, headers = {}, timeout_seconds, data_policy } = settings
+  return {
+    label,
+    url: settings.url,
+    headers: {
+      ...Object.fromEntries(
+        Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+      ),
+      ...(authorization === undefined ? {} : { authorization: `Bearer ${authorization}` }),
+    },
+    isConfigured: true,
+    data_policy,
+    operatorTools: settings.allowed_tools ?? null,
+    // What the operator has decided is a floor: a caller may ask for more approvals, and for no fewer.
+    approval:
+      settings.require_approval === 'always'
+        ? requireOf('always')
+        : (options.approval ?? requireOf(settings.require_approval ?? 'always')),
+    price: settings.usd_per_call === undefined ? null : toNanos(settings.usd_per_call),
+    timeoutMilliseconds: (timeout_seconds ?? config.mcp.timeout_seconds) * 1000,
+  }
+}
+
+function resolveCallersServer(
+  { mcp }: Config,
+  { server_label: label, headers, approval }: McpOptions,
+  url: string,
+): McpServer | { obstacle: string } {
+  if (!mcp.server_urls)
+    return { obstacle: 'this gateway calls only the MCP servers of its config (mcp.server_urls)' }
+  return {
+    ...{ label, url, headers, isConfigured: false, operatorTools: null, price: null },
+    approval: approval ?? requireOf('always'),
+    timeoutMilliseconds: mcp.timeout_seconds * 1000,
+  }
+}
+
+const requireOf = (others: 'always' | 'never'): ApprovalRule => ({ always: [], never: [], others })
+
+/** Returns why a server of the config cannot be used; null if it can. */
+export function findServerObstacle({ mcp_servers }: Config, label: string): string | null {
+  const settings = Object.hasOwn(mcp_servers, label) ? mcp_servers[label] : undefined
+  if (!settings) return 'is not in the config (mcp_servers): expected server_url'
+  return settings.enabled === false ? `is switched off (mcp_servers.${label}.enabled)` : null
+}
+
+/** Lists what no result may show: the values of its headers, and the tokens in them. */
+export const listSecrets = ({ headers }: McpServer): string[] =>
+  Object.values(headers).flatMap(value => [value, value.replace(/^Bearer /, '')])
+
+/** Whether a tool may run only after the client has approved it. */
+export function needsApproval({ approval }: McpServer, tool: string): boolean {
+  if (approval.always.includes(tool)) return true
+  return approval.never.includes(tool) ? false : approval.others === 'always'
+}

@@ -1,0 +1,273 @@
+import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
+import type {
+  jsonSchemaValidator as JsonSchemaValidator,
+  JsonSchemaValidatorResult,
+} from '@modelcontextprotocol/sdk/validation/types.js'
+import { GatewayError } from '../../../base/errors.ts'
+import type { Json } from '../../../base/json.ts'
+import { VERSION } from '../../../base/version.ts'
+import type { IncomingResponse } from '../../../network/egress.ts'
+import { checkUntrustedUrl } from '../../../network/untrusted-url.ts'
+import type { UpstreamWorld } from '../../../network/world.ts'
+import { ToolFailure, type UseLimit } from '../use-limit.ts'
+import type { McpServer } from './server.ts'
+
+/** A session with an MCP server, for one use. */
+interface McpSession {
+  /** Lists at most `most` of its tools. */
+  listTools(most: number): Promise<Tool[]>
+  callTool(name: string, input: Json): Promise<CallToolResult>
+}
+
+/**
+ * Runs work in a session with a server, which ends with it. Throws `ToolFailure` in our own words:
+ * those of a server may repeat a credential.
+ */
+export async function runSession<T>(
+  world: UpstreamWorld,
+  server: McpServer,
+  limit: UseLimit,
+  work: (session: McpSession) => Promise<T>,
+): Promise<T> {
+  const { Client, StreamableHTTPClientTransport, types } = await loadLibrary()
+  const transport = new StreamableHTTPClientTransport(new URL(server.url), {
+    fetch: createTransportFetch(world, server, limit),
+    requestInit: { headers: server.headers },
+    reconnectionOptions: NO_RECONNECTION,
+  })
+  const client = new Client(
+    { name: 'gateway', version: VERSION },
+    // Schemas of servers are not compiled: they may be of any size, and models get results as text.
+    { capabilities: {}, jsonSchemaValidator: { getValidator: acceptAll } },
+  )
+  // The limit of the use ends a request; the library's own clock must not be first.
+  const options = { timeout: server.timeoutMilliseconds * 2 }
+  try {
+    // Its type has no undefined for optional fields.
+    await client.connect(transport as Parameters<typeof client.connect>[0], options)
+    const session = {
+      listTools: (most: number) =>
+        readPages(most, cursor =>
+          client.request(
+            { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
+            types.ListToolsResultSchema,
+            options,
+          ),
+        ),
+      callTool: (name: string, input: Json) =>
+        client.request(
+          { method: 'tools/call', params: { name, arguments: input } },
+          types.CallToolResultSchema,
+          options,
+        ),
+    }
+    return await work(session)
+  } catch (thrown) {
+    throw toFailure(server, thrown)
+  } finally {
+    await endSession(transport)
+    await client.close().catch(() => undefined)
+  }
+}
+
+const acceptAll: JsonSchemaValidator['getValidator'] =
+  <T>() =>
+  (input: unknown): JsonSchemaValidatorResult<T> => ({
+    valid: true,
+    data: input as T,
+    errorMessage: undefined,
+  })
+
+const NO_RECONNECTION = {
+  initialReconnectionDelay: 1_000,
+  maxReconnectionDelay: 1_000,
+  reconnectionDelayGrowFactor: 1,
+  maxRetries: 0,
+}
+
+// Loaded on first use: few calls need it, and every start would pay for it.
+async function loadLibrary() {
+  const [{ Client }, { StreamableHTTPClientTransport }, types] = await Promise.all([
+    import('@modelcontextprotocol/sdk/client/index.js'),
+    import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
+    import('@modelcontextprotocol/sdk/types.js'),
+  ])
+  return { Client, StreamableHTTPClientTransport, types }
+}
+
+const MOST_PAGES = 50
+
+/** Reads pages until there are enough tools, or no more. A server may name a next page for ever. */
+async function readPages(
+  most: number,
+  readPage: (cursor?: string) => Promise<{ tools: Tool[]; nextCursor?: string | undefined }>,
+): Promise<Tool[]> {
+  const tools: Tool[] = []
+  let cursor: string | undefined
+  for (let pages = 0; pages < MOST_PAGES; pages++) {
+    const page = await readPage(cursor)
+    tools.push(...page.tools.slice(0, most - tools.length))
+    if (page.nextCursor === undefined || tools.length >= most) break
+    cursor = page.nextCursor
+  }
+  return tools
+}
+
+/** How many milliseconds the end of a session may take: the result waits for it. */
+const LONGEST_END = 1_000
+
+// A server that does not answer keeps its session until it forgets it.
+async function endSession(transport: {
+  sessionId?: string | undefined
+  terminateSession(): Promise<void>
+}): Promise<void> {
+  if (transport.sessionId === undefined) return
+  const over = Promise.withResolvers<void>()
+  const timer = setTimeout(over.resolve, LONGEST_END)
+  await Promise.race([transport.terminateSession().catch(() => undefined), over.promise])
+  clearTimeout(timer)
+}
+
+function toFailure({ label }: McpServer, thrown: unknown): Error {
+  if (thrown instanceof ToolFailure || thrown instanceof GatewayError) return thrown
+  const code = readCode(thrown)
+  if (code === 401 || code === 403)
+    return new ToolFailure(`The MCP server ${label} refuses the credential`)
+  if (code !== null && code >= 400 && code < 600)
+    return new ToolFailure(`The MCP server ${label} answered with the status ${code}`)
+  if (code !== null && code >= 300 && code < 400)
+    return new ToolFailure(`The MCP server ${label} redirects to another server`)
+  if (code !== null && code < -1)
+    return new ToolFailure(`The MCP server ${label} refused the request (${code})`)
+  return new ToolFailure(`The MCP server ${label} gave no answer that can be read`)
+}
+
+/** Reads a status, or an error's number in JSON-RPC. */
+const readCode = (thrown: unknown): number | null =>
+  typeof thrown === 'object' && thrown !== null && 'code' in thrown && Number.isInteger(thrown.code)
+    ? Number(thrown.code)
+    : null
+
+/** A `fetch` for the client library. */
+type TransportFetch = (url: string | URL, init?: RequestInit) => Promise<Response>
+
+/**
+ * Creates the `fetch` of one use of a server, over the gateway's own way out: within its time, and
+ * within its bytes, of all answers together. Each request to a caller's server is checked anew, so
+ * that no redirect and no name leads into the private network. The stream that a server may open
+ * for messages of its own (GET) is refused, as nothing here would read it.
+ */
+function createTransportFetch(
+  world: UpstreamWorld,
+  server: McpServer,
+  limit: UseLimit,
+): TransportFetch {
+  const budget = { bytes: world.config.mcp.max_answer_mib * 1024 * 1024 }
+  return async (address, init = {}) => {
+    const url = String(address)
+    const { method = 'GET' } = init
+    if (method === 'GET') return new Response(null, { status: 405 })
+    const checked = await checkServerUrl(world, server, url, limit)
+    const branch = limit.open()
+    init.signal?.addEventListener('abort', () => limit.release(branch), { once: true })
+    const incoming = await world.egress.send(
+      {
+        ...(method === 'DELETE' ? { method } : {}),
+        ...checked,
+        headers: { ...HEADERS, ...Object.fromEntries(new Headers(init.headers)) },
+        body: typeof init.body === 'string' ? init.body : '',
+      },
+      branch,
+    )
+    return toResponse(incoming, budget, () => limit.release(branch))
+  }
+}
+
+const HEADERS = { 'accept-encoding': 'identity', 'user-agent': 'gateway' }
+
+async function checkServerUrl(
+  world: UpstreamWorld,
+  server: McpServer,
+  url: string,
+  limit: UseLimit,
+): Promise<{ url: string; address?: string }> {
+  if (!server.isConfigured) return limit.race(checkUntrustedUrl(world, url))
+  // The operator's credentials go to the operator's server.
+  if (new URL(url).origin !== new URL(server.url).origin)
+    throw new ToolFailure(`The MCP server ${server.label} redirects to another server`)
+  return { url }
+}
+
+const NO_BODY = new Set([204, 205, 304])
+
+function toResponse(
+  incoming: IncomingResponse,
+  budget: { bytes: number },
+  release: () => void,
+): Response {
+  const { status } = incoming
+  if (status < 200 || status > 599) throw new ToolFailure('The MCP server sent a wrong status')
+  const headers = new Headers()
+  for (const name of ['content-type', 'mcp-session-id', 'location']) {
+    const value = incoming.header(name)
+    if (value !== null) headers.set(name, value)
+  }
+  if (NO_BODY.has(status)) {
+    release()
+    return new Response(null, { status, headers })
+  }
+  const body = openBody(createLineReader(incoming), budget, release)
+  return new Response(body, { status, headers })
+}
+
+const openBody = (
+  read: () => Promise<Uint8Array | null>,
+  budget: { bytes: number },
+  release: () => void,
+) =>
+  new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      const bytes = await read()
+      if (!bytes) {
+        release()
+        controller.close()
+        return
+      }
+      budget.bytes -= bytes.length
+      if (budget.bytes < 0) {
+        release()
+        throw new ToolFailure('The MCP server sent too much')
+      }
+      controller.enqueue(new Uint8Array(bytes))
+    },
+    cancel: release,
+  })
+
+const LINE_END = 0x0a
+/** The most bytes that wait for the end of their line. */
+const LONGEST_WAIT = 64 * 1024
+
+/**
+ * Returns a reader of whole lines, or of long pieces of one: the library's parser searches what it
+ * has of a line again with each piece, so a line that comes byte by byte would take it quadratic
+ * time. A piece doubles in length, which makes that linear.
+ */
+function createLineReader(incoming: IncomingResponse): () => Promise<Uint8Array | null> {
+  let wanted = LONGEST_WAIT
+  return async () => {
+    const pieces: Uint8Array[] = []
+    for (let size = 0; ; ) {
+      const bytes = await incoming.read()
+      if (!bytes) return pieces.length > 0 ? Buffer.concat(pieces) : null
+      pieces.push(bytes)
+      size += bytes.length
+      if (bytes.includes(LINE_END)) {
+        wanted = LONGEST_WAIT
+        return Buffer.concat(pieces)
+      }
+      if (size < wanted) continue
+      wanted *= 2
+      return Buffer.concat(pieces)
+    }
+  }
+}

@@ -1,0 +1,355 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { type Json, omitUndefined } from '../../base/json.ts'
+import { toNanos } from '../../base/money.ts'
+import { closed, list, oneOf, optional } from '../../base/schema-builders.ts'
+import type { Config } from '../../config.ts'
+import type { InferenceWorld } from '../../engine/world.ts'
+import type { Egress, UpstreamWorld } from '../../network/world.ts'
+import type {
+  ServerTool,
+  ToolInvocation,
+  ToolReading,
+  ToolResult,
+  ToolWorld,
+} from '../server-tool.ts'
+import { allowsUrl, type DomainLists, readDomainLists } from './domains.ts'
+import { hasFunction, isRunByAll, leaveNative, listNone, type NativeForm } from './native-form.ts'
+import { requireMatch } from './parameters.ts'
+import { cleanText, cutBytes, cutText, markAsData } from './untrusted-text.ts'
+import { buildFailedResult, runUse, ToolFailure, type UseLimit } from './use-limit.ts'
+import { askFetchEngine } from './web-fetch/ask-engine.ts'
+import {
+  type ConfiguredFetchEngine,
+  chooseFetchEngine,
+  findFetchEngineObstacle,
+} from './web-fetch/choose-engine.ts'
+import { type FetchedPage, fetchPage, ROBOT } from './web-fetch/fetch-page.ts'
+import type { ReadablePage } from './web-fetch/html-to-text.ts'
+import { readFetchedPage } from './web-fetch/read-page.ts'
+import { FETCH_ENGINES } from './web-fetch/registry.ts'
+
+/** What a site lets robots read. */
+interface RobotRules {
+  allows(url: string): boolean
+  /** Until when they hold, in steady milliseconds. */
+  until: number
+}
+
+/** As much of a `robots.txt` is read; a search engine reads 500 KiB (RFC 9309, 2.5). */
+const LARGEST = 512 * 1024
+/** An hour: RFC 9309 (2.4) allows a day. */
+const LIFETIME = 3_600_000
+const MOST_SITES = 1_000
+
+// The rules of sites, by the way out through which they were read.
+const caches = new WeakMap<Egress, Map<string, RobotRules>>()
+
+/**
+ * Throws `ToolFailure` if the site's `robots.txt` does not let a robot read the URL. It is fetched
+ * as untrusted as the page itself, once an hour (RFC 9309).
+ */
+async function checkRobots(world: UpstreamWorld, url: string, limit: UseLimit): Promise<void> {
+  const { origin } = new URL(url)
+  const sites = caches.get(world.egress) ?? new Map<string, RobotRules>()
+  caches.set(world.egress, sites)
+  const known = sites.get(origin)
+  const rules =
+    known && known.until > world.clock.ticks() ? known : await readRules(world, origin, limit)
+  // The oldest goes first, so that the list stays short.
+  sites.delete(origin)
+  sites.set(origin, rules)
+  for (const oldest of sites.keys()) {
+    if (sites.size <= MOST_SITES) break
+    sites.delete(oldest)
+  }
+  if (!rules.allows(url)) throw new ToolFailure('The site’s robots.txt does not allow this page')
+}
+
+async function readRules(
+  world: UpstreamWorld,
+  origin: string,
+  limit: UseLimit,
+): Promise<RobotRules> {
+  const request = { url: `${origin}/robots.txt`, maxBytes: LARGEST, checkPage: () => undefined }
+  const page = await fetchPage(world, request, limit).catch(() => null)
+  // Where the rules cannot be read, nothing is allowed; where there are none, everything is
+  // (RFC 9309, 2.3.1).
+  if (page === null || page.status >= 500 || page.status === 429)
+    throw new ToolFailure('The site’s robots.txt cannot be read')
+  const until = world.clock.ticks() + LIFETIME
+  if (page.status !== 200) return { allows: () => true, until }
+  return { allows: await parseRules(page, origin), until }
+}
+
+async function parseRules(page: FetchedPage, origin: string): Promise<RobotRules['allows']> {
+  // Loaded on first use: few calls need it, and every start would pay for it.
+  const { default: parseRobots } = await import('robots-parser')
+  const robots = parseRobots(`${origin}/robots.txt`, keepRules(page.bytes.toString('utf8')))
+  return url => robots.isAllowed(url, ROBOT) ?? true
+}
+
+/** The most rules of one site, the most characters of one, and of all with a wildcard. */
+const MOST_RULES = 5_000
+const LONGEST_RULE = 512
+const MOST_WILDCARDS = 10_000
+
+/**
+ * Returns the lines that hold rules, as many as are compared with a URL in milliseconds: a rule with
+ * wildcards takes time with its length times the URL's.
+ */
+function keepRules(text: string): string {
+  const kept: string[] = []
+  let [rules, wildcards] = [0, 0]
+  for (const line of text.split(/[\r\n]+/)) {
+    const name = /^\s*(user-agent|allow|disallow)\s*:/i.exec(line.slice(0, 100))?.[1]
+    if (name === undefined || line.length > LONGEST_RULE) continue
+    if (name.toLowerCase() !== 'user-agent' && ++rules > MOST_RULES) break
+    if (line.includes('*')) wildcards += line.length
+    if (line.includes('*') && wildcards > MOST_WILDCARDS) continue
+    kept.push(line)
+  }
+  return kept.join('\n')
+}
+
+const Domains = list(Type.String({ maxLength: 300 }))
+
+/** The parameters of the tool (wire reference D.6). */
+const WebFetchParameters = Type.Object(
+  {
+    engine: Type.Optional(
+      oneOf('auto', 'native', 'openrouter', 'gateway', 'exa', 'parallel', 'firecrawl'),
+    ),
+    allowed_domains: optional(Domains),
+    blocked_domains: optional(Domains),
+    max_content_tokens: optional(Type.Integer({ minimum: 1, maximum: 10_000_000 })),
+    max_uses: optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+  },
+  closed,
+)
+
+/** What the parameters of the tool say; null where they say nothing. */
+export interface WebFetchOptions {
+  engine: NonNullable<Static<typeof WebFetchParameters>['engine']>
+  domains: DomainLists
+  max_content_tokens: number | null
+  max_uses: number | null
+  /** The tool as Anthropic's API has it; absent for the gateway's own. */
+  native?: NativeForm
+}
+
+/**
+ * The tool that reads a page or a document (wire reference D.6). The gateway fetches it itself, from
+ * public hosts only, or has a service of the config do that.
+ */
+export const webFetch: ServerTool<WebFetchOptions> = {
+  name: 'web_fetch',
+  schema: WebFetchParameters,
+  readOptions,
+  nativeTypes: { messages: /^web_fetch_\d{8}$/ },
+  readNative,
+  delegate: (world, call, { native }) =>
+    native && (isRunByAll(world, call) || hasFunction(call, FUNCTION.name))
+      ? leaveNative(call, native)
+      : null,
+  findObstacle: ({ config }, { engine, native }) => {
+    if (native) return null
+    if (!config.web_fetch.enabled) return SWITCHED_OFF
+    const chosen = chooseFetchEngine(config, engine)
+    return chosen && 'obstacle' in chosen ? chosen.obstacle : null
+  },
+  listParts: ({ config }) => [
+    { name: 'gateway', obstacle: config.web_fetch.enabled ? null : SWITCHED_OFF },
+    ...FETCH_ENGINES.map(engine => ({
+      name: engine.name,
+      obstacle: findFetchEngineObstacle(config, engine),
+    })),
+  ],
+  findService({ config }, { engine }) {
+    const chosen = chooseFetchEngine(config, engine)
+    // A page that the gateway reads itself is asked for at its site, by a URL that a model wrote.
+    if (chosen === null) {
+      const { data_policy } = config.web_fetch
+      return { name: 'web_fetch', provider: 'web', model: 'web', data_policy, isNoProvider: true }
+    }
+    if ('obstacle' in chosen) return null
+    const { name } = chosen.engine
+    const { data_policy } = chosen.settings
+    return { name: `the service ${name}`, provider: name, model: name, data_policy }
+  },
+  priceUse: ({ config }, { engine }) => toNanos(findPrice(config, engine) ?? 0),
+  listFunctions: () => [FUNCTION],
+  describeUse: (_, { input }) => (typeof input.url === 'string' ? { url: input.url } : {}),
+  run: runFetch,
+}
+
+/** Reads the tool as Anthropic's API has it. What it says of citations is the provider's alone. */
+function readNative(
+  { config }: ToolWorld,
+  entry: Json,
+  { at = 0 }: ToolReading,
+): WebFetchOptions | null {
+  if (!config.web_fetch.enabled) return null
+  const parameters = omitUndefined({
+    allowed_domains: listNone(entry.allowed_domains),
+    blocked_domains: listNone(entry.blocked_domains),
+    max_content_tokens: entry.max_content_tokens ?? undefined,
+    max_uses: entry.max_uses ?? undefined,
+  })
+  try {
+    return { ...readOptions(parameters, ''), native: { value: entry, at } }
+  } catch {
+    return null
+  }
+}
+
+const SWITCHED_OFF = 'web_fetch is switched off (web_fetch.enabled)'
+
+/** Returns what one page costs, in USD; undefined if it has no price. */
+function findPrice(config: Config, engine: string): number | undefined {
+  const chosen = chooseFetchEngine(config, engine)
+  if (chosen === null) return config.web_fetch.usd_per_fetch
+  return 'obstacle' in chosen ? undefined : chosen.settings.usd_per_fetch
+}
+
+const FUNCTION = {
+  name: 'web_fetch',
+  description: 'Reads a page or a document on the web by its URL. Returns its text.',
+  parameters: {
+    type: 'object',
+    properties: { url: { type: 'string', description: 'The whole URL, with https://' } },
+    required: ['url'],
+    additionalProperties: false,
+  },
+}
+
+function readOptions(parameters: Json, path: string): WebFetchOptions {
+  const read = requireMatch(WebFetchParameters, parameters, path)
+  return {
+    engine: read.engine ?? 'auto',
+    domains: readDomainLists(
+      [read.allowed_domains, `${path}.allowed_domains`],
+      [read.blocked_domains, `${path}.blocked_domains`],
+    ),
+    max_content_tokens: read.max_content_tokens ?? null,
+    max_uses: read.max_uses ?? null,
+  }
+}
+
+async function runFetch(
+  world: InferenceWorld,
+  invocation: ToolInvocation<WebFetchOptions>,
+): Promise<ToolResult> {
+  const { options, input, uses } = invocation
+  const { web_fetch: settings } = world.config
+  const most = Math.min(options.max_uses ?? Number.POSITIVE_INFINITY, settings.max_uses)
+  if (!settings.enabled) return buildFailedResult(SWITCHED_OFF)
+  if (uses >= most) return buildFailedResult(`No more pages: this call may read ${most}`)
+  const { url } = input
+  if (typeof url !== 'string') return buildFailedResult('url: expected a URL')
+  const chosen = chooseFetchEngine(world.config, options.engine)
+  if (chosen && 'obstacle' in chosen) return buildFailedResult(chosen.obstacle)
+  const seconds = chosen?.settings.timeout_seconds ?? settings.timeout_seconds
+  const result = await runUse(invocation, seconds * 1000, limit =>
+    chosen
+      ? askAllowed(world, chosen, url, options, limit)
+      : readAllowed(world, url, options, limit),
+  )
+  return toItem(result, url)
+}
+
+/** Reads a page itself. */
+async function readAllowed(
+  world: InferenceWorld,
+  url: string,
+  options: WebFetchOptions,
+  limit: UseLimit,
+): Promise<ToolResult> {
+  const page = await fetchAllowed(world, url, options, limit)
+  // One character more shows that the text was cut.
+  const read = await readFetchedPage(world, page, countBytes(world, options) + 1)
+  return renderPage(world, { ...page, ...read }, options)
+}
+
+/** Has a service read a page of the sites that the call allows. */
+async function askAllowed(
+  world: InferenceWorld,
+  chosen: ConfiguredFetchEngine,
+  url: string,
+  options: WebFetchOptions,
+  limit: UseLimit,
+): Promise<ToolResult> {
+  if (!allowsUrl(options.domains, url)) throw NOT_ALLOWED
+  const question = { url, maxCharacters: countBytes(world, options) + 1 }
+  const page = await askFetchEngine(world, chosen, question, limit)
+  const status = page.status ?? 200
+  if (status < 200 || status > 299) throw describeStatus(status)
+  const final = page.url !== null && URL.canParse(page.url) ? page.url : url
+  if (!allowsUrl(options.domains, final)) throw NOT_ALLOWED
+  return renderPage(world, { ...page, url: final, status, isCut: false }, options)
+}
+
+const NOT_ALLOWED = new ToolFailure('This site is not among those that may be read')
+
+const describeStatus = (status: number): ToolFailure =>
+  new ToolFailure(`The page answered with the status ${status}`, { httpStatus: status })
+
+/** Fetches a page of the sites that the call allows, and which allow it. */
+async function fetchAllowed(
+  world: InferenceWorld,
+  url: string,
+  { domains }: WebFetchOptions,
+  limit: UseLimit,
+): Promise<FetchedPage> {
+  const { robots, max_mib } = world.config.web_fetch
+  const page = await fetchPage(
+    world,
+    {
+      url,
+      maxBytes: max_mib * 1024 * 1024,
+      async checkPage(each) {
+        if (!allowsUrl(domains, each)) throw NOT_ALLOWED
+        if (robots) await checkRobots(world, each, limit)
+      },
+    },
+    limit,
+  )
+  if (page.status < 200 || page.status > 299) throw describeStatus(page.status)
+  return page
+}
+
+/** English texts have about four characters a token, and others about as many bytes. */
+const BYTES_PER_TOKEN = 4
+const LONGEST_TITLE = 300
+
+/** A page as it was read. */
+type PageText = Pick<FetchedPage, 'url' | 'status' | 'isCut'> & ReadablePage
+
+/** Returns how many bytes of a page a model is given at most. */
+function countBytes({ config }: InferenceWorld, { max_content_tokens }: WebFetchOptions): number {
+  const most = config.web_fetch.max_content_tokens
+  return Math.min(max_content_tokens ?? most, most) * BYTES_PER_TOKEN
+}
+
+function renderPage(world: InferenceWorld, page: PageText, options: WebFetchOptions): ToolResult {
+  const price = findPrice(world.config, options.engine)
+  const whole = cleanText(page.text).trim()
+  const content = cutBytes(whole, countBytes(world, options))
+  const title = page.title === null ? null : cutText(cleanText(page.title), LONGEST_TITLE)
+  const isCut = page.isCut || content.length < whole.length
+  const text = markAsData(page.url, [title, content].filter(Boolean).join('\n\n'))
+  return {
+    ...(price === undefined ? {} : { cost: toNanos(price) }),
+    text: isCut ? `${text}\nThe page is longer: its rest was cut off.` : text,
+    isError: false,
+    sources: [{ url: page.url, title }],
+    item: {
+      ...{ url: page.url, httpStatus: page.status, content },
+      ...(title === null ? {} : { title }),
+    },
+  }
+}
+
+const toItem = (result: ToolResult, url: string): ToolResult => ({
+  ...result,
+  item: { url, ...(result.isError ? { error: result.text } : {}), ...result.item },
+})

@@ -1,0 +1,346 @@
+import { Cancellation } from '../../base/cancellation.ts'
+import { GatewayError } from '../../base/errors.ts'
+import type { InferenceWorld } from '../../engine/world.ts'
+import type { Hold } from '../../limits/ledger.ts'
+import {
+  computePause,
+  type DeliveryPace,
+} from '../../observability/destinations/deliveries/retry.ts'
+import type { JobState } from '../../translation/protocols/protocol.ts'
+import { toEnded } from '../../translation/protocols/videos.ts'
+import { askJobProvider, getJobProtocol, type JobAnswer } from './ask.ts'
+import type { CallbackWorld } from './callback.ts'
+import { CALLBACK_PACE, type CallbackPace, type Callbacks, createCallbacks } from './callbacks.ts'
+import { endVideo, type VideoOutcome } from './end.ts'
+import type { VideoJob } from './store.ts'
+
+/** What follows the jobs of videos. */
+export interface VideoJobs {
+  /** Lists what is set aside for the jobs that are followed. */
+  listHolds(): Hold[]
+  /** Follows a job. The hold becomes its own. */
+  add(job: VideoJob, hold: Hold | null): void
+  /** Takes over the jobs of the process before, and sets their money aside again. */
+  load(): Promise<void>
+  /** Begins to ask providers, and goes on until `stop`. Only the server of a data directory may. */
+  start(): Promise<void>
+  /** Ends all requests. The jobs go on at their providers and are asked about at the next start. */
+  stop(): Promise<void>
+  /** Waits until nothing is asked or written at this moment. */
+  rest(): Promise<void>
+  /** How many jobs have not ended. */
+  readonly size: number
+}
+
+/** How often providers are asked. Times in milliseconds. */
+export interface PollPace extends CallbackPace {
+  /** The first pause between two questions, and the longest. */
+  firstPause: number
+  longestPause: number
+  /** The longest pause after failures. */
+  longestRetry: number
+}
+
+const POLL_PACE: PollPace = {
+  ...{ firstPause: 2_000, longestPause: 20_000, longestRetry: 300_000 },
+  ...CALLBACK_PACE,
+}
+
+/** How many providers are asked at once. */
+const MOST_AT_ONCE = 8
+
+/** A provider that does not know a job so often in a row has forgotten it. */
+const MOST_MISSING = 3
+
+/** A job while it is followed. Times in steady milliseconds: a calendar that jumps ends no job. */
+interface FollowedJob {
+  job: VideoJob
+  hold: Hold | null
+  nextAt: number
+  /** After this it has taken too long. */
+  deadline: number
+  polls: number
+  failures: number
+  missing: number
+  isRunning: boolean
+}
+
+/**
+ * Creates what follows jobs. One timer serves all of them: it waits for the next that is due. A job
+ * is asked about ever less often, and less often still while its provider fails.
+ */
+export const createVideoJobs = (world: CallbackWorld, pace: Partial<PollPace> = {}): VideoJobs =>
+  new JobPoller(world, { ...POLL_PACE, ...pace })
+
+class JobPoller implements VideoJobs {
+  readonly #world: InferenceWorld
+  readonly #pace: PollPace
+  readonly #jobs = new Map<string, FollowedJob>()
+  readonly #running = new Set<Promise<void>>()
+  readonly #requests = new Set<Cancellation>()
+  readonly #callbacks: Callbacks
+  #isStarted = false
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #unlisten: () => void = () => undefined
+
+  constructor(world: CallbackWorld, pace: PollPace) {
+    this.#world = world
+    this.#pace = pace
+    this.#callbacks = createCallbacks(world, pace)
+  }
+
+  get size(): number {
+    return this.#jobs.size
+  }
+
+  listHolds(): Hold[] {
+    return [...this.#jobs.values()].flatMap(({ hold }) => hold ?? [])
+  }
+
+  add(job: VideoJob, hold: Hold | null): void {
+    this.#jobs.set(job.id, this.#follow(job, hold, this.#getLongest()))
+    this.#wake()
+  }
+
+  async load(): Promise<void> {
+    for (const job of await this.#world.store.videos.listOpen()) {
+      const followed = this.#jobs.get(job.id)
+      if (followed) this.#noteCancel(followed, job)
+      else this.#jobs.set(job.id, this.#resume(job))
+    }
+  }
+
+  async start(): Promise<void> {
+    if (this.#isStarted) return
+    await this.load()
+    this.#isStarted = true
+    this.#unlisten = this.#world.events.on('store.reloaded', () => void this.#reload())
+    this.#wake()
+    await this.#callbacks.load()
+  }
+
+  async stop(): Promise<void> {
+    this.#isStarted = false
+    this.#unlisten()
+    clearTimeout(this.#timer)
+    for (const request of this.#requests) request.cancel(STOPPED)
+    await this.#callbacks.stop()
+    await this.rest()
+  }
+
+  async rest(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running)
+    await this.#callbacks.rest()
+  }
+
+  #getLongest(): number {
+    return this.#world.config.timeouts.video_seconds * 1000
+  }
+
+  #follow(job: VideoJob, hold: Hold | null, milliseconds: number): FollowedJob {
+    const now = this.#world.clock.ticks()
+    const deadline = now + milliseconds
+    const counts = { polls: 0, failures: 0, missing: 0 }
+    return { job, hold, nextAt: now + this.#pace.firstPause, deadline, ...counts, isRunning: false }
+  }
+
+  // The calendar is all that is known of the time before: never more than the whole is left.
+  #resume(job: VideoJob): FollowedJob {
+    const age = this.#world.clock.now().getTime() - Date.parse(job.created_at)
+    const longest = this.#getLongest()
+    const followed = this.#follow(job, this.#hold(job), Math.min(longest, longest - age))
+    return { ...followed, nextAt: this.#world.clock.ticks() }
+  }
+
+  #hold({ key_hash, user_id, workspace_id, own, byok }: VideoJob): Hold | null {
+    if (key_hash === null) return null
+    const amounts = { own, byok }
+    const estimate = { maximum: amounts, minimum: amounts }
+    return this.#world.ledger.reserve({ key_hash, user_id, workspace_id }, estimate, [])
+  }
+
+  async #reload(): Promise<void> {
+    if (this.#jobs.size === 0) return
+    await this.load().catch(() => undefined)
+    this.#wake()
+  }
+
+  #noteCancel(followed: FollowedJob, { cancel_requested_at }: VideoJob): void {
+    if (cancel_requested_at === null || followed.job.cancel_requested_at !== null) return
+    followed.job = { ...followed.job, cancel_requested_at }
+    followed.nextAt = this.#world.clock.ticks()
+  }
+
+  /** Asks about the jobs that are due, and sets the timer for the next one. */
+  #wake(): void {
+    clearTimeout(this.#timer)
+    if (!this.#isStarted) return
+    const now = this.#world.clock.ticks()
+    let next = Number.POSITIVE_INFINITY
+    for (const followed of this.#jobs.values()) {
+      if (followed.isRunning) continue
+      if (this.#running.size >= MOST_AT_ONCE) return
+      if (followed.nextAt <= now) this.#run(followed)
+      else next = Math.min(next, followed.nextAt)
+    }
+    if (next < Number.POSITIVE_INFINITY)
+      this.#timer = setTimeout(() => this.#wake(), Math.max(0, next - now))
+  }
+
+  #run(followed: FollowedJob): void {
+    followed.isRunning = true
+    const turn = this.#takeTurn(followed).finally(() => {
+      followed.isRunning = false
+      this.#running.delete(turn)
+      this.#wake()
+    })
+    this.#running.add(turn)
+  }
+
+  async #takeTurn(followed: FollowedJob): Promise<void> {
+    const cancellation = new Cancellation()
+    this.#requests.add(cancellation)
+    try {
+      const state = await this.#ask(followed, cancellation)
+      await this.#apply(followed, state, cancellation)
+    } catch (thrown) {
+      this.#postpone(followed, thrown)
+    } finally {
+      this.#requests.delete(cancellation)
+    }
+  }
+
+  /** Asks how a job is doing. Null if that is not known. */
+  async #ask(followed: FollowedJob, cancellation: Cancellation): Promise<JobState | null> {
+    const { job } = followed
+    if (job.cancel_requested_at !== null) return this.#cancel(job, cancellation)
+    try {
+      return await this.#poll(followed, cancellation)
+    } catch (thrown) {
+      if (cancellation.reason) throw thrown
+      followed.failures += 1
+      this.#postpone(followed, thrown)
+      return null
+    }
+  }
+
+  async #cancel(job: VideoJob, cancellation: Cancellation): Promise<JobState> {
+    await this.#tellEnd(job, cancellation)
+    return toEnded('cancelled', 'The operator has cancelled it')
+  }
+
+  /** Tells the provider that a job is no longer wanted. It may have ended, or know no such thing. */
+  async #tellEnd(job: VideoJob, cancellation: Cancellation): Promise<void> {
+    try {
+      const request = getJobProtocol(job).buildCancel?.(toUpstream(job))
+      if (request) await askJobProvider(this.#world, job, request, cancellation)
+    } catch {
+      if (cancellation.reason) throw cancellation.reason
+    }
+  }
+
+  async #poll(followed: FollowedJob, cancellation: Cancellation): Promise<JobState | null> {
+    const { job } = followed
+    const protocol = getJobProtocol(job)
+    const upstream = toUpstream(job)
+    const answer = await askJobProvider(
+      this.#world,
+      job,
+      protocol.buildPoll(upstream),
+      cancellation,
+    )
+    if (answer.status === 404 || answer.status === 410) return this.#noteMissing(followed, answer)
+    if (answer.status < 200 || answer.status > 299) throw new Unanswered(answer.retryAfter)
+    const state = protocol.readState(answer.body, upstream)
+    Object.assign(followed, { failures: 0, missing: 0 })
+    if (state.status !== 'completed' || !protocol.buildResult || !protocol.readResult) return state
+    const request = protocol.buildResult(upstream)
+    const result = await askJobProvider(this.#world, job, request, cancellation)
+    return protocol.readResult(result.status, result.body)
+  }
+
+  // A job that has just begun may not be known everywhere yet.
+  #noteMissing(followed: FollowedJob, { retryAfter }: JobAnswer): JobState {
+    followed.missing += 1
+    if (followed.missing < MOST_MISSING) throw new Unanswered(retryAfter)
+    return toEnded('failed', 'The provider does not know the job any more')
+  }
+
+  async #apply(
+    followed: FollowedJob,
+    state: JobState | null,
+    cancellation: Cancellation,
+  ): Promise<void> {
+    const { job } = followed
+    if (state && isOutcome(state)) return this.#end(followed, state)
+    if (this.#world.clock.ticks() >= followed.deadline) {
+      await this.#tellEnd(job, cancellation)
+      return this.#end(followed, TOO_LATE)
+    }
+    if (!state) return
+    if (state.status === 'in_progress' && job.status === 'pending') {
+      followed.job = { ...job, status: 'in_progress' }
+      await this.#world.store.videos.markStarted(job.id)
+    }
+    followed.polls += 1
+    const { firstPause, longestPause } = this.#pace
+    this.#delay(followed, { firstPause, longestPause }, followed.polls, null)
+  }
+
+  // It is forgotten first: however long its record takes to write, it is not ended twice.
+  async #end(followed: FollowedJob, outcome: VideoOutcome): Promise<void> {
+    const { job, hold } = followed
+    this.#jobs.delete(job.id)
+    await endVideo(this.#world, job, hold, outcome).catch(() => undefined)
+    if (job.callback !== null && this.#isStarted)
+      await this.#callbacks.load().catch(() => undefined)
+  }
+
+  #postpone(followed: FollowedJob, thrown: unknown): void {
+    const retryAfter = thrown instanceof Unanswered ? thrown.retryAfter : null
+    const { firstPause, longestRetry: longestPause } = this.#pace
+    this.#delay(followed, { firstPause, longestPause }, Math.max(1, followed.failures), retryAfter)
+  }
+
+  // Asked about once more at its deadline at the latest, so that it is not late for what is there.
+  #delay(
+    followed: FollowedJob,
+    pace: Pick<DeliveryPace, 'firstPause' | 'longestPause'>,
+    count: number,
+    retryAfter: string | null,
+  ): void {
+    const { clock, ids } = this.#world
+    const now = { now: clock.now().getTime(), random: ids.random() }
+    const pause = computePause({ ...pace, linger: 0, timeout: 0 }, count, retryAfter, now)
+    const ticks = clock.ticks()
+    const latest = Math.max(followed.deadline, ticks + pace.firstPause)
+    followed.nextAt = Math.min(ticks + pause, latest)
+  }
+}
+
+/** The provider did not say how a job is doing. */
+class Unanswered extends Error {
+  readonly retryAfter: string | null
+
+  constructor(retryAfter: string | null) {
+    super('The provider did not say how the job is doing')
+    this.retryAfter = retryAfter
+  }
+}
+
+const STOPPED = new GatewayError('provider_unavailable', 'The gateway stops')
+
+const TOO_LATE: VideoOutcome = {
+  status: 'expired',
+  error: 'The provider took too long',
+  outputs: [],
+  seconds: null,
+}
+
+const toUpstream = ({ upstream_id, upstream_model: upstreamModel }: VideoJob) => ({
+  upstream_id,
+  upstreamModel,
+})
+
+const isOutcome = (state: JobState): state is JobState & VideoOutcome =>
+  state.status !== 'pending' && state.status !== 'in_progress'

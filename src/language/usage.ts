@@ -1,0 +1,163 @@
+/** What a call used and what it cost. */
+
+import type { ServerToolCounts } from './server-tools.ts'
+import { listUnits, sumUnits, UNITS, type UnitRow, type Units } from './units.ts'
+
+/**
+ * Token counts in disjoint classes that add up to the totals (decisions.md, Money and time), and
+ * counts of other units.
+ */
+export interface Usage {
+  input: {
+    text: number
+    cache_read: number
+    cache_write: number
+    cache_write_1h: number
+    audio: number
+    video: number
+    /** Of pictures, where the provider counts them by themselves; else they are among the text. */
+    image?: number
+  }
+  output: { text: number; reasoning: number; audio: number; image: number }
+  prediction: { accepted: number; rejected: number } | null
+  /** Absent if only tokens were counted. */
+  units?: Units
+  /** How pictures were drawn: their price may depend on it. */
+  drawn?: Drawn
+  /** The tokens that the provider charges, if they differ from those that it counts. */
+  billed?: Pick<Usage, 'input' | 'output'>
+  /** Set if the provider reported counts that no answer can have. The others are zero then. */
+  isImpossible?: true
+}
+
+/** How pictures are drawn, as far as it is known. */
+export interface Drawn {
+  quality?: string
+  resolution?: string
+}
+
+/** What one call used and cost. Money in nano-dollars; null if the endpoint has no price. */
+export interface Receipt {
+  usage: Usage
+  usageSource: 'exact' | 'estimated' | 'none'
+  /** The charge for the gateway's credential. 0 if the callers' own key pays the provider. */
+  cost: bigint | null
+  /** What the provider charges, with either credential. */
+  cost_details: CostDetails | null
+  is_byok: boolean
+  /** Absent if the call asked for none of the gateway's own tools. */
+  serverTools?: ServerToolCounts
+}
+
+/** What a call cost, by what it was for. `tools` is absent where no tool had a price. */
+interface CostDetails {
+  prompt: bigint
+  completion: bigint
+  tools?: bigint
+}
+
+/** Returns what the provider and the tools of a call charge, with either credential. */
+export const sumCosts = ({ prompt, completion, tools = 0n }: CostDetails): bigint =>
+  prompt + completion + tools
+
+export const countInputTokens = ({ input }: Usage): number =>
+  input.text +
+  input.cache_read +
+  input.cache_write +
+  input.cache_write_1h +
+  input.audio +
+  input.video +
+  (input.image ?? 0)
+
+export const countOutputTokens = ({ output }: Usage): number =>
+  output.text + output.reasoning + output.audio + output.image
+
+/** Returns how often the web was searched; null if the provider did not report it. */
+export const getSearchCount = ({ units }: Usage): number | null => units?.search ?? null
+
+/** Tells whether no work was counted: no tokens, and only supplementary units. */
+export const hasNoWork = (usage: Usage): boolean =>
+  countInputTokens(usage) + countOutputTokens(usage) === 0 &&
+  !hasUnits(usage, row => !row.isSupplementary)
+
+/** Tells whether any output was counted, in tokens or in other units. */
+export function hasOutput(usage: Usage): boolean {
+  return countOutputTokens(usage) > 0 || hasUnits(usage, row => row.side === 'output')
+}
+
+const hasUnits = ({ units = {} }: Usage, matches: (row: UnitRow) => boolean): boolean =>
+  listUnits(units).some(unit => matches(UNITS[unit]) && (units[unit] ?? 0) > 0)
+
+/** Creates a usage of text tokens only. */
+export const createTextUsage = (prompt: number, completion: number): Usage => ({
+  input: { text: prompt, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
+  output: { text: completion, reasoning: 0, audio: 0, image: 0 },
+  prediction: null,
+})
+
+/** Creates the usage of a provider whose counts are negative, fractions, absurd or no numbers. */
+export const createImpossibleUsage = (): Usage => ({ ...createTextUsage(0, 0), isImpossible: true })
+
+/** Creates the receipt of a call that costs nothing. */
+export const createFreeReceipt = (usage: Usage, is_byok = false): Receipt => ({
+  usage,
+  usageSource: 'none',
+  cost: 0n,
+  cost_details: { prompt: 0n, completion: 0n },
+  is_byok,
+})
+
+/**
+ * Adds up the receipts of the steps of one call; undefined for none. A step without a known price
+ * adds nothing to the cost, so that the sum is what was charged.
+ */
+export function sumReceipts(receipts: Receipt[]): Receipt | undefined {
+  if (receipts.length < 2) return receipts[0]
+  return receipts.reduce((sum, receipt) => ({
+    usage: sumUsage(sum.usage, receipt.usage),
+    usageSource: pickUsageSource(sum.usageSource, receipt.usageSource),
+    cost:
+      sum.cost === null || receipt.cost === null
+        ? (sum.cost ?? receipt.cost)
+        : sum.cost + receipt.cost,
+    cost_details: sumCostDetails(sum.cost_details, receipt.cost_details),
+    is_byok: receipt.is_byok,
+  }))
+}
+
+const SOURCES_BY_CERTAINTY = ['none', 'exact', 'estimated'] as const
+
+/** Returns the less certain source: a sum that is partly estimated is estimated. */
+const pickUsageSource = (a: Receipt['usageSource'], b: Receipt['usageSource']) =>
+  SOURCES_BY_CERTAINTY.indexOf(a) > SOURCES_BY_CERTAINTY.indexOf(b) ? a : b
+
+const sumCostDetails = (
+  a: Receipt['cost_details'],
+  b: Receipt['cost_details'],
+): Receipt['cost_details'] =>
+  a && b
+    ? {
+        prompt: a.prompt + b.prompt,
+        completion: a.completion + b.completion,
+        ...(a.tools === undefined && b.tools === undefined
+          ? {}
+          : { tools: (a.tools ?? 0n) + (b.tools ?? 0n) }),
+      }
+    : (a ?? b)
+
+/** Adds up what two answers used. */
+export const sumUsage = (a: Usage, b: Usage): Usage => ({
+  input: sumCounts(a.input, b.input),
+  output: sumCounts(a.output, b.output),
+  prediction:
+    a.prediction && b.prediction
+      ? sumCounts(a.prediction, b.prediction)
+      : (a.prediction ?? b.prediction),
+  ...sumUnits(a.units, b.units),
+})
+
+// Either may have a class that the other has not: that of pictures.
+const sumCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts): Counts =>
+  Object.fromEntries(
+    Object.keys({ ...a, ...b }).map(name => [name, (a[name] ?? 0) + (b[name] ?? 0)]),
+  ) as Counts

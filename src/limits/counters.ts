@@ -1,0 +1,563 @@
+import type { Cancellation } from '../base/cancellation.ts'
+import type { Clock } from '../base/clock.ts'
+import { GatewayError } from '../base/errors.ts'
+import type { Config } from '../config.ts'
+import type { CallBase } from '../language/call.ts'
+import { findRouter } from '../language/routing.ts'
+import type { Actor } from '../resources/actor.ts'
+import { FREE_VARIANT } from '../resources/models/free.ts'
+import type { Bound, Charge, CostEstimate, Hold, Ledger, Payer } from './ledger.ts'
+
+/** The books that money is taken from. */
+type Books = Pick<Ledger, 'reserve' | 'reserveElsewhere' | 'settle' | 'release'>
+
+/** Whose calls are counted: null for the operator, who has no key. */
+type Claimant = Pick<Actor, 'key_hash'>
+
+/** What a call, or one turn of it, wants of the counters: it gets all of it, or nothing. */
+interface Claim {
+  actor: Claimant
+  call: Pick<CallBase, 'models'>
+  /** A line of a batch gets half of each limit, and never less than 1. */
+  isInBatch?: boolean
+  /** Whether a request counts: against those per minute, and against those of free models. */
+  request?: boolean
+  /** Whether it needs one of the places of the calls of its key that run at once. */
+  place?: boolean
+  money?: MoneyClaim | null
+  /** What is given back in the same step, so that nobody else can take it. */
+  instead?: Grant | null
+  /** What it is added to: the money of a turn whose request and place are taken already. */
+  to?: Grant | null
+}
+
+/** What is to be set aside, and what bounds it. */
+interface MoneyClaim {
+  payer: Payer
+  estimate: CostEstimate
+  bounds: Bound[]
+}
+
+/** What was taken. It is given back once. */
+export interface Grant {
+  readonly key: string
+  /** The requests that were counted, by window: those that were not made are given back. */
+  requests: Limit[]
+  hasPlace: boolean
+  /** Null if no money was claimed. */
+  hold: Hold | null
+  /** False once it is given back. */
+  isOpen: boolean
+}
+
+/** What became of a grant. */
+interface Used {
+  /** What the money became; absent if it was not spent. */
+  charge?: Charge
+  /** Whether the request was not made. */
+  isUnmade?: boolean
+}
+
+/**
+ * Counts what calls take from what their key, or all keys, may have: requests of a minute or a day,
+ * calls that run at once, and money. Counted in this process, which is the only one that serves.
+ * Nothing goes to a provider without a grant.
+ */
+export interface Counters {
+  /**
+   * Takes all that is claimed, or nothing. Throws 429 where a limit is reached, with the time at
+   * which to try again, and 402 if a bound has not enough left. A promise only while the books are
+   * kept by another process.
+   */
+  take(claim: Claim & { money?: null }): Grant
+  take(claim: Claim): Grant | Promise<Grant>
+  /**
+   * Takes what is claimed once the key has a place, after those that wait already. Throws as `take`
+   * does, but for the place, and the reason of the cancellation.
+   */
+  takeInTurn(claim: Claim, cancellation: Cancellation): Promise<Grant>
+  /** Gives a grant back, with what was used of it. What was given back already stays as it is. */
+  give(grant: Grant, used?: Used): void
+  /**
+   * Counts a reading of a public dataset: by key for the minute, and by all keys together for the
+   * day. Throws 429 where a limit is reached, and counts nothing then.
+   */
+  countReading(actor: Pick<Actor, 'key_hash'>): void
+  /**
+   * Counts a request without a key, by the network that it came from. Throws 429 where that has
+   * sent as many in this minute as the config allows. At most 10,000 networks are told apart in a
+   * minute: all others share one place.
+   */
+  countVisit(network: string): void
+  /**
+   * Counts a request about files or about those of containers, by key. Throws 429 where the limit is
+   * reached, and counts nothing then.
+   */
+  countFileRequest(actor: Pick<Actor, 'key_hash'>): void
+  /** Throws the 429 that `take` would for a call, and counts nothing. */
+  check(actor: Claimant, call: Pick<CallBase, 'models'>): void
+  /**
+   * Returns how many calls of free models all keys together may make today (midnight to midnight
+   * UTC), and how many they have made. Null: unlimited.
+   */
+  getFreeUsage(): { limit: number; used: number } | null
+  /**
+   * Applies the limits of another config from the next call on. Existing counts are kept, and a new
+   * limit counts from now on. A number as `freeSoFar` replaces the count of today's calls of free
+   * models.
+   */
+  reconfigure(config: Config, freeSoFar: number | null): void
+  /** Returns the counts of the current windows, for the process that counts on. */
+  exportCounts(): WindowCounts[]
+  /** Takes the counts of another process over. */
+  importCounts(windows: WindowCounts[]): void
+  /** Returns how many calls of each key run here. */
+  exportRunning(): Map<string, number>
+  /** Counts these calls too: they run in another process, which takes their ends back from them. */
+  importRunning(running: Map<string, number>): void
+  /** Has all that is counted here told to another process; null: to none any more. */
+  share(tell: ((count: SharedCount) => void) | null): void
+  /** Counts what another process tells. */
+  takeCount(count: SharedCount): void
+}
+
+/** Keeps how many calls of free models a day has seen, over restarts. */
+export interface FreeCalls {
+  /** Returns the count of a day, which is numbered from 1970; 0 if another day was noted last. */
+  read(day: number): number
+  /** Notes a count, before the call that it counts goes out. */
+  note(day: number, count: number): void
+}
+
+/** One more or less in a window, or of the calls that run. */
+export interface SharedCount {
+  /** The number of the window; null for the calls that run. */
+  window: number | null
+  name: string
+  by: 1 | -1
+}
+
+/** What is counted by name in one window. */
+export interface WindowCounts {
+  number: number
+  counts: Map<string, number>
+}
+
+const MINUTE = 60_000
+/** The most networks that are told apart in a minute: some hundred bytes each. */
+const MOST_NETWORKS = 10_000
+const DAY = 86_400_000
+
+/** Milliseconds to wait when all permits are taken: it is unknown when a call ends. */
+const RETRY_HINT = 1_000
+
+/** The state of one limit as one call meets it. */
+interface Limit {
+  /** Its name in the error, as the public service has it (wire reference L.5). */
+  name: string
+  maximum: number
+  used: number
+  /** Milliseconds since 1970: when it makes sense to try again. */
+  reset: number
+  count(): void
+  /** Takes the count back, unless its window is over. Absent if it is a place. */
+  uncount?(): void
+}
+
+/** Who waits for a place. */
+interface Waiter {
+  maximum(): number
+  resolve(): void
+}
+
+/**
+ * Creates the counters of this config over the books of the ledger. Windows follow the clock: a
+ * minute is a full one, a day begins at midnight UTC. A clock that jumps gives no count back. The
+ * counts of a window are dropped soon after it, so that keys which no longer call take no memory.
+ * `freeSoFar` is how many calls of free models are on record today; `free` knows of those that are not.
+ */
+export function openCounters(
+  config: Config,
+  clock: Clock,
+  ledger: Books,
+  freeSoFar = 0,
+  free: FreeCalls = FORGETFUL,
+): Counters {
+  let { limits, datasets, files, oauth, service_name } = config
+  const minute = new Window(MINUTE, clock)
+  const freeMinute = new Window(MINUTE, clock)
+  const freeDay = new Window(DAY, clock)
+  const fileMinute = new Window(MINUTE, clock)
+  const readingMinute = new Window(MINUTE, clock)
+  const readingDay = new Window(DAY, clock)
+  const visits = new Window(MINUTE, clock, MOST_NETWORKS)
+  const running = new Map<string, number>()
+  const waiting = new Map<string, Waiter[]>()
+  /** The calls that run in another process. */
+  let elsewhere = new Map<string, number>()
+  let tell: ((count: SharedCount) => void) | null = null
+  freeDay.setCount(ALL_KEYS, Math.max(freeSoFar, free.read(freeDay.number)))
+  // In an order that no version changes.
+  const windows = [minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits]
+  for (const [window, one] of windows.entries())
+    one.onCount = (name, by) => {
+      if (one === freeDay) free.note(one.number, one.getCount(name))
+      tell?.({ window, name, by })
+    }
+
+  function listLimits({ actor, call, request, place, isInBatch }: Claim): Limit[] {
+    const key = actor.key_hash ?? ''
+    const { requests_per_minute, concurrent_requests, free_models } = limits
+    const applicable: Limit[] = []
+    if (request && free_models && call.models.some(slug => isFreeModel(service_name, slug))) {
+      const { requests_per_day, requests_per_minute: perMinute } = free_models
+      if (requests_per_day !== undefined)
+        applicable.push(freeDay.buildLimit('free-models-per-day', ALL_KEYS, requests_per_day))
+      if (perMinute !== undefined)
+        applicable.push(freeMinute.buildLimit('free-models-per-min', ALL_KEYS, perMinute))
+    }
+    if (request && requests_per_minute !== undefined)
+      applicable.push(minute.buildLimit('requests-per-min', key, requests_per_minute))
+    if (place && concurrent_requests !== undefined)
+      applicable.push(buildConcurrencyLimit(key, concurrent_requests))
+    return isInBatch ? applicable.map(halve) : applicable
+  }
+
+  const countRunning = (key: string) => (running.get(key) ?? 0) + (elsewhere.get(key) ?? 0)
+
+  const buildConcurrencyLimit = (key: string, maximum: number): Limit => ({
+    name: 'concurrent-requests',
+    maximum,
+    used: countRunning(key),
+    reset: clock.now().getTime() + RETRY_HINT,
+    count: () => enterPlace(key),
+  })
+
+  function enterPlace(key: string): void {
+    addTo(running, key, 1)
+    tell?.({ window: null, name: key, by: 1 })
+  }
+
+  function leavePlace(key: string): void {
+    addTo(running, key, -1)
+    tell?.({ window: null, name: key, by: -1 })
+    wakeWaiters(key)
+  }
+
+  /** Gives free places to those that wait for them, in their order. */
+  function wakeWaiters(key: string): void {
+    const queue = waiting.get(key)
+    for (let next = findNext(queue, key); next; next = findNext(queue, key)) {
+      queue?.splice(queue.indexOf(next), 1)
+      enterPlace(key)
+      next.resolve()
+    }
+    if (queue?.length === 0) waiting.delete(key)
+  }
+
+  // A line of a batch may have fewer places: others do not wait for it.
+  const findNext = (queue: Waiter[] | undefined, key: string): Waiter | undefined =>
+    queue?.find(({ maximum }) => countRunning(key) < maximum())
+
+  /** Resolves once the key has a place, which is taken then. */
+  async function waitForPlace(
+    { actor, isInBatch }: Claim,
+    cancellation: Cancellation,
+  ): Promise<void> {
+    const key = actor.key_hash ?? ''
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const maximum = () => {
+      const most = limits.concurrent_requests ?? Number.POSITIVE_INFINITY
+      return isInBatch ? halveCount(most) : most
+    }
+    const waiter = { maximum, resolve }
+    const queue = waiting.get(key) ?? []
+    waiting.set(key, queue)
+    queue.push(waiter)
+    wakeWaiters(key)
+    try {
+      await cancellation.awaitUnlessCancelled(promise)
+    } catch (thrown) {
+      const at = queue.indexOf(waiter)
+      if (at === -1) leavePlace(key)
+      else queue.splice(at, 1)
+      if (queue.length === 0 && waiting.get(key) === queue) waiting.delete(key)
+      throw thrown
+    }
+  }
+
+  function take(claim: Claim): Grant | Promise<Grant> {
+    const { actor, money, instead, place, to } = claim
+    if (instead) give(instead)
+    if (to && money && !ledger.reserveElsewhere) {
+      to.hold = ledger.reserve(money.payer, money.estimate, money.bounds)
+      return to
+    }
+    if (to) return money ? holdElsewhere(to, money) : to
+    const counted = admit(listLimits(claim))
+    const isElsewhere = ledger.reserveElsewhere !== null
+    const hold = money && !isElsewhere ? reserveMoney(money) : null
+    for (const limit of counted) limit.count()
+    const grant: Grant = {
+      key: actor.key_hash ?? '',
+      requests: counted.filter(isOfWindow),
+      hasPlace: place === true && limits.concurrent_requests !== undefined,
+      ...{ hold, isOpen: true },
+    }
+    return money && isElsewhere ? holdElsewhere(grant, money) : grant
+  }
+
+  const reserveMoney = ({ payer, estimate, bounds }: MoneyClaim): Hold =>
+    ledger.reserve(payer, estimate, bounds)
+
+  async function holdElsewhere(grant: Grant, money: MoneyClaim): Promise<Grant> {
+    try {
+      const { payer, estimate, bounds } = money
+      grant.hold = (await ledger.reserveElsewhere?.(payer, estimate, bounds)) ?? reserveMoney(money)
+      return grant
+    } catch (thrown) {
+      give(grant, { isUnmade: true })
+      throw thrown
+    }
+  }
+
+  function give(grant: Grant, { charge, isUnmade }: Used = {}): void {
+    const { hold, key, requests } = grant
+    grant.isOpen = false
+    if (hold && charge) ledger.settle(hold, charge)
+    else if (hold) ledger.release(hold)
+    if (isUnmade) for (const { uncount } of requests) uncount?.()
+    grant.hold = null
+    grant.requests = NO_LIMITS
+    if (!grant.hasPlace) return
+    grant.hasPlace = false
+    leavePlace(key)
+  }
+
+  const listReadingLimits = (key: string): Limit[] => [
+    readingMinute.buildLimit('datasets-per-min', key, datasets.requests_per_minute),
+    readingDay.buildLimit('datasets-per-day', ALL_KEYS, datasets.requests_per_day),
+  ]
+
+  function admit(applicable: Limit[]): Limit[] {
+    const reached = applicable.find(({ used, maximum }) => used >= maximum)
+    if (reached) throw rateLimitExceeded(reached, clock.now().getTime())
+    return applicable
+  }
+
+  return {
+    take: take as Counters['take'],
+    async takeInTurn(claim, cancellation) {
+      if (limits.concurrent_requests === undefined) return take({ ...claim, place: true })
+      await waitForPlace(claim, cancellation)
+      try {
+        const grant = await take({ ...claim, place: false })
+        grant.hasPlace = true
+        return grant
+      } catch (thrown) {
+        leavePlace(claim.actor.key_hash ?? '')
+        throw thrown
+      }
+    },
+    give,
+    countReading({ key_hash }) {
+      for (const limit of admit(listReadingLimits(key_hash ?? ''))) limit.count()
+    },
+    countVisit(network) {
+      const { requests_per_minute } = oauth
+      const limit = visits.buildLimit('oauth-per-min', network, requests_per_minute)
+      for (const reached of admit([limit])) reached.count()
+    },
+    countFileRequest({ key_hash }) {
+      const { requests_per_minute: maximum } = files
+      if (maximum === undefined) return
+      const limit = fileMinute.buildLimit('files-per-min', key_hash ?? '', maximum)
+      for (const one of admit([limit])) one.count()
+    },
+    check(actor, call) {
+      admit(listLimits({ actor, call, request: true, place: true }))
+    },
+    getFreeUsage() {
+      const limit = limits.free_models ? limits.free_models.requests_per_day : undefined
+      return limit === undefined ? null : { limit, used: freeDay.getCount(ALL_KEYS) }
+    },
+    reconfigure(other, freeSoFar) {
+      ;({ limits, datasets, files, oauth, service_name } = other)
+      if (freeSoFar !== null)
+        freeDay.setCount(ALL_KEYS, Math.max(freeSoFar, freeDay.getCount(ALL_KEYS)))
+      for (const key of [...waiting.keys()]) wakeWaiters(key)
+    },
+    exportCounts: () => windows.map(window => window.exportCounts()),
+    importCounts(exported) {
+      for (const [i, counts] of exported.entries()) windows[i]?.importCounts(counts)
+    },
+    exportRunning: () => new Map(running),
+    importRunning(others) {
+      elsewhere = new Map(others)
+      for (const key of [...waiting.keys()]) wakeWaiters(key)
+    },
+    share(other) {
+      tell = other
+    },
+    takeCount({ window, name, by }) {
+      if (window !== null) return windows[window]?.addCount(name, by)
+      addTo(elsewhere, name, by)
+      wakeWaiters(name)
+    },
+  }
+}
+
+function addTo(counts: Map<string, number>, name: string, by: number): void {
+  const sum = (counts.get(name) ?? 0) + by
+  if (sum > 0) counts.set(name, sum)
+  else counts.delete(name)
+}
+
+// The other half stays for clients who wait.
+const halve = (limit: Limit): Limit => ({
+  ...limit,
+  maximum: halveCount(limit.maximum),
+})
+
+const halveCount = (maximum: number): number =>
+  Math.max(Math.min(maximum, 1), Math.floor(maximum / 2))
+
+const isOfWindow = ({ uncount }: Limit): boolean => uncount !== undefined
+
+const NO_LIMITS: Limit[] = []
+
+const FORGETFUL: FreeCalls = { read: () => 0, note: () => undefined }
+
+/**
+ * Returns whether calls of free models are limited by the day. If so, those of today before the
+ * start count too.
+ */
+export const hasDailyFreeLimit = ({ free_models }: Config['limits']): boolean =>
+  free_models !== false && free_models.requests_per_day !== undefined
+
+/**
+ * Free models are counted for the account, as the public service does: another key is no way around
+ * the limit.
+ */
+const ALL_KEYS = ''
+/** The place of all names beyond the most. */
+const OTHERS = ''
+
+// A call that has a free model among its fallbacks may reach it, so it counts too. So does one with
+// a variant after its name.
+function isFreeModel(service_name: string, slug: string): boolean {
+  const [name = ''] = slug.split(':', 1)
+  return `${slug}:`.includes(`${FREE_VARIANT}:`) || findRouter({ service_name }, name) === 'free'
+}
+
+function rateLimitExceeded({ name, maximum, reset }: Limit, now: number): GatewayError {
+  const headers = {
+    'X-RateLimit-Limit': String(maximum),
+    'X-RateLimit-Remaining': '0',
+    'X-RateLimit-Reset': String(reset),
+  }
+  return new GatewayError('rate_limit_exceeded', `Rate limit exceeded: ${name}`, {
+    retryAfter: Math.max(1, Math.ceil((reset - now) / 1000)),
+    metadata: { headers, provider_name: null },
+  })
+}
+
+/**
+ * Counts by name within the current window of the clock, which may jump back and forth. Beyond the
+ * most names, all others count as one.
+ */
+class Window {
+  readonly #length: number
+  readonly #clock: Clock
+  readonly #most: number
+  /** The counts of the windows that were entered last, the current one at the end. */
+  readonly #entered = new Map<number, Map<string, number>>()
+  #counts = new Map<string, number>()
+  #number = 0
+  /** Hears of each count by a limit. */
+  onCount: ((name: string, by: 1 | -1) => void) | null = null
+
+  constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
+    this.#length = length
+    this.#clock = clock
+    this.#most = most
+  }
+
+  /** The number of the current window, from 1970. */
+  get number(): number {
+    this.#advance()
+    return this.#number
+  }
+
+  getCount(name: string): number {
+    this.#advance()
+    return this.#counts.get(this.#findPlace(name)) ?? 0
+  }
+
+  setCount(name: string, count: number): void {
+    this.#advance()
+    this.#counts.set(this.#findPlace(name), count)
+  }
+
+  buildLimit(name: string, counter: string, maximum: number): Limit {
+    const used = this.getCount(counter)
+    const window = this.#number
+    return {
+      name,
+      maximum,
+      used,
+      reset: (window + 1) * this.#length,
+      count: () => this.#count(counter, 1),
+      uncount: () => {
+        this.#advance()
+        if (this.#number === window) this.#count(counter, -1)
+      },
+    }
+  }
+
+  /** Adds to a count; none falls below zero. */
+  addCount(name: string, by: 1 | -1 = 1): void {
+    this.setCount(name, Math.max(0, this.getCount(name) + by))
+  }
+
+  #count(counter: string, by: 1 | -1): void {
+    this.addCount(counter, by)
+    this.onCount?.(counter, by)
+  }
+
+  exportCounts(): WindowCounts {
+    this.#advance()
+    return { number: this.#number, counts: new Map(this.#counts) }
+  }
+
+  /** Counts of another window are over. */
+  importCounts({ number, counts }: WindowCounts): void {
+    this.#advance()
+    if (number === this.#number) keepLarger(this.#counts, counts)
+  }
+
+  #findPlace(name: string): string {
+    return this.#counts.size < this.#most || this.#counts.has(name) ? name : OTHERS
+  }
+
+  #advance(): void {
+    const number = Math.floor(this.#clock.now().getTime() / this.#length)
+    if (number === this.#number) return
+    const entered = this.#entered.get(number) ?? new Map<string, number>()
+    // A clock that is set back begins no new window: what was counted in the later one still counts.
+    if (number < this.#number) keepLarger(entered, this.#counts)
+    this.#number = number
+    this.#counts = entered
+    this.#entered.delete(number)
+    this.#entered.set(number, entered)
+    for (const old of this.#entered.keys())
+      if (this.#entered.size > WINDOWS_KEPT) this.#entered.delete(old)
+  }
+}
+
+/** A window that the clock has left is entered again after a jump, soon or never. */
+const WINDOWS_KEPT = 3
+
+function keepLarger(counts: Map<string, number>, others: Map<string, number>): void {
+  for (const [name, count] of others) counts.set(name, Math.max(count, counts.get(name) ?? 0))
+}

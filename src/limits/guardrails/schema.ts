@@ -1,0 +1,84 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { PERIODS } from '../../base/clock.ts'
+import { MAX_USD } from '../../base/money.ts'
+import { PageQuery } from '../../base/pages.ts'
+import { oneOf, optional, Uuid } from '../../base/schema-builders.ts'
+import { REGIONS } from '../../language/region.ts'
+import { LABELS } from '../filters/labels.data.ts'
+import { MAX_PATTERNS } from '../filters.ts'
+
+/** More than anyone lists by hand, and few enough to search through. */
+const LONGEST = 1_000
+const List = optional(
+  Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: LONGEST }),
+)
+const Flag = optional(Type.Boolean())
+const Action = oneOf('redact', 'block', 'flag')
+const Label = Type.String({ maxLength: 100 })
+
+const Builtin = Type.Object({
+  slug: oneOf(...(Object.keys(LABELS) as (keyof typeof LABELS)[])),
+  action: Action,
+  label: Type.Optional(Label),
+  scan_scope: Type.Optional(oneOf('user_only', 'all_messages')),
+})
+
+const Pattern = Type.Object({
+  // How long a pattern may be depends on what it is: the file about patterns says so.
+  pattern: Type.String({ minLength: 1, maxLength: 100_000 }),
+  action: Action,
+  label: optional(Label),
+})
+
+/**
+ * The fields of a guardrail that a body may set, other than name and workspace (wire reference
+ * H.1).
+ */
+export const FIELDS = {
+  description: optional(Type.String({ maxLength: 1000 })),
+  allowed_data_regions: optional(Type.Array(oneOf(...REGIONS), { minItems: 1, maxItems: LONGEST })),
+  allowed_models: List,
+  allowed_providers: List,
+  ignored_models: List,
+  ignored_providers: List,
+  content_filter_builtins: optional(Type.Array(Builtin, { maxItems: MAX_PATTERNS })),
+  content_filters: optional(Type.Array(Pattern, { maxItems: MAX_PATTERNS })),
+  filterOutput: Type.Optional(Type.Boolean({ description: 'Scan answers too' })),
+  enable_free_model_publication: Flag,
+  enable_free_model_training: Flag,
+  enable_paid_model_training: Flag,
+  enforce_zdr: Flag,
+  enforce_zdr_anthropic: Flag,
+  enforce_zdr_google: Flag,
+  enforce_zdr_openai: Flag,
+  enforce_zdr_other: Flag,
+  enforce_zdr_xai: Flag,
+  limit_usd: optional(Type.Number({ minimum: 0, maximum: MAX_USD })),
+  reset_interval: optional(oneOf(...PERIODS)),
+  include_byok_in_budgets: Type.Optional(Type.Boolean()),
+}
+
+const Name = Type.String({ minLength: 1, maxLength: 200 })
+
+/** The body of `POST /guardrails` (E5). */
+export const NewGuardrail = Type.Object({
+  ...FIELDS,
+  name: Name,
+  workspace_id: Type.Optional(Uuid),
+})
+export type NewGuardrail = Static<typeof NewGuardrail>
+
+/** The body of `PATCH /guardrails/{id}`. */
+export const GuardrailChange = Type.Object({ ...FIELDS, name: Type.Optional(Name) })
+export type GuardrailChange = Static<typeof GuardrailChange>
+
+/** The query of the lists of assignments. */
+export const AssignmentQuery = PageQuery
+export type AssignmentQuery = Static<typeof AssignmentQuery>
+
+/** The query of `GET /guardrails`. */
+export const GuardrailQuery = Type.Object({
+  ...PageQuery.properties,
+  workspace_id: Type.Optional(Uuid),
+})
+export type GuardrailQuery = Static<typeof GuardrailQuery>

@@ -1,0 +1,54 @@
+import { toUsd } from '../../base/money.ts'
+import { defineAudit, identifyById } from '../../resources/audit/entry.ts'
+import { getDefaultGuardrailId } from '../../resources/default-guardrail.ts'
+import { type Spending, showSpending } from '../budgets/view.ts'
+import { LABELS } from '../filters/labels.data.ts'
+import type { Account } from '../ledger.ts'
+import type { LedgerWorld } from '../world.ts'
+import type { Guardrail } from './store.ts'
+
+/** Shows a guardrail as the wire has it. */
+function showGuardrail({
+  revision: _,
+  filterOutput,
+  limit_usd,
+  content_filter_builtins: builtins,
+  ...shown
+}: Guardrail) {
+  return {
+    ...shown,
+    content_filter_builtins:
+      builtins?.map(builtin => ({ ...builtin, label: LABELS[builtin.slug] })) ?? null,
+    limit_usd: limit_usd === null ? null : toUsd(limit_usd),
+    // Our own field, shown only where it is set.
+    ...(filterOutput ? { filterOutput } : {}),
+  }
+}
+
+/**
+ * Shows a guardrail with what is spent of its budget, where that is of one account: the default one
+ * counts for its workspace. Another counts for each key and member by itself, as its assignments say.
+ */
+export const showGuardrailSpending = (world: LedgerWorld, guardrail: Guardrail) => ({
+  ...showGuardrail(guardrail),
+  ...showOwnSpending(world, guardrail),
+})
+
+const showOwnSpending = (world: LedgerWorld, guardrail: Guardrail): Partial<Spending> =>
+  guardrail.id === getDefaultGuardrailId(guardrail.workspace_id)
+    ? showSpentOf(world, guardrail, `workspace ${guardrail.workspace_id}`)
+    : {}
+
+/** Shows what an account has spent of a guardrail's budget; nothing where it has none. */
+export const showSpentOf = (
+  world: Pick<LedgerWorld, 'ledger'>,
+  { limit_usd: limit, reset_interval: period, include_byok_in_budgets: byok }: Guardrail,
+  account: Account,
+): Partial<Spending> =>
+  limit === null ? {} : showSpending(world, { account, period, limit, byok })
+
+/** Creates the audit entry of a change of a guardrail. */
+export const auditGuardrail = defineAudit<Guardrail>('guardrails', {
+  identify: identifyById,
+  show: showGuardrail,
+})

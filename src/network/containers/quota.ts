@@ -1,0 +1,37 @@
+import { denied } from '../../base/errors.ts'
+import type { Config } from '../../config.ts'
+import type { HomeQuota, HomeUse } from './store.ts'
+
+const MIB = 1024 * 1024
+
+/** Returns what the homes of a workspace’s containers may take by the config. */
+export const buildHomeQuota = (
+  { sandbox }: Pick<Config, 'sandbox'>,
+  workspace_id: string,
+): HomeQuota => ({
+  workspace_id,
+  bytes: sandbox.quota_mib * MIB,
+  files: sandbox.quota_files,
+})
+
+/** In bytes: a disk gives a file whole blocks, and one for its entry. */
+export const BLOCK = 4096
+
+/** Returns what a file of so many bytes takes on a disk. */
+export const countBlocks = (size: number): number => Math.max(1, Math.ceil(size / BLOCK)) * BLOCK
+
+/** Throws 403, naming the setting, if homes that take so much exceed the quota. */
+export function checkHomeQuota(quota: HomeQuota, used: HomeUse): void {
+  if (used.bytes > quota.bytes)
+    throw denied(
+      `The containers of this workspace would take ${toMib(used.bytes)} MiB: ` +
+        `sandbox.quota_mib allows ${toMib(quota.bytes)}`,
+    )
+  if (used.files > quota.files)
+    throw denied(
+      `The containers of this workspace would have ${used.files} files: ` +
+        `sandbox.quota_files allows ${quota.files}`,
+    )
+}
+
+const toMib = (bytes: number): number => Math.round((bytes / MIB) * 10) / 10

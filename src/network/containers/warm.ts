@@ -1,0 +1,349 @@
+import type { Cancellation } from '../../base/cancellation.ts'
+import { conflict, GatewayError, unavailable } from '../../base/errors.ts'
+import { findSandbox, getSandboxLimits, SandboxPool } from '../sandboxes/pool.ts'
+import type { Sandbox, SandboxBox } from '../sandboxes/sandbox.ts'
+import { fillHome, type RunningHome } from './home.ts'
+import { isSuccessor } from './names.ts'
+import type { AllowedHosts, ContainerDoor } from './network.ts'
+import type { Container } from './store.ts'
+import type { ContainerWorld } from './world.ts'
+
+/** A container that runs, or is about to. */
+interface WarmContainer {
+  container: Container
+  /** The hosts that its commands may ask, as long as it runs. */
+  hosts: AllowedHosts
+  home: RunningHome | null
+  /** The files of the workspace that were copied in. */
+  copied: Set<string>
+  /** Ends with its last use. */
+  queue: Promise<unknown>
+  users: number
+  /** Orders containers by their last use. */
+  lastUse: number
+  idle: Timer | undefined
+  /** The key whose place it takes while it is used. */
+  holder: string
+}
+
+/** Where containers are borrowed from: another server of the data directory has taken over. */
+interface Lender {
+  /** Resolves when the container may be used here, and throws when its lender has ended. */
+  borrow(id: string): Promise<void>
+  giveBack(id: string): void
+}
+
+/** What a use of a container needs to begin. */
+interface ContainerUse {
+  container: Container
+  hosts: AllowedHosts
+  cancellation: Cancellation
+  /** The key that uses it: keys share the places. */
+  holder: string
+}
+
+/** How much of what is left a key may hold: so there is always a place for the next one. */
+const GREED = 9
+
+/**
+ * The containers that run in this process. Each does one thing after the other, and ends after a
+ * while without any; its files stay on record.
+ */
+export class WarmContainers {
+  readonly #warm = new Map<string, WarmContainer>()
+  /** Sandboxes that were started before a container needs them. */
+  readonly pool = new SandboxPool()
+  /** Copies into the workspace’s files that are being made, by blob. */
+  readonly promotions = new Map<string, Promise<unknown>>()
+  /** The ends of the loans of containers that another server uses. */
+  readonly #lent = new Map<string, Promise<void>>()
+  /** The containers that were borrowed. */
+  readonly #borrowed = new Map<string, Promise<void>>()
+  /** Called when a place may be free, in the order in which they wait. */
+  readonly #waiting = new Set<() => void>()
+  /** In milliseconds: how long a use waits for a place. */
+  longestWait = 10_000
+  #lender: Lender | null = null
+  #uses = 0
+  #isClosed = false
+
+  get size(): number {
+    return this.#warm.size
+  }
+
+  /**
+   * Throws 409 where the container of a name runs with other hosts. One that does not run yet may
+   * do so before it is used.
+   */
+  requireHosts(workspace_id: string, name: string, hosts: AllowedHosts): void {
+    const running = [...this.#warm.values()].filter(
+      ({ container }) => container.workspace_id === workspace_id,
+    )
+    const found =
+      running.find(({ container }) => container.name === name) ??
+      running.find(({ container }) => isSuccessor(container.name, name))
+    if (found && !Bun.deepEquals(found.hosts, hosts)) throw conflict(OTHER_NETWORK)
+  }
+
+  /** Lists the ids of the containers that run. */
+  listIds(): string[] {
+    return [...this.#warm.keys()]
+  }
+
+  /**
+   * Does something in a container, once everything before it is done. Opens its sandbox if it does
+   * not run, once no other server uses it, and once there is a place for it. Throws 409 where it
+   * runs with other hosts, 503 where there is none for ten seconds, and the reason of the
+   * cancellation.
+   */
+  async use<Result>(
+    world: ContainerWorld,
+    use: ContainerUse,
+    work: (home: RunningHome, copied: Set<string>) => Promise<Result>,
+  ): Promise<Result> {
+    const { container, hosts, cancellation } = use
+    const until = performance.now() + this.longestWait
+    while (!this.#warm.has(container.id) && !this.#hasPlace(world, use.holder))
+      await this.#waitForPlace(world, cancellation, until)
+    if (this.#isClosed) throw unavailable('The gateway is shutting down')
+    // Nothing waits between these lines, so that no other container takes its place.
+    const warm = this.#warm.get(container.id) ?? this.#add(world, use)
+    if (!Bun.deepEquals(warm.hosts, hosts)) throw conflict(OTHER_NETWORK)
+    clearTimeout(warm.idle)
+    warm.users += 1
+    const before = Promise.all([
+      warm.queue,
+      this.#lent.get(container.id),
+      this.#borrow(container.id),
+    ])
+    const turn = Promise.withResolvers<void>()
+    warm.queue = turn.promise
+    try {
+      await awaitTurn(before, cancellation)
+      warm.home ??= await openHome(world, container, hosts)
+      if (this.#isClosed) throw unavailable('The gateway is shutting down')
+      return await work(warm.home, warm.copied)
+    } finally {
+      // A use that left the queue early must not let others in before their turn.
+      void before.then(() => turn.resolve())
+      await this.#release(world, warm)
+    }
+  }
+
+  /**
+   * Has every container borrowed from now on. Ends those that nothing uses, and returns the ids of
+   * the others, which count as borrowed.
+   */
+  leave(lender: Lender): string[] {
+    this.#lender = lender
+    const used: string[] = []
+    for (const [id, { users }] of this.#warm)
+      if (users === 0) void this.end(id)
+      else {
+        used.push(id)
+        this.#borrowed.set(id, Promise.resolve())
+      }
+    return used
+  }
+
+  /**
+   * Lends a container once the uses before are done, and ends it here: its files are on record.
+   * Later uses wait for the end of the loan.
+   */
+  async lend(id: string, returned: Promise<void>): Promise<void> {
+    const loan = returned.then(() => {
+      if (this.#lent.get(id) === loan) this.#lent.delete(id)
+    })
+    this.#lent.set(id, loan)
+    const warm = this.#warm.get(id)
+    if (!warm) return
+    await warm.queue
+    const box = warm.home?.box
+    warm.home = null
+    warm.copied.clear()
+    if (warm.users === 0) await this.end(id)
+    await box?.close()
+  }
+
+  /** Ends a container that runs, at once. What is not on record is lost. */
+  async end(id: string): Promise<void> {
+    const warm = this.#warm.get(id)
+    if (!warm) return
+    this.#warm.delete(id)
+    clearTimeout(warm.idle)
+    this.#wake()
+    await warm.home?.box.close()
+  }
+
+  /** Ends those that another process has ended. */
+  async endGone({ store }: ContainerWorld): Promise<void> {
+    for (const { container } of [...this.#warm.values()]) {
+      const found = await store.containers.find(container.workspace_id, container.name)
+      if (found?.id !== container.id || found.ended_at !== null) await this.end(container.id)
+    }
+  }
+
+  /** Ends all of them, for good. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#wake()
+    await Promise.all([...this.listIds().map(id => this.end(id)), this.pool.close()])
+  }
+
+  #borrow(id: string): Promise<void> | undefined {
+    if (!this.#lender) return undefined
+    const known = this.#borrowed.get(id)
+    if (known) return known
+    // Where the lender has ended, no other server uses it.
+    const borrowed = this.#lender.borrow(id).catch(() => undefined)
+    this.#borrowed.set(id, borrowed)
+    return borrowed
+  }
+
+  async #giveBack(id: string): Promise<void> {
+    await this.end(id)
+    // A use that has begun meanwhile gives it back at its end.
+    if (!this.#warm.has(id) && this.#borrowed.delete(id)) this.#lender?.giveBack(id)
+  }
+
+  /**
+   * Whether a key may have another container run: those that nothing uses make place. A key alone
+   * may hold nine tenths of the places, two not quite half of them each, and so on.
+   */
+  #hasPlace({ config }: ContainerWorld, holder: string): boolean {
+    if (this.#isClosed) return true
+    const used = [...this.#warm.values()].filter(({ users }) => users > 0)
+    const own = used.filter(warm => warm.holder === holder).length
+    const left = config.sandbox.running - used.length - 1
+    return left >= 0 && own + 1 <= Math.max(GREED * left, 1)
+  }
+
+  /** Resolves when there may be a place. Throws 503 where none becomes free. */
+  async #waitForPlace(
+    { config }: ContainerWorld,
+    cancellation: Cancellation,
+    until: number,
+  ): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const { running } = config.sandbox
+    const refuse = () =>
+      reject(unavailable(`${running} containers run already: sandbox.running allows no more`, 10))
+    const timer = setTimeout(refuse, Math.max(0, until - performance.now()))
+    this.#waiting.add(resolve)
+    try {
+      await awaitTurn(promise, cancellation)
+    } finally {
+      clearTimeout(timer)
+      this.#waiting.delete(resolve)
+    }
+  }
+
+  // Each looks for itself, in the order in which they came: one whose share is full waits on.
+  #wake(): void {
+    for (const resolve of this.#waiting) resolve()
+  }
+
+  #add({ config }: ContainerWorld, { container, hosts, holder }: ContainerUse): WarmContainer {
+    const warm: WarmContainer = {
+      ...{ container, hosts, holder, home: null, copied: new Set<string>(), idle: undefined },
+      ...{ queue: Promise.resolve(), users: 0, lastUse: 0 },
+    }
+    const idle = this.#warm.size < config.sandbox.running ? undefined : this.#findLongestIdle()
+    this.#warm.set(container.id, warm)
+    if (idle) void this.end(idle.container.id)
+    return warm
+  }
+
+  #findLongestIdle(): WarmContainer | undefined {
+    return [...this.#warm.values()]
+      .filter(({ users }) => users === 0)
+      .sort((a, b) => a.lastUse - b.lastUse)[0]
+  }
+
+  async #release({ config }: ContainerWorld, warm: WarmContainer): Promise<void> {
+    warm.users -= 1
+    if (warm.users === 0) this.#wake()
+    warm.lastUse = this.#uses++
+    const { id } = warm.container
+    // It was ended while it was opened.
+    if (this.#warm.get(id) !== warm) await warm.home?.box.close()
+    if (warm.home?.box.isGone) {
+      warm.home = null
+      warm.copied.clear()
+    }
+    if (warm.users > 0) return
+    if (this.#lender) return this.#giveBack(id)
+    if (!warm.home) {
+      if (this.#warm.get(id) === warm) this.#warm.delete(id)
+      return
+    }
+    warm.idle = setTimeout(() => void this.end(id), config.sandbox.idle_seconds * 1000)
+    warm.idle.unref()
+  }
+}
+
+async function awaitTurn(before: Promise<unknown>, cancellation: Cancellation): Promise<void> {
+  if (cancellation.reason) throw cancellation.reason
+  await cancellation.awaitUnlessCancelled(before)
+}
+
+const OTHER_NETWORK =
+  'The container runs with another network_policy, which stays until sandbox.idle_seconds after its ' +
+  'last command'
+
+async function openHome(
+  world: ContainerWorld,
+  container: Container,
+  hosts: AllowedHosts,
+): Promise<RunningHome> {
+  const sandbox = requireSandbox(world)
+  // One with a way out is made for its hosts.
+  const ready = hosts.length === 0 ? world.warm.pool.take(world) : undefined
+  const box = ready ?? (await startBox(world, sandbox, hosts))
+  try {
+    return await fillHome(world, container, box)
+  } catch (thrown) {
+    await box.close()
+    throw thrown
+  }
+}
+
+async function startBox(
+  world: ContainerWorld,
+  sandbox: Sandbox,
+  hosts: AllowedHosts,
+): Promise<SandboxBox> {
+  const door = hosts.length > 0 ? await openDoor(world, sandbox, hosts) : undefined
+  return openBox(world, sandbox, door).catch(thrown => {
+    throw new GatewayError('unavailable', 'The sandbox could not be started', { cause: thrown })
+  })
+}
+
+async function openDoor(world: ContainerWorld, sandbox: Sandbox, hosts: AllowedHosts) {
+  const obstacle = sandbox.findNetworkObstacle()
+  if (obstacle !== null) throw conflict(`network_policy: expected disabled: ${obstacle}`)
+  return world.network.open(hosts)
+}
+
+/** Opens a sandbox, whose way out is closed when it ends. */
+async function openBox(
+  { config }: ContainerWorld,
+  sandbox: Sandbox,
+  door: ContainerDoor | undefined,
+): Promise<SandboxBox> {
+  const limits = getSandboxLimits(config)
+  if (!door) return sandbox.open(limits)
+  const box = await sandbox.open(limits, door).catch(async thrown => {
+    await door.close()
+    throw thrown
+  })
+  void box.ended.then(() => door.close())
+  return box
+}
+
+/** Returns the sandbox that the config names. Throws 409 where there is none. */
+export function requireSandbox(world: ContainerWorld): Sandbox {
+  const found = findSandbox(world)
+  if (!found) throw conflict('sandbox.kind: no sandbox is enabled')
+  return found
+}

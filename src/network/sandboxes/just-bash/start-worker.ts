@@ -1,0 +1,13 @@
+import { startWorkerAtOnce } from '../../../base/worker.ts'
+
+/** Starts the Worker of one container. It does not keep the process alive. */
+export const startWorker = (): Worker =>
+  startWorkerAtOnce(getWorkerUrl(), { smol: true, env: {} } as WorkerOptions)
+
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable ? './network/sandboxes/just-bash/worker.ts' : './worker.ts',
+    import.meta.url,
+  )

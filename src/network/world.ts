@@ -1,0 +1,21 @@
+import type { Clock } from '../base/clock.ts'
+import type { Config } from '../config.ts'
+import type { AccessTokens } from './authorize/google-service-account.ts'
+import type { Resolve, Send } from './egress.ts'
+
+/** Everything that leaves the process: requests, name lookups and token exchanges. */
+export interface Egress {
+  /** The only way to send a request. */
+  send: Send
+  /** Resolves a host to its addresses. */
+  resolve: Resolve
+  /** Caches the access tokens of Google service accounts. */
+  accessTokens: AccessTokens
+}
+
+/** What this room needs from the gateway. */
+export interface UpstreamWorld {
+  config: Config
+  egress: Egress
+  clock: Clock
+}

@@ -1,0 +1,106 @@
+import { invalid } from '../../base/errors.ts'
+import { runInTurns } from '../../base/turns.ts'
+import { FILTER_FIELDS, type FilterField, type FilterRule, type FilterRules } from './schema.ts'
+
+const NUMERIC = ['equals', 'not_equals', 'gt', 'lt', 'gte', 'lte']
+const TEXTUAL = [
+  ...['equals', 'not_equals', 'contains', 'not_contains', 'regex', 'starts_with', 'ends_with'],
+  ...['exists', 'not_exists'],
+]
+
+/**
+ * Checks what the schema of filter rules cannot say: that the operator suits its field, and the
+ * value its operator. Throws 400 naming the field of the rule.
+ */
+export async function checkFilterRules(rules: FilterRules): Promise<void> {
+  for (const [i, group] of rules.groups.entries())
+    for (const [k, rule] of group.rules.entries())
+      await checkRule(rule as FilterRule, `filter_rules.groups.${i}.rules.${k}`)
+}
+
+async function checkRule({ field, operator, value }: FilterRule, path: string): Promise<void> {
+  const isNumber = FILTER_FIELDS[field] === 'number'
+  const operators = isNumber ? NUMERIC : TEXTUAL
+  if (!operators.includes(operator))
+    throw refusal(`${path}.operator`, `one of ${operators.join(', ')} for ${field}`)
+  if (operator === 'exists' || operator === 'not_exists') {
+    if (value !== undefined) throw refusal(`${path}.value`, `nothing for ${operator}`)
+    return
+  }
+  const expected = isNumber ? 'number' : 'string'
+  if (typeof value !== expected) throw refusal(`${path}.value`, `a ${expected} for ${field}`)
+  if (operator !== 'regex') return
+  const { getPatternProgram } = await import('../../limits/patterns.ts')
+  getPatternProgram(String(value), `${path}.value`)
+}
+
+const refusal = (path: string, expected: string) => invalid(`${path}: expected ${expected}`, path)
+
+/** What rules read of a call; null where the call has none. */
+export type FilterValues = Record<FilterField, string | number | null>
+
+/**
+ * Tells whether a call matches: any group does. Rules that are off, absent or without groups match
+ * every call. Patterns run in linear time, and others get their turn meanwhile.
+ */
+export async function matchesRules(
+  rules: FilterRules | null,
+  values: FilterValues,
+): Promise<boolean> {
+  if (!rules || rules.enabled === false || rules.groups.length === 0) return true
+  for (const { logic = 'and', rules: members } of rules.groups)
+    if (await matchesGroup(logic, members as FilterRule[], values)) return true
+  return false
+}
+
+async function matchesGroup(
+  logic: 'and' | 'or',
+  rules: FilterRule[],
+  values: FilterValues,
+): Promise<boolean> {
+  for (const rule of rules) {
+    const isMatch = await matchesRule(rule, values[rule.field])
+    if (isMatch === (logic === 'or')) return isMatch
+  }
+  return logic === 'and'
+}
+
+async function matchesRule(
+  { operator, value }: FilterRule,
+  found: string | number | null,
+): Promise<boolean> {
+  const text = found === null ? null : String(found)
+  if (operator === 'regex') return text !== null && matchesPattern(String(value), text)
+  return COMPARISONS[operator](text, String(value ?? ''), Number(found), Number(value))
+}
+
+type Comparison = (text: string | null, value: string, number: number, limit: number) => boolean
+
+/** How each operator compares. A call without the field has only what is negated. */
+const COMPARISONS: Record<Exclude<FilterRule['operator'], 'regex'>, Comparison> = {
+  equals: (text, value) => text === value,
+  not_equals: (text, value) => text !== value,
+  contains: (text, value) => text?.includes(value) ?? false,
+  not_contains: (text, value) => !(text?.includes(value) ?? false),
+  starts_with: (text, value) => text?.startsWith(value) ?? false,
+  ends_with: (text, value) => text?.endsWith(value) ?? false,
+  gt: (_, __, number, limit) => number > limit,
+  lt: (_, __, number, limit) => number < limit,
+  gte: (_, __, number, limit) => number >= limit,
+  lte: (_, __, number, limit) => number <= limit,
+  exists: text => text !== null && text !== '',
+  not_exists: text => text === null || text === '',
+}
+
+// Loaded when a rule has a pattern: a server without one starts without the engine.
+async function matchesPattern(pattern: string, text: string): Promise<boolean> {
+  const { searchText } = await import('../../limits/patterns/search.ts')
+  const { getPatternProgram } = await import('../../limits/patterns.ts')
+  let isFound = false
+  await runInTurns(
+    searchText(getPatternProgram(pattern), text, () => {
+      isFound = true
+    }),
+  )
+  return isFound
+}

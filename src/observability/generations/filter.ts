@@ -1,0 +1,66 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { STATUS } from '../../base/errors.ts'
+import { SomeId, SomeName, UtcTime } from '../../base/schema-builders.ts'
+import type { Generation } from '../generations.ts'
+
+/** The query of `generations list`. */
+export const GenerationListQuery = Type.Object({
+  /** The id of a generation, or the request id that its caller saw. */
+  id: Type.Optional(SomeId),
+  key_hash: Type.Optional(SomeName),
+  model: Type.Optional(SomeName),
+  provider: Type.Optional(SomeName),
+  status: Type.Optional(
+    Type.String({
+      pattern: `^(ok|error|cancelled|[1-5]\\d\\d|${Object.keys(STATUS).join('|')})$`,
+      title: 'ok, error, cancelled, an HTTP status, or an error type such as timeout',
+    }),
+  ),
+  since: Type.Optional(UtcTime),
+  until: Type.Optional(UtcTime),
+  app: Type.Optional(SomeName),
+  session_id: Type.Optional(SomeName),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+  /** The last id of the page before. */
+  cursor: Type.Optional(SomeId),
+})
+export type GenerationListQuery = Static<typeof GenerationListQuery>
+
+/** How calls ended that a list asks for. */
+export interface Outcome {
+  cancelled: boolean
+  /** The types of their errors; empty for none, null for any. */
+  types: string[] | null
+}
+
+/** Reads how calls ended from a status. Null if it names none that a call can end with. */
+export function readOutcome(status: string): Outcome {
+  if (status === 'cancelled' || status === '499') return { cancelled: true, types: null }
+  if (status === 'ok' || status === '200') return { cancelled: false, types: [] }
+  if (status === 'error') return { cancelled: false, types: Object.keys(STATUS) }
+  const types = Object.entries(STATUS).flatMap(([type, code]) =>
+    type === status || String(code) === status ? type : [],
+  )
+  return { cancelled: false, types: types.length > 0 ? types : ['none'] }
+}
+
+/** Whether a call is one that a list asks for, but for the page. */
+export function matchesQuery(call: Generation, query: GenerationListQuery): boolean {
+  const { id, key_hash, model, provider, status, since, until, app, session_id } = query
+  return (
+    (id === undefined || call.id === id || call.request_id === id) &&
+    (key_hash === undefined || call.key_hash === key_hash) &&
+    (model === undefined || call.model === model) &&
+    (provider === undefined || call.provider_name?.toLowerCase() === provider.toLowerCase()) &&
+    (status === undefined || hasOutcome(call, readOutcome(status))) &&
+    (since === undefined || call.created_at >= since) &&
+    (until === undefined || call.created_at < until) &&
+    (app === undefined || call.http_referer === app || call.title === app) &&
+    (session_id === undefined || call.session_id === session_id)
+  )
+}
+
+const hasOutcome = (call: Generation, { cancelled, types }: Outcome): boolean =>
+  call.cancelled === cancelled &&
+  (types === null ||
+    (types.length === 0 ? call.error_type === null : types.includes(call.error_type ?? '')))

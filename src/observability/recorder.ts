@@ -1,0 +1,246 @@
+import { yieldToEventLoop } from '../base/clock.ts'
+import { GatewayError, unavailable } from '../base/errors.ts'
+import type { Events } from '../base/events.ts'
+import { toReceivedText } from '../base/halves.ts'
+import type { StepCharge } from '../limits/ledger.ts'
+import type { Finding, Generation, GenerationStore } from './generations.ts'
+import type { OutboxMessage, WrittenMessages } from './outbox.ts'
+import type { StoredTranscript } from './transcripts.ts'
+
+declare module '../base/events.ts' {
+  interface EventMap {
+    'generation.finished': Generation
+    /** A content filter matched in a finished call. */
+    'filter.matched': { generation_id: string } & Finding
+    'store.failing': { error: unknown }
+    /** Messages were recorded with their calls. */
+    'outbox.written': WrittenMessages
+  }
+}
+
+/** How the job of a call has ended. */
+export interface EndedJob {
+  id: string
+  status: 'completed' | 'failed' | 'cancelled' | 'expired'
+  /** Why there is no result; null if there is one. */
+  error: string | null
+  /** Where its results are; a JSON list. */
+  outputs: string
+  /** Nano-dollars. */
+  cost: bigint | null
+  ended_at: string
+}
+
+/** What came of one line of a batch, until it is written into a file. */
+export interface BatchResult {
+  batch_id: string
+  line: number
+  is_error: boolean
+  /** The line of the file, sealed for its batch and number. */
+  sealed: string
+}
+
+/** What is written of a call in one transaction. */
+export interface RecorderEntry {
+  /** The call, if it is finished; null for a step of one that goes on. */
+  generation: Generation | null
+  /** The cost of the step that ended with it. Null: no key is charged. */
+  charge: StepCharge | null
+  /** Messages about the call to outside receivers. They require a generation or a charge. */
+  outbox?: OutboxMessage[]
+  /** What was asked and answered, where that is kept. It requires a generation. */
+  transcript?: StoredTranscript
+  /** The job that the call has begun and that has ended with it. It requires a generation. */
+  job?: EndedJob
+  /** What came of the line of a batch that the call was made for. It requires a generation. */
+  result?: BatchResult
+}
+
+/** Writes finished calls, and settled steps of running ones, in batches. */
+export interface Recorder {
+  /**
+   * Resolves when the entry survives this process. Throws 503 when it could not be written in time;
+   * writing is still retried.
+   */
+  record(entry: RecorderEntry): Promise<void>
+  /** Whether new work can be recorded. */
+  readonly healthy: boolean
+  /** Waits until everything pending is written, or where the store's next start finds it. */
+  flush(): Promise<void>
+  /** Lists what is not written yet, oldest first. */
+  listPending(): RecorderEntry[]
+  /** Writes nothing until `resume`, which is no fault of the store: entries wait without a limit. */
+  pause(): void
+  /** Writes again. A store in another process is waited for, however long it takes. */
+  resume(isElsewhere?: boolean): void
+}
+
+interface PendingEntry {
+  entry: RecorderEntry
+  resolve(): void
+  reject(error: unknown): void
+  since: number
+}
+
+const MAX_WAITING = 10_000
+const MAX_AT_ONCE = 500
+const PATIENCE = 5_000
+/** When a store has not accepted a record for this long, the gateway refuses new work. */
+const ALARM = 1_000
+const FIRST_PAUSE = 5
+const LONGEST_PAUSE = 500
+
+/**
+ * Creates the recorder over a store. Calls that finish together share one transaction, and
+ * `generation.finished` is published once it is done. A locked or full store is retried after a
+ * pause; nothing is dropped meanwhile, and `healthy` tells admission to refuse more. A call that
+ * the store can never accept is given up alone. Entries keep their order: a batch is written when
+ * the one before is done.
+ */
+export function openRecorder(
+  store: GenerationStore,
+  events: Events,
+  ticks: () => number,
+): Recorder {
+  const waiting: PendingEntry[] = []
+  let failing = false
+  let paused: PromiseWithResolvers<void> | null = null
+  let isPatient = false
+  /** Since when the store has not accepted the oldest entries; null while it is not asked. */
+  let askedAt: number | null = null
+  let running: Promise<void> | undefined
+  let timer: ReturnType<typeof setInterval> | undefined
+
+  async function drain(): Promise<void> {
+    // Kept while calls come: starting a timer for each batch costs more than the batch.
+    timer ??= setInterval(checkWaiting, LONGEST_PAUSE)
+    let pause = FIRST_PAUSE
+    while (waiting.length > 0) {
+      // Everything that ends in these turns of the event loop is written together, and streams
+      // continue between two batches. A transaction costs as much as several of its calls.
+      await yieldToEventLoop()
+      await yieldToEventLoop()
+      if (paused) await paused.promise
+      if (await writeBatch()) {
+        askedAt = null
+        pause = FIRST_PAUSE
+        continue
+      }
+      rejectOverdue()
+      await Bun.sleep(pause)
+      pause = Math.min(pause * 2, LONGEST_PAUSE)
+    }
+    // In the same synchronous step as the last check: an entry added from now on starts another
+    // run.
+    running = undefined
+  }
+
+  /** Writes the oldest entries, and returns whether the store has dealt with them. */
+  async function writeBatch(): Promise<boolean> {
+    const batch = waiting.slice(0, MAX_AT_ONCE)
+    askedAt ??= ticks()
+    let written: WrittenMessages[]
+    try {
+      written = await store.record(batch.map(pending => pending.entry))
+    } catch (error) {
+      if (!failing) events.publish('store.failing', { error })
+      failing = true
+      return isRefusal(error) && (await writeSeparately(batch))
+    }
+    failing = false
+    askedAt = null
+    waiting.splice(0, batch.length)
+    for (const pending of batch) finish(pending)
+    for (const messages of written) events.publish('outbox.written', messages)
+    return true
+  }
+
+  /** Writes one entry after the other, up to the first that the store cannot take now. */
+  async function writeSeparately(batch: PendingEntry[]): Promise<boolean> {
+    for (const pending of batch) {
+      try {
+        const written = await store.record([pending.entry])
+        askedAt = ticks()
+        finish(pending)
+        for (const messages of written) events.publish('outbox.written', messages)
+      } catch (error) {
+        if (!isRefusal(error)) return false
+        pending.reject(error)
+      }
+      waiting.shift()
+    }
+    return true
+  }
+
+  function finish({ entry, resolve }: PendingEntry): void {
+    resolve()
+    if (entry.generation) publishGeneration(events, entry.generation)
+  }
+
+  // A store that does not answer is treated like one that refuses.
+  function checkWaiting(): void {
+    if (running) rejectOverdue()
+    else timer = void clearInterval(timer)
+  }
+
+  // The entry stays in the queue. Only its caller gets an error, because it may not be safe yet.
+  function rejectOverdue(): void {
+    if (paused || isPatient) return
+    const limit = ticks() - PATIENCE
+    for (const pending of waiting)
+      if (pending.since < limit) pending.reject(unavailable('The call could not be recorded'))
+  }
+
+  return {
+    record: entry =>
+      new Promise((resolve, reject) => {
+        if (entry.generation) mendTexts(entry.generation)
+        waiting.push({ entry, resolve, reject, since: ticks() })
+        running ??= drain()
+      }),
+    // Not since an entry waits: on a busy event loop, that is no fault of the store.
+    get healthy() {
+      return (
+        waiting.length < MAX_WAITING &&
+        (paused !== null || isPatient || askedAt === null || ticks() - askedAt < ALARM)
+      )
+    },
+    async flush() {
+      await running
+      await store.flush().catch(() => undefined)
+    },
+    listPending: () => waiting.map(({ entry }) => entry),
+    pause() {
+      paused ??= Promise.withResolvers()
+    },
+    resume(isElsewhere = false) {
+      isPatient = isElsewhere
+      for (const pending of waiting) pending.since = ticks()
+      if (askedAt !== null) askedAt = ticks()
+      paused?.resolve()
+      paused = null
+    },
+  }
+}
+
+/** What clients and providers write into a record themselves. */
+const WRITTEN_BY_OTHERS = [
+  ...(['session_id', 'external_user', 'http_referer', 'title', 'user_agent'] as const),
+  ...(['upstream_id', 'native_finish_reason'] as const),
+]
+
+/** Makes each text of a record one that every store takes, and every receiver that is told it. */
+function mendTexts(generation: Generation): void {
+  for (const name of WRITTEN_BY_OTHERS) {
+    const text = generation[name]
+    if (text) generation[name] = toReceivedText(text)
+  }
+}
+
+function publishGeneration(events: Events, generation: Generation): void {
+  events.publish('generation.finished', generation)
+  for (const finding of generation.contentFilters)
+    events.publish('filter.matched', { generation_id: generation.id, ...finding })
+}
+
+const isRefusal = (error: unknown) => error instanceof GatewayError && error.type === 'conflict'

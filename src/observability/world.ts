@@ -1,0 +1,30 @@
+import type { Events } from '../base/events.ts'
+import type { IdentityWorld } from '../resources/world.ts'
+import type { GenerationStore } from './generations.ts'
+import type { Recorder } from './recorder.ts'
+import type { RollupStore } from './rollups.ts'
+import type { WriteLog } from './write-log.ts'
+
+type DestinationCount = 'waiting' | 'bytes' | 'failed' | 'delivered' | 'skipped' | 'dropped'
+
+/** How much of something is in use, and how much there is. */
+type Filled = { used: number; limit: number }
+
+/** What telemetry needs from the gateway. */
+export interface TelemetryWorld extends IdentityWorld {
+  instance: IdentityWorld['instance'] & { configStatus: { applied: Date; rejected: boolean } }
+  store: IdentityWorld['store'] & { generations: GenerationStore; rollups: RollupStore }
+  traffic: IdentityWorld['traffic'] & {
+    calls: { size: number }
+    admission: { calls: Filled; memory: Filled; turns: { size: number } }
+  }
+  /** The containers that run, and the sandboxes that wait for one. */
+  warm: { size: number; pool: { size: number } }
+  recorder: Pick<Recorder, 'healthy'>
+  writeLog: Pick<WriteLog, 'state'>
+  /** What became of what destinations are told: each count, by the id of its destination. */
+  deliveries: {
+    list(): (Record<DestinationCount, number> & { destination_id: string })[]
+  }
+  events: Events
+}

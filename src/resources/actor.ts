@@ -1,0 +1,92 @@
+import { unauthenticated } from '../base/errors.ts'
+import { hashSecret } from './keys/secret.ts'
+import type { Key } from './keys/store.ts'
+import { isUsable } from './keys.ts'
+import { findTokenKey, verifyToken } from './workloads/grants.ts'
+import type { IdentityWorld } from './world.ts'
+
+/**
+ * The caller. Over HTTP it is an API key or the token of an identity provider; at the terminal it
+ * is the operator, and on the page of consent a member.
+ */
+export interface Actor {
+  kind: 'operator' | 'management' | 'inference' | 'scim' | 'member'
+  user_id: string
+  workspace_id: string
+  key_hash: string | null
+  /** Came with a short-lived token that stands for the key. */
+  isToken?: true
+}
+
+const BEARER = /^bearer +(\S+) *$/i
+
+/** Returns the secret in an `Authorization` header, or an empty string. */
+export const parseBearerToken = (authorization: string): string =>
+  BEARER.exec(authorization)?.[1] ?? ''
+
+/**
+ * Finds the actor of an `Authorization` header, from memory only. Throws 401 with the same sentence
+ * for every key that is unknown, disabled or expired.
+ */
+export function authenticate(world: IdentityWorld, authorization: string | null): Actor {
+  if (authorization === null || authorization === '')
+    throw unauthenticated('Missing Authentication header')
+  const actor = recognize(world, authorization)
+  if (!actor) throw unauthenticated('Invalid API key')
+  return actor
+}
+
+/** Finds the actor of an `Authorization` header, from memory only. Null without a usable key. */
+export function recognize(world: IdentityWorld, authorization: string | null): Actor | null {
+  if (authorization === null || authorization === '') return null
+  const now = world.clock.now()
+  const hash = knownHashes.get(authorization) ?? hashSecret(parseBearerToken(authorization))
+  const key = world.memory.keys.findBySecret(hash, now)
+  if (key) rememberHash(authorization, hash)
+  if (key) return isUsable(key, now) ? buildKeyActor(world, key) : null
+  const tokenKey = findTokenKey(world, hash, now)
+  return tokenKey && { ...buildKeyActor(world, tokenKey), isToken: true }
+}
+
+/** The hash of the secret in a header that named a key: to hash it again costs a microsecond. */
+const knownHashes = new Map<string, string>()
+const MOST_HASHES = 10_000
+const LONGEST_HEADER = 256
+
+// Only of keys that exist, and no longer than a header needs: requests cannot fill the memory.
+function rememberHash(authorization: string, hash: string): void {
+  if (authorization.length > LONGEST_HEADER || knownHashes.has(authorization)) return
+  if (knownHashes.size >= MOST_HASHES) knownHashes.clear()
+  knownHashes.set(authorization, hash)
+}
+
+/** Builds the actor that uses this key. */
+export const buildKeyActor = ({ memory: { owner } }: IdentityWorld, key: Key): Actor => ({
+  kind: key.kind,
+  user_id: key.creator_user_id ?? owner.user_id,
+  workspace_id: key.workspace_id,
+  key_hash: key.hash,
+})
+
+/**
+ * Authenticates like `authenticate`, but also verifies a token that is not known yet, and finds a
+ * key that another process has just created. An unknown key makes it ask the store whether it has changed. Throws as `authenticate` does.
+ */
+export async function identify(world: IdentityWorld, authorization: string | null): Promise<Actor> {
+  try {
+    return authenticate(world, authorization)
+  } catch (unknown) {
+    if (authorization === null) throw unknown
+    const isToken = await verifyToken(world, parseBearerToken(authorization))
+    if (!isToken && !(await world.catchUp())) throw unknown
+    return authenticate(world, authorization)
+  }
+}
+
+/** Returns the actor of the person at the terminal, who owns the data directory. */
+export const getOperator = (world: IdentityWorld): Actor => ({
+  kind: 'operator',
+  user_id: world.memory.owner.user_id,
+  workspace_id: world.memory.owner.workspace_id,
+  key_hash: null,
+})

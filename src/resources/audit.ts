@@ -1,0 +1,126 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { isObject, omitUndefined } from '../base/json.ts'
+import { PAGE_SIZE, PageQuery } from '../base/pages.ts'
+import { UtcTime, Uuid } from '../base/schema-builders.ts'
+import type { Actor } from './actor.ts'
+import { canManageAll } from './management.ts'
+import type { IdentityWorld } from './world.ts'
+
+/**
+ * The record of one change: the actor, the action, the time, and the resource before and after it.
+ * Never contains a secret. Times in ISO 8601.
+ */
+export interface AuditEntry {
+  id: string
+  created_at: string
+  /** The kind of actor, the user, and the key. The key is null at the terminal. */
+  actor: Actor['kind']
+  user_id: string
+  key_hash: string | null
+  /** The workspace of the resource; null if it belongs to none. */
+  workspace_id: string | null
+  /** `<noun>.<verb>`: `keys.create`. */
+  action: string
+  resource_id: string
+  before: object | null
+  after: object | null
+}
+
+/**
+ * Selects entries that match every given member. `since` is inclusive, `until` exclusive.
+ */
+export type AuditFilter = Partial<
+  Pick<AuditEntry, 'action' | 'resource_id' | 'user_id' | 'key_hash' | 'workspace_id'>
+> & {
+  since?: string
+  until?: string
+}
+
+/**
+ * Stores audit entries. They are inserted together with the changes that they record, and no method
+ * changes or removes one.
+ */
+export interface AuditStore {
+  /** Adds the entry of a change that is stored nowhere else. */
+  append(entry: AuditEntry): Promise<void>
+  /** Returns one page of the matching entries, the newest first, and their total number. */
+  listPage(
+    filter: AuditFilter,
+    offset: number,
+    limit: number,
+  ): Promise<{ entries: AuditEntry[]; total: number }>
+}
+
+const Text = Type.Optional(Type.String({ minLength: 1, maxLength: 1000 }))
+const Time = Type.Optional(UtcTime)
+
+/** The query of `GET /audit`. */
+export const AuditQuery = Type.Object({
+  ...PageQuery.properties,
+  action: Text,
+  resource_id: Text,
+  user_id: Text,
+  key_hash: Text,
+  workspace_id: Type.Optional(Uuid),
+  since: Time,
+  until: Time,
+})
+export type AuditQuery = Static<typeof AuditQuery>
+
+/**
+ * Lists one page of changes, the newest first, from `since` on and before `until`. An actor who
+ * manages one workspace only sees the changes in it. The entries of a deleted resource or workspace
+ * stay.
+ */
+export async function listAudit(
+  world: IdentityWorld,
+  actor: Actor,
+  { offset = 0, limit = PAGE_SIZE, ...query }: AuditQuery,
+) {
+  if (
+    !canManageAll(world, actor) &&
+    (query.workspace_id ?? actor.workspace_id) !== actor.workspace_id
+  )
+    return { data: [], total_count: 0 }
+  const own = canManageAll(world, actor) ? {} : { workspace_id: actor.workspace_id }
+  const { entries, total } = await world.store.audit.listPage(
+    { ...toAuditFilter(query), ...own },
+    offset,
+    limit,
+  )
+  return { data: entries.map(showEntry), total_count: total }
+}
+
+// Copies field by field, since a query may have others. Times are compared in the entries' format.
+function toAuditFilter({
+  action,
+  resource_id,
+  user_id,
+  key_hash,
+  workspace_id,
+  since,
+  until,
+}: AuditQuery): AuditFilter {
+  return omitUndefined({
+    action,
+    resource_id,
+    user_id,
+    key_hash,
+    workspace_id,
+    since: since && normalizeTime(since),
+    until: until && normalizeTime(until),
+  })
+}
+
+const normalizeTime = (time: string) => new Date(time).toISOString()
+
+/**
+ * Shows an entry with the names of the fields that changed; none for a creation or deletion.
+ */
+const showEntry = (entry: AuditEntry) => ({ ...entry, changed: listChangedFields(entry) })
+
+function listChangedFields({ before, after }: AuditEntry): string[] {
+  if (!isObject(before) || !isObject(after)) return []
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+  return names.filter(name => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+}

@@ -1,0 +1,112 @@
+import { getIsoTime } from '../base/clock.ts'
+import { conflict, GatewayError, unavailable } from '../base/errors.ts'
+import type { Seal } from '../base/seal.ts'
+import type { IdentityWorld } from './world.ts'
+
+/** An answer that is given again to the same request. Times in ISO 8601. */
+export interface IdempotentAnswer {
+  /** Stands for the caller and for the key that they chose for the request. */
+  name: string
+  /** Stands for the request itself. */
+  fingerprint: string
+  created_at: string
+  /** Null while the first request runs, and after it was interrupted. */
+  status: number | null
+  /** The answer, sealed; null if it is too large to be kept. */
+  sealed: string | null
+}
+
+/** Stores the answers to changes that may be repeated. */
+export interface IdempotencyStore {
+  /**
+   * Inserts a request that begins, and removes those from before a time. Returns the one that has
+   * its name already: of simultaneous callers one gets undefined. Throws 503 for a new one while
+   * 100,000 are remembered.
+   */
+  begin(answer: IdempotentAnswer, before: string): Promise<IdempotentAnswer | undefined>
+  finish(name: string, status: number, sealed: string | null): Promise<void>
+  /** Removes one that may run again. */
+  remove(name: string): Promise<void>
+}
+
+/** The parts of the gateway that repeating changes needs. */
+interface IdempotencyWorld extends IdentityWorld {
+  store: IdentityWorld['store'] & { idempotency: IdempotencyStore }
+  secrets: IdentityWorld['secrets'] & { contentSeal: () => Seal }
+}
+
+/** What was answered. */
+export interface KeptResponse {
+  status: number
+  headers: [name: string, value: string][]
+  body: string
+}
+
+/** In milliseconds: how long an answer is given again. */
+export const KEPT_FOR = 86_400_000
+/** The largest answer that is kept, in characters. */
+const LARGEST = 256 * 1024
+/** How many changes are remembered at once. */
+const MOST_REMEMBERED = 100_000
+
+/**
+ * Begins a change under a client's key. Returns the answer to the same request within 24 hours, or
+ * null for the first. Throws 409 while the first one runs, or if it was interrupted or its answer
+ * cannot be given again; and 422 for another request under the same key.
+ */
+export async function beginChange(
+  world: IdempotencyWorld,
+  { name, fingerprint }: Pick<IdempotentAnswer, 'name' | 'fingerprint'>,
+): Promise<KeptResponse | null> {
+  const answer = { name, fingerprint, created_at: getIsoTime(world), status: null, sealed: null }
+  const before = new Date(world.clock.now().getTime() - KEPT_FOR).toISOString()
+  const first = await world.store.idempotency.begin(answer, before)
+  if (!first) return null
+  checkSameRequest(first.fingerprint, fingerprint)
+  if (first.status === null) throw stillRunning()
+  const text = first.sealed && world.secrets.contentSeal().open(first.sealed, name)
+  if (!text) throw conflict('The change was made, but its answer cannot be given again')
+  return JSON.parse(text)
+}
+
+/** Keeps the answer to a change that has ended. One that may go better next time is forgotten. */
+export async function endChange(
+  world: IdempotencyWorld,
+  name: string,
+  response: KeptResponse,
+): Promise<void> {
+  const { idempotency } = world.store
+  if (isWorthRetrying(response.status)) return idempotency.remove(name)
+  const text = JSON.stringify(response)
+  const nonce = Buffer.from(world.ids.secret(), 'hex').subarray(-12)
+  const isKept = text.length <= LARGEST
+  const sealed = isKept ? world.secrets.contentSeal().seal(text, name, nonce) : null
+  return idempotency.finish(name, response.status, sealed)
+}
+
+/** Whether the same request may end otherwise later: it was not done. */
+export const isWorthRetrying = (status: number): boolean =>
+  status >= 500 || [401, 402, 403, 408, 409, 413, 429].includes(status)
+
+/** Throws 503 where so many changes are remembered that there is no room for another. */
+export function checkRemembered(count: number): void {
+  if (count >= MOST_REMEMBERED)
+    throw unavailable('Too many changes with an Idempotency-Key are remembered')
+}
+
+/** Throws 422 for another request than the first under a key. */
+export function checkSameRequest(first: string, now: string): void {
+  if (first !== now)
+    throw new GatewayError(
+      'unprocessable',
+      'Idempotency-Key: this key was used for another request',
+      { metadata: { field: 'idempotency-key' } },
+    )
+}
+
+/** The error while the first request under a key runs. */
+export const stillRunning = () =>
+  conflict(
+    'Idempotency-Key: the first request with this key still runs, or was interrupted: ' +
+      'look whether it was done before you choose another key',
+  )

@@ -1,0 +1,239 @@
+import { getIsoTime } from '../base/clock.ts'
+import { conflict, invalid, requireFound } from '../base/errors.ts'
+import { omitUndefined, pickDefined } from '../base/json.ts'
+import { overlay } from '../base/mirror.ts'
+import { toNanos } from '../base/money.ts'
+import type { Region } from '../language/region.ts'
+import type { Actor } from './actor.ts'
+import { KEY_MARKS } from './keys/packing.ts'
+import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
+import { addChecksum, hashSecret, maskSecret } from './keys/secret.ts'
+import type { Key } from './keys/store.ts'
+import { auditKey, showKey } from './keys/view.ts'
+import { canManageAll, requireManaged, resolveWorkspaceId } from './management.ts'
+import { getOrganizationId } from './organization.ts'
+import type { IdentityWorld } from './world.ts'
+
+/**
+ * Creates an API key. The plaintext leaves here once and is never stored: only its hash is. Throws
+ * 400 for an `expires_at` in the past or a workspace that does not exist. Throws 400 for a creator
+ * who has left or whom the actor may not name.
+ */
+export async function createKey(
+  world: IdentityWorld,
+  actor: Actor,
+  input: NewKey,
+  kind: Key['kind'] = 'inference',
+) {
+  const plaintext = createPlaintext(world)
+  const key = await insertKey(world, actor, input, { ...describeSecret(plaintext), kind })
+  return { data: showKey(world, key), key: plaintext }
+}
+
+/** What is known of the secret of a key that another service made, and whether it is disabled. */
+type KnownSecret = Pick<Key, 'hash' | 'label' | 'disabled'>
+
+/** Returns what is kept of the secret of a new key. */
+export const describeSecret = (plaintext: string): KnownSecret => ({
+  hash: hashSecret(plaintext),
+  label: maskSecret(plaintext),
+  disabled: false,
+})
+
+/**
+ * Adds a key for inference whose secret another service made, of which only the hash is known: its
+ * holders go on using it. Throws as `createKey` does, and 409 where the hash is known already.
+ */
+export async function importKey(
+  world: IdentityWorld,
+  actor: Actor,
+  input: NewKey,
+  secret: KnownSecret,
+) {
+  const { keys } = world.memory
+  if (keys.get(secret.hash) ?? keys.findBySecret(secret.hash, world.clock.now()))
+    throw conflict('There is a key with this hash')
+  const key = await insertKey(world, actor, input, { ...secret, kind: 'inference' })
+  return { data: showKey(world, key) }
+}
+
+async function insertKey(
+  world: IdentityWorld,
+  actor: Actor,
+  input: NewKey,
+  { kind, ...secret }: KnownSecret & Pick<Key, 'kind'>,
+): Promise<Key> {
+  const now = world.clock.now()
+  if (input.expires_at && new Date(input.expires_at) <= now)
+    throw invalid('expires_at: expected a time in the future', 'expires_at')
+  const workspace_id = resolveKeyWorkspace(world, actor, input.workspace_id, kind)
+  const creator_user_id = input.creator_user_id ?? actor.user_id
+  await assertCreatorAllowed(world, actor, workspace_id, creator_user_id)
+  const isUnscoped = input.workspace_id === undefined && canManageAll(world, actor)
+  const owner = { kind, workspace_id, isUnscoped, creator_user_id }
+  const key: Key = { ...buildKeyFields(input, now), ...secret, ...owner }
+  await world.store.keys.insert(key, auditKey(world, actor, null, key))
+  world.memory.keys.set(key)
+  return key
+}
+
+/** Builds the fields of a new key that depend on neither its owner nor its secret. */
+export const buildKeyFields = (input: NewKey, now: Date) => ({
+  secret_hash: null,
+  previous_secret_hash: null,
+  previous_secret_until: null,
+  name: input.name,
+  external_user: input.external?.user ?? null,
+  external_api_key_hash: input.external?.api_key ? hashSecret(input.external.api_key) : null,
+  limit: input.limit == null ? null : toNanos(input.limit),
+  limit_reset: input.limit_reset ?? null,
+  include_byok_in_limit: input.include_byok_in_limit ?? false,
+  expires_at: input.expires_at ?? null,
+  created_at: now.toISOString(),
+  updated_at: null,
+})
+
+// A key that manages the organization needs no workspace. It can be created even after the default
+// workspace was deleted.
+function resolveKeyWorkspace(
+  world: IdentityWorld,
+  actor: Actor,
+  workspace_id: string | undefined,
+  kind: Key['kind'],
+): string {
+  const managesAll =
+    kind === 'management' && workspace_id === undefined && canManageAll(world, actor)
+  return managesAll
+    ? world.memory.owner.workspace_id
+    : resolveWorkspaceId(world, actor, workspace_id)
+}
+
+// A key counts towards its creator, in all workspaces. So an actor who manages one workspace may
+// name only themselves or one of its members, and no actor may name a stranger.
+async function assertCreatorAllowed(
+  world: IdentityWorld,
+  actor: Actor,
+  workspace_id: string,
+  creator: string,
+): Promise<void> {
+  if (creator === actor.user_id) return
+  const managesAll = canManageAll(world, actor)
+  const found = managesAll
+    ? creator === world.memory.owner.user_id || (await world.store.members.byIds([creator]))[0]
+    : await world.store.members.findWorkspaceMember(workspace_id, creator)
+  if (found) return
+  const whose = managesAll ? 'the organization' : 'the workspace'
+  throw invalid(`creator_user_id: expected a member of ${whose}`, 'creator_user_id')
+}
+
+/** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */
+export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
+  const workspace_id = resolveWorkspaceId(world, actor, query.workspace_id)
+  const { offset = 0, limit = LIST_SIZE, include_disabled } = query
+  const { first } = world.memory.keys.pick({
+    isInGroup: id => id === workspace_id,
+    without: include_disabled === 'true' ? 0 : KEY_MARKS.disabled,
+    order: 'newest',
+    count: offset + limit,
+  })
+  return { data: first.slice(offset).map(key => showKey(world, key)) }
+}
+
+const LIST_SIZE = 100
+
+/** Gets one key by its hash. Throws 404, also for another workspace's. */
+export const getKey = (world: IdentityWorld, actor: Actor, hash: string) => ({
+  data: showKey(world, requireManagedKey(world, actor, hash)),
+})
+
+/**
+ * Changes a key. Its counted spending stays. Throws 404, and 400 when a permanently disabled key is
+ * to be enabled again.
+ */
+export async function updateKey(
+  world: IdentityWorld,
+  actor: Actor,
+  hash: string,
+  change: KeyChange,
+) {
+  const key = requireManagedKey(world, actor, hash)
+  const changes = toKeyChanges(change, getIsoTime(world))
+  const entry = auditKey(world, actor, key, { ...key, ...changes })
+  const write = () => world.store.keys.update(hash, changes, entry)
+  const changed = await world.memory.keys.change(hash, overlay(changes), write)
+  return { data: showKey(world, requireFound(changed, 'API key')) }
+}
+
+function toKeyChanges(change: KeyChange, updated_at: string): Partial<Key> {
+  const limit = change.limit == null ? change.limit : toNanos(change.limit)
+  return omitUndefined({ ...pickDefined(change, KeyChange.properties), limit, updated_at })
+}
+
+/**
+ * Deletes a key. It is invalid from the next request on. Its records stay. Throws 404.
+ */
+export async function deleteKey(world: IdentityWorld, actor: Actor, hash: string) {
+  const key = requireManagedKey(world, actor, hash)
+  await world.store.keys.remove(hash, auditKey(world, actor, key, null))
+  world.memory.keys.delete(hash)
+  return { deleted: true as const }
+}
+
+/**
+ * Describes the actor's own key and its policy: `GET /key`. Throws 404 for the operator, who has no
+ * key.
+ */
+export function describeKey(
+  world: IdentityWorld,
+  actor: Actor,
+  { regions }: { regions: Region[] },
+) {
+  const key = requireFound(world.memory.keys.get(actor.key_hash ?? ''), 'API key')
+  const {
+    hash: _,
+    name: __,
+    disabled: ___,
+    created_at: ____,
+    updated_at: _____,
+    external_user: ______,
+    ...shown
+  } = showKey(world, key)
+  return {
+    data: {
+      ...shown,
+      // True until credits have been paid in: wire reference B.2.
+      is_free_tier: world.config.limits.credits && world.memory.credits === 0n,
+      is_management_key: key.kind === 'management',
+      is_provisioning_key: key.kind === 'management',
+      allowed_data_regions: regions,
+      free_model_daily_requests: countFreeModelRequests(world),
+      organization_id: getOrganizationId(world),
+      rate_limit: {
+        requests: world.config.limits.requests_per_minute ?? -1,
+        interval: '1m',
+        note: RATE_LIMIT_NOTE,
+      },
+    },
+  }
+}
+
+// Without a limit, `requests` is -1, as clients of the public service know it. The daily limit of
+// free models then has to be a number that is never reached.
+const RATE_LIMIT_NOTE = 'This field is deprecated and safe to ignore.'
+
+function countFreeModelRequests({ traffic: { counters } }: IdentityWorld) {
+  const { limit, used } = counters.getFreeUsage() ?? { limit: Number.MAX_SAFE_INTEGER, used: 0 }
+  return { limit, used, remaining: Math.max(0, limit - used) }
+}
+
+/** Whether a key is valid at this moment. */
+export const isUsable = (key: Key, now: Date): boolean =>
+  !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
+
+/** Creates the plaintext of a key. */
+export const createPlaintext = (world: IdentityWorld): string =>
+  addChecksum(`gw-v1-${world.ids.secret()}`)
+
+/** Returns a key that the actor may manage. Throws 404. */
+export const requireManagedKey = (world: IdentityWorld, actor: Actor, hash: string): Key =>
+  requireManaged(world, actor, world.memory.keys.get(hash), 'API key')

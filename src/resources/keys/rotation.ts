@@ -1,0 +1,53 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { conflict, requireFound } from '../../base/errors.ts'
+import { overlay } from '../../base/mirror.ts'
+import type { Actor } from '../actor.ts'
+import { createPlaintext, requireManagedKey } from '../keys.ts'
+import type { IdentityWorld } from '../world.ts'
+import { hashSecret, maskSecret } from './secret.ts'
+import type { Key } from './store.ts'
+import { auditKey, showKey } from './view.ts'
+
+/** In seconds: a secret that is out of use should not stay valid for longer. */
+const LONGEST_OVERLAP = 90 * 24 * 60 * 60
+
+/** How a key is rotated. */
+export const KeyRotation = Type.Object({
+  /** How long the secret so far stays valid, in seconds. */
+  overlap_seconds: Type.Integer({ minimum: 0, maximum: LONGEST_OVERLAP }),
+})
+export type KeyRotation = Static<typeof KeyRotation>
+
+/**
+ * Gives a key a new secret, which leaves here once and is never stored. Everything else stays the
+ * key's: hash, limits, spending, rules. The secret so far is valid for the overlap, and one from an
+ * earlier rotation ends now. Throws 404, and 409 for a key that has expired.
+ */
+export async function rotateKey(
+  world: IdentityWorld,
+  actor: Actor,
+  hash: string,
+  { overlap_seconds }: KeyRotation,
+) {
+  const key = requireManagedKey(world, actor, hash)
+  const now = world.clock.now()
+  if (key.expires_at !== null && new Date(key.expires_at) <= now)
+    throw conflict('The key has expired: a new secret would not be valid either')
+  const plaintext = createPlaintext(world)
+  const until = overlap_seconds > 0 ? new Date(now.getTime() + overlap_seconds * 1000) : null
+  const change = {
+    label: maskSecret(plaintext),
+    secret_hash: hashSecret(plaintext),
+    previous_secret_hash: until && (key.secret_hash ?? key.hash),
+    previous_secret_until: until?.toISOString() ?? null,
+    updated_at: now.toISOString(),
+  } satisfies Partial<Key>
+  const entry = auditKey(world, actor, key, { ...key, ...change }, 'rotate')
+  const write = () => world.store.keys.update(hash, change, entry)
+  const changed = await world.memory.keys.change(hash, overlay<Key>(change), write)
+  return {
+    data: showKey(world, requireFound(changed, 'API key')),
+    key: plaintext,
+    previous_valid_until: change.previous_secret_until,
+  }
+}

@@ -1,0 +1,60 @@
+import type { Period } from '../../base/clock.ts'
+import type { AuditEntry } from '../audit.ts'
+
+/**
+ * An API key as it is stored: never the secret, only its hash. Money in nano-dollars, times in ISO
+ * 8601.
+ */
+export interface Key {
+  /** The key's public name: lowercase hex SHA-256 of the plaintext that it was created with. */
+  hash: string
+  /** The hash of the plaintext since the last rotation; null if there was none. */
+  secret_hash: string | null
+  /** The hash of the plaintext before it, and until when that is valid too. */
+  previous_secret_hash: string | null
+  previous_secret_until: string | null
+  name: string
+  label: string
+  kind: 'management' | 'inference'
+  workspace_id: string
+  /**
+   * Whether it was created without naming a workspace. It then belongs to the default one, and is
+   * disabled with it.
+   */
+  isUnscoped: boolean
+  creator_user_id: string | null
+  external_user: string | null
+  external_api_key_hash: string | null
+  disabled: boolean
+  limit: bigint | null
+  limit_reset: Period | null
+  include_byok_in_limit: boolean
+  expires_at: string | null
+  created_at: string
+  updated_at: string | null
+}
+
+/**
+ * Stores keys. Hashes are unique. Each change is one transaction with its audit entry.
+ */
+export interface KeyStore {
+  all(): Promise<Iterable<Key>>
+  /**
+   * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
+   * organization, and when its creator has left.
+   */
+  insert(key: Key, entry: AuditEntry): Promise<void>
+  /**
+   * Changes only these fields of a key: another process may have changed others. Refuses with 400
+   * to enable a key whose workspace was deleted or whose creator has left.
+   */
+  update(hash: string, change: Partial<Key>, entry: AuditEntry): Promise<void>
+  remove(hash: string, entry: AuditEntry): Promise<void>
+}
+
+/** Keys that are disabled in the transaction of another change. */
+export interface KeyDisabling {
+  hashes: string[]
+  updated_at: string
+  entries: AuditEntry[]
+}

@@ -1,0 +1,356 @@
+import { getOwn } from '../base/json.ts'
+import type { Auth } from '../config/credentials.ts'
+import { NO_QUIRKS, type Quirks } from '../config/quirks.ts'
+import type { ProviderConfig } from '../config.ts'
+import type { FinishReason } from '../language/part.ts'
+import type { CatalogWorld } from './catalog-world.ts'
+import { buildCredential, type Credential } from './providers/credential.ts'
+import type { ProviderVariables } from './providers/environment.ts'
+import { getProviderFacts } from './providers/facts.ts'
+import { PROVIDERS } from './providers.data.ts'
+
+/** A row of the built-in list of providers: data, no code. */
+export interface ProviderRow {
+  name: string
+  protocol: string
+  /** What it speaks beside that, for calls that come in such a dialect. */
+  also?: ProtocolSetting[]
+  /**
+   * Null where each customer has their own address. The config fills the blanks `{region}` and
+   * `{project}`.
+   */
+  base_url: string | null
+  /** Addresses of regions that do not follow the template. */
+  regions?: Record<string, string>
+  /** How the credential is sent, where it is not the protocol's own way. */
+  auth?: Auth
+  /** The credential that a config may give instead of an `api_key`. */
+  instead?: 'aws' | 'service_account'
+  /** Needs no credential. */
+  keyless?: boolean
+  /** What to do when a client leaves: `cancel` unless the provider goes on and charges for it. */
+  on_abort?: 'cancel' | 'drain'
+  /** How it differs from others that speak OpenAI's chat. */
+  quirks?: Partial<Quirks>
+  /** The environment variables that configure it. */
+  variables?: ProviderVariables
+}
+
+/** A provider that calls can be sent to, or one that is known by name only. */
+export interface Provider extends Credential {
+  slug: string
+  /**
+   * The number of the catalogue of this process that these settings are from. With other settings
+   * its endpoints are judged anew.
+   */
+  edition: number
+  /**
+   * Whether the config has all that a call needs. Nothing is ever sent to a provider that is not
+   * configured.
+   */
+  configured: boolean
+  name: string
+  /** The protocol that it speaks, unless the dialect of a call is that of another. */
+  protocol: string
+  /** The others, and the address of each. */
+  alsoSpeaks: SpokenProtocol[]
+  base_url: string
+  /** Sent with every request, by lower-case name. */
+  headers: Record<string, string>
+  quirks: Quirks
+  /** Why its answers ended, by its own words: what the operator adds to the known ones. */
+  finish_reasons: Record<string, FinishReason>
+  /**
+   * Whether URLs of callers go on to it. Only a hosted provider has a network of its own, where
+   * they can do no harm.
+   */
+  fetchesUrls: boolean
+  /** Whether its address is its vendor's own. Any other may lead back to this gateway. */
+  isHosted: boolean
+  /** What to do when a client leaves: close the connection, or read on for the count. */
+  on_abort: 'cancel' | 'drain'
+}
+
+/** A protocol, with an address of its own if that is not the provider's. */
+export type ProtocolSetting = string | { protocol: string; base_url: string }
+
+/** A protocol, and the address before its own path. */
+export interface SpokenProtocol {
+  protocol: string
+  base_url: string
+}
+
+/** A setting of a provider that is wrong, and what was expected. */
+export interface SettingIssue {
+  field: string
+  expected: string
+}
+
+/** Why a configured provider cannot be used. */
+export interface ProviderIssue extends SettingIssue {
+  slug: string
+}
+
+const KNOWN_PROVIDERS: Record<string, ProviderRow> = PROVIDERS
+
+/**
+ * Opens every known provider, the configured ones over the built-in rows, and reports what is
+ * missing where the config is incomplete. The sandbox is always configured. Providers that `before`
+ * has with the same settings are kept, with everything attached to them.
+ */
+export function openProviders(
+  config: Record<string, ProviderConfig>,
+  protocols: string[],
+  edition = 1,
+  before?: Pick<CatalogWorld, 'config' | 'catalog'>,
+): { providers: Map<string, Provider>; issues: ProviderIssue[] } {
+  const opened = Object.entries({ ...ALWAYS_CONFIGURED, ...config }).flatMap<
+    Provider | ProviderIssue
+  >(
+    ([slug, settings]) =>
+      findUnchangedProvider(slug, settings, before) ??
+      openProvider(slug, settings, protocols, edition),
+  )
+  const known = Object.entries(KNOWN_PROVIDERS).map(([slug, row]) =>
+    createUnconfiguredProvider(slug, row),
+  )
+  const providers = [...known, ...opened.filter(one => 'name' in one)]
+  return {
+    providers: new Map(providers.map(one => [one.slug, one])),
+    issues: opened.filter(one => 'field' in one),
+  }
+}
+
+const ALWAYS_CONFIGURED: Record<string, ProviderConfig> = { sandbox: {} }
+
+// A new account object would have to buy its access tokens again.
+function findUnchangedProvider(
+  slug: string,
+  settings: ProviderConfig,
+  before?: Pick<CatalogWorld, 'config' | 'catalog'>,
+): Provider | undefined {
+  const known = before && (getOwn(before.config.providers, slug) ?? getOwn(ALWAYS_CONFIGURED, slug))
+  return known && Bun.deepEquals(known, settings) ? before.catalog.providers.get(slug) : undefined
+}
+
+const createUnconfiguredProvider = (
+  slug: string,
+  { name, protocol, base_url, quirks }: ProviderRow,
+): Provider => ({
+  auth: 'none',
+  api_key: null,
+  aws: null,
+  service_account: null,
+  slug,
+  edition: 1,
+  configured: false,
+  name,
+  protocol,
+  alsoSpeaks: [],
+  base_url: base_url ?? '',
+  headers: {},
+  quirks: { ...NO_QUIRKS, ...quirks },
+  finish_reasons: {},
+  fetchesUrls: false,
+  isHosted: false,
+  on_abort: 'cancel',
+})
+
+/** Opens the provider with these settings, or returns everything that is wrong with them. */
+export function openProvider(
+  slug: string,
+  settings: ProviderConfig,
+  protocols: string[],
+  edition = 1,
+): Provider | ProviderIssue[] {
+  const row = getOwn(KNOWN_PROVIDERS, slug)
+  const [first, ...others] = listProtocols(settings, row)
+  const protocol = typeof first === 'object' ? first.protocol : first
+  // Which credential is expected is known of a known protocol only.
+  const credential = protocol ? buildCredential(settings, row, protocol) : []
+  const base_url = typeof first === 'object' ? trim(first) : buildAddress(settings, row, credential)
+  const issues = [
+    ...listProtocolIssues(slug, settings, protocol, protocols),
+    ...listHeaderIssues(settings),
+    ...(Array.isArray(credential) ? credential : []),
+    ...(Array.isArray(base_url) ? base_url : []),
+  ]
+  if (!protocol || Array.isArray(credential) || Array.isArray(base_url) || issues.length > 0)
+    return listFields(issues).map(issue => ({ slug, ...issue }))
+  return {
+    ...credential,
+    slug,
+    edition,
+    configured: true,
+    name: settings.name ?? row?.name ?? slug,
+    protocol,
+    alsoSpeaks: others.map(one =>
+      typeof one === 'string' ? { protocol: one, base_url } : { ...one, base_url: trim(one) },
+    ),
+    base_url,
+    headers: lowerCaseNames(settings.headers ?? {}),
+    quirks: { ...NO_QUIRKS, ...row?.quirks, ...settings.quirks },
+    finish_reasons: settings.finish_reasons ?? {},
+    fetchesUrls: settings.fetches_urls ?? isHosted(row, base_url),
+    isHosted: isHosted(row, base_url),
+    on_abort: settings.on_abort ?? row?.on_abort ?? 'cancel',
+  }
+}
+
+const trim = ({ base_url }: SpokenProtocol): string => base_url.replace(/\/+$/, '')
+
+/**
+ * Lists what a provider speaks: as the config says, or else as is known of it. At another address
+ * than its vendor's it has those that have no address of their own.
+ */
+function listProtocols(
+  { protocol, protocols, base_url }: ProviderConfig,
+  row: ProviderRow | undefined,
+): ProtocolSetting[] {
+  if (protocols) return protocols
+  if (protocol) return [protocol]
+  const also = row?.also ?? []
+  const reached = base_url ? also.filter(one => typeof one === 'string') : also
+  return row ? [row.protocol, ...reached] : []
+}
+
+function listProtocolIssues(
+  slug: string,
+  { protocol: only, protocols: listed = [] }: ProviderConfig,
+  first: string | undefined,
+  protocols: string[],
+): SettingIssue[] {
+  if (only !== undefined && listed.length > 0)
+    return [{ field: 'protocol', expected: 'none beside protocols' }]
+  const names = listed.map(one => (typeof one === 'string' ? one : one.protocol))
+  const repeated = names.find((name, i) => names.indexOf(name) !== i)
+  if (repeated !== undefined)
+    return [{ field: 'protocols', expected: `each protocol once, found ${repeated} twice` }]
+  const unknown = [first, ...names].find(name => !name || !protocols.includes(name))
+  if (first && unknown === undefined) return []
+  const reason = unknown
+    ? `; this version does not speak ${unknown}`
+    : ` (${slug} is not known by name)`
+  const field = listed.length > 0 ? 'protocols' : 'protocol'
+  return [{ field, expected: `one of ${protocols.join(', ')}${reason}` }]
+}
+
+const listHeaderIssues = ({ headers = {} }: ProviderConfig): SettingIssue[] =>
+  Object.keys(headers).every(isAllowedHeader)
+    ? []
+    : [
+        {
+          field: 'headers',
+          expected: 'names of headers, other than those of the connection',
+        },
+      ]
+
+/** Lists the first issue of each setting: a region may be missing for two reasons. */
+const listFields = (issues: SettingIssue[]): SettingIssue[] =>
+  issues.filter(({ field }, i) => issues.findIndex(one => one.field === field) === i)
+
+// The HTTP client sets these itself.
+const CONNECTION_HEADERS = [
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+]
+const isAllowedHeader = (name: string) =>
+  /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !CONNECTION_HEADERS.includes(name.toLowerCase())
+
+// A header must not be sent twice, once in our spelling and once in the operator's.
+const lowerCaseNames = (headers: Record<string, string>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+
+/**
+ * Lists the providers as `GET /providers` shows them. A public fact is null where it is not
+ * certain.
+ */
+export function listProviders({ catalog }: CatalogWorld) {
+  return { data: [...catalog.providers.values()].map(toPublicProvider) }
+}
+
+function toPublicProvider({ slug, name }: Provider) {
+  const { privacy_policy_url, terms_of_service_url, status_page_url, headquarters, datacenters } =
+    getProviderFacts(slug)
+  return {
+    name,
+    slug,
+    privacy_policy_url,
+    terms_of_service_url,
+    status_page_url,
+    headquarters,
+    datacenters,
+  }
+}
+
+/** The blanks that a built-in address may have. */
+type Blank = 'region' | 'project'
+
+/**
+ * Builds the address of a configured provider: the config's, else the built-in one with its blanks
+ * filled. Returns what is missing where a blank has no value. Of a credential that is wrong itself
+ * nothing is missed.
+ */
+function buildAddress(
+  settings: ProviderConfig,
+  row: ProviderRow | undefined,
+  credential: Credential | SettingIssue[],
+): string | SettingIssue[] {
+  const given = settings.base_url?.replace(/\/+$/, '')
+  const [path] = (given && OWN_PATH.exec(given)) || []
+  if (path) return [{ field: 'base_url', expected: `the address without ${path}: it is added` }]
+  if (given) return given
+  const isWrong = Array.isArray(credential)
+  const { aws, service_account } = isWrong ? { ...settings, service_account: null } : credential
+  const values = {
+    region: settings.region ?? aws?.region,
+    project: settings.project ?? service_account?.project_id ?? undefined,
+  }
+  const template = getOwn(row?.regions ?? {}, values.region) ?? row?.base_url
+  if (!template)
+    return [{ field: 'base_url', expected: 'the address before the protocol’s own path' }]
+  return fillBlanks(
+    template,
+    isWrong && settings.service_account ? { ...values, project: '-' } : values,
+  )
+}
+
+/** What protocols add to an address themselves. */
+const OWN_PATH = /\/(chat\/completions|v1\/messages)$/
+
+function fillBlanks(
+  template: string,
+  values: Record<Blank, string | undefined>,
+): string | SettingIssue[] {
+  const missing = (['region', 'project'] as const).filter(
+    blank => template.includes(`{${blank}}`) && !values[blank],
+  )
+  if (missing.length > 0)
+    return missing.map(blank => ({ field: blank, expected: `the ${blank} in ${template}` }))
+  return template.replace(/\{(region|project)\}/g, (_, blank: Blank) =>
+    encodeURIComponent(values[blank] ?? ''),
+  )
+}
+
+/**
+ * Tells whether a known service runs this provider: it has a row, needs a credential and has a
+ * public name. The sandbox sends nothing anywhere.
+ */
+function isHosted(row: ProviderRow | undefined, address: string): boolean {
+  const { protocol, hostname } = new URL(address)
+  if (protocol === 'sandbox:') return true
+  return row !== undefined && row.keyless !== true && isPublicName(hostname)
+}
+
+// An address in figures has no letter after its last dot.
+const isPublicName = (hostname: string) =>
+  /\.[a-z][a-z0-9-]*\.?$/.test(hostname) && !PRIVATE_NAME.test(hostname)
+
+const PRIVATE_NAME =
+  /\.(local|localhost|localdomain|internal|intranet|private|corp|lan|home|arpa|test)\.?$/

@@ -1,0 +1,204 @@
+import { type Json, readObjects, readString } from '../../base/json.ts'
+import type { IdentityWorld } from '../world.ts'
+import type { ResourceType } from './attributes.ts'
+import { type GroupMember, type ScimGroup, toGroupResource } from './groups.ts'
+import {
+  createQueryMatcher,
+  findLookupKey,
+  mentionsAttribute,
+  type ResourceQuery,
+  type SearchMatch,
+  slicePage,
+  sortMatches,
+} from './query.ts'
+import { applyProjection } from './resource.ts'
+import { GROUP, USER } from './schemas.data.ts'
+import type { ScimUser, UserGroup } from './users/store.ts'
+import { renderTag } from './version.ts'
+
+/** Shows users with their groups. `base` is the URL of SCIM, without a trailing slash. */
+export async function showUsers(
+  { store }: IdentityWorld,
+  base: string,
+  users: ScimUser[],
+): Promise<Json[]> {
+  const rows =
+    users.length === 0 ? [] : await store.scim.users.listGroups(users.map(({ id }) => id))
+  const groups = Map.groupBy(rows, row => row.scim_user_id)
+  return users.map(user => ({
+    ...showBareUser(base, user),
+    ...toListField(
+      'groups',
+      (groups.get(user.id) ?? []).map(group => showGroupReference(base, group)),
+    ),
+  }))
+}
+
+/** Shows groups with their members. */
+export async function showGroups(
+  { store }: IdentityWorld,
+  base: string,
+  groups: ScimGroup[],
+): Promise<Json[]> {
+  const rows =
+    groups.length === 0 ? [] : await store.scim.groups.listMembers(groups.map(({ id }) => id))
+  const members = Map.groupBy(rows, row => row.group_id)
+  return groups.map(group => ({
+    ...showBareGroup(base, group),
+    ...toListField(
+      'members',
+      (members.get(group.id) ?? []).map(member => showMemberReference(base, member)),
+    ),
+  }))
+}
+
+/** Returns a page of the users that match. Throws 400. */
+export async function searchScimUsers(
+  world: IdentityWorld,
+  base: string,
+  query: ResourceQuery,
+): Promise<Json> {
+  const users = await world.store.scim.users.find(findLookupKey(USER, query))
+  return listResources(query, users, {
+    type: USER,
+    costlyAttribute: 'groups',
+    showBare: user => showBareUser(base, user),
+    showFull: records => showUsers(world, base, records),
+  })
+}
+
+/** Returns a page of the groups that match. Throws 400. */
+export async function searchScimGroups(
+  world: IdentityWorld,
+  base: string,
+  query: ResourceQuery,
+): Promise<Json> {
+  const groups = await world.store.scim.groups.find(findLookupKey(GROUP, query))
+  return listResources(query, groups, {
+    type: GROUP,
+    costlyAttribute: 'members',
+    showBare: group => showBareGroup(base, group),
+    showFull: records => showGroups(world, base, records),
+  })
+}
+
+/** Returns a page of all matching resources, users before groups: `POST /.search`. Throws 400. */
+export async function searchScim(
+  world: IdentityWorld,
+  base: string,
+  query: ResourceQuery,
+): Promise<Json> {
+  const users = await searchScimUsers(world, base, query)
+  const [found, shown] = [Number(users.totalResults), readObjects(users.Resources)]
+  const groupQuery = {
+    ...query,
+    startIndex: Math.max(1, query.startIndex - found),
+    count: query.count - shown.length,
+  }
+  const groups = await searchScimGroups(world, base, groupQuery)
+  return buildListResponse(
+    [...shown, ...readObjects(groups.Resources)],
+    found + Number(groups.totalResults),
+    query.startIndex,
+  )
+}
+
+/** How the records of one type are shown. */
+interface Presentation<One> {
+  type: ResourceType
+  /** The attribute with the memberships, which only `showFull` adds. */
+  costlyAttribute: string
+  showBare(record: One): Json
+  showFull(records: One[]): Promise<Json[]>
+}
+
+/**
+ * Computes memberships only for the returned page, unless the query filters or sorts by them, and
+ * not at all if it excludes them. A provider that looks up a group by name excludes its thousands
+ * of members.
+ */
+async function listResources<One>(
+  query: ResourceQuery,
+  records: One[],
+  { type, costlyAttribute, showBare, showFull }: Presentation<One>,
+): Promise<Json> {
+  const resources = mentionsAttribute(query, costlyAttribute)
+    ? await showFull(records)
+    : records.map(showBare)
+  const matchesQuery = createQueryMatcher(type, query)
+  const matches = records.flatMap((record, i): SearchMatch<One>[] => {
+    const resource = resources[i] ?? {}
+    return matchesQuery(resource) ? [{ record, resource }] : []
+  })
+  const page = slicePage(sortMatches(type, matches, query), query).map(({ record }) => record)
+  const isExcluded =
+    query.excludedAttributes?.some(name => name.toLowerCase() === costlyAttribute) ?? false
+  const shownPage = isExcluded ? page.map(showBare) : await showFull(page)
+  return buildListResponse(
+    shownPage.map(resource => applyProjection(type, resource, query)),
+    matches.length,
+    query.startIndex,
+  )
+}
+
+/** Builds the response of a list of resources (RFC 7644, 3.4.2). */
+export const buildListResponse = (
+  Resources: unknown[],
+  totalResults = Resources.length,
+  startIndex = 1,
+): Json => ({
+  schemas: ['urn:ietf:params:scim:api:messages:2.0:ListResponse'],
+  totalResults,
+  startIndex,
+  itemsPerPage: Resources.length,
+  Resources,
+})
+
+const showBareUser = (base: string, user: ScimUser): Json => ({
+  ...showCommon(USER, base, user, user.resource),
+  ...user.resource,
+})
+
+const showBareGroup = (base: string, group: ScimGroup): Json => ({
+  ...showCommon(GROUP, base, group, {}),
+  ...toGroupResource(group, []),
+})
+
+type VersionedRecord = Pick<ScimUser, 'id' | 'version' | 'created_at' | 'updated_at'>
+
+const showCommon = (
+  type: ResourceType,
+  base: string,
+  { id, version, created_at, updated_at }: VersionedRecord,
+  resource: Json,
+): Json => ({
+  schemas: [
+    type.schema.id,
+    ...type.extensions.map(one => one.id).filter(one => resource[one] !== undefined),
+  ],
+  id,
+  meta: {
+    resourceType: type.name,
+    created: created_at,
+    lastModified: updated_at,
+    location: `${base}${type.endpoint}/${id}`,
+    version: renderTag({ version }),
+  },
+})
+
+const toListField = (name: string, values: Json[]): Json =>
+  values.length === 0 ? {} : { [name]: values }
+
+const showGroupReference = (base: string, { group_id, display_name }: UserGroup): Json => ({
+  value: group_id,
+  $ref: `${base}/Groups/${group_id}`,
+  display: display_name,
+  type: 'direct',
+})
+
+const showMemberReference = (base: string, { scim_user_id, resource }: GroupMember): Json => ({
+  value: scim_user_id,
+  $ref: `${base}/Users/${scim_user_id}`,
+  display: readString(resource.displayName) ?? readString(resource.userName),
+  type: 'User',
+})

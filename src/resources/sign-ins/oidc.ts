@@ -1,0 +1,163 @@
+import type { JWTPayload } from 'jose'
+import { denied, GatewayError, invalid } from '../../base/errors.ts'
+import { parseObject } from '../../base/json.ts'
+import type { SignInConfig } from '../../config/sign-in.ts'
+import { hashSecret } from '../keys/secret.ts'
+import type { Member } from '../members/store.ts'
+import { beginSession, type SignInWorld } from '../sign-ins.ts'
+import { ALGORITHMS, findBrokenRule, TOLERANCE } from '../workloads/subject-token.ts'
+
+/** What the browser keeps while its user is at the provider, and for how many milliseconds. */
+interface Journey {
+  secret: string
+  /** The query of the page of consent to come back to. */
+  search: string
+  expiry: number
+}
+const LIFETIME = 600_000
+
+// A cookie has 4,096 bytes, and base64 makes four of three.
+const LONGEST_SEARCH = 2_700
+
+/** Returns the provider that signs members in. Throws 403 where there is none. */
+function requireProvider({ config }: SignInWorld): SignInConfig {
+  const { enabled, sign_in } = config.oauth
+  if (!enabled || !sign_in) throw denied('This gateway has no sign-in by another service')
+  return sign_in
+}
+
+/**
+ * Begins a sign-in (OpenID Connect Core 1.0, 3.1, with PKCE): returns where the browser goes, and
+ * what it keeps meanwhile. Throws 403 without a provider, and 503 while it is down.
+ */
+export async function beginSignIn(world: SignInWorld, search: string) {
+  const provider = requireProvider(world)
+  if (search.length > LONGEST_SEARCH)
+    throw invalid('The address is too long to come back to: sign in first, then load it again')
+  const { authorization_endpoint } = await world.workloads.issuerKeys.getEndpoints(provider)
+  const expiry = world.clock.now().getTime() + LIFETIME
+  const journey = { secret: world.ids.secret(), search, expiry }
+  const proofs = deriveProofs(world, journey)
+  const location = new URL(authorization_endpoint)
+  for (const [name, value] of Object.entries({
+    response_type: 'code',
+    client_id: provider.client_id,
+    redirect_uri: getCallback(world),
+    scope: 'openid email',
+    state: proofs.state,
+    nonce: proofs.nonce,
+    code_challenge: Bun.CryptoHasher.hash('sha256', proofs.verifier, 'base64url'),
+    code_challenge_method: 'S256',
+  }))
+    location.searchParams.set(name, value)
+  return { location: location.href, cookie: sealJourney(world, journey) }
+}
+
+const getCallback = ({ instance }: SignInWorld): string =>
+  `${instance.siteUrl.replace(/\/$/, '')}/auth/callback`
+
+// Each is known only with the cookie, and none leads to another.
+const deriveProofs = ({ secrets }: SignInWorld, { secret }: Journey) => ({
+  state: secrets.mac(`sign-in state ${secret}`),
+  nonce: secrets.mac(`sign-in nonce ${secret}`),
+  verifier: secrets.mac(`sign-in verifier ${secret}`),
+})
+
+function sealJourney({ secrets }: SignInWorld, journey: Journey): string {
+  const text = Buffer.from(JSON.stringify(journey)).toString('base64url')
+  return `${text}.${secrets.mac(`sign-in ${text}`)}`
+}
+
+function openJourney({ secrets, clock }: SignInWorld, cookie: string | undefined): Journey {
+  const [text = '', mac = ''] = (cookie ?? '').split('.')
+  const isOurs = isSame(mac, secrets.mac(`sign-in ${text}`))
+  const journey = isOurs ? parseObject(Buffer.from(text, 'base64url').toString()) : undefined
+  if (!journey || !(Number(journey.expiry) > clock.now().getTime())) throw denied(AGAIN)
+  return journey as unknown as Journey
+}
+
+// Equal hashes take as long as unequal ones.
+const isSame = (a: string, b: string): boolean => hashSecret(a) === hashSecret(b)
+
+const AGAIN = 'This sign-in is too old, or of another browser: begin again'
+
+/** What the provider sends the browser back with. */
+interface SignInAnswer {
+  code?: string
+  state?: string
+  iss?: string
+  error?: string
+}
+
+/**
+ * Ends a sign-in: returns the secret of a new session, for twelve hours, and the query to come back
+ * to. Throws 403 for an answer to another browser's question, a code that the provider does not
+ * take, and a user who is no member; 503 while the provider is down.
+ */
+export async function finishSignIn(
+  world: SignInWorld,
+  { code, state, iss, error }: SignInAnswer,
+  cookie: string | undefined,
+): Promise<{ session: string; search: string }> {
+  const provider = requireProvider(world)
+  const journey = openJourney(world, cookie)
+  const proofs = deriveProofs(world, journey)
+  if (state === undefined || !isSame(state, proofs.state)) throw denied(AGAIN)
+  // RFC 9207: an answer of another provider.
+  if (iss !== undefined && iss !== provider.issuer) throw denied(AGAIN)
+  if (error !== undefined || code === undefined) throw denied('The sign-in was refused')
+  const idToken = await world.workloads.issuerKeys.exchangeCode(provider, {
+    code,
+    redirect_uri: getCallback(world),
+    code_verifier: proofs.verifier,
+  })
+  const claims = await verifyIdToken(world, provider, idToken)
+  if (typeof claims.nonce !== 'string' || !isSame(claims.nonce, proofs.nonce)) throw denied(AGAIN)
+  const member = await findMember(world, provider, claims)
+  return { session: await beginSession(world, member.id), search: journey.search }
+}
+
+async function verifyIdToken(
+  world: SignInWorld,
+  provider: SignInConfig,
+  token: string,
+): Promise<JWTPayload> {
+  const { createLocalJWKSet, jwtVerify } = await import('jose')
+  const { issuerKeys } = world.workloads
+  const { payload } = await jwtVerify(
+    token,
+    async (header, input) =>
+      createLocalJWKSet(await issuerKeys.getKeys(provider, header.kid))(header, input),
+    {
+      ...{ algorithms: ALGORITHMS, issuer: provider.issuer, audience: provider.client_id },
+      ...{ clockTolerance: TOLERANCE, currentDate: world.clock.now() },
+      requiredClaims: ['exp', 'iat', 'sub'],
+    },
+  ).catch(thrown => {
+    if (thrown instanceof GatewayError) throw thrown
+    throw denied('The provider’s answer cannot be verified')
+  })
+  // OpenID Connect Core 1.0, 3.1.3.7: a token for several is for the one that azp names.
+  const isOthers = Array.isArray(payload.aud) && payload.aud.length > 1
+  if ((isOthers || payload.azp !== undefined) && payload.azp !== provider.client_id)
+    throw denied('The provider’s answer is for another')
+  return payload
+}
+
+/** The same sentence for all, as it tells strangers who is a member otherwise. */
+const NO_MEMBER = 'This account is of no member of this gateway'
+
+async function findMember(
+  { store }: SignInWorld,
+  { domains, claims = {} }: SignInConfig,
+  payload: JWTPayload,
+): Promise<Member> {
+  const { email, email_verified } = payload
+  if (typeof email !== 'string' || email_verified !== true) throw denied(NO_MEMBER)
+  const domain = email.slice(email.lastIndexOf('@') + 1).toLowerCase()
+  if (domains && !domains.includes(domain)) throw denied(NO_MEMBER)
+  if (findBrokenRule(payload, claims) !== undefined) throw denied(NO_MEMBER)
+  const member = await store.members.findActive(email)
+  if (!member) throw denied(NO_MEMBER)
+  return member
+}

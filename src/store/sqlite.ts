@@ -1,0 +1,217 @@
+import { Database } from 'bun:sqlite'
+import { Kysely, SqliteDialect } from 'kysely'
+import { systemClock } from '../base/clock.ts'
+import type { RecordSecrets } from '../limits/seals.ts'
+import { FreshCalls } from '../observability/rollups/slice.ts'
+import type { Owner } from '../resources/workspaces/store.ts'
+import { nameDatabase } from './data-files.ts'
+import { replaceMethods } from './methods.ts'
+import type { RecordLog } from './record-log.ts'
+import type { Spool } from './spool.ts'
+import { openStores } from './sqlite/contents.ts'
+import { Recording } from './sqlite/generations/recording.ts'
+import {
+  migrate,
+  needsMigration,
+  openInMemory,
+  readVersion,
+  refuseForeign,
+  refuseNewer,
+} from './sqlite/migrations.ts'
+import { Messages } from './sqlite/outbox/messages.ts'
+import { type GivenSecret, requireOwnSecret } from './sqlite/seals/own-secret.ts'
+import { openSealing } from './sqlite/seals.ts'
+import type { Tables } from './sqlite/tables.ts'
+import { createDurableWriter, createWriter, type Write } from './sqlite/write.ts'
+import { createLogCopier } from './sqlite/write-log/copier.ts'
+import { applyLogLimits } from './sqlite/write-log.ts'
+import type { Store } from './store.ts'
+
+export interface SqliteOptions {
+  /** The path of a file, or `:memory:`. */
+  path: string
+  durability: 'normal' | 'full'
+  /**
+   * How many milliseconds a statement may wait for another process's lock. A server does not wait:
+   * it retries later.
+   */
+  busyTimeout: number
+  secrets: RecordSecrets
+  /** The secret that has to be that of the data. Without it, any may be. */
+  ownSecret?: GivenSecret | undefined
+  /** What a migration of records that are there has to wait for; nothing by default. */
+  guardMigration?: MigrationGuard
+  /** Where records wait for their transaction. Without it, they do not. */
+  recordLog?: RecordLog | undefined
+  /** Where messages wait for their destinations. Without it, they are in the database. */
+  spool?: Spool | undefined
+  /** In milliseconds. */
+  ticks?: () => number
+  /** Is told what keeps waiting records from the database. */
+  onFault?: (error: unknown) => void
+  /** Is told of a call that its destinations are not told, and why. */
+  onUntold?: (id: string, error: unknown) => void
+  /** Is told how many lines of what a dead process has left are not as they were written. */
+  onGarbled?: (lines: number) => void
+}
+
+/** Runs a migration when nothing is in its way. The schema may have changed by then. */
+export type MigrationGuard = (readSchema: () => number, migrate: () => void) => Promise<void>
+
+/** Older versions can lose writes when two connections checkpoint at once (fixed in 3.51.3). */
+const OLDEST_SQLITE = [3, 51, 3]
+
+/**
+ * Opens a store in one SQLite file. Throws when the file is no store, was written by a newer
+ * program or sealed with another secret, or cannot be written.
+ */
+export async function openSqlite({
+  path,
+  durability,
+  busyTimeout,
+  secrets,
+  ownSecret,
+  guardMigration,
+  recordLog,
+  spool,
+  onFault,
+  onUntold,
+  onGarbled,
+  ticks = systemClock.ticks,
+}: SqliteOptions): Promise<Store> {
+  const db =
+    path === ':memory:'
+      ? openInMemory(secrets)
+      : nameDatabase(path, () => new Database(path, { create: true, strict: true }))
+  try {
+    nameDatabase(path, () => {
+      // Opening a new file takes its lock for a moment, so that two starting processes take turns.
+      db.run('pragma busy_timeout = 5000')
+      refuseForeign(db)
+      refuseNewer(db)
+      if (ownSecret) requireOwnSecret(db, ownSecret)
+      applyPragmas(db, durability)
+    })
+    const migrateDatabase = () => nameDatabase(path, () => migrate(db, secrets))
+    if (guardMigration && needsMigration(db))
+      await guardMigration(() => readVersion(db), migrateDatabase)
+    else migrateDatabase()
+  } catch (error) {
+    db.close()
+    throw error
+  }
+  const fresh = new FreshCalls()
+  const seal = secrets.destinationSeal
+  const recording = new Recording({
+    ...{ db, mac: secrets.mac, fresh, log: recordLog, onFault, ticks },
+    ...{ spool: spool ?? null, seal, onUntold },
+  })
+  onGarbled?.(recording.restore())
+  const messages = new Messages({
+    ...{ db, spool: spool ?? null, seal },
+    findOldestWaiting: () => recording.findOldestSegment(),
+  })
+  messages.open()
+  db.run(`pragma busy_timeout = ${busyTimeout}`)
+  const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
+  const sealing = openSealing(db, secrets.mac)
+  const write = createWriter(db, sealing.sealChanges)
+  const writeDurably = createDurableWriter(db, sealing.sealChanges)
+  const copier = recordLog?.isOpen ? createLogCopier(path) : null
+  const stores = openStores({
+    ...{ db, kysely, write, writeDurably, sealing, secrets, fresh, recording, messages, copier },
+  })
+  flushFirst(stores, recording)
+  return {
+    ...stores,
+    owner: candidate => claimOwner(kysely, write, candidate),
+    version: createVersionReader(db),
+    async close() {
+      // What cannot be written now is in the log, for the next start.
+      await recording.flush().catch(() => undefined)
+      messages.close()
+      copier?.close()
+      db.close()
+    },
+  }
+}
+
+/**
+ * What records calls, what reads nothing that they change, and what knows by itself how much it has
+ * to see.
+ */
+const UNFLUSHED = new Set([
+  ...['generations.record', 'generations.flush', 'writeLog.shorten'],
+  ...['listWaiting', 'finish', 'skip', 'fail', 'noteError'].map(name => `deliveries.${name}`),
+])
+
+/**
+ * Has every method of every noun write what waits for its transaction, so that it sees all that is
+ * on record. What cannot be written now is seen later.
+ */
+function flushFirst(stores: object, recording: Recording): void {
+  for (const [noun, part] of Object.entries(stores))
+    replaceMethods(part, (name, method) => {
+      if (UNFLUSHED.has(`${noun}.${name}`)) return method
+      return (...parameters) => {
+        const run = () => method(...parameters)
+        return recording.isWaiting ? recording.flush().then(run, run) : run()
+      }
+    })
+}
+
+function applyPragmas(db: Database, durability: 'normal' | 'full'): void {
+  const { version } = db.query('select sqlite_version() as version').get() as { version: string }
+  if (isOlder(version.split('.').map(Number), OLDEST_SQLITE))
+    throw new Error(`SQLite ${version} is too old: ${OLDEST_SQLITE.join('.')} is needed`)
+  db.run('pragma journal_mode = wal')
+  db.run(`pragma synchronous = ${durability}`)
+  db.run('pragma foreign_keys = on')
+  db.run('pragma trusted_schema = off')
+  db.run('pragma cell_size_check = on')
+  db.run('pragma temp_store = memory')
+  applyLogLimits(db)
+}
+
+function isOlder(version: number[], minimum: number[]): boolean {
+  const index = minimum.findIndex((part, i) => version[i] !== part)
+  return index !== -1 && (version[index] ?? 0) < (minimum[index] ?? 0)
+}
+
+// Adapts bun:sqlite to Kysely's own dialect. A statement that returns rows is a reader.
+function adaptDatabase(db: Database): ConstructorParameters<typeof SqliteDialect>[0]['database'] {
+  return {
+    close: () => db.close(),
+    prepare(sql: string) {
+      const statement = db.query(sql)
+      return {
+        reader: statement.columnNames.length > 0,
+        all: (values: readonly unknown[]) => statement.all(...(values as never[])),
+        run: (values: readonly unknown[]) => statement.run(...(values as never[])),
+        iterate: (values: readonly unknown[]) =>
+          statement.iterate(...(values as never[])) as IterableIterator<unknown>,
+      }
+    },
+  } as ConstructorParameters<typeof SqliteDialect>[0]['database']
+}
+
+async function claimOwner(kysely: Kysely<Tables>, write: Write, candidate: Owner): Promise<Owner> {
+  const rows = Object.entries(candidate).map(([name, value]) => ({ name, value }))
+  await write(
+    kysely
+      .insertInto('meta')
+      .values(rows)
+      .onConflict(on => on.doNothing()),
+  )
+  const stored = await kysely
+    .selectFrom('meta')
+    .selectAll()
+    .where('name', 'in', Object.keys(candidate))
+    .execute()
+  return Object.fromEntries(stored.map(row => [row.name, row.value])) as unknown as Owner
+}
+
+function createVersionReader(db: Database): () => Promise<number> {
+  const statement = db.query('pragma data_version')
+  return async () => (statement.get() as { data_version: number }).data_version
+}

@@ -1,0 +1,170 @@
+import type { Database } from 'bun:sqlite'
+import type { Kysely, Selectable } from 'kysely'
+import { notFound } from '../../base/errors.ts'
+import { checkUnfinished } from '../../extensions/batches/quota.ts'
+import type { Batch, BatchRange, BatchStatus, BatchStore } from '../../extensions/batches/store.ts'
+import type { BatchResult } from '../../observability/recorder.ts'
+import { buildAuditInsert } from './audit.ts'
+import { toColumns } from './columns.ts'
+import { createRemoval } from './evictions.ts'
+import type { Tables } from './tables.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
+import { check, follow, retryWhileLocked, type Write } from './write.ts'
+
+/** How many results one transaction removes. */
+const REMOVED_AT_ONCE = 1_000
+
+/** Creates the store of batches in SQL. */
+export const createBatchStore = (
+  kysely: Kysely<Tables>,
+  db: Database,
+  write: Write,
+): BatchStore => ({
+  insert: (batch, entry) =>
+    write(
+      checkWorkspaceReference(kysely, batch.workspace_id),
+      check(countUnfinished(kysely, batch.workspace_id), ([row]) =>
+        checkUnfinished(row?.count ?? 0),
+      ),
+      kysely.insertInto('batches').values(toRow(batch)),
+      buildAuditInsert(kysely, entry),
+    ),
+  async find(id) {
+    const row = await selectBatches(kysely).where('id', '=', id).executeTakeFirst()
+    return row && toBatch(row)
+  },
+  list: async range => (await selectRange(kysely, range).execute()).map(toBatch),
+  async listUnfinished() {
+    const query = selectBatches(kysely).where('ended_at', 'is', null).orderBy('id')
+    return (await query.execute()).map(toBatch)
+  },
+  async change(id, from, change, entry) {
+    let isChanged = false
+    await write(
+      follow(selectStatus(kysely, id, from), ([row]) => {
+        isChanged = row !== undefined
+        const update = kysely.updateTable('batches').set(toRow(change)).where('id', '=', id)
+        return isChanged ? [update, ...(entry ? [buildAuditInsert(kysely, entry)] : [])] : []
+      }),
+    )
+    return isChanged
+  },
+  remove: (id, entry) =>
+    write(
+      check(kysely.selectFrom('batches').select('id').where('id', '=', id), ([row]) => {
+        if (!row) throw notFound('Batch not found')
+      }),
+      kysely.deleteFrom('batches').where('id', '=', id),
+      buildAuditInsert(kysely, entry),
+    ),
+  removeBefore: createRemoval(db, 'batches', REMOVE_OLD),
+  addResult: createResultInsert(db),
+  async listResults(batch_id, after, limit) {
+    const query = kysely
+      .selectFrom('batch_results')
+      .selectAll()
+      .where('batch_id', '=', batch_id)
+      .where('line', '>', after)
+      .orderBy('line')
+      .limit(limit)
+    return (await query.execute()).map(row => ({ ...row, is_error: row.is_error === 1 }))
+  },
+  async listDoneLines(batch_id) {
+    const query = kysely.selectFrom('batch_results').select('line')
+    return (await query.where('batch_id', '=', batch_id).execute()).map(({ line }) => line)
+  },
+  async sweepResults() {
+    let count = 0
+    const ended = kysely
+      .selectFrom('batch_results')
+      .innerJoin('batches', 'batches.id', 'batch_results.batch_id')
+      .select(['batch_id', 'line'])
+      .where('ended_at', 'is not', null)
+      .limit(REMOVED_AT_ONCE)
+    await write(
+      follow(ended, rows => {
+        count = rows.length
+        const [first] = rows
+        if (!first) return []
+        const lines = rows.filter(({ batch_id }) => batch_id === first.batch_id)
+        count = lines.length
+        return [
+          kysely
+            .deleteFrom('batch_results')
+            .where('batch_id', '=', first.batch_id)
+            .where('line', '<=', Math.max(...lines.map(({ line }) => line))),
+        ]
+      }),
+    )
+    return count
+  },
+})
+
+/** Creates the function that adds a result in a transaction of its own. */
+function createResultInsert(db: Database) {
+  const insert = db.transaction(createResultWriter(db))
+  return (result: BatchResult): Promise<void> => retryWhileLocked(() => insert.immediate(result))
+}
+
+/**
+ * Creates the statements that add a result and count it: those of a call that is paid run in the
+ * transaction of its record. A line that has one already, and a batch that is gone, change nothing.
+ */
+export function createResultWriter(db: Database) {
+  const insert = db.query(
+    `insert or ignore into batch_results (batch_id, line, is_error, sealed)
+      select id, ?2, ?3, ?4 from batches where id = ?1`,
+  )
+  const count = db.query(
+    'update batches set completed = completed + ?2, failed = failed + ?3 where id = ?1',
+  )
+  return ({ batch_id, line, is_error, sealed }: BatchResult): void => {
+    const { changes } = insert.run(batch_id, line, Number(is_error), sealed)
+    if (changes > 0) count.run(batch_id, Number(!is_error), Number(is_error))
+  }
+}
+
+// Their results go with them, up to as many as a batch has lines.
+const REMOVE_OLD =
+  'delete from batches where id in ' +
+  '(select id from batches where ended_at < ? order by ended_at limit 100)'
+
+const selectBatches = (kysely: Kysely<Tables>) => kysely.selectFrom('batches').selectAll()
+
+const selectStatus = (kysely: Kysely<Tables>, id: string, from: readonly BatchStatus[]) =>
+  kysely
+    .selectFrom('batches')
+    .select('id')
+    .where('id', '=', id)
+    .where('status', 'in', [...from])
+
+const countUnfinished = (kysely: Kysely<Tables>, workspace_id: string) =>
+  kysely
+    .selectFrom('batches')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('workspace_id', '=', workspace_id)
+    .where('ended_at', 'is', null)
+
+function selectRange(kysely: Kysely<Tables>, range: BatchRange) {
+  const { workspace_id, after, statuses, created_after, created_before, limit } = range
+  let found = selectBatches(kysely).where('workspace_id', '=', workspace_id)
+  if (after !== undefined) found = found.where('id', '<', after)
+  if (statuses !== undefined) found = found.where('status', 'in', statuses)
+  if (created_after !== undefined) found = found.where('created_at', '>', created_after)
+  if (created_before !== undefined) found = found.where('created_at', '<', created_before)
+  return found.orderBy('id', 'desc').limit(limit)
+}
+
+type Row = Selectable<Tables['batches']>
+
+const toRow = ({ metadata, ...rest }: Partial<Batch>): Row =>
+  toColumns<Row>({
+    ...rest,
+    ...(metadata === undefined ? {} : { metadata: metadata && JSON.stringify(metadata) }),
+  })
+
+const toBatch = (row: Row): Batch => ({
+  ...row,
+  metadata: row.metadata === null ? null : JSON.parse(row.metadata),
+  errors: row.errors === null ? [] : JSON.parse(row.errors),
+})

@@ -1,0 +1,59 @@
+import { type Kysely, sql } from 'kysely'
+import type { Budget, BudgetStore } from '../../limits/budgets/store.ts'
+import { assertLimitsDecrease } from '../../limits/budgets.ts'
+import { buildAuditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import { checkWorkspaceExists } from './workspaces.ts'
+import { check, type Statement, type Write } from './write.ts'
+
+/** Creates the store of budgets in SQL. */
+export function createBudgetStore(kysely: Kysely<Tables>, write: Write): BudgetStore {
+  return {
+    all: async () => (await selectBudgets(kysely).execute()).map(toBudget),
+    upsert: (budget, include_byok_in_budgets, entry) =>
+      write(
+        checkWorkspaceExists(kysely, budget.workspace_id),
+        buildUpsert(kysely, budget),
+        check(selectBudgets(kysely).where('workspace_id', '=', budget.workspace_id), rows =>
+          assertLimitsDecrease(rows.map(toBudget)),
+        ),
+        ...buildByokSetting(kysely, budget.workspace_id, include_byok_in_budgets),
+        buildAuditInsert(kysely, entry),
+      ),
+    remove: (id, entry) =>
+      write(kysely.deleteFrom('budgets').where('id', '=', id), buildAuditInsert(kysely, entry)),
+  }
+}
+
+const selectBudgets = (kysely: Kysely<Tables>) =>
+  kysely
+    .selectFrom('budgets')
+    .selectAll()
+    .select(sql<string>`cast(limit_usd as text)`.as('limit_usd'))
+
+const toBudget = (row: Omit<Budget, 'limit_usd'> & { limit_usd: string }): Budget => ({
+  ...row,
+  limit_usd: BigInt(row.limit_usd),
+})
+
+const buildUpsert = (kysely: Kysely<Tables>, budget: Budget) =>
+  kysely
+    .insertInto('budgets')
+    .values(budget)
+    .onConflict(on =>
+      on.column('id').doUpdateSet({ limit_usd: budget.limit_usd, updated_at: budget.updated_at }),
+    )
+
+const buildByokSetting = (
+  kysely: Kysely<Tables>,
+  id: string,
+  included: boolean | undefined,
+): Statement[] =>
+  included === undefined
+    ? []
+    : [
+        kysely
+          .updateTable('workspaces')
+          .set({ include_byok_in_budgets: Number(included) })
+          .where('id', '=', id),
+      ]

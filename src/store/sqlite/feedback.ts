@@ -1,0 +1,19 @@
+import type { Kysely } from 'kysely'
+import type { FeedbackStore } from '../../observability/feedback.ts'
+import { buildAuditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import type { Write } from './write.ts'
+
+/** Creates the store of feedback in SQL. */
+export const createFeedbackStore = (kysely: Kysely<Tables>, write: Write): FeedbackStore => ({
+  put: (feedback, entry) =>
+    write(kysely.replaceInto('feedback').values(feedback), buildAuditInsert(kysely, entry)),
+  list: generation_id =>
+    kysely
+      .selectFrom('feedback')
+      .selectAll()
+      .where('generation_id', '=', generation_id)
+      .orderBy('created_at')
+      .orderBy('category')
+      .execute(),
+})

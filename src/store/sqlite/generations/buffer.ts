@@ -1,0 +1,249 @@
+import type { StepCharge } from '../../../limits/ledger.ts'
+import type { Generation } from '../../../observability/generations.ts'
+import type { RecorderEntry } from '../../../observability/recorder.ts'
+import type { RecordLog } from '../../record-log.ts'
+import type { Bundle, BundledMessage } from '../outbox/bundling.ts'
+import type { SealedValue } from './sealing.ts'
+
+/** A row to charge, and whether its call continues after it. */
+export type ChargeRow = StepCharge & { continued: boolean }
+
+/** A record as it is written: the values of its columns, and their JSON, which is sealed. */
+export interface RecordRow {
+  values: SealedValue[]
+  json: string
+  /** Null for one that an earlier process has left. */
+  generation: Generation | null
+}
+
+/** An entry of the recorder as it is written: its rows, and what else comes with them. */
+export interface EntryRows {
+  /** Null for a step of a call that goes on. */
+  record: RecordRow | null
+  /** Null where nothing is charged. */
+  charge: ChargeRow | null
+  /** What its destinations are told. */
+  messages: BundledMessage[]
+  entry: RecorderEntry
+}
+
+/** What the buffer needs. */
+interface RecordBufferOptions {
+  /** Without one, everything is written at once. */
+  log: RecordLog | null
+  /** Writes all or none, in one transaction. Throws what the database throws. */
+  write(entries: EntryRows[]): void
+  /** Whether the database can never take what it was given. */
+  isRefusal(error: unknown): boolean
+  /** Is told what keeps records from the database. Those that it refuses are in a copy of the log. */
+  onFault?: ((error: unknown) => void) | undefined
+  ticks(): number
+}
+
+/** In milliseconds: at most one transaction in this time, as long as all that comes can wait. */
+const PERIOD = 20
+/** As many records are written at once: others wait meanwhile. */
+const MOST = 64
+/** In milliseconds: before what could not be written is tried again. */
+const PAUSE = 100
+
+/**
+ * Where records wait for their transaction while calls come fast: a transaction costs as much as
+ * several of its records. What waits is in the log, so that it survives the process, and every
+ * method of the store writes it first, so that all who ask see it. A record that comes alone is
+ * written at once, and so is everything while the database takes none.
+ */
+export class RecordBuffer {
+  readonly #options: RecordBufferOptions
+  #entries: EntryRows[] = []
+  #writtenAt = Number.NEGATIVE_INFINITY
+  #timer: ReturnType<typeof setTimeout> | null = null
+  #isFailing = false
+  #isLogged = false
+
+  constructor(options: RecordBufferOptions) {
+    this.#options = options
+  }
+
+  /** Whether no record waits. */
+  get isEmpty(): boolean {
+    return this.#entries.length === 0
+  }
+
+  /** Finds the oldest segment of the spool that these records refer to; infinite if none does. */
+  findOldestSegment(): number {
+    let oldest = Number.POSITIVE_INFINITY
+    for (const { messages } of this.#entries)
+      for (const { bundle } of messages)
+        oldest = Math.min(oldest, bundle.place?.segment ?? Number.POSITIVE_INFINITY)
+    return oldest
+  }
+
+  /**
+   * Writes entries, or keeps them in the log with the bundles of their messages. Throws what the
+   * database throws for them.
+   */
+  record(entries: EntryRows[], bundles: Bundle[]): void {
+    if (!(this.#mayWait(entries, bundles) && this.#keep(entries, bundles))) this.#writeNow(entries)
+  }
+
+  /** Writes what waits. Throws what the database throws. */
+  flush(): void {
+    if (this.isEmpty) return
+    try {
+      this.#write(this.#entries)
+    } catch (error) {
+      if (!this.#options.isRefusal(error)) throw error
+      this.#writeSeparately()
+    }
+    this.#empty()
+  }
+
+  /** Writes what an earlier process has left in the log. Throws what the database throws. */
+  restore(entries: EntryRows[]): void {
+    const byColumns = Map.groupBy(entries, ({ record }) => record?.values.length)
+    for (const group of byColumns.values()) {
+      this.#entries = group
+      this.flush()
+    }
+  }
+
+  #mayWait(entries: EntryRows[], bundles: Bundle[]): boolean {
+    const { log } = this.#options
+    if (!log?.isOpen || this.#isFailing || !entries.every(isPlain)) return false
+    if (bundles.some(({ place }) => place === null)) return false
+    return !this.isEmpty || this.#options.ticks() - this.#writtenAt < PERIOD
+  }
+
+  /** Returns false where the log cannot be written: the database may be elsewhere. */
+  #keep(entries: EntryRows[], bundles: Bundle[]): boolean {
+    try {
+      // Bundles first: where a kill cuts the log, no call is there without its message.
+      this.#options.log?.append([...bundles.map(renderBundle), ...entries.map(renderEntry)])
+    } catch {
+      return false
+    }
+    this.#isLogged = true
+    const before = this.#entries.length
+    this.#entries.push(...entries)
+    this.#wait(Math.max(0, this.#writtenAt + PERIOD - this.#options.ticks()))
+    if (before < MOST && this.#entries.length >= MOST) setImmediate(() => this.#writeWaiting())
+    return true
+  }
+
+  /** Writes what waits after so many milliseconds, if nothing does before. */
+  #wait(pause: number): void {
+    this.#timer ??= setTimeout(() => this.#writeWaiting(), pause)
+  }
+
+  /** Writes entries together with what waits. */
+  #writeNow(entries: EntryRows[]): void {
+    try {
+      this.#write([...this.#entries, ...entries])
+    } catch (error) {
+      if (this.isEmpty || !this.#options.isRefusal(error)) throw error
+      this.flush()
+      this.#write(entries)
+    }
+    this.#empty()
+  }
+
+  #writeWaiting(): void {
+    this.#stopTimer()
+    try {
+      this.flush()
+    } catch (error) {
+      this.#wait(PAUSE)
+      if (!this.#isFailing) this.#options.onFault?.(error)
+      this.#isFailing = true
+    }
+  }
+
+  /** Writes one after the other. What the database refuses stays in a copy of the log. */
+  #writeSeparately(): void {
+    let entry = this.#entries[0]
+    while (entry) {
+      try {
+        this.#write([entry])
+      } catch (error) {
+        if (!this.#options.isRefusal(error)) throw error
+        this.#options.log?.keepCopy()
+        this.#options.onFault?.(error)
+      }
+      this.#entries.shift()
+      entry = this.#entries[0]
+    }
+  }
+
+  #write(entries: EntryRows[]): void {
+    this.#options.write(entries)
+    this.#writtenAt = this.#options.ticks()
+    this.#isFailing = false
+  }
+
+  #empty(): void {
+    this.#stopTimer()
+    this.#entries = []
+    if (!this.#isLogged) return
+    try {
+      this.#options.log?.clear()
+      this.#isLogged = false
+    } catch {
+      // Tried again with the next ones. What is on record is not restored twice.
+    }
+  }
+
+  #stopTimer(): void {
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+}
+
+// What else comes with a call is in the database when it ends, and a step is looked up there.
+const isPlain = ({ record, entry }: EntryRows): boolean =>
+  record !== null && !entry.transcript && !entry.job && !entry.result
+
+const renderEntry = ({ record, charge }: EntryRows): string =>
+  `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}}`
+
+const renderCharge = (charge: ChargeRow): string =>
+  JSON.stringify({ ...charge, nanos: String(charge.nanos) })
+
+const renderBundle = ({ topic, receivers, created_at, ids, sizes, place }: Bundle): string =>
+  JSON.stringify({ bundle: { topic, receivers, created_at, ids, sizes, place } })
+
+/**
+ * Reads the lines of the log as entries, each with the messages that bundles before it name for its
+ * call. Money is text there.
+ */
+export function parseLog(lines: unknown[]): EntryRows[] {
+  const entries: EntryRows[] = []
+  const messages = new Map<SealedValue | undefined, BundledMessage[]>()
+  for (const line of lines) {
+    const { bundle, record, charge } = line as LoggedLine
+    if (bundle) noteMessages(messages, { ...bundle, payloads: [] })
+    if (record)
+      entries.push({
+        record: { values: record, json: JSON.stringify(record), generation: null },
+        charge: charge && { ...charge, nanos: BigInt(charge.nanos) },
+        messages: messages.get(record[0]) ?? [],
+        entry: { generation: null, charge: null },
+      })
+  }
+  return entries
+}
+
+function noteMessages(
+  messages: Map<SealedValue | undefined, BundledMessage[]>,
+  bundle: Bundle,
+): void {
+  for (const [index, id] of bundle.ids.entries())
+    messages.set(id, [...(messages.get(id) ?? []), { bundle, index }])
+}
+
+/** A line has a bundle, or a record and its charge. */
+interface LoggedLine {
+  bundle?: Omit<Bundle, 'payloads'>
+  record?: SealedValue[]
+  charge: (Omit<ChargeRow, 'nanos'> & { nanos: string }) | null
+}

@@ -1,0 +1,220 @@
+import type { Database, Statement } from 'bun:sqlite'
+import { GatewayError } from '../../../base/errors.ts'
+import type { Mac } from '../../../base/mac.ts'
+import type { DaySpend, StepCharge } from '../../../limits/ledger.ts'
+import type { Generation } from '../../../observability/generations.ts'
+import type { WrittenMessages } from '../../../observability/outbox.ts'
+import type { RecorderEntry } from '../../../observability/recorder.ts'
+import type { FreshCalls } from '../../../observability/rollups/slice.ts'
+import { nameDatabase } from '../../data-files.ts'
+import type { RecordLog } from '../../record-log.ts'
+import { createResultWriter } from '../batches.ts'
+import { createLedgerWriter } from '../ledger.ts'
+import { BlockWriter } from '../outbox/blocks.ts'
+import { BundledBatch, type BundledMessage, type BundlingOptions } from '../outbox/bundling.ts'
+import { createOutboxWriter } from '../outbox.ts'
+import { createTranscriptWriter } from '../transcripts.ts'
+import { createVideoWriter } from '../videos.ts'
+import { retryWhileLocked } from '../write.ts'
+import { type ChargeRow, type EntryRows, parseLog, RecordBuffer, type RecordRow } from './buffer.ts'
+import { NAMES, toValues } from './columns.ts'
+import { createRecordSealer, renderRecord, type SealedValue } from './sealing.ts'
+
+/** What recording needs. */
+interface RecordingOptions extends Omit<BundlingOptions, 'blocks'> {
+  db: Database
+  mac: Mac
+  /** Is told what is on record. */
+  fresh: FreshCalls
+  /** Where records wait for their transaction. Without one, they do not. */
+  log?: RecordLog | undefined
+  /** Is told what keeps waiting records from the database. */
+  onFault?: ((error: unknown) => void) | undefined
+  /** In milliseconds. */
+  ticks: () => number
+}
+
+/** The recording of calls in a database. */
+export class Recording {
+  readonly #buffer: RecordBuffer
+  readonly #log: RecordLog | null
+  readonly #bundling: BundlingOptions
+  readonly #isRecorded: (id: SealedValue) => boolean
+
+  constructor({ db, mac, fresh, log, onFault, ticks, ...bundling }: RecordingOptions) {
+    const write = createEntryWriter(db, mac)
+    const find = db.query('select 1 from generations where id = ?')
+    this.#log = log ?? null
+    this.#bundling = { ...bundling, blocks: new BlockWriter() }
+    this.#isRecorded = id => find.get(id) !== null
+    this.#buffer = new RecordBuffer({
+      log: this.#log,
+      isRefusal: isConstraint,
+      onFault,
+      ticks,
+      write(entries) {
+        const written = nameDatabase(db.filename, () => write.immediate(entries))
+        for (const { generation, row } of written) fresh.note(generation, row)
+      },
+    })
+  }
+
+  /**
+   * Records a batch, and returns what destinations are told. Throws 409 where the store can never
+   * take it, and what the store throws.
+   */
+  record(batch: RecorderEntry[]): WrittenMessages[] {
+    let bundled: BundledBatch | null = null
+    try {
+      if (batch.some(isTold)) bundled = new BundledBatch(batch, this.#bundling)
+      const entries = batch.map((entry, i) => toRows(entry, bundled?.messages[i]))
+      this.#buffer.record(entries, bundled?.bundles ?? [])
+      return bundled?.listWritten() ?? []
+    } catch (error) {
+      bundled?.takeBack()
+      throw isConstraint(error)
+        ? new GatewayError('conflict', 'The call cannot be recorded', { cause: error })
+        : error
+    }
+  }
+
+  /** Whether records wait for their transaction. */
+  get isWaiting(): boolean {
+    return !this.#buffer.isEmpty
+  }
+
+  /** Finds the oldest segment of the spool that what waits refers to; infinite if none does. */
+  findOldestSegment(): number {
+    return this.#buffer.findOldestSegment()
+  }
+
+  /** Writes what waits. Throws 503 while another process writes, and what the store throws. */
+  flush(): Promise<void> {
+    return retryWhileLocked(() => this.#buffer.flush())
+  }
+
+  /**
+   * Writes what an earlier process has left in the log, and returns how many of its lines are not as
+   * they were written. They stay in a copy of it.
+   */
+  restore(): number {
+    const { records, garbled } = this.#log?.read() ?? { records: [], garbled: 0 }
+    if (garbled > 0) this.#log?.keepCopy()
+    const left = parseLog(records)
+    this.#buffer.restore(left.filter(({ record }) => !this.#isRecorded(record?.values[0] ?? null)))
+    if (records.length + garbled > 0) this.#log?.clear()
+    return garbled
+  }
+}
+
+/** Creates the transaction that writes entries. It returns the rows of the records that ended now. */
+function createEntryWriter(db: Database, mac: Mac) {
+  const insertRecord = createInserter(db)
+  const ledgerWriter = createLedgerWriter(db, mac)
+  const sealRecords = createRecordSealer(db, mac)
+  const writeOutbox = createOutboxWriter(db)
+  const writeTranscript = createTranscriptWriter(db)
+  const endVideo = createVideoWriter(db)
+  const writeResult = createResultWriter(db)
+  const findGeneration = db.query('select 1 from generations where id = ?')
+  return db.transaction((entries: EntryRows[]) => {
+    for (const { record, charge } of entries)
+      if (!record && charge && findGeneration.get(charge.id))
+        throw new TypeError('The call has ended')
+    const charges: ChargeRow[] = []
+    const written: { generation: Generation; row: number }[] = []
+    const records: RecordRow[] = []
+    let first = 0
+    let areTold = false
+    for (const { record, charge, messages, entry } of entries) {
+      if (record) {
+        const row = insertRecord(record.values)
+        if (records.push(record) === 1) first = row
+        if (record.generation) written.push({ generation: record.generation, row })
+      }
+      if (charge) charges.push(charge)
+      areTold ||= messages.length > 0
+      if (entry.transcript) writeTranscript(entry.transcript)
+      if (entry.job) endVideo(entry.job)
+      if (entry.result) writeResult(entry.result)
+    }
+    if (areTold) writeOutbox(entries)
+    if (records.length > 0) sealRecords(first, records)
+    if (charges.length > 0) ledgerWriter.append(charges)
+    for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)
+    return written
+  })
+}
+
+/** Creates the function that inserts a record and returns its row. Earlier ones have fewer columns. */
+function createInserter(db: Database): (values: SealedValue[]) => number {
+  const statements = new Map<number, Statement>()
+  return values => {
+    const names = NAMES.slice(0, values.length)
+    let insert = statements.get(values.length)
+    insert ??= db.query(
+      `insert into generations (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`,
+    )
+    statements.set(values.length, insert)
+    return Number(insert.run(...values).lastInsertRowid)
+  }
+}
+
+// Most calls have nobody to be told of them.
+const isTold = ({ outbox }: RecorderEntry): boolean => outbox !== undefined && outbox.length > 0
+
+function toRows(entry: RecorderEntry, messages: BundledMessage[] = []): EntryRows {
+  const { generation, charge } = entry
+  return {
+    record: generation && toRecordRow(generation),
+    charge:
+      charge && needsRow(charge, generation) ? toChargeRow(charge, generation === null) : null,
+    messages,
+    entry,
+  }
+}
+
+function toRecordRow(generation: Generation): RecordRow {
+  const values = toValues(generation)
+  return { values, json: renderRecord(values), generation }
+}
+
+// Field by field: copying an object with a rest pattern costs more than writing it.
+const toChargeRow = (charge: StepCharge, continued: boolean) => {
+  const { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = charge
+  return {
+    id,
+    step,
+    day,
+    settled_at,
+    key_hash,
+    user_id,
+    workspace_id,
+    byok,
+    nanos,
+    source,
+    continued,
+  }
+}
+
+// A call that continues has no generation yet, so only the row shows that its step was settled.
+const needsRow = ({ nanos }: StepCharge, generation: Generation | null): boolean =>
+  nanos !== 0n || generation === null
+
+// Most calls of a batch share a few keys and one day, so there is one statement per key and day.
+function sumPerDay(charges: StepCharge[]): Iterable<DaySpend> {
+  const sums = new Map<string, DaySpend>()
+  for (const charge of charges) {
+    if (charge.nanos === 0n) continue
+    const payer = `${charge.key_hash} ${charge.day} ${charge.byok}`
+    const sum = sums.get(payer)
+    if (sum) sum.nanos += charge.nanos
+    else sums.set(payer, { ...charge })
+  }
+  return sums.values()
+}
+
+// A TypeError means a value that no column accepts.
+const isConstraint = (error: unknown) =>
+  error instanceof TypeError ||
+  (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT'))

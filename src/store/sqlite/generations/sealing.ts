@@ -1,0 +1,80 @@
+import type { Database } from 'bun:sqlite'
+import type { Mac } from '../../../base/mac.ts'
+
+/** A value of a column as it is sealed: money is text, because JSON has no numbers of that size. */
+export type SealedValue = string | number | null
+
+/** The seal of the records that one transaction has written. */
+export interface RecordSeal {
+  n: number
+  first_row: number
+  last_row: number
+  /** How many columns it covers, from the first on: later versions add some at the end. */
+  columns: number
+  seal: string
+}
+
+const INSERT = 'insert into record_seals (first_row, last_row, columns, seal) values (?, ?, ?, ?)'
+
+/**
+ * Creates the function that seals the records of a transaction, inside it. They have the rows from
+ * `first` on, one after the other.
+ */
+export function createRecordSealer(db: Database, mac: Mac) {
+  const insert = db.query(INSERT)
+  return (first: number, records: SealedRecord[]): void => {
+    const [columns, last] = [records[0]?.values.length ?? 0, first + records.length - 1]
+    const json = joinRecords(
+      first,
+      records.map(record => record.json),
+    )
+    insert.run(first, last, columns, mac(json))
+  }
+}
+
+/** The columns of a record, and their JSON, which its seal covers. */
+interface SealedRecord {
+  values: SealedValue[]
+  json: string
+}
+
+/** Renders what a seal covers. */
+export const renderRecords = (first: number, records: SealedValue[][]): string =>
+  joinRecords(first, records.map(renderRecord))
+
+const joinRecords = (first: number, records: string[]): string =>
+  `[${first},[${records.join(',')}]]`
+
+/** Renders a record as SQLite keeps it: half a surrogate pair is no text there. */
+export function renderRecord(values: SealedValue[]): string {
+  const json = JSON.stringify(values)
+  return json.includes('\\ud') ? JSON.stringify(toWellFormed(values)) : json
+}
+
+const toWellFormed = (values: SealedValue[]): SealedValue[] =>
+  values.map(value => (typeof value === 'string' ? value.toWellFormed() : value))
+
+/** Renders which records are from before the seals. */
+export const renderAnchor = (last: number): string => `records up to ${last}`
+
+/**
+ * Writes the first seal where there is none: which records are from before. Without it, removed
+ * seals would look like records that never had one.
+ */
+export function anchorRecords(db: Database, mac: Mac): void {
+  if (!hasSeals(db) || db.query('select 1 from record_seals').get()) return
+  const { last } = db.query('select coalesce(max(rowid), 0) as last from generations').get() as {
+    last: number
+  }
+  db.query(INSERT).run(0, last, 0, mac(renderAnchor(last)))
+}
+
+/** Seals the records from now on: those that are there are from before. */
+export function anchorAgain(db: Database, mac: Mac): void {
+  db.run('delete from record_seals')
+  anchorRecords(db, mac)
+}
+
+// A database that is migrated in part has none.
+const hasSeals = (db: Database): boolean =>
+  db.query("select 1 from sqlite_schema where name = 'record_seals'").get() !== null

@@ -1,0 +1,89 @@
+import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
+import { conflict } from '../../base/errors.ts'
+import type { Guardrail, GuardrailStore } from '../../limits/guardrails/store.ts'
+import { buildAuditInsert } from './audit.ts'
+import { parseList, toColumns } from './columns.ts'
+import type { Tables } from './tables.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
+import { type Check, check, type Write } from './write.ts'
+
+/** Creates the store of guardrails in SQL. Deleting one deletes its assignments. */
+export function createGuardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {
+  return {
+    async all() {
+      const rows = await kysely
+        .selectFrom('guardrails')
+        .selectAll()
+        .select(sql<string | null>`cast(limit_usd as text)`.as('limit_usd'))
+        .execute()
+      return rows.map(toGuardrail)
+    },
+    insert: (guardrail, entry) =>
+      write(
+        checkWorkspaceReference(kysely, guardrail.workspace_id),
+        kysely.insertInto('guardrails').values(toRow(guardrail)),
+        buildAuditInsert(kysely, entry),
+      ),
+    replace(guardrail, entry) {
+      const update = kysely
+        .updateTable('guardrails')
+        .set(toRow(guardrail))
+        .where('id', '=', guardrail.id)
+      return write(checkUnchanged(kysely, guardrail), update, buildAuditInsert(kysely, entry))
+    },
+    remove: (id, entry) =>
+      write(kysely.deleteFrom('guardrails').where('id', '=', id), buildAuditInsert(kysely, entry)),
+  }
+}
+
+const checkUnchanged = (kysely: Kysely<Tables>, { id, revision }: Guardrail): Check =>
+  check(kysely.selectFrom('guardrails').select('revision').where('id', '=', id), ([now]) => {
+    if (now?.revision !== revision - 1)
+      throw conflict('It was changed at the same moment. Please try again.')
+  })
+
+type Row = Selectable<Tables['guardrails']>
+
+const LISTS = [
+  'allowed_data_regions',
+  'allowed_models',
+  'allowed_providers',
+  'ignored_models',
+  'ignored_providers',
+  'content_filter_builtins',
+  'content_filters',
+] as const satisfies (keyof Guardrail)[]
+
+const FLAGS = [
+  'filterOutput',
+  'enable_free_model_publication',
+  'enable_free_model_training',
+  'enable_paid_model_training',
+  'enforce_zdr',
+  'enforce_zdr_anthropic',
+  'enforce_zdr_google',
+  'enforce_zdr_openai',
+  'enforce_zdr_other',
+  'enforce_zdr_xai',
+  'include_byok_in_budgets',
+] as const satisfies (keyof Guardrail)[]
+
+const toGuardrail = (row: Row): Guardrail => ({
+  ...row,
+  ...mapFields(row, LISTS, text => parseList(text as string | null)),
+  ...mapFields(row, FLAGS, flag => (flag === null ? null : flag === 1)),
+  limit_usd: row.limit_usd === null ? null : BigInt(row.limit_usd),
+})
+
+const toRow = (guardrail: Guardrail) => toColumns<Insertable<Tables['guardrails']>>(guardrail)
+
+// In a loop: there may be thousands of guardrails.
+function mapFields<Name extends string>(
+  record: Record<Name, unknown>,
+  names: readonly Name[],
+  map: (value: unknown) => unknown,
+): Record<Name, never> {
+  const mapped: Partial<Record<Name, unknown>> = {}
+  for (const name of names) mapped[name] = map(record[name])
+  return mapped as Record<Name, never>
+}

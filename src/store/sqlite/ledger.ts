@@ -1,0 +1,166 @@
+import type { Database } from 'bun:sqlite'
+import { type Kysely, sql } from 'kysely'
+import { toDayNumber } from '../../base/clock.ts'
+import type { Mac } from '../../base/mac.ts'
+import {
+  hashLedgerRow,
+  type LedgerHead,
+  type LedgerRow,
+  sealLedgerRow,
+} from '../../limits/chain.ts'
+import type { Charge, LedgerStore } from '../../limits/ledger.ts'
+import { parseRow, readLedger } from './ledger/rows.ts'
+import type { Tables } from './tables.ts'
+
+/** Creates the store of spending in SQL. `generations.ts` writes spending with its generations, and
+ * `credits.ts` what accounts open with. */
+export function createLedgerStore(
+  kysely: Kysely<Tables>,
+  db: Database,
+): Omit<LedgerStore, 'inspect'> {
+  const head = db.query<LedgerHead, []>(
+    'select seq, hash from ledger where hash is not null order by seq desc limit 1',
+  )
+  const findHash = db.query<{ hash: string | null }, [number]>(
+    'select hash from ledger where seq = ?',
+  )
+  return {
+    async listDays(since) {
+      const rows = await kysely
+        .selectFrom('spend')
+        .selectAll()
+        .select(castToText('nanos'))
+        .where('day', '>=', since)
+        .execute()
+      return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
+    },
+    async listTotals() {
+      const payer = ['key_hash', 'user_id', 'workspace_id', 'byok'] as const
+      const sum = sql<string>`cast(sum(nanos) as text)`.as('nanos')
+      const rows = await kysely
+        .selectFrom('spend')
+        .select(payer)
+        .select(sum)
+        .groupBy(payer)
+        .execute()
+      return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
+    },
+    async listCharges(id) {
+      const rows = kysely
+        .selectFrom('ledger')
+        .select(['step', 'byok', castToText('nanos')])
+        .where('id', '=', id)
+        .orderBy('step')
+      return (await rows.execute()).map(parseRow)
+    },
+    async listOpenings(after) {
+      const rows = await kysely
+        .selectFrom('ledger')
+        .select(['id', 'seq', 'key_hash', 'user_id', 'workspace_id', 'settled_at', 'byok'])
+        .select(castToText('nanos'))
+        // Found by the index of ids, so that reading them again does not read the ledger.
+        .where('id', '>=', 'opening-')
+        .where('id', '<', 'opening.')
+        .where('seq', '>', after)
+        .where('source', '=', 'opening')
+        .orderBy('seq')
+        .execute()
+      return rows.map(({ settled_at, ...row }) => ({
+        ...row,
+        byok: row.byok === 1,
+        nanos: BigInt(row.nanos),
+        day: toDayNumber(new Date(settled_at)),
+      }))
+    },
+    readHead: async () => head.get(),
+    has: async ({ seq, hash }) => seq === 0 || findHash.get(seq)?.hash === hash,
+  }
+}
+
+// A driver that reads a 64-bit column as a double would round it.
+const castToText = <Name extends string>(name: Name) =>
+  sql<string>`cast(${sql.ref(name)} as text)`.as(name)
+
+/**
+ * Returns the amount. Throws a TypeError if it does not fit a column, as the driver would truncate
+ * it to another number, possibly a negative one.
+ */
+function checkAmount(nanos: bigint): bigint {
+  if (nanos !== BigInt.asIntN(64, nanos))
+    throw new TypeError('An amount of money does not fit 64 bits')
+  return nanos
+}
+
+/** A row to append, and whether its call continues after it. */
+type NewRow = Omit<LedgerRow, 'seq' | 'hash'> & { continued: boolean }
+
+/**
+ * Creates the ledger's statements for recording a call. They run only inside the recorder's
+ * transaction.
+ */
+export function createLedgerWriter(db: Database, mac: Mac) {
+  const newestHash = db.query<{ hash: string | null }, []>(
+    'select hash from ledger order by seq desc limit 1',
+  )
+  const insertRow = db.query(
+    `insert into ledger
+    (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  )
+  const insertStepRow = db.query(
+    `insert into ledger
+    (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash, several)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`,
+  )
+  const addSpend = db.query(
+    `insert into spend values (?, ?, ?, ?, ?, ?)
+    on conflict do update set nanos = nanos + excluded.nanos`,
+  )
+
+  /** Reads the hash that the next row is chained to. Computes it if the rows predate the chain. */
+  function readHead(): string {
+    const newest = newestHash.get()
+    if (newest?.hash) return newest.hash
+    let hash = ''
+    for (const row of readLedger(db)) hash = hashLedgerRow(hash, row)
+    return hash
+  }
+
+  return {
+    /** Appends rows to the chain. */
+    append(rows: NewRow[]): void {
+      let hash = readHead()
+      for (const row of rows) {
+        hash = sealLedgerRow(mac, hash, row)
+        const {
+          id,
+          step,
+          settled_at,
+          key_hash,
+          user_id,
+          workspace_id,
+          byok,
+          nanos,
+          source,
+          continued,
+        } = row
+        const insert = continued || step > 1 ? insertStepRow : insertRow
+        insert.run(
+          id,
+          step,
+          settled_at,
+          key_hash,
+          user_id,
+          workspace_id,
+          Number(byok),
+          checkAmount(nanos),
+          source,
+          hash,
+        )
+      }
+    },
+    count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {
+      addSpend.run(key_hash, user_id, workspace_id, day, Number(byok), checkAmount(nanos))
+    },
+  }
+}

@@ -1,0 +1,279 @@
+import { invalid } from '../../../base/errors.ts'
+import { getOwn, isObject, type Json, omitUndefined, readString } from '../../../base/json.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { Endpoint } from '../../../resources/models.ts'
+import { getCapabilities } from '../anthropic-messages/capabilities.data.ts'
+import { closeSchema, isClosable, toInputSchema } from '../anthropic-messages/schema.ts'
+import { renderSampling, renderThinking } from '../anthropic-messages/thinking.ts'
+import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
+import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
+import { leaveOutToolWork, readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
+import { toReasoningEffort } from '../reasoning.ts'
+import { BETAS, getModelFamily, type ModelFamily, resolveModelName } from './capabilities.data.ts'
+import { renderMessages } from './messages.ts'
+import { renderTools, requiresToolCall, supportsForcedTools } from './tools.ts'
+
+/** Builds a Converse request. Throws 400 for what the API has no form for. */
+export const buildRequest = (call: TextCall, endpoint: Endpoint): UpstreamRequest => ({
+  // Model names contain colons, and those of inference profiles contain slashes.
+  path:
+    `/model/${encodeURIComponent(endpoint.upstreamModel)}/` +
+    (call.stream ? 'converse-stream' : 'converse'),
+  body: buildBody(call, endpoint),
+})
+
+// Unknown parameters come first, so that none of them can overwrite a known one.
+function buildBody(call: TextCall, endpoint: Endpoint): Json {
+  const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, null)))
+  const isPrefilled = hasPrefill(conversation, endpoint)
+  const format = chooseAnswerFormat(call, endpoint)
+  const inputs = { call, endpoint, conversation, format }
+  const tooling = renderTools(inputs)
+  const inference = renderInference(
+    call,
+    endpoint,
+    conversation,
+    isPrefilled || requiresToolCall(call, endpoint, format),
+  )
+  const extra = readExtra(call)
+  return {
+    ...extra,
+    ...renderMessages(inputs, tooling),
+    ...mergeFields('inferenceConfig', extra, inference.config),
+    ...mergeFields('additionalModelRequestFields', extra, {
+      ...inference.fields,
+      ...(tooling.tool_choice ? { tool_choice: tooling.tool_choice } : {}),
+    }),
+    ...(format.by === 'schema' ? { outputConfig: { textFormat: format.textFormat } } : {}),
+    ...renderStopPaths(call, endpoint),
+    ...renderServiceTier(call),
+  }
+}
+
+/** What a request is built from. */
+export interface RequestInputs {
+  call: TextCall
+  endpoint: Endpoint
+  conversation: Conversation
+  format: AnswerFormat
+}
+
+/**
+ * Tells whether the caller began the answer (prefill). Throws 400 if the model does not support
+ * that.
+ */
+function hasPrefill({ messages }: Conversation, endpoint: Endpoint): boolean {
+  if (messages.at(-1)?.role !== 'assistant') return false
+  const family = getModelFamily(endpoint)
+  if (
+    !(family.thinking === 'claude'
+      ? getCapabilities(resolveModelName(endpoint)).supportsPrefill
+      : family.supportsPrefill)
+  )
+    throw invalid(
+      'messages: the model does not continue a prefilled answer; ' +
+        'the last message must be the user’s',
+      'messages',
+    )
+  return true
+}
+
+/** Merges our fields over those that the caller gave under the same Bedrock name. */
+function mergeFields(name: string, extra: Json, ours: Json): Json {
+  const whole = isObject(extra[name]) ? { ...extra[name], ...ours } : ours
+  return Object.keys(whole).length > 0 ? { [name]: whole } : {}
+}
+
+// Claude reports the matching stop sequence on request: in its answer, or in the last event of its
+// stream.
+const renderStopPaths = ({ params, stream }: TextCall, endpoint: Endpoint): Json =>
+  params.stop && getModelFamily(endpoint).thinking === 'claude'
+    ? { additionalModelResponseFieldPaths: [stream ? '/delta/stop_sequence' : '/stop_sequence'] }
+    : {}
+
+const SERVICE_TIERS = new Set(['default', 'flex', 'priority', 'reserved'])
+
+const renderServiceTier = ({ params: { service_tier = '' } }: TextCall): Json =>
+  SERVICE_TIERS.has(service_tier) ? { serviceTier: { type: service_tier } } : {}
+
+/** How the model is held to the required format of the answer. */
+export type AnswerFormat =
+  /** Not at all: any text will do. */
+  | { by: 'nothing' }
+  /** Natively, by `outputConfig.textFormat`. */
+  | { by: 'schema'; textFormat: Json }
+  /**
+   * By a tool whose input is the answer. A model that cannot be forced to call it is instructed to.
+   */
+  | { by: 'tool'; name: string; description: string; schema: Json; words: string | null }
+  /** By an instruction. */
+  | { by: 'words'; words: string }
+
+/** Chooses how this endpoint produces the answer format that the call requires. */
+function chooseAnswerFormat(call: TextCall, endpoint: Endpoint): AnswerFormat {
+  const format: Json = call.params.response_format ?? { type: 'text' }
+  if (format.type === 'json_object') return buildObjectFormat(call, endpoint)
+  const jsonSchema = isObject(format.json_schema) ? format.json_schema : {}
+  if (format.type !== 'json_schema' || !isObject(jsonSchema.schema)) return { by: 'nothing' }
+  if (getModelFamily(endpoint).supportsSchemas && isClosable(jsonSchema.schema))
+    return buildSchemaFormat(jsonSchema, jsonSchema.schema)
+  return buildToolFormat(jsonSchema, toInputSchema(jsonSchema.schema), call, endpoint)
+}
+
+// Claude makes good use of a tool whose input may be any object. Other models would leave it empty.
+function buildObjectFormat(call: TextCall, endpoint: Endpoint): AnswerFormat {
+  const isTool = getModelFamily(endpoint).thinking === 'claude' && supportsForcedTools(endpoint)
+  return isTool
+    ? buildToolFormat({}, { type: 'object', additionalProperties: true }, call, endpoint)
+    : { by: 'words', words: ONLY_JSON }
+}
+
+/** API reference, OutputFormat and JsonSchemaDefinition: the schema is sent as text. */
+function buildSchemaFormat({ name, description }: Json, schema: Json): AnswerFormat {
+  const jsonSchema = {
+    schema: JSON.stringify(closeSchema(schema)),
+    ...(readString(name) ? { name } : {}),
+    ...(readString(description) ? { description } : {}),
+  }
+  return { by: 'schema', textFormat: { type: 'json_schema', structure: { jsonSchema } } }
+}
+
+function buildToolFormat(
+  { description }: Json,
+  schema: Json,
+  call: TextCall,
+  endpoint: Endpoint,
+): AnswerFormat {
+  const name = pickAnswerToolName(call)
+  return {
+    by: 'tool',
+    name,
+    description: readString(description) || 'Answer with a JSON object.',
+    schema,
+    words: supportsForcedTools(endpoint) ? null : `Give your answer by calling the tool ${name}.`,
+  }
+}
+
+/** Returns the name of the tool whose input is the answer, or null if none is used. */
+export function findAnswerTool(call: TextCall, endpoint: Endpoint): string | null {
+  const format = chooseAnswerFormat(call, endpoint)
+  return format.by === 'tool' ? format.name : null
+}
+
+/** The inference parameters: those that Converse knows, and those passed on to the model. */
+interface InferenceFields {
+  /** The members of `inferenceConfig`. */
+  config: Json
+  /** The members of `additionalModelRequestFields`. */
+  fields: Json
+}
+
+/**
+ * Renders the call's parameters as far as this model supports them. `isBarred` says that something
+ * else in the request rules out thinking.
+ */
+function renderInference(
+  call: TextCall,
+  endpoint: Endpoint,
+  conversation: Conversation,
+  isBarred: boolean,
+): InferenceFields {
+  const family = getModelFamily(endpoint)
+  const { config, fields } =
+    family.thinking === 'claude'
+      ? renderClaudeInference(call, resolveModelName(endpoint), conversation, isBarred)
+      : renderOtherInference(call, family)
+  // A stop sequence of white space alone is refused.
+  const stops = call.params.stop?.filter(sequence => sequence.trim() !== '') ?? []
+  if (stops.length > 0) config.stopSequences = stops
+  for (const name of family.unsupportedConfig) delete config[name]
+  return { config, fields }
+}
+
+function renderClaudeInference(
+  call: TextCall,
+  endpoint: Endpoint,
+  conversation: Conversation,
+  isBarred: boolean,
+): InferenceFields {
+  const thinking = renderThinking(call, endpoint, conversation, isBarred)
+  const { temperature, top_p, ...fields } = renderSampling(
+    call.params,
+    getCapabilities(endpoint),
+    thinking,
+  )
+  const betas = call.betas.filter(beta => BETAS.has(beta))
+  // Without `maxTokens`, the model's own maximum applies. A thinking budget must be less than it,
+  // so with a budget it is sent.
+  const isBounded =
+    call.params.max_tokens !== undefined || thinking.thinking?.budget_tokens !== undefined
+  if (thinking.thinking) fields.thinking = thinking.thinking
+  if (thinking.effort !== undefined) fields.output_config = { effort: thinking.effort }
+  if (betas.length > 0) fields.anthropic_beta = betas
+  return {
+    config: omitUndefined({
+      maxTokens: isBounded ? thinking.max_tokens : undefined,
+      temperature,
+      topP: top_p,
+    }),
+    fields,
+  }
+}
+
+function renderOtherInference({ params }: TextCall, family: ModelFamily): InferenceFields {
+  const { max_tokens, temperature, top_p, top_k, reasoning } = params
+  const clampedTemperature =
+    temperature === undefined
+      ? undefined
+      : Math.min(Math.max(temperature, 0), family.maxTemperature)
+  const config = omitUndefined({
+    maxTokens: max_tokens,
+    temperature: clampedTemperature,
+    topP: top_p,
+  })
+  const fields = top_k === undefined || family.top_k === null ? {} : nestValue(family.top_k, top_k)
+  const effort = reasoning && toReasoningEffort(reasoning, max_tokens)
+  return effort === undefined
+    ? { config, fields }
+    : EFFORT_RENDERERS[family.thinking](effort, { config, fields })
+}
+
+type RenderEffort = (effort: string, inference: InferenceFields) => InferenceFields
+
+/** How each family except Claude is asked to think, or not to think. */
+const EFFORT_RENDERERS: Record<ModelFamily['thinking'], RenderEffort> = {
+  claude: (_, inference) => inference,
+  none: (_, inference) => inference,
+  nova: renderNovaEffort,
+  // It cannot turn thinking off.
+  reasoning_effort: (effort, { config, fields }) => ({
+    config,
+    fields: { ...fields, reasoning_effort: toLevel(effort) },
+  }),
+  reasoning: (effort, { config, fields }) => ({
+    config,
+    fields: { ...fields, reasoning: { effort } },
+  }),
+}
+
+// At its highest effort, Nova decides these by itself and refuses them (Nova 2 user guide,
+// "Extended thinking").
+function renderNovaEffort(effort: string, { config, fields }: InferenceFields): InferenceFields {
+  if (effort === 'none')
+    return { config, fields: { ...fields, reasoningConfig: { type: 'disabled' } } }
+  const maxReasoningEffort = toLevel(effort)
+  const { maxTokens: _, temperature: __, topP: ___, ...rest } = config
+  return {
+    config: maxReasoningEffort === 'high' ? rest : config,
+    fields: { ...fields, reasoningConfig: { type: 'enabled', maxReasoningEffort } },
+  }
+}
+
+const LEVELS: Record<string, string> = { none: 'low', minimal: 'low', low: 'low', medium: 'medium' }
+
+/** Returns the nearest of three efforts. */
+const toLevel = (effort: string): string => getOwn(LEVELS, effort) ?? 'high'
+
+const nestValue = (path: string[], value: unknown): Json =>
+  path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value) as Json

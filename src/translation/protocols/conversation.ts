@@ -1,0 +1,151 @@
+import type { Block, CacheControl, Message } from '../../language/message.ts'
+
+/** The result of a tool call. */
+export interface ToolResult {
+  type: 'tool-result'
+  /** The id of the call that this answers, and the name of the tool that was called. */
+  id: string
+  name: string
+  blocks: Block[]
+  is_error?: boolean
+  cache_control?: CacheControl
+}
+
+/** Everything that one side says before the other side speaks. */
+export interface ConversationMessage {
+  role: 'user' | 'assistant'
+  blocks: (Block | ToolResult)[]
+}
+
+/**
+ * A conversation as most providers want it: the instructions apart, two sides that alternate, and
+ * every tool call answered.
+ */
+export interface Conversation {
+  /** The content of all system and developer messages, in order, wherever they stood. */
+  system: Block[]
+  messages: ConversationMessage[]
+}
+
+/**
+ * Converts messages for providers that require alternating sides. Consecutive messages of one side
+ * are merged. The results of tool calls come first in the message that follows, in the order of the
+ * calls. What such providers refuse is repaired rather than lost: a call without a result gets one
+ * that says so, and a result without a call becomes text. Empty texts and messages with nothing but
+ * reasoning are left out. Does not change the messages that it is given.
+ */
+export function toConversation(messages: Message[]): Conversation {
+  const system = messages
+    .filter(isInstruction)
+    .flatMap(message => message.blocks.filter(isNonEmpty))
+  const merged: ConversationMessage[] = []
+  for (const message of messages) if (!isInstruction(message)) appendMessage(merged, message)
+  return { system, messages: pairToolCalls(merged.filter(hasContent)) }
+}
+
+/**
+ * Returns the conversation with a user message first, for providers that require that. If there are
+ * only instructions, the user says them.
+ */
+export function startWithUser({ system, messages }: Conversation): Conversation {
+  if (messages.length === 0) return { system: [], messages: [{ role: 'user', blocks: system }] }
+  if (messages[0]?.role === 'user') return { system, messages }
+  return {
+    system,
+    messages: [{ role: 'user', blocks: [{ type: 'text', text: '.' }] }, ...messages],
+  }
+}
+
+const isInstruction = ({ role }: Message) => role === 'system' || role === 'developer'
+
+function appendMessage(merged: ConversationMessage[], message: Message): void {
+  const role = message.role === 'assistant' ? 'assistant' : 'user'
+  const blocks =
+    message.role === 'tool' ? [toToolResult(message)] : message.blocks.filter(isNonEmpty)
+  const last = merged.at(-1)
+  if (last?.role === role) appendBlocks(last, blocks)
+  else merged.push({ role, blocks: [...blocks] })
+}
+
+// One at a time: as arguments of one call, a hundred thousand overflow the stack.
+function appendBlocks({ blocks }: ConversationMessage, more: (Block | ToolResult)[]): void {
+  for (const block of more) blocks.push(block)
+}
+
+const toToolResult = ({
+  tool_call_id = '',
+  blocks,
+  is_error,
+  cache_control,
+}: Message): ToolResult => ({
+  type: 'tool-result',
+  id: tool_call_id,
+  name: '',
+  blocks: blocks.filter(isNonEmpty),
+  ...(is_error ? { is_error } : {}),
+  ...(cache_control ? { cache_control } : {}),
+})
+
+// Providers refuse an empty text, though some of them send one.
+const isNonEmpty = (block: Block | ToolResult) => block.type !== 'text' || block.text.trim() !== ''
+
+const hasContent = ({ blocks }: ConversationMessage) =>
+  blocks.some(block => block.type !== 'reasoning')
+
+/** Puts the result of every call into the next message, and keeps no result without its call. */
+function pairToolCalls(messages: ConversationMessage[]): ConversationMessage[] {
+  const paired: ConversationMessage[] = []
+  let openCalls: ToolCallBlock[] = []
+  for (const message of messages) {
+    // If a message was left out, two of one side may follow each other.
+    const last = paired.at(-1)
+    if (message.role === 'assistant') {
+      if (last?.role === 'assistant') appendBlocks(last, message.blocks)
+      else paired.push(message)
+      for (const call of listToolCalls(message)) openCalls.push(call)
+    } else {
+      const blocks = putResultsFirst(message.blocks, openCalls)
+      if (last?.role === 'user') appendBlocks(last, blocks)
+      else paired.push({ role: 'user', blocks })
+      openCalls = []
+    }
+  }
+  if (openCalls.length > 0) paired.push({ role: 'user', blocks: putResultsFirst([], openCalls) })
+  return paired
+}
+
+type ToolCallBlock = Extract<Block, { type: 'tool-call' }>
+
+const listToolCalls = ({ blocks }: ConversationMessage): ToolCallBlock[] =>
+  blocks.filter(block => block.type === 'tool-call')
+
+function putResultsFirst(
+  blocks: (Block | ToolResult)[],
+  calls: ToolCallBlock[],
+): (Block | ToolResult)[] {
+  const [only] = blocks
+  const [call] = calls
+  // One call and its result, as in most turns of an agent.
+  if (calls.length === 1 && blocks.length === 1 && only?.type === 'tool-result' && call)
+    if (only.id === call.id) return [{ ...only, name: call.name }]
+  const results = blocks.filter(block => block.type === 'tool-result').toReversed()
+  // If a call has two results, the first one counts.
+  const byCall = new Map(results.map(result => [result.id, result]))
+  const orderedResults = calls.map(({ id, name }) => ({
+    ...(byCall.get(id) ?? buildMissingResult(id)),
+    name,
+  }))
+  const callIds = new Set(calls.map(call => call.id))
+  const otherBlocks = blocks.flatMap(block =>
+    block.type !== 'tool-result' ? [block] : callIds.has(block.id) ? [] : block.blocks,
+  )
+  return [...orderedResults, ...otherBlocks]
+}
+
+const buildMissingResult = (id: string): ToolResult => ({
+  type: 'tool-result',
+  id,
+  name: '',
+  blocks: [{ type: 'text', text: 'The tool gave no result.' }],
+  is_error: true,
+})

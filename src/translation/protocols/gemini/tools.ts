@@ -1,0 +1,91 @@
+import { isObject, type Json } from '../../../base/json.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { Tool, ToolChoice } from '../../../language/tool.ts'
+import type { Endpoint } from '../../../resources/models.ts'
+import { requireFunctionTool } from '../native.ts'
+import { hasOnlySearchOptions } from '../protocol.ts'
+import type { ToolNames } from '../tools.ts'
+import { getCapabilities } from './capabilities.data.ts'
+import type { AnswerFormat } from './request.ts'
+import { reduceSchema, toJsonSchema } from './schema.ts'
+
+/**
+ * Renders the functions of the call and the choice between them. All functions go into one entry,
+ * because some models refuse several.
+ */
+export function renderTools(
+  call: TextCall,
+  endpoint: Endpoint,
+  names: ToolNames,
+  { tool }: AnswerFormat,
+): Json {
+  const { supportsJsonSchema: isPlain, supportsSearch } = getCapabilities(endpoint)
+  const declarations = call.tools.map((given, i) => renderTool(given, i, names, isPlain))
+  if (tool)
+    declarations.push(renderDeclaration(tool, 'response_format.json_schema.schema', isPlain))
+  if (declarations.length === 0)
+    return supportsSearch && call.params.web_search_options ? { tools: [{ googleSearch: {} }] } : {}
+  const functionCallingConfig = tool
+    ? forceAnswerTool(tool.name, call.params.tool_choice)
+    : renderToolChoice(call.params.tool_choice, names)
+  return {
+    tools: [{ functionDeclarations: declarations }],
+    ...(functionCallingConfig ? { toolConfig: { functionCallingConfig } } : {}),
+  }
+}
+
+/**
+ * Tells whether the model can search the web as the call asks. It takes no options, and cannot be
+ * combined with functions.
+ */
+export const supportsWebSearch = (call: TextCall, endpoint: Endpoint): boolean =>
+  getCapabilities(endpoint).supportsSearch &&
+  call.tools.length === 0 &&
+  hasOnlySearchOptions(call, [])
+
+function renderTool(tool: Tool, at: number, names: ToolNames, isPlain: boolean): Json {
+  const { name, description, parameters } = requireFunctionTool(tool, at)
+  const declared = { name: names.toWire(name), description, schema: parameters }
+  return renderDeclaration(declared, `tools.${at}.function.parameters`, isPlain)
+}
+
+interface Declaration {
+  name: string
+  description: string | undefined
+  schema: unknown
+}
+
+// A function without parameters gets no schema, because an object schema without properties is
+// refused.
+function renderDeclaration(
+  { name, description = '', schema }: Declaration,
+  field: string,
+  isPlain: boolean,
+): Json {
+  if (!isObject(schema)) return { name, description }
+  if (isPlain)
+    return {
+      name,
+      description,
+      parametersJsonSchema: toJsonSchema({ type: 'object', ...schema }, field),
+    }
+  const parameters = reduceSchema({ type: 'object', ...schema }, field)
+  return parameters.type === 'object' && !isObject(parameters.properties)
+    ? { name, description }
+    : { name, description, parameters }
+}
+
+function renderToolChoice(choice: ToolChoice | undefined, names: ToolNames): Json | undefined {
+  if (choice === 'none') return { mode: 'NONE' }
+  if (choice === 'auto') return { mode: 'AUTO' }
+  if (choice === 'required') return { mode: 'ANY' }
+  const name = choice && 'function' in choice ? choice.function.name : undefined
+  return name === undefined
+    ? undefined
+    : { mode: 'ANY', allowedFunctionNames: [names.toWire(name)] }
+}
+
+// The answer is a function call, so the model must make one. If the client allows none of its own,
+// only this one is allowed.
+const forceAnswerTool = (name: string, choice: ToolChoice | undefined): Json =>
+  choice === 'none' ? { mode: 'ANY', allowedFunctionNames: [name] } : { mode: 'ANY' }

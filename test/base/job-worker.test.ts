@@ -1,0 +1,93 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { JobError, JobWorker, type JobWorkerOptions } from '../../src/base/job-worker.ts'
+
+const open: { close(): void }[] = []
+afterEach(() => {
+  for (const one of open.splice(0)) one.close()
+})
+
+const startScript = (script: string) => () =>
+  new Worker(URL.createObjectURL(new Blob([script])), { ref: false })
+
+/** Doubles numbers. It is silent about 13, ends at 7 and throws at 5. */
+const DOUBLER = `self.onmessage = ({ data }) => {
+  if (data === 7) process.exit()
+  if (data === 5) throw new Error('five')
+  if (data !== 13) postMessage(2 * data)
+}`
+
+function openWorker(replace: Partial<JobWorkerOptions> = {}): JobWorker<number, number> {
+  const worker = new JobWorker<number, number>({
+    startWorker: startScript(DOUBLER),
+    timeoutMs: 30_000,
+    idleMs: 60_000,
+    maxWaiting: 100,
+    maxWaitingSize: 1_000,
+    ...replace,
+  })
+  open.push(worker)
+  return worker
+}
+
+const outcome = (promise: Promise<number>): Promise<number | string> =>
+  promise.catch(thrown => (thrown instanceof JobError ? thrown.problem : 'another error'))
+
+describe('a Worker for jobs', () => {
+  test('does them one after the other', async () => {
+    const worker = openWorker()
+    const jobs = Array.from({ length: 50 }, (_, i) => i + 100)
+    expect(await Promise.all(jobs.map(job => worker.run(job, 1)))).toEqual(jobs.map(job => 2 * job))
+  })
+
+  test('is started anew after a job that takes too long, and does those behind it', async () => {
+    let started = 0
+    const silent = startScript('self.onmessage = () => {}')
+    const worker = openWorker({
+      timeoutMs: 50,
+      startWorker() {
+        started += 1
+        return started === 1 ? silent() : startScript(DOUBLER)()
+      },
+    })
+    expect(await outcome(worker.run(1, 1))).toBe('late')
+    expect(started).toBe(1)
+    // Its start may take longer than the bound on a busy machine.
+    const patient = openWorker()
+    expect(await Promise.all([patient.run(1, 1), patient.run(2, 1)])).toEqual([2, 4])
+  })
+
+  test.each([5, 7])('is started anew after a job that breaks it: %i', async job => {
+    const worker = openWorker()
+    const outcomes = [worker.run(1, 1), worker.run(job, 1), worker.run(2, 1)].map(outcome)
+    expect(await Promise.all(outcomes)).toEqual([2, 'broken', 4])
+  })
+
+  test('that cannot be started breaks each job', async () => {
+    const worker = openWorker({
+      startWorker() {
+        throw new Error('no memory')
+      },
+    })
+    expect(await Promise.all([worker.run(1, 1), worker.run(2, 1)].map(outcome))).toEqual([
+      'broken',
+      'broken',
+    ])
+  })
+
+  test('refuses more than may wait, by number and by size', async () => {
+    const worker = openWorker({ maxWaiting: 2, maxWaitingSize: 10 })
+    const outcomes = [worker.run(1, 9), worker.run(2, 9), worker.run(3, 2), worker.run(4, 1)]
+    expect(await Promise.all(outcomes.map(outcome))).toEqual([2, 4, 'busy', 8])
+    const many = openWorker({ maxWaiting: 1 })
+    const others = [many.run(1, 1), many.run(2, 1), many.run(3, 1)]
+    expect(await Promise.all(others.map(outcome))).toEqual([2, 4, 'busy'])
+  })
+
+  test('rejects what is not done when it closes, and what comes later', async () => {
+    const worker = openWorker()
+    const outcomes = [worker.run(13, 1), worker.run(1, 1)].map(outcome)
+    worker.close()
+    expect(await Promise.all(outcomes)).toEqual(['closed', 'closed'])
+    expect(await outcome(worker.run(1, 1))).toBe('closed')
+  })
+})

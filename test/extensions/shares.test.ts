@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../src/base/errors.ts'
+import { readToldBound, tellsBound } from '../../src/extensions/shares.ts'
+
+const refuse = (message: string, status = 400) =>
+  new GatewayError('invalid_request', 'The provider refused the request as invalid', {
+    status,
+    reason: { code: null, message },
+  })
+
+describe('the bound that a server tells', () => {
+  // What servers say, of 200 items, and how many they are asked for next.
+  test.each([
+    ['batch size 200 > maximum allowed batch size 32', 32],
+    ["Invalid 'input': array too long. Expected an array with maximum length 64, but got 200.", 64],
+    ['invalid request: total number of texts must be at most 96 - received 200', 96],
+    ['* BatchEmbedContentsRequest.requests: at most 100 requests can be in one batch', 100],
+    ['The batch size limit is 128. Your batch size is 200', 128],
+    ['Too many inputs. The max number of inputs is 16. We hope to increase the number.', 16],
+    ['#/texts: expected maximum item count: 96, found: 200', 96],
+    ['Too many inputs in request, split into more batches.', 100],
+    ['Too many tokens overall, split into more batches.', 100],
+    ['Requested 412345 tokens, max 300000 tokens per request', 100],
+    ['Input list too large', 100],
+  ])('%s: %d', (message, expected) => {
+    expect(readToldBound(refuse(message), 200)).toBe(expected)
+    expect(tellsBound(refuse(message))).toBe(true)
+  })
+
+  test.each(['Invalid model', 'dimensions: expected at least 1', 'input: expected a text', ''])(
+    'is not in %j',
+    message => expect(readToldBound(refuse(message), 200)).toBeUndefined(),
+  )
+
+  test('is none for a single item, of a server that has failed, and where content is refused', () => {
+    const message = 'batch size 1 > maximum allowed batch size 0'
+    expect(readToldBound(refuse(message), 1)).toBeUndefined()
+    expect(readToldBound(refuse(message, 503), 200)).toBeUndefined()
+    const refused = new GatewayError('content_policy_violation', 'Refused', {
+      reason: { code: null, message: 'At most two texts' },
+    })
+    expect(tellsBound(refused)).toBe(false)
+  })
+
+  test('is always fewer than were asked for, and at least one', () => {
+    for (let asked = 2; asked < 300; asked++)
+      for (const named of [0, 1, asked - 1, asked, asked + 1, 99_999]) {
+        const told = readToldBound(refuse(`at most ${named} inputs`), asked) ?? 0
+        expect(told >= 1 && told < asked).toBe(true)
+      }
+  })
+})

@@ -1,0 +1,272 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openEvents } from '../../src/base/events.ts'
+import type { Generation } from '../../src/observability/generations.ts'
+import {
+  openRollupKeeper,
+  recomputeRollups,
+  rollUp,
+  SUM_DIMENSIONS,
+  type SumQuery,
+} from '../../src/observability/rollups.ts'
+import { openSqlite } from '../../src/store/sqlite.ts'
+import type { Store } from '../../src/store/store.ts'
+import { buildGeneration } from '../support/generation.ts'
+import { TEST_SECRETS } from '../support/ledger.ts'
+import { openMemoryStore } from '../support/memory-store.ts'
+import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
+import { createRandomCalls } from '../support/random-calls.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-rollups-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+let files = 0
+const newPath = () => join(directory, `${++files}.db`)
+const open = (path: string) =>
+  openSqlite({ path, durability: 'normal', busyTimeout: 0, secrets: TEST_SECRETS })
+const toEntries = (calls: Generation[]) => calls.map(generation => ({ generation, charge: null }))
+
+const EVERYTHING: SumQuery = {
+  grain: 'hour',
+  from: 0,
+  until: 9_999_999,
+  by: [],
+  isByTime: false,
+  conditions: [],
+}
+
+const OF_TWO = { sessions: 2, workspaces: 0, workspace_id: null }
+const COMPARISONS = ['eq', 'neq', 'in', 'not_in', 'gt', 'gte', 'lt', 'lte'] as const
+const VALUES = ['', 'k1', 'k2', 'w1', 'acme/two', 'standard', 'free', '0', '1', '2', 'local/up']
+
+/** Builds a query about some of the hours or days that random calls are in. */
+function buildQuery(integers: (below: number) => number): SumQuery {
+  const grain = integers(2) === 0 ? 'hour' : 'day'
+  const first = grain === 'day' ? 20_500 : 20_500 * 24
+  const length = grain === 'day' ? 40 : 40 * 24
+  const from = first + integers(length)
+  const pickDimension = () => SUM_DIMENSIONS[integers(SUM_DIMENSIONS.length)] ?? 'model'
+  return {
+    grain,
+    from,
+    until: from + integers(length),
+    by: [...new Set(Array.from({ length: integers(3) }, pickDimension))],
+    isByTime: integers(2) === 0,
+    conditions: Array.from({ length: integers(2) }, () => ({
+      dimension: pickDimension(),
+      comparison: COMPARISONS[integers(COMPARISONS.length)] ?? 'eq',
+      values: [VALUES[integers(VALUES.length)] ?? ''],
+    })),
+  }
+}
+
+const readSorted = async ({ rollups }: Store, query: SumQuery) =>
+  (await rollups.sum(query))
+    .map(row =>
+      JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? `${value}n` : value)),
+    )
+    .sort()
+
+const KILLED = join(import.meta.dir, '../support/killed-rollup.ts')
+
+/** Begins a slice and undoes it before its end, as a database does for a process that is killed. */
+async function advanceAndDie({ rollups }: Store, limit: number): Promise<void> {
+  const { prototype } = Database
+  const { query } = prototype
+  prototype.query = function (this: Database, sql: string) {
+    if (sql.startsWith('insert into rollup_cursor')) throw new Error('killed')
+    return query.call(this, sql)
+  } as typeof query
+  const advancing = rollups.advance(limit)
+  prototype.query = query
+  await advancing.catch(error => expect(error.message).toBe('killed'))
+}
+
+/** Has another process roll up and be killed in the middle. */
+async function killAnother(path: string, integers: (below: number) => number): Promise<void> {
+  const when = integers(2) === 0 ? 'within' : 'after'
+  const command = [process.execPath, KILLED, path, String(integers(3)), when]
+  const killed = Bun.spawn(command)
+  await killed.exited
+  expect(killed.signalCode).toBe('SIGKILL')
+}
+
+test(
+  'after random operations and crashes the roll-ups equal a recount of the records',
+  async () => {
+    const integers = createSeededIntegers(SEED)
+    const makeCall = createRandomCalls(integers)
+    const path = newPath()
+    let store = await open(path)
+    const counted = openMemoryStore({ seed: SEED })
+    const recorded: ReturnType<typeof toEntries> = []
+    for (let i = 0; i < (LONG ? 10_000 : 300); i++) {
+      const what = integers(12)
+      if (what < 5) {
+        const calls = toEntries(Array.from({ length: 1 + integers(6) }, makeCall))
+        await store.generations.record(calls)
+        recorded.push(...calls)
+      } else if (what < 8) await store.rollups.advance(1 + integers(9))
+      else if (what === 8) {
+        await store.close()
+        store = await open(path)
+      } else if (what < 11) await advanceAndDie(store, 1 + integers(9))
+      // A process of its own takes a tenth of a second.
+      else if (LONG && integers(10) === 0) await killAnother(path, integers)
+      else if (integers(4) === 0) await store.rollups.reset()
+    }
+    await counted.generations.record(recorded)
+    await Promise.all([rollUp({ store }), rollUp({ store: counted })])
+    expect(await store.rollups.verify()).toEqual([])
+    for (let i = 0; i < 60; i++) {
+      const query = buildQuery(integers)
+      expect([query, await readSorted(store, query)]).toEqual([
+        query,
+        await readSorted(counted, query),
+      ])
+    }
+    for (let week = 2928; week < 2945; week++)
+      expect(await store.rollups.listSessionCells(week, OF_TWO)).toEqual(
+        await counted.rollups.listSessionCells(week, OF_TWO),
+      )
+    expect(await store.rollups.listApps()).toEqual(await counted.rollups.listApps())
+    await store.close()
+  },
+  LONG ? 1_200_000 : undefined,
+)
+
+test.each([
+  ['0', 'within'],
+  ['2', 'after'],
+  ['2', 'within'],
+])(
+  'a process that is killed after %s slices, %s the next, counts nothing twice',
+  async (slices, when) => {
+    const path = newPath()
+    const makeCall = createRandomCalls(createSeededIntegers(SEED))
+    const before = await open(path)
+    await before.generations.record(toEntries(Array.from({ length: 30 }, makeCall)))
+    await before.close()
+    const killed = Bun.spawn([process.execPath, KILLED, path, slices, when])
+    await killed.exited
+    expect(killed.signalCode).toBe('SIGKILL')
+    const store = await open(path)
+    expect(await store.rollups.verify()).toEqual([])
+    await rollUp({ store })
+    expect(await store.rollups.verify()).toEqual([])
+    expect((await store.rollups.sum(EVERYTHING))[0]?.sums.calls).toBe(30)
+    await store.close()
+  },
+)
+
+test('a clock that jumps over the borders of an hour, a day, a week and a year counts all once', async () => {
+  const times = [
+    // Sunday, the last of an hour, a day and a week; then the first of the next.
+    ...['2026-03-08T23:59:59.999Z', '2026-03-09T00:00:00.000Z'],
+    // Back behind the border that was rolled up already, and far away in both directions.
+    ...['2026-03-08T23:59:59.998Z', '2031-01-01T00:00:00.000Z', '1971-12-31T23:59:59.999Z'],
+    ...['2026-03-09T00:00:00.001Z', '2025-12-31T23:59:59.999Z', '2026-03-08T22:00:00.000Z'],
+  ]
+  for (const sliceOf of [1, 3, 99]) {
+    const store = await open(newPath())
+    for (const [i, settled_at] of times.entries()) {
+      const call = { id: `gen-${i}`, created_at: settled_at, settled_at, total_cost: BigInt(1 + i) }
+      await store.generations.record(toEntries([buildGeneration(call)]))
+      if (i % 2 === 1) await store.rollups.advance(sliceOf)
+    }
+    await rollUp({ store })
+    expect(await store.rollups.verify()).toEqual([])
+    const read = async (grain: 'hour' | 'day') =>
+      (await store.rollups.sum({ ...EVERYTHING, grain, isByTime: true }))
+        .map(({ start, sums }) => [start, sums.calls])
+        .sort(([a], [b]) => Number(a) - Number(b))
+    const count = (size: number) => {
+      const slots = times.map(time => Math.floor(Date.parse(time) / size))
+      return [...Map.groupBy(slots, slot => slot)]
+        .map(([slot, { length }]) => [slot, length])
+        .sort(([a], [b]) => Number(a) - Number(b))
+    }
+    expect(await read('hour')).toEqual(count(3_600_000))
+    expect(await read('day')).toEqual(count(86_400_000))
+    await store.close()
+  }
+})
+
+test('two processes that roll up at once count every call once', async () => {
+  const path = newPath()
+  const [one, other] = [await open(path), await open(path)]
+  const makeCall = createRandomCalls(createSeededIntegers(SEED))
+  await one.generations.record(toEntries(Array.from({ length: 50 }, makeCall)))
+  const advance = async (store: Store) => {
+    while ((await store.rollups.advance(3)) > 0);
+  }
+  await Promise.all([advance(one), advance(other)])
+  expect(await one.rollups.verify()).toEqual([])
+  await Promise.all([one.close(), other.close()])
+})
+
+test('records of two processes in turns are counted once, whoever adds them', async () => {
+  const path = newPath()
+  const stores = [await open(path), await open(path)] as const
+  const makeCall = createRandomCalls(createSeededIntegers(SEED))
+  const integers = createSeededIntegers(SEED)
+  for (let i = 0; i < (LONG ? 2_000 : 200); i++) {
+    const store = stores[integers(2) as 0 | 1]
+    if (integers(3) === 0) await store.rollups.advance(1 + integers(5))
+    else
+      await store.generations.record(toEntries(Array.from({ length: 1 + integers(4) }, makeCall)))
+  }
+  await rollUp({ store: stores[0] })
+  expect(await stores[1].rollups.verify()).toEqual([])
+  expect(await stores[1].rollups.advance(5)).toBe(0)
+  await Promise.all(stores.map(store => store.close()))
+})
+
+test('what a process has recorded and never added is read from the records', async () => {
+  const store = openMemoryStore()
+  const makeCall = createRandomCalls(createSeededIntegers(SEED))
+  const sqlite = await open(newPath())
+  const calls = toEntries(Array.from({ length: 1_003 }, makeCall))
+  for (const one of [store, sqlite]) await one.generations.record(calls)
+  for (const one of [store, sqlite]) await rollUp({ store: one })
+  expect(await sqlite.rollups.verify()).toEqual([])
+  expect(await sqlite.rollups.sum(EVERYTHING)).toEqual(await store.rollups.sum(EVERYTHING))
+  await sqlite.close()
+})
+
+test('a difference is found, and gone once the roll-ups are computed again', async () => {
+  const path = newPath()
+  const store = await open(path)
+  await store.generations.record(toEntries([buildGeneration()]))
+  await rollUp({ store })
+  const db = new Database(path)
+  db.run('update usage_hours set cost = cost + 1')
+  expect((await store.rollups.verify()).length).toBeGreaterThan(0)
+  await recomputeRollups({ store })
+  expect(await store.rollups.verify()).toEqual([])
+  db.run('delete from usage_endpoint_days')
+  expect((await store.rollups.verify()).length).toBeGreaterThan(0)
+  await recomputeRollups({ store })
+  // Records that are gone cannot be counted again, so their sums are kept.
+  db.run('delete from generations')
+  await expect(recomputeRollups({ store })).rejects.toMatchObject({ type: 'conflict' })
+  expect(await store.rollups.sum(EVERYTHING)).toHaveLength(1)
+  db.close()
+  await store.close()
+})
+
+test('calls are rolled up by five hundred, in the background', async () => {
+  const store = openMemoryStore()
+  const events = openEvents()
+  const keeper = openRollupKeeper({ store, events })
+  const generation = buildGeneration()
+  await store.generations.record([{ generation, charge: null }])
+  for (let i = 1; i < 500; i++) events.publish('generation.finished', generation)
+  expect(await store.rollups.sum(EVERYTHING)).toEqual([])
+  events.publish('generation.finished', generation)
+  await keeper.close()
+  expect(await store.rollups.sum(EVERYTHING)).toHaveLength(1)
+  await store.close()
+})

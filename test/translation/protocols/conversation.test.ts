@@ -1,0 +1,169 @@
+import { describe, expect, test } from 'bun:test'
+import type { Block, Message } from '../../../src/language/message.ts'
+import {
+  type ConversationMessage,
+  toConversation,
+} from '../../../src/translation/protocols/conversation.ts'
+
+const text = (said: string): Block => ({ type: 'text', text: said })
+const user = (...said: string[]): Message => ({ role: 'user', blocks: said.map(text) })
+const assistant = (...blocks: Block[]): Message => ({ role: 'assistant', blocks })
+const call = (id: string, name = 'f'): Block => ({ type: 'tool-call', id, name, input: '{}' })
+const tool = (tool_call_id: string, said: string): Message => ({
+  role: 'tool',
+  tool_call_id,
+  blocks: [text(said)],
+})
+
+/** Returns a message as one line: its role, and each block by its text or id. */
+const line = ({ role, blocks }: ConversationMessage) =>
+  `${role}: ${blocks.map(summarize).join(' | ')}`
+const summarize = (block: ConversationMessage['blocks'][number]) => {
+  if (block.type === 'tool-result') return `=${block.name}#${block.id}`
+  if (block.type === 'tool-call') return `#${block.id}`
+  return 'text' in block ? block.text : block.type
+}
+const lines = (...turns: Message[]) => toConversation(turns).messages.map(line)
+
+describe('sides', () => {
+  test('trap 5: separates instructions wherever they stand, in order and unchanged', () => {
+    const marked: Block = { type: 'text', text: 'Be kind.', cache_control: { type: 'ephemeral' } }
+    const { system, messages } = toConversation([
+      { role: 'system', blocks: [marked] },
+      user('Hi'),
+      { role: 'developer', blocks: [text('Be brief.')] },
+      user('Go on'),
+    ])
+    expect(system).toEqual([marked, text('Be brief.')])
+    expect(messages.map(line)).toEqual(['user: Hi | Go on'])
+  })
+
+  test('trap 10: merges consecutive messages of one side', () => {
+    expect(lines(user('a'), user('b'), assistant(text('c')), assistant(text('d')))).toEqual([
+      'user: a | b',
+      'assistant: c | d',
+    ])
+  })
+
+  test('trap 7: leaves out empty texts, and messages with nothing else', () => {
+    expect(lines(user('a', ' ', ''), assistant(text('')), user('b'))).toEqual(['user: a | b'])
+  })
+
+  test('trap 9: leaves out a message with nothing but reasoning', () => {
+    expect(
+      lines(user('a'), assistant({ type: 'reasoning', text: 'hm', details: null }), user('b')),
+    ).toEqual(['user: a | b'])
+  })
+
+  test('does not change the messages that it is given', () => {
+    const turns = [user('a'), user('b'), assistant(call('1')), tool('1', 'x'), tool('2', 'y')]
+    const before = structuredClone(turns)
+    toConversation(turns)
+    toConversation(turns)
+    expect(turns).toEqual(before)
+  })
+})
+
+describe('tools', () => {
+  test('trap 1: parallel results come first in one message, in call order, with names', () => {
+    expect(
+      lines(
+        user('a'),
+        assistant(call('1', 'f'), call('2', 'g')),
+        tool('2', 'y'),
+        tool('1', 'x'),
+        user('b'),
+      ),
+    ).toEqual(['user: a', 'assistant: #1 | #2', 'user: =f#1 | =g#2 | b'])
+  })
+
+  test('trap 2: a call without a result gets one that says so', () => {
+    const { messages } = toConversation([
+      user('a'),
+      assistant(call('1'), call('2')),
+      tool('1', 'x'),
+    ])
+    expect(messages.map(line)).toEqual(['user: a', 'assistant: #1 | #2', 'user: =f#1 | =f#2'])
+    expect(messages[2]?.blocks[1]).toMatchObject({
+      is_error: true,
+      blocks: [text('The tool gave no result.')],
+    })
+  })
+
+  test('trap 2: a call at the end, or before a message of the model, gets a result too', () => {
+    expect(lines(user('a'), assistant(call('1')))).toEqual([
+      'user: a',
+      'assistant: #1',
+      'user: =f#1',
+    ])
+    expect(lines(user('a'), assistant(call('1')), user('b'), assistant(text('c')))).toEqual([
+      'user: a',
+      'assistant: #1',
+      'user: =f#1 | b',
+      'assistant: c',
+    ])
+  })
+
+  test('trap 3: a result without a call becomes text, so that nothing is lost', () => {
+    expect(lines(tool('9', 'lost'), user('a'), assistant(text('b')), tool('9', 'again'))).toEqual([
+      'user: lost | a',
+      'assistant: b',
+      'user: again',
+    ])
+  })
+
+  test('trap 20: two calls of one function each keep their own result', () => {
+    const { messages } = toConversation([
+      user('a'),
+      assistant(call('1', 'f'), call('2', 'f')),
+      tool('2', 'two'),
+      tool('1', 'one'),
+    ])
+    expect(
+      messages[2]?.blocks.map(block =>
+        block.type === 'tool-result' ? [block.id, block.blocks] : null,
+      ),
+    ).toEqual([
+      ['1', [text('one')]],
+      ['2', [text('two')]],
+    ])
+  })
+
+  test('takes linear time for many calls and results', () => {
+    const ids = Array.from({ length: 200 }, (_, i) => `c${i}`)
+    let looks = 0
+    const get = (block: Block, name: string | symbol) => {
+      looks++
+      return Reflect.get(block, name)
+    }
+    const watched = (one: Block): Block => new Proxy(one, { get })
+    const calls = ids.map(id => watched(call(id)))
+    const results = ids.map(id => tool(id, 'r')).toReversed()
+    expect(toConversation([assistant(...calls), ...results]).messages[1]?.blocks).toHaveLength(200)
+    // Empty messages are left out, and then the model speaks once.
+    expect(toConversation(calls.flatMap(one => [assistant(one), user('')])).messages).toHaveLength(
+      2,
+    )
+    expect(looks).toBeLessThan(20 * ids.length)
+  })
+
+  test('of two results of one call the first counts', () => {
+    expect(
+      toConversation([assistant(call('1')), tool('1', 'a'), tool('1', 'b')]).messages[1]?.blocks,
+    ).toMatchObject([{ blocks: [text('a')] }])
+  })
+
+  test('keeps error flags and cache markers of results', () => {
+    const turn: Message = {
+      ...tool('1', 'no'),
+      is_error: true,
+      cache_control: { type: 'ephemeral' },
+    }
+    expect(
+      toConversation([user('a'), assistant(call('1')), turn]).messages[2]?.blocks[0],
+    ).toMatchObject({
+      is_error: true,
+      cache_control: { type: 'ephemeral' },
+    })
+  })
+})
