@@ -43,6 +43,7 @@ beforeAll(async () => {
   }
   server = await startServer({
     config: {
+      limits: { strict: false, wait_seconds: 0 },
       providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
       models: [{ id: 'acme/small', context_length: 1_000_000, endpoints: [endpoint] }],
     },

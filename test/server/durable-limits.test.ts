@@ -41,6 +41,7 @@ test(`A-06 a limit of a dollar survives ${KILLS} random kills (seed ${SEED})`, a
       : answerOf(json as { stream?: boolean }, BOUND / 2 + random(BOUND / 2)),
   )
   const config = {
+    limits: { strict: false, wait_seconds: 0 },
     providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
     models: [
       {

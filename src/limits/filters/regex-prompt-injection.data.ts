@@ -17,6 +17,10 @@ const SAFETY =
 const TO_ME = '(?:to\\s+me\\s+|me\\s+)?'
 const YOUR = '(?:(?:all|any|the|your|its|of|every|these|those)\\s+)*'
 
+/** What a bypass ends with. */
+export const WITHOUT_RULES =
+  '(?:no|without(?:\\s+any)?)\\s+(?:rules|restrictions|filters|guidelines|limitations)'
+
 /**
  * Phrases of prompt attacks, by their names in the public list (wire reference H.2), in RE2's
  * syntax, for any case. Blanks between words are always `\s+`, so that they can be removed to
@@ -100,9 +104,7 @@ export const INJECTIONS: Record<string, string> = {
     `ignore\\s+${YOUR}(?:safety|ethical|moral|content|moderation` +
     '|security)\\s+(?:guidelines?|rules?|filters?|polic(?:y|ies)|protocols?|restrictions?' +
     '|concerns?)',
-  hypothetical_bypass:
-    'hypothetical(?:ly)?[^.!?\\n]{0,60}(?:no|without(?:\\s+any)?)\\s+(?:rules|restrictions' +
-    '|filters|guidelines|limitations)',
+  hypothetical_bypass: `hypothetical(?:ly)?[^.!?\\n]{0,60}${WITHOUT_RULES}`,
   forged_confirmation:
     '(?:this|it)\\s+(?:has\\s+been|is|was)\\s+(?:approved|authorized' +
     '|authorised)\\s+by\\s+(?:the\\s+)?(?:openai|anthropic|google|developers?' +

@@ -10,15 +10,25 @@ import {
   joinSpacedLetters,
   listNonBlankOffsets,
 } from './regex-prompt-injection/folded-text.ts'
-import { ENCODED, INJECTIONS, SCRAMBLED, SPOOFS } from './regex-prompt-injection.data.ts'
+import {
+  ENCODED,
+  INJECTIONS,
+  SCRAMBLED,
+  SPOOFS,
+  WITHOUT_RULES,
+} from './regex-prompt-injection.data.ts'
 
-const { hypothetical_bypass: BYPASS = '', ...WITHOUT_GAP } = INJECTIONS
+const { hypothetical_bypass: _, ...WITHOUT_GAP } = INJECTIONS
 const PHRASES = `\\b(?:${Object.values(WITHOUT_GAP).join('|')})`
 const PLAIN_PROGRAM = compileProgram(`(?i)(?:${PHRASES}|${Object.values(SPOOFS).join('|')})`)
-/** Sought by itself: its gap of any words would be read once for each state of all other phrases. */
-const BYPASS_PROGRAM = compileProgram(`(?i)\\b(?:${BYPASS})`)
-/** How a bypass begins. Almost no text has it. */
-const BYPASS_START = /hypothetical/i
+/** How a bypass begins and ends. Its gap of any words is no part of an automaton: that has many states. */
+const BYPASS_START = compileProgram('(?i)\\bhypothetical(?:ly)?')
+const BYPASS_END = compileProgram(`(?i)${WITHOUT_RULES}`)
+/** Almost no text has it. */
+const MAY_BYPASS = /hypothetical/i
+/** The most characters between, none of which ends a sentence. */
+const LONGEST_GAP = 60
+const SENTENCE_END = /[.!?\n]/
 
 let joinedProgram: Program | undefined
 
@@ -79,9 +89,31 @@ function* findMatches(program: Program, text: string): Work<Span[]> {
 
 function* findPlain(text: string): Work<Span[]> {
   const spans = yield* findMatches(PLAIN_PROGRAM, text)
-  if (!BYPASS_START.test(text)) return spans
-  return [...spans, ...(yield* findMatches(BYPASS_PROGRAM, text))]
+  return MAY_BYPASS.test(text) ? [...spans, ...(yield* findBypasses(text))] : spans
 }
+
+/** Finds each beginning of a bypass with the last end that it has within its gap. */
+function* findBypasses(text: string): Work<Span[]> {
+  const ends = yield* findMatches(BYPASS_END, text)
+  const starts = ends.length > 0 ? yield* findMatches(BYPASS_START, text) : []
+  const spans: Span[] = []
+  let next = 0
+  for (const { start, end } of starts) {
+    if (start < (spans.at(-1)?.end ?? 0)) continue
+    while (next < ends.length && startOf(ends[next]) < start + SHORTEST_START) next++
+    const gap = text.slice(end, end + LONGEST_GAP)
+    const stop = gap.search(SENTENCE_END)
+    const last = end + (stop < 0 ? LONGEST_GAP : stop)
+    let found: Span | undefined
+    for (let at = next; at < ends.length && startOf(ends[at]) <= last; at++) found = ends[at]
+    if (found) spans.push({ start, end: found.end })
+  }
+  return spans
+}
+
+const SHORTEST_START = 'hypothetical'.length
+
+const startOf = (span: Span | undefined): number => span?.start ?? 0
 
 /** Finds phrases after every character is replaced by the one that it looks like. */
 const findDisguised = (text: string, found: Span[]): Work<void> =>
@@ -92,10 +124,9 @@ const findDisguised = (text: string, found: Span[]): Work<void> =>
 
 const findSpaced = (text: string, found: Span[]): Work<void> =>
   findInParts(text, found, function* (part) {
-    const spans: Span[] = []
-    for (const { text, offsets } of joinSpacedLetters(part))
-      spans.push(...toOriginal(yield* findMatches(getJoinedProgram(), text), offsets))
-    return spans
+    const joined = joinSpacedLetters(part)
+    if (!joined) return []
+    return toOriginal(yield* findMatches(getJoinedProgram(), joined.text), joined.offsets)
   })
 
 const toOriginal = (spans: Span[], offsets: number[]): Span[] =>

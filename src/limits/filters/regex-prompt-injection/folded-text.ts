@@ -123,39 +123,51 @@ const MOST_REMEMBERED = 4_096
 // selectors, tags.
 const UNSEEN = /[\p{M}\p{Cf}]/gu
 
-/** Joins every run of letters that stand alone into words: `i g n o r e`. */
-export function joinSpacedLetters(text: string): SpacedLetters[] {
-  return MAY_BE_SPACED.test(text) ? joinLetters(text) : []
+/**
+ * Joins every run of letters that stand alone into words: `i g n o r e`. Null if there is none. No
+ * phrase goes over the end of a run.
+ */
+export function joinSpacedLetters(text: string): SpacedLetters | null {
+  return MAY_BE_SPACED.test(text) ? joinLetters(text) : null
 }
 
 /** Three letters with separators between them and after. */
 const MAY_BE_SPACED = /[a-z][ .\-_*|\u00a0]{1,4}[a-z][ .\-_*|\u00a0]{1,4}[a-z][ .\-_*|\u00a0]/i
 
-function joinLetters(text: string): SpacedLetters[] {
-  const found: SpacedLetters[] = []
-  let offsets: number[] = []
-  let last = Number.NEGATIVE_INFINITY
+function joinLetters(text: string): SpacedLetters | null {
+  const [units, offsets]: [number[], number[]] = [[], []]
+  let run: number[] = []
   let wasLetter = false
   for (let i = 0; i < text.length; i++) {
     const isLone = !wasLetter
     wasLetter = isLetter(text.charCodeAt(i))
     if (!wasLetter || !isLone || isLetter(text.charCodeAt(i + 1))) continue
-    if (offsets.length > 0 && !isBridge(text, last, i)) {
-      if (offsets.length >= FEWEST) found.push(spell(text, offsets))
-      offsets = []
+    if (run.length > 0 && !isBridge(text, run.at(-1) ?? 0, i)) {
+      addRun(text, run, units, offsets)
+      run = []
     }
-    offsets.push(i)
-    last = i
+    run.push(i)
   }
-  return offsets.length >= FEWEST ? [...found, spell(text, offsets)] : found
+  addRun(text, run, units, offsets)
+  return units.length > 0 ? { text: Buffer.from(units).toString('latin1'), offsets } : null
 }
 
-/** Joins the letters at these places, which are ASCII. */
-function spell(text: string, offsets: number[]): SpacedLetters {
-  const letters = Buffer.allocUnsafe(offsets.length)
-  for (let i = 0; i < offsets.length; i++) letters[i] = text.charCodeAt(offsets[i] as number)
-  return { text: letters.toString('latin1'), offsets }
+/** Adds the letters at these places, which are ASCII, and an end that no phrase goes over. */
+function addRun(text: string, run: number[], units: number[], offsets: number[]): void {
+  const last = run.at(-1)
+  if (run.length < FEWEST || last === undefined) return
+  for (const at of run) {
+    units.push(text.charCodeAt(at))
+    offsets.push(at)
+  }
+  for (const unit of RUN_END) {
+    units.push(unit)
+    offsets.push(last)
+  }
 }
+
+/** Blanks of phrases are no full stop, and their gaps no end of a line. */
+const RUN_END = Buffer.from('.\n')
 
 /** The fewest letters in a run that do not form a word by accident. */
 const FEWEST = 8
