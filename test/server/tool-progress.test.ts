@@ -54,7 +54,7 @@ async function open(scenario: Scenario, script: (prompt: string) => Script): Pro
   stage = await openLoopStage(scenario, {
     limit: 1,
     changeConfig: ({ providers, models }) => ({
-      limits: { strict: false },
+      limits: { max_tokens: 100_000 },
       providers: {
         ...(providers as Json),
         slow: { protocol: 'openai-chat', base_url, api_key: 'mock' },
