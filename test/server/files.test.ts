@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +8,7 @@ import { storeFile } from '../../src/resources/files.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
+import { Notes } from '../../src/store/blobs/notes.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildFileForm } from '../support/operations.ts'
 import { PDF, PNG } from '../support/typed-files.ts'
@@ -294,6 +295,20 @@ describe('an upload', () => {
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '60'])
     expect(listBlobs(house.data)).toEqual([])
     await house.gateway.close()
+  })
+
+  test.each([
+    ['ENOSPC', 200, 0],
+    ['EDQUOT', 200, 0],
+    ['EIO', 503, 1],
+  ])('S-13 a deletion that cannot be noted for %s answers %d', async (code, status, left) => {
+    await using house = await openHouse()
+    const { id } = (await house.upload()).body
+    const failure = Object.assign(new Error('not noted'), { code })
+    using _ = spyOn(Notes.prototype, 'add').mockRejectedValue(failure)
+    expect((await house.ask(`/files/${id}`, { method: 'DELETE' })).status).toBe(status)
+    expect(listBlobs(house.data)).toHaveLength(left)
+    expect((await house.ask('/files')).body.data).toHaveLength(left)
   })
 })
 
