@@ -43,10 +43,10 @@ export interface BackupInput {
   /** Includes `secret.key`. */
   withSecret: boolean
   /**
-   * Includes the `gateway.yaml` of the data directory, with the keys that stand in it, and the key
-   * files beside it that it names.
+   * The config file to include as `gateway.yaml`, with the keys that stand in it, and the key files
+   * beside it that it names.
    */
-  withConfig: boolean
+  config?: string | undefined
   /** The secret where it is not in the data directory. */
   secret: string | undefined
   /** Hears how many rows of the copy were checked. */
@@ -205,12 +205,12 @@ export async function checkStore(
   }
 }
 
-function collectParts({ data, secret, ...input }: BackupInput, staging: string): Parts {
+function collectParts({ secret, ...input }: BackupInput, staging: string): Parts {
   if (input.withSecret && secret !== undefined)
     throw invalid('--with-secret: the secret is in GATEWAY_SECRET, not in the data directory')
-  const config = input.withConfig ? readConfigFile(data) : null
+  const config = input.config === undefined ? null : readConfigFile(input.config)
   const found: Record<string, Buffer | null> = {
-    ...(config ? readKeyFiles(data, config.toString()) : {}),
+    ...(input.config && config ? readKeyFiles(dirname(input.config), config.toString()) : {}),
     'ledger.head': readDataFile(join(staging, 'ledger.head')),
     'holds.log': readDataFile(join(staging, 'holds.log')),
     'secret.key': input.withSecret ? readDataFile(join(staging, 'secret.key')) : null,
@@ -221,17 +221,17 @@ function collectParts({ data, secret, ...input }: BackupInput, staging: string):
   )
 }
 
-function readConfigFile(data: string): Buffer {
-  const content = readDataFile(join(data, 'gateway.yaml'))
-  if (!content) throw notFound(`--with-config: there is no gateway.yaml in ${data}`)
+function readConfigFile(file: string): Buffer {
+  const content = readDataFile(file)
+  if (!content) throw notFound(`--with-config: there is no ${file}`)
   return content
 }
 
-/** Reads the key files of the data directory that a config names. Those elsewhere stay there. */
-function readKeyFiles(data: string, config: string): Record<string, Buffer | null> {
+/** Reads the key files beside a config that it names. Those elsewhere stay there. */
+function readKeyFiles(directory: string, config: string): Record<string, Buffer | null> {
   const names = listKeyFiles(config).filter(name => KEY_FILE.test(name))
   const files = names.filter(name => name !== 'secret.key')
-  return Object.fromEntries(files.map(name => [name, readDataFile(join(data, name))]))
+  return Object.fromEntries(files.map(name => [name, readDataFile(join(directory, name))]))
 }
 
 const listKeyFiles = (config: string): string[] =>

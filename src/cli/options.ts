@@ -1,10 +1,12 @@
+import { resolve } from 'node:path'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Gateway, GatewayParts } from '../app/gateway.ts'
 import { invalid } from '../base/errors.ts'
 import { describeIssue, findSchemaIssue } from '../base/schema.ts'
-import type { ConfigFile, ReadingOptions } from './config-file.ts'
+import type { ConfigFile, ConfigPaths, ReadingOptions } from './config-file.ts'
 import { getDataDirectory } from './data-directory.ts'
+import { printNote } from './output.ts'
 
 /** The options of every command. */
 export interface CommonOptions {
@@ -34,20 +36,18 @@ export const addShapeOptions = (command: Command, json: string): Command =>
 
 /** Adds the options that say where the data and the config are. */
 export const addPlaceOptions = (command: Command): Command =>
-  addDataOption(command).addOption(
-    new Option(
-      '--config <file>',
-      'the config file (GATEWAY_CONFIG; gateway.yaml in the data directory, or beside ./gateway-data)',
-    ).helpGroup(COMMON_HEADING),
-  )
-
-/** Adds the option that says where the data are, for a command that reads no config. */
-export const addDataOption = (command: Command): Command =>
-  command.addOption(
-    new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
-      COMMON_HEADING,
-    ),
-  )
+  command
+    .addOption(
+      new Option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)').helpGroup(
+        COMMON_HEADING,
+      ),
+    )
+    .addOption(
+      new Option(
+        '--config <file>',
+        'the config file (GATEWAY_CONFIG; gateway.yaml in the data directory, or beside ./gateway-data)',
+      ).helpGroup(COMMON_HEADING),
+    )
 
 /** Creates the option that names the dialect of a body. It defaults to chat. */
 export const createDialectOption = (names: readonly string[]): Option =>
@@ -89,6 +89,37 @@ export async function loadConfig(
 ): Promise<ConfigFile> {
   const { listConfigPaths, readConfig } = await import('./config-file.ts')
   return readConfig(listConfigPaths(options.config, getDataDirectory(options)), reading)
+}
+
+/**
+ * Loads the config like `loadConfig`, but that of the server that runs on the data directory, if one
+ * does and no other is named.
+ */
+export async function loadServedConfig(
+  options: CommonOptions,
+  reading: ReadingOptions = {},
+): Promise<ConfigFile> {
+  const { readConfig } = await import('./config-file.ts')
+  return readConfig(await listServedPaths(options), reading)
+}
+
+/**
+ * Lists where the config of the server that runs on the data directory is, or may be. Says on stderr
+ * which file is read where it is not the one that the server started with.
+ */
+export async function listServedPaths(options: CommonOptions): Promise<ConfigPaths> {
+  const { findConfigPath, listConfigPaths } = await import('./config-file.ts')
+  const { readServedConfig } = await import('./status-socket.ts')
+  const data = getDataDirectory(options)
+  const own = listConfigPaths(options.config, data)
+  const served = await readServedConfig(data)
+  const used = own.isNamed ? own.paths[0] : findConfigPath(own.paths)
+  const isSame = served === (used === undefined ? null : resolve(used))
+  if (served === undefined || isSame) return own
+  if (served !== null && !own.isNamed) return { paths: [served], isNamed: true }
+  const start = served === null ? 'without a config file' : `with ${served}`
+  printNote(`Read ${resolve(used ?? '')}: the server that runs on this data started ${start}`)
+  return own
 }
 
 /**

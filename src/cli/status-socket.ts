@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, openSync, rmSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseObject } from '../base/json.ts'
 import { giveToOwner } from '../base/owner.ts'
@@ -131,6 +131,16 @@ export async function readServerUrl(data: string): Promise<string | undefined> {
   const status = await readStatus(data)
   const url = status === undefined ? undefined : parseObject(status)?.url
   return typeof url === 'string' ? url : undefined
+}
+
+/**
+ * Returns the config file that the server of a data directory started with; null for the defaults.
+ * Undefined as for `readStatus`.
+ */
+export async function readServedConfig(data: string): Promise<string | null | undefined> {
+  const status = existsSync(join(data, NAME)) ? await readStatus(data) : undefined
+  const config = status === undefined ? undefined : parseObject(status)?.config
+  return (config as { file: string | null } | undefined)?.file
 }
 
 /** A connection to the server of a data directory. */

@@ -5,7 +5,7 @@ import { notFound } from '../base/errors.ts'
 import type { Config } from '../config.ts'
 import type { Actor } from '../resources/actor.ts'
 import { getDataDirectory, hasData } from './data-directory.ts'
-import { type CommonOptions, loadConfig, toGatewayParts } from './options.ts'
+import { type CommonOptions, loadConfig, loadServedConfig, toGatewayParts } from './options.ts'
 
 /** What a command does with a gateway as its operator. */
 type GatewayTask<Result> = (gateway: Gateway, actor: Actor) => Result | Promise<Result>
@@ -40,7 +40,10 @@ export async function withGateway<Result>(
       `There is no data of a gateway in ${resolve(data)}: ` +
         'gateway init makes it, --data names another directory',
     )
-  const parts = toGatewayParts(options, await loadConfig(options, { withoutSecrets: !secrets }))
+  const parts = toGatewayParts(
+    options,
+    await loadServedConfig(options, { withoutSecrets: !secrets }),
+  )
   const access = { requiresOwnSecret: !anySecret, migrates: !looks }
   return runTask(hasData(data) ? { ...parts, ...access } : { config: parts.config }, task)
 }

@@ -1,5 +1,13 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { VERSION } from '../../src/base/version.ts'
@@ -143,5 +151,58 @@ describe('links of commands', () => {
     const config = { server: { site_url: 'https://gateway.example.com' } }
     await using server = await startServer({ config })
     expect(await link(server.data)).toStartWith('https://gateway.example.com/auth/sign-in?token=')
+  })
+})
+
+describe('commands beside a server', () => {
+  const models = [{ id: 'acme/served', endpoints: [{ provider: 'sandbox', model: 'echo' }] }]
+  const file = join(directory, 'served.yaml')
+  writeFileSync(
+    file,
+    JSON.stringify({
+      providers: {
+        served: {
+          protocol: 'openai-chat',
+          base_url: 'http://127.0.0.1:9/v1',
+          api_key: `\${file:served.key}`,
+        },
+      },
+      models,
+    }),
+  )
+  writeFileSync(join(directory, 'served.key'), 'sk-served')
+  writeFileSync(join(directory, 'body.json'), JSON.stringify({ ...call, model: 'acme/served' }))
+
+  test('speak of its config, wherever that is', async () => {
+    await using server = await startServer({ args: ['--config', file] })
+    const beside = async (...args: string[]) => {
+      const { code, stdout, stderr } = await runCommand([...args, '--data', server.data])
+      expect([args, code, stderr]).toEqual([args, 0, ''])
+      return stdout
+    }
+    expect(await beside('models', 'list', '--q', 'served')).toContain('acme/served')
+    expect(await beside('providers', 'list')).toMatch(/^served .* configured$/m)
+    expect(await beside('providers', 'check', 'sandbox')).toContain('sandbox')
+    expect(await beside('tools', 'list', '--json')).toContain('data')
+    expect(await beside('explain', join(directory, 'body.json'))).toContain('go to sandbox first')
+    expect(await beside('config', 'show', '--set')).toContain('acme/served')
+    expect(await beside('config', 'check')).toStartWith(`${file}: `)
+    const [backup, restored] = [join(directory, 'b.backup'), join(directory, 'restored')]
+    await beside('backup', backup, '--with-secret', '--with-config')
+    expect((await runCommand(['restore', backup, '--data', restored])).code).toBe(0)
+    expect(readFileSync(join(restored, 'gateway.yaml'), 'utf8')).toBe(readFileSync(file, 'utf8'))
+    expect(readFileSync(join(restored, 'served.key'), 'utf8')).toBe('sk-served')
+  })
+
+  test('say which file they read where another is named', async () => {
+    await using server = await startServer({ args: ['--config', file] })
+    const own = join(server.data, 'gateway.yaml')
+    const args = ['config', 'show', '--set', '--config', own, '--data', server.data]
+    expect(await runCommand(args)).toMatchObject({
+      code: 0,
+      stderr: `Read ${own}: the server that runs on this data started with ${file}\n`,
+    })
+    const status = await runCommand(['status', '--config', own, '--data', server.data])
+    expect([status.code, status.stderr]).toEqual([0, ''])
   })
 })

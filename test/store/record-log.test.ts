@@ -255,7 +255,7 @@ describe('records of a killed process', () => {
     await record(gateway, 'a', 'b')
     const copy = killNow()
     const file = join(root, `${Bun.randomUUIDv7()}.backup`)
-    const input = { force: false, withSecret: true, withConfig: false, secret: undefined }
+    const input = { force: false, withSecret: true, secret: undefined }
     await backUp({ data: copy, file, ...input })
     const db = new Database(file, { readonly: true })
     expect(db.query('select id from generations').values()).toEqual([['a'], ['b']])

@@ -656,7 +656,7 @@ describe('beside a server', () => {
     await record(gateway, ['c'])
     const copy = killNow()
     const file = join(root, `${Bun.randomUUIDv7()}.backup`)
-    const input = { force: false, withSecret: true, withConfig: false, secret: undefined }
+    const input = { force: false, withSecret: true, secret: undefined }
     await backUp({ data: copy, file, ...input })
     expect(listSegments(copy)).toEqual(['1'])
     await restore({ data: copy, file, force: true, secret: undefined })

@@ -1,7 +1,7 @@
 import { Argument, Command, Option } from 'commander'
 import { invalid } from '../../base/errors.ts'
 import { getDataDirectory } from '../data-directory.ts'
-import { addPlaceOptions, type CommonOptions, loadConfig } from '../options.ts'
+import { addPlaceOptions, type CommonOptions, loadServedConfig } from '../options.ts'
 import { print } from '../output.ts'
 import { readServerUrl } from '../status-socket.ts'
 
@@ -178,7 +178,7 @@ function requirePlain(name: string, text: string): string {
 
 /** Finds where clients reach this gateway, as its own links do. */
 async function findUrl(options: CommonOptions): Promise<string> {
-  const { server } = (await loadConfig(options)).config
+  const { server } = (await loadServedConfig(options)).config
   if (server.site_url !== undefined) return server.site_url
   const running = await readServerUrl(getDataDirectory(options))
   return running ?? `http://${server.host}:${server.port}`

@@ -1,14 +1,17 @@
 import { Command } from 'commander'
 import type { BackupSummary } from '../../app/backup.ts'
+import { notFound } from '../../base/errors.ts'
 import { getDataDirectory } from '../data-directory.ts'
-import { addDataOption, addShapeOptions } from '../options.ts'
+import {
+  addPlaceOptions,
+  addShapeOptions,
+  type CommonOptions,
+  listServedPaths,
+} from '../options.ts'
 import { formatDollars, print, printResult } from '../output.ts'
 import { openRowProgress } from '../progress.ts'
 
-interface BackupOptions {
-  data?: string
-  json?: boolean
-  field?: string
+interface BackupOptions extends CommonOptions {
   force?: boolean
   withSecret?: boolean
   withConfig?: boolean
@@ -22,7 +25,10 @@ export const createBackupCommand = () =>
       .argument('<file>', 'the file to write'),
   )
     .option('--with-secret', 'include secret.key: the file then opens everything that is in it')
-    .option('--with-config', 'include gateway.yaml and the key files beside it that it names')
+    .option(
+      '--with-config',
+      'include the config file, as gateway.yaml, and the key files beside it that it names',
+    )
     .option('--force', 'replace the file if it exists')
     .action(backUp)
 
@@ -37,7 +43,7 @@ export const createRestoreCommand = () =>
     .action(restore)
 
 const addOptions = (command: Command): Command =>
-  addDataOption(addShapeOptions(command, 'print the summary as JSON'))
+  addPlaceOptions(addShapeOptions(command, 'print the summary as JSON'))
 
 const getSecret = () => process.env.GATEWAY_SECRET || undefined
 
@@ -52,7 +58,7 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
       secret: getSecret(),
       force: options.force === true,
       withSecret: options.withSecret === true,
-      withConfig: options.withConfig === true,
+      config: options.withConfig ? await findConfig(options) : undefined,
     })
     .finally(() => progress.end())
   await printResult(options, answer, ({ data }) => {
@@ -61,6 +67,14 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
     printElsewhere(data)
     printFiles(data)
   })
+}
+
+async function findConfig(options: BackupOptions): Promise<string> {
+  const { findConfigPath } = await import('../config-file.ts')
+  const { paths } = await listServedPaths(options)
+  const file = findConfigPath(paths)
+  if (file === undefined) throw notFound(`--with-config: there is no ${paths.join(', nor ')}`)
+  return file
 }
 
 const WITH_SECRET =

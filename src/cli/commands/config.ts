@@ -5,7 +5,7 @@ import { conflict, notFound } from '../../base/errors.ts'
 import type { Catalog, Endpoint } from '../../resources/models.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { getDataDirectory, hasData } from '../data-directory.ts'
-import { addCommonOptions, type CommonOptions, loadConfig } from '../options.ts'
+import { addCommonOptions, type CommonOptions, loadServedConfig } from '../options.ts'
 import { print, printResult, printTable } from '../output.ts'
 
 /** `gateway config`: checks the config file, and prints its schema. */
@@ -38,7 +38,9 @@ export const createConfigCommand = () =>
     )
 
 async function checkConfig(file: string | undefined, options: CommonOptions): Promise<void> {
-  const configFile = await loadConfig(file === undefined ? options : { ...options, config: file })
+  const configFile = await loadServedConfig(
+    file === undefined ? options : { ...options, config: file },
+  )
   const catalog = await openConfigCatalog(configFile)
   const models = [...catalog.models.values()].filter(model =>
     model.endpoints.some(endpoint => endpoint.provider.configured),
@@ -84,7 +86,7 @@ async function chooseNewFile(options: CommonOptions): Promise<string> {
 
 async function showConfig(options: CommonOptions & { set?: boolean }): Promise<void> {
   const { listEffectiveSettings } = await import('./config/effective.ts')
-  const all = listEffectiveSettings(await loadConfig(options, { withoutSecrets: true }))
+  const all = listEffectiveSettings(await loadServedConfig(options, { withoutSecrets: true }))
   const data = options.set ? all.filter(({ source }) => source !== 'default') : all
   await printResult(options, { data }, () =>
     printTable(

@@ -4,7 +4,7 @@ import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
 import {
-  addDataOption,
+  addPlaceOptions,
   addShapeOptions,
   type CommonOptions,
   parseDuration,
@@ -24,7 +24,7 @@ function createHandledCommand(name: string, description: string): Command {
   const command = new Command(name)
     .description(description)
     .argument('<endpoint...>', 'its id, as gateway status, watch and generations get show it')
-  return addDataOption(addShapeOptions(command, 'print exactly what the server answers'))
+  return addPlaceOptions(addShapeOptions(command, 'print exactly what the server answers'))
 }
 
 async function handleEndpoint(options: CommonOptions, request: object): Promise<void> {

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { parseObject } from '../../base/json.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { describeSilence } from '../feed.ts'
-import { addDataOption, addShapeOptions, type CommonOptions } from '../options.ts'
+import { addPlaceOptions, addShapeOptions, type CommonOptions } from '../options.ts'
 import { print, printFields, printResult, printTable } from '../output.ts'
 import { readStatus } from '../status-socket.ts'
 import type { ServerStatus } from './serve/status.ts'
@@ -12,7 +12,7 @@ import type { ServerStatus } from './serve/status.ts'
  * with 1 where something about it needs a look.
  */
 export const createStatusCommand = () =>
-  addDataOption(
+  addPlaceOptions(
     addShapeOptions(
       new Command('status').description(
         'show the server that runs on this data directory; exits with 3 if there is none',

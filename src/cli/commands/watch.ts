@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { invalid } from '../../base/errors.ts'
 import { toPrintableJson } from '../../base/printable.ts'
 import type { ActivityEntry } from '../../extensions/activity/entries.ts'
-import { addDataOption, addShapeOptions, type CommonOptions, parseNumber } from '../options.ts'
+import { addPlaceOptions, addShapeOptions, type CommonOptions, parseNumber } from '../options.ts'
 import { print } from '../output.ts'
 import type { CallFilter } from './watch/filter.ts'
 
@@ -14,7 +14,7 @@ interface WatchOptions extends CommonOptions, CallFilter {
 
 /** `gateway watch`: what happens at a gateway, line by line. */
 export const createWatchCommand = () =>
-  addDataOption(
+  addPlaceOptions(
     addShapeOptions(
       new Command('watch').description(
         'print what happens at a running server, as it happens, until Ctrl-C',

@@ -298,7 +298,7 @@ async function tryBooks(trial: Trial): Promise<string> {
 async function isBitFlipFound({ root, data }: Trial): Promise<boolean> {
   const file = join(root, 'trial.backup')
   const choice = { force: true, secret: undefined }
-  await backUp({ ...choice, data, file, withSecret: true, withConfig: false })
+  await backUp({ ...choice, data, file, withSecret: true })
   const bytes = readFileSync(file)
   // What pages no longer use may have the same bytes, so each place is changed.
   let place = bytes.indexOf(CHARGED)
