@@ -318,15 +318,12 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
   const wakeFirst = (account: Account): void => waiting.get(account)?.[0]?.wake()
 
   function queue(account: Account): MoneyPlace {
-    const waiter: Waiter = { wake: () => undefined }
+    const waiter = new Waiter()
     const places = waiting.get(account) ?? []
     waiting.set(account, places)
     places.push(waiter)
     return {
-      freed: () =>
-        new Promise(resolve => {
-          waiter.wake = resolve
-        }),
+      freed: () => waiter.freed(),
       leave() {
         places.splice(places.indexOf(waiter), 1)
         if (places.length === 0) waiting.delete(account)
@@ -433,9 +430,21 @@ interface Book {
   heldAny: bigint
 }
 
-/** Who waits for money. */
-interface Waiter {
-  wake(): void
+/** Who waits for money. What is freed while nobody listens is told to the next who does. */
+class Waiter {
+  #isFreed = false
+  #resolve: (() => void) | null = null
+
+  wake(): void {
+    this.#isFreed = true
+    this.#resolve?.()
+  }
+
+  async freed(): Promise<void> {
+    if (!this.#isFreed) await new Promise<void>(resolve => (this.#resolve = resolve))
+    this.#isFreed = false
+    this.#resolve = null
+  }
 }
 
 /** Lists the accounts that a payer's calls are counted in. */

@@ -354,7 +354,7 @@ describe.each(names)('%s', name => {
   })
 })
 
-test('a thousand calls of every kind at once spend no more than their dollar, and nearly all of it', async () => {
+test('a thousand calls at every door at once spend no more than their dollar, and nearly all of it', async () => {
   const key = await createLimitedKey(server, 1)
   first.answer(({ path, method }) => {
     const name = names.find(one => path.endsWith(WORK[one].path)) ?? 'image'
@@ -362,9 +362,15 @@ test('a thousand calls of every kind at once spend no more than their dollar, an
       ? WORK.video.answer
       : WORK[path.includes('videos') ? 'video' : name].answer
   })
+  const max_tokens = 1
+  const doors = [
+    ...names.map(name => ({ name, ...WORK[name] })),
+    { name: 'text', path: '/messages', body: { ...WORK.text.body, max_tokens } },
+    { name: 'text', path: '/responses', body: { input: 'Hi', max_output_tokens: max_tokens } },
+    { name: 'text', path: '/completions', body: { prompt: 'Hi', max_tokens } },
+  ]
   const calls = Array.from({ length: 1_000 }, async (_, i) => {
-    const name = names[i % names.length] ?? 'text'
-    const { path, body } = WORK[name]
+    const { name, path, body } = doors[i % doors.length] ?? { name: 'text', ...WORK.text }
     const response = await server.fetch(path, { json: { model: `acme/${name}`, ...body }, key })
     await response.arrayBuffer()
     if (response.status === 202) await finishJob(response.headers.get('x-generation-id') ?? '')
