@@ -206,11 +206,11 @@ describe('an invalid setting is named with what was expected and found', () => {
     ],
     [
       'providers: { local: { base_url: example.com } }',
-      'providers.local.base_url: expected string in the form url, found a string',
+      'providers.local.base_url: expected address with http:// or https://, without user and query, found a string',
     ],
     [
       'providers: { local: { base_url: "file:///etc/passwd" } }',
-      'providers.local.base_url: expected string in the form url, found a string',
+      'providers.local.base_url: expected address with http:// or https://, without user and query, found a string',
     ],
     [
       'providers: { local: { quirks: { output_bound: x } } }',
@@ -262,11 +262,11 @@ describe('an invalid setting is named with what was expected and found', () => {
     ],
     [
       'providers: { local: { base_url: "https://ada:secret@example.com/v1" } }',
-      'providers.local.base_url: expected string in the form url, found a string',
+      'providers.local.base_url: expected address with http:// or https://, without user and query, found a string',
     ],
     [
       'providers: { local: { base_url: "https://example.com/v1?version=1" } }',
-      'providers.local.base_url: expected string in the form url, found a string',
+      'providers.local.base_url: expected address with http:// or https://, without user and query, found a string',
     ],
     [
       'models: [{ id: a/b, input_modalities: [smell], endpoints: [{ provider: x, model: y }] }]',
@@ -304,7 +304,7 @@ describe('an invalid setting is named with what was expected and found', () => {
     ],
     [
       'storage: { files: s3, s3: { bucket: abc, endpoint: "ftp://x", access_key_id: a, secret_access_key: b } }',
-      'storage.s3.endpoint: expected string in the form url, found a string',
+      'storage.s3.endpoint: expected address with http:// or https://, without user and query, found a string',
     ],
     [
       'storage: { files: s3, s3: { bucket: abc, access_key_id: a, secret_access_key: b } }\n' +

@@ -111,6 +111,7 @@ export function describeSchema(schema: TSchema): string {
   if (schema.anyOf) return joinWords((schema.anyOf as TSchema[]).map(describeSchema))
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.format === 'utc-time') return 'time in ISO 8601, in UTC and with seconds'
+  if (schema.format === 'url') return 'address with http:// or https://, without user and query'
   if (schema.format) return `${schema.type} in the form ${schema.format}`
   if (schema.type === 'number' || schema.type === 'integer')
     return `${schema.type}${describeRange(schema)}`

@@ -82,7 +82,7 @@ export function fillNamed(
   const option = suggest(new Option(flags, description), naming)
   const name = option.attributeName()
   const find = async (gateway: Gateway, { [name]: text }: Flags) =>
-    text === undefined ? {} : { [field]: await findOwnId(naming, gateway, String(text)) }
+    text === undefined ? {} : { [field]: await requireOwnId(naming, gateway, String(text)) }
   return { options: [option], flags: { [field]: option.long ?? option.flags }, find }
 }
 
@@ -108,18 +108,15 @@ export function fillAllNamed(
 
 /** Finds the ids that texts name, as the operator. Throws 400 for what can only be a wrong name. */
 export const findIds = (naming: Naming, gateway: Gateway, texts: string[]): Promise<string[]> =>
-  Promise.all(
-    texts.map(async text => {
-      const id = await findOwnId(naming, gateway, text)
-      if (naming.form && !naming.form.test(id))
-        throw invalid(`${text}: expected an id or a name of one ${naming.noun}, found none`)
-      return id
-    }),
-  )
+  Promise.all(texts.map(text => requireOwnId(naming, gateway, text)))
 
-async function findOwnId(naming: Naming, gateway: Gateway, text: string): Promise<string> {
+// A whole id passes: what it named may be deleted, and its calls are still known.
+async function requireOwnId(naming: Naming, gateway: Gateway, text: string): Promise<string> {
   const { getOperator } = await import('../resources/actor.ts')
-  return findId(naming, gateway, getOperator(gateway), text)
+  const id = await findId(naming, gateway, getOperator(gateway), text)
+  if (naming.form && !naming.form.test(id))
+    throw invalid(`${text}: expected an id or a name of one ${naming.noun}, found none`)
+  return id
 }
 
 /** Declares `--workspace`, an id or a slug, for `workspace_id`. Throws 404 for a missing one. */

@@ -120,7 +120,8 @@ export interface StoredRefusal extends Refusal {
 export interface RefusalFilter {
   id?: string
   key_hash?: string
-  status?: number
+  /** A status, or all of a hundred: `5xx`. */
+  status?: number | '4xx' | '5xx'
   /** Those before this sequence. */
   before?: number
   /** Those after this sequence. */
@@ -141,7 +142,13 @@ export interface RefusalStore {
 export const RefusalQuery = Type.Object({
   id: Type.Optional(SomeId),
   key_hash: Type.Optional(SomeName),
-  status: Type.Optional(Type.Integer({ minimum: 400, maximum: 599 })),
+  status: Type.Optional(
+    Type.Union([
+      Type.Integer({ minimum: 400, maximum: 599 }),
+      Type.Literal('4xx'),
+      Type.Literal('5xx'),
+    ]),
+  ),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
   /** What the page before has named. */
   cursor: Type.Optional(Type.String({ pattern: '^[1-9]\\d{0,14}$', title: 'a cursor of a list' })),

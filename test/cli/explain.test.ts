@@ -134,6 +134,13 @@ describe('gateway explain', () => {
     ['nothing', ['-'], '', 2, 'body: expected a JSON object, found nothing'],
     ['no JSON', ['-'], '{"model":', 2, 'body: expected valid JSON in UTF-8'],
     ['no object', ['-'], '[]', 2, 'body: expected object, found an empty array'],
+    [
+      'an empty object',
+      ['-'],
+      '{}',
+      2,
+      'request: expected the body of a call, found an empty object',
+    ],
     ['no messages', ['-'], '{"model":"acme/small"}', 0, ''],
     [
       'a wrong type',

@@ -200,6 +200,13 @@ describe('guardrails', () => {
     expect((await run('assign', id, '--keys', hash)).stdout).toBe('Assigned 1\n')
   })
 
+  test('create prints what was set, and nothing else', async () => {
+    const { stdout } = await run('create', '--name', 'x', '--limit', '5', '--reset', 'daily')
+    expect(stdout).toMatch(/^limit_usd +5$/m)
+    expect(stdout).not.toMatch(/ -$/m)
+    await run('delete', /^id +(\S+)$/m.exec(stdout)?.[1] ?? '')
+  })
+
   test('list shows budgets, delete deletes', async () => {
     const { id } = await create('--limit', '2.5', '--reset', 'weekly')
     expect((await run('list')).stdout).toMatch(new RegExp(`rules +\\$2.50 weekly +- +${id}`))

@@ -75,6 +75,19 @@ test('--key and --status choose', async () => {
   expect(ids.data.map(({ id }: Refusal) => id)).toEqual(['mine-402'])
 })
 
+test('--status takes a hundred, and --key that names nothing is an error', async () => {
+  await refuse(...[499, 500, 503].map(status => buildRefusal(`status-${status}`, { status })))
+  const { data: found } = JSON.parse((await logs('--status', '5xx', '--json')).stdout)
+  expect(found.map(({ id }: Refusal) => id)).toEqual(['status-503', 'status-500'])
+  for (const [command = '', ...verb] of [['logs'], ['usage'], ['generations', 'list']])
+    expect(await runCommand([command, ...verb, '--key', 'zzz', '--data', data])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: 'gateway: zzz: expected an id or a name of one API key, found none\n',
+    })
+  expect((await logs('--key', 'f'.repeat(64))).code).toBe(0)
+})
+
 test.each([
   [['--follow', '--limit', '2']],
   [['--follow', '--all']],

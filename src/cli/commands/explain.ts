@@ -55,6 +55,8 @@ async function explain(file: string, options: ExplainOptions): Promise<void> {
   const { parseBody } = await import('../../base/body.ts')
   const dialect = findDialect(options.dialect)
   const body = parseBody(dialect.body, await readBytes(file)) as DialectBody
+  if (Object.keys(body).length === 0)
+    throw invalid('request: expected the body of a call, found an empty object')
   const context = buildContext(options)
   const task = async (gateway: Gateway, asker: Actor) => {
     const key = options.key && (await findId(KEYS, gateway, asker, options.key))

@@ -17,7 +17,7 @@ import {
 import { describeOthers } from '../lists.ts'
 import { GUARDRAILS, KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
-import { formatDollars, print } from '../output.ts'
+import { formatDollars, print, printFields } from '../output.ts'
 
 const verb = defineVerbs(
   async () => ({
@@ -133,6 +133,8 @@ export const createGuardrailsCommand = () =>
     [
       verb('create', 'create a guardrail, which has no effect until it is assigned', NEW, core =>
         withInput(core.NewGuardrail, core.createGuardrail),
+      ).printAs(({ data }) =>
+        printFields(Object.fromEntries(Object.entries(data).filter(([, value]) => isSet(value)))),
       ),
       verb('list', 'list the guardrails of a workspace', LIST_FIELDS, core =>
         withInput(core.GuardrailQuery, core.listGuardrails),
@@ -204,6 +206,8 @@ export const createGuardrailsCommand = () =>
       ),
     ],
   )
+
+const isSet = (value: unknown): boolean => value !== null && value !== undefined
 
 /** Renders what is spent of a budget; nothing without one. */
 const renderSpent = (usd: number | undefined): string | null =>

@@ -4,14 +4,17 @@ import type { Refusal } from '../../observability/refusals.ts'
 import { type Flags, fill, fillNamed, NUMBER, offer } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineVerbs, withInput } from '../noun.ts'
+import { parseNumber } from '../options.ts'
 import { print, printNote } from '../output.ts'
 
 const verb = defineVerbs(() => import('../../observability/refusals.ts'))
 
+const STATUS = { parse: (text: string) => (/^[45]xx$/.test(text) ? text : parseNumber(text)) }
+
 const LOGS = [
   fill('id', '--id <id>', 'the call with this request id'),
   fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),
-  fill('status', '--status <status>', 'calls with this HTTP status', NUMBER),
+  fill('status', '--status <status>', 'calls with this HTTP status: 429, 5xx', STATUS),
   fill('limit', '--limit <n>', 'how many (20)', NUMBER),
   fill('cursor', '--cursor <cursor>', 'the page after this one, as the list before has named it'),
   { ...offer('--all', 'all of them'), pages: 'core' as const },

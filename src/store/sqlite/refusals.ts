@@ -43,7 +43,11 @@ function addFilters(
   let found = rows
   if (id !== undefined) found = found.where('id', '=', id)
   if (key_hash !== undefined) found = found.where('key_hash', '=', key_hash)
-  if (status !== undefined) found = found.where('status', '=', status)
+  if (typeof status === 'number') found = found.where('status', '=', status)
+  else if (status !== undefined) {
+    const hundred = Number(status[0]) * 100
+    found = found.where('status', '>=', hundred).where('status', '<', hundred + 100)
+  }
   if (before !== undefined) found = found.where('sequence', '<', before)
   if (after !== undefined) found = found.where('sequence', '>', after)
   return found

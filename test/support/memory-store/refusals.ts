@@ -44,6 +44,7 @@ const matches = (
 ): boolean =>
   (id === undefined || refusal.id === id) &&
   (key_hash === undefined || refusal.key_hash === key_hash) &&
-  (status === undefined || refusal.status === status) &&
+  (status === undefined ||
+    [refusal.status, `${Math.floor(refusal.status / 100)}xx`].includes(status)) &&
   refusal.sequence < before &&
   refusal.sequence > after
