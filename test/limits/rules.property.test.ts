@@ -16,7 +16,7 @@ import { LONG } from '../support/random.ts'
 
 const COMBINATIONS = LONG ? 50_000 : 3_000
 const CATALOGUES = 25
-const SERVICES = 10_000
+const SERVICES = LONG ? 10_000 : 1_000
 
 /** Providers by the names that a list may use, in the oracle's own words. */
 const PROVIDERS: Record<string, string[]> = {

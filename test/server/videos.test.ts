@@ -197,6 +197,7 @@ describe('a job', () => {
   })
 
   test('keeps its money set aside until it ends', async () => {
+    server.gateway.config.limits.wait_seconds = 0
     const key = await createLimitedKey(server, 1.5 * COST)
     const job = await create({}, { key })
     expect((await ask({}, { key })).status).toBe(402)
