@@ -8,6 +8,4 @@ export const createVersionCommand = () =>
   addShapeOptions(
     new Command('version').description('print the version of this program'),
     'print also its commit and date, and what it runs on, as JSON',
-  ).action((shape: Shape) =>
-    printResult(shape, describeProgram(), ({ version }) => print(version)),
-  )
+  ).action((shape: Shape) => printResult(shape, describeProgram(), ({ version }) => print(version)))
