@@ -355,6 +355,22 @@ export const PROTOCOLS: [provider: RegExp, model: RegExp, protocol: string][] = 
   [/^(openai|azure)$/, /-pro$|codex|deep-research/, 'openai-responses'],
 ]
 
+/** Slugs under which the public service sells what the author calls otherwise, or has withdrawn. */
+export const NOT_AT_HOME =
+  /^openai\/gpt-[\d.]+-(astra|luna|sol|terra)-pro$|^google\/gemini-2\.5-pro-preview$|^x-ai\/grok-imagine/
+
+/** The author's own name of a model where it is not that of the slug, and prices no reseller has. */
+export const AT_HOME: Record<string, { model: string; prices?: UsdPerMillionTokens }> = {
+  'anthropic/claude-sonnet-4': {
+    model: 'claude-sonnet-4-20250514',
+    prices: {
+      ...{ prompt: 3, completion: 15, cache_read: 0.3, cache_write: 3.75, cache_write_1h: 6 },
+      web_search: 0.01,
+    },
+  },
+  'openai/gpt-5.2-chat': { model: 'gpt-5.2-chat-latest' },
+}
+
 /** The display names of authors without a model on the public service. */
 export const AUTHORS: Record<string, string> = {
   alpindale: 'Alpindale',
