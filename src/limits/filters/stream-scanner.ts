@@ -216,9 +216,9 @@ export class StreamScanner {
     }))
   }
 
-  /** Finds where the earliest match begins that is still open as written. */
+  /** Finds where the earliest match begins that is still open as written, as far as it counts. */
   #findOpen(): number {
-    return findEarliest(this.#readers)
+    return Math.max(findEarliest(this.#readers), this.#form.knownUntil - LONGEST_HELD)
   }
 
   /** Returns the output for the text from the last call's `end` up to this one. */
