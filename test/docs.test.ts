@@ -105,6 +105,15 @@ describe('decisions', () => {
     expect(files.filter(path => !existsSync(join(ROOT, path)))).toEqual([])
   })
 
+  test('name files that are there', () => {
+    const named = pages.flatMap(({ text }) => [...text.matchAll(/`(\w[\w.-]*\/[\w./-]+\.ts)`/g)])
+    const paths = named.map(([, path = '']) => path)
+    const isThere = (path: string) =>
+      existsSync(join(ROOT, path)) || existsSync(join(ROOT, 'src', path))
+    expect(paths.length).toBeGreaterThan(10)
+    expect(paths.filter(path => !isThere(path))).toEqual([])
+  })
+
   test('that have a number still are rows of the table', () => {
     const numbered = documents.flatMap(
       ({ path }) => /^docs\/decisions\/(\d{4})-/.exec(path)?.[1] ?? [],
