@@ -39,7 +39,6 @@ import {
   type ByteRecord,
   copyDatabase,
   findCharged,
-  hasByteRecord,
   type Parts,
   summarizeStore,
 } from '../store/sqlite/backup-file.ts'
@@ -266,9 +265,8 @@ async function saveBytes(gateway: Gateway, source: string, path: string): Promis
     for (const stored of await listStoredBytes(gateway)) {
       const { size, damage } = await saveFile(gateway.blobs, stored, bytes)
       total += size
-      if (damage === null) continue
-      if (hasByteRecord(source, stored.record)) damages.push(damage)
-      else bytes.forget(stored.place, stored.record)
+      if (damage !== null && !bytes.forgetDeleted(source, stored.place, stored.record))
+        damages.push(damage)
     }
     if (damages.length > 0)
       throw conflict(`The bytes of files are not in order: ${damages.join('; ')}`)

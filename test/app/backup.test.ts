@@ -20,6 +20,7 @@ import { joinPlace } from '../../src/store/blobs/place.ts'
 import { buildLine, openBatchHouse } from '../support/batches.ts'
 import { BUCKET_KEYS } from '../support/bucket.ts'
 import { makeHome } from '../support/containers.ts'
+import { openDatabase } from '../support/database.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-bytes-'))
 let server: S3rver
@@ -170,7 +171,7 @@ describe('a backup with files', () => {
     const onProgress = () => {
       if (isDeleted) return
       isDeleted = true
-      const db = new Database(join(data, 'gateway.db'))
+      const db = openDatabase(data)
       db.query('delete from files where id = ?').run(long)
       db.query('delete from container_files where blob = ?').run(blob.name)
       db.close()

@@ -60,12 +60,18 @@ export class BackupBytes {
       insert.run(workspace_id, name, position + start, bytes.subarray(start, start + PIECE))
   }
 
-  /** Forgets a file that was deleted after the copy was made, and what was added of its bytes. */
-  forget({ workspace_id, name }: BlobPlace, { table, column, value }: ByteRecord): void {
+  /**
+   * Forgets a file that was deleted after the copy was made: the record, and what was added of its
+   * bytes. Returns false where the database that was copied still has it.
+   */
+  forgetDeleted(source: string, { workspace_id, name }: BlobPlace, record: ByteRecord): boolean {
+    if (hasRecord(source, record)) return false
+    const { table, column, value } = record
     this.#db.query(`delete from ${table} where ${column} = ?`).run(value)
     this.#db
       .query(`delete from ${BYTES} where workspace_id = ? and name = ?`)
       .run(workspace_id, name)
+    return true
   }
 
   /** Reads all pieces, one at a time. Throws 400 where they cannot be read. */
@@ -102,8 +108,7 @@ export class BackupBytes {
   }
 }
 
-/** Tells whether a database still has a record, also while others write it. */
-export function hasByteRecord(path: string, { table, column, value }: ByteRecord): boolean {
+function hasRecord(path: string, { table, column, value }: ByteRecord): boolean {
   const db = new Database(path, { readonly: true })
   try {
     db.run('pragma busy_timeout = 5000')
