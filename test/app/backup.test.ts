@@ -114,7 +114,7 @@ async function examine(data: string, config = createDefaultConfig()) {
 
 const FOUND = ['true 4 files have their bytes', 'true 2 files have their bytes']
 
-describe('a backup with files', () => {
+describe('S-12 a backup with files', () => {
   test('brings back the bytes of every noun that has some, in pieces that are small', async () => {
     const { data, contents } = await fillDirectory()
     const [file, restored] = [newPath(), newPath()]
