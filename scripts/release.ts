@@ -93,7 +93,9 @@ async function renderFiles({ systems, program, runtimes, level }: ReturnType<typ
   const compressor = new Compressor(Number(level))
   for (const system of systems) {
     const bytes = program === undefined ? await buildFor(system, runtimes) : readFileSync(program)
-    files.push(renderArchive(compressor, system, [...contents, toProgram(system, bytes)], seconds))
+    files.push(
+      ...renderArchives(compressor, system, [...contents, toProgram(system, bytes)], seconds),
+    )
   }
   return files.toSorted(([a], [b]) => (a < b ? -1 : 1))
 }
@@ -102,18 +104,19 @@ function toProgram({ npm }: System, content: Uint8Array): Entry {
   return { path: npm.os === 'win32' ? 'gateway.exe' : 'gateway', content, mode: 0o755 }
 }
 
-/** Renders the archive of a system: its files in one directory of the archive's name. */
-function renderArchive(
+/** Renders the archives of a system: its files in one directory of the archive's name. */
+function renderArchives(
   compressor: Compressor,
   { name, npm }: System,
   entries: Entry[],
   seconds: number,
-): [name: string, bytes: Uint8Array] {
+): [name: string, bytes: Uint8Array][] {
   const directory = `gateway-${VERSION}-${name}`
   const placed = entries.map(entry => ({ ...entry, path: `${directory}/${entry.path}` }))
-  return npm.os === 'win32'
-    ? [`${directory}.zip`, compressor.zip(placed, seconds)]
-    : [`${directory}.tar.gz`, compressor.gzip(renderTar(placed, seconds))]
+  if (npm.os === 'win32') return [[`${directory}.zip`, compressor.zip(placed, seconds)]]
+  const pieces = renderTar(placed, seconds)
+  const gzip: [string, Uint8Array] = [`${directory}.tar.gz`, compressor.gzip(pieces)]
+  return npm.os === 'linux' ? [gzip, [`${directory}.tar.zst`, compressor.zstd(pieces)]] : [gzip]
 }
 
 function renderSums(files: [name: string, bytes: Uint8Array | string][]): string {

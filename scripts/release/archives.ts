@@ -37,25 +37,19 @@ function renderTarHeader(entry: Entry, size: number, seconds: number): Buffer {
   const header = Buffer.alloc(512)
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, '0')}\0`
   const type = link ? '2' : path.endsWith('/') ? '5' : '0'
-  const fields: [offset: number, text: string][] = [
-    ...([
-      [0, path],
-      [100, octal(mode, 7)],
-      [108, octal(owner, 7)],
-    ] as [number, string][]),
-    ...([
-      [116, octal(owner, 7)],
-      [124, octal(size, 11)],
-      [136, octal(seconds, 11)],
-    ] as [number, string][]),
-    ...([
-      [148, ' '.repeat(8)],
-      [156, type],
-      [157, link],
-      [257, 'ustar\0' + '00'],
-    ] as [number, string][]),
-  ]
-  for (const [offset, text] of fields) header.write(text, offset)
+  const fields: Record<number, string> = {
+    0: path,
+    100: octal(mode, 7),
+    108: octal(owner, 7),
+    116: octal(owner, 7),
+    124: octal(size, 11),
+    136: octal(seconds, 11),
+    148: ' '.repeat(8),
+    156: type,
+    157: link,
+    257: 'ustar\0' + '00',
+  }
+  for (const [offset, text] of Object.entries(fields)) header.write(text, Number(offset))
   const sum = header.reduce((total, byte) => total + byte, 0)
   header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
   return header
@@ -94,7 +88,8 @@ export const renderAr = (entries: Required<Pick<Entry, 'path' | 'content'>>[], s
 /** Compresses bytes, and what it has compressed once not again. */
 export class Compressor {
   readonly #level: number
-  readonly #known = new WeakMap<Uint8Array, Uint8Array>()
+  readonly #blocks = new WeakMap<Uint8Array, Uint8Array>()
+  readonly #frames = new WeakMap<Uint8Array, Uint8Array>()
 
   constructor(level: number) {
     this.#level = level
@@ -107,6 +102,12 @@ export class Compressor {
     trailer.writeUInt32LE(pieces.reduce((sum, { length }) => sum + length, 0) % 2 ** 32, 4)
     const head = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff])
     return concat(head, ...this.#deflate(pieces), trailer)
+  }
+
+  /** Renders a zstd file of the pieces, which takes a fourth of the time to read. */
+  zstd(pieces: Uint8Array[]): Buffer {
+    const compress = (piece: Uint8Array) => Bun.zstdCompressSync(piece, { level: this.#level })
+    return concat(...pieces.map(piece => remember(this.#frames, piece, () => compress(piece))))
   }
 
   /** Renders a zip archive of files. */
@@ -144,13 +145,22 @@ export class Compressor {
   }
 
   #deflatePiece(piece: Uint8Array): Uint8Array {
-    const known = this.#known.get(piece)
-    if (known) return known
     const finishFlush = constants.Z_SYNC_FLUSH
-    const deflated = deflateRawSync(piece, { level: this.#level, finishFlush })
-    this.#known.set(piece, deflated)
-    return deflated
+    return remember(this.#blocks, piece, () =>
+      deflateRawSync(piece, { level: this.#level, finishFlush }),
+    )
   }
+}
+
+/** Returns what is known of a piece, or makes it. */
+function remember(
+  known: WeakMap<Uint8Array, Uint8Array>,
+  piece: Uint8Array,
+  make: () => Uint8Array,
+): Uint8Array {
+  const made = known.get(piece) ?? make()
+  known.set(piece, made)
+  return made
 }
 
 /** Converts a time to the two numbers that zip has, which begin in 1980 and are in UTC here. */

@@ -45,8 +45,11 @@ export async function listPackages(): Promise<Package[]> {
     }
   }
   add('', Object.keys(lock.workspaces[''].dependencies))
-  const packages = [...places].map(place => describePackage(place, lock.packages[place] as Locked))
-  return packages.toSorted((a, b) => (a.name + a.version < b.name + b.version ? -1 : 1))
+  // The same one may be in several places.
+  const found = new Map([...places].map(place => [lock.packages[place]?.[0] ?? '', place]))
+  return [...found]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, place]) => describePackage(place, lock.packages[place] as Locked))
 }
 
 const listNeeds = ({ dependencies, peerDependencies, optionalPeers = [] }: LockedNeeds) => [
