@@ -114,6 +114,19 @@ const wordsIn = ({ path, text }: Source): string[] =>
     ([, , why]) => `${path}: ${why}`,
   )
 
+/**
+ * Whether a test holds a wall clock against a most, or goes on after a time whether or not what it
+ * waits for has come: a busy machine fails it. Processor time of the thread is no such clock.
+ */
+function isTimed(text: string): boolean {
+  const names = [...text.matchAll(/const (\w+) = (?:performance|Date)\.now\(\) - /g)]
+  const compared = ['(?:performance|Date)\\.now\\(\\) - ', ...names.map(([, name]) => `${name}\\)`)]
+  return (
+    new RegExp(`expect\\((?:${compared.join('|')})[^\\n]*\\.toBeLessThan`).test(text) ||
+    /^\s*await Promise\.race\(\[[^\n]*Bun\.sleep\(\d+\)\]\)\n\s*expect\(/m.test(text)
+  )
+}
+
 const withoutComments = (text: string) =>
   text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
 
@@ -212,6 +225,25 @@ describe('architecture', () => {
       'test/architecture.test.ts',
       'test/support/database.ts',
     ])
+  })
+
+  test('no test asks a clock of the wall for its verdict', async () => {
+    const paths = [...new Bun.Glob('test/**/*.{ts,tsx}').scanSync(ROOT)].toSorted()
+    const texts = await Promise.all(paths.map(path => Bun.file(join(ROOT, path)).text()))
+    expect(paths.filter((_, index) => isTimed(texts[index] ?? ''))).toEqual([
+      'test/architecture.test.ts',
+    ])
+  })
+
+  test.each([
+    ['expect(performance.now() - began).toBeLessThan(250)', true],
+    ['const took = Date.now() - began\n expect(took).toBeLessThanOrEqual(9)', true],
+    ['await Promise.race([recording, Bun.sleep(500)])\n expect(taken).toEqual([])', true],
+    ['expect(readThreadCpu() - began).toBeLessThan(250)', false],
+    ['expect(performance.now() - began).toBeGreaterThan(900)', false],
+    ['expect(Date.parse(at)).toBeLessThan(9)', false],
+  ])('%s asks one: %p', (text, isFound) => {
+    expect(isTimed(text)).toBe(isFound)
   })
 
   test('a planted fetch, tee or console is found, unless it is only mentioned', () => {

@@ -2,9 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { Validator } from '@cfworker/json-schema'
 import manifest from '../package.json' with { type: 'json' }
 import { LARGEST_BODY } from '../src/base/schema-builders.ts'
-import { createDefaultConfig } from '../src/config.ts'
+import { createDefaultConfig, parseConfig } from '../src/config.ts'
+import composeSchema from './fixtures/schemas/compose.data.json' with { type: 'json' }
+import kubernetesSchema from './fixtures/schemas/kubernetes.data.json' with { type: 'json' }
 import { type Server, startServer } from './support/server.ts'
 
 const ROOT = resolve(import.meta.dir, '..')
@@ -260,6 +263,217 @@ describe('the proxies', () => {
     expect(readNumber(text, /keepalive (\d+)s/)).toBeLessThan(config.server.idle_seconds)
     expect(text).toContain('flush_interval -1')
     expect(text.split('{').length).toBe(text.split('}').length)
+  })
+})
+
+/** Lists what a schema says against a value, as places and sentences. */
+const listErrors = (schema: object, value: unknown): string[] =>
+  new Validator(schema, '2019-09', false)
+    .validate(value)
+    .errors.map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`)
+
+describe('compose.yaml', () => {
+  interface Service {
+    image: string
+    depends_on?: string[]
+    environment?: Record<string, string>
+    command?: string[]
+    configs?: { source: string; target: string }[]
+    volumes?: string[]
+    stop_grace_period?: string
+    healthcheck?: { test: string[] }
+  }
+  interface Compose {
+    services: Record<'gateway' | 'caddy' | 'prometheus' | 'grafana', Service>
+    configs: Record<string, { content: string }>
+    networks: { default: { ipam: { config: { subnet: string }[] } } }
+    volumes: Record<string, null>
+  }
+  const text = read('deploy/compose.yaml')
+  const compose = Bun.YAML.parse(
+    text.replaceAll(/\$\{GATEWAY_NAME[^}]*\}/g, 'a.example'),
+  ) as Compose
+  const { services, configs } = compose
+  const all: [string, Service][] = Object.entries(services)
+
+  test('is what the Compose specification allows', () => {
+    expect(listErrors(composeSchema, compose)).toEqual([])
+    const wrong = { ...compose, services: { gateway: { ...services.gateway, image: 1, stop: 1 } } }
+    expect(listErrors(composeSchema, wrong)).not.toEqual([])
+  })
+
+  test.each(all)('%s names files, volumes, configs and services that there are', (_, service) => {
+    const mounts = (service.volumes ?? []).map(volume => volume.split(':')[0] ?? '')
+    const files = mounts.filter(mount => mount.startsWith('./'))
+    expect(files.filter(file => !existsSync(join(ROOT, 'deploy', file)))).toEqual([])
+    const named = mounts.filter(mount => !mount.startsWith('./'))
+    expect(named.filter(name => !(name in compose.volumes))).toEqual([])
+    expect((service.configs ?? []).filter(({ source }) => !(source in configs))).toEqual([])
+    expect((service.depends_on ?? []).filter(name => !(name in services))).toEqual([])
+  })
+
+  test('pins every image but its own', () => {
+    const images = all.flatMap(([name, { image }]) => (name === 'gateway' ? [] : [image]))
+    expect(images.filter(image => !/:v?\d+\.\d+\.\d+$/.test(image))).toEqual([])
+  })
+
+  test('its gateway stops later than it lets answers run, and is asked how it is', async () => {
+    const { command = [], stop_grace_period = '', healthcheck } = services.gateway
+    const drain = readNumber(command.join(' '), /--drain (\d+)/)
+    expect(readNumber(stop_grace_period, /^(\d+)s$/)).toBeGreaterThan(drain)
+    expect(healthcheck?.test).toEqual(['CMD', 'gateway', 'status'])
+  })
+
+  test('its parts find each other', () => {
+    const { server } = parseConfig(configs.gateway?.content ?? '', {})
+    expect(server.trusted_proxies).toEqual([compose.networks.default.ipam.config[0]?.subnet ?? ''])
+    const port = server.metrics_address?.split(':')[1]
+    expect(configs.prometheus?.content).toContain(`["gateway:${port}"]`)
+    const { job_name, rule_files } = { job_name: 'gateway', rule_files: ['alerts.yml'] }
+    expect(Bun.YAML.parse(configs.prometheus?.content ?? '')).toMatchObject({
+      scrape_configs: [{ job_name }],
+      rule_files,
+    })
+    expect(services.caddy.environment?.GATEWAY_ADDRESS).toBe(`gateway:${config.server.port}`)
+    for (const name of Object.keys(services.caddy.environment ?? {}))
+      expect(read('deploy/Caddyfile')).toContain(`{$${name}:`)
+    expect(configs.datasource?.content).toContain('http://prometheus:9090')
+    const folder = /path: (\S+)/.exec(configs.dashboards?.content ?? '')?.[1]
+    expect(services.grafana.volumes?.[0]).toStartWith(
+      `./grafana-dashboard.json:${folder}/gateway.json`,
+    )
+  })
+})
+
+describe('the manifests of Kubernetes', () => {
+  interface Manifest {
+    kind: string
+    metadata: { name: string }
+  }
+  interface Container {
+    args: string[]
+    env: { name: string; value: string }[]
+    envFrom: unknown
+    ports: { name: string; containerPort: number }[]
+    securityContext: object
+    volumeMounts: { name: string; mountPath: string }[]
+    startupProbe: Probe
+    livenessProbe: Probe
+    readinessProbe: Probe
+  }
+  interface Probe {
+    httpGet: { path: string; port: string }
+  }
+  const manifests = Bun.YAML.parse(read('deploy/kubernetes/gateway.yaml')) as Manifest[]
+  const find = <T>(kind: string) => manifests.find(one => one.kind === kind) as T & Manifest
+  const { spec } = find<{
+    spec: {
+      replicas: number
+      serviceName: string
+      selector: { matchLabels: object }
+      template: {
+        metadata: { labels: object; annotations: Record<string, string> }
+        spec: {
+          terminationGracePeriodSeconds: number
+          enableServiceLinks: boolean
+          securityContext: { runAsNonRoot: boolean; runAsUser: number; fsGroup: number }
+          containers: [Container]
+          volumes: { name: string }[]
+        }
+      }
+      volumeClaimTemplates: { metadata: { name: string } }[]
+    }
+  }>('StatefulSet')
+  const pod = spec.template.spec
+  const [container] = pod.containers
+
+  test.each(manifests.map(one => [one.kind, one]))('%s is what Kubernetes allows', (kind, one) => {
+    const schema = { ...kubernetesSchema, $ref: `#/$defs/${kind}` }
+    expect(listErrors(schema, one)).toEqual([])
+    expect(listErrors(schema, { ...one, metadata: { nmae: '' } }).join('\n')).toContain('nmae')
+  })
+
+  const kubectl = Bun.which('kubectl')
+  test.skipIf(kubectl === null)('are put together by kubectl, with the image named', async () => {
+    const folder = join(ROOT, 'deploy/kubernetes')
+    const child = Bun.spawn([kubectl as string, 'kustomize', folder], { stdout: 'pipe' })
+    const rendered = Bun.YAML.parse(await new Response(child.stdout).text()) as Manifest[]
+    expect(await child.exited).toBe(0)
+    expect(rendered.map(({ kind }) => kind).toSorted()).toEqual(
+      manifests.map(({ kind }) => kind).toSorted(),
+    )
+    expect(JSON.stringify(rendered)).toContain(`registry.example.com/gateway:${manifest.version}`)
+  })
+
+  test('name an image of this version, and nothing else', () => {
+    const kustomization = Bun.YAML.parse(read('deploy/kubernetes/kustomization.yaml'))
+    expect(kustomization).toMatchObject({
+      resources: ['gateway.yaml'],
+      images: [{ name: 'gateway', newTag: manifest.version }],
+    })
+  })
+
+  test('have one server, which stops later than it lets answers run', () => {
+    expect(spec.replicas).toBe(1)
+    const drain = readNumber(container.args.join(' '), /--drain (\d+)/)
+    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(drain)
+  })
+
+  // Its environment would have GATEWAY_PORT=tcp://…, with which the program does not start.
+  test('keep the names of services from the environment', () => {
+    expect(pod.enableServiceLinks).toBe(false)
+  })
+
+  test('run as the user of the image, who may write data and nothing else', () => {
+    const user = readNumber(read('Dockerfile'), /^USER (\d+):/m)
+    expect(pod.securityContext).toMatchObject({
+      ...{ runAsNonRoot: true, runAsUser: user, fsGroup: user },
+    })
+    expect(container.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    })
+  })
+
+  test('keep the data in the volume, below the directory that its group may write', () => {
+    const mounts = new Map(container.volumeMounts.map(({ name, mountPath }) => [name, mountPath]))
+    const volumes = [
+      ...pod.volumes.map(({ name }) => name),
+      spec.volumeClaimTemplates[0]?.metadata.name,
+    ]
+    expect([...mounts.keys()].filter(name => !volumes.includes(name))).toEqual([])
+    const env = Object.fromEntries(container.env.map(({ name, value }) => [name, value]))
+    expect(env.GATEWAY_DATA).toStartWith(`${mounts.get('data')}/`)
+    expect(env.GATEWAY_CONFIG).toBe(`${mounts.get('config')}/gateway.yaml`)
+  })
+
+  test('have a config that is taken, whose metrics are where they are scraped', () => {
+    const { data } = find<{ data: Record<string, string> }>('ConfigMap')
+    const { server } = parseConfig(data['gateway.yaml'] ?? '', {})
+    const ports = Object.fromEntries(
+      container.ports.map(({ name, containerPort }) => [name, containerPort]),
+    )
+    expect(ports).toEqual({ http: config.server.port, metrics: 9464 })
+    expect(server.metrics_address).toEndWith(`:${ports.metrics}`)
+    expect(spec.template.metadata.annotations['prometheus.io/port']).toBe(String(ports.metrics))
+  })
+
+  test('ask how it is where the gateway says so', () => {
+    const probes = [container.startupProbe, container.livenessProbe, container.readinessProbe]
+    expect(probes.map(({ httpGet }) => httpGet)).toEqual([
+      { path: '/health', port: 'http' },
+      { path: '/health', port: 'http' },
+      { path: '/ready', port: 'http' },
+    ])
+  })
+
+  test('select by labels that the pods have', () => {
+    const { labels } = spec.template.metadata
+    const service = find<{ spec: { selector: object } }>('Service')
+    expect(labels).toMatchObject(spec.selector.matchLabels)
+    expect(labels).toMatchObject(service.spec.selector)
+    expect(spec.serviceName).toBe(service.metadata.name)
   })
 })
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { parseExact } from '../../src/base/json.ts'
 import { parseLargeJson } from '../../src/base/large-json.ts'
-import { readCpu } from '../support/cpu.ts'
+import { readThreadCpu } from '../support/cpu.ts'
 import { createSeededRandom, LONG, SEED } from '../support/random.ts'
 
 const cases = LONG ? 10_000 : 30
@@ -90,10 +90,10 @@ describe('parseLargeJson', () => {
 
 /** Returns how long others waited at most, in milliseconds of the processor. */
 async function measureLag(work: () => Promise<unknown>): Promise<number> {
-  let [longest, last, isOver] = [0, readCpu(), false]
+  let [longest, last, isOver] = [0, readThreadCpu(), false]
   const look = () => {
-    longest = Math.max(longest, readCpu() - last)
-    last = readCpu()
+    longest = Math.max(longest, readThreadCpu() - last)
+    last = readThreadCpu()
     if (!isOver) setImmediate(look)
   }
   setImmediate(look)

@@ -916,30 +916,25 @@ describe('beside a running server', () => {
     expect(stdout).toMatch(/^anthropic +Anthropic +anthropic-messages +-$/m)
   })
 
-  const NEW_WITHIN = 1_000
+  /** Pauses of 20 ms that make a second: how long a change may be unknown to an idle server. */
+  const MOST_PAUSES = 50
 
-  /**
-   * Returns the milliseconds until the server answers this key with the status. Throws after five
-   * seconds.
-   */
+  /** Counts the pauses until the server answers this key with the status. */
   async function untilAnswered(key: string, status: number): Promise<number> {
-    const began = performance.now()
-    while ((await server.fetch('/key', { key })).status !== status) {
-      if (performance.now() - began > 5_000) throw new Error(`Still not ${status}`)
-      await Bun.sleep(20)
-    }
-    return performance.now() - began
+    let pauses = 0
+    for (; (await server.fetch('/key', { key })).status !== status; pauses++) await Bun.sleep(20)
+    return pauses
   }
 
   test('a new, disabled or deleted key takes effect within a second', async () => {
     const { key, data } = await json('keys', 'create', '--name', 'late')
-    expect(await untilAnswered(key, 200)).toBeLessThan(NEW_WITHIN)
+    expect(await untilAnswered(key, 200)).toBeLessThan(MOST_PAUSES)
     await run('keys', 'update', data.hash, '--disable')
-    expect(await untilAnswered(key, 401)).toBeLessThan(NEW_WITHIN)
+    expect(await untilAnswered(key, 401)).toBeLessThan(MOST_PAUSES)
     await run('keys', 'update', data.hash, '--enable')
-    expect(await untilAnswered(key, 200)).toBeLessThan(NEW_WITHIN)
+    expect(await untilAnswered(key, 200)).toBeLessThan(MOST_PAUSES)
     await run('keys', 'delete', data.hash)
-    expect(await untilAnswered(key, 401)).toBeLessThan(NEW_WITHIN)
+    expect(await untilAnswered(key, 401)).toBeLessThan(MOST_PAUSES)
   })
 
   test('a second server on the same data fails with a conflict', async () => {

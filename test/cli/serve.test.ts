@@ -97,7 +97,7 @@ describe('serve', () => {
     expect(key).toMatch(KEYS)
     const later = await started(cwd, ['--port', '0'])
     expect(later.printed).not.toContain('There is no API key yet')
-  }, 30_000)
+  })
 
   test('says what runs, where its files are, and whom it can call', async () => {
     const cwd = emptyDirectory()
@@ -125,7 +125,7 @@ describe('serve', () => {
     expect(`${printed}${other.printed}`).not.toContain('sk-secret')
     const byNpm = await started(cwd, ['--port', '0'], { npm_lifecycle_event: 'start' })
     expect(byNpm.printed).toContain('npm run --silent gateway -- keys create --name me makes one')
-  }, 20_000)
+  })
 
   test('says which variable configures nothing, and why', async () => {
     const env = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'canary' }
@@ -136,7 +136,7 @@ describe('serve', () => {
     const json = await started(emptyDirectory(), ['--port', '0', '--log', 'json'], env)
     expect(json.logged).toContain('"environment.ignored"')
     expect(`${printed}${json.printed}${json.logged}`).not.toContain('canary')
-  }, 20_000)
+  })
 
   test('prints events as JSON on request, one per line', async () => {
     const { version } = await Bun.file(join(import.meta.dir, '../../package.json')).json()
@@ -191,7 +191,7 @@ describe('serve', () => {
     expect(await readLine('--data', 'other')).toMatchObject([
       { event, file: 'none', skipped: file },
     ])
-  }, 20_000)
+  })
 
   test('a used port fails in one line, and makes no keys that are lost', async () => {
     const cwd = emptyDirectory()

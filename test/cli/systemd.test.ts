@@ -2,8 +2,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type ListenerCalls, openListenerCalls } from '../../src/base/listener-calls.ts'
 import { PROGRAM, readAddress } from '../support/server.ts'
+import { openSocket } from '../support/systemd.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-systemd-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -23,21 +23,6 @@ function start(descriptor: number, env: Record<string, string>, args: string[] =
     stdio: ['ignore', 'pipe', 'pipe', descriptor],
   })
   return { child, stderr: new Response(child.stderr).text() }
-}
-
-/** Opens a socket as systemd does: it listens, and nobody accepts. */
-async function openSocket() {
-  const calls = (await openListenerCalls()) as ListenerCalls
-  const opener = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    reusePort: false,
-    fetch: () => new Response('test'),
-  })
-  const port = opener.port ?? 0
-  const descriptor = calls.findListener(port) ?? -1
-  calls.pause(descriptor)
-  return { calls, opener, port, descriptor }
 }
 
 onLinux('serves on the socket that systemd has opened, and tells when it is ready', async () => {

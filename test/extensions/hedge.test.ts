@@ -253,7 +253,7 @@ describe('at random', () => {
       'failed alone',
       'failed with one given up',
     ])
-  }, 30_000)
+  })
 
   function leaving(after: number | null): AbortSignal {
     return after === null ? new AbortController().signal : AbortSignal.timeout(after)

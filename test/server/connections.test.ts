@@ -137,10 +137,8 @@ describe.concurrent('C-11 a slow body is refused with 408 and its connection clo
     const key = path === CHAT ? server.inference_key : server.management_key
     client.sendHead('POST', path, { ...bearer(key), ...framing })
     client.send(begin).drip(drip, 100)
-    const began = performance.now()
     await client.sees('HTTP/1.1 408')
-    expect(performance.now() - began).toBeLessThan(begin ? 15_000 : 5_000)
-    await client.closes(1)
+    await client.closes()
   })
 
   test('but not one that brings a KiB each second', async () => {
@@ -178,7 +176,7 @@ describe('C-05 of a body that is refused no more is read than the system buffers
     await client.sees(`HTTP/1.1 ${status}`)
     await client.flood(HUGE, frame)
     expect(client.sent).toBeLessThan(32 * MIB)
-    await client.closes(1)
+    await client.closes()
   })
 
   test('larger than allowed, with a key', async () => {
@@ -193,7 +191,7 @@ describe('C-05 of a body that is refused no more is read than the system buffers
     using client = connect()
     client.sendHead('POST', CHAT, byLength(60_000)).drip(' ', 100)
     await client.sees('HTTP/1.1 401')
-    await client.closes(1)
+    await client.closes()
   })
 })
 
@@ -208,7 +206,7 @@ test('C-03 a reader that takes nothing is cut, the provider’s stream closed, t
   await waitUntil(async () => (await fetchKeyState(server, key)).usage > 0)
   const { usage, limit_remaining } = await fetchKeyState(server, key)
   expect(limit_remaining).toBeCloseTo(1 - usage, 9)
-}, 30_000)
+})
 
 test('C-03 a reader that takes too little is cut, the provider’s stream closed, the call settled', async () => {
   await using picky = await startServer({
@@ -229,4 +227,4 @@ test('C-03 a reader that takes too little is cut, the provider’s stream closed
   await client.closes(SOON)
   await waitUntil(async () => (await fetchKeyState(picky, key)).usage > 0)
   expect(await readMetric(picky, 'gateway_running_calls')).toBe(0)
-}, 30_000)
+})

@@ -212,6 +212,6 @@ describe(`no count of a request spends more than a limit (seed ${SEED})`, () => 
       expect((await fetchKeyState(server, key)).usage).toBeLessThanOrEqual(LIMIT)
       if (statuses.includes(400)) expect(upstream.hits.length).toBe(sent)
     },
-    30_000,
+    60_000,
   )
 })

@@ -53,7 +53,7 @@ test(`S-01 kill -9 under load loses no answer and charges none twice (seed ${SEE
   } finally {
     if (server.process.exitCode === null) await server.kill()
   }
-}, 30_000)
+})
 
 /** Returns small pseudo-random numbers, the same for the same seed. */
 function killAfter(seed: number, count: number): number[] {

@@ -76,5 +76,5 @@ describe('a provider of the environment', () => {
     change({ service_name: 'last', providers_from_environment: false })
     while ((await readTitle()) !== 'last') await Bun.sleep(20)
     expect(await readAuthorization(server)).toBeUndefined()
-  }, 20_000)
+  })
 })

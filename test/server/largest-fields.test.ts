@@ -3,6 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { isObject, type Json } from '../../src/base/json.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
+import { readThreadCpu } from '../support/cpu.ts'
 import { measureLoopUse } from '../support/event-loop.ts'
 import { testGateway } from '../support/gateway.ts'
 import { buildSmallest, type LargestCase, listLargestCases } from '../support/largest.ts'
@@ -190,11 +191,8 @@ test(`nobody waits for the largest values of ${CASES} fields of ${targets.length
 
 /** Works on each message of a call in one turn, until the processor has been used for so long. */
 function holdLoop(milliseconds: number): void {
-  const start = process.cpuUsage()
-  for (let used = 0; used < milliseconds; ) {
-    const { user, system } = process.cpuUsage(start)
-    used = (user + system) / 1000
-  }
+  const start = readThreadCpu()
+  while (readThreadCpu() - start < milliseconds);
 }
 
 const isCall = ({ route, model }: Target) =>

@@ -496,5 +496,5 @@ describe('while another process locks the store', () => {
     expect(upstream.hits.length).toBe(asked)
     unlock()
     await first
-  }, 30_000)
+  })
 })

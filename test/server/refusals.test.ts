@@ -24,7 +24,7 @@ async function find(id: string, { data } = server): Promise<Refusal[]> {
   const read = async () =>
     JSON.parse((await runCommand(['logs', '--id', id, '--json', '--data', data])).stdout)
       .data as Refusal[]
-  await waitUntil(async () => (await read()).length > 0, 20)
+  await waitUntil(async () => (await read()).length > 0)
   return read()
 }
 

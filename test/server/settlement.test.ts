@@ -263,7 +263,7 @@ describe('A-04 while another process holds the store', () => {
       async () => (await ask(WAYS[0]?.[1] as Way, server.inference_key).outcome()).status === 200,
     )
     for (const [i, [, way]] of WAYS.entries()) await expectSettled(all[i] ?? '', costOf(way))
-  }, 30_000)
+  })
 })
 
 const kindOf = (path: string, body: unknown): Way['kind'] => {

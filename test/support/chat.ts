@@ -158,10 +158,10 @@ export async function readMetric(server: Listener, line: string): Promise<number
   return Number(found?.slice(line.length + 1) ?? 0)
 }
 
-/** Polls until the condition is true. Throws after `seconds`. */
+/** Polls until the condition is true. Throws after `seconds`, which no machine should need. */
 export async function waitUntil(
   isSo: () => boolean | Promise<boolean>,
-  seconds = 20,
+  seconds = 45,
 ): Promise<void> {
   const limit = performance.now() + seconds * 1000
   while (!(await isSo())) {

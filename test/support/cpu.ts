@@ -8,15 +8,7 @@ export function readThreadCpu(): number {
   try {
     return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1e6
   } catch {
-    return readCpu()
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1000
   }
-}
-
-/**
- * Returns the milliseconds of processor time that this process has used: other load on the machine
- * does not count.
- */
-export function readCpu(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1000
 }

@@ -1,3 +1,5 @@
+import { readThreadCpu } from './cpu.ts'
+
 /** What some work did to everyone else. */
 export interface LoopUse<Result> {
   result: Result
@@ -9,7 +11,8 @@ export interface LoopUse<Result> {
 
 /**
  * Runs work and measures, from within the process, how long a ticking timer had to wait for it. A
- * wait counts only as far as this process worked: on a busy machine others make it wait too.
+ * wait counts only as far as this thread worked: on a busy machine others make it wait too, and
+ * compilers and collectors of the same process, which has run other tests before, work beside it.
  */
 export async function measureLoopUse<Result>(
   work: () => Promise<Result>,
@@ -21,12 +24,11 @@ export async function measureLoopUse<Result>(
 async function watchLoop<Result>(work: () => Promise<Result>): Promise<LoopUse<Result>> {
   const idle = process.memoryUsage.rss()
   let [longest, peak] = [0, idle]
-  let [last, cpu] = [performance.now(), process.cpuUsage()]
+  let last = readThreadCpu()
   const tick = () => {
-    const { user, system } = process.cpuUsage(cpu)
-    longest = Math.max(longest, Math.min(performance.now() - last, (user + system) / 1000))
+    longest = Math.max(longest, readThreadCpu() - last)
     peak = Math.max(peak, process.memoryUsage.rss())
-    ;[last, cpu] = [performance.now(), process.cpuUsage()]
+    last = readThreadCpu()
   }
   const timer = setInterval(tick, 1)
   try {

@@ -88,8 +88,8 @@ export class StubbornClient {
     }
   }
 
-  /** Resolves when the server has closed the connection. Throws after so many seconds. */
-  async closes(seconds: number): Promise<void> {
+  /** Resolves when the server has closed the connection. Throws after seconds that no machine needs. */
+  async closes(seconds = 45): Promise<void> {
     const { promise, reject } = Promise.withResolvers<never>()
     const late = () =>
       reject(new Error(`Open after ${seconds} s. Read: ${this.text.slice(0, 300)}`))

@@ -9,6 +9,7 @@ import { ResponseOutput } from '../../src/translation/dialects/responses/output.
 import { toMessages } from '../../src/translation/dialects/responses/request.ts'
 import { protocols } from '../../src/translation/protocols/registry.ts'
 import { buildEndpoint, buildTextCall } from '../support/call.ts'
+import { readThreadCpu } from '../support/cpu.ts'
 
 /* Functions that stand in for tools of clients: there and back, for any tools. */
 
@@ -123,10 +124,10 @@ describe('functions in place of the tools of a client', () => {
       const endpoint = buildEndpoint({ protocol })
       const fitted = fitToEndpoint(call, endpoint)
       expect(new Set(namesOf(fitted)).size).toBe(500)
-      const started = performance.now()
+      const started = readThreadCpu()
       const body = JSON.stringify(protocols.text[protocol]?.buildRequest(fitted, endpoint).body)
       expect(body).toContain('tool_499')
-      expect(performance.now() - started).toBeLessThan(2_000)
+      expect(readThreadCpu() - started).toBeLessThan(2_000)
     }
   })
 
@@ -135,10 +136,10 @@ describe('functions in place of the tools of a client', () => {
       [...Array(count).keys()].map(i =>
         namespace(`n${i}`, ...[...Array(1_024).keys()].map(j => member(`${'x'.repeat(58)}${j}`))),
       )
-    const started = performance.now()
+    const started = readThreadCpu()
     expect(callWith(many(8)).standIns?.tools.size).toBe(8_192)
     expect(() => callWith(many(9))).toThrow('tools: expected at most 8192 in all namespaces')
-    expect(performance.now() - started).toBeLessThan(2_000)
+    expect(readThreadCpu() - started).toBeLessThan(2_000)
   })
 
   test('whose names collide are told apart', () => {
@@ -388,13 +389,13 @@ describe('D08 ids of calls that a provider begins anew', () => {
       { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
       { type: 'function_call_output', call_id: 'c', output: 'ok' },
     ]
-    const started = performance.now()
+    const started = readThreadCpu()
     const { messages } = callWith(
       [],
       [...Array(10_000)].flatMap(() => turn),
     )
     expect(messages).toHaveLength(20_001)
-    expect(performance.now() - started).toBeLessThan(5_000)
+    expect(readThreadCpu() - started).toBeLessThan(5_000)
   })
 })
 

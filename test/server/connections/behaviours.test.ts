@@ -183,7 +183,7 @@ test(
       await upstream.emptied()
     }
     expect((await fetchKeyState(server)).limit_remaining).toBeNull()
-    await waitUntil(async () => readdirSync(`/proc/${server.process.pid}/fd`).length < 40, 20)
+    await waitUntil(async () => readdirSync(`/proc/${server.process.pid}/fd`).length < 40)
   },
   ROUNDS * 60_000,
 )
