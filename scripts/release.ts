@@ -9,17 +9,18 @@ import { parseArgs } from 'node:util'
 import { readCommit } from '../build.ts'
 import { VERSION } from '../src/base/version.ts'
 import { Compressor, type Entry, renderTar } from './release/archives.ts'
-import { listContents } from './release/contents.ts'
+import { listContents, readOwn } from './release/contents.ts'
 import { listPackages, renderLicenses, renderSbom } from './release/packages.ts'
 import { buildFor } from './release/runtimes.ts'
 import { SYSTEMS, type System } from './release/systems.data.ts'
 
 const USAGE = `bun run release [--only linux-x64,darwin-arm64] [--out dist/release]
   [--runtimes dist/runtimes] [--program FILE] [--level 6] [--sign KEY.pem]
+  [--url https://…]
 
 Makes archives of the program for ${SYSTEMS.map(({ name }) => name).join(', ')},
-a list of materials (CycloneDX) and SHA256SUMS. Runtimes come from the folder, offline, or from npm
-once, and are checked. --program takes a program that is built instead, for the one system of
+install.sh, a list of materials (CycloneDX) and SHA256SUMS. Runtimes come from the folder, offline, or from npm
+once, and are checked. --url is where the release will be, and install.sh gets it from. --program takes a program that is built instead, for the one system of
 --only. --sign signs SHA256SUMS with an Ed25519 key, as openssl genpkey -algorithm ed25519 makes it.
 `
 
@@ -51,7 +52,7 @@ function readOptions() {
       ...{ help: { type: 'boolean' }, only: { type: 'string' }, program: { type: 'string' } },
       ...{ out: { type: 'string', default: 'dist/release' }, sign: { type: 'string' } },
       ...{ runtimes: { type: 'string', default: 'dist/runtimes' } },
-      level: { type: 'string', default: '6' },
+      ...{ level: { type: 'string', default: '6' }, url: { type: 'string', default: '' } },
     },
   })
   if (values.help) {
@@ -61,6 +62,8 @@ function readOptions() {
   const systems = findSystems(values.only)
   if (values.program !== undefined && systems.length !== 1)
     throw new Error('--program: expected one system in --only')
+  if (!/^(https?:\/\/[^\s']+)?$/.test(values.url))
+    throw new Error('--url: expected http:// or https://')
   if (existsSync(values.out) && readdirSync(values.out).length > 0)
     throw new Error(`${values.out} is not empty: remove it first, or name another with --out`)
   mkdirSync(values.out, { recursive: true })
@@ -83,11 +86,13 @@ function readKey(path: string) {
 }
 
 /** Renders all files of the release, by name. */
-async function renderFiles({ systems, program, runtimes, level }: ReturnType<typeof readOptions>) {
+async function renderFiles(options: ReturnType<typeof readOptions>) {
+  const { systems, program, runtimes, level, url } = options
   const { seconds = 0 } = readCommit()
   const packages = await listPackages()
   const contents = await listContents(renderLicenses(packages))
   const files: [name: string, bytes: Uint8Array | string][] = [
+    ['install.sh', readOwn('deploy/install.sh').toString().replace("FROM=''", `FROM='${url}'`)],
     ['sbom.cdx.json', renderSbom(packages, seconds)],
   ]
   const compressor = new Compressor(Number(level))

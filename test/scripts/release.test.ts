@@ -1,5 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { unzipSync } from 'fflate'
@@ -30,9 +38,12 @@ const release = (out: string, ...args: string[]) =>
     env: { SOURCE_DATE_EPOCH: '1790000000' },
   })
 
-/** A program in place of the built one, of some bytes: what is made of it is made at once. */
+/** A program in place of the built one that says its version: what is made of it is made at once. */
 const STUB = join(directory, 'stub')
-writeFileSync(STUB, `#!/bin/sh\nexec ${SOURCE.map(word => `'${word}'`).join(' ')} "$@"\n`)
+writeFileSync(STUB, `#!/bin/sh\necho ${version}\n`)
+/** The program from source. */
+const REAL = join(directory, 'real')
+writeFileSync(REAL, `#!/bin/sh\nexec ${SOURCE.map(word => `'${word}'`).join(' ')} "$@"\n`)
 const KEY = join(directory, 'key.pem')
 
 describe('a release', () => {
@@ -41,7 +52,7 @@ describe('a release', () => {
   const read = (name: string) => readFileSync(join(out, name))
   beforeAll(() => {
     run(['openssl', 'genpkey', '-algorithm', 'ed25519', '-out', KEY])
-    const program = built === undefined ? STUB : resolve(ROOT, built)
+    const program = built === undefined ? REAL : resolve(ROOT, built)
     release(out, '--only', 'linux-x64', '--program', program, '--sign', KEY)
   })
 
@@ -103,6 +114,122 @@ describe('a release', () => {
       expect(refs).toContain(`${name}@${pinned}`)
     expect(refs).toContain(`bun@${manifest.devDependencies.bun}`)
     expect(refs.filter(ref => /^(typescript|openai|@biomejs\/biome)@/.test(ref))).toEqual([])
+  })
+})
+
+describe('install.sh', () => {
+  const out = join(directory, 'to-install')
+  const root = process.getuid?.() === 0
+  let server: Bun.Server<undefined>
+  let isSwapped = false
+  beforeAll(() => {
+    server = Bun.serve({
+      port: 0,
+      fetch({ url }) {
+        const name = new URL(url).pathname.slice(1)
+        // What stands in for the archive has not its sum.
+        const path = join(out, isSwapped && name.startsWith('gateway-') ? 'sbom.cdx.json' : name)
+        return existsSync(path) ? new Response(Bun.file(path)) : new Response('', { status: 404 })
+      },
+    })
+    release(
+      out,
+      '--only',
+      'linux-x64',
+      '--program',
+      STUB,
+      '--sign',
+      KEY,
+      '--url',
+      server.url.origin,
+    )
+  })
+  afterAll(() => server.stop(true))
+
+  /** Runs it as a user who is not root, in a new home. */
+  async function install(...args: string[]) {
+    const home = mkdtempSync(join(directory, 'home-'))
+    if (root) for (const path of [directory, home]) chmodSync(path, path === home ? 0o777 : 0o711)
+    const user = root ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
+    const result = await runGateway([join(out, 'install.sh'), ...args], {
+      program: [...user, 'sh'],
+      cwd: home,
+      env: { HOME: home, TMPDIR: '/tmp', PATH: '/usr/bin:/bin' },
+    })
+    const files = new Bun.Glob('**').scanSync({ cwd: home, dot: true })
+    return { ...result, home, files: [...files].toSorted() }
+  }
+
+  test('installs the program and its pages for who runs it, and tells how to remove them', async () => {
+    const { code, stdout, stderr, home, files } = await install()
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toContain(`Installed gateway ${version} in ${home}/.local/bin\n`)
+    for (const path of [
+      ...['bin/gateway', 'share/man/man1/gateway-keys-create.1', 'share/doc/gateway/LICENSE'],
+      ...['share/bash-completion/completions/gateway', 'share/zsh/site-functions/_gateway'],
+      'share/fish/vendor_completions.d/gateway.fish',
+    ])
+      expect(files).toContain(`.local/${path}`)
+    expect(run([join(home, '.local/bin/gateway'), 'version'])).toBe(`${version}\n`)
+    const [, line = ''] = /^To remove it: (.*)$/m.exec(stdout) ?? []
+    run(['sh', '-c', line])
+    expect([...new Bun.Glob('**').scanSync({ cwd: home, dot: true })]).toEqual([])
+  })
+
+  test('replaces an older version, and removes what it had', async () => {
+    const dir = join(mkdtempSync(join(directory, 'older-')), 'with a space')
+    const old = join(dir, 'share/man/man1/gateway-gone.1')
+    await Bun.write(old, 'old')
+    await Bun.write(join(dir, 'share/doc/gateway/installed'), 'share/man/man1/gateway-gone.1\n')
+    const installHere = (...args: string[]) =>
+      run(['sh', join(out, 'install.sh'), '--dir', dir, ...args])
+    installHere('--from', out)
+    expect([existsSync(old), existsSync(join(dir, 'bin/gateway'))]).toEqual([false, true])
+    installHere('--uninstall')
+    expect([...new Bun.Glob('**').scanSync({ cwd: dir })]).toEqual([])
+  })
+
+  test('checks who signed the release', async () => {
+    const other = join(directory, 'other.pem')
+    run(['openssl', 'genpkey', '-algorithm', 'ed25519', '-out', other])
+    run(['openssl', 'pkey', '-in', other, '-pubout', '-out', `${other}.pub`])
+    chmodSync(`${other}.pub`, 0o644)
+    expect(await install('--key', join(out, 'SHA256SUMS.pem'))).toMatchObject({ code: 0 })
+    expect(await install('--key', `${other}.pub`)).toMatchObject({
+      ...{ code: 1, files: [], stderr: `install.sh: SHA256SUMS is not signed with ${other}.pub\n` },
+    })
+  })
+
+  test('refuses an archive with a wrong sum, and installs nothing', async () => {
+    isSwapped = true
+    const name = `${NAME}.tar.${Bun.which('zstd') === null ? 'gz' : 'zst'}`
+    expect(await install()).toMatchObject({
+      ...{ code: 1, files: [], stdout: '' },
+      stderr: `install.sh: the sum of ${name} is wrong: it is not installed\n`,
+    })
+    isSwapped = false
+  })
+
+  test('of which half was loaded does nothing', async () => {
+    const text = readFileSync(join(out, 'install.sh'), 'utf8')
+    const half = text.slice(0, text.indexOf('main "$@"'))
+    expect(await runGateway([], { program: ['sh'], stdin: half })).toEqual({
+      ...{ code: 0, stdout: '', stderr: '' },
+    })
+  })
+
+  test.each([
+    [['--form', 'x'], 2, 'sh install.sh [--from'],
+    [['--from', '/nowhere'], 1, 'install.sh: /nowhere/SHA256SUMS is not there\n'],
+    [
+      ['--from', 'http://127.0.0.1:9/'],
+      1,
+      'install.sh: http://127.0.0.1:9//SHA256SUMS is not there\n',
+    ],
+  ])('says what is wrong: %p', async (args, code, words) => {
+    const result = await install(...args)
+    expect([result.code, result.files]).toEqual([code, []])
+    expect(result.stderr).toContain(words)
   })
 })
 
