@@ -1,5 +1,5 @@
 import { realpathSync, rmSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 
 const OUTFILE = 'dist/gateway'
 
@@ -99,10 +99,35 @@ export const OPTIONS = {
   define: { 'process.env.NODE_ENV': '"production"' },
 } satisfies Bun.BuildConfig
 
+/**
+ * Returns what the program says of the commit that it was built from, as definitions; nothing
+ * outside a checkout. SOURCE_DATE_EPOCH, where it is set, takes the place of the commit's date.
+ */
+export function readStamp(env: Record<string, string | undefined> = process.env) {
+  const commit = runGit(env, 'describe', '--always', '--dirty', '--abbrev=40', '--exclude=*')
+  const seconds = env.SOURCE_DATE_EPOCH ?? runGit(env, 'log', '-1', '--format=%ct')
+  const date = seconds && new Date(Number(seconds) * 1000).toISOString().replace('.000', '')
+  return {
+    ...(commit && { BUILD_COMMIT: JSON.stringify(commit) }),
+    ...(date && { BUILD_DATE: JSON.stringify(date) }),
+  }
+}
+
+/** Runs git on this directory, and on none above it; returns nothing where that fails. */
+function runGit(env: Record<string, string | undefined>, ...args: string[]): string | undefined {
+  if (Bun.which('git') === null) return
+  const { stdout, success } = Bun.spawnSync(['git', '-C', import.meta.dir, ...args], {
+    env: { ...env, GIT_CEILING_DIRECTORIES: dirname(import.meta.dir) },
+    stderr: 'ignore',
+  })
+  return success ? stdout.toString().trim() : undefined
+}
+
 /** Builds one executable that contains everything: the same bytes from the same files, anywhere. */
 async function buildProgram(): Promise<void> {
   const result = await Bun.build({
     ...OPTIONS,
+    define: { ...OPTIONS.define, ...readStamp() },
     compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
     bytecode: true,
   })

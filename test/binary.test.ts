@@ -87,6 +87,18 @@ describe.skipIf(!built)('the binary (needs GATEWAY_TEST_BINARY)', () => {
     expect(readdirSync(empty)).toEqual([])
   })
 
+  test('knows the commit that it was built from, without loading a command', async () => {
+    const [flag, command] = await Promise.all([
+      runGateway(['--version', '--json']),
+      runGateway(['version', '--json']),
+    ])
+    expect(flag).toEqual(command)
+    const { commit, date } = JSON.parse(flag.stdout)
+    // A checkout that was changed since is of another state; a copy without git is of none.
+    expect(commit).toMatch(/^[0-9a-f]{40}(-dirty)?$|^unknown$/)
+    expect(date).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$|^unknown$/)
+  })
+
   test('uses less than 150 MiB when idle', async () => {
     await using server = await startServer()
     await server.fetch('/key')

@@ -115,7 +115,7 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
 }
 
 /** Files of a data directory. A backup in the place of one would destroy what it has saved. */
-const OWN_FILE = /^(gateway\.db(-.*)?|serve\.lock.*|before-schema-\d+\.backup)$/
+const OWN_FILE = /^(gateway\.(db(-.*)?|reserve)|serve\.lock.*|before-schema-\d+\.backup)$/
 
 function refuseOwnFile(target: string, data: string): void {
   const [directory, name] = [dirname(target), basename(target)]

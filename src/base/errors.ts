@@ -65,6 +65,8 @@ export interface ErrorDetails {
   trouble?: Trouble | undefined
   /** Whether the call is on record as a generation. */
   isRecorded?: boolean
+  /** Whether the call was paid for: who repeats it pays again. */
+  isPaid?: boolean
   /** Members that the body has next to `error`. */
   siblingFields?: Record<string, unknown> | undefined
 }
@@ -78,6 +80,7 @@ export class GatewayError extends Error {
   readonly reason: ProviderReason | undefined
   readonly trouble: Trouble | undefined
   readonly isRecorded: boolean
+  readonly isPaid: boolean
   readonly siblingFields: Record<string, unknown> | undefined
 
   constructor(
@@ -91,6 +94,7 @@ export class GatewayError extends Error {
       reason,
       trouble,
       isRecorded = false,
+      isPaid = false,
       siblingFields,
     }: ErrorDetails = {},
   ) {
@@ -103,15 +107,16 @@ export class GatewayError extends Error {
     this.reason = reason
     this.trouble = trouble
     this.isRecorded = isRecorded
+    this.isPaid = isPaid
     this.siblingFields = siblingFields
   }
 
   /** Returns a copy with other details. A copy, because one failure may end several calls. */
   with(changes: ErrorDetails & { message?: string }): GatewayError {
     const { type, metadata, cause, status, retryAfter, reason } = this
-    const { trouble, isRecorded, siblingFields } = this
+    const { trouble, isRecorded, isPaid, siblingFields } = this
     const known = { metadata, cause, status, retryAfter, reason }
-    const details = { ...known, trouble, isRecorded, siblingFields }
+    const details = { ...known, trouble, isRecorded, isPaid, siblingFields }
     return new GatewayError(type, changes.message ?? this.message, { ...details, ...changes })
   }
 

@@ -1,19 +1,21 @@
 import { writeSync } from 'node:fs'
-import { VERSION } from '../base/version.ts'
+import { describeProgram, VERSION } from '../base/version.ts'
 
 /**
  * The program. What must begin at once does so before any command is loaded: the version, and the
  * parts that the benchmark starts beside itself.
  */
 const [, , word, name, ...rest] = process.argv
-if (word === '--version' && name === undefined) printVersion()
+if (word === '--version' && name === undefined) printAtOnce(VERSION)
+else if (word === '--version' && name === '--json' && rest.length === 0)
+  printAtOnce(JSON.stringify(describeProgram(), null, 2))
 else if (word === 'bench-part' && rest.length === 0) await runBenchPart(name)
 else await runCommandLine()
 
 // The platform's stream takes as long to load as everything else here.
-function printVersion(): void {
+function printAtOnce(text: string): void {
   try {
-    writeSync(1, `${VERSION}\n`)
+    writeSync(1, `${text}\n`)
   } catch (thrown) {
     // A reader may close the pipe early.
     if ((thrown as NodeJS.ErrnoException).code !== 'EPIPE') throw thrown

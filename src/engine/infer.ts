@@ -6,7 +6,7 @@ import { gatherAnswer, startTelling } from '../extensions/telling.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
-import { createTextUsage } from '../language/usage.ts'
+import { createTextUsage, type Receipt, sumCosts } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { computeCost } from '../limits/cost.ts'
 import { getPolicy } from '../limits/effective.ts'
@@ -92,7 +92,10 @@ async function closeUnansweredRun<K extends Kind>(
   const error = GatewayError.from(thrown)
   if (run.blocked && run.call.routingMetadata) planBlockedRun(world, run)
   await closeRun(world, run, error)
-  return addRoutingToError(error.with({ isRecorded: true }), run)
+  return addRoutingToError(
+    error.with({ isRecorded: true, isPaid: isPaid(sumRunReceipts(run)) }),
+    run,
+  )
 }
 
 /**
@@ -242,17 +245,22 @@ async function endAnswer<K extends Kind>(
 
 /** Renders the last parts of a run that has ended. */
 function renderEnd(run: Run, error: GatewayError | null): CommonPart[] {
-  const failure = error && exposeReason(error)
+  const receipt = sumRunReceipts(run)
+  const failure = error && exposeReason(error).with({ isPaid: isPaid(receipt) })
   return buildLastParts(
     {
       type: 'receipt',
-      receipt: sumRunReceipts(run),
+      receipt,
       ended: computeEnd(run),
       siblingFields: run.call.routingMetadata && renderAnsweredRouting(run, failure),
     },
     failure,
   )
 }
+
+/** Whether someone pays for a call, though it failed: its caller, here or at their provider. */
+const isPaid = ({ cost, cost_details }: Receipt): boolean =>
+  (cost ?? 0n) > 0n || (cost_details !== null && sumCosts(cost_details) > 0n)
 
 /** Computes when a run ended, in Unix seconds. */
 const computeEnd = ({ created, startedAt, ending }: Run): number =>

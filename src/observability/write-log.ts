@@ -16,10 +16,10 @@ interface WriteLogState {
   isHeld: boolean
 }
 
-/** Shortens the log of a store. */
+/** Shortens the log of a store, and keeps room for what makes room. */
 export interface WriteLogStore {
   /**
-   * Copies a log that is too long into the store's file and empties it, unless another process
+   * Sets room aside that was taken, and copies a log that is too long into the store's file and empties it, unless another process
    * keeps that from being done. Waits for it for a moment. Returns how the log is then.
    */
   shorten(): Promise<WriteLogState>

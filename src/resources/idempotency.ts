@@ -12,7 +12,7 @@ export interface IdempotentAnswer {
   created_at: string
   /** Null while the first request runs, and after it was interrupted. */
   status: number | null
-  /** The answer, sealed; null if it is too large to be kept. */
+  /** The answer to a change, sealed; null if it is too large to be kept. The generation of a call. */
   sealed: string | null
 }
 
@@ -21,7 +21,7 @@ export interface IdempotencyStore {
   /**
    * Inserts a request that begins, and removes those from before a time. Returns the one that has
    * its name already: of simultaneous callers one gets undefined. Throws 503 for a new one while
-   * 100,000 are remembered.
+   * 100,000 are remembered; where the new one is a call, the oldest calls are forgotten instead.
    */
   begin(answer: IdempotentAnswer, before: string): Promise<IdempotentAnswer | undefined>
   finish(name: string, status: number, sealed: string | null): Promise<void>
@@ -46,8 +46,10 @@ export interface KeptResponse {
 export const KEPT_FOR = 86_400_000
 /** The largest answer that is kept, in characters. */
 const LARGEST = 256 * 1024
-/** How many changes are remembered at once. */
-const MOST_REMEMBERED = 100_000
+/** How many changes and calls are remembered at once. */
+export const MOST_REMEMBERED = 100_000
+/** What the names of calls begin with. */
+export const CALLS = 'call:'
 
 /**
  * Begins a change under a client's key. Returns the answer to the same request within 24 hours, or
@@ -78,17 +80,65 @@ export async function endChange(
   const { idempotency } = world.store
   if (isWorthRetrying(response.status)) return idempotency.remove(name)
   const text = JSON.stringify(response)
-  const nonce = Buffer.from(world.ids.secret(), 'hex').subarray(-12)
-  const isKept = text.length <= LARGEST
-  const sealed = isKept ? world.secrets.contentSeal().seal(text, name, nonce) : null
+  const sealed = text.length <= LARGEST ? sealText(world, name, text) : null
   return idempotency.finish(name, response.status, sealed)
 }
+
+const sealText = ({ secrets, ids }: IdempotencyWorld, name: string, text: string): string =>
+  secrets.contentSeal().seal(text, name, Buffer.from(ids.secret(), 'hex').subarray(-12))
+
+/**
+ * Begins a call under a client's key: it is on disk with the id of its generation before anything
+ * goes out. Throws 409 with that id where a process before this one has begun or made it, and where
+ * its answer is not in memory any more; and 422 for another request under the same key.
+ */
+export async function beginCall(
+  world: IdempotencyWorld,
+  call: Pick<IdempotentAnswer, 'name' | 'fingerprint'>,
+  generation_id: string,
+): Promise<MadeCall> {
+  const now = world.clock.now().getTime()
+  const name = CALLS + call.name
+  const answer = {
+    ...{ name, fingerprint: call.fingerprint, created_at: new Date(now).toISOString() },
+    ...{ status: null, sealed: sealText(world, name, generation_id) },
+  }
+  const before = new Date(now - KEPT_FOR).toISOString()
+  const first = await world.store.idempotency.begin(answer, before)
+  if (first) throw refuseRepetition(world, first, call.fingerprint)
+  return answer
+}
+
+/** A call that is made under a client's key, as it stands in the store. */
+type MadeCall = Pick<IdempotentAnswer, 'name' | 'sealed'>
+
+function refuseRepetition(
+  { secrets }: IdempotencyWorld,
+  { name, fingerprint, status, sealed }: IdempotentAnswer,
+  asked: string,
+): GatewayError {
+  checkSameRequest(fingerprint, asked)
+  const generation_id = secrets.contentSeal().open(sealed ?? '', name)
+  const how = status === null ? 'was interrupted' : 'was made, and its answer is gone'
+  return conflict(
+    `Idempotency-Key: the first call with this key ${how}: ` +
+      `look at generation ${generation_id ?? 'lists'} before you choose another key`,
+  ).with({ metadata: { generation_id } })
+}
+
+/** Ends a call under a client's key. Null for the status forgets it: it may be made again. */
+export const endCall = (
+  { store: { idempotency } }: IdempotencyWorld,
+  { name, sealed }: MadeCall,
+  status: number | null,
+): Promise<void> =>
+  status === null ? idempotency.remove(name) : idempotency.finish(name, status, sealed)
 
 /** Whether the same request may end otherwise later: it was not done. */
 export const isWorthRetrying = (status: number): boolean =>
   status >= 500 || [401, 402, 403, 408, 409, 413, 429].includes(status)
 
-/** Throws 503 where so many changes are remembered that there is no room for another. */
+/** Throws 503 where so much is remembered that there is no room for more. */
 export function checkRemembered(count: number): void {
   if (count >= MOST_REMEMBERED)
     throw unavailable('Too many changes with an Idempotency-Key are remembered')

@@ -32,15 +32,17 @@ export function createErrorResponse(
 }
 
 /**
- * Returns headers about the next request: when to retry, which methods are allowed, and what is
- * left of our rate limits (wire reference A.15).
+ * Returns headers about the next request: when to retry, or that this would be paid a second time,
+ * which methods are allowed, and what is left of our rate limits (wire reference A.15).
  */
 function toHintHeaders({
   retryAfter,
+  isPaid,
   metadata: { allow, headers },
 }: GatewayError): Record<string, string> {
   return {
-    ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }),
+    ...(isPaid ? { 'x-should-retry': 'false' } : {}),
+    ...(retryAfter === undefined || isPaid ? {} : { 'retry-after': String(retryAfter) }),
     ...(Array.isArray(allow) ? { allow: allow.join(', ') } : {}),
     ...(headers as Record<string, string> | undefined),
   }

@@ -1,10 +1,13 @@
 import type { Gateway } from '../app/gateway.ts'
 import { conflict, invalid } from '../base/errors.ts'
+import { type Region, resolveRegion } from '../language/region.ts'
 import { type Actor, identify } from '../resources/actor.ts'
 import type { KeptAnswer, KeptCall } from '../resources/idempotency/calls.ts'
 import {
+  beginCall,
   beginChange,
   checkSameRequest,
+  endCall,
   endChange,
   isWorthRetrying,
   type KeptResponse,
@@ -19,7 +22,8 @@ import { readRequestId } from './headers.ts'
 import { Recording, type RecordingMemory } from './idempotency/recording.ts'
 import { readPath } from './request-target.ts'
 
-type Handle = (request: Request) => Response | Promise<Response>
+/** Handles a request. A call gets the id of its generation where that is known before. */
+type Handle = (request: Request, generation?: string) => Response | Promise<Response>
 
 /** A request under a client's key. */
 interface Keyed {
@@ -35,17 +39,26 @@ const REPLAYED = { 'idempotency-replayed': 'true' }
 const MIB = 1024 * 1024
 
 const originals = new WeakMap<Request, Request>()
+const generations = new WeakMap<Request, string>()
 
 /** Returns the request as it came over the network. */
 export const findOriginal = (request: Request): Request => originals.get(request) ?? request
+
+/** Returns the id that the generation of a call under a client's key has before it is made. */
+export const findGenerationId = (request: Request): string | undefined => generations.get(request)
 
 /**
  * Extends a handler of requests by `Idempotency-Key`: a change or call that is repeated within 24
  * hours gets the same answer and is not done again. Answers 409 while the first one runs, 422 for
  * another request under the same key, and 400 for a key that is none. Changes are remembered in the
- * store, calls in memory. Requests without a valid API key are handled as usual.
+ * store, and of calls that they were made; their answers are in memory. Requests without a valid API
+ * key are handled as usual.
  */
-export function withIdempotency(gateway: Gateway, handle: Handle): Handle {
+export function withIdempotency(
+  gateway: Gateway,
+  handle: Handle,
+  findPeer: (request: Request) => string | null = () => null,
+): Handle {
   return request => {
     if (
       !request.headers.has(IDEMPOTENCY_KEY) ||
@@ -53,24 +66,28 @@ export function withIdempotency(gateway: Gateway, handle: Handle): Handle {
       request.method === 'HEAD'
     )
       return handle(request)
-    return respondOnce(gateway, { handle, request })
+    return respondOnce(gateway, { handle, request, findPeer })
   }
 }
 
 interface Keeping {
   handle: Handle
   request: Request
+  findPeer: (request: Request) => string | null
 }
 
 async function respondOnce(gateway: Gateway, keeping: Keeping): Promise<Response> {
-  const { request, handle } = keeping
+  const { request, handle, findPeer } = keeping
   const actor = await findKeyHolder(gateway, request)
   if (!actor) return handle(request)
   const connection = findConnection(request)
   connection?.startWork()
   try {
     if (isCall(request)) await connection?.admitCall(actor.key_hash ?? actor.kind)
-    const keyed = await readKeyed(request, actor)
+    const region = resolveRegion(gateway.config, request.headers.get('host'), () =>
+      findPeer(request),
+    )
+    const keyed = await readKeyed(request, actor, region)
     const holder = actor.key_hash ?? actor.kind
     return await (isCall(request)
       ? callOnce(gateway, { ...keeping, connection, holder }, keyed)
@@ -91,7 +108,7 @@ const findKeyHolder = (gateway: Gateway, { headers }: Request): Promise<Actor | 
 const CALLS = new Set(dialects.map(({ path }) => `/api/v1${path}`))
 const isCall = (request: Request): boolean => CALLS.has(readPath(request))
 
-async function readKeyed(request: Request, actor: Actor): Promise<Keyed> {
+async function readKeyed(request: Request, actor: Actor, region: Region): Promise<Keyed> {
   const key = request.headers.get(IDEMPOTENCY_KEY) ?? ''
   if (!/^[\x21-\x7e]{1,255}$/.test(key))
     throw invalid('Idempotency-Key: expected 1 to 255 letters, digits and signs', IDEMPOTENCY_KEY)
@@ -103,10 +120,12 @@ async function readKeyed(request: Request, actor: Actor): Promise<Keyed> {
   headers.delete(IDEMPOTENCY_KEY)
   const inner = new Request(url, { method, headers, ...(body.length > 0 ? { body } : {}) })
   originals.set(inner, request)
-  const asked = new Bun.CryptoHasher('sha256').update(`${method} ${url}\n`).update(body)
+  // Not the host: one that retries may reach us by another name.
+  const { pathname, search } = new URL(url)
+  const asked = `${method} ${pathname}${search} ${region}\n`
   return {
     name: Bun.CryptoHasher.hash('sha256', JSON.stringify([actor.key_hash, key]), 'hex'),
-    fingerprint: asked.digest('hex'),
+    fingerprint: new Bun.CryptoHasher('sha256').update(asked).update(body).digest('hex'),
     inner,
   }
 }
@@ -158,19 +177,41 @@ async function callOnce(
     leavePlace?.()
     keptCalls.end(name, answer, most)
   }
+  const generation = gateway.ids.generation(gateway.clock.now())
+  generations.set(inner, generation)
+  const note = await noteCall(gateway, { name, fingerprint }, generation).catch(thrown => {
+    end(null)
+    throw thrown
+  })
   try {
-    const response = await keeping.handle(inner)
+    const response = await keeping.handle(inner, generation)
     const recording = new Recording(response, takeMemory(gateway, keeping), most)
     const played = play(recording, keeping.connection)
     void recording.record(response.body).then(async answer => {
-      const isKept = !isWorthRetrying(response.status)
+      const { status, headers } = response
+      const isKept = !isWorthRetrying(status) || headers.get('x-should-retry') === 'false'
+      await note(isKept ? status : null)
       end(isKept ? (answer ?? (await answerTooLong(gateway))) : null)
     })
     return played
   } catch (thrown) {
+    await note(null)
     end(null)
     throw thrown
   }
+}
+
+/**
+ * Notes in the store that a call begins. Returns what notes its status; null: it may be made again.
+ * Where that cannot be written it stays one that was interrupted, which is not made again either.
+ */
+async function noteCall(
+  gateway: Gateway,
+  call: Pick<Keyed, 'name' | 'fingerprint'>,
+  generation: string,
+): Promise<(status: number | null) => Promise<void>> {
+  const made = await beginCall(gateway, call, generation)
+  return status => endCall(gateway, made, status).catch(() => undefined)
 }
 
 const takeMemory = (

@@ -134,9 +134,9 @@ export function listen(
     app ??= createApp(gateway, findPeer, metrics)
     return app.fetch(request)
   }
-  const handle = (request: Request) =>
-    answerCall(request) ?? answerProbe(request) ?? answerRoute(request)
-  const handleOnce = withIdempotency(gateway, handle)
+  const handle = (request: Request, generation?: string) =>
+    answerCall(request, generation) ?? answerProbe(request) ?? answerRoute(request)
+  const handleOnce = withIdempotency(gateway, handle, findPeer)
   const descriptors = new Descriptors({
     onChange: isScarce =>
       gateway.events.publish(isScarce ? 'descriptors.scarce' : 'descriptors.sufficient', {}),

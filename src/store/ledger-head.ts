@@ -1,4 +1,4 @@
-import { renameSync } from 'node:fs'
+import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseObject, readObject } from '../base/json.ts'
 import type { Mac } from '../base/mac.ts'
@@ -26,8 +26,13 @@ export const openHeadFile = (data: string, mac: Mac): HeadFile => {
     },
     write(ends) {
       const content = { ...ends.ledger, seals: ends.seals, seal: sealEnds(mac, ends) }
-      writeDataFile(`${path}.new`, `${JSON.stringify(content)}\n`)
-      renameSync(`${path}.new`, path)
+      try {
+        writeDataFile(`${path}.new`, `${JSON.stringify(content)}\n`)
+        renameSync(`${path}.new`, path)
+      } catch (error) {
+        rmSync(`${path}.new`, { force: true })
+        throw error
+      }
     },
   }
 }

@@ -22,7 +22,7 @@ import { Messages } from './sqlite/outbox/messages.ts'
 import { type GivenSecret, requireOwnSecret } from './sqlite/seals/own-secret.ts'
 import { openSealing } from './sqlite/seals.ts'
 import type { Tables } from './sqlite/tables.ts'
-import { createDurableWriter, createWriter, type Write } from './sqlite/write.ts'
+import { createWriters, type Write } from './sqlite/write.ts'
 import { createLogCopier } from './sqlite/write-log/copier.ts'
 import { applyLogLimits } from './sqlite/write-log.ts'
 import type { Store } from './store.ts'
@@ -79,10 +79,10 @@ export async function openSqlite({
   onGarbled,
   ticks = systemClock.ticks,
 }: SqliteOptions): Promise<Store> {
-  const db =
-    path === ':memory:'
-      ? openInMemory(secrets)
-      : nameDatabase(path, () => new Database(path, { create: true, strict: true }))
+  const isInMemory = path === ':memory:'
+  const db = isInMemory
+    ? openInMemory(secrets)
+    : nameDatabase(path, () => new Database(path, { create: true, strict: true }))
   try {
     nameDatabase(path, () => {
       // Opening a new file takes its lock for a moment, so that two starting processes take turns.
@@ -115,16 +115,15 @@ export async function openSqlite({
   db.run(`pragma busy_timeout = ${busyTimeout}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
   const sealing = openSealing(db, secrets.mac)
-  const write = createWriter(db, sealing.sealChanges)
-  const writeDurably = createDurableWriter(db, sealing.sealChanges)
+  const writers = createWriters(db, sealing.sealChanges, isInMemory ? null : path)
   const copier = recordLog?.isOpen ? createLogCopier(path) : null
   const stores = openStores({
-    ...{ db, kysely, write, writeDurably, sealing, secrets, fresh, recording, messages, copier },
+    ...{ db, kysely, ...writers, sealing, secrets, fresh, recording, messages, copier },
   })
   flushFirst(stores, recording)
   return {
     ...stores,
-    owner: candidate => claimOwner(kysely, write, candidate),
+    owner: candidate => claimOwner(kysely, writers.write, candidate),
     version: createVersionReader(db),
     async close() {
       // What cannot be written now is in the log, for the next start.

@@ -125,10 +125,11 @@ describe('gateway help', () => {
   )
 })
 
-test('gateway version prints the version alone, and with --json what it runs on', async () => {
+test('gateway version prints the version alone, and with --json its commit and what it runs on', async () => {
   expect(await runCommand(['version'])).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: '' })
   expect(JSON.parse((await runCommand(['version', '--json'])).stdout)).toEqual({
     version: VERSION,
+    ...{ commit: 'unknown', date: 'unknown' },
     bun: Bun.version,
     platform: process.platform,
     arch: process.arch,

@@ -45,9 +45,9 @@ import {
 /** A provider's text that no client may read. */
 const CANARY = 'canary-1f7e'
 const TIMEOUTS = {
-  first_byte_seconds: 0.3,
-  first_byte_stream_seconds: 0.3,
-  idle_seconds: 0.3,
+  first_byte_seconds: 0.8,
+  first_byte_stream_seconds: 0.8,
+  idle_seconds: 0.8,
   total_seconds: 20,
 }
 

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Gateway } from '../../src/app/gateway.ts'
+import { unavailable } from '../../src/base/errors.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createApp } from '../../src/server/app.ts'
@@ -277,7 +278,84 @@ describe('A-07 a call', () => {
     upstream.answer(() => completion('x'.repeat(400_000)))
     for (const key of ['a', 'b', 'c']) await own.call(CHAT, { key })
     expect((await own.call(CHAT, { key: 'c' })).isReplayed).toBe(true)
-    expect((await own.call(CHAT, { key: 'a' })).isReplayed).toBe(false)
+    const asked = upstream.hits.length
+    const gone = await own.call(CHAT, { key: 'a' })
+    expect([gone.status, upstream.hits.length]).toEqual([409, asked])
+    expect(gone.text).toContain('was made, and its answer is gone: look at generation gen-')
+  })
+
+  test('that another process has begun or made is not made again, at any host', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-idempotency-'))
+    rooms.push(data)
+    const own = await openHouse({ data })
+    const made = await own.call(CHAT, { key: 'made' })
+    upstream.answer(() => status(500, {}))
+    await own.call(CHAT, { key: 'failed' })
+    // A process that is killed leaves what it had begun.
+    const gone = Promise.withResolvers<string | undefined>()
+    const never = withIdempotency(own.gateway, (_, generation) => {
+      gone.resolve(generation)
+      return new Promise<Response>(() => undefined)
+    })
+    void never(
+      new Request('http://elsewhere/api/v1/chat/completions', {
+        method: 'POST',
+        headers: { authorization: `Bearer ${own.keys.inference}`, 'idempotency-key': 'killed' },
+        body: JSON.stringify(CHAT),
+      }),
+    )
+    const interrupted = await gone.promise
+    await own.gateway.close()
+
+    const { clock } = own
+    const next = await testGateway({ data, clock, config: buildLocalConfig(upstream.url) })
+    upstream.answer(() => completion('fine'))
+    const ask = createAsk(next, own.keys)
+    const again = (key: string, body: object = CHAT) =>
+      ask('/chat/completions', body, { as: own.keys.inference, key })
+    const asked = upstream.hits.length
+    expect(await again('made')).toMatchObject({
+      status: 409,
+      text: expect.stringContaining(`answer is gone: look at generation ${made.id}`),
+    })
+    expect(await again('killed')).toMatchObject({
+      status: 409,
+      text: expect.stringContaining(`was interrupted: look at generation ${interrupted}`),
+    })
+    expect((await again('made', { ...CHAT, seed: 1 })).status).toBe(422)
+    expect(upstream.hits.length).toBe(asked)
+    expect((await again('failed')).status).toBe(200)
+    clock.pass(DAY)
+    expect((await again('made')).status).toBe(200)
+    await next.close()
+  })
+
+  test('that was paid and not answered is not made again, with such a key or without', async () => {
+    await using own = await openHouse()
+    const { record } = own.gateway.recorder
+    own.gateway.recorder.record = async entry => {
+      await record(entry)
+      throw unavailable('The call could not be recorded', 5)
+    }
+    const answer = await createApp(own.gateway).handle(
+      new Request('http://localhost/api/v1/chat/completions', {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${own.keys.inference}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify(CHAT),
+      }),
+    )
+    const { headers } = answer
+    expect([answer.status, headers.get('x-should-retry'), headers.get('retry-after')]).toEqual([
+      503,
+      'false',
+      null,
+    ])
+    expect((await own.call()).status).toBe(503)
+    expect((await own.call()).isReplayed).toBe(true)
+    expect(own.count()).toBe(2)
   })
 })
 

@@ -34,7 +34,7 @@ export interface RestoreInput {
 
 /** What may be in a directory that counts as empty. */
 const HARMLESS =
-  /^(serve\.lock.*|serve\.sock|files|[a-z0-9][a-z0-9._-]*\.key|gateway\.yaml|gateway\.schema\.json|lost\+found|before-restore-.*)$/
+  /^(serve\.lock.*|serve\.sock|gateway\.reserve|files|[a-z0-9][a-z0-9._-]*\.key|gateway\.yaml|gateway\.schema\.json|lost\+found|before-restore-.*)$/
 
 /**
  * Puts a backup into a data directory. Everything is checked before anything there changes; killed

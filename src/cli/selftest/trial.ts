@@ -173,7 +173,7 @@ class TestServer {
   /** Starts it on a data directory, with its log in a file there. */
   static async start(data: string): Promise<TestServer> {
     const log = openSync(join(data, 'selftest.log'), 'a', 0o600)
-    const args = ['serve', '--port', '0', '--data', data, '--log', 'json', '--drain', '3']
+    const args = ['serve', '--port', '0', '--data', data, '--log', 'json', '--drain', '30']
     const child = Bun.spawn([...findProgram(), ...args], {
       cwd: data,
       env: { PATH: process.env.PATH ?? '' },

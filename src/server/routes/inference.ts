@@ -35,6 +35,7 @@ import {
   readSessionId,
   renderChanges,
 } from '../headers.ts'
+import { findGenerationId } from '../idempotency.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
 import { readPath } from '../request-target.ts'
@@ -59,13 +60,13 @@ export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPee
 export function createDirectAnswer(
   gateway: Gateway,
   findPeer: FindRequestPeer,
-): (request: Request) => Response | Promise<Response> | undefined {
+): (request: Request, generation?: string) => Response | Promise<Response> | undefined {
   const byPath = new Map(dialects.map(dialect => [`/api/v1${dialect.path}`, dialect]))
-  return request => {
+  return (request, generation) => {
     const dialect = request.method === 'POST' ? byPath.get(readPath(request)) : undefined
     const actor = dialect && recognize(gateway, request.headers.get('authorization'))
     if (!actor) return undefined
-    const routeContext = { gateway, dialect, actor, request, findPeer }
+    const routeContext = { gateway, dialect, actor, request, findPeer, generation }
     return refuseAtOnce(routeContext) ?? respond(routeContext)
   }
 }
@@ -98,7 +99,10 @@ function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPe
     .use(dialect.acceptsApiKeyHeader ? requireKeyInEitherHeader(gateway) : requireKey(gateway))
     .post(
       dialect.path,
-      ({ actor, request }) => respond({ gateway, dialect, actor, request, findPeer }),
+      ({ actor, request }) => {
+        const generation = findGenerationId(request)
+        return respond({ gateway, dialect, actor, request, findPeer, generation })
+      },
       description,
     )
 }
@@ -193,6 +197,8 @@ interface RouteContext {
   actor: Actor
   request: Request
   findPeer: FindRequestPeer
+  /** The id of its generation, where that is known before. */
+  generation?: string | undefined
 }
 
 /**
@@ -203,7 +209,7 @@ interface RouteContext {
 async function respond(routeContext: RouteContext): Promise<Response> {
   const { gateway, dialect, actor, request } = routeContext
   const { streaming } = dialect
-  const id = gateway.ids.generation(gateway.clock.now())
+  const id = routeContext.generation ?? gateway.ids.generation(gateway.clock.now())
   const requestId = readRequestId(request, id)
   const headers: Record<string, string> = { 'x-generation-id': id, 'x-request-id': requestId }
   const connection = findConnection(request)

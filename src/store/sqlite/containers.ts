@@ -8,8 +8,12 @@ import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { check, type Statement, type Write } from './write.ts'
 
-/** Creates the store of containers in SQL. */
-export const createContainerStore = (kysely: Kysely<Tables>, write: Write): ContainerStore => ({
+/** Creates the store of containers in SQL. `writeFreeing` is for deletions. */
+export const createContainerStore = (
+  kysely: Kysely<Tables>,
+  write: Write,
+  writeFreeing: Write,
+): ContainerStore => ({
   insert: container =>
     write(
       checkWorkspaceReference(kysely, container.workspace_id),
@@ -35,7 +39,7 @@ export const createContainerStore = (kysely: Kysely<Tables>, write: Write): Cont
   findFile: (container_id, path) =>
     selectFiles(kysely, container_id).where('path', '=', path).executeTakeFirst(),
   end: (id, ended_at, entry) =>
-    write(
+    writeFreeing(
       checkUsable(kysely, id),
       kysely.deleteFrom('container_files').where('container_id', '=', id),
       ended_at === null

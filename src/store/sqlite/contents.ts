@@ -74,17 +74,14 @@ import type { Tables } from './tables.ts'
 import { createTranscriptStore } from './transcripts.ts'
 import { createVideoStore } from './videos.ts'
 import { createWorkspaceStore } from './workspaces.ts'
-import type { Write } from './write.ts'
+import type { Writers } from './write.ts'
 import type { LogCopier } from './write-log/copier.ts'
 import { createWriteLogStore } from './write-log.ts'
 
 /** An open database: how it is read, written and sealed. */
-interface OpenDatabase {
+interface OpenDatabase extends Writers {
   db: Database
   kysely: Kysely<Tables>
-  write: Write
-  /** For secrets that are shown once: they are on the disk before. */
-  writeDurably: Write
   sealing: Sealing
   secrets: RecordSecrets
   /** Calls that were recorded lately, which `recording` notes. */
@@ -102,12 +99,14 @@ export const openStores = (
     kysely,
     write,
     writeDurably,
+    writeFreeing,
     sealing,
     secrets,
     fresh,
     recording,
     messages,
     copier,
+    keepReserve,
   }: OpenDatabase,
   erase = createEraser(db, () => messages.sweep()),
 ) => ({
@@ -120,9 +119,9 @@ export const openStores = (
   presets: createPresetStore(kysely, write, secrets.presetSeal),
   audit: createAuditStore(kysely, write),
   credits: createCreditStore(kysely, write, createLedgerWriter(db, secrets.mac)),
-  files: createFileStore(kysely, write),
+  files: createFileStore(kysely, write, writeFreeing),
   batches: createBatchStore(kysely, db, write),
-  containers: createContainerStore(kysely, write),
+  containers: createContainerStore(kysely, write, writeFreeing),
   guardrails: createGuardrailStore(kysely, write),
   assignments: createAssignmentStore(kysely, write),
   ledger: {
@@ -142,7 +141,7 @@ export const openStores = (
   destinations: createDestinationStore(kysely, write, erase),
   deliveries: createDeliveryStore(kysely, db, { write, messages, recording }),
   videos: createVideoStore(kysely, write),
-  writeLog: createWriteLogStore(db, { copier }),
+  writeLog: createWriteLogStore(db, { copier, keepReserve }),
   seals: createSealStore(kysely, db, { sealing, secrets, messages, schema: SCHEMA }),
 })
 

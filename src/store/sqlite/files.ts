@@ -9,8 +9,12 @@ import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { check, type Write } from './write.ts'
 
-/** Creates the store of the records of files in SQL. */
-export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore => ({
+/** Creates the store of the records of files in SQL. `writeFreeing` is for deletions. */
+export const createFileStore = (
+  kysely: Kysely<Tables>,
+  write: Write,
+  writeFreeing: Write,
+): FileStore => ({
   insert: (file, quota, entry, source) =>
     write(
       checkWorkspaceReference(kysely, file.workspace_id),
@@ -39,7 +43,7 @@ export const createFileStore = (kysely: Kysely<Tables>, write: Write): FileStore
     return (await selectUse(kysely, workspace_id).executeTakeFirst()) ?? NOTHING
   },
   remove: (id, entry) =>
-    write(
+    writeFreeing(
       check(kysely.selectFrom('files').select('id').where('id', '=', id), ([row]) => {
         if (!row) throw notFound('File not found')
       }),

@@ -27,6 +27,7 @@ interface WriteLogOptions {
   largest?: number
   /** Without one, writes copy the log themselves. */
   copier?: LogCopier | null
+  keepReserve?: () => void
 }
 
 /** Sets when a log is copied by itself, and how much of it is kept. */
@@ -51,17 +52,23 @@ class SqliteWriteLog implements WriteLogStore {
   readonly #db: Database
   readonly #largest: number
   readonly #copier: LogCopier | null
+  readonly #keepReserve: (() => void) | undefined
   #copying: Copying = 'alone'
   #changes = 0
   #quietLooks = 0
 
-  constructor(db: Database, { largest = LARGEST_LOG, copier = null }: WriteLogOptions) {
+  constructor(
+    db: Database,
+    { largest = LARGEST_LOG, copier = null, keepReserve }: WriteLogOptions,
+  ) {
     this.#db = db
     this.#largest = largest
     this.#copier = copier
+    this.#keepReserve = keepReserve
   }
 
   async shorten() {
+    this.#keepReserve?.()
     if (measureLog(this.#db) > this.#largest || this.#copying === 'held') this.#empty()
     if (this.#copying !== 'held') await this.#copyBeside()
     return { bytes: measureLog(this.#db), isHeld: this.#copying === 'held' }

@@ -1,7 +1,9 @@
 import type { Database } from 'bun:sqlite'
+import { closeSync, rmSync, statSync, writeSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import type { Compilable, CompiledQuery } from 'kysely'
 import { conflict, unavailable } from '../../base/errors.ts'
-import { nameDatabase } from '../data-files.ts'
+import { hasCode, nameDatabase, openDataFile } from '../data-files.ts'
 
 /**
  * Runs statements in one transaction, all or none. It is retried while another process writes.
@@ -54,18 +56,41 @@ const LONGEST_WAIT = 2_000
 const FIRST_PAUSE = 2
 const LONGEST_PAUSE = 50
 
-/**
- * Creates the writer of a database. `onEnd` runs at the end of each transaction, inside it. A
- * transaction is synchronous inside, as the recorder's are: they share one connection, and a
- * transaction that waited in the middle would absorb the records of calls. It waits between retries
- * instead, so that no stream stalls.
- */
-export function createWriter(db: Database, onEnd: () => void): Write {
-  const write = createTransaction(db, onEnd)
-  return (...statements) => retryWhileLocked(() => write(statements))
+/** How a database is written. */
+export interface Writers {
+  write: Write
+  /**
+   * Its transactions are on the disk when they are done, also where others wait for the next copy of
+   * the log: what is shown once must not be lost with the power.
+   */
+  writeDurably: Write
+  /** For deletions that make room: they are written also where the disk is full. */
+  writeFreeing: Write
+  /** Sets aside what such a deletion has taken, or as much of that as the disk has. */
+  keepReserve(): void
 }
 
-function createTransaction(db: Database, onEnd: () => void): (statements: Statement[]) => void {
+/**
+ * Creates the writers of a database, which is at a path or in memory. `onEnd` runs at the end of each
+ * transaction, inside it. A transaction is synchronous inside, as the recorder's are: they share one
+ * connection, and a transaction that waited in the middle would absorb the records of calls. It waits
+ * between retries instead, so that no stream stalls.
+ */
+export function createWriters(db: Database, onEnd: () => void, path: string | null): Writers {
+  const run = createTransaction(db, onEnd)
+  const reserve = path === null ? null : join(dirname(path), 'gateway.reserve')
+  const write: Write = (...statements) => retryWhileLocked(() => run(statements))
+  return {
+    write,
+    writeDurably: createDurableWriter(db, run),
+    writeFreeing: reserve === null ? write : createFreeingWriter(db, run, reserve),
+    keepReserve: () => (reserve === null ? undefined : keepReserve(reserve)),
+  }
+}
+
+type Transaction = (statements: Statement[]) => void
+
+function createTransaction(db: Database, onEnd: () => void): Transaction {
   const prepareStatement = (statement: Compilable) => {
     const { sql, parameters } = statement.compile()
     return [db.query(sql), parameters as never[]] as const
@@ -83,12 +108,7 @@ function createTransaction(db: Database, onEnd: () => void): (statements: Statem
   return statements => nameDatabase(db.filename, () => transaction.immediate(statements))
 }
 
-/**
- * Creates a writer whose transactions are on the disk when they are done, also where others wait for
- * the next copy of the log: what is shown once must not be lost with the power.
- */
-export function createDurableWriter(db: Database, onEnd: () => void): Write {
-  const write = createTransaction(db, onEnd)
+function createDurableWriter(db: Database, write: Transaction): Write {
   const synchronous = db.query<{ synchronous: number }, []>('pragma synchronous')
   return (...statements) =>
     retryWhileLocked(() => {
@@ -101,6 +121,79 @@ export function createDurableWriter(db: Database, onEnd: () => void): Write {
       }
     })
 }
+
+/** In bytes. A deletion and its entry in the audit trail take some forty thousand of the log. */
+const RESERVE_SIZE = 1024 * 1024
+
+/**
+ * Where the disk is full, a deletion takes the room of a file that is there for it, in the same turn:
+ * a record that is written between would take it. What is left is set aside again.
+ */
+function createFreeingWriter(db: Database, write: Transaction, reserve: string): Write {
+  const writeFromReserve = (statements: Statement[], cause: unknown) => {
+    if (!isDiskFull(cause) || measureReserve(reserve) === 0) throw cause
+    rmSync(reserve, { force: true })
+    try {
+      write(statements)
+      copyIfSmall(db)
+    } finally {
+      keepReserve(reserve)
+    }
+  }
+  return (...statements) =>
+    retryWhileLocked(() => {
+      try {
+        write(statements)
+      } catch (thrown) {
+        writeFromReserve(statements, thrown)
+      }
+    })
+}
+
+// A quota is a failed write to SQLite, and so is memory that it shares through a file.
+const isDiskFull = (thrown: unknown): boolean =>
+  ['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_SHMSIZE'].some(code => hasCode(thrown, code))
+
+// What the log holds is in the database then, and the next transaction begins the log anew. A copy
+// that would make the database much larger would end in the middle, and take all room for nothing.
+function copyIfSmall(db: Database): void {
+  const pages = db.query<{ bytes: number }, []>(
+    'select page_count * page_size as bytes from pragma_page_count, pragma_page_size',
+  )
+  if ((pages.get()?.bytes ?? 0) - statSync(db.filename).size > RESERVE_SIZE / 2) return
+  try {
+    db.run('pragma wal_checkpoint(passive)')
+  } catch {
+    // The next look at the log copies it.
+  }
+}
+
+function keepReserve(path: string): void {
+  const missing = RESERVE_SIZE - measureReserve(path)
+  if (missing <= 0) return
+  try {
+    extendReserve(path, missing)
+  } catch {
+    // The disk is full: the next look tries again.
+  }
+}
+
+const measureReserve = (path: string): number =>
+  statSync(path, { throwIfNoEntry: false })?.size ?? 0
+
+// Random bytes: some file systems keep no room for those that compress to nothing.
+function extendReserve(path: string, size: number): void {
+  const file = openDataFile(path, 'append')
+  try {
+    const bytes = crypto.getRandomValues(new Uint8Array(RANDOM_AT_ONCE))
+    for (let left = size; left > 0; )
+      left -= writeSync(file, bytes, 0, Math.min(left, bytes.length))
+  } finally {
+    closeSync(file)
+  }
+}
+
+const RANDOM_AT_ONCE = 64 * 1024
 
 /**
  * Runs a transaction, and again while another process writes. Throws as `Write` does.

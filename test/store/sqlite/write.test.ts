@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { createDurableWriter, createWriter } from '../../../src/store/sqlite/write.ts'
+import { createWriters } from '../../../src/store/sqlite/write.ts'
 
 test('S-02 what is shown once is on the disk before: its transaction waits, others do not', async () => {
   const db = new Database(':memory:')
@@ -8,12 +8,13 @@ test('S-02 what is shown once is on the disk before: its transaction waits, othe
   const read = () => (db.query('pragma synchronous').get() as { synchronous: number }).synchronous
   const seen: number[] = []
   const note = () => void seen.push(read())
-  await createDurableWriter(db, note)()
-  await createWriter(db, note)()
+  await createWriters(db, note, null).writeDurably()
+  await createWriters(db, note, null).write()
   const fail = () => {
     throw new Error('refused')
   }
-  expect(await createDurableWriter(db, fail)().catch(({ message }) => message)).toBe('refused')
+  const { writeDurably } = createWriters(db, fail, null)
+  expect(await writeDurably().catch(({ message }) => message)).toBe('refused')
   expect([seen, read()]).toEqual([[2, 1], 1])
   db.close()
 })

@@ -1,4 +1,9 @@
-import { checkRemembered, type IdempotencyStore } from '../../../src/resources/idempotency.ts'
+import {
+  CALLS,
+  checkRemembered,
+  type IdempotencyStore,
+  MOST_REMEMBERED,
+} from '../../../src/resources/idempotency.ts'
 import type { Connection } from './memory.ts'
 
 /** Answers to repeated changes in memory. */
@@ -9,6 +14,9 @@ export const createMemoryIdempotencyStore = (connection: Connection): Idempotenc
         idempotency.remove(name)
       const first = idempotency.get(answer.name)
       if (!first) {
+        if (answer.name.startsWith(CALLS))
+          for (const { name } of idempotency.all().slice(0, 1 - MOST_REMEMBERED))
+            if (name.startsWith(CALLS)) idempotency.remove(name)
         checkRemembered(idempotency.all().length)
         idempotency.insert(answer.name, answer)
       }
