@@ -188,6 +188,52 @@ class Machine implements AsyncDisposable {
   }
 }
 
+test('docs/install.md: what it has other programs do names files and commands that there are', async () => {
+  await using machine = await Machine.open()
+  await machine.run('cd gateway-*-linux-x64')
+  const forms = [
+    'With npm',
+    'On Debian and Ubuntu',
+    'In a container',
+    'With Compose',
+    'On Kubernetes',
+  ]
+  for (const form of forms) {
+    await machine.run('pushd . > /dev/null')
+    for (const block of listPasted('docs/install.md', form)) await machine.paste(block)
+    await machine.run('popd > /dev/null')
+  }
+  const programs = new Set(machine.elsewhere.map(line => line.split(' ')[0]))
+  expect([...programs]).toEqual(['npm', 'apt', 'docker', 'kubectl'])
+  const folders = machine.elsewhere.flatMap(line => /--kustomize (\S+)/.exec(line)?.[1] ?? [])
+  expect(folders.filter(folder => !existsSync(join(ROOT, folder, 'kustomization.yaml')))).toEqual(
+    [],
+  )
+  const own = machine.elsewhere.flatMap(
+    line => / gateway ((?:init|keys) ?.*)$/.exec(line)?.[1] ?? [],
+  )
+  expect(own).toHaveLength(4)
+  for (const command of own) await machine.run(`./gateway ${command}`)
+})
+
+test('docs/install.md: an archive is checked against sums and signature, and unpacked', async () => {
+  await using machine = await Machine.open()
+  await machine.run('tar czf gateway-0.0.0-linux-x64.tar.gz gateway-0.0.0-linux-x64')
+  await machine.run('rm -r gateway-0.0.0-linux-x64')
+  await machine.run(
+    'sha256sum gateway-*.tar.gz > SHA256SUMS; printf "%064d  none.zip\\n" 0 >> SHA256SUMS',
+  )
+  await machine.run('openssl genpkey -algorithm ed25519 -out key.pem')
+  await machine.run('openssl pkey -in key.pem -pubout -out release.pem')
+  await machine.run(
+    'openssl pkeyutl -sign -inkey key.pem -rawin -in SHA256SUMS -out SHA256SUMS.sig',
+  )
+  const [sums = '', signature = '', unpack = ''] = listPasted('docs/install.md', 'From an archive')
+  expect(await machine.paste(sums)).toContain('gateway-0.0.0-linux-x64.tar.gz: OK')
+  expect(await machine.paste(signature)).toContain('Signature Verified Successfully')
+  expect(await machine.paste(unpack)).toContain('"version":')
+})
+
 onLinux(
   'docs/install.md and docs/upgrade.md lead to a server, to a new one, and back',
   async () => {
