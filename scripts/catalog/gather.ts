@@ -8,7 +8,7 @@ import {
   readReasoning,
 } from './facts.ts'
 import { findLatestAliases } from './latest.ts'
-import { AUTHORS, CONTEXTS, OVERLAY, PROTOCOLS, REQUESTS } from './overlay.ts'
+import { AT_HOME, AUTHORS, CONTEXTS, NOT_AT_HOME, OVERLAY, PROTOCOLS, REQUESTS } from './overlay.ts'
 import { isPlausible, joinPrices, readGenaiPrices, readPiPrices } from './prices.ts'
 import { PROVIDER_SOURCES, type ProviderSource } from './providers.ts'
 import { ReleaseDays } from './released.ts'
@@ -32,6 +32,8 @@ export function gather(sources: Sources, today: string): GatheredCatalog {
   for (const [provider, source] of Object.entries(PROVIDER_SOURCES))
     gathering.takeProvider(provider, source)
   for (const row of OVERLAY) gathering.takeOverlay(row)
+  for (const [provider, source] of Object.entries(PROVIDER_SOURCES))
+    gathering.takeHome(provider, source)
   return gathering.build()
 }
 
@@ -193,7 +195,7 @@ class Gathering {
     if (prices && !isPlausible(prices)) return this.#drop('an implausible price', provider, model)
     const parts = parseProviderName(model, undefined)
     const context = findContextLength(found)
-    const protocol = PROTOCOLS.find(([at, name]) => at.test(provider) && name.test(model))?.[2]
+    const protocol = findProtocol(provider, model)
     return {
       provider,
       model,
@@ -231,6 +233,21 @@ class Gathering {
       output,
       endpoints: [{ provider, model, prices }],
     })
+  }
+
+  /** Adds the author's endpoint to its models that only others list, at the price of a reseller. */
+  takeHome(provider: string, { home, closed }: ProviderSource): void {
+    for (const { id, endpoints } of this.#rows.values()) {
+      const [author, name = ''] = id.split('/')
+      const isAtHome = author === home && closed?.test(name) && !NOT_AT_HOME.test(id)
+      if (!isAtHome || endpoints.some(one => one.provider === provider)) continue
+      const sold = endpoints.find(one => one.provider === 'openrouter') ?? endpoints[0]
+      if (!sold || id.includes(':')) continue
+      const { quantization: _, region: __, context_length: ___, ...row } = sold
+      const own = { model: name, ...AT_HOME[id] }
+      const protocol = findProtocol(provider, own.model)
+      endpoints.push({ ...row, provider, ...own, ...(protocol ? { protocol } : {}) })
+    }
   }
 
   #leaveOut(why: string, provider: string, model: string): false {
@@ -277,6 +294,9 @@ class Gathering {
     }
   }
 }
+
+const findProtocol = (provider: string, model: string): string | undefined =>
+  PROTOCOLS.find(([at, name]) => at.test(provider) && name.test(model))?.[2]
 
 // Of a provider's names for one model, prefers those that are listed, then those that work in every
 // region, then the shortest.

@@ -73,8 +73,11 @@ const createVideoRow = ({
  * 2026-11-23: FLUX at https://docs.bfl.ai/quick_start/pricing, Recraft at
  * https://www.recraft.ai/docs/api-reference/pricing, Stability by the credits (a cent each) of
  * https://platform.stability.ai/pricing, Veo at https://ai.google.dev/gemini-api/docs/pricing, Runway
- * by the credits (a cent each) of https://docs.dev.runwayml.com/guides/pricing. How far each could be
- * confirmed is in decision 0403. A model that a package has without a price gets that of its row.
+ * by the credits (a cent each) of https://docs.dev.runwayml.com/guides/pricing. Those of FLUX
+ * and Recraft were read themselves (Recraft V4 as others quote it), Stability's and Veo's as others
+ * quote the page, Runway's as a copy of its reference has it. Luma, fal and Fireworks have no row, as no
+ * page could be read; Sora's API is shut down. A model that a package has without a price gets that
+ * of its row.
  */
 export const OVERLAY: OverlayRow[] = [
   createEmbeddingRow({
@@ -354,6 +357,22 @@ export const OUTPUTS: [name: RegExp, outputs: string[]][] = [
 export const PROTOCOLS: [provider: RegExp, model: RegExp, protocol: string][] = [
   [/^(openai|azure)$/, /-pro$|codex|deep-research/, 'openai-responses'],
 ]
+
+/** Slugs under which the public service sells what the author calls otherwise, or has withdrawn. */
+export const NOT_AT_HOME =
+  /^openai\/gpt-[\d.]+-(astra|luna|sol|terra)-pro$|^google\/gemini-2\.5-pro-preview$|^x-ai\/grok-imagine/
+
+/** The author's own name of a model where it is not that of the slug, and prices no reseller has. */
+export const AT_HOME: Record<string, { model: string; prices?: UsdPerMillionTokens }> = {
+  'anthropic/claude-sonnet-4': {
+    model: 'claude-sonnet-4-20250514',
+    prices: {
+      ...{ prompt: 3, completion: 15, cache_read: 0.3, cache_write: 3.75, cache_write_1h: 6 },
+      web_search: 0.01,
+    },
+  },
+  'openai/gpt-5.2-chat': { model: 'gpt-5.2-chat-latest' },
+}
 
 /** The display names of authors without a model on the public service. */
 export const AUTHORS: Record<string, string> = {

@@ -9,6 +9,11 @@ export interface ProviderSource {
   priced?: string
   /** The author whose models it serves, where it serves no others. */
   home?: string
+  /**
+   * The names of its author's models that are at no provider but by its leave: as long as a reseller
+   * sells one, it is served.
+   */
+  closed?: RegExp
   /** Converts the source's name of a model to the provider's own. */
   toUpstreamName?: (id: string) => string
   /** Rows of the source that are another provider's, or that cannot be called by this name. */
@@ -45,21 +50,23 @@ export const PROVIDER_SOURCES: Record<string, ProviderSource> = {
     pi: 'openai',
     priced: 'openai',
     home: 'openai',
+    closed: /^(?!gpt-oss|whisper-large)/,
     skip: /^ft:|oss|cyber|daybreak|realtime|moderation|^gpt-3\.5-0301/,
     keep: /^gpt-3\.5-turbo(-instruct)?$|search-preview|deep-research/,
   },
-  anthropic: { pi: 'anthropic', priced: 'anthropic', home: 'anthropic' },
+  anthropic: { pi: 'anthropic', priced: 'anthropic', home: 'anthropic', closed: /^claude/ },
   google: {
     pi: 'google',
     priced: 'google',
     home: 'google',
+    closed: /^(gemini|veo)/,
     skip: /claude|live|maas|robotics|computer-use|deep-research/,
   },
   vertex: { pi: 'google-vertex', priced: 'google', home: 'google', skip: /claude|gemma/ },
   bedrock: { pi: 'amazon-bedrock', priced: 'aws', skip: /^(us-gov|au|apac|ca|in|jp)\.|sonic/ },
   azure: { pi: 'azure', priced: 'azure', skip: /cyber|daybreak|:free|mai-|wizardlm/ },
   mistral: { pi: 'mistral', priced: 'mistral', skip: /^labs-|:free/ },
-  xai: { pi: 'xai', priced: 'x-ai', home: 'x-ai', skip: /voice/ },
+  xai: { pi: 'xai', priced: 'x-ai', home: 'x-ai', closed: /^grok/, skip: /voice/ },
   deepseek: {
     pi: 'deepseek',
     priced: 'deepseek',

@@ -23,8 +23,15 @@ export function countTotals(root: string): Totals {
     readFileSync(join(root, path), 'utf8').replace(TABLE, '').split(/\s+/).filter(Boolean).length
   return {
     words_of_pages: written.reduce((sum, path) => sum + countWords(path), 0),
-    decisions: paths.filter(path => /^docs\/decisions\/\d/.test(path)).length,
+    decisions: paths.reduce((sum, path) => sum + countDecisions(root, path), 0),
   }
+}
+
+/** Counts the decisions of a page: its sections. One that is a file of its own is one. */
+function countDecisions(root: string, path: string): number {
+  if (/^docs\/decisions\/\d/.test(path)) return 1
+  if (!/^docs\/decisions\/[a-z]/.test(path)) return 0
+  return readFileSync(join(root, path), 'utf8').match(/^## /gm)?.length ?? 0
 }
 
 /** How long the files of tests take together, and the slowest, in milliseconds. */

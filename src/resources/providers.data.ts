@@ -75,6 +75,7 @@ export const PROVIDERS = {
   },
   vertex: {
     name: 'Google',
+    home: 'google',
     protocol: 'gemini',
     on_abort: 'drain',
     base_url:
@@ -184,12 +185,14 @@ export const PROVIDERS = {
   },
   stability: {
     name: 'Stability AI',
+    home: 'stabilityai',
     protocol: 'stability',
     base_url: 'https://api.stability.ai/v2beta',
     variables: named('STABILITY'),
   },
   mistral: {
     name: 'Mistral',
+    home: 'mistralai',
     protocol: 'openai-chat',
     on_abort: 'drain',
     base_url: 'https://api.mistral.ai/v1',
@@ -251,6 +254,7 @@ export const PROVIDERS = {
   },
   xai: {
     name: 'xAI',
+    home: 'x-ai',
     protocol: 'openai-chat',
     also: ['openai-responses'],
     base_url: 'https://api.x.ai/v1',
@@ -288,6 +292,7 @@ export const PROVIDERS = {
   },
   alibaba: {
     name: 'Alibaba',
+    home: 'qwen',
     protocol: 'openai-chat',
     on_abort: 'drain',
     base_url: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
@@ -335,6 +340,7 @@ export const PROVIDERS = {
   },
   zai: {
     name: 'Z.AI',
+    home: 'z-ai',
     protocol: 'openai-chat',
     also: [{ protocol: 'anthropic-messages', base_url: 'https://api.z.ai/api/anthropic/v1' }],
     base_url: 'https://api.z.ai/api/paas/v4',

@@ -12,6 +12,8 @@ import { PROVIDERS } from './providers.data.ts'
 /** A row of the built-in list of providers: data, no code. */
 export interface ProviderRow {
   name: string
+  /** The author whose models it serves under the author's own names, where that is not its slug. */
+  home?: string
   protocol: string
   /** What it speaks beside that, for calls that come in such a dialect. */
   also?: ProtocolSetting[]
@@ -92,6 +94,10 @@ export interface ProviderIssue extends SettingIssue {
 }
 
 const KNOWN_PROVIDERS: Record<string, ProviderRow> = PROVIDERS
+
+/** Tells whether a provider serves the models of this author under the author's own names. */
+export const isHomeOf = (slug: string, author: string): boolean =>
+  slug === author || getOwn(KNOWN_PROVIDERS, slug)?.home === author
 
 /**
  * Opens every known provider, the configured ones over the built-in rows, and reports what is

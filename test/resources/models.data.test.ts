@@ -67,6 +67,37 @@ describe('the built-in catalogue', () => {
     expect(wrong).toEqual([])
   })
 
+  // Those whose names are the public service's own, or that their author serves no more.
+  const ELSEWHERE = [
+    'google/gemini-2.5-pro-preview',
+    'openai/gpt-5.6-luna-pro',
+    'openai/gpt-5.6-sol-pro',
+    'openai/gpt-5.6-terra-pro',
+    'openai/gpt-6-astra-pro',
+    'openai/gpt-6-luna-pro',
+    'openai/gpt-6-sol-pro',
+    'openai/gpt-6.1-sol-pro',
+    'openai/gpt-6.1-terra-pro',
+    'x-ai/grok-imagine-image-2.0',
+  ]
+
+  test('has the endpoint of the author for every model that nobody else may serve', () => {
+    const CLOSED: [names: RegExp, provider: string][] = [
+      [/^openai\/(?!gpt-oss|whisper-large)/, 'openai'],
+      [/^anthropic\//, 'anthropic'],
+      [/^google\/(gemini|veo)/, 'google'],
+      [/^x-ai\//, 'xai'],
+    ]
+    const isAway = ({ id }: { id: string }) =>
+      CLOSED.some(([names, provider]) => names.test(id) && !at(id, provider))
+    expect(models.filter(isAway).map(({ id }) => id)).toEqual(ELSEWHERE)
+    expect(at('openai/gpt-5.2-codex', 'openai')).toMatchObject({
+      model: 'gpt-5.2-codex',
+      protocol: 'openai-responses',
+      prices: { prompt: 1.75, completion: 14 },
+    })
+  })
+
   test('has only known providers', () => {
     expect(
       endpoints.map(endpoint => endpoint.provider).filter(slug => !Object.hasOwn(PROVIDERS, slug)),

@@ -13,17 +13,22 @@ export const isFreeEndpoint = ({ prices }: Endpoint): boolean => prices !== null
  */
 export function buildFreeVariant(model: Model): Model | undefined {
   const id = model.id + FREE_VARIANT
-  const pick = (list: Endpoint[]): Endpoint[] =>
-    list
-      .filter(isFreeEndpoint)
-      .map(endpoint => ({ ...endpoint, id: `${endpoint.id} free`, model: id }))
-  const { spoken, ...rest } = model
-  const endpoints = pick(model.endpoints)
-  if (endpoints.length === 0) return undefined
+  const free = changeEndpoints(model, endpoint =>
+    isFreeEndpoint(endpoint) ? { ...endpoint, id: `${endpoint.id} free`, model: id } : undefined,
+  )
+  return free.endpoints.length > 0 ? { ...free, id, name: `${model.name} (free)` } : undefined
+}
+
+/** Returns the model with other endpoints in every dialect. `change` leaves out with undefined. */
+export function changeEndpoints(
+  { spoken, ...model }: Model,
+  change: (endpoint: Endpoint) => Endpoint | undefined,
+): Model {
+  const pick = (list: Endpoint[]): Endpoint[] => list.flatMap(endpoint => change(endpoint) ?? [])
   const inDialects = Object.entries(spoken ?? {}).map(([dialect, list]) => [dialect, pick(list)])
   return {
-    ...rest,
-    ...{ id, name: `${model.name} (free)`, endpoints },
+    ...model,
+    endpoints: pick(model.endpoints),
     ...(spoken ? { spoken: Object.fromEntries(inDialects) } : {}),
   }
 }

@@ -10,6 +10,7 @@ import type { Provider } from '../providers.ts'
 import type { BuiltInModels } from './built-in.ts'
 import { buildFreeVariant, FREE_VARIANT } from './free.ts'
 import type { EndpointRow, ModelRow } from './rows.ts'
+import { buildSnapshot, type DatedName, isServedAtHome, splitDatedName } from './snapshots.ts'
 
 /** Everything that opening a model needs. */
 interface ModelContext {
@@ -237,6 +238,10 @@ function openBuiltInEndpoint(
   }
 }
 
+/** How many names of snapshots and of models that are not listed are kept, and the longest. */
+const MOST_DERIVED = 1_000
+const LONGEST_NAME = 200
+
 /** The models that a name without an author may mean, by that name. */
 interface PlainNames {
   /** By what stands after the slash of their slugs and aliases. */
@@ -294,6 +299,8 @@ export class LazyModels implements Models {
   readonly #read: () => BuiltInModels
   readonly #context: ModelContext
   readonly #opened = new Map<string, Model>()
+  /** By names that callers may make up, so that only some are kept. */
+  readonly #derived = new Map<string, Model>()
   #builtIn: BuiltInModels | undefined
   #plainNames: PlainNames | undefined
 
@@ -308,7 +315,7 @@ export class LazyModels implements Models {
   }
 
   get(slug: string): Model | undefined {
-    return this.#opened.get(slug) ?? this.#open(slug)
+    return this.#opened.get(slug) ?? this.#derived.get(slug) ?? this.#open(slug)
   }
 
   has(slug: string): boolean {
@@ -348,12 +355,42 @@ export class LazyModels implements Models {
   }
 
   #open(slug: string): Model | undefined {
+    const dated = slug.length > LONGEST_NAME ? [] : splitDatedName(slug)
+    return (
+      (dated.length > 0 ? this.#openSnapshot(slug, dated) : undefined) ?? this.#openListed(slug)
+    )
+  }
+
+  /** Opens a model by a name that the catalogue has. */
+  #openListed(slug: string): Model | undefined {
     const { rows, aliases } = this.#data()
     const id = this.#configured.has(slug) || rows.has(slug) ? slug : aliases.get(slug)
     if (id === undefined) return this.#openFree(slug) ?? this.#openPlain(slug)
     const model =
       this.#opened.get(id) ?? openModel(id, this.#configured.get(id), rows.get(id), this.#context)
     this.#opened.set(id, model).set(slug, model)
+    return model
+  }
+
+  #getListed = (slug: string): Model | undefined => this.#opened.get(slug) ?? this.#openListed(slug)
+
+  /** Opens a snapshot of a built-in model, unless it is listed itself. */
+  #openSnapshot(slug: string, dated: DatedName[]): Model | undefined {
+    const { rows } = this.#data()
+    const isListed = (id: string) => this.#configured.has(id) || rows.has(id)
+    if (isListed(slug) || this.listMeant(slug).some(id => removeAuthor(id) === slug))
+      return undefined
+    const snapshots = dated.flatMap(({ family, date }) => {
+      const model = this.#getListed(family)
+      return model && rows.has(model.id) ? (buildSnapshot(model, date) ?? []) : []
+    })
+    const snapshot = snapshots.find(isServedAtHome) ?? snapshots[0]
+    return snapshot && this.#keep(slug, snapshot)
+  }
+
+  #keep(slug: string, model: Model): Model {
+    if (this.#derived.size >= MOST_DERIVED) this.#derived.clear()
+    this.#derived.set(slug, model)
     return model
   }
 
@@ -380,7 +417,7 @@ export class LazyModels implements Models {
   // A model with that slug of its own takes precedence over a free variant.
   #openFree(slug: string): Model | undefined {
     const base = slug.endsWith(FREE_VARIANT) ? slug.slice(0, -FREE_VARIANT.length) : ''
-    const model = base === '' || base.includes(':') ? undefined : this.get(base)
+    const model = base === '' || base.includes(':') ? undefined : this.#getListed(base)
     const free = model && buildFreeVariant(model)
     if (free) this.#opened.set(free.id, free).set(slug, free)
     return free
