@@ -18,7 +18,8 @@ import { readUnit, StandInForSystemd } from './support/systemd.ts'
 import { completion, json, startUpstream, stream, type Upstream } from './support/upstream.ts'
 
 const ROOT = resolve(import.meta.dir, '..')
-const onLinux = test.skipIf(process.platform !== 'linux')
+// The pages name the archive of this system.
+const onLinux = test.skipIf(process.platform !== 'linux' || process.arch !== 'x64')
 
 /** What a reader pastes of a page: its blocks for the shell, below a heading or all of them. */
 function listPasted(path: string, heading?: string): string[] {
@@ -31,7 +32,7 @@ function listPasted(path: string, heading?: string): string[] {
 }
 
 /** Commands of other programs, which change the machine that they run on: they are only recorded. */
-const ELSEWHERE = /^(docker|kubectl|npm|apt|curl -fsSL "\$RELEASE) ?/
+const ELSEWHERE = /^(docker|kubectl|npm|apt) /
 
 /**
  * The machine of a reader: what they paste runs in one shell, line by line. Directories of the
@@ -172,10 +173,26 @@ class Machine implements AsyncDisposable {
     const archive = 'home/release/gateway-0.0.0-linux-x64'
     this.#write(`${archive}/gateway`, `#!/bin/sh\nexec ${PROGRAM.join(' ')} "$@"\n`)
     cpSync(join(ROOT, 'deploy'), join(this.root, archive, 'deploy'), { recursive: true })
+    const beside = ['man/man1/gateway.1', 'LICENSE', 'LICENSES-OF-PACKAGES.txt']
+    const completions = ['gateway.bash', '_gateway', 'gateway.fish'].map(
+      one => `completions/${one}`,
+    )
+    for (const path of [...beside, ...completions]) this.#write(`${archive}/${path}`, '')
     for (const name of ['gateway.service', 'takeover.conf']) {
       const path = join(archive, 'deploy', name)
       this.#write(path, this.#place(readFileSync(join(ROOT, 'deploy', name), 'utf8')))
     }
+  }
+
+  /** Packs the archive into a release as `bun run release` leaves it, in the directory of the shell. */
+  async pack(): Promise<void> {
+    cpSync(join(ROOT, 'deploy/install.sh'), join(this.root, 'home/release/install.sh'))
+    await this.run('tar cf archive.tar gateway-0.0.0-linux-x64 && rm -r gateway-0.0.0-linux-x64')
+    const path = join(this.root, 'home/release')
+    const archive = readFileSync(join(path, 'archive.tar'))
+    writeFileSync(join(path, 'gateway-0.0.0-linux-x64.tar.gz'), Bun.gzipSync(archive))
+    writeFileSync(join(path, 'gateway-0.0.0-linux-x64.tar.zst'), Bun.zstdCompressSync(archive))
+    await this.run('sha256sum gateway-* > SHA256SUMS; printf "%064d  none.zip\\n" 0 >> SHA256SUMS')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -216,13 +233,18 @@ test('docs/install.md: what it has other programs do names files and commands th
   for (const command of own) await machine.run(`./gateway ${command}`)
 })
 
+onLinux('docs/install.md: the script installs the program, and removes it', async () => {
+  await using machine = await Machine.open()
+  await machine.pack()
+  const [install = '', remove = ''] = listPasted('docs/install.md', 'With the script')
+  expect(await machine.paste(install)).toMatch(/^Installed gateway \S+ in .*\n\d+\.\d+\.\d+$/ms)
+  await machine.paste(remove)
+  expect(existsSync(join(machine.root, 'home/.local/bin/gateway'))).toBe(false)
+})
+
 test('docs/install.md: an archive is checked against sums and signature, and unpacked', async () => {
   await using machine = await Machine.open()
-  await machine.run('tar czf gateway-0.0.0-linux-x64.tar.gz gateway-0.0.0-linux-x64')
-  await machine.run('rm -r gateway-0.0.0-linux-x64')
-  await machine.run(
-    'sha256sum gateway-*.tar.gz > SHA256SUMS; printf "%064d  none.zip\\n" 0 >> SHA256SUMS',
-  )
+  await machine.pack()
   await machine.run('openssl genpkey -algorithm ed25519 -out key.pem')
   await machine.run('openssl pkey -in key.pem -pubout -out release.pem')
   await machine.run(
@@ -287,30 +309,38 @@ describe('the README', () => {
   })
   afterEach(() => upstream.close())
 
-  test.each([
-    ['no key', 'sandbox/echo', () => ({})],
-    [
-      'a key of OpenAI',
-      'openai/',
-      (url: string) => ({ OPENAI_API_KEY: 'sk-1', OPENAI_BASE_URL: url }),
-    ],
-    [
-      'a key of Anthropic',
-      'anthropic/',
-      (url: string) => ({ ANTHROPIC_API_KEY: 'sk-1', ANTHROPIC_BASE_URL: url }),
-    ],
-  ])('leads with %s to an answer', async (_, model, toEnv) => {
-    await using machine = await Machine.open(toEnv(ask(upstream)))
-    await machine.run('install -D gateway-*/gateway ~/.local/bin/gateway')
-    await machine.paste(first)
+  onLinux('leads from a release to an answer, without a key', async () => {
+    await using machine = await Machine.open()
+    await machine.pack()
+    const folder = join(machine.root, 'home/release')
+    const release = Bun.serve({
+      ...{ port: 0, hostname: '127.0.0.1' },
+      fetch: ({ url }) => new Response(Bun.file(join(folder, new URL(url).pathname))),
+    })
+    try {
+      await machine.run(`RELEASE=${release.url.origin}`)
+      await machine.paste(first)
+    } finally {
+      await release.stop(true)
+    }
     const answer = await machine.paste(call)
-    expect(answer).toContain(`"model":"${model}`)
-    expect(answer).toContain('"content":"Hello')
-    if (model !== 'sandbox/echo') return
+    expect(answer).toContain('"model":"sandbox/echo"')
     for (const line of others.flatMap(block => block.trim().split('\n')))
       expect(await machine.paste(line)).toMatch(
         line.includes('Hello') ? /Hello|embedding/ : /limit/,
       )
+  })
+
+  test.each([
+    ['openai', (url: string) => ({ OPENAI_API_KEY: 'sk-1', OPENAI_BASE_URL: url })],
+    ['anthropic', (url: string) => ({ ANTHROPIC_API_KEY: 'sk-1', ANTHROPIC_BASE_URL: url })],
+  ])('leads with a key of %s to its answer', async (slug, toEnv) => {
+    await using machine = await Machine.open(toEnv(ask(upstream)))
+    await machine.run('install -D gateway-*/gateway ~/.local/bin/gateway')
+    await machine.paste(first.replace(/^curl .*\n/, ''))
+    const answer = await machine.paste(call)
+    expect(answer).toContain(`"model":"${slug}/`)
+    expect(answer).toContain('"content":"Hello')
   })
 })
 
