@@ -160,6 +160,14 @@ export async function listContainers(
   }
 }
 
+/** Returns the record of a container. Throws 404 as for its files. */
+export async function getContainer(world: ContainerWorld, actor: Actor, name: string) {
+  const { workspace_id } = await requireContainer(world, actor, name)
+  const { data } = await listContainers(world, actor, { workspace_id })
+  const found = data.find(({ container_id }) => container_id === name)
+  return { data: requireFound(found, 'Container') }
+}
+
 /**
  * Ends a container: kills everything in it and deletes its files. A server that runs it notices
  * within a second. Throws 404 for one that does not exist in the workspace.
