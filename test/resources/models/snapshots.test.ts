@@ -97,6 +97,7 @@ describe('a dated snapshot', () => {
   })
 
   const own = open({
+    unknown_models: 'refuse',
     providers: { mine: PROVIDER, openai: PROVIDER },
     models: [
       { id: 'mine/own', endpoints: [{ provider: 'mine', model: 'own' }] },
