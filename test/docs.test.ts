@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { listSettings, renderSettings } from '../scripts/docs/settings.ts'
 import { openGateway } from '../src/app/gateway.ts'
@@ -83,6 +83,44 @@ function leadsSomewhere(link: string): boolean {
   const target = documents.find(document => document.path === path)
   return anchor === undefined || (target !== undefined && listAnchors(target).includes(anchor))
 }
+
+describe('decisions', () => {
+  const table = documents.find(({ path }) => path === 'docs/decisions/README.md')?.text ?? ''
+  const rows = [...table.matchAll(/^\| (\d{4}(?:, \d{4})*) \| (.+) \|$/gm)]
+  const numbers = rows.flatMap(([, listed = '']) => listed.split(', ')).toSorted()
+  // Numbered files are new decisions, before they have a section.
+  const pages = documents.filter(({ path }) => /^docs\/decisions\/[a-z]/.test(path))
+
+  test('are at most 40 sections of at most 14 pages, which the table of contents has', () => {
+    expect(pages.length).toBeLessThanOrEqual(14)
+    expect(pages.flatMap(({ text }) => text.match(/^## /gm) ?? []).length).toBeLessThanOrEqual(40)
+    const names = pages.map(({ path }) => basename(path))
+    expect(names.filter(name => !table.includes(`](${name})`))).toEqual([])
+  })
+
+  test('have each old number once, and where it is told', () => {
+    expect(numbers).toEqual([...new Set(numbers)])
+    expect(numbers.length).toBeGreaterThanOrEqual(308)
+    const files = rows.flatMap(([, , target = '']) => /^`(.+)`$/.exec(target)?.[1] ?? [])
+    expect(files.filter(path => !existsSync(join(ROOT, path)))).toEqual([])
+  })
+
+  test('name files that are there', () => {
+    const named = pages.flatMap(({ text }) => [...text.matchAll(/`(\w[\w.-]*\/[\w./-]+\.ts)`/g)])
+    const paths = named.map(([, path = '']) => path)
+    const isThere = (path: string) =>
+      existsSync(join(ROOT, path)) || existsSync(join(ROOT, 'src', path))
+    expect(paths.length).toBeGreaterThan(10)
+    expect(paths.filter(path => !isThere(path))).toEqual([])
+  })
+
+  test('that have a number still are rows of the table', () => {
+    const numbered = documents.flatMap(
+      ({ path }) => /^docs\/decisions\/(\d{4})-/.exec(path)?.[1] ?? [],
+    )
+    expect(numbered.filter(number => !numbers.includes(number))).toEqual([])
+  })
+})
 
 const program = await createProgram()
 

@@ -73,8 +73,11 @@ const createVideoRow = ({
  * 2026-11-23: FLUX at https://docs.bfl.ai/quick_start/pricing, Recraft at
  * https://www.recraft.ai/docs/api-reference/pricing, Stability by the credits (a cent each) of
  * https://platform.stability.ai/pricing, Veo at https://ai.google.dev/gemini-api/docs/pricing, Runway
- * by the credits (a cent each) of https://docs.dev.runwayml.com/guides/pricing. How far each could be
- * confirmed is in decision 0403. A model that a package has without a price gets that of its row.
+ * by the credits (a cent each) of https://docs.dev.runwayml.com/guides/pricing. Those of FLUX
+ * and Recraft were read themselves (Recraft V4 as others quote it), Stability's and Veo's as others
+ * quote the page, Runway's as a copy of its reference has it. Luma, fal and Fireworks have no row, as no
+ * page could be read; Sora's API is shut down. A model that a package has without a price gets that
+ * of its row.
  */
 export const OVERLAY: OverlayRow[] = [
   createEmbeddingRow({

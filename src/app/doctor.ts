@@ -156,6 +156,7 @@ export async function runChecks(
     checkRecords(books),
     await checkClock(world),
     describeHolds(dead, world.journal.holds.listGarbled().length),
+    toResult('logs', world.journal.damaged.list(), 'none was found damaged'),
     checkProviderKeys(world),
   ]
 }

@@ -83,6 +83,7 @@ import { buildDefaultWorkspace } from '../resources/workspaces.ts'
 import { openDiskBlobs } from '../store/blobs/disk.ts'
 import { createMemoryBlobs } from '../store/blobs/memory.ts'
 import { openS3Blobs } from '../store/blobs/s3.ts'
+import { openDamagedLogs } from '../store/checked-lines.ts'
 import { openDataDirectory } from '../store/data-directory.ts'
 import { openFreeCalls } from '../store/free-calls.ts'
 import { openHoldJournal } from '../store/hold-journal.ts'
@@ -550,11 +551,13 @@ function openTraffic(
 
 const openJournal = (data: string | undefined, mac: Mac, garbledRecords: number): Journal =>
   data === undefined
-    ? { holds: createMemoryJournal(), head: NO_HEAD, garbledRecords }
+    ? { holds: createMemoryJournal(), head: NO_HEAD, garbledRecords, damaged: NO_DAMAGE }
     : {
         ...{ holds: openHoldJournal(data), head: openHeadFile(data, mac) },
-        ...{ free: openFreeCalls(data), garbledRecords },
+        ...{ free: openFreeCalls(data), garbledRecords, damaged: openDamagedLogs(data) },
       }
+
+const NO_DAMAGE: Journal['damaged'] = { list: () => [], accept: () => undefined }
 
 function openSecrets(
   data: string | undefined,

@@ -32,6 +32,8 @@ export interface Journal {
   free?: FreeCalls
   /** How many lines of records that a dead process has left are not as they were written. */
   garbledRecords: number
+  /** The logs of dead processes that were found damaged, until an operator accepts that. */
+  damaged: { list(): string[]; accept(): void }
 }
 
 /** What this room needs from the gateway. */

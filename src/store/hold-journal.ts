@@ -5,7 +5,13 @@ import { unavailable } from '../base/errors.ts'
 import { parseObject } from '../base/json.ts'
 import { LiveSet } from '../base/live-set.ts'
 import type { GarbledCall, HeldCall, HoldJournal } from '../limits/ledger.ts'
-import { computeChecksum, parseCheckedLine, renderCheckedLine } from './checked-lines.ts'
+import {
+  computeChecksum,
+  keepDamagedLog,
+  parseCheckedLine,
+  renderCheckedLine,
+  splitLines,
+} from './checked-lines.ts'
 import { openDataFile, readDataFile, writeDataFile } from './data-files.ts'
 
 /** Beyond this many bytes the file is rewritten with only the calls that still run. */
@@ -81,7 +87,7 @@ export function openHoldJournal(data: string, name = 'holds.log'): HoldJournal {
     listCalls: () => readJournal(path).calls,
     listGarbled: () => readJournal(path).garbled.map(readGarbled),
     clear() {
-      if (readJournal(path).garbled.length > 0) keepCopy(path)
+      if (readJournal(path).garbled.length > 0) keepDamagedLog(path)
       rewrite()
     },
   }
@@ -103,9 +109,6 @@ function writeAll(file: number, text: string): number {
 /** Writes the journal of a copied data directory, which no server uses. */
 export const writeHolds = (data: string, calls: HeldCall[]): void =>
   writeDataFile(join(data, 'holds.log'), calls.map(renderLine).join(''))
-
-/** Keeps a copy of a journal with garbled lines, to be looked into. */
-const keepCopy = (path: string): void => writeDataFile(`${path}.garbled`, readDataFile(path) ?? '')
 
 // Field by field: copying an object with a rest pattern costs more than writing it.
 const renderLine = (call: HeldCall): string => {
@@ -131,13 +134,12 @@ const renderLine = (call: HeldCall): string => {
 
 /**
  * Reads every call in the journal, each with the last line of its last step and of every inner one,
- * and the lines that are not as they were written. Only the last line can be incomplete, and
- * its call had not gone out.
+ * and the lines that are not as they were written. Only the last line can be cut, and its call
+ * had not gone out.
  */
 function readJournal(path: string): { calls: HeldCall[]; garbled: string[] } {
   const found = new Map<string, HeldCall>()
-  const lines = (readDataFile(path)?.toString() ?? '').split('\n')
-  lines.pop()
+  const lines = splitLines(readDataFile(path)?.toString() ?? '')
   const garbled: string[] = []
   for (const line of lines) {
     const entry = parseLine(line)

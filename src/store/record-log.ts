@@ -2,8 +2,8 @@ import { closeSync, ftruncateSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Mac } from '../base/mac.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
-import { parseCheckedLine, renderCheckedLine } from './checked-lines.ts'
-import { hasCode, openDataFile, readDataFile, writeDataFile } from './data-files.ts'
+import { keepDamagedLog, parseCheckedLine, renderCheckedLine, splitLines } from './checked-lines.ts'
+import { hasCode, openDataFile, readDataFile } from './data-files.ts'
 import { lockData, tryLock } from './lock.ts'
 import type { SqliteOptions } from './sqlite.ts'
 
@@ -24,7 +24,7 @@ export interface RecordLog {
   clear(): void
   /** Reads the records, and how many lines are not as they were written. */
   read(): { records: unknown[]; garbled: number }
-  /** Keeps a copy beside it, to be looked into. */
+  /** Keeps a copy beside it, to be looked into: `doctor` tells of it until that is accepted. */
   keepCopy(): void
 }
 
@@ -115,7 +115,7 @@ export function openRecordLog(data: string, macs: RecordLogMacs, isOpen: boolean
       size = 0
     },
     read: () => readLog(path, macs),
-    keepCopy: () => writeDataFile(`${path}.garbled`, readDataFile(path) ?? ''),
+    keepCopy: () => keepDamagedLog(path),
   }
 }
 
@@ -126,10 +126,9 @@ function writeAll(file: number, text: string): number {
   return written
 }
 
-// Only the last line can be incomplete, and its call got no end.
+// Only the last line can be cut, and its call got no end.
 function readLog(path: string, macs: RecordLogMacs): ReturnType<RecordLog['read']> {
-  const lines = (readDataFile(path)?.toString() ?? '').split('\n')
-  lines.pop()
+  const lines = splitLines(readDataFile(path)?.toString() ?? '')
   const whole = lines.map(line => parseSealedLine(line, macs)).filter(json => json !== null)
   return {
     records: whole.map(json => JSON.parse(json)),

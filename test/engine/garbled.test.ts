@@ -66,7 +66,8 @@ describe('a garbled line of the journal', () => {
         calls: 0,
         garbled: { lines: 1, charged: 1, unknown: 0 },
       })
-      expect([result.spent, result.wrong]).toEqual([spent, []])
+      const evidence = { check: 'logs', ok: false, found: expect.stringContaining('holds.log was') }
+      expect([result.spent, result.wrong]).toEqual([spent, [evidence]])
       expect(readFileSync(join(data, 'holds.log.garbled'), 'utf8')).toContain('acme')
     })
 

@@ -114,7 +114,8 @@ test('what differs is told by day and model, exactly', async () => {
   await gateway.close()
 })
 
-// The columns of the exports, in their order, as docs/decisions/0416 has them.
+// The columns of the exports, in their order, as published exports and parsers of them have them:
+// xavierjflanagan/Guardian, aiecon, axigatelabs/axigate-finops.
 const OPENAI_COSTS = {
   '2025':
     'start_time,end_time,start_time_iso,end_time_iso,amount_value,amount_currency,line_item,' +

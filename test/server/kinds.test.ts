@@ -377,7 +377,8 @@ test('a thousand calls at every door at once spend no more than their dollar, an
     return response.status
   })
   const statuses = await Promise.all(calls)
-  expect([...new Set(statuses)].toSorted()).toEqual([200, 202, 402])
+  // 503: where the machine is too busy to write records, new calls are refused, and cost nothing.
+  expect([...new Set(statuses)].filter(code => code !== 503).toSorted()).toEqual([200, 202, 402])
   const paid = statuses.filter(code => code < 300).length
   const { data } = (await (await server.fetch('/key', { key })).json()) as { data: object }
   expect(data).toMatchObject({ usage: paid * COST })

@@ -13,11 +13,14 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { backUp } from '../../src/app/backup.ts'
+import { acceptEnd } from '../../src/app/doctor/accept.ts'
 import { examineGateway } from '../../src/app/doctor.ts'
 import type { Gateway, GatewayParts } from '../../src/app/gateway.ts'
 import { openGateway } from '../../src/app/gateway.ts'
 import { openMacOfKey } from '../../src/base/mac.ts'
 import { parseConfig } from '../../src/config.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { listAudit } from '../../src/resources/audit.ts'
 import { renderCheckedLine } from '../../src/store/checked-lines.ts'
 import { openDatabaseNow } from '../support/database.ts'
 import { TestClock } from '../support/gateway.ts'
@@ -219,6 +222,40 @@ describe('records of a killed process', () => {
     expect(readFileSync(`${logOf(copy)}.garbled`, 'utf8')).toBe(`${garbled}0123`)
   })
 
+  test.each([
+    ['a byte changed', (log: string) => log.replace('"b"', '"B"')],
+    ['no newline left', (log: string) => log.replaceAll('\n', ' ')],
+    ['its last newline changed', (log: string) => `${log.slice(0, -1)}x`],
+  ])('with %s stay evidence until an operator accepts it', async (_, change) => {
+    const gateway = await open()
+    await record(gateway, 'a', 'b', 'c')
+    const copy = killNow()
+    const damaged = change(readLog(copy))
+    writeFileSync(logOf(copy), damaged)
+    const first = await open({ data: copy, access: 'command' })
+    await first.close()
+    opened = opened.filter(one => one !== first)
+    const next = await open({ data: copy })
+    const found = `records.log was damaged: it is kept as records.log.garbled (--accept)`
+    expect((await listFaults(next)).filter(({ check }) => check === 'logs')).toEqual([
+      { check: 'logs', ok: false, found },
+    ])
+    const approve = (problems: string[]) => problems.includes(found)
+    const accepter = { system_user: 'ops', approve }
+    await acceptEnd(
+      { ...next, lock: () => () => undefined },
+      getOperator(next),
+      { reason: 'r' },
+      accepter,
+    )
+    expect((await listFaults(next)).filter(({ check }) => check === 'logs')).toEqual([])
+    const entries = await listAudit(next, getOperator(next), { action: 'ledger.accept' })
+    expect(entries).toMatchObject({
+      data: [{ before: { accepted: expect.arrayContaining([found]) } }],
+    })
+    expect(readFileSync(`${logOf(copy)}.accepted`, 'utf8')).toBe(damaged)
+  })
+
   test('are not restored from a line that another secret has sealed', async () => {
     const gateway = await open()
     await record(gateway, 'a', 'b')
@@ -292,7 +329,7 @@ describe('faults', () => {
     expect(faults).toHaveLength(1)
     expect(readFileSync(`${logOf()}.garbled`, 'utf8').split('\n')).toHaveLength(3)
     expect(listRows()).toEqual(['a', 'b'])
-    expect(await listFaults(gateway)).toEqual([])
+    expect(await listFaults(gateway)).toMatchObject([{ check: 'logs' }])
   })
 
   test('where the log cannot be written, records go into the database at once', async () => {

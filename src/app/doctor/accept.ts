@@ -20,7 +20,7 @@ export interface Accepter {
 
 /**
  * Writes down where the ledger ends, although that contradicts what was written before or there is
- * nothing written. The audit trail says who accepted what, and why. Throws 409 while a server runs,
+ * nothing written, and goes on without logs that were found damaged. The audit trail says who accepted what, and why. Throws 409 while a server runs,
  * where there is nothing to accept, and where it is not approved.
  */
 export async function acceptEnd(
@@ -31,15 +31,19 @@ export async function acceptEnd(
 ): Promise<void> {
   const unlock = world.lock()
   try {
-    const accepted = await listEndProblems(world)
+    const { damaged } = world.journal
+    const accepted = [...(await listEndProblems(world)), ...damaged.list()]
     if (accepted.length === 0)
-      throw conflict('There is nothing to accept: the ledger ends where it did')
+      throw conflict(
+        'There is nothing to accept: the ledger ends where it did, and no log is damaged',
+      )
     if (!(await accepter.approve(accepted))) throw conflict('Nothing was accepted')
     const after = { reason, system_user: accepter.system_user }
     const target = { id: 'ledger', workspace_id: null }
     const entry = createAuditEntry(world, actor, 'ledger.accept', target, { accepted }, after)
     await world.store.audit.append(entry)
     await rewriteEnds(world)
+    damaged.accept()
   } finally {
     unlock()
   }

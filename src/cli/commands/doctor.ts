@@ -32,7 +32,7 @@ function findObstacle(thrown: unknown): { data: Finding[] } | undefined {
 
 const RESEAL = [
   offer('--reseal', 'accept what was found: seal everything as it stands'),
-  offer('--accept', 'accept that the end of the ledger is not as it was written down'),
+  offer('--accept', 'accept that the end of the ledger, or a log, is not as it was written'),
   offer('--redate', 'date spending of days that have not come yet on today'),
   offer('--reason <text>', 'why, for the audit trail; with --reseal, --accept or --redate'),
   offer('--yes', 'do not ask; with --reseal, --accept or --redate'),

@@ -220,13 +220,14 @@ function chooseView(view: number, action: Action, letter: string): number | null
 }
 
 function renderHeader(view: number, width: number, name: string, connection: Connection): Line {
-  const isNarrow = width < 90
-  const tabs = VIEWS.flatMap((one, index): Line => {
-    const text = ` ${index + 1}${isNarrow && index !== view ? '' : ` ${one.name}`} `
-    return [{ text, style: index === view ? 'selected' : 'plain' }]
-  })
-  const used = tabs.reduce((sum, { text }) => sum + text.length, 0)
   const state = connection.isOpen ? 'live' : 'no server'
+  const named = VIEWS.map(({ name }, index) => ` ${index + 1} ${name} `)
+  const isNarrow = named.join('').length + 'no server'.length + 2 > width
+  const tabs: Line = named.map((text, index) => ({
+    text: isNarrow && index !== view ? ` ${index + 1} ` : text,
+    style: index === view ? 'selected' : 'plain',
+  }))
+  const used = tabs.reduce((sum, { text }) => sum + text.length, 0)
   const room = width - used - state.length - 2
   const place =
     measure(name) > room - 1 ? `…${name.slice(Math.max(0, name.length - room + 2))}` : name

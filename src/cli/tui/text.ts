@@ -28,11 +28,40 @@ export const measure = (text: string): number =>
  */
 export function fit(text: string, width: number, align: 'left' | 'right' = 'left'): string {
   if (width <= 0) return ''
-  // What comes from a gateway elsewhere may be of another type than it should.
-  const whole = typeof text === 'string' ? text : String(text ?? '')
-  const cut = clip(toPrintable(whole.length > MOST ? whole.slice(0, MOST) : whole), width)
+  const cut = clip(toCellText(text), width)
   const padding = ' '.repeat(Math.max(0, width - measure(cut)))
   return align === 'left' ? cut + padding : padding + cut
+}
+
+/**
+ * The same for an id, which is cut within: ids begin with an author and often differ at their end
+ * alone, so most of what stands is that.
+ */
+export function fitId(id: string, width: number): string {
+  const printable = toCellText(id)
+  if (width < 2 || measure(printable) <= width) return fit(printable, width)
+  const segments = ASCII.test(printable)
+    ? [...printable]
+    : Array.from(new Intl.Segmenter().segment(printable), ({ segment }) => segment)
+  const head = takeCells(segments, Math.floor((width - 1) / 4))
+  const tail = takeCells(segments.reverse(), width - 1 - measure(head.join('')))
+  return fit(`${head.join('')}…${tail.reverse().join('')}`, width)
+}
+
+/** Takes of the first characters those that have room in so many cells. */
+function takeCells(segments: string[], width: number): string[] {
+  let room = width
+  const end = segments.findIndex(segment => {
+    room -= measure(segment)
+    return room < 0
+  })
+  return segments.slice(0, end === -1 ? segments.length : end)
+}
+
+/** Makes what is shown printable: a gateway elsewhere may send another type than it should. */
+function toCellText(text: unknown): string {
+  const whole = typeof text === 'string' ? text : String(text ?? '')
+  return toPrintable(whole.length > MOST ? whole.slice(0, MOST) : whole)
 }
 
 /** No line of a terminal is longer, in characters. */
@@ -72,6 +101,8 @@ export interface Column<Row> {
   align?: 'left' | 'right'
   /** Takes what is left of the line. */
   grows?: boolean
+  /** Whether its texts are ids, whose ends tell them apart. */
+  isId?: boolean
   cell(row: Row): string
   style?(row: Row): Style
 }
@@ -118,7 +149,9 @@ function renderRow<Row>(
   isSelected: boolean,
 ): Line {
   const cells = columns.map(column => ({
-    text: fit(column.cell(row), column.width, column.align),
+    text: column.isId
+      ? fitId(column.cell(row), column.width)
+      : fit(column.cell(row), column.width, column.align),
     style: column.style?.(row) ?? 'plain',
   }))
   if (isSelected)

@@ -69,11 +69,14 @@ export function splitDatedName(name: string): DatedName[] {
 
 /**
  * Builds a snapshot of a model: itself, at the endpoints that can be told which. Those are the
- * author's own, resellers that take public names, and names that have this very date. Undefined
- * where there is none.
+ * author's own, resellers that take public names, and names that have this very date; all of them
+ * where the catalogue has the dated name for the model. Undefined where there is none.
  */
-export function buildSnapshot(model: Model, date: string): Model | undefined {
-  const snapshot = changeEndpoints(model, endpoint => pinEndpoint(model.id, endpoint, date))
+export function buildSnapshot(model: Model, date: string, isAlias: boolean): Model | undefined {
+  const snapshot = changeEndpoints(
+    model,
+    endpoint => pinEndpoint(model.id, endpoint, date) ?? (isAlias ? endpoint : undefined),
+  )
   return snapshot.endpoints.length > 0 ? snapshot : undefined
 }
 

@@ -407,13 +407,14 @@ export class LazyModels implements Models {
 
   /** Opens a snapshot of a built-in model, unless it is listed itself. */
   #openSnapshot(slug: string, dated: DatedName[]): Model | undefined {
-    const { rows } = this.#data()
+    const { rows, aliases } = this.#data()
+    const meant = this.listMeant(slug)
     const isListed = (id: string) => this.#configured.has(id) || rows.has(id)
-    if (isListed(slug) || this.listMeant(slug).some(id => removeAuthor(id) === slug))
-      return undefined
+    if (isListed(slug) || meant.some(id => removeAuthor(id) === slug)) return undefined
+    const isAlias = aliases.has(slug) || meant.length === 1
     const snapshots = dated.flatMap(({ family, date }) => {
       const model = this.#getListed(family)
-      return model && rows.has(model.id) ? (buildSnapshot(model, date) ?? []) : []
+      return model && rows.has(model.id) ? (buildSnapshot(model, date, isAlias) ?? []) : []
     })
     const snapshot = snapshots.find(isServedAtHome) ?? snapshots[0]
     return snapshot && this.#keep(slug, snapshot)

@@ -77,7 +77,7 @@ export const foreignContent = (block: Block | ToolResult): GatewayError => {
 
 /**
  * Returns the messages without what the own tools of another provider did in the model's turns:
- * searches, their results and the like (decision 0191). The model's words tell what came of it. A
+ * searches, their results and the like. The model's words tell what came of it. A
  * compaction stays, as it is the conversation itself.
  */
 export const leaveOutToolWork = (messages: Message[], native: TextDialect | null): Message[] =>

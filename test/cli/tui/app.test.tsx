@@ -201,7 +201,7 @@ describe('the endpoints', () => {
     const { source, screen } = openFed(...buildCallEntries('gen-1'), STATE)
     await screen.type('2')
     expect(await screen.see('2 endpoints')).toMatch(
-      /acme\/small flaky\/m +well.* +25% +100ms +400ms/,
+      /acme\/small +flaky\/m +well.* +25% +100ms +400ms/,
     )
     source.tell(
       entry('circuit.opened', {
@@ -240,8 +240,8 @@ describe('money', () => {
     await screen.type('3')
     const shown = await screen.see('$25.00 spent of $100.00')
     expect(shown.indexOf('laptop')).toBeLessThan(shown.indexOf('acme/small'))
-    expect(shown).toMatch(/key +laptop +\$0\.50 +\$1\.00 +\$2\.00 +\$10\.00 +█████████░ 90%/)
-    expect(shown).toMatch(/budget +Research daily .*\$9\.00 +██████████ 100%/)
+    expect(shown).toMatch(/key +laptop +\$0\.50 +\$1\.00 +\$2\.00 +\$10\.00 +██████░ 90%/)
+    expect(shown).toMatch(/budget +Research daily .*\$9\.00 +███████ 100%/)
     await screen.type('a')
     await screen.see('Credits to add in USD')
     await screen.type('n', 'o', ENTER)
@@ -653,6 +653,17 @@ describe('the screen', () => {
       await screen.type(key)
       while (!screen.isLeft) await Bun.sleep(1)
     }
+  })
+
+  test('names every view on 80 columns, and says which part of a longer help is shown', async () => {
+    using screen = openScreen(new FakeSource(), { columns: 80, rows: 24 })
+    const tabs = ' 1 Calls  2 Endpoints  3 Money  4 Keys  5 Overview  6 More '
+    expect(await screen.see('  live')).toContain(tabs)
+    await screen.type('?')
+    const keys = Object.keys(KEYS).length
+    await screen.see(`Keys 1 to 20 of ${keys} · ↑ ↓ scroll · other keys close`)
+    await screen.type('G')
+    expect(await screen.see(`Keys ${keys - 19} to ${keys} of ${keys}`)).toContain('ctrl-c')
   })
 
   test('is left by q over its help too', async () => {

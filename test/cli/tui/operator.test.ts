@@ -68,7 +68,7 @@ const readState = ({ isAlternate, isCursorShown, text }: TerminalScreen) => [
 
 /** What each view must show, whatever room it has. */
 const VIEWS: [key: string, ...patterns: RegExp[]][] = [
-  ['2', / 2 Endpoints /, /acme\/small flaky/, /acme\/small solid/, /ERRORS/, / \d+% /],
+  ['2', / 2 Endpoints /, /acme\/small +flaky/, /acme\/small +solid/, /ERRORS/, / \d+%/],
   ['3', / 3 Money /, /Credits/, /key +inference/],
   ['4', / 4 Keys /, /\d keys/, /inference/],
   ['5', / 5 Overview /, /calls\/s/, /errors in a minute/, /Alarms/, /[⠁-⣿]/],

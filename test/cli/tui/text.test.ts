@@ -2,22 +2,26 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { toPrintable } from '../../../src/base/printable.ts'
 import { createCall, Live } from '../../../src/cli/tui/live.ts'
-import { listCalls } from '../../../src/cli/tui/models/calls.ts'
+import { listCalls, renderCalls } from '../../../src/cli/tui/models/calls.ts'
+import { listEndpoints, renderEndpoints } from '../../../src/cli/tui/models/endpoints.ts'
 import { parseLimit } from '../../../src/cli/tui/models/keys.ts'
-import { parseAmount } from '../../../src/cli/tui/models/money.ts'
+import { listMoney, parseAmount, renderMoney } from '../../../src/cli/tui/models/money.ts'
 import {
   drawBar,
   drawPlot,
   drawSparkline,
   fit,
+  fitId,
   formatCount,
   formatTime,
   formatUsd,
+  type Line,
   measure,
   wrap,
 } from '../../../src/cli/tui/text.ts'
 import { scroll } from '../../../src/cli/tui/use-list.ts'
 import { computeInterval } from '../../../src/cli/tui/use-live.ts'
+import { readBuiltIn } from '../../../src/resources/models/built-in.ts'
 import { generateText } from '../../support/texts.ts'
 import { buildCallEntries, entry } from '../../support/tui.tsx'
 
@@ -28,9 +32,12 @@ describe('a text', () => {
         const fitted = fit(text, width)
         expect(measure(fitted)).toBe(width)
         expect(toPrintable(fitted)).toBe(fitted)
+        expect(measure(fitId(text, width))).toBe(width)
       }),
     )
     expect(fit('漢字漢字', 5)).toBe('漢字…')
+    expect(fitId('acme/small-large', 12)).toBe('ac…all-large')
+    expect(fitId('漢字漢字漢字', 9)).toBe('漢…字漢字')
     expect(fit('abc', 5, 'right')).toBe('  abc')
     expect(wrap('one two three', 7)).toEqual(['one two', 'three'])
   })
@@ -72,6 +79,47 @@ test('a list scrolls as little as shows the selected row, within its bounds', ()
       },
     ),
   )
+})
+
+describe('any two ids of the catalogue differ on 80 columns', () => {
+  const { rows } = readBuiltIn()
+  const options = { width: 80, selected: -1, now: 0 }
+  const models = [...rows.keys()]
+  const count = (lines: Line[]) =>
+    new Set(lines.map(line => line.map(({ text }) => text).join(''))).size
+
+  test('among the calls', () => {
+    const calls = models.map(model => ({ ...createCall('gen-1', ''), model }))
+    // The headings are one more.
+    expect(count(renderCalls(calls, options))).toBe(models.length + 1)
+  })
+
+  test('among the endpoints', () => {
+    const ids = new Set(
+      [...rows.values()].flatMap(({ id, endpoints }) =>
+        endpoints.map(({ provider, model }) => `${id} ${provider}/${model}`),
+      ),
+    )
+    const live = new Live()
+    live.apply(
+      entry('state', {
+        ...{ milliseconds: 1, running_calls: 0 },
+        endpoints: [...ids].map(endpoint => ({
+          ...{ endpoint, provider: '', model: '', cooldown: null, is_probing: false },
+          ...{ succeeded: 0, failed: 0, latency_p50: null, latency_p95: null },
+          throughput_p50: null,
+        })),
+      }),
+    )
+    expect(count(renderEndpoints(listEndpoints(live, ''), options))).toBe(ids.size + 1)
+  })
+
+  test('among those who spend', () => {
+    const spending = { today: 0, week: 0, month: 0 }
+    const groups = { model: models.map(name => ({ name, ...spending })) }
+    const money = { credits: null, keys: [], budgets: [], groups }
+    expect(count(renderMoney(money, listMoney(money, ''), options))).toBe(models.length + 2)
+  })
 })
 
 test('what costs more is drawn less often', () => {

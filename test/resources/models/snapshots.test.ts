@@ -87,6 +87,8 @@ describe('a dated snapshot', () => {
       ['openrouter', 'anthropic/claude-sonnet-4.5-20250929'],
       ['vercel', 'anthropic/claude-sonnet-4.5-20250929'],
     ])
+    // The catalogue itself has this name for the model.
+    expect(at('claude-haiku-4-5-20251001')).toContainEqual(['bedrock', expect.anything()])
     expect(at('openai/gpt-5-2025-08-07')?.map(([slug]) => slug)).not.toContain('azure')
   })
 

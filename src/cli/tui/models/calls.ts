@@ -90,7 +90,7 @@ const countAttempts = ({ attempts, tries }: LiveCall): number => Math.max(attemp
 const columns = (now: number): Column<LiveCall>[] => [
   { title: 'TIME', width: 8, rank: 3, cell: ({ at }) => at.slice(11, 19) },
   { title: 'STATUS', width: 7, rank: 0, cell: renderStatus, style: styleStatus },
-  { title: 'MODEL', width: 14, rank: 1, grows: true, cell: ({ model }) => model },
+  { title: 'MODEL', width: 24, rank: 1, grows: true, isId: true, cell: ({ model }) => model },
   { title: 'PROVIDER', width: 10, rank: 2, cell: ({ provider }) => provider || '-' },
   {
     ...{ title: 'TRY', width: 3, rank: 4, align: 'right' },

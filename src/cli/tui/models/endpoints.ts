@@ -33,8 +33,18 @@ export function listEndpoints({ endpoints }: Live, filter: string): EndpointRow[
 const renderState = ({ cooldown, is_probing }: LiveEndpoint): string =>
   is_probing ? 'probing' : cooldown ? `rests ${cooldown.seconds_left}s` : 'well'
 
+/** Splits an endpoint's id: its model, and the provider with what that calls it. */
+function splitId(endpoint: string): { model: string; place: string } {
+  const [model = '', ...place] = endpoint.split(' ')
+  return { model, place: place.join(' ') }
+}
+
 const COLUMNS: Column<EndpointRow>[] = [
-  { title: 'ENDPOINT', width: 20, rank: 0, grows: true, cell: ({ endpoint }) => endpoint },
+  {
+    ...{ title: 'MODEL', width: 24, rank: 0, grows: true, isId: true },
+    cell: ({ endpoint }) => splitId(endpoint).model,
+  },
+  { title: 'AT', width: 11, rank: 0, grows: true, cell: ({ endpoint }) => splitId(endpoint).place },
   {
     ...{ title: 'STATE', width: 10, rank: 1 },
     cell: renderState,
@@ -58,7 +68,7 @@ const COLUMNS: Column<EndpointRow>[] = [
     ...{ title: 'SHARE', width: 5, rank: 5, align: 'right' },
     cell: ({ share }) => `${(share * 100).toFixed(0)}%`,
   },
-  { title: 'LAST MINUTE', width: 20, rank: 6, cell: ({ asked }) => drawSparkline(asked, 20) },
+  { title: 'LAST MINUTE', width: 16, rank: 6, cell: ({ asked }) => drawSparkline(asked, 16) },
 ]
 
 /** Renders the endpoints that are on the screen. */

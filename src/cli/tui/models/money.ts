@@ -60,15 +60,14 @@ const styleShare = ({ share }: { share: number | null }): Style =>
 
 const COLUMNS: Column<MoneyRow>[] = [
   { title: 'OF', width: 9, rank: 1, cell: ({ kind }) => kind },
-  { title: 'NAME', width: 12, rank: 0, grows: true, cell: ({ name }) => name },
+  { title: 'NAME', width: 24, rank: 0, grows: true, isId: true, cell: ({ name }) => name },
   { title: 'TODAY', width: 8, rank: 2, align: 'right', cell: ({ today }) => formatUsd(today) },
   { title: 'WEEK', width: 8, rank: 5, align: 'right', cell: ({ week }) => formatUsd(week) },
   { title: 'MONTH', width: 8, rank: 3, align: 'right', cell: ({ month }) => formatUsd(month) },
   { title: 'LIMIT', width: 8, rank: 6, align: 'right', cell: ({ limit }) => formatUsd(limit) },
   {
-    ...{ title: 'SPENT', width: 16, rank: 4 },
-    cell: ({ share }) =>
-      share === null ? '' : `${drawBar(share, 10)} ${Math.round(share * 100)}%`,
+    ...{ title: 'SPENT', width: 13, rank: 4 },
+    cell: ({ share }) => (share === null ? '' : `${drawBar(share, 7)} ${Math.round(share * 100)}%`),
     style: styleShare,
   },
 ]

@@ -7,7 +7,6 @@ import { dispatch } from '../use-shell.ts'
 
 /** Lists every key and what it does. */
 const renderHelp = (width: number): Line[] => [
-  say('Keys', 'bold'),
   ...Object.values(KEYS).map(
     ({ keys, means, where }): Line => [
       { text: fit(keys.join(', '), 18), style: 'accent' },
@@ -27,7 +26,8 @@ export function HelpView({
   onClose(): void
 }) {
   const lines = renderHelp(width)
-  const { top, handle } = useScroll(lines.length, height)
+  const room = height - 1
+  const { top, handle } = useScroll(lines.length, room)
   useInput((input, key) => {
     let isScrolled = false
     dispatch(input, key, action => {
@@ -35,5 +35,10 @@ export function HelpView({
     })
     if (!isScrolled) onClose()
   })
-  return <Lines height={height} lines={lines.slice(top, top + height)} />
+  const last = Math.min(lines.length, top + room)
+  const shown = `${top + 1} to ${last} of ${lines.length} · ↑ ↓ scroll`
+  const heading = lines.length > room ? `Keys ${shown} · other keys close` : 'Keys'
+  return (
+    <Lines height={height} lines={[say(fit(heading, width), 'bold'), ...lines.slice(top, last)]} />
+  )
 }
