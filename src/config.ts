@@ -562,7 +562,7 @@ export const Config = Type.Object(
           default: 10_240,
           minimum: 0,
           maximum: 1_000_000_000,
-          description: 'What the files of one workspace take, in MiB',
+          description: 'What the files of one workspace take on disk, in MiB, by blocks of 4 KiB',
         }),
         quota_files: Type.Integer({
           default: 100_000,
