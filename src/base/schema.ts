@@ -29,6 +29,9 @@ export const describeIssue = ({ expected, found, suggestion }: SchemaIssue, name
   (suggestion === undefined ? '' : `; did you mean "${suggestion}"?`)
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+/** Returns a UUID as it is stored; any other text as it is. */
+export const lowerUuid = (text: string): string => (UUID.test(text) ? text.toLowerCase() : text)
+
 /** ISO 8601 in UTC with seconds, as E2 requires of `expires_at`: minute precision is refused. */
 const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$/
 

@@ -539,7 +539,7 @@ function quoteCall<K extends Kind>(
   const costing: Costing<K> = kinds[kind].costing
   const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
   const tokens = bounded.text + bounded.audio + bounded.video
-  const rates = computeHighestPrices(endpoint.prices, tokens, costing.describeDrawn(call))
+  const rates = computeHighestPrices(endpoint.prices, tokens, costing.describeDrawn(call, endpoint))
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
   const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
   const surcharges =

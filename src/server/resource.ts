@@ -1,6 +1,8 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type AnyElysia, type Context, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
+import { isObject } from '../base/json.ts'
+import { lowerUuid } from '../base/schema.ts'
 import { closeSchema } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
 import { allowAnyone, requireKey, requireManagementKey } from './access.ts'
@@ -128,10 +130,22 @@ async function runRoute(
   gateway: Gateway,
   { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
-  const input: unknown[] = findNames(path).map(name => params[name])
-  if (body) input.push(await readBody(request, body))
+  const input: unknown[] = findNames(path).map(name => lowerUuid(params[name] ?? ''))
+  if (body) input.push(lowerUuids(body, await readBody(request, body)))
   if (query) input.push(readQuery(request, query))
   return run(gateway, actor, ...input)
+}
+
+/** Writes the ids of other nouns as they are stored. */
+function lowerUuids(schema: TSchema, body: unknown): unknown {
+  const properties: Record<string, TSchema> = schema.properties ?? {}
+  const ids = Object.keys(properties).filter(name => properties[name]?.format === 'uuid')
+  if (!isObject(body) || ids.every(name => typeof body[name] !== 'string')) return body
+  const lowered = ids.flatMap(name => {
+    const id = body[name]
+    return typeof id === 'string' ? [[name, lowerUuid(id)]] : []
+  })
+  return { ...body, ...Object.fromEntries(lowered) }
 }
 
 /** The schemas of what a route takes. */

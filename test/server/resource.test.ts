@@ -1,12 +1,13 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../../src/app/gateway.ts'
+import { Uuid } from '../../src/base/schema-builders.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { defineResource, defineRoute } from '../../src/server/resource.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 
-const Boat = Type.Object({ length: Type.Integer() })
-const Query = Type.Object({ limit: Type.Optional(Type.Integer()) })
+const Boat = Type.Object({ length: Type.Integer(), owner_id: Type.Optional(Uuid) })
+const Query = Type.Object({ limit: Type.Optional(Type.Integer()), port_id: Type.Optional(Uuid) })
 
 const echo = (_: Gateway, __: unknown, ...input: unknown[]) => ({ data: input })
 const params = { name: 'The boat’s name', port: 'The port’s name' }
@@ -64,6 +65,16 @@ test('statuses follow from the access, the path’s names and the input', () => 
 test('a core function gets the path’s parameters in order, the body, then the query', async () => {
   const answer = await ask('PUT', '/ports/kiel/boats/ada?limit=3', '{"length":7}')
   expect(await answer.json()).toEqual({ data: ['kiel', 'ada', { length: 7 }, { limit: 3 }] })
+})
+
+test('a UUID in any case names the same: in a path, a body and a query', async () => {
+  const id = '018F3C5E-7B3A-7CC1-9A77-0242AC120002'
+  const path = `/ports/${id}/boats/Ada?port_id=${id}`
+  const answer = await ask('PUT', path, JSON.stringify({ length: 7, owner_id: id }))
+  const lower = id.toLowerCase()
+  expect(await answer.json()).toEqual({
+    data: [lower, 'Ada', { length: 7, owner_id: lower }, { port_id: lower }],
+  })
 })
 
 test('an answer has the status and the location of its row', async () => {

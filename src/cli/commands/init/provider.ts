@@ -27,6 +27,8 @@ export interface ProviderOptions extends CommonOptions {
   provider: string
   baseUrl?: string
   check: boolean
+  /** Whether a provider that does not answer is an error, and not a note. */
+  mustAnswer?: boolean
 }
 
 /** A config with one provider, ready to be written. */
@@ -52,7 +54,7 @@ export async function prepareConfig(options: ProviderOptions): Promise<PreparedC
   const given = giveAddress(row, options.baseUrl)
   const secret = needsSecret(row, given) ? await readSecret(`API key of ${row.name}`) : undefined
   const found = requireProvider(slug, { ...given, ...nameSecret(row, secret) })
-  const model = await checkProvider(found, options.check)
+  const model = await checkProvider(found, options)
   const path = join(getDataDirectory(options), `${slug}.key`)
   const replaced = secret === undefined ? {} : nameSecret(row, `\${file:${locate(path, file)}}`)
   const settings = requireProvider(slug, { ...hideSecrets(row, given), ...replaced }).settings
@@ -187,7 +189,7 @@ const CHECK_TIME = 10_000
 /** Checks the credential. Returns a model for a first call. */
 async function checkProvider(
   { slug, settings }: EnvironmentProvider,
-  isChecked: boolean,
+  { check: isChecked, mustAnswer = true }: ProviderOptions,
 ): Promise<string | null> {
   const { checkProviders } = await import('../../../network/provider-check.ts')
   const { findExampleModel } = await import('../../../resources/models/example.ts')
@@ -196,9 +198,11 @@ async function checkProvider(
     const [result] = isChecked
       ? (await checkProviders(gateway, [slug], CHECK_TIME)).data
       : [{ ok: null, error: 'not checked' }]
-    if (result?.ok === false)
+    const isRefused = result?.ok === false && (mustAnswer || result.status !== null)
+    if (isRefused)
       throw denied(`${slug}: ${result.error}; nothing was written (--no-check writes it anyway)`)
     printNote(`${slug}: ${result?.ok ? 'the credential works' : result?.error}`)
+    if (result?.ok === false) printNote('The key is written unchecked: gateway providers check')
     return findExampleModel(gateway.catalog, slug)?.id ?? null
   } finally {
     await gateway.close()
