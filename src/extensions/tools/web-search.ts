@@ -96,14 +96,12 @@ const ANY_ENGINE = { engine: 'auto', mode: null } as const
 /** Says which models search where no engine of the gateway does: those whose provider does. */
 function findNativeReach(world: InferenceWorld): ToolReach {
   const options = readWebSearchOptions({ engine: 'native' }, 'parameters')
-  const works = world.catalog.models
-    .values()
-    .some(({ endpoints }) =>
-      endpoints.some(
-        endpoint =>
-          endpoint.provider.configured && 'engine' in chooseEngine(world, options, endpoint),
-      ),
-    )
+  const works = [...world.catalog.models.values()].some(({ endpoints }) =>
+    endpoints.some(
+      endpoint =>
+        endpoint.provider.configured && 'engine' in chooseEngine(world, options, endpoint),
+    ),
+  )
   const whose = works ? 'only with models whose provider searches' : 'no provider here searches'
   return { works, reason: `${whose}, and no engine is configured (web_search.engines)` }
 }
