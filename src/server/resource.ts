@@ -11,7 +11,7 @@ import { describeOperation } from './operation.ts'
 
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
-  management: { guard: requireManagementKey, refusals: [401, 403] },
+  management: { guard: requireManagementKey, refusals: [401, 403, 429] },
   key: { guard: requireKey, refusals: [401] },
   open: { guard: allowAnyone, refusals: [] },
 }
@@ -163,7 +163,8 @@ const closeInput = ({ body, query }: Input): Input => ({
 const findNames = (path: string): string[] => path.match(/(?<=:)\w+/g) ?? []
 
 function describeRoute({ tag, access, params = {} }: Resource<Access>, row: Route<never>) {
-  const { body, query, status = 200, refusals = [] } = row.options
+  const { status = 200, refusals = [] } = row.options
+  const { body, query } = closeInput(row.options)
   const described = findNames(row.path).map(name => [name, describeParam(name, params)])
   const implied = [
     body || query ? 400 : [],
@@ -178,9 +179,11 @@ function describeRoute({ tag, access, params = {} }: Resource<Access>, row: Rout
     ...(body ? { body } : {}),
     ...(query ? { query } : {}),
     ...(described.length > 0 ? { params: Object.fromEntries(described) } : {}),
-    statuses: [status, ...new Set([...implied.flat(), ...refusals, 500])],
+    statuses: [status, ...[...new Set([...implied.flat(), ...refusals, 500])].toSorted(byNumber)],
   })
 }
+
+const byNumber = (one: number, other: number): number => one - other
 
 function describeParam(name: string, params: Record<string, string>): string {
   const meaning = params[name]
