@@ -101,7 +101,7 @@ function testFit<K extends Kind>(kind: KindOfWork<K>, calls: Calls<K>, variants:
       const left = new Set(listParameters(fitted))
       const lost = listParameters(call).filter(parameter => !left.has(parameter))
       // The nearest that an endpoint has is named too.
-      const changed = Object.entries<unknown>(call.params).flatMap(([name, value]) =>
+      const changed = Object.entries(call.params as object).flatMap(([name, value]) =>
         Bun.deepEquals(value, Object(fitted.params)[name]) ? [] : [name],
       )
       const ignored = listIgnored(call, endpoint)
