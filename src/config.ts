@@ -496,6 +496,12 @@ export const Config = Type.Object(
           ),
         ),
         requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
+        management_per_minute: Type.Integer({
+          default: 6_000,
+          minimum: 1,
+          maximum: 1_000_000_000,
+          description: 'The requests per minute of one management key that manage or read reports',
+        }),
         concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
         tree: TreeConfig,
         free_models: Type.Union(
@@ -562,7 +568,7 @@ export const Config = Type.Object(
           default: 10_240,
           minimum: 0,
           maximum: 1_000_000_000,
-          description: 'What the files of one workspace take, in MiB',
+          description: 'What the files of one workspace take on disk, in MiB, by blocks of 4 KiB',
         }),
         quota_files: Type.Integer({
           default: 100_000,

@@ -15,7 +15,7 @@ interface InitOptions extends CommonOptions {
 
 /**
  * `gateway init`: creates a data directory with its default workspace and its first two keys, and
- * with `--provider` a config that can call real models.
+ * with `--provider`, or a key in the environment, a config that can call real models.
  */
 export const createInitCommand = () =>
   addCommonOptions(
@@ -33,8 +33,10 @@ export const createInitCommand = () =>
 async function init({ provider, ...options }: InitOptions): Promise<void> {
   if (provider === undefined && options.baseUrl !== undefined)
     throw invalid('--base-url: expected --provider beside it')
-  const prepared =
-    provider === undefined ? undefined : await prepareProvider({ ...options, provider })
+  const core = await import('./init/provider.ts')
+  const prepared = await (provider === undefined
+    ? core.prepareFoundConfig(options)
+    : core.prepareConfig({ ...options, provider }))
   const createdKeys = await createDirectory(options, prepared)
   if (!createdKeys && !prepared)
     throw conflict(
@@ -45,11 +47,6 @@ async function init({ provider, ...options }: InitOptions): Promise<void> {
     if (prepared) printNote(`Wrote ${prepared.file}: gateway serve reads it`)
     if (createdKeys) printFirstKeys(createdKeys)
   })
-}
-
-async function prepareProvider(options: InitOptions & { provider: string }) {
-  const { prepareConfig } = await import('./init/provider.ts')
-  return prepareConfig(options)
 }
 
 async function createDirectory(options: InitOptions, prepared: PreparedConfig | undefined) {
