@@ -213,9 +213,9 @@ describe('what the documents let a reader try', () => {
   })
 
   test('the key that the README makes opens its requests', async () => {
-    const shell = listBlocksIn('sh').find(({ code }) => code.startsWith('KEY='))
+    const shell = listBlocksIn('sh').find(({ code }) => code.startsWith('export KEY='))
     const [make = '', ...requests] = shell?.code.trim().split('\n') ?? []
-    const words = splitCommand(make.replace(/^KEY=\$\(.*gateway -- (.*)\)$/, '$1'))
+    const words = splitCommand(make.replace(/^export KEY=\$\(.*gateway -- (.*)\)$/, '$1'))
     const key = (await runGateway([...words, '--data', server.data])).stdout.trim()
     expect(requests).toHaveLength(4)
     for (const line of requests) {
@@ -224,6 +224,23 @@ describe('what the documents let a reader try', () => {
       expect(await response.text()).toMatch(line.includes('Hello') ? /Hello|embedding/ : /limit/)
     }
     expect(upstream.hits.map(({ headers }) => headers.authorization)).toEqual(['Bearer sk-mock'])
+  })
+
+  test('the lines that the README has for PowerShell are answered too', async () => {
+    const [block] = listBlocksIn('powershell').filter(({ document }) => document === 'README.md')
+    const [start = '', make = '', ...requests] = block?.code.trim().split('\n') ?? []
+    expect(start).toMatch(/^\$env:OPENAI_API_KEY = '[^']+'; npm\.cmd start$/)
+    expect(make).toBe('$env:KEY = npm.cmd run --silent gateway -- keys create --name me')
+    for (const line of requests) {
+      const read = /^irm (\S+) (?:-Method Post )?-Headers @\{ (\w+) = "(.*?)" \}(?: -Body '(.*)')?$/
+      const [, url = '', name = '', value = '', body] = read.exec(line) ?? []
+      const response = await fetch(url.replace('http://127.0.0.1:8080', server.url), {
+        headers: { [name]: value.replace('$env:KEY', server.inference_key) },
+        ...(body === undefined ? {} : { method: 'POST', body }),
+      })
+      expect([line, response.status]).toEqual([line, 200])
+    }
+    expect(requests).toHaveLength(1)
   })
 
   test.each(
