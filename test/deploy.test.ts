@@ -1,5 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Validator } from '@cfworker/json-schema'
@@ -488,10 +496,18 @@ describe('the systemd unit', () => {
     expect(unit).not.toMatch(/^MemoryDenyWriteExecute/m)
   })
 
+  test('is reloaded by a drop-in that starts the same command, which takes over', () => {
+    const [, start] = /^ExecStart=(.+)$/m.exec(unit) ?? []
+    const [, reload] =
+      /^ExecReload=\/bin\/sh -c '(.+) &'$/m.exec(read('deploy/takeover.conf')) ?? []
+    expect(reload?.replace(' --takeover --port 0', '')).toBe(start)
+    expect(read('deploy/takeover.conf')).toContain('NotifyAccess=all')
+  })
+
   const analyze = Bun.which('systemd-analyze')
   const isTested = test.skipIf(analyze === null)
 
-  /** Runs systemd-analyze on the unit, with a program in the place of the gateway. */
+  /** Runs systemd-analyze on the unit with its drop-in, and a program in the place of the gateway. */
   async function runAnalyze(...args: string[]): Promise<[code: number, output: string]> {
     const directory = mkdtempSync(join(tmpdir(), 'gateway-unit-'))
     try {
@@ -500,6 +516,10 @@ describe('the systemd unit', () => {
       chmodSync(program, 0o755)
       const path = join(directory, 'gateway.service')
       writeFileSync(path, unit.replace('/usr/local/bin/gateway', program))
+      writeFileSync(join(directory, 'gateway.socket'), read('deploy/gateway.socket'))
+      mkdirSync(`${path}.d`)
+      const dropIn = read('deploy/takeover.conf').replace('/usr/local/bin/gateway', program)
+      writeFileSync(join(`${path}.d`, 'takeover.conf'), dropIn)
       const child = Bun.spawn([analyze as string, ...args, path], {
         stdout: 'pipe',
         stderr: 'pipe',

@@ -66,8 +66,8 @@ export async function readContainerFile(
 /**
  * Copies a container’s file into the workspace’s files, under its path. Asked again, it returns the
  * same copy as long as neither has changed. Throws 404, 413 for more than 104,857,600 bytes, 400
- * for a path that is no filename and for an empty file, 403 where the quota is used up, and 409
- * where the file has changed meanwhile.
+ * for a path that is no filename, 403 where the quota is used up, and 409 where the file has changed
+ * meanwhile.
  */
 export async function promoteContainerFile(
   world: ContainerWorld,

@@ -11,7 +11,13 @@ import {
   readBlob,
 } from './files/blobs.ts'
 import { checkFilename } from './files/names.ts'
-import { buildFileQuota, checkFileQuota, LARGEST_FILE } from './files/quota.ts'
+import {
+  buildFileQuota,
+  checkDraftQuota,
+  checkFileQuota,
+  type FileUse,
+  LARGEST_FILE,
+} from './files/quota.ts'
 import { checkRequestFile } from './files/request-lines.ts'
 import { type FileListQuery, type FileScope, PURPOSES } from './files/schema.ts'
 import type { CopySource, StoredFile } from './files/store.ts'
@@ -55,6 +61,8 @@ export class Upload {
   readonly #actor: Actor
   readonly #file: FileStart
   readonly #draft: BlobDraft
+  /** What the files of the workspace took when it began. */
+  readonly #used: FileUse
   readonly #detector = new TypeDetector()
   /** The type of what has none that is known; undefined if that is refused. */
   readonly #otherwise: string | undefined
@@ -67,6 +75,7 @@ export class Upload {
     actor: Actor,
     file: FileStart,
     draft: BlobDraft,
+    used: FileUse,
     {
       takesAnything = false,
       purpose,
@@ -82,6 +91,7 @@ export class Upload {
     this.#actor = actor
     this.#file = file
     this.#draft = draft
+    this.#used = used
   }
 
   /**
@@ -92,36 +102,38 @@ export class Upload {
   static async open(world: FileWorld, actor: Actor, input: NewUpload): Promise<Upload> {
     const workspace_id = resolveScope(world, actor, input)
     const filename = checkFilename(input.filename)
-    checkFileQuota(
-      buildFileQuota(world.config, workspace_id),
-      await world.store.files.computeUse(workspace_id),
-      1,
-    )
+    const used = await world.store.files.computeUse(workspace_id)
+    checkFileQuota(buildFileQuota(world.config, workspace_id), used, 1)
     const { downloadable = false, id = createFileId(world) } = input
     const file = { id, workspace_id, filename, downloadable }
     const draft = await explainFullDisk(() => world.blobs.create(getBlobPlace(file)))
-    return new Upload(world, actor, file, draft, input)
+    return new Upload(world, actor, file, draft, used, input)
   }
 
   /**
    * Takes the next bytes. Throws 413 for more than 104,857,600, unless the gateway itself writes the
-   * file for a purpose, and 503 where the disk is full.
+   * file for a purpose, 403 where the uploads of the workspace take too much at once, and 503 where
+   * the disk is full.
    */
   async write(bytes: Uint8Array): Promise<void> {
     const isBound = this.#purpose === undefined
     if (isBound && this.#draft.size + bytes.length > LARGEST_FILE) throw tooLarge(TOO_LARGE)
+    const { workspace_id } = this.#file
+    const quota = buildFileQuota(this.#world.config, workspace_id)
+    checkDraftQuota(quota, this.#used, this.#world.blobs.countDrafts(workspace_id) + bytes.length)
     this.#detector.push(bytes)
     await explainFullDisk(() => this.#draft.write(bytes))
   }
 
   /**
-   * Ends the file and records it. Throws 400 for an empty one, for a type that is not accepted, for
+   * Ends the file and records it. Throws 400 for an empty one that is no copy, for a type that is not accepted, for
    * a purpose that is unknown and, naming the line, for `batch` with a line that is no request; and
    * 403 where the workspace's files would exceed the quota.
    */
   async finish(said: string | null = null): Promise<StoredFile> {
     const size_bytes = this.#draft.size
-    if (size_bytes === 0) throw invalid('file: expected a file that is not empty', 'file')
+    if (size_bytes === 0 && !this.#source)
+      throw invalid('file: expected a file that is not empty', 'file')
     checkPurpose(said)
     const purpose = this.#purpose ?? said
     if (said === REQUESTS) await checkRequestFile(this.#readBack())

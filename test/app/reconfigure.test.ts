@@ -553,6 +553,16 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'unknown_models',
+    { unknown_models: 'refuse' },
+    {
+      before: { providers: { openai: { api_key: 'mock' } } },
+      seen: async ({ gateway }) => gateway.catalog.models.has('openai/gpt-99'),
+      was: true,
+      is: false,
+    },
+  ),
+  row(
     'server.trusted_proxies',
     { server: { trusted_proxies: ['10.0.0.0/8', '127.0.0.1'] } },
     {
@@ -952,6 +962,23 @@ const ROWS: Row[] = [
       seen: uploadTestFile,
       was: 200,
       is: 403,
+    },
+  ),
+  row(
+    'limits.management_per_minute',
+    { limits: { management_per_minute: 1 } },
+    {
+      seen: async ({ gateway: { traffic } }) =>
+        [1, 2].map(() => {
+          try {
+            traffic.counters.countManagement({ key_hash: 'a' })
+            return 200
+          } catch (thrown) {
+            return GatewayError.from(thrown).status
+          }
+        }),
+      was: [200, 200],
+      is: [429, 429],
     },
   ),
   row(

@@ -9,6 +9,7 @@ import { createKey } from '../../src/resources/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import { Notes } from '../../src/store/blobs/notes.ts'
+import { openDatabase } from '../support/database.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildFileForm } from '../support/operations.ts'
 import { PDF, PNG } from '../support/typed-files.ts'
@@ -322,8 +323,8 @@ describe('S-14 the quota', () => {
     expect(statuses.filter(status => status === 403)).toHaveLength(20)
     expect(listBlobs(house.data)).toHaveLength(10)
     const { data } = (await house.ask('/files')).body
-    expect((await house.upload('x'.repeat(48_577))).status).toBe(403)
-    expect((await house.upload('x'.repeat(48_576))).status).toBe(200)
+    expect((await house.upload('x'.repeat(24_577))).status).toBe(403)
+    expect((await house.upload('x'.repeat(24_576))).status).toBe(200)
     expect((await house.upload('x')).body.error.message).toContain('files.quota_mib')
     await house.ask(`/files/${data[0].id}`, { method: 'DELETE' })
     expect((await house.upload('x')).status).toBe(200)
@@ -337,6 +338,47 @@ describe('S-14 the quota', () => {
       'This workspace has 3 files: files.quota_files allows 3',
     )
     expect(listBlobs(house.data)).toHaveLength(3)
+  })
+
+  test('counts blocks of the disk: 10,000 files of one byte take 40 MB', async () => {
+    await using house = await openHouse({ files: { quota_mib: 39 } })
+    const { gateway } = house
+    const { workspace_id } = gateway.memory.owner
+    using db = openDatabase(house.data)
+    db.run(
+      `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 10000)
+      INSERT INTO files (id, workspace_id, filename, mime_type, size_bytes, downloadable, created_at)
+      SELECT printf('or_file_%032d', n), ?, 'a', 'text/plain', 1, 0, '2026-01-01T00:00:00.000Z'
+      FROM numbers`,
+      [workspace_id],
+    )
+    expect(await gateway.store.files.computeUse(workspace_id)).toEqual({
+      ...{ bytes: 40_960_000, files: 10_000 },
+    })
+    expect((await house.upload('x')).body.error.message).toBe(
+      'The files of this workspace take 39.1 MiB: files.quota_mib allows 39',
+    )
+  })
+
+  test('counts what is being written until it is kept or gone, and bounds it', async () => {
+    await using house = await openHouse({ files: { quota_mib: 1 } })
+    const { blobs, memory } = house.gateway
+    const { workspace_id } = memory.owner
+    const count = () => blobs.countDrafts(workspace_id)
+    const open = (name: string) => blobs.create({ workspace_id, name: name.repeat(32) })
+    const [kept, dropped] = [await open('a'), await open('b')]
+    expect(count()).toBe(8_192)
+    await kept.write(Buffer.alloc(4_097))
+    expect(count()).toBe(12_288)
+    await dropped.discard()
+    expect(count()).toBe(8_192)
+    await kept.keep(async () => undefined)
+    expect(count()).toBe(0)
+    using _ = spyOn(blobs, 'countDrafts').mockReturnValue(101 * 1024 ** 2)
+    expect((await house.upload('x')).body.error.message).toBe(
+      'The uploads of this workspace that run take 101 MiB beside its files: files.quota_mib allows 1',
+    )
+    expect(listBlobs(house.data)).toHaveLength(1)
   })
 
   test('is exact when two processes write', async () => {

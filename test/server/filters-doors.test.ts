@@ -39,6 +39,8 @@ import {
 
 /** Here sites are addresses themselves. */
 const FOUND = WORDS.filter(([, { slug }]) => slug !== 'ip-address')
+/** Answers are not searched for prompt injections. */
+const IN_ANSWERS = FOUND.filter(([, { slug }]) => slug !== 'regex-prompt-injection')
 
 let world: Upstream
 let receiver: Receiver
@@ -47,8 +49,9 @@ let gateway: Gateway
 let app: ReturnType<typeof createApp>
 const keys: Record<string, string> = {}
 let inputs: unknown[] = []
-/** What the model writes in its calls, and what others answer with. */
+/** What the model writes in its calls and says at the end, and what others answer with. */
 let asked = ''
+let said = ''
 let brought = ''
 
 /** A picture of one dot, whose bytes are all ASCII. */
@@ -80,7 +83,7 @@ function answer(hit: Hit): Script {
     tools,
   } = sent as { messages: { role: string }[]; stream?: boolean; tools?: unknown[] }
   const isFirst = tools && messages.at(-1)?.role === 'user'
-  if (!isFirst) return streams ? stream(['Done']) : completion('Done')
+  if (!isFirst) return streams ? stream(['Done', ...said]) : completion(`Done${said}`)
   const calls = [
     ['own__note', { note: `b ${asked}` }],
     ['web_search', { query: `c ${asked}` }],
@@ -151,15 +154,20 @@ beforeAll(async () => {
   await createDestination(gateway, operator, {
     ...{ type: 'webhook', name: 'hook', config: { url: `${receiver.url}/traces` } },
   })
-  for (const action of ['block', 'redact'] as const) {
-    const made = await createKey(gateway, operator, { name: action })
+  for (const [name, action, filterOutput] of [
+    ['block', 'block', false],
+    ['redact', 'redact', false],
+    ['block answers', 'block', true],
+    ['redact answers', 'redact', true],
+  ] as const) {
+    const made = await createKey(gateway, operator, { name })
     const { data } = await createGuardrail(gateway, operator, {
-      name: action,
+      ...{ name, filterOutput },
       content_filters: [{ pattern: '(?i)falcon', action, label: 'BIRD' }],
       content_filter_builtins: FOUND.flatMap(([, { slug }]) => (slug ? [{ slug, action }] : [])),
     })
     await assignKeys(gateway, operator, data.id, { key_hashes: [made.data.hash] })
-    keys[action] = made.key
+    keys[name] = made.key
   }
   await gateway.deliveries.start()
 })
@@ -172,6 +180,7 @@ beforeEach(() => {
   receiver.requests.length = 0
   inputs = []
   asked = ''
+  said = ''
   brought = ''
 })
 
@@ -258,6 +267,17 @@ const expectNone = (words: string[]) => {
     for (const form of words.flatMap(listForms)) expect(text).not.toContain(form)
 }
 
+/** What an answer says, whole or streamed. */
+function readWords(text: string): string {
+  const events = text.startsWith('{')
+    ? [text]
+    : text.split('\n').filter(line => /^data: \{/.test(line))
+  return events
+    .flatMap(event => JSON.parse(event.replace('data: ', '')).choices ?? [])
+    .map(({ message, delta }) => (message ?? delta)?.content ?? '')
+    .join('')
+}
+
 const doors = () => new Set(world.hits.map(({ path }) => path.split(/[?]/)[0]))
 
 describe.each([false, true])('streamed: %p', isStream => {
@@ -298,6 +318,18 @@ describe.each([false, true])('streamed: %p', isStream => {
       expect(status).toBe(200)
       expect(doors()).toContain('/v1/ocr')
       expectNone(words)
+    })
+
+    test('is redacted or blocked on its way to the client, letter by letter', async () => {
+      said = `: ${IN_ANSWERS.map(([word]) => write(word)).join(' ; ')}.`
+      const call = { model: 'acme/m', messages: [{ role: 'user', content: 'Hi' }], ...more }
+      const redacted = await chat(keys['redact answers'], call)
+      expect(readWords(redacted.text)).toBe(
+        'Done: BIRD ; [EMAIL] ; [CREDIT_CARD] ; [PHONE] ; [SSN] ; [SECRET].',
+      )
+      const blocked = await chat(keys['block answers'], call)
+      expect(blocked.text).toContain('Response blocked')
+      expect(isStream ? readWords(blocked.text) : blocked.status).toBe(isStream ? 'Done: ' : 403)
     })
 
     test('that is blocked leaves by no door', async () => {

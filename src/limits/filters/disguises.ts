@@ -21,6 +21,18 @@ export class PlainReading {
   #firstLookAlike: number | null = null
   #length = 0
 
+  /** Whether more than a normal form has been undone: an escape or a letter that looks like another. */
+  get isDisguised(): boolean {
+    return (
+      this.#firstLookAlike !== null || this.#escapes.some(({ firstChange }) => firstChange !== null)
+    )
+  }
+
+  /** The last characters of a text in which nothing is disguised, as far as an escape may begin there. */
+  get undecoded(): string {
+    return this.#escapes.reduce((open, decoder) => decoder.open + open, '')
+  }
+
   /** Reads more text, and returns what is added to the reading. */
   read(text: string, isLast = false): string {
     let added = text
@@ -115,6 +127,8 @@ const ESCAPE = new RegExp(ENCODED, 'i')
 const ESCAPES = new RegExp(ENCODED, 'gi')
 /** Where an encoded character may begin. */
 const BEGINS = /[%&\\\udb40]/
+/** One that may not have ended with the text. */
+const UNENDED = /[%&\\\udb40][\da-z#{%]*$/i
 /** The longest is of twelve units: a character of four bytes in a URL. */
 export const LONGEST_ENCODED = 12
 
@@ -122,19 +136,19 @@ export const LONGEST_ENCODED = 12
 class EscapeDecoder {
   firstChange: number | null = null
   readonly shifts = new Shifts()
-  #open = ''
+  /** The last characters of what it has read, as far as an escape may begin there. */
+  open = ''
   #taken = 0
   #length = 0
 
   read(text: string, isLast: boolean): string {
-    const unread = this.#open + text
+    const unread = this.open + text
     let decoded = ''
     let at = 0
     if (BEGINS.test(unread))
       for (const { 0: written, index } of unread.matchAll(ESCAPES)) {
         const end = index + written.length
-        // More digits may follow.
-        if (end === unread.length && !isLast) break
+        if (end === unread.length && mayGoOn(written) && !isLast) break
         const plain = decodeCharacter(written)
         decoded += unread.slice(at, index)
         this.firstChange ??= this.#taken + index
@@ -145,17 +159,20 @@ class EscapeDecoder {
       }
     const end = isLast ? unread.length : findOpen(unread, at)
     decoded += unread.slice(at, end)
-    this.#open = unread.slice(end)
+    this.open = unread.slice(end)
     this.#taken += end
     this.#length += decoded.length
     return decoded
   }
 }
 
+/** Tells whether a reference may be longer than it is: more digits may follow, or its end. */
+const mayGoOn = (written: string): boolean => written.startsWith('&') && !written.endsWith(';')
+
 /** Finds where an encoded character may have begun that has not ended yet. */
 function findOpen(text: string, from: number): number {
   const start = Math.max(from, text.length - LONGEST_ENCODED)
-  const open = text.slice(start).search(BEGINS)
+  const open = text.slice(start).search(UNENDED)
   return open === -1 ? text.length : start + open
 }
 

@@ -1,7 +1,8 @@
 import { runAtOnce, type Work } from '../../base/turns.ts'
 import { Machine } from '../patterns/machine.ts'
 import type { Program } from '../patterns/program.ts'
-import { compareMatches, MatchIndex } from './match-index.ts'
+import { PlainReading } from './disguises.ts'
+import { compareMatches } from './match-index.ts'
 import { NormalForm } from './normal-form.ts'
 import { type CompiledDetector, type CompiledRule, listSpans, type Match } from './rule.ts'
 
@@ -11,6 +12,8 @@ import { type CompiledDetector, type CompiledRule, listSpans, type Match } from 
  * flags, and only its last 4,096 units are redacted.
  */
 export const LONGEST_HELD = 4_096
+/** The most that is held back for as many units of another form: each may be written in several. */
+export const LONGEST_DISGUISED = 32_768
 
 /** How much of a text one pattern reads before others may have their turn. */
 const SLICE = 256
@@ -20,28 +23,40 @@ const MOST_DONE = 65_536
 // A machine reports what it gives up on before it has read the next character.
 const WIDEST = 2
 
-/** What follows a text for one pattern: as written, and in its normal form once that differs. */
+/** What follows a text for one pattern. */
 interface Reader {
   rule: CompiledRule
   detector: CompiledDetector
   machine: Machine
-  formMachine: Machine | null
+}
+
+/** Another form of the text, and what follows it from where it first differs. */
+interface FollowedForm {
+  form: NormalForm | PlainReading
+  /** Empty until the form differs. */
+  readers: Reader[]
+  /** The end of the form, from some offset on. */
+  text: string
+  from: number
+  /** What was found in it, and what of that has not been reported. */
+  found: Match[]
+  unreported: Match[]
 }
 
 /**
- * Scans one text as it streams, as written and in its normal form: how much of it is decided, and
- * what replaces the matches. The output does not depend on how the text is cut.
+ * Scans one text as it streams, as written, in its normal form and as its receiver may read it: how
+ * much of it is decided, and what replaces the matches. The output does not depend on how the text
+ * is cut.
  */
 export class StreamScanner {
   readonly #readers: Reader[]
   readonly #onMatch: (match: Match) => void
   readonly #form = new NormalForm()
-  /** The end of the normal form, from some offset on, once it differs. */
-  #formText = ''
-  #formFrom = 0
-  /** What was found as written since then, and in the normal form but not yet reported. */
+  readonly #plain = new PlainReading()
+  readonly #normalForm = createForm(this.#form)
+  readonly #plainForm = createForm(this.#plain)
+  /** What was found as written since another form is followed. */
   #written: Match[] = []
-  #unreported: Match[] = []
   #redactions: Match[] = []
   #nextRedaction = 0
   #text = ''
@@ -61,7 +76,6 @@ export class StreamScanner {
           (start, end) => this.#addMatches(rule, detector, start, end),
           LONGEST_HELD - WIDEST,
         ),
-        formMachine: null,
       })),
     )
   }
@@ -82,12 +96,35 @@ export class StreamScanner {
    */
   get decidedUntil(): number {
     if (this.#ended) return Math.min(this.length, this.#blockedAt)
-    const { knownUntil, open } = this.#form
-    const earliest = Math.min(this.#findOpen(), this.#findOpenInForm())
-    const isFree = earliest >= knownUntil && this.#readers.every(reader => !mayBegin(reader, open))
+    const knownUntil = Math.min(this.#form.knownUntil, this.#plain.knownUntil)
+    const earliest = Math.min(this.#findOpen(), ...this.#forms.map(form => findOpenInForm(form)))
+    const isFree = earliest >= knownUntil && !this.#mayBegin()
     const decided = isFree ? this.length : Math.min(earliest, knownUntil)
-    const least = Math.max(this.#taken, this.length - LONGEST_HELD)
-    return Math.min(Math.max(decided, least), this.#blockedAt)
+    return Math.min(Math.max(decided, this.#findLeast()), this.#blockedAt)
+  }
+
+  /** The forms that are followed, in the order in which they are asked for what they have found. */
+  get #forms(): FollowedForm[] {
+    return [this.#normalForm, this.#plainForm].filter(({ readers }) => readers.length > 0)
+  }
+
+  /** Tells whether a match may begin with the last characters, whatever follows. */
+  #mayBegin(): boolean {
+    const { open } = this.#form
+    // An escape that has begun may be any letter, and so may half of one.
+    if (this.#plain.undecoded !== '' || open !== this.#plain.open || endsInHalf(open)) return true
+    return this.#readers.some(reader => mayBegin(reader, open))
+  }
+
+  /** Finds how much goes out even if it may be part of a match: not all of a text is held back. */
+  #findLeast(): number {
+    const held = this.length - LONGEST_HELD
+    if (held <= this.#taken) return this.#taken
+    const inForms = this.#forms.map(({ form, from, text }) =>
+      form.findOrigin(Math.max(0, from + text.length - LONGEST_HELD)),
+    )
+    const least = Math.max(Math.min(held, ...inForms), this.length - LONGEST_DISGUISED)
+    return Math.max(this.#taken, least)
   }
 
   /** Reads more text. Long ones take `read`. */
@@ -109,15 +146,28 @@ export class StreamScanner {
     if (this.#ended) return
     runAtOnce(this.#advance('', true))
     this.#ended = true
-    for (const { machine, formMachine } of this.#readers) {
-      machine.end()
-      formMachine?.end()
-    }
-    this.#reportFormMatches()
+    for (const { machine } of this.#readers) machine.end()
+    for (const { readers } of this.#forms) for (const { machine } of readers) machine.end()
+    this.#reportForms()
+  }
+
+  /** Reads on as far as it is known how its receiver reads the text. */
+  *#advance(slice: string, isLast: boolean): Work<void> {
+    const wasDisguised = this.#plain.isDisguised
+    const unread = wasDisguised ? slice : this.#plain.undecoded + slice
+    const added = this.#plain.read(slice, isLast)
+    // Until then the reading is the normal form, and what follows that has come as far.
+    if (!wasDisguised && this.#plain.isDisguised) this.#beginPlain()
+    yield* feedForm(this.#plainForm, added)
+    const undecoded = this.#plain.isDisguised ? 0 : this.#plain.undecoded.length
+    yield* this.#readForm(unread.slice(0, unread.length - undecoded), isLast)
+    if (this.#forms.length === 0) return
+    this.#reportForms()
+    for (const form of this.#forms) forgetForm(form)
   }
 
   /** Reads on as far as the normal form is known: the last character may still change. */
-  *#advance(slice: string, isLast: boolean): Work<void> {
+  *#readForm(slice: string, isLast: boolean): Work<void> {
     const { knownUntil, firstChange: change } = this.#form
     const unread = this.#form.open + slice
     const added = this.#form.read(slice, isLast)
@@ -126,12 +176,9 @@ export class StreamScanner {
     const isChanging = change === null && firstChange !== null
     const same = isChanging ? firstChange - knownUntil : 0
     yield* this.#feedMachines(original.slice(0, same))
-    if (isChanging) this.#beginForm(firstChange)
+    if (isChanging) this.#follow(this.#normalForm, firstChange)
     yield* this.#feedMachines(original.slice(same))
-    if (firstChange === null) return
-    yield* this.#feedFormMachines(added.slice(same))
-    this.#reportFormMatches()
-    this.#forgetForm()
+    yield* feedForm(this.#normalForm, added.slice(same))
   }
 
   *#feedMachines(text: string): Work<void> {
@@ -142,49 +189,36 @@ export class StreamScanner {
     }
   }
 
-  /** Follows the normal form by itself from where it first differs. */
-  #beginForm(firstChange: number): void {
-    this.#formFrom = Math.min(this.#taken, firstChange)
-    this.#formText = this.#text.slice(0, firstChange - this.#formFrom)
-    for (const reader of this.#readers)
-      reader.formMachine = reader.machine.fork((start, end) =>
-        this.#addFormMatches(reader, start, end),
-      )
+  /** Follows a form by itself from where the text as written has been read. */
+  #follow(followed: FollowedForm, readUntil: number): void {
+    followed.from = Math.min(this.#taken, readUntil)
+    followed.text = this.#text.slice(0, readUntil - followed.from)
+    followed.readers = this.#forkReaders(followed, this.#readers)
   }
 
-  *#feedFormMachines(text: string): Work<void> {
-    this.#formText += text
-    for (const { formMachine } of this.#readers) {
-      formMachine?.feed(text)
-      yield
-    }
+  /** Follows the plain reading from where the normal form has been read. */
+  #beginPlain(): void {
+    const { readers, text, from } = this.#normalForm
+    if (readers.length === 0) this.#follow(this.#plainForm, this.#form.knownUntil)
+    else
+      Object.assign(this.#plainForm, {
+        ...{ text, from, readers: this.#forkReaders(this.#plainForm, readers) },
+      })
   }
 
-  #forgetForm(): void {
-    if (this.#formText.length < MOST_FORM) return
-    const count = this.#formText.length - 2 * LONGEST_HELD
-    this.#formText = this.#formText.slice(count)
-    this.#formFrom += count
-    this.#form.forget(this.#formFrom)
+  #forkReaders(followed: FollowedForm, readers: Reader[]): Reader[] {
+    return readers.map(({ rule, detector, machine }) => ({
+      rule,
+      detector,
+      machine: machine.fork((start, end) =>
+        this.#addFormMatches(followed, rule, detector, start, end),
+      ),
+    }))
   }
 
-  /** Finds where the earliest match begins that is still open as written. */
+  /** Finds where the earliest match begins that is still open as written, as far as it counts. */
   #findOpen(): number {
-    return this.#readers.reduce(
-      (least, { machine }) => Math.min(least, machine.earliestOpen),
-      Number.POSITIVE_INFINITY,
-    )
-  }
-
-  /** Finds where in the text the earliest match begins that is still open in the normal form. */
-  #findOpenInForm(): number {
-    if (this.#form.firstChange === null) return Number.POSITIVE_INFINITY
-    const earliest = this.#readers.reduce(
-      (least, { formMachine }) => Math.min(least, formMachine?.earliestOpen ?? least),
-      Number.POSITIVE_INFINITY,
-    )
-    const held = this.#formFrom + this.#formText.length - LONGEST_HELD
-    return this.#form.findOrigin(Math.max(earliest, held))
+    return Math.max(findEarliest(this.#readers), this.#form.knownUntil - LONGEST_HELD)
   }
 
   /** Returns the output for the text from the last call's `end` up to this one. */
@@ -228,46 +262,126 @@ export class StreamScanner {
     const text = this.#text.slice(from - this.#taken, end - this.#taken)
     for (const match of toMatches(rule, detector, from, text)) {
       this.#addMatch(match)
-      if (this.#form.firstChange !== null) this.#written.push(match)
+      if (this.#forms.length > 0) insertSorted(this.#written, match)
       this.#onMatch(match)
     }
   }
 
-  #addFormMatches({ rule, detector }: Reader, start: number, end: number): void {
-    const from = Math.max(start, end - LONGEST_HELD, this.#formFrom)
-    const text = this.#formText.slice(from - this.#formFrom, end - this.#formFrom)
-    for (const span of toMatches(rule, detector, from, text)) {
-      const match = { rule, ...this.#form.toOriginal(span) }
+  #addFormMatches(
+    { form, text, from, found, unreported }: FollowedForm,
+    rule: CompiledRule,
+    detector: CompiledDetector,
+    start: number,
+    end: number,
+  ): void {
+    const readFrom = Math.max(start, end - LONGEST_HELD, from)
+    const matched = text.slice(readFrom - from, end - from)
+    for (const span of toMatches(rule, detector, readFrom, matched)) {
+      const match = { rule, ...form.toOriginal(span) }
       this.#addMatch(match)
-      this.#unreported.push(match)
+      insertSorted(found, match)
+      insertSorted(unreported, match)
     }
   }
 
+  /** Adds a match. What of it has already gone out cannot be taken back. */
   #addMatch(match: Match): void {
     const { action } = match.rule
-    if (action === 'redact') insertSorted(this.#redactions, match)
-    if (action === 'block') this.#blockedAt = Math.min(this.#blockedAt, match.start)
+    const start = Math.max(match.start, this.#taken)
+    if (action === 'redact' && match.end > start)
+      insertSorted(this.#redactions, { ...match, start })
+    if (action === 'block') this.#blockedAt = Math.min(this.#blockedAt, start)
   }
 
-  /** Reports what was found in the normal form alone, as soon as it is known that it was not. */
-  #reportFormMatches(): void {
-    const open = this.#ended ? Number.POSITIVE_INFINITY : this.#findOpen()
-    const ready = this.#unreported.filter(({ start }) => start < open)
-    if (ready.length > 0) {
-      const written = runAtOnce(MatchIndex.create(this.#written))
-      for (const match of ready) if (!written.includes(match.rule, match)) this.#onMatch(match)
-      this.#unreported = this.#unreported.filter(({ start }) => start >= open)
+  /** Reports what was found in one form alone, as soon as it is known that it was in no other. */
+  #reportForms(): void {
+    const earlier = [this.#written]
+    let open = this.#ended ? Number.POSITIVE_INFINITY : this.#findOpen()
+    let needed = Number.POSITIVE_INFINITY
+    for (const followed of this.#forms) {
+      this.#reportForm(followed, earlier, open)
+      earlier.push(followed.found)
+      if (!this.#ended) open = Math.min(open, findOpenInForm(followed))
+      needed = Math.min(needed, followed.unreported[0]?.start ?? needed)
     }
-    const earliest = this.#unreported.reduce(
-      (least, { start }) => Math.min(least, start),
-      this.#findOpenInForm(),
-    )
-    this.#written = this.#written.filter(({ end }) => end > earliest)
+    needed = Math.min(needed, open)
+    this.#written = dropFirst(this.#written, ({ end }) => end <= needed)
+    for (const followed of this.#forms)
+      followed.found = dropFirst(followed.found, ({ end }) => end <= needed)
+  }
+
+  #reportForm(followed: FollowedForm, earlier: Match[][], open: number): void {
+    if ((followed.unreported[0]?.start ?? open) >= open) return
+    const isKnown = readAlong(earlier)
+    followed.unreported = dropFirst(followed.unreported, match => {
+      if (match.start >= open) return false
+      if (!isKnown(match)) this.#onMatch(match)
+      return true
+    })
   }
 }
 
-/** What of the normal form is kept at most before its beginning is forgotten. */
+/**
+ * Returns what tells whether one of these lists has a match that includes another. They are sorted
+ * by start, and so are the matches that it is asked for.
+ */
+function readAlong(lists: Match[][]): (match: Match) => boolean {
+  const furthestEnds = new Map<CompiledRule, number>()
+  const places = lists.map(() => 0)
+  const readUntil = (list: Match[], from: number, start: number): number => {
+    let at = from
+    for (let next = list[at]; next && next.start <= start; next = list[++at])
+      furthestEnds.set(next.rule, Math.max(next.end, furthestEnds.get(next.rule) ?? 0))
+    return at
+  }
+  return ({ rule, start, end }) => {
+    for (const [i, list] of lists.entries()) places[i] = readUntil(list, places[i] ?? 0, start)
+    return (furthestEnds.get(rule) ?? 0) >= end
+  }
+}
+
+/** Returns the matches without the first ones of which this is true. */
+function dropFirst(matches: Match[], isDone: (match: Match) => boolean): Match[] {
+  const count = matches.findIndex(match => !isDone(match))
+  if (count === 0 || matches.length === 0) return matches
+  return count === -1 ? [] : matches.slice(count)
+}
+
+const createForm = (form: NormalForm | PlainReading): FollowedForm => ({
+  ...{ form, readers: [], text: '', from: 0, found: [], unreported: [] },
+})
+
+function* feedForm(followed: FollowedForm, added: string): Work<void> {
+  if (followed.readers.length === 0 || added === '') return
+  followed.text += added
+  for (const { machine } of followed.readers) {
+    machine.feed(added)
+    yield
+  }
+}
+
+/** What of a form is kept at most before its beginning is forgotten. */
 const MOST_FORM = 8 * LONGEST_HELD
+
+function forgetForm(followed: FollowedForm): void {
+  if (followed.text.length < MOST_FORM) return
+  const count = followed.text.length - 2 * LONGEST_HELD
+  followed.text = followed.text.slice(count)
+  followed.from += count
+  followed.form.forget(followed.from)
+}
+
+const findEarliest = (readers: Reader[]): number =>
+  readers.reduce(
+    (least, { machine }) => Math.min(least, machine.earliestOpen),
+    Number.POSITIVE_INFINITY,
+  )
+
+/** Finds where in the text the earliest match begins that is still open in a form of it. */
+const findOpenInForm = ({ form, readers, from, text }: FollowedForm): number =>
+  form.findOrigin(Math.max(findEarliest(readers), from + text.length - LONGEST_HELD))
+
+const endsInHalf = (text: string): boolean => (text.charCodeAt(text.length - 1) & 0xfc00) === 0xd800
 
 /**
  * Tells whether a match may begin with the last characters of a text, as they are or as a mark that
@@ -278,7 +392,10 @@ function mayBegin({ detector: { program } }: Reader, open: string): boolean {
   if (open.length === 1 && open < '\u0080') return mayLetterBegin(program, open)
   if (program.canBeginBeyondAscii) return true
   const form = new NormalForm().read(open, true)
-  return [...open, ...form].some(character => program.canBeginWith(character.codePointAt(0) ?? 0))
+  const plain = new PlainReading().read(open, true)
+  return [...open, ...form, ...plain].some(character =>
+    program.canBeginWith(character.codePointAt(0) ?? 0),
+  )
 }
 
 function mayLetterBegin(program: Program, letter: string): boolean {

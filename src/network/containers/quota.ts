@@ -14,12 +14,6 @@ export const buildHomeQuota = (
   files: sandbox.quota_files,
 })
 
-/** In bytes: a disk gives a file whole blocks, and one for its entry. */
-export const BLOCK = 4096
-
-/** Returns what a file of so many bytes takes on a disk. */
-export const countBlocks = (size: number): number => Math.max(1, Math.ceil(size / BLOCK)) * BLOCK
-
 /** Throws 403, naming the setting, if homes that take so much exceed the quota. */
 export function checkHomeQuota(quota: HomeQuota, used: HomeUse): void {
   if (used.bytes > quota.bytes)

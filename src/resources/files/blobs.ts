@@ -18,6 +18,8 @@ export interface BlobStore {
   readonly isRemote: boolean
   /** Begins a blob, which is unreadable until it is kept. */
   create(place: BlobPlace): Promise<BlobDraft>
+  /** Returns what the drafts of a workspace take on the disk now, in bytes of whole blocks. */
+  countDrafts(workspace_id: string): number
   /** Reads a blob, or bytes that it has, piece by piece. Throws where there is none. */
   read(place: BlobPlace, range?: ByteRange): Promise<ReadableStream<Uint8Array>>
   /** Returns the bytes of a blob; undefined where there is none. */

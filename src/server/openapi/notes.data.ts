@@ -623,7 +623,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Generations', description: 'Records of finished calls' },
   { name: 'Analytics', description: 'What was used, by whom and on what' },
-  { name: 'Datasets', description: 'Medians and rankings that name no one' },
+  { name: 'Datasets', description: 'Medians and rankings that name no one, under CC BY 4.0' },
   { name: 'Classifications', description: 'Which tasks calls are about' },
   { name: 'Benchmarks', description: 'Scores of models' },
   { name: 'API Keys', description: 'Who may call, and how much they may spend' },

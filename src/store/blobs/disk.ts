@@ -31,6 +31,7 @@ export function openDiskBlobs(directory: string): BlobStore {
   return {
     isRemote,
     create: place => FileDraft.open({ notes, isRemote, publish, remove }, place),
+    countDrafts: workspace_id => notes.countDrafts(workspace_id),
     async read(place, range) {
       const path = getPath(directory, place)
       return streamFile(path, range ?? { start: 0, length: (await stat(path)).size })

@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { giveToOwner } from '../../base/owner.ts'
 import type { BlobDraft, BlobPlace } from '../../resources/files/blobs.ts'
+import { countBlocks } from '../../resources/files/quota.ts'
 import type { Notes } from './notes.ts'
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants
@@ -37,12 +38,14 @@ export class FileDraft implements BlobDraft {
   readonly #hash = new Bun.CryptoHasher('sha256')
   #digest: string | undefined
   #size = 0
+  #blocks = 0
   #isOver = false
 
   private constructor(shelf: BlobShelf, place: BlobPlace, file: FileHandle) {
     this.#shelf = shelf
     this.#place = place
     this.#file = file
+    this.#countBlocks(countBlocks(0))
   }
 
   static async open(shelf: BlobShelf, place: BlobPlace): Promise<FileDraft> {
@@ -72,6 +75,12 @@ export class FileDraft implements BlobDraft {
       done += bytesWritten
       this.#size += bytesWritten
     }
+    this.#countBlocks(countBlocks(this.#size))
+  }
+
+  #countBlocks(blocks: number): void {
+    this.#shelf.notes.growDraft(this.#place, blocks - this.#blocks)
+    this.#blocks = blocks
   }
 
   async readAt(position: number, length: number): Promise<Uint8Array> {
@@ -117,6 +126,7 @@ export class FileDraft implements BlobDraft {
 
   async #dropFile(): Promise<void> {
     await this.#file.close().catch(() => undefined)
+    this.#countBlocks(0)
     await rm(this.#shelf.notes.getTempPath(this.#place), { force: true })
   }
 }

@@ -24,6 +24,7 @@ export function createMemoryBlobs(): BlobStore {
         () => void blobs.delete(name),
       )
     },
+    countDrafts: () => 0,
     async read(place, { start, length } = { start: 0, length: Infinity }) {
       const found = blobs.get(nameOf(place))
       if (!found) throw new Error('There is no such blob')

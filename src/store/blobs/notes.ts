@@ -13,6 +13,8 @@ export const NOTES = 'part'
 /** The places that one process is writing or deleting, as empty files in its own directory. */
 export class Notes {
   readonly #own: string
+  /** What the drafts of each workspace take. */
+  readonly #drafts = new Map<string, number>()
 
   constructor(directory: string) {
     this.#own = join(directory, NOTES, String(process.pid))
@@ -30,6 +32,15 @@ export class Notes {
   getTempPath = (place: BlobPlace): string => `${this.#getPath(place)}.temp`
 
   forget = (place: BlobPlace): Promise<void> => rm(this.#getPath(place), { force: true })
+
+  countDrafts = (workspace_id: string): number => this.#drafts.get(workspace_id) ?? 0
+
+  /** Counts that a draft has grown by so many bytes of blocks. */
+  growDraft({ workspace_id }: BlobPlace, added: number): void {
+    const bytes = this.countDrafts(workspace_id) + added
+    if (bytes === 0) this.#drafts.delete(workspace_id)
+    else this.#drafts.set(workspace_id, bytes)
+  }
 
   /** Removes the process's directory, unless something in it is still running. */
   close = (): Promise<void> => rmdir(this.#own).catch(() => undefined)

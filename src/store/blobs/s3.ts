@@ -35,6 +35,7 @@ export function openS3Blobs(bucket: Bucket, prefix: string, directory: string): 
       await rm(join(directory, EMPTIED, place.workspace_id), { force: true })
       return FileDraft.open({ notes, isRemote: true, publish, remove }, place)
     },
+    countDrafts: workspace_id => notes.countDrafts(workspace_id),
     async read(place, range) {
       if (range) return streamObject(bucket, getKey(place), range)
       const size = await store.size(place)

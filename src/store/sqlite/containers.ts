@@ -1,9 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import { notFound } from '../../base/errors.ts'
 import { NONCE_LENGTH, RESTART } from '../../network/containers/names.ts'
-import { BLOCK, checkHomeQuota } from '../../network/containers/quota.ts'
+import { checkHomeQuota } from '../../network/containers/quota.ts'
 import type { ContainerStore } from '../../network/containers/store.ts'
 import { buildAuditInsert } from './audit.ts'
+import { SUM_OF_BLOCKS } from './files.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { check, type Statement, type Write } from './write.ts'
@@ -112,12 +113,7 @@ const selectUse = (kysely: Kysely<Tables>, workspace_id: string) =>
   kysely
     .selectFrom('container_files')
     .innerJoin('containers', 'containers.id', 'container_files.container_id')
-    .select([
-      sql<number>`count(*)`.as('files'),
-      sql<number>`coalesce(sum(max(1, (size_bytes + ${BLOCK} - 1) / ${BLOCK}) * ${BLOCK}), 0)`.as(
-        'bytes',
-      ),
-    ])
+    .select([sql<number>`count(*)`.as('files'), SUM_OF_BLOCKS.as('bytes')])
     .where('workspace_id', '=', workspace_id)
 
 const checkUsable = (kysely: Kysely<Tables>, id: string) =>

@@ -4,8 +4,9 @@ import { runAtOnce } from '../../../src/base/turns.ts'
 import type { FilterSet } from '../../../src/limits/filters/filter-set.ts'
 import { redactText } from '../../../src/limits/filters/redact.ts'
 import type { Match } from '../../../src/limits/filters/rule.ts'
-import { LONGEST_HELD } from '../../../src/limits/filters/stream-scanner.ts'
+import { LONGEST_DISGUISED, LONGEST_HELD } from '../../../src/limits/filters/stream-scanner.ts'
 import { type FilterRule, openFilters } from '../../../src/limits/filters.ts'
+import { ENCODINGS, WORDS as FORBIDDEN } from '../../support/disguises.ts'
 import { LONG } from '../../support/random.ts'
 
 const rule = (more: Partial<FilterRule>): FilterRule => ({
@@ -109,6 +110,24 @@ const WORDS = [
   '𝐌',
   '１',
   'u',
+  '%',
+  '%6',
+  '%61',
+  '%40',
+  '%2531',
+  '&',
+  '&#49;',
+  '&#x1',
+  '&amp;',
+  '#49;',
+  '\\',
+  '\\u00',
+  '\\u0061',
+  '\\"',
+  'а',
+  'Мüller',
+  '\u{e0031}',
+  '\udb40',
 ]
 const words = fc
   .array(fc.oneof(fc.constantFrom(...WORDS), fc.string({ maxLength: 4 })), { maxLength: 30 })
@@ -148,6 +167,51 @@ describe('a streamed text', () => {
       { numRuns: LONG ? 30_000 : 500 },
     )
   }, 600_000)
+
+  // Answers are not searched for prompt injections.
+  const inAnswers = FORBIDDEN.filter(([, { slug }]) => slug !== 'regex-prompt-injection')
+  test.each(Object.entries(ENCODINGS))('is read as its receiver reads it: %s', async (_, write) => {
+    for (const [word, { slug, pattern }] of inAnswers) {
+      const screen = await screenOf(slug ? { slug } : { pattern: pattern ?? '' })
+      const text = `R&amp;D 5%20 ${write(word)} \\n (é)`
+      const whole = runAtOnce(redactText(text, screen.find(text)))
+      expect(whole).toMatch(/^R&amp;D 5%20 \[[A-Z_]+\] \\n \(é\)$/)
+      for (const size of [1, 2, 5, 100]) {
+        const pieces = cut(
+          text,
+          Array.from({ length: Math.ceil(text.length / size) }, (_, i) => i * size),
+        )
+        const { text: redacted, out } = through(screen, pieces)
+        expect(redacted).toBe(whole)
+        expect(out[0]).not.toContain(write(word).slice(0, 1))
+      }
+    }
+  })
+
+  test('is held back for as many letters of a disguise, but not without a bound', async () => {
+    const screen = await screenOf({ pattern: 'a.*z' })
+    const pieces = Array.from({ length: 1_000 }, () => '%2561'.repeat(20))
+    const { text, mostHeld } = through(screen, pieces)
+    expect(text).toBe(pieces.join(''))
+    expect(mostHeld).toBe(5 * (LONGEST_HELD + 1))
+    const marks = `a${'\u200b'.repeat(100)}`.repeat(10)
+    const long = through(
+      screen,
+      Array.from({ length: 100 }, () => marks),
+    )
+    expect([long.text, long.mostHeld]).toEqual([marks.repeat(100), LONGEST_DISGUISED])
+  })
+
+  test('is redacted from where it has not gone out yet', async () => {
+    const screen = await screenOf({ pattern: 'a[^z]*z', label: '[A]' })
+    const text = `!${`a${'\u200b'.repeat(100)}`.repeat(1_000)}z!`
+    const { text: redacted, found } = through(screen, cut(text, [50_000, 100_000]))
+    expect(redacted).toBe(`${text.slice(0, 100_000 - LONGEST_DISGUISED)}[A]!`)
+    expect(found).toEqual([
+      `[A] 1-${text.length - 1}`,
+      `[A] ${text.length - 1 - LONGEST_HELD}-${text.length - 1}`,
+    ])
+  })
 
   test('is released at once as far as nothing in it can match', async () => {
     const screen = await screenOf({ pattern: 'SECRET-\\d+' })

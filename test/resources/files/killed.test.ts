@@ -60,7 +60,7 @@ describe.each(['upload', 'promotion'])('an %s', work => {
     await sweepBlobs(gateway)
     expect(await list()).toHaveLength(isThere ? 1 : 0)
     const { bytes } = await gateway.store.files.computeUse(workspace_id)
-    expect(bytes).toBe(isThere ? 5 : 0)
+    expect(bytes).toBe(isThere ? 4_096 : 0)
     expect(await examineFiles(gateway)).toMatchObject({ ok: true })
     expect(await examineHomes(gateway)).toMatchObject({ ok: true })
     expect(listNames(join(data, 'files'))).toHaveLength(isThere ? 2 : 1)
@@ -72,7 +72,7 @@ describe.each(['upload', 'promotion'])('an %s', work => {
       expect((await list()).map(file => file.id)).toEqual([id])
     } else {
       // The quota is exact: so much fits, and no more.
-      const quota_mib = (isThere ? 10 : 5) / 1024 ** 2
+      const quota_mib = (isThere ? 2 : 1) / 256
       gateway.config = { ...gateway.config, files: { ...gateway.config.files, quota_mib } }
       const input = { filename: 'b.txt' }
       const again = () =>

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { BLOCK } from '../../../src/network/containers/quota.ts'
 import type { Container, ContainerFile } from '../../../src/network/containers/store.ts'
+import { BLOCK } from '../../../src/resources/files/quota.ts'
 import type { StoredFile } from '../../../src/resources/files/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { CREATED, type GetStore, readErrorType, readRefusal, WORKSPACE } from './rows.ts'

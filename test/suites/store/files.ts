@@ -10,7 +10,8 @@ import {
   WORKSPACE,
 } from './rows.ts'
 
-const QUOTA = { workspace_id: WORKSPACE, bytes: 1_000, files: 100 }
+/** Ten blocks. */
+const QUOTA = { workspace_id: WORKSPACE, bytes: 40_960, files: 100 }
 
 /** Builds a file whose id sorts by its number. */
 const buildFile = (number: number, more: Partial<StoredFile> = {}): StoredFile => ({
@@ -89,11 +90,11 @@ export function testFiles(store: GetStore): void {
     )
     const outcomes = await Promise.all(inserts)
     expect(outcomes.filter(outcome => outcome === 'permission_denied')).toHaveLength(5)
-    expect(await files.computeUse(WORKSPACE)).toEqual({ bytes: 1_000, files: 10 })
+    expect(await files.computeUse(WORKSPACE)).toEqual({ bytes: 40_960, files: 10 })
     const [first] = await files.all()
     await files.remove(first?.id ?? '', buildAuditEntry())
-    expect(await files.computeUse(WORKSPACE)).toEqual({ bytes: 900, files: 9 })
-    await files.insert(buildFile(99), QUOTA, buildAuditEntry())
+    expect(await files.computeUse(WORKSPACE)).toEqual({ bytes: 36_864, files: 9 })
+    await files.insert(buildFile(99, { size_bytes: 4_096 }), QUOTA, buildAuditEntry())
   })
 
   test('a file needs a workspace, and is removed once', async () => {

@@ -1,6 +1,6 @@
 import { notFound } from '../../../src/base/errors.ts'
 import { compareTexts } from '../../../src/base/sorting.ts'
-import { checkFileQuota } from '../../../src/resources/files/quota.ts'
+import { checkFileQuota, countBlocks } from '../../../src/resources/files/quota.ts'
 import { USUAL_PURPOSE } from '../../../src/resources/files/schema.ts'
 import type { FileStore } from '../../../src/resources/files/store.ts'
 import { addAudit } from './audit.ts'
@@ -54,6 +54,6 @@ export const createMemoryFileStore = (connection: Connection): FileStore => ({
 
 const computeUse = ({ files }: Memory, workspace_id: string) => {
   const own = files.all(file => file.workspace_id === workspace_id)
-  const bytes = own.reduce((sum, { size_bytes }) => sum + size_bytes, 0)
+  const bytes = own.reduce((sum, { size_bytes }) => sum + countBlocks(size_bytes), 0)
   return { bytes, files: own.length }
 }

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { openGateway } from '../../../app/gateway.ts'
-import { conflict, denied, invalid, notFound } from '../../../base/errors.ts'
+import { conflict, denied, GatewayError, invalid, notFound } from '../../../base/errors.ts'
 import { getOwn } from '../../../base/json.ts'
 import { listNearest } from '../../../base/nearest.ts'
 import { giveToOwner } from '../../../base/owner.ts'
@@ -15,7 +15,7 @@ import {
 import { PROVIDERS } from '../../../resources/providers.data.ts'
 import type { ProviderRow } from '../../../resources/providers.ts'
 import { protocolNames } from '../../../translation/protocols/registry.ts'
-import { listConfigPaths } from '../../config-file.ts'
+import { findConfigPath, listConfigPaths } from '../../config-file.ts'
 import { getDataDirectory } from '../../data-directory.ts'
 import type { CommonOptions } from '../../options.ts'
 import { printNote } from '../../output.ts'
@@ -63,6 +63,25 @@ export async function prepareConfig(options: ProviderOptions): Promise<PreparedC
     text: renderConfig({ slug, settings, model }),
     secret: secret === undefined ? null : { file: path, text: `${secret}\n` },
     model,
+  }
+}
+
+/**
+ * Prepares a config with the first provider whose credential the environment has. Undefined where
+ * there is none, where there is a config, and where it cannot be used: a note says why.
+ */
+export async function prepareFoundConfig(
+  options: Omit<ProviderOptions, 'provider'>,
+): Promise<PreparedConfig | undefined> {
+  const [found] = findEnvironmentProviders(process.env, protocolNames).providers
+  const { paths } = listConfigPaths(options.config, getDataDirectory(options))
+  if (!found || findConfigPath(paths) !== undefined) return undefined
+  printNote(`The environment has ${found.variables[0]}: ${found.slug}`)
+  try {
+    return await prepareConfig({ ...options, provider: found.slug })
+  } catch (thrown) {
+    printNote(GatewayError.from(thrown).message)
+    return undefined
   }
 }
 
