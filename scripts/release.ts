@@ -8,20 +8,27 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readCommit } from '../build.ts'
 import { VERSION } from '../src/base/version.ts'
-import { Compressor, type Entry, renderTar } from './release/archives.ts'
+import { Archiver, type Entry } from './release/archives.ts'
 import { listContents, readOwn } from './release/contents.ts'
+import { renderDebian } from './release/debian.ts'
+import { type Platform, renderImage } from './release/image.ts'
+import { renderNpmMain, renderNpmProgram } from './release/npm.ts'
 import { listPackages, renderLicenses, renderSbom } from './release/packages.ts'
-import { buildFor } from './release/runtimes.ts'
+import { buildFor, readLibraries } from './release/runtimes.ts'
 import { SYSTEMS, type System } from './release/systems.data.ts'
 
 const USAGE = `bun run release [--only linux-x64,darwin-arm64] [--out dist/release]
   [--runtimes dist/runtimes] [--program FILE] [--level 6] [--sign KEY.pem]
-  [--url https://…]
+  [--url https://…] [--scope @gateway] [--no-image]
 
-Makes archives of the program for ${SYSTEMS.map(({ name }) => name).join(', ')},
-install.sh, a list of materials (CycloneDX) and SHA256SUMS. Runtimes come from the folder, offline, or from npm
-once, and are checked. --url is where the release will be, and install.sh gets it from. --program takes a program that is built instead, for the one system of
---only. --sign signs SHA256SUMS with an Ed25519 key, as openssl genpkey -algorithm ed25519 makes it.
+Makes archives of the program for ${SYSTEMS.map(({ name }) => name).join(', ')};
+packages of npm and Debian; an image of containers; install.sh, a list of materials (CycloneDX) and
+SHA256SUMS. Runtimes, and the C library of the image, come from the folder, offline, or once from npm
+and Debian, and are checked; --no-image does without the library.
+
+--program takes a program that is built instead, for the one system of --only. --sign signs
+SHA256SUMS with an Ed25519 key, as openssl genpkey -algorithm ed25519 makes it. --url is where the
+release will be, and install.sh gets it from. --scope is whose packages they are at npm.
 `
 
 try {
@@ -53,6 +60,7 @@ function readOptions() {
       ...{ out: { type: 'string', default: 'dist/release' }, sign: { type: 'string' } },
       ...{ runtimes: { type: 'string', default: 'dist/runtimes' } },
       ...{ level: { type: 'string', default: '6' }, url: { type: 'string', default: '' } },
+      ...{ scope: { type: 'string', default: '@gateway' }, 'no-image': { type: 'boolean' } },
     },
   })
   if (values.help) {
@@ -64,6 +72,7 @@ function readOptions() {
     throw new Error('--program: expected one system in --only')
   if (!/^(https?:\/\/[^\s']+)?$/.test(values.url))
     throw new Error('--url: expected http:// or https://')
+  if (!/^@[a-z0-9-]+$/.test(values.scope)) throw new Error('--scope: expected a name like @gateway')
   if (existsSync(values.out) && readdirSync(values.out).length > 0)
     throw new Error(`${values.out} is not empty: remove it first, or name another with --out`)
   mkdirSync(values.out, { recursive: true })
@@ -87,21 +96,31 @@ function readKey(path: string) {
 
 /** Renders all files of the release, by name. */
 async function renderFiles(options: ReturnType<typeof readOptions>) {
-  const { systems, program, runtimes, level, url } = options
-  const { seconds = 0 } = readCommit()
+  const { systems, program, runtimes, level, url, scope } = options
+  const { name: commit = 'unknown', seconds = 0 } = readCommit()
   const packages = await listPackages()
   const contents = await listContents(renderLicenses(packages))
+  const archiver = new Archiver(seconds, Number(level))
   const files: [name: string, bytes: Uint8Array | string][] = [
+    ['Dockerfile', readOwn('deploy/Dockerfile')],
     ['install.sh', readOwn('deploy/install.sh').toString().replace("FROM=''", `FROM='${url}'`)],
     ['sbom.cdx.json', renderSbom(packages, seconds)],
+    renderNpmMain(archiver, scope, SYSTEMS),
   ]
-  const compressor = new Compressor(Number(level))
+  const platforms: Platform[] = []
   for (const system of systems) {
     const bytes = program === undefined ? await buildFor(system, runtimes) : readFileSync(program)
-    files.push(
-      ...renderArchives(compressor, system, [...contents, toProgram(system, bytes)], seconds),
-    )
+    const entry = toProgram(system, bytes)
+    files.push(...renderArchives(archiver, system, [...contents, entry]))
+    files.push(renderNpmProgram(archiver, scope, system, entry))
+    if (!system.debian) continue
+    const { architecture, library } = system.debian
+    files.push(renderDebian(archiver, architecture, [...contents, entry]))
+    if (options['no-image']) continue
+    const libraries = await readLibraries(library, runtimes)
+    platforms.push({ architecture, program: entry, libraries })
   }
+  if (platforms.length > 0) files.push(renderImage(archiver, commit, platforms))
   return files.toSorted(([a], [b]) => (a < b ? -1 : 1))
 }
 
@@ -111,17 +130,16 @@ function toProgram({ npm }: System, content: Uint8Array): Entry {
 
 /** Renders the archives of a system: its files in one directory of the archive's name. */
 function renderArchives(
-  compressor: Compressor,
+  archiver: Archiver,
   { name, npm }: System,
   entries: Entry[],
-  seconds: number,
 ): [name: string, bytes: Uint8Array][] {
   const directory = `gateway-${VERSION}-${name}`
   const placed = entries.map(entry => ({ ...entry, path: `${directory}/${entry.path}` }))
-  if (npm.os === 'win32') return [[`${directory}.zip`, compressor.zip(placed, seconds)]]
-  const pieces = renderTar(placed, seconds)
-  const gzip: [string, Uint8Array] = [`${directory}.tar.gz`, compressor.gzip(pieces)]
-  return npm.os === 'linux' ? [gzip, [`${directory}.tar.zst`, compressor.zstd(pieces)]] : [gzip]
+  if (npm.os === 'win32') return [[`${directory}.zip`, archiver.zip(placed)]]
+  const pieces = archiver.tar(placed)
+  const gzip: [string, Uint8Array] = [`${directory}.tar.gz`, archiver.gzip(pieces)]
+  return npm.os === 'linux' ? [gzip, [`${directory}.tar.zst`, archiver.zstd(pieces)]] : [gzip]
 }
 
 function renderSums(files: [name: string, bytes: Uint8Array | string][]): string {

@@ -179,9 +179,11 @@ export type EndpointConfig = Static<typeof EndpointConfig>
 const ModelConfig = Type.Object(
   {
     id: Type.String({
-      pattern: '^[^/\\s]+/[^/\\s]+$',
-      title: '<author>/<slug>',
-      description: '<author>/<slug>',
+      pattern: '^[^/\\s*]+/([^/\\s*]+|\\*)$',
+      title: '<author>/<slug> or <author>/*',
+      description:
+        '<author>/<slug>; <author>/* is every name of the author that has no entry and is not in ' +
+        'the catalogue: what the star stands for takes the place of the star in the endpoints’ model',
     }),
     name: Type.Optional(Text('The display name of the model')),
     description: Type.Optional(Type.String({ description: 'What people read about the model' })),
@@ -323,6 +325,15 @@ export const Config = Type.Object(
       default: [],
       description: 'Added to the built-in catalogue, or overriding its model with the same id',
     }),
+    unknown_models: Type.Optional(
+      Type.Union([Type.Literal('pass'), Type.Literal('refuse')], {
+        description:
+          'What happens to a name that begins with a configured provider, or the author whose ' +
+          'models it serves, and is not in the catalogue. pass: that provider is asked for it, at an ' +
+          'unknown price, and a key with a limit of money is refused; when omitted, at providers ' +
+          'that are known by name',
+      }),
+    ),
     routing: Type.Object(
       {
         choice: Type.Union([Type.Literal('weighted'), Type.Literal('listed')], {

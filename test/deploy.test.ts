@@ -154,6 +154,15 @@ describe('the Dockerfile', () => {
   })
 })
 
+test('the Dockerfile of a release checks its archive, and runs the program as the other does', () => {
+  const [checked = '', program = ''] = read('deploy/Dockerfile').split('# The program alone')
+  expect(checked).toContain('RUN sha256sum --check --ignore-missing SHA256SUMS\n')
+  const [, other = ''] = read('Dockerfile').split('# The program alone')
+  expect(program).toBe(
+    other.replace('--from=build /build/dist/gateway', '--from=archive /release/gateway'),
+  )
+})
+
 describe('what runs beside the gateway', () => {
   let server: Server
   let metrics: string

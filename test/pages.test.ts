@@ -39,7 +39,7 @@ const ELSEWHERE = /^(docker|kubectl|npm|apt) /
  * system are below a directory of its own, and so is the archive of a release.
  */
 class Machine implements AsyncDisposable {
-  readonly root = mkdtempSync(join(tmpdir(), 'gateway-reader-'))
+  readonly root: string
   readonly elsewhere: string[] = []
   readonly #shell: Subprocess<'pipe', 'pipe', 'inherit'>
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>
@@ -52,10 +52,12 @@ class Machine implements AsyncDisposable {
   #text = ''
 
   private constructor(
+    root: string,
     systemd: StandInForSystemd,
     env: Record<string, string>,
     replaced: Record<string, string>,
   ) {
+    this.root = root
     this.#systemd = systemd
     this.#replaced = replaced
     this.#address = `127.0.0.1:${systemd.port}`
@@ -78,8 +80,8 @@ class Machine implements AsyncDisposable {
     env: Record<string, string> = {},
     replaced: Record<string, string> = {},
   ): Promise<Machine> {
-    const systemd = await StandInForSystemd.open(mkdtempSync(join(tmpdir(), 'gateway-notify-')))
-    return new Machine(systemd, env, replaced)
+    const root = mkdtempSync(join(tmpdir(), 'gateway-reader-'))
+    return new Machine(root, await StandInForSystemd.open(root), env, replaced)
   }
 
   /** Pastes a block, and returns what it printed. Throws for a line that fails. */

@@ -20,15 +20,6 @@ export interface Entry {
 export const concat = (...parts: (string | Uint8Array)[]): Buffer =>
   Buffer.concat(parts.map(part => (typeof part === 'string' ? Buffer.from(part) : part)))
 
-/** Renders a tar archive, as pieces: each content is one, so that it is known when compressed. */
-export const renderTar = (entries: Entry[], seconds: number): Uint8Array[] => [
-  ...entries.flatMap(entry => {
-    const content = entry.content ?? new Uint8Array()
-    return [renderTarHeader(entry, content.length, seconds), content, pad(content.length, 512)]
-  }),
-  Buffer.alloc(1024),
-]
-
 const pad = (length: number, unit: number) => Buffer.alloc((unit - (length % unit)) % unit)
 
 function renderTarHeader(entry: Entry, size: number, seconds: number): Buffer {
@@ -57,6 +48,19 @@ function renderTarHeader(entry: Entry, size: number, seconds: number): Buffer {
 
 const getMode = ({ path, link }: Entry) => (link ? 0o777 : path.endsWith('/') ? 0o755 : 0o644)
 
+/** Adds the directories that entries are in. */
+export function addDirectories(entries: Entry[]): Entry[] {
+  const known = new Set(entries.map(({ path }) => path))
+  return entries.flatMap(entry => {
+    const parents = [...entry.path.matchAll(/\/(?=.)/g)].map(({ index }) =>
+      entry.path.slice(0, index + 1),
+    )
+    const added = parents.filter(path => !known.has(path)).map(path => ({ path }))
+    for (const { path } of added) known.add(path)
+    return [...added, entry]
+  })
+}
+
 /** Reads the files and links of a tar archive with paths of at most 100 bytes. */
 export function readTar(archive: Uint8Array): Entry[] {
   const [entries, bytes] = [[] as Entry[], Buffer.from(archive)]
@@ -73,26 +77,37 @@ export function readTar(archive: Uint8Array): Entry[] {
   return entries
 }
 
-/** Renders an archive of Unix's `ar`, which a Debian package is. */
-export const renderAr = (entries: Required<Pick<Entry, 'path' | 'content'>>[], seconds: number) =>
-  concat(
-    '!<arch>\n',
-    ...entries.flatMap(({ path, content }) => [
-      `${path.padEnd(16)}${String(seconds).padEnd(12)}0     0     100644  `,
-      `${String(content.length).padEnd(10)}\`\n`,
-      content,
-      content.length % 2 === 0 ? '' : '\n',
-    ]),
-  )
-
-/** Compresses bytes, and what it has compressed once not again. */
-export class Compressor {
+/** Makes archives of one time, and compresses what several of them hold once. */
+export class Archiver {
+  readonly seconds: number
   readonly #level: number
   readonly #blocks = new WeakMap<Uint8Array, Uint8Array>()
   readonly #frames = new WeakMap<Uint8Array, Uint8Array>()
 
-  constructor(level: number) {
+  constructor(seconds: number, level: number) {
+    this.seconds = seconds
     this.#level = level
+  }
+
+  /** Renders a tar archive, as pieces: each content is one, so that it is known when compressed. */
+  tar(entries: Entry[]): Uint8Array[] {
+    const pieces = entries.flatMap(entry => {
+      const content = entry.content ?? new Uint8Array()
+      const header = renderTarHeader(entry, content.length, this.seconds)
+      return [header, content, pad(content.length, 512)]
+    })
+    return [...pieces, Buffer.alloc(1024)]
+  }
+
+  /** Renders an archive of Unix's `ar`, which a Debian package is. */
+  ar(entries: Required<Pick<Entry, 'path' | 'content'>>[]): Buffer {
+    const files = entries.flatMap(({ path, content }) => [
+      `${path.padEnd(16)}${String(this.seconds).padEnd(12)}0     0     100644  `,
+      `${String(content.length).padEnd(10)}\`\n`,
+      content,
+      content.length % 2 === 0 ? '' : '\n',
+    ])
+    return concat('!<arch>\n', ...files)
   }
 
   /** Renders a gzip file of the pieces, without a name and a time. */
@@ -106,12 +121,13 @@ export class Compressor {
 
   /** Renders a zstd file of the pieces, which takes a fourth of the time to read. */
   zstd(pieces: Uint8Array[]): Buffer {
-    const compress = (piece: Uint8Array) => Bun.zstdCompressSync(piece, { level: this.#level })
+    const compress = (piece: Uint8Array) =>
+      Bun.zstdCompressSync(piece, { level: Math.max(1, this.#level) })
     return concat(...pieces.map(piece => remember(this.#frames, piece, () => compress(piece))))
   }
 
   /** Renders a zip archive of files. */
-  zip(entries: Entry[], seconds: number): Buffer {
+  zip(entries: Entry[]): Buffer {
     const files: Buffer[] = []
     const directory: Buffer[] = []
     let offset = 0
@@ -119,7 +135,7 @@ export class Compressor {
       const [data, name] = [concat(...this.#deflate([content])), Buffer.from(path)]
       // Version, flags (names in UTF-8), deflate, time, date; then sum, sizes and lengths.
       const common = Buffer.alloc(26)
-      for (const [index, value] of [20, 0x800, 8, ...toDosTime(seconds)].entries())
+      for (const [index, value] of [20, 0x800, 8, ...toDosTime(this.seconds)].entries())
         common.writeUInt16LE(value, index * 2)
       for (const [index, value] of [crc32(content), data.length, content.length].entries())
         common.writeUInt32LE(value, 10 + index * 4)

@@ -34,7 +34,7 @@ const listManual = async (): Promise<Entry[]> =>
 /** Lists the files that systemd, proxies and monitoring take. */
 const listDeployment = (): Entry[] =>
   readdirSync(join(ROOT, 'deploy'), { recursive: true, withFileTypes: true })
-    .filter(file => file.isFile() && file.name !== 'install.sh')
+    .filter(file => file.isFile() && !['install.sh', 'Dockerfile'].includes(file.name))
     .map(({ parentPath, name }) => join(parentPath, name).slice(ROOT.length + 1))
     .toSorted()
     .map(path => ({ path, content: readOwn(path) }))

@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { buildProgram } from '../../build.ts'
-import { readTar } from './archives.ts'
-import { RUNTIME_VERSION, type System } from './systems.data.ts'
+import { type Entry, readTar } from './archives.ts'
+import { type Library, RUNTIME_VERSION, type System } from './systems.data.ts'
 
 /**
  * Builds the program for a system, from the runtime in a folder or, where it is not there, from npm,
@@ -51,4 +51,35 @@ function fetchPackage(id: string, folder: string): void {
   const command = ['npm', 'pack', '--silent', '--pack-destination', resolve(folder), id]
   const { success, stderr } = Bun.spawnSync(command)
   if (!success) throw new Error(`npm pack ${id}: ${stderr.toString().trim()}`)
+}
+
+/**
+ * Reads what a program needs of the C library, from its Debian package in a folder or from Debian,
+ * which is kept there. Throws where its sum is another one than ours.
+ */
+export async function readLibraries(library: Library, folder: string): Promise<Entry[]> {
+  const path = resolve(folder, library.file)
+  if (!existsSync(path)) await fetchLibrary(library, path)
+  const bytes = readFileSync(path)
+  if (Bun.SHA256.hash(bytes, 'hex') !== library.sha256)
+    throw new Error(`${path} is not ${library.sha256}`)
+  const { stdout, success, stderr } = Bun.spawnSync(['dpkg-deb', '--fsys-tarfile', path])
+  if (!success) throw new Error(`dpkg-deb ${path}: ${stderr}`)
+  return readTar(stdout)
+    .map(entry => ({ ...entry, path: entry.path.replace(/^\.\//, '') }))
+    .filter(({ path }) => NEEDED.test(path))
+}
+
+/** The loader, the parts that the program names and those that look names up; and the licence. */
+const NEEDED =
+  /^lib\d*\/(.*\/)?(ld-linux-.*|lib(c|dl|m|pthread|resolv|nss_dns|nss_files))\.so\.\d$|\/copyright$/
+
+async function fetchLibrary({ file, sha1 }: Library, path: string): Promise<void> {
+  mkdirSync(dirname(path), { recursive: true })
+  const current = `https://deb.debian.org/debian/pool/main/g/glibc/${encodeURIComponent(file)}`
+  for (const url of [current, `https://snapshot.debian.org/file/${sha1}`]) {
+    const response = await fetch(url)
+    if (response.ok) return void writeFileSync(path, await response.bytes())
+  }
+  throw new Error(`${file} is at none of Debian's addresses: put it into ${dirname(path)}`)
 }

@@ -8,8 +8,16 @@ export interface System {
   runtime: { package: string; integrity: string }
   /** As npm calls it. */
   npm: { os: string; cpu: string; libc?: string }
-  /** As Debian calls it, where a Debian package and an image are made. */
-  debian?: string
+  /** What a Debian package and an image are made with. */
+  debian?: { architecture: string; library: Library }
+}
+
+/** A Debian package of the C library, which goes into images. */
+export interface Library {
+  file: string
+  sha256: string
+  /** What Debian's archive of all packages calls it, once there is a newer one. */
+  sha1: string
 }
 
 export const RUNTIME_VERSION = '1.4.5'
@@ -23,7 +31,14 @@ export const SYSTEMS: System[] = [
         'sha512-IWX9BELoGHAUtMonkeSaNaZwXzRk+oDw6Mk+HBFXd3KHYIBNBsIGRupMZPcgNoDbJpLu6gAJjIoIVPZtt1aJ1g==',
     },
     npm: { os: 'linux', cpu: 'x64', libc: 'glibc' },
-    debian: 'amd64',
+    debian: {
+      architecture: 'amd64',
+      library: {
+        file: 'libc6_2.36-9+deb12u14_amd64.deb',
+        sha256: 'ba4f88f73dbc3ae9055f3c20f4523bfdbaf1ad13ff95e258924f77d20b4fbedf',
+        sha1: 'c534c6c7f912b61ca26b7cf4082235a0343b8751',
+      },
+    },
   },
   {
     name: 'linux-x64-musl',
@@ -42,7 +57,14 @@ export const SYSTEMS: System[] = [
         'sha512-4BXmsSKnjOrlGWqZV4x/oWa7AVoR+B6lCXddMzOAXBIm3t50eslg9wb66gmtW1AamEQ1l1CDvmmruysEhqOWMg==',
     },
     npm: { os: 'linux', cpu: 'arm64', libc: 'glibc' },
-    debian: 'arm64',
+    debian: {
+      architecture: 'arm64',
+      library: {
+        file: 'libc6_2.36-9+deb12u14_arm64.deb',
+        sha256: '01f4330719fd4f65580e16ea5a0527f372fca750e8f588d26deaf09f2d3b1cf4',
+        sha1: '85af57bf1f9fa075163e51c99d9536154c21ab7e',
+      },
+    },
   },
   {
     name: 'linux-arm64-musl',

@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import type { CallBase } from '../language/call.ts'
 import { findRouter } from '../language/routing.ts'
 import type { Actor } from '../resources/actor.ts'
-import { FREE_VARIANT } from '../resources/models/free.ts'
+import { FREE_VARIANT } from '../resources/models/derived.ts'
 import type { Bound, Charge, CostEstimate, Hold, Ledger, Payer } from './ledger.ts'
 
 /** The books that money is taken from. */

@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../base/errors.ts'
 import type { Actor } from '../resources/actor.ts'
 import { canManageAll } from '../resources/management.ts'
+import type { Model } from '../resources/models.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import type { App } from './rollups/apps.ts'
 import { parseDay, renderDay, toDay, toHour } from './rollups/calls.ts'
@@ -17,7 +18,9 @@ export interface DatasetWorld extends ReadingWorld {
   }
   catalog: {
     models: {
-      get(slug: string): { input_modalities: string[]; output_modalities: string[] } | undefined
+      get(
+        slug: string,
+      ): Pick<Model, 'input_modalities' | 'output_modalities' | 'unlisted'> | undefined
     }
   }
   traffic: { counters: { countReading(actor: Pick<Actor, 'key_hash'>): void } }

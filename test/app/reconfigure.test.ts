@@ -553,6 +553,16 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'unknown_models',
+    { unknown_models: 'refuse' },
+    {
+      before: { providers: { openai: { api_key: 'mock' } } },
+      seen: async ({ gateway }) => gateway.catalog.models.has('openai/gpt-99'),
+      was: true,
+      is: false,
+    },
+  ),
+  row(
     'server.trusted_proxies',
     { server: { trusted_proxies: ['10.0.0.0/8', '127.0.0.1'] } },
     {

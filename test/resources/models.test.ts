@@ -141,6 +141,9 @@ describe('the data', () => {
       protocols: protocolNames,
       created: 5,
       listParameters: createParameterLookup(),
+      patterns: [],
+      passing: [],
+      isRouter: () => false,
     })
     return { models, reads: () => reads }
   }

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'bun:test'
 import {
   chmodSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -10,8 +11,11 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { gunzipSync } from 'node:zlib'
 import { unzipSync } from 'fflate'
 import manifest from '../../package.json' with { type: 'json' }
+import { Archiver } from '../../scripts/release/archives.ts'
+import { renderImage } from '../../scripts/release/image.ts'
 import { RUNTIME_VERSION, SYSTEMS } from '../../scripts/release/systems.data.ts'
 import { runGateway, SOURCE } from '../support/server.ts'
 
@@ -21,6 +25,13 @@ const NAME = `gateway-${version}-linux-x64`
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+/** Makes a directory for the running test. */
+function makeRoom(): string {
+  const room = mkdtempSync(join(directory, 'room-'))
+  onTestFinished(() => rmSync(room, { recursive: true }))
+  return room
+}
 
 /** Runs a command to its end, and returns what it printed; a failure is thrown with its words. */
 function run(command: string[], options: { cwd?: string; env?: Record<string, string> } = {}) {
@@ -32,8 +43,10 @@ function run(command: string[], options: { cwd?: string; env?: Record<string, st
   return stdout.toString()
 }
 
+// The C library of an image comes from Debian: images are tried below, with that of this host.
+const COMMAND = [process.execPath, 'run', 'scripts/release.ts', '--no-image']
 const release = (out: string, ...args: string[]) =>
-  run([process.execPath, 'run', 'scripts/release.ts', '--level', '1', '--out', out, ...args], {
+  run([...COMMAND, '--out', out, ...args], {
     cwd: ROOT,
     env: { SOURCE_DATE_EPOCH: '1790000000' },
   })
@@ -44,16 +57,34 @@ writeFileSync(STUB, `#!/bin/sh\necho ${version}\n`)
 /** The program from source. */
 const REAL = join(directory, 'real')
 writeFileSync(REAL, `#!/bin/sh\nexec ${SOURCE.map(word => `'${word}'`).join(' ')} "$@"\n`)
+const BUILT = process.env.GATEWAY_TEST_BINARY && resolve(ROOT, process.env.GATEWAY_TEST_BINARY)
+const isRoot = process.getuid?.() === 0
 const KEY = join(directory, 'key.pem')
 
+/** A release of the small program, where install.sh finds it; its archive may be another file. */
+const SMALL = join(directory, 'small')
+let isSwapped = false
+const site = Bun.serve({
+  port: 0,
+  fetch({ url }) {
+    const name = new URL(url).pathname.slice(1)
+    const path = join(SMALL, isSwapped && name.startsWith('gateway-') ? 'sbom.cdx.json' : name)
+    return existsSync(path) ? new Response(Bun.file(path)) : new Response('', { status: 404 })
+  },
+})
+afterAll(() => site.stop(true))
+beforeAll(() => {
+  run(['openssl', 'genpkey', '-algorithm', 'ed25519', '-out', KEY])
+  release(SMALL, '--only', 'linux-x64', '--program', STUB, '--sign', KEY, '--url', site.url.origin)
+})
+
 describe('a release', () => {
-  const built = process.env.GATEWAY_TEST_BINARY
   const out = join(directory, 'release')
   const read = (name: string) => readFileSync(join(out, name))
   beforeAll(() => {
-    run(['openssl', 'genpkey', '-algorithm', 'ed25519', '-out', KEY])
-    const program = built === undefined ? REAL : resolve(ROOT, built)
-    release(out, '--only', 'linux-x64', '--program', program, '--sign', KEY)
+    // Packed and not compressed: that is for the small program of other tests.
+    const program = ['--program', BUILT ?? REAL, '--level', '0']
+    release(out, '--only', 'linux-x64', ...program, '--sign', KEY)
   })
 
   test('has the sum of each of its files', () => {
@@ -77,7 +108,7 @@ describe('a release', () => {
   })
 
   test('has an archive whose program runs in an empty directory, with all that goes with it', async () => {
-    const empty = mkdtempSync(join(directory, 'empty-'))
+    const empty = makeRoom()
     const archive = join(out, `${NAME}.tar.zst`)
     const listed = run(['tar', '--utc', '--zstd', '-xvvf', archive], { cwd: empty })
       .trim()
@@ -103,6 +134,52 @@ describe('a release', () => {
     expect(await runIt('try', 'sandbox/echo', 'Hello')).toMatchObject({ stdout: 'Hello\n' })
   })
 
+  test('has a Debian package, whose program runs, with pages, units and a user', async () => {
+    const unpacked = makeRoom()
+    const file = join(out, `gateway_${version}_amd64.deb`)
+    run(['dpkg-deb', '--raw-extract', file, unpacked])
+    const fields = run(['dpkg-deb', '--field', file])
+    for (const field of ['Package: gateway', `Version: ${version}`, 'Architecture: amd64'])
+      expect(fields).toContain(`${field}\n`)
+    run(['md5sum', '--check', '--quiet', 'DEBIAN/md5sums'], { cwd: unpacked })
+    for (const name of ['postinst', 'prerm', 'postrm'])
+      run(['sh', '-n', `DEBIAN/${name}`], { cwd: unpacked })
+    const readUnpacked = (path: string) => readFileSync(join(unpacked, 'usr', path), 'utf8')
+    const unit = readUnpacked('lib/systemd/system/gateway.service')
+    expect(unit).toContain('\nExecStart=/usr/bin/gateway serve')
+    expect(unit).not.toContain('/usr/local')
+    expect(readUnpacked('share/doc/gateway/copyright')).toStartWith('MIT License')
+    expect(readUnpacked('share/man/man1/gateway.1')).toStartWith('.TH "GATEWAY" 1')
+    expect(run([join(unpacked, 'usr/bin/gateway'), 'version'])).toBe(`${version}\n`)
+  })
+
+  test('has packages of npm, which npx runs without a script', () => {
+    const readManifest = (name: string) =>
+      JSON.parse(run(['tar', '--occurrence', '-xzOf', join(out, name), 'package/package.json']))
+    const main = readManifest(`gateway-cli-${version}.tgz`)
+    expect(main).toMatchObject({ name: '@gateway/cli', bin: { gateway: 'bin/gateway.cjs' } })
+    expect(main.optionalDependencies).toEqual(
+      Object.fromEntries(SYSTEMS.map(({ name }) => [`@gateway/cli-${name}`, version])),
+    )
+    const program = readManifest(`gateway-cli-linux-x64-${version}.tgz`)
+    expect(program).toMatchObject({ os: ['linux'], cpu: ['x64'], libc: ['glibc'] })
+    expect([main.scripts, program.scripts]).toEqual([undefined, undefined])
+  })
+
+  test('runs by npx from a registry', async () => {
+    const room = makeRoom()
+    using registry = startRegistry(process.env.GATEWAY_TEST_LONG ? out : SMALL)
+    const result = await runGateway(['--yes', '@gateway/cli', 'version'], {
+      program: ['npx'],
+      cwd: room,
+      env: {
+        ...{ HOME: room, npm_config_cache: join(room, 'cache') },
+        ...{ npm_config_registry: registry.url.href, npm_config_update_notifier: 'false' },
+      },
+    })
+    expect(result).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
+  })
+
   test('lists the packages of the program as CycloneDX, those of tests not', () => {
     const { components, ...list } = JSON.parse(read('sbom.cdx.json').toString())
     expect(list).toMatchObject({ bomFormat: 'CycloneDX', specVersion: '1.6', version: 1 })
@@ -117,41 +194,121 @@ describe('a release', () => {
   })
 })
 
-describe('install.sh', () => {
-  const out = join(directory, 'to-install')
-  const root = process.getuid?.() === 0
-  let server: Bun.Server<undefined>
-  let isSwapped = false
-  beforeAll(() => {
-    server = Bun.serve({
-      port: 0,
-      fetch({ url }) {
-        const name = new URL(url).pathname.slice(1)
-        // What stands in for the archive has not its sum.
-        const path = join(out, isSwapped && name.startsWith('gateway-') ? 'sbom.cdx.json' : name)
-        return existsSync(path) ? new Response(Bun.file(path)) : new Response('', { status: 404 })
-      },
-    })
-    release(
-      out,
-      '--only',
-      'linux-x64',
-      '--program',
-      STUB,
-      '--sign',
-      KEY,
-      '--url',
-      server.url.origin,
-    )
+/** Serves the npm packages of a release as a registry does. */
+function startRegistry(out: string) {
+  const read = (file: string) =>
+    JSON.parse(run(['tar', '--occurrence', '-xzOf', join(out, file), 'package/package.json']))
+  const files = readdirSync(out).filter(name => name.endsWith('.tgz'))
+  const packages = new Map(files.map(file => [read(file).name as string, file]))
+  const server: Bun.Server<undefined> = Bun.serve({
+    port: 0,
+    async fetch({ url }) {
+      const name = decodeURIComponent(new URL(url).pathname).slice(1)
+      if (files.includes(name)) return new Response(Bun.file(join(out, name)))
+      const file = packages.get(name)
+      if (file === undefined) return Response.json({}, { status: 404 })
+      const bytes = await Bun.file(join(out, file)).bytes()
+      const integrity = `sha512-${Bun.CryptoHasher.hash('sha512', bytes, 'base64')}`
+      const dist = { tarball: `${server.url}${file}`, integrity }
+      const versions = { [version]: { ...read(file), dist } }
+      return Response.json({ name, 'dist-tags': { latest: version }, versions })
+    },
   })
-  afterAll(() => server.stop(true))
+  return { url: server.url, [Symbol.dispose]: () => server.stop(true) }
+}
 
+describe('the image of a release', () => {
+  const layout = join(directory, 'image')
+  const readJson = (path: string) => JSON.parse(readFileSync(join(layout, path), 'utf8'))
+  const readBlob = ({ digest }: { digest: string }) => readJson(toPath(digest))
+  const toPath = (digest: string) => `blobs/${digest.replace(':', '/')}`
+  const root = join(directory, 'root')
+  beforeAll(() => {
+    const [name, bytes] = renderImage(new Archiver(1_790_000_000, 0), 'abc', [
+      { architecture: 'amd64', ...listPlatform(BUILT) },
+    ])
+    writeFileSync(join(directory, name), bytes)
+    for (const path of [layout, root]) mkdirSync(path)
+    run(['tar', '-xf', join(directory, name), '-C', layout])
+  })
+  const readManifest = () => {
+    const index = readBlob(readJson('index.json').manifests[0])
+    return readBlob(index.manifests[0])
+  }
+
+  /** The program, and the libraries of this host that it names. */
+  function listPlatform(program: string | undefined) {
+    const linked = program === undefined ? '' : run(['ldd', program])
+    const paths = [...linked.matchAll(/(\/\S+) \(0x/g)].map(([, path]) => path as string)
+    return {
+      program: { path: 'gateway', content: readFileSync(program ?? STUB), mode: 0o755 },
+      libraries: paths.map(path => ({
+        path: path.slice(1),
+        content: readFileSync(path),
+        mode: 0o755,
+      })),
+    }
+  }
+
+  test('is a layout of blobs under their digests, for the program as a user of its own', () => {
+    for (const name of readdirSync(join(layout, 'blobs/sha256')))
+      expect(Bun.SHA256.hash(readFileSync(join(layout, 'blobs/sha256', name)), 'hex')).toBe(name)
+    expect(readJson('oci-layout')).toEqual({ imageLayoutVersion: '1.0.0' })
+    const { config, layers } = readManifest()
+    const { rootfs, ...image } = readBlob(config)
+    expect(image).toMatchObject({
+      ...{ architecture: 'amd64', os: 'linux', created: '2026-09-21T14:13:20.000Z' },
+      config: { User: '10001:10001', Entrypoint: ['gateway'], Volumes: { '/data': {} } },
+    })
+    const contents = layers.map(({ digest, size }: { digest: string; size: number }) => {
+      const bytes = readFileSync(join(layout, toPath(digest)))
+      expect(bytes.length).toBe(size)
+      return `sha256:${Bun.SHA256.hash(gunzipSync(bytes), 'hex')}`
+    })
+    expect(rootfs.diff_ids).toEqual(contents)
+  })
+
+  const isMountable = Bun.spawnSync(['unshare', '--mount', 'true']).success
+  test.skipIf(BUILT === undefined || !isMountable)(
+    'runs with nothing but what it holds and /proc (needs GATEWAY_TEST_BINARY and root)',
+    () => {
+      for (const { digest } of readManifest().layers)
+        run(['tar', '-xzpf', join(layout, toPath(digest)), '-C', root])
+      mkdirSync(join(root, 'proc'))
+      const script = `mount -t proc proc "$0/proc" && run() { chroot --userspec=10001:10001 "$0" /usr/local/bin/gateway "$@"; }
+        run init && run try sandbox/echo Hello`
+      expect(
+        run(['unshare', '--mount', 'sh', '-ec', script, root], { env: { GATEWAY_DATA: '/data' } }),
+      ).toEndWith('Hello\n')
+    },
+  )
+
+  test.skipIf(Bun.which('skopeo') === null)('is read by skopeo', () => {
+    const { Labels } = JSON.parse(run(['skopeo', 'inspect', `oci:${layout}:${version}`]))
+    expect(Labels['org.opencontainers.image.revision']).toBe('abc')
+  })
+
+  test.skipIf(Bun.which('umoci') === null)('is unpacked by umoci', () => {
+    const bundle = join(directory, 'bundle')
+    run([
+      'umoci',
+      'unpack',
+      ...(isRoot ? [] : ['--rootless']),
+      '--image',
+      `${layout}:${version}`,
+      bundle,
+    ])
+    expect(existsSync(join(bundle, 'rootfs/usr/local/bin/gateway'))).toBe(true)
+  })
+})
+
+describe('install.sh', () => {
   /** Runs it as a user who is not root, in a new home. */
   async function install(...args: string[]) {
-    const home = mkdtempSync(join(directory, 'home-'))
-    if (root) for (const path of [directory, home]) chmodSync(path, path === home ? 0o777 : 0o711)
-    const user = root ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
-    const result = await runGateway([join(out, 'install.sh'), ...args], {
+    const home = makeRoom()
+    if (isRoot) for (const path of [directory, home]) chmodSync(path, path === home ? 0o777 : 0o711)
+    const user = isRoot ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
+    const result = await runGateway([join(SMALL, 'install.sh'), ...args], {
       program: [...user, 'sh'],
       cwd: home,
       env: { HOME: home, TMPDIR: '/tmp', PATH: '/usr/bin:/bin' },
@@ -177,13 +334,13 @@ describe('install.sh', () => {
   })
 
   test('replaces an older version, and removes what it had', async () => {
-    const dir = join(mkdtempSync(join(directory, 'older-')), 'with a space')
+    const dir = join(makeRoom(), 'with a space')
     const old = join(dir, 'share/man/man1/gateway-gone.1')
     await Bun.write(old, 'old')
     await Bun.write(join(dir, 'share/doc/gateway/installed'), 'share/man/man1/gateway-gone.1\n')
     const installHere = (...args: string[]) =>
-      run(['sh', join(out, 'install.sh'), '--dir', dir, ...args])
-    installHere('--from', out)
+      run(['sh', join(SMALL, 'install.sh'), '--dir', dir, ...args])
+    installHere('--from', SMALL)
     expect([existsSync(old), existsSync(join(dir, 'bin/gateway'))]).toEqual([false, true])
     installHere('--uninstall')
     expect([...new Bun.Glob('**').scanSync({ cwd: dir })]).toEqual([])
@@ -194,7 +351,7 @@ describe('install.sh', () => {
     run(['openssl', 'genpkey', '-algorithm', 'ed25519', '-out', other])
     run(['openssl', 'pkey', '-in', other, '-pubout', '-out', `${other}.pub`])
     chmodSync(`${other}.pub`, 0o644)
-    expect(await install('--key', join(out, 'SHA256SUMS.pem'))).toMatchObject({ code: 0 })
+    expect(await install('--key', join(SMALL, 'SHA256SUMS.pem'))).toMatchObject({ code: 0 })
     expect(await install('--key', `${other}.pub`)).toMatchObject({
       ...{ code: 1, files: [], stderr: `install.sh: SHA256SUMS is not signed with ${other}.pub\n` },
     })
@@ -211,7 +368,7 @@ describe('install.sh', () => {
   })
 
   test('of which half was loaded does nothing', async () => {
-    const text = readFileSync(join(out, 'install.sh'), 'utf8')
+    const text = readFileSync(join(SMALL, 'install.sh'), 'utf8')
     const half = text.slice(0, text.indexOf('main "$@"'))
     expect(await runGateway([], { program: ['sh'], stdin: half })).toEqual({
       ...{ code: 0, stdout: '', stderr: '' },
@@ -250,14 +407,12 @@ test('a release for Windows is a zip archive', () => {
 })
 
 describe('a release is refused', () => {
-  const empty = () => mkdtempSync(join(directory, 'empty-'))
-
   test.each([
     [['--only', 'plan9-x64'], '--only: expected linux-x64, '],
     [['--program', STUB], '--program: expected one system in --only'],
     [['--only', 'linux-x64', '--sign', STUB], 'release: '],
   ])('for %p', (args, words) => {
-    expect(() => release(empty(), ...args)).toThrow(words)
+    expect(() => release(makeRoom(), ...args)).toThrow(words)
   })
 
   test('into a directory that has files', () => {
@@ -265,9 +420,9 @@ describe('a release is refused', () => {
   })
 
   test('of a runtime with another sum', () => {
-    const runtimes = empty()
+    const runtimes = makeRoom()
     writeFileSync(join(runtimes, `oven-bun-linux-x64-${RUNTIME_VERSION}.tgz`), 'something else')
-    expect(() => release(empty(), '--only', 'linux-x64', '--runtimes', runtimes)).toThrow(
+    expect(() => release(makeRoom(), '--only', 'linux-x64', '--runtimes', runtimes)).toThrow(
       `oven-bun-linux-x64-${RUNTIME_VERSION}.tgz is not sha512-`,
     )
   })

@@ -19,7 +19,10 @@ interface InitOptions extends CommonOptions {
  */
 export const createInitCommand = () =>
   addCommonOptions(
-    new Command('init').description('create the data directory and print its first keys, once'),
+    new Command('init').description(
+      'create the data directory and print its first keys, once; with a config where the ' +
+        'environment has the key of a provider',
+    ),
   )
     .option(
       '--provider <slug>',

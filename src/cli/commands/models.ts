@@ -1,7 +1,7 @@
 import { Option } from 'commander'
 import type { Gateway } from '../../app/gateway.ts'
 import type { ModelQuery } from '../../resources/models/query.ts'
-import type { listModels } from '../../resources/models.ts'
+import type { listModels, listPassing } from '../../resources/models.ts'
 import { type Fields, type Flags, fill, NUMBER, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { printTable } from '../output.ts'
@@ -109,7 +109,7 @@ export const createModelsCommand = () =>
 type CountModels = (query: ModelQuery) => number
 
 interface Listed {
-  core: { listModels: typeof listModels }
+  core: { listModels: typeof listModels; listPassing: typeof listPassing }
   gateway: Gateway
   flags: Flags
 }
@@ -117,8 +117,9 @@ interface Listed {
 /** Says how many of the models that match a list leaves out, and how to see them. */
 async function describeHidden(
   { data, total_count }: { data: unknown[]; total_count: number },
-  { core, gateway, flags }: Listed,
+  listed: Listed,
 ): Promise<string[]> {
+  const { core, gateway, flags } = listed
   const query: ModelQuery = { ...(flags.all ? { all: 'true' } : {}) }
   for (const { read } of QUERY) Object.assign(query, await read?.(flags, []))
   const { limit: _, offset: __, ...whole } = query
@@ -132,8 +133,17 @@ async function describeHidden(
       ? [`Shown: ${data.length} of ${total_count}. --offset ${shown} shows the next`]
       : []),
     ...(unlisted > 0 ? [`Hidden: ${unlisted} that cannot be called here. --all shows them`] : []),
+    ...describePassing(listed),
     ...(other > 0 ? [`Hidden: ${other} that produce no text. --output all shows them`] : []),
   ]
+}
+
+/** Says which names can be called that no list has. */
+function describePassing({ core, gateway: { catalog, config } }: Listed): string[] {
+  const names = core.listPassing(config, catalog.providers).map(({ slug }) => slug)
+  return names.length > 0
+    ? [`Not listed: other models of ${names.join(', ')}. Calls of them pass, at an unknown price`]
+    : []
 }
 
 // A tag may end in a region or a quantization.

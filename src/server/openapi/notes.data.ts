@@ -588,6 +588,7 @@ export const NOTES: Record<string, OperationNote> = {
     body: { ...SEARCH, filter: 'id pr' },
   },
   home: { description: 'Shows what this is, and how to call it, to a person with a browser.' },
+  creditsPage: { description: 'Shows how credits are added, to a person with a browser.' },
   favicon: { description: 'Gets the picture that browsers show beside the address.' },
   health: {
     description: 'Answers while the process runs. `config` is `rejected` where its file is wrong.',
