@@ -153,7 +153,8 @@ describe.skipIf(!canTry)(
       const backup = join(home, 'store.backup')
       const run = (...words: string[]) =>
         runGateway([...words, '--data', data], { program, cwd: '/' })
-      expect((await run('backup', backup, '--with-secret')).code).toBe(0)
+      const whole = await run('backup', backup, '--with-secret', '--with-files')
+      expect([whole.code, whole.stderr]).toEqual([0, ''])
       expect((await run('restore', backup, '--force')).code).toBe(0)
       expect(listForeign(data)).toEqual([])
     })
