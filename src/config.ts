@@ -524,6 +524,12 @@ export const Config = Type.Object(
           ),
         ),
         requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
+        management_per_minute: Type.Integer({
+          default: 6_000,
+          minimum: 1,
+          maximum: 1_000_000_000,
+          description: 'The requests per minute of one management key that manage or read reports',
+        }),
         concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
         tree: TreeConfig,
         free_models: Type.Union(

@@ -4,6 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Gateway, GatewayParts } from '../app/gateway.ts'
 import { invalid } from '../base/errors.ts'
 import { describeIssue, findSchemaIssue } from '../base/schema.ts'
+import type { Actor } from '../resources/actor.ts'
 import type { ConfigFile, ConfigPaths, ReadingOptions } from './config-file.ts'
 import { getDataDirectory } from './data-directory.ts'
 import { printNote } from './output.ts'
@@ -154,3 +155,13 @@ export async function findWorkspaceId(
   const { findId, WORKSPACES } = await import('./names.ts')
   return requireWorkspace(gateway, await findId(WORKSPACES, gateway, getOperator(gateway), text)).id
 }
+
+/** Returns the operator in the workspace of `--workspace`, for what belongs to the actor's own. */
+export const actInWorkspace = async (
+  gateway: Gateway,
+  operator: Actor,
+  { workspace }: { workspace?: string },
+): Promise<Actor> => ({
+  ...operator,
+  workspace_id: (await findWorkspaceId(gateway, workspace)) ?? operator.workspace_id,
+})

@@ -3,6 +3,7 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../base/body.ts'
 import { yieldToEventLoop } from '../base/clock.ts'
 import { invalid, tooLarge } from '../base/errors.ts'
+import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
 import { Pace } from './body/pace.ts'
 import { type Connection, findConnection } from './connections.ts'
@@ -80,9 +81,14 @@ export function readQuery<T extends TSchema>(request: Request, schema: T): Stati
   const isClosed = schema.additionalProperties === false
   for (const [name, text] of readSearchParams(request)) {
     if (!isClosed && !Object.hasOwn(properties, name)) continue
-    query[name] = NUMBERS[properties[name]?.type]?.test(text) ? Number(text) : text
+    query[name] = readParameter(properties[name], text)
   }
   return requireValid(schema, query)
+}
+
+function readParameter(schema: TSchema | undefined, text: string): string | number {
+  if (schema?.format === 'uuid') return lowerUuid(text)
+  return NUMBERS[schema?.type]?.test(text) ? Number(text) : text
 }
 
 const NUMBERS: Record<string, RegExp> = {

@@ -991,6 +991,23 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'limits.management_per_minute',
+    { limits: { management_per_minute: 1 } },
+    {
+      seen: async ({ gateway: { traffic } }) =>
+        [1, 2].map(() => {
+          try {
+            traffic.counters.countManagement({ key_hash: 'a' })
+            return 200
+          } catch (thrown) {
+            return GatewayError.from(thrown).status
+          }
+        }),
+      was: [200, 200],
+      is: [429, 429],
+    },
+  ),
+  row(
     'files.requests_per_minute',
     { files: { requests_per_minute: 1 } },
     {

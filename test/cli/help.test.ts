@@ -73,9 +73,12 @@ describe('of the commands', () => {
     expect(options.includes('--offset') || options.includes('--cursor')).toBe(true)
   })
 
-  test.each(endingIn('delete', 'revoke', 'deactivate'))('%s has --yes', (_, command) => {
-    expect(optionsOf(command)).toContain('--yes')
-  })
+  test.each(endingIn('delete', 'revoke', 'deactivate', 'kill', 'drop'))(
+    '%s has --yes',
+    (_, command) => {
+      expect(optionsOf(command)).toContain('--yes')
+    },
+  )
 
   const common = ['--json', '--data', '--config']
   const lacking: Record<string, string[]> = {

@@ -46,15 +46,22 @@ async function checkConfig(file: string | undefined, options: CommonOptions): Pr
     model.endpoints.some(endpoint => endpoint.provider.configured),
   )
   const providers = [...catalog.providers.values()].filter(provider => provider.configured)
+  const served = new Set(models.flatMap(({ endpoints }) => endpoints.map(one => one.provider.slug)))
+  const empty = providers.map(({ slug }) => slug).filter(slug => !served.has(slug))
   const unpriced = models.filter(model => model.endpoints.some(isUnpriced)).map(model => model.id)
   await printResult(
     options,
-    { file: configFile.file, models: models.length, providers: providers.length, unpriced },
+    {
+      ...{ file: configFile.file, models: models.length, providers: providers.length },
+      ...{ unpriced, providers_without_models: empty },
+    },
     () => {
       print(
         `${configFile.file ?? 'No config file: the defaults'}: ` +
           `${formatCount(models.length, 'model')} at ${formatCount(providers.length, 'provider')}`,
       )
+      for (const slug of empty)
+        print(`warning: ${slug} has no model in the catalogue: name its models under models`)
       for (const id of unpriced)
         print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)
     },
