@@ -13,7 +13,7 @@ const GENERATED = ['configuration', 'reference', 'performance', 'reliability'].m
   name => `docs/${name}.md`,
 )
 /** The parts of other pages that a command writes: the lines of agents, the screens. */
-const DRAWN = /<!-- agents: [\s\S]*?<!-- \/agents -->|<!-- screen: \S+ -->\s*```[\s\S]*?```/g
+const DRAWN = /<!-- (agents|tried): [\s\S]*?<!-- \/\1 -->|<!-- screen: \S+ -->\s*```[\s\S]*?```/g
 
 /** Counts pages and decisions of the directory. */
 export function countTotals(root: string): Totals {

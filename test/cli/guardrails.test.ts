@@ -221,7 +221,7 @@ describe('guardrails', () => {
     const WRONG = [
       ['create'],
       ['create', '--name', 'x', '--limit', '5'],
-      ['create', '--name', 'x', '--allow-models', 'nobody/none'],
+      ['create', '--name', 'x', '--ignore-models', 'nobody/none'],
       ['create', '--name', 'x', '--zdr', 'everybody'],
       ['create', '--name', 'x', '--filters', 'email'],
       ['create', '--name', 'x', '--from', '/no/such/file'],

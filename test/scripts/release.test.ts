@@ -189,7 +189,7 @@ describe('a release', () => {
     expect(new Set(refs).size).toBe(refs.length)
     for (const [name, pinned] of Object.entries(manifest.dependencies))
       expect(refs).toContain(`${name}@${pinned}`)
-    expect(refs).toContain(`bun@${manifest.devDependencies.bun}`)
+    expect(refs).toContain(`bun@${manifest.dependencies.bun}`)
     expect(refs.filter(ref => /^(typescript|openai|@biomejs\/biome)@/.test(ref))).toEqual([])
   })
 })
@@ -485,7 +485,7 @@ describe('a release is refused', () => {
 })
 
 test('a release has the runtime of this project, with the sums of bun.lock', async () => {
-  expect(RUNTIME_VERSION).toBe(manifest.devDependencies.bun)
+  expect(RUNTIME_VERSION).toBe(manifest.dependencies.bun)
   const lock = await Bun.file(join(ROOT, 'bun.lock')).text()
   // Those of musl are no packages of the lock.
   for (const { runtime } of SYSTEMS.filter(({ npm }) => npm.libc !== 'musl'))
