@@ -99,17 +99,20 @@ export const OPTIONS = {
   define: { 'process.env.NODE_ENV': '"production"' },
 } satisfies Bun.BuildConfig
 
-/**
- * Returns what the program says of the commit that it was built from, as definitions; nothing
- * outside a checkout. SOURCE_DATE_EPOCH, where it is set, takes the place of the commit's date.
- */
-export function readStamp(env: Record<string, string | undefined> = process.env) {
-  const commit = runGit(env, 'describe', '--always', '--dirty', '--abbrev=40', '--exclude=*')
+/** The commit of this checkout; nothing of one outside a checkout. */
+export interface Commit {
+  /** As git names it, with `-dirty` where files have been changed. */
+  name: string | undefined
+  /** When it was made, or what SOURCE_DATE_EPOCH says, in seconds. */
+  seconds: number | undefined
+}
+
+/** Reads the commit of this checkout. */
+export function readCommit(env: Record<string, string | undefined> = process.env): Commit {
   const seconds = env.SOURCE_DATE_EPOCH ?? runGit(env, 'log', '-1', '--format=%ct')
-  const date = seconds && new Date(Number(seconds) * 1000).toISOString().replace('.000', '')
   return {
-    ...(commit && { BUILD_COMMIT: JSON.stringify(commit) }),
-    ...(date && { BUILD_DATE: JSON.stringify(date) }),
+    name: runGit(env, 'describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'),
+    seconds: seconds === undefined ? undefined : Number(seconds),
   }
 }
 
@@ -123,19 +126,40 @@ function runGit(env: Record<string, string | undefined>, ...args: string[]): str
   return success ? stdout.toString().trim() : undefined
 }
 
+/** Returns what the program says of its commit, as definitions of the build. */
+function defineCommit({ name, seconds }: Commit): Record<string, string> {
+  const date = seconds === undefined ? undefined : new Date(seconds * 1000).toISOString()
+  return {
+    ...(name !== undefined && { BUILD_COMMIT: JSON.stringify(name) }),
+    ...(date !== undefined && { BUILD_DATE: JSON.stringify(date.replace('.000', '')) }),
+  }
+}
+
+/** A system that a program is built for, and its runtime. */
+export interface Foreign {
+  target: Bun.Build.CompileTarget
+  /** The file of the runtime. */
+  executablePath: string
+  /** Whether it is the engine that builds: another one does not check bytecode, and crashes. */
+  bytecode: boolean
+}
+
 /** Builds one executable that contains everything: the same bytes from the same files, anywhere. */
-async function buildProgram(): Promise<void> {
+export async function buildProgram(outfile: string, foreign?: Foreign): Promise<void> {
+  const { bytecode = true, ...runtime } = foreign ?? {}
   const result = await Bun.build({
     ...OPTIONS,
-    define: { ...OPTIONS.define, ...readStamp() },
-    compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
-    bytecode: true,
+    define: { ...OPTIONS.define, ...defineCommit(readCommit()) },
+    compile: { outfile, autoloadDotenv: false, autoloadBunfig: false, ...runtime },
+    bytecode,
   })
-  rmSync('dist/start.js.map', { force: true })
+  rmSync(join(dirname(outfile), 'start.js.map'), { force: true })
   for (const message of result.logs) process.stderr.write(`${message}\n`)
   if (!result.success) process.exit(1)
+}
+
+if (import.meta.main) {
+  await buildProgram(OUTFILE)
   const size = (Bun.file(OUTFILE).size / 1024 / 1024).toFixed(1)
   process.stdout.write(`${OUTFILE}: ${size} MiB\n`)
 }
-
-if (import.meta.main) await buildProgram()

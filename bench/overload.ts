@@ -25,7 +25,7 @@ what it did. Ends with 1 if a limit is broken.
 
 /** In MB of resident memory, ms and shares: what must hold. */
 const LIMITS = {
-  ...{ bodiesMb: 1_000, answersMb: 750, unreadMb: 700, healthMs: 100, streamsMb: 200 },
+  ...{ bodiesMb: 1_000, answersMb: 750, unreadMb: 560, healthMs: 100, streamsMb: 200 },
   goodput: 0.9,
 }
 

@@ -179,9 +179,11 @@ export type EndpointConfig = Static<typeof EndpointConfig>
 const ModelConfig = Type.Object(
   {
     id: Type.String({
-      pattern: '^[^/\\s]+/[^/\\s]+$',
-      title: '<author>/<slug>',
-      description: '<author>/<slug>',
+      pattern: '^[^/\\s*]+/([^/\\s*]+|\\*)$',
+      title: '<author>/<slug> or <author>/*',
+      description:
+        '<author>/<slug>; <author>/* is every name of the author that has no entry and is not in ' +
+        'the catalogue: what the star stands for takes the place of the star in the endpoints’ model',
     }),
     name: Type.Optional(Text('The display name of the model')),
     description: Type.Optional(Type.String({ description: 'What people read about the model' })),
@@ -323,6 +325,32 @@ export const Config = Type.Object(
       default: [],
       description: 'Added to the built-in catalogue, or overriding its model with the same id',
     }),
+    unknown_models: Type.Optional(
+      Type.Union([Type.Literal('pass'), Type.Literal('refuse')], {
+        description:
+          'What happens to a name that begins with a configured provider, or the author whose ' +
+          'models it serves, and is not in the catalogue. pass: that provider is asked for it, at an ' +
+          'unknown price, and a key with a limit of money is refused; when omitted, at providers ' +
+          'that are known by name',
+      }),
+    ),
+    catalog: Type.Object(
+      {
+        public_keys: Type.Array(
+          Type.String({
+            pattern: '^MCowBQYDK2VwAyEA[A-Za-z0-9+/]{43}=$',
+            title: 'a public ed25519 key, as the line that openssl pkey -pubout writes',
+          }),
+          {
+            default: [],
+            maxItems: 16,
+            description:
+              'The keys of those whose catalogues gateway models update installs; none when omitted',
+          },
+        ),
+      },
+      { ...closed, default: {} },
+    ),
     routing: Type.Object(
       {
         choice: Type.Union([Type.Literal('weighted'), Type.Literal('listed')], {
@@ -496,6 +524,12 @@ export const Config = Type.Object(
           ),
         ),
         requests_per_minute: Type.Optional(Most('The calls per minute of one API key')),
+        management_per_minute: Type.Integer({
+          default: 6_000,
+          minimum: 1,
+          maximum: 1_000_000_000,
+          description: 'The requests per minute of one management key that manage or read reports',
+        }),
         concurrent_requests: Type.Optional(Most('The concurrent calls of one API key')),
         tree: TreeConfig,
         free_models: Type.Union(

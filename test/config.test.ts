@@ -228,7 +228,7 @@ describe('an invalid setting is named with what was expected and found', () => {
     ['models: {}', 'models: expected array, found an object'],
     [
       'models: [{ id: small, endpoints: [] }]',
-      'models.0.id: expected string: <author>/<slug>, found a string\n' +
+      'models.0.id: expected string: <author>/<slug> or <author>/*, found a string\n' +
         'models.0.endpoints: expected array of at least 1 item, found an empty array',
     ],
     [

@@ -1,5 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Validator } from '@cfworker/json-schema'
@@ -105,7 +113,7 @@ describe('the Dockerfile', () => {
   test('pins its images, and builds with the Bun of this project', () => {
     const images = list('FROM').map(({ value }) => value.split(' ')[0])
     expect(images.filter(image => !/^[\w./-]+:[\w.-]*\d[\w.-]*$/.test(image ?? ''))).toEqual([])
-    expect(images[0]).toBe(`oven/bun:${manifest.devDependencies.bun}`)
+    expect(images[0]).toBe(`oven/bun:${manifest.dependencies.bun}`)
   })
 
   test('copies files that exist, and that .dockerignore lets in', () => {
@@ -144,6 +152,15 @@ describe('the Dockerfile', () => {
     expect(last('STOPSIGNAL')).toBe('SIGTERM')
     expect(last('EXPOSE')).toBe(String(config.server.port))
   })
+})
+
+test('the Dockerfile of a release checks its archive, and runs the program as the other does', () => {
+  const [checked = '', program = ''] = read('deploy/Dockerfile').split('# The program alone')
+  expect(checked).toContain('RUN sha256sum --check --ignore-missing SHA256SUMS\n')
+  const [, other = ''] = read('Dockerfile').split('# The program alone')
+  expect(program).toBe(
+    other.replace('--from=build /build/dist/gateway', '--from=archive /release/gateway'),
+  )
 })
 
 describe('what runs beside the gateway', () => {
@@ -488,10 +505,18 @@ describe('the systemd unit', () => {
     expect(unit).not.toMatch(/^MemoryDenyWriteExecute/m)
   })
 
+  test('is reloaded by a drop-in that starts the same command, which takes over', () => {
+    const [, start] = /^ExecStart=(.+)$/m.exec(unit) ?? []
+    const [, reload] =
+      /^ExecReload=\/bin\/sh -c '(.+) &'$/m.exec(read('deploy/takeover.conf')) ?? []
+    expect(reload?.replace(' --takeover --port 0', '')).toBe(start)
+    expect(read('deploy/takeover.conf')).toContain('NotifyAccess=all')
+  })
+
   const analyze = Bun.which('systemd-analyze')
   const isTested = test.skipIf(analyze === null)
 
-  /** Runs systemd-analyze on the unit, with a program in the place of the gateway. */
+  /** Runs systemd-analyze on the unit with its drop-in, and a program in the place of the gateway. */
   async function runAnalyze(...args: string[]): Promise<[code: number, output: string]> {
     const directory = mkdtempSync(join(tmpdir(), 'gateway-unit-'))
     try {
@@ -500,6 +525,10 @@ describe('the systemd unit', () => {
       chmodSync(program, 0o755)
       const path = join(directory, 'gateway.service')
       writeFileSync(path, unit.replace('/usr/local/bin/gateway', program))
+      writeFileSync(join(directory, 'gateway.socket'), read('deploy/gateway.socket'))
+      mkdirSync(`${path}.d`)
+      const dropIn = read('deploy/takeover.conf').replace('/usr/local/bin/gateway', program)
+      writeFileSync(join(`${path}.d`, 'takeover.conf'), dropIn)
       const child = Bun.spawn([analyze as string, ...args, path], {
         stdout: 'pipe',
         stderr: 'pipe',

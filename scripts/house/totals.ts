@@ -8,10 +8,12 @@ export interface Totals {
   decisions: number
 }
 
-/** Pages that a command writes. */
-const GENERATED = ['docs/reference.md', 'docs/performance.md', 'docs/reliability.md']
-/** The part of a page that a command writes. */
-const TABLE = /<!-- settings: bun run docs -->[\s\S]*?<!-- \/settings -->/
+/** Pages that a command writes, the whole or the most of them. */
+const GENERATED = ['configuration', 'reference', 'performance', 'reliability'].map(
+  name => `docs/${name}.md`,
+)
+/** The parts of other pages that a command writes: the lines of agents, the screens. */
+const DRAWN = /<!-- (agents|tried): [\s\S]*?<!-- \/\1 -->|<!-- screen: \S+ -->\s*```[\s\S]*?```/g
 
 /** Counts pages and decisions of the directory. */
 export function countTotals(root: string): Totals {
@@ -20,7 +22,7 @@ export function countTotals(root: string): Totals {
   ])
   const written = paths.filter(path => !GENERATED.includes(path))
   const countWords = (path: string) =>
-    readFileSync(join(root, path), 'utf8').replace(TABLE, '').split(/\s+/).filter(Boolean).length
+    readFileSync(join(root, path), 'utf8').replaceAll(DRAWN, '').split(/\s+/).filter(Boolean).length
   return {
     words_of_pages: written.reduce((sum, path) => sum + countWords(path), 0),
     decisions: paths.reduce((sum, path) => sum + countDecisions(root, path), 0),

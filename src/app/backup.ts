@@ -11,8 +11,18 @@ import {
   rmSync,
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { conflict, invalid, notFound } from '../base/errors.ts'
+import { conflict, GatewayError, invalid, notFound } from '../base/errors.ts'
 import { toUsd } from '../base/money.ts'
+import type { Config } from '../config.ts'
+import { getHomeBlob } from '../network/containers/home.ts'
+import {
+  type BlobPlace,
+  type BlobStore,
+  type KnownBytes,
+  readBlob,
+} from '../resources/files/blobs.ts'
+import { getBlobPlace } from '../resources/files.ts'
+import { openDiskBlobs } from '../store/blobs/disk.ts'
 import {
   hasCode,
   openDataFile,
@@ -25,13 +35,15 @@ import { RECORD_LOG } from '../store/record-log.ts'
 import { copySpool } from '../store/spool.ts'
 import {
   addParts,
+  BackupBytes,
+  type ByteRecord,
   copyDatabase,
   findCharged,
   type Parts,
   summarizeStore,
 } from '../store/sqlite/backup-file.ts'
 import { examineGateway } from './doctor.ts'
-import { openGateway } from './gateway.ts'
+import { type Gateway, type GatewayParts, openGateway } from './gateway.ts'
 
 /** What is backed up, and to where. */
 export interface BackupInput {
@@ -47,6 +59,8 @@ export interface BackupInput {
    * beside it that it names.
    */
   config?: string | undefined
+  /** Says where the bytes of stored files are, to include them. Without it, they stay there. */
+  withFiles?: Config | undefined
   /** The secret where it is not in the data directory. */
   secret: string | undefined
   /** Hears how many rows of the copy were checked. */
@@ -58,6 +72,9 @@ const PART_NAMES = ['ledger.head', 'holds.log', RECORD_LOG, 'secret.key', 'gatew
 
 /** A file of a provider's key in the data directory, as `gateway init --provider` names it. */
 const KEY_FILE = /^[a-z0-9][a-z0-9._-]*\.key$/
+
+/** The part that tells what bytes of stored files a backup holds. Earlier programs refuse it. */
+export const BYTES_PART = 'files'
 
 /** Whether a file may be part of a backup: a plain name, never a path. */
 export const isPartName = (name: string): boolean =>
@@ -73,8 +90,11 @@ export interface BackupSummary {
   /** What the ledger has charged, in USD. */
   charged: number
   parts: string[]
-  /** How many uploaded files it has the records of; their bytes stay in the directory `files`. */
+  /** How many uploaded files and files of containers it has the records of. */
   files: number
+  container_files: number
+  /** How many bytes of theirs it holds; null where they stay where they are. */
+  file_bytes: number | null
   /** Files that its config names and that it does not hold, as they are not in the directory. */
   elsewhere: string[]
 }
@@ -82,9 +102,9 @@ export interface BackupSummary {
 /**
  * Writes the data directory at one moment into one file, also while a server runs. The file is an
  * SQLite database, readable only by its owner, and appears under its name when it is complete and
- * checked: structure, seals, ledger and counters. Throws 404 where there is no data directory, 400
- * for a file of the gateway itself, 409 for a file that exists or a store that is not in order, and
- * what a full disk throws; then nothing is left.
+ * checked: structure, seals, ledger and counters, and the bytes of stored files where it holds them.
+ * Throws 404 where there is no data directory, 400 for a file of the gateway itself, 409 for a file
+ * that exists or a store that is not in order, and what a full disk throws; then nothing is left.
  */
 export async function backUp(input: BackupInput): Promise<{ data: BackupSummary }> {
   const target = resolve(input.file)
@@ -95,9 +115,15 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
   const staging = openStaging(target)
   try {
     copyStore(input, staging)
-    await checkStore(staging, input.secret, input.onProgress)
     const path = join(staging, 'gateway.db')
-    const parts = collectParts(input, staging)
+    let bytes: number | null = null
+    await checkStore(staging, input, {
+      parts: input.withFiles ? openSource(input.data, input.withFiles) : {},
+      async checkMore(gateway) {
+        if (input.withFiles) bytes = await saveBytes(gateway, join(input.data, 'gateway.db'), path)
+      },
+    })
+    const parts = collectParts(input, staging, bytes)
     const { nanos, ...counts } = summarizeStore(path)
     addParts(path, parts)
     publish(path, target, input.force)
@@ -106,6 +132,7 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
       ...counts,
       charged: toUsd(nanos),
       parts: [...parts.keys()],
+      file_bytes: bytes,
       elsewhere: listFilesElsewhere(parts),
     }
     return { data: summary }
@@ -183,11 +210,18 @@ function copyStore({ data, secret }: BackupInput, staging: string): void {
   chmodSync(copy, 0o600)
 }
 
+/** What is looked at in a copied data directory, beside what every copy is checked for. */
+interface MoreChecks {
+  parts?: Partial<GatewayParts>
+  /** Throws where something is wrong. */
+  checkMore?: ((gateway: Gateway) => Promise<void>) | undefined
+}
+
 /** Runs every check over a copied data directory. Throws 409 for the first that fails. */
 export async function checkStore(
   staging: string,
-  secret: string | undefined,
-  onProgress?: BackupInput['onProgress'],
+  { secret, onProgress }: Pick<BackupInput, 'secret' | 'onProgress'>,
+  { parts, checkMore }: MoreChecks = {},
 ): Promise<void> {
   if (secret === undefined && !existsSync(join(staging, 'secret.key')))
     throw conflict('The secret is missing, so the seals cannot be checked: set GATEWAY_SECRET')
@@ -195,17 +229,102 @@ export async function checkStore(
     data: staging,
     access: 'copy',
     ...(secret === undefined ? {} : { secret }),
+    ...parts,
   })
   try {
     const { data } = await examineGateway(gateway, onProgress)
     const wrong = data.find(({ ok }) => !ok)
     if (wrong) throw conflict(`The store is not in order: ${wrong.check}: ${wrong.found}`)
+    await checkMore?.(gateway)
   } finally {
     await gateway.close()
   }
 }
 
-function collectParts({ secret, ...input }: BackupInput, staging: string): Parts {
+/** Opens the bytes of a data directory for the copy of its database. */
+const openSource = (data: string, config: Config): Partial<GatewayParts> =>
+  config.storage.s3 ? { config } : { blobs: openDiskBlobs(join(data, 'files')) }
+
+/** Bytes that are on record. */
+interface StoredBytes {
+  place: BlobPlace
+  known: KnownBytes
+  record: ByteRecord
+}
+
+/**
+ * Copies the bytes of every file on record into the copy of the database, and checks them. What was
+ * deleted since that copy was made is no longer on record there. Returns how many bytes it has.
+ * Throws 409 that names the files whose bytes are gone or not as they were written.
+ */
+async function saveBytes(gateway: Gateway, source: string, path: string): Promise<number> {
+  const bytes = new BackupBytes(path)
+  try {
+    bytes.begin()
+    let [total, damages] = [0, [] as string[]]
+    for (const stored of await listStoredBytes(gateway)) {
+      const { size, damage } = await saveFile(gateway.blobs, stored, bytes)
+      total += size
+      if (damage !== null && !bytes.forgetDeleted(source, stored.place, stored.record))
+        damages.push(damage)
+    }
+    if (damages.length > 0)
+      throw conflict(`The bytes of files are not in order: ${damages.join('; ')}`)
+    return total
+  } finally {
+    bytes.close()
+  }
+}
+
+async function saveFile(
+  blobs: BlobStore,
+  { place, known }: StoredBytes,
+  bytes: BackupBytes,
+): Promise<{ size: number; damage: string | null }> {
+  let size = 0
+  try {
+    // One without bytes has a piece, too.
+    if (known.size_bytes === 0) bytes.add(place, 0, new Uint8Array())
+    for await (const piece of await readBlob(blobs, place, known)) {
+      bytes.add(place, size, piece)
+      size += piece.length
+    }
+    return { size, damage: null }
+  } catch (thrown) {
+    if (thrown instanceof GatewayError && thrown.type === 'not_found')
+      return { size: 0, damage: thrown.message }
+    throw thrown
+  }
+}
+
+async function listStoredBytes({ store }: Gateway): Promise<StoredBytes[]> {
+  const files = (await store.files.all()).map(
+    (file): StoredBytes => ({
+      place: getBlobPlace(file),
+      known: { ...file, name: file.id },
+      record: { table: 'files', column: 'id', value: file.id },
+    }),
+  )
+  const homes = await Promise.all(
+    (await store.containers.listUsable()).map(async container => {
+      const range = { container_id: container.id, limit: Number.MAX_SAFE_INTEGER }
+      return (await store.containers.listFiles(range)).map(
+        (file): StoredBytes => ({
+          place: getHomeBlob(container, file),
+          known: { ...file, name: `${container.name}: ${file.path}` },
+          record: { table: 'container_files', column: 'blob', value: file.blob },
+        }),
+      )
+    }),
+  )
+  return [...files, ...homes.flat()]
+}
+
+function collectParts(
+  { secret, ...input }: BackupInput,
+  staging: string,
+  bytes: number | null,
+): Parts {
   if (input.withSecret && secret !== undefined)
     throw invalid('--with-secret: the secret is in GATEWAY_SECRET, not in the data directory')
   const config = input.config === undefined ? null : readConfigFile(input.config)
@@ -215,6 +334,7 @@ function collectParts({ secret, ...input }: BackupInput, staging: string): Parts
     'holds.log': readDataFile(join(staging, 'holds.log')),
     'secret.key': input.withSecret ? readDataFile(join(staging, 'secret.key')) : null,
     'gateway.yaml': config,
+    [BYTES_PART]: bytes === null ? null : Buffer.from(`${bytes}`),
   }
   return new Map(
     Object.entries(found).flatMap(([name, content]) => (content ? [[name, content]] : [])),

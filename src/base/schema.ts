@@ -29,6 +29,9 @@ export const describeIssue = ({ expected, found, suggestion }: SchemaIssue, name
   (suggestion === undefined ? '' : `; did you mean "${suggestion}"?`)
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+/** Returns a UUID as it is stored; any other text as it is. */
+export const lowerUuid = (text: string): string => (UUID.test(text) ? text.toLowerCase() : text)
+
 /** ISO 8601 in UTC with seconds, as E2 requires of `expires_at`: minute precision is refused. */
 const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$/
 
@@ -340,12 +343,27 @@ const getParentPath = (path: string) => path.slice(0, Math.max(0, path.lastIndex
 const joinWords = (words: string[]) => [...new Set(words)].join(' or ')
 
 function describeRange(schema: TSchema): string {
-  const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema
+  const {
+    minimum,
+    maximum,
+    exclusiveMinimum: above,
+    exclusiveMaximum: below,
+  } = omitExactness(schema)
   const low =
     minimum === undefined ? (above === undefined ? '' : ` above ${above}`) : ` from ${minimum}`
   const high =
     maximum === undefined ? (below === undefined ? '' : ` below ${below}`) : ` to ${maximum}`
   return low + high
+}
+
+/** Returns a schema without the bounds that say no more than that a whole number is exact. */
+export function omitExactness(schema: TSchema): TSchema {
+  const { minimum, maximum, ...rest } = schema
+  return {
+    ...rest,
+    ...(minimum === undefined || minimum === Number.MIN_SAFE_INTEGER ? {} : { minimum }),
+    ...(maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? {} : { maximum }),
+  } as TSchema
 }
 
 // The bound of the whole body says nothing about one of its texts.

@@ -34,9 +34,15 @@ const BYTES_ACKED = 120
 /** Some kernels count the start of the connection as a byte. */
 const NO_BYTES = 1n
 
-/** Opens the calls. Resolves to null on other systems than Linux, which name them otherwise. */
-export async function openSocketCalls(): Promise<SocketCalls | null> {
-  if (process.platform !== 'linux') return null
+let opened: Promise<SocketCalls | null> | undefined
+
+/** Opens the calls, once. Resolves to null on other systems than Linux, which name them otherwise. */
+export function openSocketCalls(): Promise<SocketCalls | null> {
+  opened ??= process.platform === 'linux' ? openLinuxCalls() : Promise.resolve(null)
+  return opened
+}
+
+async function openLinuxCalls(): Promise<SocketCalls> {
   const { dlopen, ptr } = await import('bun:ffi')
   const { symbols } = dlopen('libc.so.6', {
     getsockname: { args: ['i32', 'ptr', 'ptr'], returns: 'i32' },

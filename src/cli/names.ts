@@ -1,5 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
 import { invalid } from '../base/errors.ts'
+import { lowerUuid } from '../base/schema.ts'
 import type { Actor } from '../resources/actor.ts'
 
 /** Something that a command line may name. */
@@ -40,7 +41,8 @@ export async function findNamed(
   text: string,
 ): Promise<Match | undefined> {
   const all = await naming.list(gateway, actor, text)
-  const exact = all.find(({ id }) => id === text)
+  const id = lowerUuid(text)
+  const exact = all.find(named => named.id === text || named.id === id)
   if (exact) return { ...exact, isWhole: true }
   const byName = findByName(all, text)
   if (byName.length > 0) return { ...takeOnly(naming, text, byName), isWhole: true }

@@ -9,7 +9,7 @@ import { printRest, readList } from './lists.ts'
 import type { Naming } from './names.ts'
 import { addCommonOptions, parseInput } from './options.ts'
 import { print, printFields, printNote, printResult, printTable } from './output.ts'
-import { confirmRemoval, nameArguments } from './removal.ts'
+import { confirmRemoval, isRemoval, nameArguments } from './removal.ts'
 import { type Needs, withGateway } from './with-gateway.ts'
 
 type ArgumentType<Part> = Part extends `${string}...${string}`
@@ -188,13 +188,8 @@ interface Verb extends Shared {
   hides?: DescribeHidden<unknown, PrintContext<unknown, unknown[]>>
 }
 
-const REMOVALS = ['delete', 'revoke', 'deactivate']
-
 // What is created has a new name.
 const isCreation = (signature: string): boolean => signature.startsWith('create ')
-
-/** Whether a verb removes what its first argument names, so that it asks before. */
-const isRemoval = (signature: string): boolean => REMOVALS.includes(signature.split(' ')[0] ?? '')
 
 async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
   await performVerb(verb, flags, args).catch(thrown => {
@@ -229,7 +224,7 @@ async function performVerb(verb: Verb, flags: Flags, given: unknown[]): Promise<
   const task = async (gateway: Gateway, operator: Actor) => {
     const actor = (await verb.actAs?.(gateway, operator, flags)) ?? operator
     const named = await nameArguments(verb, gateway, actor, given)
-    if (isRemoval(verb.signature) && !(await confirmRemoval(verb, flags, given, named))) return
+    if (isRemoval(verb.signature) && !(await confirmRemoval(verb, flags, named))) return
     const args = named.map(({ id }) => id)
     const call = async (input: unknown[]) => run(gateway, actor, ...args, ...input)
     const answer = await readList(pages, flags, await fill(gateway), call)
@@ -269,7 +264,7 @@ async function prepareInput(
   const values: Record<string, unknown> = {}
   for (const { read } of fields) Object.assign(values, removeUndefined(await read?.(flags, args)))
   const check = () => {
-    if (signature.startsWith('update ')) refuseNoChange(fields, values)
+    if (signature.startsWith('update ') && fields.length > 0) refuseNoChange(fields, values)
     return schema ? [parseInput(schema, values)] : []
   }
   const finders = fields.flatMap(({ find }) => find ?? [])

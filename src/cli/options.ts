@@ -4,6 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Gateway, GatewayParts } from '../app/gateway.ts'
 import { invalid } from '../base/errors.ts'
 import { describeIssue, findSchemaIssue } from '../base/schema.ts'
+import type { Actor } from '../resources/actor.ts'
 import type { ConfigFile, ConfigPaths, ReadingOptions } from './config-file.ts'
 import { getDataDirectory } from './data-directory.ts'
 import { printNote } from './output.ts'
@@ -48,6 +49,19 @@ export const addPlaceOptions = (command: Command): Command =>
         'the config file (GATEWAY_CONFIG; gateway.yaml in the data directory, or beside ./gateway-data)',
       ).helpGroup(COMMON_HEADING),
     )
+
+/**
+ * Makes commands that read no data and no config take the options that name them, unread, so that
+ * a line begun for all commands fits each.
+ */
+export function takePlaces(command: Command): void {
+  for (const child of command.commands) takePlaces(child)
+  if (command.commands.length > 0) return
+  for (const flags of ['--data <dir>', '--config <file>']) {
+    const option = new Option(flags).hideHelp()
+    if (!command.options.some(({ long }) => long === option.long)) command.addOption(option)
+  }
+}
 
 /** Creates the option that names the dialect of a body. It defaults to chat. */
 export const createDialectOption = (names: readonly string[]): Option =>
@@ -154,3 +168,13 @@ export async function findWorkspaceId(
   const { findId, WORKSPACES } = await import('./names.ts')
   return requireWorkspace(gateway, await findId(WORKSPACES, gateway, getOperator(gateway), text)).id
 }
+
+/** Returns the operator in the workspace of `--workspace`, for what belongs to the actor's own. */
+export const actInWorkspace = async (
+  gateway: Gateway,
+  operator: Actor,
+  { workspace }: { workspace?: string },
+): Promise<Actor> => ({
+  ...operator,
+  workspace_id: (await findWorkspaceId(gateway, workspace)) ?? operator.workspace_id,
+})

@@ -1,5 +1,4 @@
 import type { Gateway } from '../app/gateway.ts'
-import { invalid } from '../base/errors.ts'
 import type { Actor } from '../resources/actor.ts'
 import { confirm } from './confirm.ts'
 import type { Flags } from './fields.ts'
@@ -39,34 +38,27 @@ export function nameArguments(
   )
 }
 
+const REMOVALS = ['delete', 'revoke', 'deactivate', 'kill', 'drop']
+
+/** Whether a verb removes what its first argument names, so that it asks before. */
+export const isRemoval = (signature: string): boolean =>
+  REMOVALS.includes(signature.split(' ')[0] ?? '')
+
 /**
- * Asks on a terminal whether to remove what the first argument names. Elsewhere it does not ask,
- * and the whole id or name is needed: a script's beginning of an id may mean another thing tomorrow.
- * `--yes` answers yes. Returns whether to go on.
+ * Asks whether to remove what the first argument names; `--yes` answers yes. Returns whether to go
+ * on. Throws 400 where there is neither `--yes` nor a terminal.
  */
 export async function confirmRemoval(
   { signature, names = {} }: NamingVerb,
   flags: Flags,
-  given: unknown[],
   [named]: NamedArgument[],
 ): Promise<boolean> {
   if (flags.yes) return true
   const [verb = '', word = ''] = signature.split(' ')
   const noun = names[word.replace(/[^\w-]/g, '')]?.noun
-  if (process.stdin.isTTY && process.stderr.isTTY) return ask(verb, noun, named)
-  if (named?.match && !named.match.isWhole)
-    throw invalid(`${given[0]}: expected a whole id or name without a terminal, or --yes`)
-  return true
-}
-
-async function ask(
-  verb: string,
-  noun: string | undefined,
-  named: NamedArgument | undefined,
-): Promise<boolean> {
   const { describeNamed } = await import('./names.ts')
   const what = named?.match ? describeNamed(named.match) : String(named?.id)
-  const wants = await confirm(`${capitalize(verb)} the ${noun ? `${noun} ` : ''}${what}?`)
+  const wants = await confirm(`${capitalize(verb)} ${noun ? `the ${noun} ` : ''}${what}?`)
   if (!wants) {
     printNote('Nothing was changed')
     process.exitCode = 1

@@ -23,7 +23,7 @@ import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { type AnswerObserver, openAnswer, type ResponseHead } from '../network/answer.ts'
 import { authorize } from '../network/authorize.ts'
 import type { OutgoingRequest } from '../network/egress.ts'
-import type { Endpoint } from '../resources/models.ts'
+import type { Catalog, Endpoint } from '../resources/models.ts'
 import type { Provider } from '../resources/providers.ts'
 import { buildReason } from '../translation/protocols/failure.ts'
 import type { Protocol, UpstreamRequest } from '../translation/protocols/protocol.ts'
@@ -32,6 +32,7 @@ import { filterReason } from './attempt/reason.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
 import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
 import { sortByNumber } from './plan/order.ts'
+import { unknownModel } from './plan/refusal.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
 import type { Plan } from './plan.ts'
 import { limitToHold } from './reserve.ts'
@@ -83,8 +84,22 @@ export async function attemptInOrder<K extends Kind>(
       queue.release(attempt)
     }
   }
-  throw step.run.blocked ?? summarizeFailures(step.call, queue.failures, queue.findUntriedWait())
+  throw (
+    step.run.blocked ??
+    findUnknownName(world, queue.failures) ??
+    summarizeFailures(step.call, queue.failures, queue.findUntriedWait())
+  )
 }
+
+// What neither the catalogue nor the provider knows is no failure of the provider.
+function findUnknownName({ catalog }: InferenceWorld, failures: AttemptFailure[]) {
+  const [first] = failures
+  const isUnknown = failures.every(({ endpoint, error }) => isMisspelt(catalog, endpoint, error))
+  return first && isUnknown ? unknownModel(catalog, first.endpoint.model) : undefined
+}
+
+const isMisspelt = ({ models }: Catalog, { model }: Endpoint, { trouble }: GatewayError) =>
+  trouble === 'model' && models.get(model)?.unlisted === 'passed'
 
 // A function of its own, so that calls without a hedge make no closure.
 const raceAttempt = <K extends Kind>(
@@ -191,7 +206,7 @@ export class AttemptQueue<K extends Kind> {
         ...{ endpoint, error, status, request_id, latency },
       })
     // With their own credential, callers are the ones who can mend it.
-    if (error.trouble && !endpoint.is_byok)
+    if (error.trouble && !endpoint.is_byok && !isMisspelt(this.#world.catalog, endpoint, error))
       this.#world.events.publish('operator.needed', {
         endpoint,
         trouble: error.trouble,

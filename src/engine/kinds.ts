@@ -141,8 +141,11 @@ export interface Costing<K extends Kind> {
   limitOutput(call: Call<K>, tokens: number): Call<K>
   /** Returns what a token of the bound may cost, whatever it is used for. Atto-dollars. */
   priceOutputToken(call: Call<K>, prices: Prices): bigint
-  /** Returns what a call says of its pictures, if their price may depend on it. */
-  describeDrawn(call: Call<K>): Drawn | undefined
+  /**
+   * Returns what a call says of its pictures, if their price may depend on it: what the endpoint is
+   * asked for where there is one.
+   */
+  describeDrawn(call: Call<K>, endpoint?: Endpoint): Drawn | undefined
   /** Returns what may be charged on top of prompt, output and units. Atto-dollars. */
   priceSurcharge(call: Call<K>, prices: Prices): bigint
 }

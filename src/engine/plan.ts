@@ -1,12 +1,13 @@
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
+import type { Bound } from '../limits/ledger.ts'
 import type { Rule } from '../limits/rules.ts'
 import type { DecryptedKey } from '../resources/byok/decrypted-keys.ts'
 import { listUsableByokKeys } from '../resources/byok.ts'
 import { type Endpoint, listSpoken, type Model } from '../resources/models.ts'
 import { getPublicSlug } from '../resources/providers/names.ts'
 import { kinds } from './kinds.ts'
-import { BYOK_ONLY, findViolatedConstraint } from './plan/constraints.ts'
+import { BYOK_ONLY, findViolatedConstraint, UNKNOWN_PRICE } from './plan/constraints.ts'
 import {
   deferEndpoints,
   findPoorToolCallers,
@@ -91,12 +92,14 @@ export function findStepCandidates<K extends Kind>(
   return findCandidates(world, kind, call, {
     byokKeys,
     rules: policy.rules,
+    bounds: actor.key_hash !== null || run.isDry ? policy.bounds : NO_BOUNDS,
     session: findSession(actor, kind, call),
     ...(previousEndpointId ? { previousEndpointId } : {}),
   })
 }
 
 const NO_KEYS: DecryptedKey[] = []
+const NO_BOUNDS: Bound[] = []
 
 /** The endpoints that may serve a call, before they are ordered, and why others may not. */
 export interface Candidates<K extends Kind = Kind> extends ModelResolution<K> {
@@ -114,11 +117,13 @@ export function findCandidates<K extends Kind>(
   call: Work[K]['call'],
   inputs: PlanInputs,
 ): Candidates<K> {
-  const { byokKeys, rules, session, previousEndpointId } = inputs
+  const { byokKeys, rules, bounds, session, previousEndpointId } = inputs
   const dropped: DroppedEndpoint[] = []
   const { models, strategy, stages } = resolveModels(world, kind, call, inputs)
   const isAllowed = (endpoint: Endpoint, resolved: ResolvedModel<K>) => {
-    const droppedEndpoint = findDrop(endpoint, kind, resolved, rules)
+    const droppedEndpoint =
+      findDrop(endpoint, kind, resolved, rules) ??
+      (resolved.model.unlisted ? findUncounted(endpoint, bounds) : undefined)
     if (droppedEndpoint) dropped.push(droppedEndpoint)
     return !droppedEndpoint
   }
@@ -152,6 +157,15 @@ function findDrop<K extends Kind>(
   const rule = rules.find(candidate => candidate.excludes(endpoint))
   return rule && { endpoint, excludedBy: rule.excludedBy, rule }
 }
+
+// A limit of money cannot hold what it cannot count.
+const findUncounted = (
+  endpoint: Endpoint,
+  bounds: Bound[] = NO_BOUNDS,
+): DroppedEndpoint | undefined =>
+  endpoint.prices === null && bounds.some(({ byok }) => byok || !endpoint.is_byok)
+    ? { endpoint, excludedBy: UNKNOWN_PRICE }
+    : undefined
 
 /**
  * The second half of `planRoute`: returns the candidates in the order in which they are tried.

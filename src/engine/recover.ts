@@ -1,9 +1,16 @@
 import { toDayNumber } from '../base/clock.ts'
 import type { Events } from '../base/events.ts'
+import { toUsd } from '../base/money.ts'
+import type { Kind } from '../language/work.ts'
 import type { Ends } from '../limits/chain.ts'
 import type { GarbledCall, HeldCall, StepCharge } from '../limits/ledger.ts'
+import { listAudience } from '../observability/destinations/audience.ts'
+import type { ToldCall } from '../observability/destinations/told-call.ts'
+import type { TraceFacts } from '../observability/destinations/trace.ts'
 import type { Generation } from '../observability/generations.ts'
+import type { OutboxMessage } from '../observability/outbox.ts'
 import type { RecorderEntry } from '../observability/recorder.ts'
+import { kinds } from './kinds.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** What a dead process has left, as it was settled. */
@@ -107,11 +114,53 @@ async function settleDeadCall(world: InferenceWorld, steps: DeadCall): Promise<v
   const last = uncharged.at(-1) === heldCall ? (charges.at(-1) ?? null) : null
   for (const charge of charges)
     if (charge !== last) await world.recorder.record({ generation: null, charge })
-  await world.recorder.record({
-    generation: toDeadGeneration(heldCall, [...previous, ...charges], settledAt),
-    charge: last,
-  })
+  const generation = toDeadGeneration(heldCall, [...previous, ...charges], settledAt)
+  const outbox = buildDeadMessages(world, generation)
+  await world.recorder.record({ generation, charge: last, ...(outbox ? { outbox } : {}) })
   for (const charge of charges) world.ledger.charge(charge)
+}
+
+/**
+ * Builds the message about a call of a dead process, with what is known of it: who pays for a call is
+ * told of it. Undefined if nobody listens.
+ */
+function buildDeadMessages(
+  world: InferenceWorld,
+  generation: Generation,
+): OutboxMessage[] | undefined {
+  const { id, workspace_id, key_hash, session_id, data_region: region } = generation
+  const origin = { region }
+  const audience = listAudience(world, { workspace_id, key_hash }, { id, session_id, origin })
+  if (audience.length === 0) return undefined
+  const told: ToldCall = {
+    ...{ id, workspace_id, key_hash, region, session_id },
+    facts: buildDeadFacts(world, generation),
+    ...{ input: null, output: null, trace: null, attempts: [], steps: [], groups: {} },
+  }
+  const receivers = audience.map(({ destination }) => destination.id)
+  return [{ topic: 'trace', payload: JSON.stringify(told), receivers }]
+}
+
+function buildDeadFacts({ memory }: InferenceWorld, generation: Generation): TraceFacts {
+  const { model, api_type, key_hash, created_at, settled_at, total_cost } = generation
+  const key = key_hash === null ? undefined : memory.keys.get(key_hash)
+  const [author = model] = model.split('/', 1)
+  const work = Object.entries(kinds).find(([, { apiType }]) => apiType === api_type)
+  const cost = total_cost === null ? null : toUsd(total_cost)
+  return {
+    ...{ kind: (work?.[0] ?? 'text') as Kind, model, author },
+    providerName: generation.provider_name,
+    ...{ finishReason: null, nativeFinishReason: null, userId: null, sessionId: null },
+    error: { type: 'server', message: 'The gateway ended before the call did' },
+    apiKeyName: key?.name ?? null,
+    streamed: generation.streamed,
+    startedAt: Date.parse(created_at),
+    endedAt: Date.parse(settled_at),
+    firstTokenMs: null,
+    ...{ promptTokens: 0, completionTokens: 0, cachedTokens: 0 },
+    ...{ cacheWriteTokens: 0, reasoningTokens: 0 },
+    ...{ inputCost: cost, outputCost: cost && 0, totalCost: cost, parameters: {} },
+  }
 }
 
 function toDeadCharge(heldCall: HeldCall, settledAt: Date): StepCharge {
@@ -124,7 +173,7 @@ const sumCharges = (charges: Pick<StepCharge, 'nanos'>[]) =>
   charges.reduce((sum, { nanos }) => sum + nanos, 0n)
 
 const toDeadGeneration = (
-  { nanos: _, spent: __, step: ___, inner: ____, byok, ...call }: HeldCall,
+  { nanos: _, spent: __, step: ___, inner: ____, byok, provider, region, ...call }: HeldCall,
   charges: Pick<StepCharge, 'byok' | 'nanos'>[],
   settledAt: Date,
 ): Generation => ({
@@ -138,7 +187,7 @@ const toDeadGeneration = (
   finish_reason: 'error',
   error_type: 'server',
   cancelled: false,
-  provider_name: null,
+  provider_name: provider ?? null,
   provider_responses: [],
   upstream_id: null,
   native_finish_reason: null,
@@ -156,7 +205,7 @@ const toDeadGeneration = (
   title: null,
   user_agent: null,
   preset_id: null,
-  data_region: 'global',
+  data_region: region ?? 'global',
   router: null,
   response_cache_source_id: null,
   contentFilters: [],

@@ -356,7 +356,7 @@ function toHeldCall<K extends Kind>(
   const spent = kinds[run.kind].beginsJob
     ? 0n
     : estimatePromptNanos(run.kind, getEffectiveCall(plan.models, call, first), first)
-  return buildHeldCall(run, payer, { step: number, byok: first.is_byok, nanos, spent }, first.model)
+  return buildHeldCall(run, payer, { step: number, byok: first.is_byok, nanos, spent }, first)
 }
 
 /** Builds the journal's entry of a step of a run: by default at the model that has answered it. */
@@ -370,9 +370,10 @@ export function buildHeldCall<K extends Kind>(
     spent,
     inner,
   }: Pick<HeldCall, 'step' | 'byok' | 'nanos' | 'spent' | 'inner'>,
-  model = run.step?.answer?.endpoint.model ?? run.call.models[0] ?? '',
+  endpoint = run.step?.answer?.endpoint,
 ): HeldCall {
   const { call } = run
+  const { region } = call.origin
   return {
     key_hash: payer.key_hash,
     user_id: payer.user_id,
@@ -382,11 +383,13 @@ export function buildHeldCall<K extends Kind>(
     request_id: call.origin.request_id,
     created_at: run.createdAt,
     api_type: kinds[run.kind].readApiType(call),
-    model,
+    model: endpoint?.model ?? call.models[0] ?? '',
     streamed: call.stream,
     step,
     ...(run.within || inner ? { inner: true } : {}),
     byok,
+    ...(endpoint ? { provider: endpoint.provider.name } : {}),
+    ...(region === 'global' ? {} : { region }),
     nanos,
     spent,
   }
@@ -539,7 +542,7 @@ function quoteCall<K extends Kind>(
   const costing: Costing<K> = kinds[kind].costing
   const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
   const tokens = bounded.text + bounded.audio + bounded.video
-  const rates = computeHighestPrices(endpoint.prices, tokens, costing.describeDrawn(call))
+  const rates = computeHighestPrices(endpoint.prices, tokens, costing.describeDrawn(call, endpoint))
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
   const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
   const surcharges =

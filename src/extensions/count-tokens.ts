@@ -37,7 +37,7 @@ export async function countTokens(
 
 // A router has not picked a model yet.
 function requireNames(world: InferenceWorld, slug: string) {
-  const model = findModel(world, slug)
+  const model = world.catalog.models.get(slug) ?? findModel(world, slug)
   if (!model && !findRouterReference(world, slug)) throw unknownModel(world.catalog, slug)
   return { model: model?.id ?? slug, upstreamModel: findUpstreamName(model) }
 }

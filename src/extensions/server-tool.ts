@@ -59,6 +59,11 @@ export interface ServerTool<Options = unknown> {
   /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
   listParts?(world: Pick<InferenceWorld, 'config'>): ToolPart[]
   /**
+   * Says for `gateway tools list` at which models it works where that depends on who serves them;
+   * null where it works at all of them.
+   */
+  findReach?(world: InferenceWorld): ToolReach | null
+  /**
    * Reads its parameters, which are at `path` in the body: beside its type if that has no prefix.
    * `reading` reads tools in them. Throws 400 naming the field.
    */
@@ -145,6 +150,12 @@ export interface ToolReading {
   readTool(entry: unknown, field: string): ServerToolRequest
   /** Finds the last text of this name that items and blocks of the conversation have. */
   findReplayed?(name: string): string | null
+}
+
+/** Whether any model that can be called here gets a tool, and which. */
+export interface ToolReach {
+  works: boolean
+  reason: string
 }
 
 /** Something that a tool works with: an engine, a server. */

@@ -127,6 +127,13 @@ export function pickNearestSize(wanted: PixelSize, sizes: readonly PixelSize[]):
 
 const RATIO_FIRST = 1_000
 
+/** Returns a size of this ratio whose longer side is no longer than this. */
+export function shrinkToSide({ width, height }: PixelSize, side: number): PixelSize {
+  const scale = Math.min(1, side / Math.max(width, height))
+  const shrink = (length: number) => Math.max(1, Math.round(length * scale))
+  return { width: shrink(width), height: shrink(height) }
+}
+
 /** Returns the item with the least distance, the first of several; undefined without any. */
 export const pickNearest = <Item>(
   items: readonly Item[],

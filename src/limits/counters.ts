@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import type { CallBase } from '../language/call.ts'
 import { findRouter } from '../language/routing.ts'
 import type { Actor } from '../resources/actor.ts'
-import { FREE_VARIANT } from '../resources/models/free.ts'
+import { FREE_VARIANT } from '../resources/models/derived.ts'
 import type { Bound, Charge, CostEstimate, Hold, Ledger, Payer } from './ledger.ts'
 
 /** The books that money is taken from. */
@@ -94,6 +94,11 @@ export interface Counters {
    * reached, and counts nothing then.
    */
   countFileRequest(actor: Pick<Actor, 'key_hash'>): void
+  /**
+   * Counts a request of a management key to what only such may use. Throws 429 where the limit is
+   * reached, and counts nothing then.
+   */
+  countManagement(actor: Pick<Actor, 'key_hash'>): void
   /** Throws the 429 that `take` would for a call, and counts nothing. */
   check(actor: Claimant, call: Pick<CallBase, 'models'>): void
   /**
@@ -191,6 +196,7 @@ export function openCounters(
   const readingMinute = new Window(MINUTE, clock)
   const readingDay = new Window(DAY, clock)
   const visits = new Window(MINUTE, clock, MOST_NETWORKS)
+  const managementMinute = new Window(MINUTE, clock)
   const running = new Map<string, number>()
   const waiting = new Map<string, Waiter[]>()
   /** The calls that run in another process. */
@@ -198,7 +204,10 @@ export function openCounters(
   let tell: ((count: SharedCount) => void) | null = null
   freeDay.setCount(ALL_KEYS, Math.max(freeSoFar, free.read(freeDay.number)))
   // In an order that no version changes.
-  const windows = [minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits]
+  const windows = [
+    ...[minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits],
+    managementMinute,
+  ]
   for (const [window, one] of windows.entries())
     one.onCount = (name, by) => {
       if (one === freeDay) free.note(one.number, one.getCount(name))
@@ -372,6 +381,11 @@ export function openCounters(
       const { requests_per_minute: maximum } = files
       if (maximum === undefined) return
       const limit = fileMinute.buildLimit('files-per-min', key_hash ?? '', maximum)
+      for (const one of admit([limit])) one.count()
+    },
+    countManagement({ key_hash }) {
+      const { management_per_minute: maximum } = limits
+      const limit = managementMinute.buildLimit('management-per-min', key_hash ?? '', maximum)
       for (const one of admit([limit])) one.count()
     },
     check(actor, call) {

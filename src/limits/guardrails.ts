@@ -10,6 +10,7 @@ import { getDefaultGuardrailId } from '../resources/default-guardrail.ts'
 import { canManage, requireManaged, resolveWorkspaceId } from '../resources/management.ts'
 import { findModel } from '../resources/models.ts'
 import { findProviderSlugs } from '../resources/providers/names.ts'
+import { findRouterModel } from '../resources/routers.ts'
 import type { Workspace } from '../resources/workspaces/store.ts'
 import { checkPattern } from './filters.ts'
 import {
@@ -208,7 +209,7 @@ const ZDR_FIELDS = [
  * Reads the fields that a body sets, as they are stored. Models are stored by their slug, whichever
  * of their names the body uses; the deprecated `enforce_zdr` is copied into each group that is not
  * set. Throws 400 for an unknown model or provider, since a misspelt one would ignore nothing, and
- * for an invalid pattern.
+ * for an invalid pattern. A model that is allowed may come later: until then nothing is called.
  */
 export async function readGuardrailFields(
   world: PolicyWorld,
@@ -228,8 +229,10 @@ export async function readGuardrailFields(
   const fields = {
     ...pickPlainFields(change),
     ...copyZdr(change),
-    allowed_models: resolveModelSlugs(world, 'allowed_models', allowed_models),
-    ignored_models: resolveModelSlugs(world, 'ignored_models', ignored_models),
+    allowed_models: resolveModelSlugs(world, allowed_models, (name, i) =>
+      keepModelSlug(world, name, i),
+    ),
+    ignored_models: resolveModelSlugs(world, ignored_models, refuseUnknownModel),
     allowed_providers: checkProviderNames(world, 'allowed_providers', allowed_providers),
     ignored_providers: checkProviderNames(world, 'ignored_providers', ignored_providers),
     // Field by field: an entry may have more fields than are stored, and the label is the system's.
@@ -272,15 +275,22 @@ const toBuiltinEntry = ({ slug, action, scan_scope }: Omit<BuiltinEntry, 'label'
 
 function resolveModelSlugs(
   world: PolicyWorld,
-  field: string,
   names: string[] | null | undefined,
+  toUnknownSlug: (name: string, i: number) => string,
 ): string[] | null | undefined {
-  const slugs = names?.map(
-    (name, i) =>
-      findModel(world, name)?.id ?? throwUnknownName(field, i, name, 'a model of this gateway'),
-  )
+  const slugs = names?.map((name, i) => findModel(world, name)?.id ?? toUnknownSlug(name, i))
   return slugs ? [...new Set(slugs)] : (names as null | undefined)
 }
+
+// A router is no model: it picks one, which must be allowed.
+function keepModelSlug({ config }: PolicyWorld, name: string, i: number): string {
+  const isSlug = /^[^/\s*]+\/[^/\s*]+$/.test(name)
+  if (isSlug && findRouterModel(config, name) === undefined) return name
+  return throwUnknownName('allowed_models', i, name, 'the slug of a model, such as author/model')
+}
+
+const refuseUnknownModel = (name: string, i: number): never =>
+  throwUnknownName('ignored_models', i, name, 'a model of this gateway')
 
 function checkProviderNames(
   { catalog }: PolicyWorld,

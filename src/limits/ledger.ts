@@ -4,6 +4,7 @@ import { GatewayError } from '../base/errors.ts'
 import { LiveSet } from '../base/live-set.ts'
 import type { Mac } from '../base/mac.ts'
 import { pickLarger } from '../base/money.ts'
+import type { Region } from '../language/region.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
 
 /**
@@ -117,6 +118,9 @@ export interface HeldCall extends Payer {
    * Whether it is paid through the caller's own provider key, as far as that is known in advance.
    */
   byok: boolean
+  /** The provider that is asked first, and the region of the call unless it is `global`. */
+  provider?: string
+  region?: Region
   /**
    * What is set aside, and what the step has cost so far. If the process dies, the latter is its
    * cost.

@@ -66,8 +66,8 @@ export async function readContainerFile(
 /**
  * Copies a container’s file into the workspace’s files, under its path. Asked again, it returns the
  * same copy as long as neither has changed. Throws 404, 413 for more than 104,857,600 bytes, 400
- * for a path that is no filename and for an empty file, 403 where the quota is used up, and 409
- * where the file has changed meanwhile.
+ * for a path that is no filename, 403 where the quota is used up, and 409 where the file has changed
+ * meanwhile.
  */
 export async function promoteContainerFile(
   world: ContainerWorld,
@@ -158,6 +158,14 @@ export async function listContainers(
   return {
     data: found.map(({ id: _, name, ended_at: __, ...rest }) => ({ container_id: name, ...rest })),
   }
+}
+
+/** Returns the record of a container. Throws 404 as for its files. */
+export async function getContainer(world: ContainerWorld, actor: Actor, name: string) {
+  const { workspace_id } = await requireContainer(world, actor, name)
+  const { data } = await listContainers(world, actor, { workspace_id })
+  const found = data.find(({ container_id }) => container_id === name)
+  return { data: requireFound(found, 'Container') }
 }
 
 /**

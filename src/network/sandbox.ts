@@ -6,7 +6,7 @@ import { writeMp4 } from '../base/mp4.ts'
 import { readWavHead } from '../base/wav.ts'
 import { estimateByRuleOfThumb } from '../translation/tokenizers/rule-of-thumb.ts'
 import { answerEmbeddings, findEmbeddingsRefusal } from './sandbox/embeddings.ts'
-import { answerPictures, drawPattern, findPictureRefusal } from './sandbox/images.ts'
+import { answerPictures, drawPattern } from './sandbox/images.ts'
 import { answerSpeech } from './sandbox/speech.ts'
 
 /** The parameter `sandbox` of a request: how the sandbox is to behave. */
@@ -42,7 +42,7 @@ export async function askSandbox(
       { status: toErrorStatus(options.fail) },
     )
   if (path === '/embeddings') return answerWithVectors(body)
-  if (path === '/images/generations') return answerWithPictures(body)
+  if (path === '/images/generations') return Response.json(await answerPictures(body))
   if (isAboutVideos(path)) return answerVideos(path, body)
   if (path === '/audio/speech') return answerSpeech(body)
   if (path === '/audio/transcriptions' && attached) return answerTranscription(body, attached)
@@ -59,13 +59,6 @@ async function answerWithVectors(body: Json): Promise<Response> {
   const refusal = findEmbeddingsRefusal(body)
   return refusal === undefined
     ? Response.json(await answerEmbeddings(body))
-    : Response.json({ error: { message: refusal, code: 'too_large' } }, { status: 400 })
-}
-
-async function answerWithPictures(body: Json): Promise<Response> {
-  const refusal = findPictureRefusal(body)
-  return refusal === undefined
-    ? Response.json(await answerPictures(body))
     : Response.json({ error: { message: refusal, code: 'too_large' } }, { status: 400 })
 }
 

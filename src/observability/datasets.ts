@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../base/errors.ts'
 import type { Actor } from '../resources/actor.ts'
 import { canManageAll } from '../resources/management.ts'
+import type { Model } from '../resources/models.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import type { App } from './rollups/apps.ts'
 import { parseDay, renderDay, toDay, toHour } from './rollups/calls.ts'
@@ -12,11 +13,14 @@ import { Reading } from './rollups/reading.ts'
 export interface DatasetWorld extends ReadingWorld {
   memory: Pick<IdentityWorld['memory'], 'owner'>
   config: ReadingWorld['config'] & {
+    service_name: string
     datasets: { enabled: boolean; minimum_sessions: number; minimum_workspaces: number }
   }
   catalog: {
     models: {
-      get(slug: string): { input_modalities: string[]; output_modalities: string[] } | undefined
+      get(
+        slug: string,
+      ): Pick<Model, 'input_modalities' | 'output_modalities' | 'unlisted'> | undefined
     }
   }
   traffic: { counters: { countReading(actor: Pick<Actor, 'key_hash'>): void } }
@@ -24,6 +28,15 @@ export interface DatasetWorld extends ReadingWorld {
 
 /** The version of all datasets (specification, Versioning 3). */
 export const VERSION = 'v1'
+
+/** Says of when a dataset is, and who may use it for what (E12). */
+export const showSource = ({ clock, config: { service_name } }: DatasetWorld) => ({
+  as_of: clock.now().toISOString(),
+  version: VERSION,
+  license:
+    'Licensed under CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/): reuse and republish ' +
+    `with attribution to ${service_name}.`,
+})
 
 /** A day in the query of a dataset. */
 export const Day = Type.String({
@@ -144,9 +157,8 @@ function readDay(name: string, text: string | undefined): number | undefined {
 }
 
 /** Shows what a dataset of days is about. */
-export const showDays = ({ clock }: ReadingWorld, { first, last }: Days) => ({
-  as_of: clock.now().toISOString(),
-  version: VERSION,
+export const showDays = (world: DatasetWorld, { first, last }: Days) => ({
+  ...showSource(world),
   start_date: renderDay(first),
   end_date: renderDay(last),
 })

@@ -140,6 +140,11 @@ export interface Generation {
 export interface GenerationStore {
   /** Writes a batch, and returns what destinations are told with it. */
   record(batch: RecorderEntry[]): Promise<WrittenMessages[]>
+  /**
+   * Keeps those of a batch that `record` did not take where the next start finds them, and returns
+   * them: none where nothing outlives the process but what is recorded. They are still to be recorded.
+   */
+  keep(batch: RecorderEntry[]): Promise<RecorderEntry[]>
   /** Writes what `record` has put aside: every process that reads the store sees it then. */
   flush(): Promise<void>
   byId(id: string): Promise<Generation | undefined>

@@ -80,6 +80,8 @@ interface PendingEntry {
   resolve(): void
   reject(error: unknown): void
   since: number
+  /** Whether the next start would find it: its caller does not wait any more. */
+  isKept: boolean
 }
 
 const MAX_WAITING = 10_000
@@ -93,9 +95,9 @@ const LONGEST_PAUSE = 500
 /**
  * Creates the recorder over a store. Calls that finish together share one transaction, and
  * `generation.finished` is published once it is done. A locked or full store is retried after a
- * pause; nothing is dropped meanwhile, and `healthy` tells admission to refuse more. A call that
- * the store can never accept is given up alone. Entries keep their order: a batch is written when
- * the one before is done.
+ * pause; nothing is dropped meanwhile, what the store can keep is answered, and `healthy` tells
+ * admission to refuse more. A call that the store can never accept is given up alone. Entries keep
+ * their order: a batch is written when the one before is done.
  */
 export function openRecorder(
   store: GenerationStore,
@@ -145,7 +147,9 @@ export function openRecorder(
     } catch (error) {
       if (!failing) events.publish('store.failing', { error })
       failing = true
-      return isRefusal(error) && (await writeSeparately(batch))
+      if (isRefusal(error)) return writeSeparately(batch)
+      await keepBatch(batch)
+      return false
     }
     failing = false
     askedAt = null
@@ -153,6 +157,16 @@ export function openRecorder(
     for (const pending of batch) finish(pending)
     for (const messages of written) events.publish('outbox.written', messages)
     return true
+  }
+
+  /** Answers those whose record outlives the process though the store has not taken it. */
+  async function keepBatch(batch: PendingEntry[]): Promise<void> {
+    const open = batch.filter(({ isKept }) => !isKept)
+    const kept = new Set(await store.keep(open.map(({ entry }) => entry)).catch(() => []))
+    for (const pending of open) {
+      pending.isKept = kept.has(pending.entry)
+      if (pending.isKept) pending.resolve()
+    }
   }
 
   /** Writes one entry after the other, up to the first that the store cannot take now. */
@@ -195,7 +209,7 @@ export function openRecorder(
     record: entry =>
       new Promise((resolve, reject) => {
         if (entry.generation) mendTexts(entry.generation)
-        waiting.push({ entry, resolve, reject, since: ticks() })
+        waiting.push({ entry, resolve, reject, since: ticks(), isKept: false })
         running ??= drain()
       }),
     // Not since an entry waits: on a busy event loop, that is no fault of the store.

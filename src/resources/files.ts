@@ -126,13 +126,14 @@ export class Upload {
   }
 
   /**
-   * Ends the file and records it. Throws 400 for an empty one, for a type that is not accepted, for
+   * Ends the file and records it. Throws 400 for an empty one that is no copy, for a type that is not accepted, for
    * a purpose that is unknown and, naming the line, for `batch` with a line that is no request; and
    * 403 where the workspace's files would exceed the quota.
    */
   async finish(said: string | null = null): Promise<StoredFile> {
     const size_bytes = this.#draft.size
-    if (size_bytes === 0) throw invalid('file: expected a file that is not empty', 'file')
+    if (size_bytes === 0 && !this.#source)
+      throw invalid('file: expected a file that is not empty', 'file')
     checkPurpose(said)
     const purpose = this.#purpose ?? said
     if (said === REQUESTS) await checkRequestFile(this.#readBack())

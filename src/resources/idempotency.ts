@@ -1,5 +1,6 @@
 import { getIsoTime } from '../base/clock.ts'
 import { conflict, GatewayError, unavailable } from '../base/errors.ts'
+import { isObject, parseObject, readString } from '../base/json.ts'
 import type { Seal } from '../base/seal.ts'
 import type { IdentityWorld } from './world.ts'
 
@@ -25,8 +26,12 @@ export interface IdempotencyStore {
    */
   begin(answer: IdempotentAnswer, before: string): Promise<IdempotentAnswer | undefined>
   finish(name: string, status: number, sealed: string | null): Promise<void>
+  /** Finds one by its name. */
+  find(name: string): Promise<IdempotentAnswer | undefined>
   /** Removes one that may run again. */
   remove(name: string): Promise<void>
+  /** Removes the answers that hold a secret and are from before a time. */
+  removeSecrets(before: string): Promise<void>
 }
 
 /** The parts of the gateway that repeating changes needs. */
@@ -44,32 +49,69 @@ export interface KeptResponse {
 
 /** In milliseconds: how long an answer is given again. */
 export const KEPT_FOR = 86_400_000
+/** In milliseconds: how long one that holds a secret is. It is removed within a minute after that. */
+const SECRET_KEPT_FOR = 9 * 60_000
 /** The largest answer that is kept, in characters. */
 const LARGEST = 256 * 1024
 /** How many changes and calls are remembered at once. */
 export const MOST_REMEMBERED = 100_000
 /** What the names of calls begin with. */
 export const CALLS = 'call:'
+/** What the names of answers that hold a secret begin with: they stand beside their change. */
+export const SECRETS = 'secret:'
 
 /**
  * Begins a change under a client's key. Returns the answer to the same request within 24 hours, or
  * null for the first. Throws 409 while the first one runs, or if it was interrupted or its answer
- * cannot be given again; and 422 for another request under the same key.
+ * cannot be given again, as of one with a secret after ten minutes; and 422 for another request under the same key.
  */
 export async function beginChange(
   world: IdempotencyWorld,
   { name, fingerprint }: Pick<IdempotentAnswer, 'name' | 'fingerprint'>,
 ): Promise<KeptResponse | null> {
   const answer = { name, fingerprint, created_at: getIsoTime(world), status: null, sealed: null }
-  const before = new Date(world.clock.now().getTime() - KEPT_FOR).toISOString()
+  const before = computeEnd(world)
   const first = await world.store.idempotency.begin(answer, before)
   if (!first) return null
   checkSameRequest(first.fingerprint, fingerprint)
   if (first.status === null) throw stillRunning()
-  const text = first.sealed && world.secrets.contentSeal().open(first.sealed, name)
-  if (!text) throw conflict('The change was made, but its answer cannot be given again')
-  return JSON.parse(text)
+  const kept = openKept<KeptResponse | MadeSecret>(world, first)
+  if (!kept) throw conflict('The change was made, but its answer cannot be given again')
+  return 'made' in kept ? openSecret(world, name, kept) : kept
 }
+
+/** Instead of an answer that holds a secret: the id of what was made. */
+interface MadeSecret {
+  made: string
+}
+
+const openKept = <Kept>(
+  { secrets }: IdempotencyWorld,
+  { name, sealed }: Pick<IdempotentAnswer, 'name' | 'sealed'>,
+): Kept | null => JSON.parse((sealed && secrets.contentSeal().open(sealed, name)) ?? 'null')
+
+/** Returns an answer that holds a secret. Throws 409 with what was made where it is forgotten. */
+async function openSecret(
+  world: IdempotencyWorld,
+  name: string,
+  { made }: MadeSecret,
+): Promise<KeptResponse> {
+  const answer = await world.store.idempotency.find(SECRETS + name)
+  const isFresh = answer !== undefined && answer.created_at > computeSecretEnd(world)
+  const kept = isFresh ? openKept<KeptResponse>(world, answer) : null
+  if (kept) return kept
+  throw conflict(
+    `Idempotency-Key: ${made} was made, and its secret is not given again after ten minutes: ` +
+      'rotate or delete it before you choose another Idempotency-Key',
+  ).with({ metadata: { made } })
+}
+
+const computeSecretEnd = ({ clock }: Pick<IdempotencyWorld, 'clock'>): string =>
+  new Date(clock.now().getTime() - SECRET_KEPT_FOR).toISOString()
+
+/** Removes the answers that hold a secret and whose time is over. */
+export const forgetSecrets = (world: IdempotencyWorld): Promise<void> =>
+  world.store.idempotency.removeSecrets(computeSecretEnd(world))
 
 /** Keeps the answer to a change that has ended. One that may go better next time is forgotten. */
 export async function endChange(
@@ -78,10 +120,34 @@ export async function endChange(
   response: KeptResponse,
 ): Promise<void> {
   const { idempotency } = world.store
-  if (isWorthRetrying(response.status)) return idempotency.remove(name)
-  const text = JSON.stringify(response)
+  const { status } = response
+  if (isWorthRetrying(status)) return idempotency.remove(name)
+  const made = findSecretHolder(response)
+  // Where there is no room for the answer, a repetition is told what was made.
+  if (made !== null) await keepSecret(world, name, response).catch(() => undefined)
+  const text = JSON.stringify(made === null ? response : { made })
   const sealed = text.length <= LARGEST ? sealText(world, name, text) : null
-  return idempotency.finish(name, response.status, sealed)
+  return idempotency.finish(name, status, sealed)
+}
+
+async function keepSecret(
+  world: IdempotencyWorld,
+  change: string,
+  response: KeptResponse,
+): Promise<void> {
+  const name = SECRETS + change
+  const sealed = sealText(world, name, JSON.stringify(response))
+  const answer = { name, fingerprint: '', created_at: getIsoTime(world), status: null, sealed }
+  await world.store.idempotency.begin(answer, computeEnd(world))
+}
+
+const computeEnd = ({ clock }: Pick<IdempotencyWorld, 'clock'>): string =>
+  new Date(clock.now().getTime() - KEPT_FOR).toISOString()
+
+/** Returns the id of what an answer shows the secret of: a key beside its record. */
+function findSecretHolder({ body }: KeptResponse): string | null {
+  const { key, data } = parseObject(body) ?? {}
+  return typeof key === 'string' && isObject(data) ? readString(data.hash) : null
 }
 
 const sealText = ({ secrets, ids }: IdempotencyWorld, name: string, text: string): string =>

@@ -217,12 +217,14 @@ export function describeKey(
   }
 }
 
-// Without a limit, `requests` is -1, as clients of the public service know it. The daily limit of
-// free models then has to be a number that is never reached.
+// Without a limit, `requests` is -1, as clients of the public service know it, and so are the numbers
+// of free models.
 const RATE_LIMIT_NOTE = 'This field is deprecated and safe to ignore.'
 
 function countFreeModelRequests({ traffic: { counters } }: IdentityWorld) {
-  const { limit, used } = counters.getFreeUsage() ?? { limit: Number.MAX_SAFE_INTEGER, used: 0 }
+  const usage = counters.getFreeUsage()
+  if (!usage) return { limit: -1, used: 0, remaining: -1 }
+  const { limit, used } = usage
   return { limit, used, remaining: Math.max(0, limit - used) }
 }
 

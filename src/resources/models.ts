@@ -10,7 +10,7 @@ import type { DecryptedKey } from './byok/decrypted-keys.ts'
 import { listUsableByokKeys } from './byok.ts'
 import type { CatalogWorld } from './catalog-world.ts'
 import { type BuiltInModels, createBuiltInReader } from './models/built-in.ts'
-import { isFreeEndpoint } from './models/free.ts'
+import { isFreeEndpoint, isPattern } from './models/derived.ts'
 import { LazyModels } from './models/lazy.ts'
 import {
   type CountQuery,
@@ -29,7 +29,7 @@ import { createParameterLookup } from './parameters.ts'
 import type { Preset } from './presets/store.ts'
 import type { Prices } from './prices.ts'
 import { describeCredential, needsCredential } from './providers/environment.ts'
-import { openProviders, type Provider, type ProviderIssue } from './providers.ts'
+import { isKnownProvider, openProviders, type Provider, type ProviderIssue } from './providers.ts'
 import { findRouterModel, listRouterModels } from './routers.ts'
 
 /** A rule that keeps calls away from endpoints. */
@@ -97,6 +97,11 @@ export interface Model {
   spoken?: Partial<Record<TextDialect, Endpoint[]>>
   /** Set for a router, which is a choice among models and no model itself. */
   router?: Router
+  /**
+   * Set for a name that no list has: it matches a pattern of the config, or its provider may be
+   * asked for names that the catalogue does not know. What such a model does is not known.
+   */
+  unlisted?: 'pattern' | 'passed'
   /** The slug of the model that a preset names; set for presets, which are listed like models. */
   target?: string
 }
@@ -106,8 +111,8 @@ export const listSpoken = ({ endpoints, spoken }: Model, dialect: TextDialect): 
   spoken?.[dialect] ?? endpoints
 
 /**
- * The models by slug. `get` and `has` know aliases too, and the plain names that mean one model
- * only; `values` and `size` do not count them.
+ * The models by slug. `get` and `has` know aliases too, the plain names that mean one model only,
+ * and names that are not listed but can be called; `values` and `size` do not count them.
  */
 export interface Models {
   get(slug: string): Model | undefined
@@ -221,6 +226,8 @@ const SANDBOX: ModelConfig[] = [
 export interface CatalogOpening {
   before?: Pick<CatalogWorld, 'config' | 'catalog'>
   issues?: FoundIssue[]
+  /** Reads the known models, where not as before. */
+  getBuiltIn?: () => BuiltInModels
 }
 
 /**
@@ -234,22 +241,24 @@ export function openCatalog(
   config: Config,
   protocols: string[],
   now: Date,
-  { before, issues: others = [] }: CatalogOpening = {},
+  { before, issues: others = [], ...opening }: CatalogOpening = {},
 ): Catalog {
-  const {
-    since,
-    getBuiltIn,
-    edition: lastEdition,
-  } = before?.catalog ?? { since: now, getBuiltIn: createBuiltInReader(), edition: 0 }
+  const { since, edition: lastEdition } = before?.catalog ?? { since: now, edition: 0 }
+  const getBuiltIn = opening.getBuiltIn ?? before?.catalog.getBuiltIn ?? createBuiltInReader()
   const edition = lastEdition + 1
   const { providers, issues } = openProviders(config.providers, protocols, edition, before)
-  const configured = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
+  const patterns = config.models.filter(isPattern)
+  const named = config.models.filter(model => !isPattern(model))
+  const configured = new Map([...SANDBOX, ...named].map(model => [model.id, model]))
   const created = Math.floor(since.getTime() / 1000)
   const models = new LazyModels(configured, getBuiltIn, {
     providers,
     protocols,
     created,
     listParameters: createParameterLookup(),
+    patterns,
+    passing: listPassing(config, providers),
+    isRouter: slug => findRouter(config, slug) !== undefined,
   })
   const broken = new Set(issues.map(({ slug }) => slug))
   const wrong = [
@@ -287,6 +296,7 @@ const listWrongModels = (
   { providers, ...known }: Omit<Known, 'configured'> & { providers: Map<string, Provider> },
 ): FoundIssue[] => [
   ...listRepeatedIds(models),
+  ...listWrongStars(models),
   ...listWrongEndpoints(models, { ...known, configured: listConfigured(providers) }),
 ]
 
@@ -299,9 +309,27 @@ const listWrongDefault = (
   configured: Map<string, ModelConfig>,
   models: Models,
 ): FoundIssue[] =>
-  configured.has(id) || findRouter(config, id) || models.has(id)
+  configured.has(id) || findRouter(config, id) || isCertain(models.get(id))
     ? []
     : [createIssue(['default_model'], `a model of the catalogue, found ${id}`)]
+
+// A name that is only passed on may be misspelt.
+const isCertain = (model: Model | undefined): boolean =>
+  model !== undefined && model.unlisted !== 'passed'
+
+/** Lists the providers that are asked for models that no list has. */
+export const listPassing = (
+  { unknown_models }: Pick<Config, 'unknown_models'>,
+  providers: Map<string, Provider>,
+): Provider[] =>
+  unknown_models === 'refuse'
+    ? []
+    : [...providers.values()].filter(
+        ({ slug, configured, protocol }) =>
+          configured &&
+          protocol !== 'sandbox' &&
+          (unknown_models === 'pass' || isKnownProvider(slug)),
+      )
 
 const createIssue = (names: (string | number)[], expected: string): FoundIssue => ({
   names: names.map(String),
@@ -320,6 +348,20 @@ function listRepeatedIds(models: ModelConfig[]): FoundIssue[] {
       : createIssue(['models', i, 'id'], `one that no other model has, found ${id}`),
   )
 }
+
+// A star of a pattern is replaced by the name; any other is part of no name.
+const listWrongStars = (models: ModelConfig[]): FoundIssue[] =>
+  models.flatMap((entry, i) =>
+    entry.endpoints.flatMap(({ model }, j) => {
+      const expected = isPattern(entry) ? 1 : 0
+      if (model.split('*').length - 1 === expected) return []
+      const found = `found ${JSON.stringify(model)}`
+      return createIssue(
+        ['models', i, 'endpoints', j, 'model'],
+        expected === 1 ? `one * for what ${entry.id} stands for, ${found}` : `no *, ${found}`,
+      )
+    }),
+  )
 
 /** What endpoints of the config may name. */
 interface Known {
@@ -359,8 +401,18 @@ function listEndpointIssues(
 export function getModel(world: CatalogWorld, id: string): Model {
   const model = findModel(world, id) ?? findRouterModel(world.config, id)
   if (model) return model
-  const hint = renderOtherNames(world.catalog, id)
+  const hint = renderPassing(world, id) || renderOtherNames(world.catalog, id)
   throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway${hint}`)
+}
+
+function renderPassing({ catalog: { models } }: CatalogWorld, id: string): string {
+  const { unlisted, endpoints = [] } = models.get(id) ?? models.get(removeVariant(id)) ?? {}
+  if (!unlisted) return ''
+  const providers = endpoints.map(({ provider }) => provider.slug).join(', ')
+  const price = endpoints.some(({ prices }) => prices)
+    ? 'the price of its pattern'
+    : 'an unknown price'
+  return `; calls of it go to ${providers}, at ${price}`
 }
 
 /** Renders what an unknown name may mean, as the end of a sentence; empty if nothing is near. */
@@ -379,9 +431,11 @@ export function listOtherNames({ models }: Pick<Catalog, 'models'>, name: string
   return meant.length > 0 ? meant : models.listNearest(plainName)
 }
 
-/** Finds the model that a name stands for, with or without a variant. */
-export const findModel = ({ catalog: { models } }: CatalogWorld, id: string): Model | undefined =>
-  models.get(id) ?? models.get(removeVariant(id))
+/** Finds the listed model that a name stands for, with or without a variant. */
+export function findModel({ catalog: { models } }: CatalogWorld, id: string): Model | undefined {
+  const model = models.get(id) ?? models.get(removeVariant(id))
+  return model?.unlisted ? undefined : model
+}
 
 // These variants say how to choose an endpoint, not which model is called. `:free` is another
 // model.

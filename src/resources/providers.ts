@@ -95,6 +95,9 @@ export interface ProviderIssue extends SettingIssue {
 
 const KNOWN_PROVIDERS: Record<string, ProviderRow> = PROVIDERS
 
+/** Tells whether a provider is known without any setting. */
+export const isKnownProvider = (slug: string): boolean => Object.hasOwn(KNOWN_PROVIDERS, slug)
+
 /** Tells whether a provider serves the models of this author under the author's own names. */
 export const isHomeOf = (slug: string, author: string): boolean =>
   slug === author || getOwn(KNOWN_PROVIDERS, slug)?.home === author

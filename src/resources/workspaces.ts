@@ -153,12 +153,10 @@ function checkDefaultModel(
   { catalog, config }: IdentityWorld,
   slug: string | null | undefined,
 ): void {
-  if (
-    slug == null ||
-    catalog.models.get(slug)?.output_modalities.includes('text') ||
-    findRouter(config, slug)
-  )
-    return
+  if (slug == null || findRouter(config, slug)) return
+  const model = catalog.models.get(slug)
+  // A name that is only passed on may be misspelt.
+  if (model?.output_modalities.includes('text') && model.unlisted !== 'passed') return
   throw invalid(
     'default_text_model: expected a model of the catalogue with text output',
     'default_text_model',

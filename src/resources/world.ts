@@ -14,7 +14,13 @@ import type { Owner, Workspace, WorkspaceStore } from './workspaces/store.ts'
 /** The parts of the gateway that this room uses. */
 export interface IdentityWorld {
   config: Config
-  catalog: { models: { get(slug: string): { output_modalities: string[] } | undefined } }
+  catalog: {
+    models: {
+      get(
+        slug: string,
+      ): { output_modalities: string[]; unlisted?: 'pattern' | 'passed' } | undefined
+    }
+  }
   store: {
     keys: KeyStore
     workspaces: WorkspaceStore

@@ -43,11 +43,16 @@ const readApiKeyHeader = (headers: Headers): string | null => {
   return key ? `Bearer ${key}` : null
 }
 
-/** Requires a management key. Throws 401, or 403 for any other valid key. */
+/**
+ * Requires a management key. Throws 401, 403 for any other valid key, and 429 for one that has made
+ * as many requests in this minute as the config allows.
+ */
 export const requireManagementKey = (gateway: Gateway) =>
-  createGuard('management', async ({ request }) => ({
-    actor: await identifyManager(gateway, request),
-  }))
+  createGuard('management', async ({ request }) => {
+    const actor = await identifyManager(gateway, request)
+    gateway.traffic.counters.countManagement(actor)
+    return { actor }
+  })
 
 /** Identifies a management key. Throws 401, or 403 for any other valid key. */
 export async function identifyManager(gateway: Gateway, request: Request): Promise<Actor> {

@@ -30,8 +30,39 @@ const POLICY = [
  * only some may know.
  */
 export function renderHomePage(gateway: Gateway, connection?: Connection): Response {
-  const name = Bun.escapeHTML(gateway.config.service_name)
-  const url = Bun.escapeHTML(gateway.instance.siteUrl.replace(/\/$/, ''))
+  const url = escapeSite(gateway)
+  return renderPage(
+    gateway,
+    `<p>A model gateway: one API in front of every model provider. Version ${VERSION}, ${renderStatus(gateway, connection)}.</p>
+<ul>
+<li><a href="/docs">API reference</a>, to read and to try</li>
+<li><a href="/openapi.json">OpenAPI description</a></li>
+<li><a href="/api/v1/models">Models</a></li>
+</ul>
+<p>Every client of the OpenRouter or OpenAI API works with the base URL <code>${url}/api/v1</code>,
+and Anthropic’s with <code>${url}</code>. <code>gateway keys create --name me</code> makes a key:</p>
+<pre>curl ${url}/api/v1/chat/completions \\
+  -H "Authorization: Bearer $KEY" \\
+  -d '{"model":"${Bun.escapeHTML(gateway.config.default_model)}","messages":[{"role":"user","content":"Hello there"}]}'</pre>`,
+  )
+}
+
+/** Renders the page that a call without credits is told of: who adds some, and how. */
+export const renderCreditsPage = (gateway: Gateway): Response =>
+  renderPage(
+    gateway,
+    `<h2>Credits</h2>
+<p>Calls are paid for with credits that the operator of this gateway adds, in USD:</p>
+<pre>gateway credits add --amount 10</pre>
+<p>With a management key, <code>GET ${escapeSite(gateway)}/api/v1/credits</code> says how many there
+were and what is spent of them.</p>`,
+  )
+
+const escapeSite = ({ instance: { siteUrl } }: Gateway): string =>
+  Bun.escapeHTML(siteUrl.replace(/\/$/, ''))
+
+function renderPage({ config }: Gateway, content: string): Response {
+  const name = Bun.escapeHTML(config.service_name)
   const page = `<!doctype html>
 <html lang="en">
 <head>
@@ -43,17 +74,7 @@ export function renderHomePage(gateway: Gateway, connection?: Connection): Respo
 </head>
 <body>
 <h1>${name}</h1>
-<p>A model gateway: one API in front of every model provider. Version ${VERSION}, ${renderStatus(gateway, connection)}.</p>
-<ul>
-<li><a href="/docs">API reference</a>, to read and to try</li>
-<li><a href="/openapi.json">OpenAPI description</a></li>
-<li><a href="/api/v1/models">Models</a></li>
-</ul>
-<p>Every client of the OpenRouter or OpenAI API works with the base URL <code>${url}/api/v1</code>,
-and Anthropic’s with <code>${url}</code>. <code>gateway keys create --name me</code> makes a key:</p>
-<pre>curl ${url}/api/v1/chat/completions \\
-  -H "Authorization: Bearer $KEY" \\
-  -d '{"model":"${Bun.escapeHTML(gateway.config.default_model)}","messages":[{"role":"user","content":"Hello there"}]}'</pre>
+${content}
 </body>
 </html>
 `

@@ -1,5 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
+import { omitExactness } from '../base/schema.ts'
 import { findRequiredCredential, type RequiredCredential } from './access.ts'
 import type { Answers } from './openapi/answers.ts'
 import type { OperationNote } from './openapi/notes.data.ts'
@@ -273,4 +274,10 @@ const EXCLUSIVE_TYPES = [
 ]
 
 // TypeBox marks its schemas with symbols, which JSON drops.
-const toPlainSchema = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema))
+const toPlainSchema = (schema: TSchema): unknown =>
+  JSON.parse(
+    JSON.stringify(schema, (_, value) => (isInteger(value) ? omitExactness(value) : value)),
+  )
+
+const isInteger = (value: unknown): value is TSchema =>
+  (value as TSchema | null)?.type === 'integer'

@@ -4,6 +4,7 @@
  */
 export const PATHS = [
   '/',
+  '/credits',
   '/favicon.ico',
   '/healthz',
   '/health',

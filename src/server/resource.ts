@@ -1,6 +1,8 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type AnyElysia, type Context, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
+import { isObject } from '../base/json.ts'
+import { lowerUuid } from '../base/schema.ts'
 import { closeSchema } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
 import { allowAnyone, requireKey, requireManagementKey } from './access.ts'
@@ -9,7 +11,7 @@ import { describeOperation } from './operation.ts'
 
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
-  management: { guard: requireManagementKey, refusals: [401, 403] },
+  management: { guard: requireManagementKey, refusals: [401, 403, 429] },
   key: { guard: requireKey, refusals: [401] },
   open: { guard: allowAnyone, refusals: [] },
 }
@@ -128,10 +130,22 @@ async function runRoute(
   gateway: Gateway,
   { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
-  const input: unknown[] = findNames(path).map(name => params[name])
-  if (body) input.push(await readBody(request, body))
+  const input: unknown[] = findNames(path).map(name => lowerUuid(params[name] ?? ''))
+  if (body) input.push(lowerUuids(body, await readBody(request, body)))
   if (query) input.push(readQuery(request, query))
   return run(gateway, actor, ...input)
+}
+
+/** Writes the ids of other nouns as they are stored. */
+function lowerUuids(schema: TSchema, body: unknown): unknown {
+  const properties: Record<string, TSchema> = schema.properties ?? {}
+  const ids = Object.keys(properties).filter(name => properties[name]?.format === 'uuid')
+  if (!isObject(body) || ids.every(name => typeof body[name] !== 'string')) return body
+  const lowered = ids.flatMap(name => {
+    const id = body[name]
+    return typeof id === 'string' ? [[name, lowerUuid(id)]] : []
+  })
+  return { ...body, ...Object.fromEntries(lowered) }
 }
 
 /** The schemas of what a route takes. */
@@ -149,7 +163,8 @@ const closeInput = ({ body, query }: Input): Input => ({
 const findNames = (path: string): string[] => path.match(/(?<=:)\w+/g) ?? []
 
 function describeRoute({ tag, access, params = {} }: Resource<Access>, row: Route<never>) {
-  const { body, query, status = 200, refusals = [] } = row.options
+  const { status = 200, refusals = [] } = row.options
+  const { body, query } = closeInput(row.options)
   const described = findNames(row.path).map(name => [name, describeParam(name, params)])
   const implied = [
     body || query ? 400 : [],
@@ -164,9 +179,11 @@ function describeRoute({ tag, access, params = {} }: Resource<Access>, row: Rout
     ...(body ? { body } : {}),
     ...(query ? { query } : {}),
     ...(described.length > 0 ? { params: Object.fromEntries(described) } : {}),
-    statuses: [status, ...new Set([...implied.flat(), ...refusals, 500])],
+    statuses: [status, ...[...new Set([...implied.flat(), ...refusals, 500])].toSorted(byNumber)],
   })
 }
+
+const byNumber = (one: number, other: number): number => one - other
 
 function describeParam(name: string, params: Record<string, string>): string {
   const meaning = params[name]

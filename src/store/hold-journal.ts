@@ -126,6 +126,8 @@ const renderLine = (call: HeldCall): string => {
     step: call.step,
     inner: call.inner,
     byok: call.byok,
+    provider: call.provider,
+    region: call.region,
     nanos: String(call.nanos),
     spent: String(call.spent),
   })

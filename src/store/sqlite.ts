@@ -140,7 +140,7 @@ export async function openSqlite({
  * to see.
  */
 const UNFLUSHED = new Set([
-  ...['generations.record', 'generations.flush', 'writeLog.shorten'],
+  ...['generations.record', 'generations.keep', 'generations.flush', 'writeLog.shorten'],
   ...['listWaiting', 'finish', 'skip', 'fail', 'noteError'].map(name => `deliveries.${name}`),
 ])
 

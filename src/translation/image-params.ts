@@ -100,13 +100,16 @@ interface SizeWishes {
 function checkPixels(pixels: PixelSize, { size, resolution, ratio, path }: SizeWishes): void {
   if (resolution && findResolution(pixels) !== resolution)
     throw contradiction(path, size, `resolution ${resolution}`)
-  const actual = pixels.width / pixels.height
-  if (
-    ratio !== undefined &&
-    pickNearestRatio(actual, ASPECT_RATIOS) !== ratio &&
-    Math.abs(Math.log(actual / readRatio(ratio))) > TOLERANCE
-  )
+  if (ratio !== undefined && !hasRatio(pixels, ratio))
     throw contradiction(path, size, `aspect_ratio ${ratio}`)
+}
+
+/** Tells whether pixels are of this ratio: as nearly as sides can be, and not exactly of another. */
+function hasRatio({ width, height }: PixelSize, ratio: string): boolean {
+  const actual = width / height
+  if (pickNearestRatio(actual, ASPECT_RATIOS) === ratio) return true
+  const isAnother = ASPECT_RATIOS.some(other => readRatio(other) === actual)
+  return !isAnother && Math.abs(Math.log(actual / readRatio(ratio))) <= TOLERANCE
 }
 
 const contradiction = (path: string, size: unknown, other: string) =>

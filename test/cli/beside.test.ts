@@ -145,7 +145,7 @@ test('commands of all nouns beside a server affect the next calls and stop no st
   await until(200, chat(key, mail))
   await run(['guardrails', 'update', 'default', '--regions', 'europe'])
   await until(403, chat(key))
-  await run(['guardrails', 'delete', 'default'])
+  await run(['guardrails', 'delete', 'default', '--yes'])
   await until(200, chat(key))
 
   await run([
@@ -162,7 +162,7 @@ test('commands of all nouns beside a server affect the next calls and stop no st
   await until(200, chat(theirs, { model: undefined }))
   await run(['budgets', 'set', 'daily', '--limit', '0.000000001', '--workspace', 'team'])
   await until(402, chat(theirs))
-  await run(['budgets', 'delete', 'daily', '--workspace', 'team'])
+  await run(['budgets', 'delete', 'daily', '--workspace', 'team', '--yes'])
   await until(200, chat(theirs))
 
   const body = join(server.data, 'body.json')
@@ -177,18 +177,18 @@ test('commands of all nouns beside a server affect the next calls and stop no st
 
   const token = await json('scim', 'token', 'create', '--name', 'okta')
   await until(200, get('/scim/v2/Users', token.token))
-  await run(['scim', 'token', 'revoke', token.data.id])
+  await run(['scim', 'token', 'revoke', token.data.id, '--yes'])
   await until(401, get('/scim/v2/Users', token.token))
 
   const byok = (await json('byok', 'create', '--provider', 'sandbox', '--key-env', 'PATH')).data.id
   await until(200, get(`/byok/${byok}`, server.management_key))
-  await run(['byok', 'delete', byok])
+  await run(['byok', 'delete', byok, '--yes'])
   await until(404, get(`/byok/${byok}`, server.management_key))
 
   const member = (await json('members', 'create', '--email', 'ada@acme.example')).data.id
   await run(['members', 'add', member, '--workspace', 'team'])
-  await run(['members', 'deactivate', member])
-  await run(['keys', 'delete', data.hash])
+  await run(['members', 'deactivate', member, '--yes'])
+  await run(['keys', 'delete', data.hash, '--yes'])
   await until(401, chat(key))
   await run(['workspaces', 'update', 'team', '--text-model', 'none'])
   for (const looks of [

@@ -287,8 +287,8 @@ describe('byok', () => {
       allowed_models: null,
     })
     expect((await run(['get', made.id])).stdout).toMatch(/label +gsk-...xyz/)
-    expect(jsonOf(await run(['delete', made.id, '--json']))).toEqual({ deleted: true })
-    for (const line of [['get'], ['update', '--name', 'x'], ['delete']])
+    expect(jsonOf(await run(['delete', made.id, '--yes', '--json']))).toEqual({ deleted: true })
+    for (const line of [['get'], ['update', '--name', 'x'], ['delete', '--yes']])
       expect(refusal(await run([...line, made.id]))).toEqual(refused(3))
   })
 
@@ -397,9 +397,9 @@ describe('keys', () => {
 
   test('delete confirms the deletion, and the key is gone', async () => {
     const { data: made } = await keysJson('create', '--name', 'short')
-    expect(await keysJson('delete', made.hash)).toEqual({ deleted: true })
+    expect(await keysJson('delete', made.hash, '--yes')).toEqual({ deleted: true })
     expect(refusal(await keys('get', made.hash))).toEqual(refused(3))
-    expect(refusal(await keys('delete', made.hash))).toEqual(refused(3))
+    expect(refusal(await keys('delete', made.hash, '--yes'))).toEqual(refused(3))
     expect(refusal(await keys('update', made.hash, '--name', 'x'))).toEqual(refused(3))
   })
 
@@ -481,8 +481,8 @@ describe('workspaces, members and budgets', () => {
     })
     expect(changed).toMatchObject({ description: null, default_provider_sort: 'price' })
     expect((await run('workspaces', 'get', 'crew')).stdout).toMatch(/^slug +crew$/m)
-    expect(await json('workspaces', 'delete', 'crew')).toEqual({ deleted: true })
-    for (const line of [['get'], ['update', '--name', 'x'], ['delete']])
+    expect(await json('workspaces', 'delete', 'crew', '--yes')).toEqual({ deleted: true })
+    for (const line of [['get'], ['update', '--name', 'x'], ['delete', '--yes']])
       expect(refusal(await run('workspaces', ...line, 'crew'))).toEqual(refused(3))
   })
 
@@ -490,8 +490,8 @@ describe('workspaces, members and budgets', () => {
     await create('used')
     await json('keys', 'create', '--name', 'x', '--workspace', 'used')
     for (const args of [
-      ['delete', 'used'],
-      ['delete', 'default'],
+      ['delete', 'used', '--yes'],
+      ['delete', 'default', '--yes'],
       ['create', '--name', 'x', '--slug', 'used'],
       ['create', '--name', 'x', '--slug', 'A B'],
       ['create', '--name', 'x', '--slug', 'b', '--broadcast', 'maybe'],
@@ -545,7 +545,9 @@ describe('workspaces, members and budgets', () => {
     expect(await json('members', 'remove', ada.id, '--workspace', 'place')).toEqual({
       removed_count: 1,
     })
-    expect((await run('members', 'deactivate', ada.id)).stdout).toBe(`Deactivated ${ada.id}\n`)
+    expect((await run('members', 'deactivate', ada.id, '--yes')).stdout).toBe(
+      `Deactivated ${ada.id}\n`,
+    )
     expect(refusal(await run('members', 'add', ada.id, '--workspace', 'place'))).toEqual(refused(2))
     expect((await json('members', 'update', ada.id, '--activate')).data).toEqual(changed)
   })
@@ -553,7 +555,7 @@ describe('workspaces, members and budgets', () => {
   test('unknown members are not found, and an invalid address is refused', async () => {
     for (const args of [
       ['update', 'nobody', '--role', 'admin'],
-      ['deactivate', 'nobody'],
+      ['deactivate', 'nobody', '--yes'],
       ['list', '--workspace', 'nowhere'],
     ])
       expect([args, refusal(await run('members', ...args))]).toEqual([args, refused(3)])
@@ -599,15 +601,17 @@ describe('workspaces, members and budgets', () => {
     expect(refusal(await run('budgets', 'get', 'yearly'))).toEqual(refused(2))
     expect(refusal(await run('budgets', 'get', 'daily'))).toEqual(refused(3))
     expect(refusal(await run('budgets', 'list', '--workspace', 'nowhere'))).toEqual(refused(3))
-    expect((await run('budgets', 'delete', 'monthly')).stdout).toBe('Deleted the monthly budget\n')
-    expect(await json('budgets', 'delete', 'monthly')).toEqual({ deleted: true })
+    expect((await run('budgets', 'delete', 'monthly', '--yes')).stdout).toBe(
+      'Deleted the monthly budget\n',
+    )
+    expect(await json('budgets', 'delete', 'monthly', '--yes')).toEqual({ deleted: true })
     expect((await json('budgets', 'list')).data).toEqual([])
   })
 
   test('the default workspace is deleted if that is confirmed', async () => {
-    expect((await run('workspaces', 'delete', 'default', '--confirm-default')).stdout).toBe(
-      'Deleted default\n',
-    )
+    expect(
+      (await run('workspaces', 'delete', 'default', '--confirm-default', '--yes')).stdout,
+    ).toBe('Deleted default\n')
     expect(refusal(await run('keys', 'list'))).toEqual(refused(2))
     expect(refusal(await run('budgets', 'list'))).toEqual(refused(3))
     expect(await json('keys', 'create', '--name', 'again', '--management')).toMatchObject({
@@ -711,9 +715,19 @@ describe('config', () => {
       models: 7,
       providers: 2,
       unpriced: ['a/b'],
+      providers_without_models: [],
     })
     expect((await runCommand(['config', 'check'], { cwd })).stdout).toContain('warning: a/b')
     expect(readdirSync(cwd)).toEqual(['gateway.yaml'])
+  })
+
+  test('check names a provider that no model leads to', async () => {
+    const cwd = emptyDirectory()
+    const providers = { mine: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1' } }
+    writeFileSync(join(cwd, 'gateway.yaml'), JSON.stringify({ providers }))
+    const { code, stdout } = await runCommand(['config', 'check'], { cwd })
+    expect(code).toBe(0)
+    expect(stdout).toContain('warning: no model leads to mine: ')
   })
 
   test('check names the file, the setting, what was expected and what was found', async () => {
@@ -933,7 +947,7 @@ describe('beside a running server', () => {
     expect(await untilAnswered(key, 401)).toBeLessThan(MOST_PAUSES)
     await run('keys', 'update', data.hash, '--enable')
     expect(await untilAnswered(key, 200)).toBeLessThan(MOST_PAUSES)
-    await run('keys', 'delete', data.hash)
+    await run('keys', 'delete', data.hash, '--yes')
     expect(await untilAnswered(key, 401)).toBeLessThan(MOST_PAUSES)
   })
 

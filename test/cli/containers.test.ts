@@ -26,6 +26,25 @@ const listBlobs = () =>
     entry.isFile(),
   )
 
+test('gateway containers shows one, lists its files and copies one into the workspace', async () => {
+  expect((await run('containers', 'get', 'sess_report')).stdout).toMatch(/^files +2$/m)
+  expect((await run('containers', 'get', 'none')).code).toBe(3)
+  const files = await run('containers', 'files', 'sess_report', '--limit', '1')
+  expect(files.stdout).toMatch(/^a\.txt +3 +2026-03-04T05:06:07.000Z +cfile_\S+$/m)
+  const next = /--after (\S+)/.exec(files.stderr)?.[1] ?? ''
+  const rest = await run('containers', 'files', 'sess_report', '--after', next, '--json')
+  const [{ id, path }] = JSON.parse(rest.stdout).data
+  expect(path).toBe('b.txt')
+  const promote = async (file: string) =>
+    JSON.parse((await run('containers', 'promote', 'sess_report', file, '--json')).stdout)
+  const copy = await promote('b.txt')
+  expect(copy).toMatchObject({ filename: 'b.txt', size_bytes: 5 })
+  expect(await promote(id)).toEqual(copy)
+  expect((await run('files', 'list')).stdout).toContain(copy.id)
+  expect((await run('containers', 'promote', 'sess_report', 'c.txt')).code).toBe(3)
+  await run('files', 'delete', copy.id, '--yes')
+})
+
 test('gateway containers lists, ends and prunes', async () => {
   const { data: listed } = JSON.parse((await run('containers', 'list', '--json')).stdout)
   expect(listed).toMatchObject([
@@ -34,10 +53,10 @@ test('gateway containers lists, ends and prunes', async () => {
   ])
   expect((await run('containers', 'list')).stdout).toContain('sess_report')
   expect((await run('doctor')).stdout).toMatch(/containers +ok +3 files have their bytes/)
-  const ended = await run('containers', 'kill', 'sess_report')
+  const ended = await run('containers', 'kill', 'sess_report', '--yes')
   expect([ended.code, ended.stdout]).toEqual([0, 'Deleted sess_report\n'])
   expect(listBlobs()).toHaveLength(1)
-  const again = await run('containers', 'kill', 'sess_report')
+  const again = await run('containers', 'kill', 'sess_report', '--yes')
   expect([again.code === 0, again.stderr]).toEqual([
     false,
     expect.stringContaining('Container not found'),

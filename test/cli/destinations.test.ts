@@ -103,7 +103,7 @@ test('what was refused is listed, replayed and dropped', async () => {
   expect([first, second].map(line => line?.split(/\s+/)[0])).toEqual(['a', 'b'])
   expect((await run(['replay', 'hook'])).stdout).toBe('Waiting again: 2\n')
   await gateway.store.deliveries.fail(id, [1], refusal, 10)
-  expect((await run(['drop', 'hook'])).stdout).toBe('Dropped: 1\n')
+  expect((await run(['drop', 'hook', '--yes'])).stdout).toBe('Dropped: 1\n')
   expect((await gateway.store.deliveries.count())[0]).toMatchObject({
     ...{ waiting: 1, failed: 0, dropped: 1 },
   })
@@ -113,7 +113,7 @@ test('what was refused is listed, replayed and dropped', async () => {
 
 test('what the operator’s own collector has refused is reached by its setting’s name', async () => {
   expect(await json(['failures', 'telemetry.otlp'])).toEqual({ data: [], total_count: 0 })
-  expect((await run(['drop', 'telemetry.otlp'])).stdout).toBe('Dropped: 0\n')
+  expect((await run(['drop', 'telemetry.otlp', '--yes'])).stdout).toBe('Dropped: 0\n')
   const refused = await run(['replay', 'telemetry.otlp'])
   expect(refused.stderr).toContain('the config names no collector')
 })

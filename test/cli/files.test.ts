@@ -107,7 +107,17 @@ test('doctor finds a file whose bytes are missing or cut, and a backup says what
   }
   expect(await finding()).toMatchObject({ code: 0, ok: true })
   const backup = await run('backup', 'all.backup')
-  expect([backup.code, backup.stdout]).toEqual([0, expect.stringContaining('not the bytes')])
+  expect([backup.code, backup.stdout]).toEqual([
+    0,
+    expect.stringContaining('the records of 2 uploaded files and 0 container files, not the bytes'),
+  ])
+  const whole = await run('backup', 'whole.backup', '--with-files', '--with-secret')
+  const held = 'It holds the bytes of 2 uploaded files and 0 container files, '
+  expect([whole.code, whole.stdout]).toEqual([0, expect.stringContaining(held)])
+  const restored = await runCommand(['restore', 'whole.backup', '--data', 'restored'], {
+    cwd: directory,
+  })
+  expect([restored.code, restored.stdout]).toEqual([0, expect.stringContaining(held)])
   truncateSync(findBlob(file.id), 3)
   expect(await finding()).toMatchObject({
     code: 1,

@@ -167,7 +167,7 @@ describe('guardrails', () => {
   test('get and delete take the name of a workspace for its default guardrail too', async () => {
     const { data: made } = await json('update', 'default', '--ignore-providers', 'azure')
     expect((await json('get', 'default')).data.id).toBe(made.id)
-    expect((await run('delete', 'default')).code).toBe(0)
+    expect((await run('delete', 'default', '--yes')).code).toBe(0)
     expect(codeOf(await run('get', 'default'))).toBe(3)
   })
 
@@ -204,15 +204,15 @@ describe('guardrails', () => {
     const { stdout } = await run('create', '--name', 'x', '--limit', '5', '--reset', 'daily')
     expect(stdout).toMatch(/^limit_usd +5$/m)
     expect(stdout).not.toMatch(/ -$/m)
-    await run('delete', /^id +(\S+)$/m.exec(stdout)?.[1] ?? '')
+    await run('delete', /^id +(\S+)$/m.exec(stdout)?.[1] ?? '', '--yes')
   })
 
   test('list shows budgets, delete deletes', async () => {
     const { id } = await create('--limit', '2.5', '--reset', 'weekly')
     expect((await run('list')).stdout).toMatch(new RegExp(`rules +\\$2.50 weekly +- +${id}`))
     expect((await json('list', '--limit', '1', '--offset', '1')).data).toHaveLength(1)
-    expect((await run('delete', id)).stdout).toBe(`Deleted ${id}\n`)
-    for (const line of [['get'], ['update', '--name', 'x'], ['delete']])
+    expect((await run('delete', id, '--yes')).stdout).toBe(`Deleted ${id}\n`)
+    for (const line of [['get'], ['update', '--name', 'x'], ['delete', '--yes']])
       expect(codeOf(await run(...line, id))).toBe(3)
   })
 
@@ -221,7 +221,7 @@ describe('guardrails', () => {
     const WRONG = [
       ['create'],
       ['create', '--name', 'x', '--limit', '5'],
-      ['create', '--name', 'x', '--allow-models', 'nobody/none'],
+      ['create', '--name', 'x', '--ignore-models', 'nobody/none'],
       ['create', '--name', 'x', '--zdr', 'everybody'],
       ['create', '--name', 'x', '--filters', 'email'],
       ['create', '--name', 'x', '--from', '/no/such/file'],

@@ -51,6 +51,13 @@ describe('init --provider', () => {
     })
   })
 
+  test('says in its help which files it writes', async () => {
+    await initOpenai({ stdin: SECRET })
+    const { stdout } = await init(['--help'])
+    for (const file of readdirSync(data()))
+      expect(stdout).toContain(file.replace('openai.key', '<provider>.key'))
+  })
+
   test('writes a config that is taken, and whose key is sent', async () => {
     await initOpenai({ stdin: SECRET })
     expect((await runGateway(['config', 'check'], { cwd })).code).toBe(0)
@@ -65,6 +72,32 @@ describe('init --provider', () => {
       providers: { openai: { api_key: `\${OPENAI_API_KEY}`, base_url: upstream.url } },
     })
     expect(existsSync(join(data(), 'openai.key'))).toBe(false)
+  })
+
+  test('is not needed where the environment has a key: calls that name no model get one', async () => {
+    const env = { OPENAI_API_KEY: SECRET, OPENAI_BASE_URL: upstream.url }
+    const { code, stdout, stderr } = await init([], { env })
+    expect([code, stdout.match(KEYS)?.length]).toEqual([0, 2])
+    expect(stderr).toContain('OPENAI_API_KEY: openai\n')
+    expect(Bun.YAML.parse(config())).toMatchObject({
+      providers: { openai: { api_key: `\${OPENAI_API_KEY}` } },
+      default_model: expect.stringMatching(/^openai\//),
+    })
+  })
+
+  test('a key of the environment that is refused keeps nobody from the first keys', async () => {
+    const env = { OPENAI_API_KEY: 'sk-another', OPENAI_BASE_URL: upstream.url }
+    const { code, stdout, stderr } = await init([], { env })
+    expect([code, stdout.match(KEYS)?.length]).toEqual([0, 2])
+    expect(stderr).toContain('the credential is refused')
+    expect(existsSync(join(data(), 'gateway.yaml'))).toBe(false)
+  })
+
+  test('a config that exists stays, whatever the environment has', async () => {
+    await Bun.write(join(cwd, 'gateway.yaml'), '{}')
+    const env = { OPENAI_API_KEY: SECRET, OPENAI_BASE_URL: upstream.url }
+    expect(await init([], { env })).toMatchObject({ code: 0, stderr: '' })
+    expect(existsSync(join(data(), 'gateway.yaml'))).toBe(false)
   })
 
   test('asks on a terminal, and shows nothing of what is typed', async () => {

@@ -104,7 +104,7 @@ describe('a list', () => {
     await at(['init'])
     await at(['workspaces', 'create', '--name', 'Lab', '--slug', 'lab'])
     await at(['members', 'create', '--email', 'gone@example.com'])
-    await at(['members', 'deactivate', 'gone@example.com'])
+    await at(['members', 'deactivate', 'gone@example.com', '--yes'])
     await at(['guardrails', 'create', '--name', 'cheap', '--workspace', 'lab'])
     await at(['budgets', 'set', 'monthly', '--limit', '5', '--workspace', 'lab'])
     await at(['byok', 'create', '--provider', 'openai', '--workspace', 'lab'], 'sk-1')
@@ -137,7 +137,9 @@ describe('a list', () => {
     const [, unlisted = ''] =
       /\nHidden: (\d+) that cannot be called here\. --all shows them\n/.exec(shown.stderr) ?? []
     const [, other = ''] =
-      /\nHidden: (\d+) that produce no text\. --output all shows them\n$/.exec(shown.stderr) ?? []
+      /\nHidden: (\d+) that produce no text\. --output all shows them\nCatalogue: of [\d-]+\n$/.exec(
+        shown.stderr,
+      ) ?? []
     const count = async (...args: string[]) =>
       JSON.parse((await list('--json', ...args)).stdout).total_count
     expect(await count()).toBe(Number(callable))
@@ -280,7 +282,7 @@ describe('an id', () => {
     expect((await read('budgets', 'get', 'monthly', '--workspace', 'lab')).limit_usd).toBe(5)
     expect((await read('audit', 'list', '--resource', 'ci'))[0].action).toBe('keys.create')
     await at('scim', 'token', 'create', '--name', 'okta')
-    expect(await at('scim', 'token', 'revoke', 'okta')).toBe('Revoked okta\n')
+    expect(await at('scim', 'token', 'revoke', 'okta', '--yes')).toBe('Revoked okta\n')
     const { stdout } = await runCommand(['generations', 'list', '--key', 'c', '--data', other])
     expect(stdout).toBe('')
   })
@@ -363,12 +365,14 @@ describe('a delete', () => {
     expect([code, shown]).toEqual([0, 'Deleted doomed-2\r\n'])
   })
 
-  test('takes a whole name where nobody can be asked', async () => {
+  test('needs --yes where nobody can be asked', async () => {
     await create('doomed-3')
     const before = await count()
-    const refused = await run('keys', 'delete', 'doomed')
+    const refused = await run('keys', 'delete', 'doomed-3')
     expect([refused.code, await count()]).toEqual([2, before])
-    expect(refused.stderr).toContain('expected a whole id or name')
+    expect(refused.stderr).toMatch(
+      /^gateway: Delete the API key \w+ \(doomed-3\)\? There is no terminal .*--yes answers yes\n$/,
+    )
     expect((await run('keys', 'delete', 'doomed', '--yes')).code).toBe(0)
     expect(await count()).toBe(before - 1)
   })

@@ -96,13 +96,13 @@ test('a verb loads its core module when it runs, and not for its help', async ()
 
 test('--json prints what the core function returns, and nothing else', async () => {
   expect(await jsonOf('list')).toEqual({ data: [{ name: 'Ada', length: 7 }], total_count: 1 })
-  expect(await jsonOf('delete Ada')).toEqual({ deleted: true })
+  expect(await jsonOf('delete Ada --yes')).toEqual({ deleted: true })
 })
 
 test('without it a verb prints the fields of `data`, or as its printer says', async () => {
   expect(await run('list')).toBe('NAME  METRES\nAda   7\n')
   expect(await run('move Ada Kiel')).toBe('name  Ada\nto    Kiel\n')
-  expect(await run('delete Ada')).toBe('Deleted Ada\n')
+  expect(await run('delete Ada --yes')).toBe('Deleted Ada\n')
 })
 
 test('arguments follow the signature, with undefined for a missing one', async () => {

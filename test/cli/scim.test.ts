@@ -50,7 +50,7 @@ describe('tokens', () => {
     expect(list).toMatch(/^NAME +LABEL +CREATED +ID\nOkta .*\nnext /)
     expect(list).not.toContain(plaintext.slice(20))
     const { data } = await json('token', 'list')
-    expect(await run('token', 'revoke', data[1].id)).toEqual({
+    expect(await run('token', 'revoke', data[1].id, '--yes')).toEqual({
       code: 0,
       stdout: `Revoked ${data[1].id}\n`,
       stderr: '',
@@ -59,7 +59,7 @@ describe('tokens', () => {
       (await scim('GET', '/Users', undefined, plaintext)).status,
       (await scim('GET', '/Users')).status,
     ]).toEqual([401, 200])
-    expect((await run('token', 'revoke', data[1].id)).code).toBe(3)
+    expect((await run('token', 'revoke', data[1].id, '--yes')).code).toBe(3)
     expect(JSON.stringify(await json('token', 'list'))).not.toContain('hash')
   })
 })
@@ -107,7 +107,7 @@ describe('mappings', () => {
     expect(roles()).toEqual(['admin scim'])
     expect(await json('sync')).toMatchObject({ data: { status: 'succeeded', synced_groups: 1 } })
     expect((await run('sync')).stdout).toContain('succeeded')
-    expect(await run('mappings', 'delete', data.id, '--remove-members')).toMatchObject({
+    expect(await run('mappings', 'delete', data.id, '--remove-members', '--yes')).toMatchObject({
       code: 0,
       stdout: `Deleted ${data.id}\n`,
     })
@@ -133,7 +133,7 @@ describe('mappings', () => {
     const whole = (await (await scim('GET', `/Groups/${group}`)).json()) as { members: unknown[] }
     expect(whole.members).toHaveLength(13)
     expect(roles()).toEqual(Array.from({ length: 13 }, () => 'admin scim'))
-    expect((await run('mappings', 'delete', data.id, '--keep-members')).code).toBe(0)
+    expect((await run('mappings', 'delete', data.id, '--keep-members', '--yes')).code).toBe(0)
   })
 
   test.each([
@@ -186,7 +186,7 @@ describe('mappings', () => {
       ['mappings', 'delete', 'x', '--keep-members', '--remove-members'],
       2,
     ],
-    ['a mapping that does not exist', ['mappings', 'delete', 'x', '--keep-members'], 3],
+    ['a mapping that does not exist', ['mappings', 'delete', 'x', '--keep-members', '--yes'], 3],
     ['a page of none', ['groups', 'list', '--limit', '0'], 2],
     ['a token without a name', ['token', 'create'], 2],
   ])('with %s are refused in one line', async (_, args, code) => {

@@ -95,6 +95,17 @@ describe('gateway setup without a terminal', () => {
     expect((await setup(['--provider', 'nobody'], { stdin: SECRET })).code).toBe(3)
   })
 
+  test('goes on where the provider does not answer, and says what is left to do', async () => {
+    const nobody = ['--base-url', 'http://127.0.0.1:1/v1']
+    const args = ['--provider', 'openai', '--model', 'openai/gpt-4o-mini', ...nobody]
+    const { code, stdout, stderr } = await setup(args, { stdin: SECRET })
+    expect([code, stdout.match(KEYS)?.length]).toEqual([0, 2])
+    expect(stderr).toContain('openai: the connection failed: ')
+    expect(stderr).toMatch(/^3\. .*: gateway try openai\/gpt-4o-mini Hello asks again$/m)
+    expect(stdout).toContain('gateway serve serves the API')
+    expect(read('openai.key')).toBe(`${SECRET}\n`)
+  })
+
   test('writes a config unchecked where it is told to, as it says itself', async () => {
     const args = ['--provider', 'openai', '--no-call']
     expect((await setup(args, { stdin: 'sk-wrong' })).stderr).toContain('--no-check')

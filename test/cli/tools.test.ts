@@ -36,6 +36,29 @@ describe('tools list', () => {
     expect(stdout).not.toContain(KEY)
   })
 
+  test('says with which models a search works that no engine makes', async () => {
+    const readState = async (config: object) => {
+      const file = join(cwd, 'other.yaml')
+      writeFileSync(file, JSON.stringify(config))
+      const args = ['tools', 'list', '--json', '--config', file]
+      const { data } = JSON.parse((await runCommand(args, { cwd })).stdout)
+      return data.find(({ tool }: { tool: string }) => tool === 'web_search')
+    }
+    const because = 'and no engine is configured (web_search.engines)'
+    expect(await readState({})).toEqual({
+      ...{ tool: 'web_search', works: false },
+      reason: `no provider here searches, ${because}`,
+    })
+    expect(await readState({ providers: { openai: { api_key: KEY } } })).toEqual({
+      ...{ tool: 'web_search', works: true },
+      reason: `only with models whose provider searches, ${because}`,
+    })
+    expect(await readState({ web_search: { engines: { exa: { api_key: KEY } } } })).toEqual({
+      ...{ tool: 'web_search', works: true, reason: null },
+    })
+    expect(await readState({ web_search: { enabled: false } })).toMatchObject({ works: false })
+  })
+
   test('config show masks the credentials of tools', async () => {
     const { stdout } = await runCommand(['config', 'show'], { cwd })
     expect(stdout).toContain('mcp_servers.docs.authorization')

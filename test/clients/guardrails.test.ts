@@ -140,7 +140,7 @@ describe('guardrails', () => {
     const { id } = await create()
     const BAD = [
       () => create({ limitUsd: 5 }),
-      () => create({ allowedModels: ['nobody/none'] }),
+      () => create({ ignoredModels: ['nobody/none'] }),
       () => create({ contentFilters: [{ pattern: '(?=a)', action: 'block' }] }),
       () => guardrails.update({ id, updateGuardrailRequest: { ignoredProviders: ['nobody'] } }),
       () => guardrails.list({ workspaceId: NOBODY }),

@@ -386,8 +386,8 @@ describe('free models', () => {
         new Set([200]),
       )
       expect(await used(describeKey)).toEqual({
-        limit: Number.MAX_SAFE_INTEGER,
-        remaining: Number.MAX_SAFE_INTEGER,
+        limit: -1,
+        remaining: -1,
         used: 0,
       })
     }

@@ -6,10 +6,13 @@ import { type Gateway, openGateway } from '../../src/app/gateway.ts'
 import { GatewayError } from '../../src/base/errors.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../src/limits/assignments.ts'
 import type { NewGuardrail } from '../../src/limits/guardrails/schema.ts'
+import type { Guardrail } from '../../src/limits/guardrails/store.ts'
 import { createGuardrail, deleteGuardrail, updateGuardrail } from '../../src/limits/guardrails.ts'
+import { getRules } from '../../src/limits/rules.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
+import type { Endpoint } from '../../src/resources/models.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { createApi } from '../support/api.ts'
 import { openDatabase } from '../support/database.ts'
@@ -161,6 +164,19 @@ describe('E5 POST /guardrails', () => {
     ])
   })
 
+  test('keeps a model that is not there yet in an allowlist: nothing else is allowed', async () => {
+    const allowed_models = ['acme/tomorrow']
+    const { status, json } = await ask('POST', '/guardrails', {
+      body: { name: 'm', allowed_models },
+    })
+    expect([status, json.data.allowed_models]).toEqual([201, allowed_models])
+    const guardrail = gateway.memory.guardrails.get(json.data.id) as Guardrail
+    const [rule] = getRules(gateway, guardrail)
+    const endpoints = [...gateway.catalog.models.values()].flatMap(model => model.endpoints)
+    expect(endpoints.filter(endpoint => !rule?.excludes(endpoint))).toEqual([])
+    expect(rule?.excludes({ ...endpoints[0], model: 'acme/tomorrow' } as Endpoint)).toBe(false)
+  })
+
   test('copies enforce_zdr into every group that is not set', async () => {
     const { json } = await ask('POST', '/guardrails', {
       body: { name: 'z', enforce_zdr: true, enforce_zdr_google: false, enforce_zdr_xai: null },
@@ -193,8 +209,8 @@ describe('E5 POST /guardrails', () => {
     ['an empty list of ignored providers', { ignored_providers: [] }, 'ignored_providers'],
     ['a list given as text', { allowed_models: 'openai/gpt-4o' }, 'allowed_models'],
     [
-      'a misspelt model in an allowlist',
-      { allowed_models: ['sandbox/echo', 'openai/gpt-4oh'] },
+      'what can be no model in an allowlist',
+      { allowed_models: ['sandbox/echo', 'openai/*'] },
       'allowed_models.1',
     ],
     [
@@ -376,7 +392,7 @@ describe('PATCH /guardrails/{id}', () => {
   test('refuses what POST refuses', async () => {
     const { id } = await create()
     for (const body of [
-      { allowed_models: ['nobody/none'] },
+      { ignored_models: ['nobody/none'] },
       { allowed_data_regions: [] },
       { content_filters: [{ pattern: '(', action: 'flag' }] },
       { name: '' },

@@ -515,17 +515,23 @@ describe('promotion', () => {
     expect((await listFiles(gateway, operator, {})).data).toHaveLength(2)
   })
 
-  test('needs a name that a file may have, and bytes', async () => {
+  test('needs a name that a file may have', async () => {
     await makeHome(gateway, operator.workspace_id, 'mine', {
       'new\nline': 'x',
       'a:b': 'x',
-      empty: '',
     })
     expect((await failureOf(promote('new\nline')))?.[0]).toBe(400)
     expect((await failureOf(promote('a:b')))?.[0]).toBe(400)
-    expect((await failureOf(promote('empty')))?.[0]).toBe(400)
     expect(await failureOf(promote('none'))).toEqual([404, 'File not found'])
     expect((await listFiles(gateway, operator, {})).data).toEqual([])
+  })
+
+  test('keeps a file that is empty', async () => {
+    await makeHome(gateway, operator.workspace_id, 'mine', { 'src/__init__.py': '' })
+    const { id, ...file } = await promote('src/__init__.py')
+    expect(file).toMatchObject({ size_bytes: 0, mime_type: 'text/plain', downloadable: true })
+    const { bytes } = await readFile(gateway, operator, id, {})
+    expect(await new Response(bytes).text()).toBe('')
   })
 
   test('refuses what is larger than a file may be, and what exceeds the quota', async () => {

@@ -17,6 +17,13 @@ import { buildGeneration } from '../support/generation.ts'
 
 // A Thursday: the last whole week is from Monday 2 to Sunday 8 March.
 const NOW = '2026-03-12T10:30:00.000Z'
+const SOURCE = {
+  as_of: NOW,
+  version: 'v1',
+  license:
+    'Licensed under CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/): reuse and republish ' +
+    'with attribution to gateway.',
+}
 const IN_WEEK = '2026-03-08T23:59:59.999Z'
 
 async function openHistory(
@@ -83,7 +90,7 @@ describe('session costs', () => {
           median_session_cost_usd: 3.5,
         },
       ],
-      meta: { as_of: NOW, version: 'v1', window_days: 7, window_end_date: '2026-03-08' },
+      meta: { ...SOURCE, window_days: 7, window_end_date: '2026-03-08' },
     })
     // The next week begins: its sessions are shown, and those of the week before no more.
     clock.pass(4 * 86_400_000)
@@ -182,8 +189,7 @@ describe('rankings of apps', () => {
     const meta = async (query: AppRankingsQuery) =>
       (await getAppRankings(gateway, getOperator(gateway), query)).meta
     expect(await meta({})).toEqual({
-      as_of: NOW,
-      version: 'v1',
+      ...SOURCE,
       start_date: '2026-02-09',
       end_date: '2026-03-11',
     })

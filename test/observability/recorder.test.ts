@@ -12,6 +12,7 @@ const storeOf = (record: (batch: RecorderEntry[]) => Promise<void>): GenerationS
     await record(batch)
     return []
   },
+  keep: async () => [],
   flush: async () => undefined,
   evictBefore: async () => 0,
   byId: async () => undefined,

@@ -237,20 +237,23 @@ describe('a call for the auto router', () => {
 })
 
 describe('a call for the auto router is refused', () => {
-  test('when no candidate is left', async () => {
-    const { status: code, body } = await ask(plugin({ allowed_models: ['nobody/*'] }))
-    const { error } = JSON.parse(body)
-    expect([code, error.message]).toEqual([
-      404,
-      'No models match your request and model restrictions',
-    ])
-    expect(error.metadata).toMatchObject({
-      error_type: 'not_found',
-      excluded_by: expect.arrayContaining(['allowed_models']),
-      availability: { code: 'constraint_filtered', requested_models: [AUTO] },
-    })
-    expect(upstream.hits).toEqual([])
-  })
+  test.each([[['nobody/*']], [[]]])(
+    'when no candidate is left: %j is allowed',
+    async allowed_models => {
+      const { status: code, body } = await ask(plugin({ allowed_models }))
+      const { error } = JSON.parse(body)
+      expect([code, error.message]).toEqual([
+        404,
+        'No models match your request and model restrictions',
+      ])
+      expect(error.metadata).toMatchObject({
+        error_type: 'not_found',
+        excluded_by: expect.arrayContaining(['allowed_models']),
+        availability: { code: 'constraint_filtered', requested_models: [AUTO] },
+      })
+      expect(upstream.hits).toEqual([])
+    },
+  )
 
   test.each<[field: string, said: object]>([
     ['allowed_models', { allowed_models: 'acme/*' }],

@@ -173,7 +173,7 @@ const CHANGES: [
   ],
   [
     'its member leaves',
-    c => runCommand(['members', 'deactivate', c.member, '--data', server.data]),
+    c => runCommand(['members', 'deactivate', c.member, '--yes', '--data', server.data]),
     401,
     '',
   ],

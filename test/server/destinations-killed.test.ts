@@ -31,10 +31,29 @@ function listRecorded(): string[] {
   return rows.map(({ id }) => id)
 }
 
+/** Lists the providers of the calls on record, those of kills among them. */
+function listProviders(): (string | null)[] {
+  const db = openDatabase(data, { readonly: true })
+  const rows = db.query('select distinct provider_name as name from generations').all()
+  db.close()
+  return (rows as { name: string | null }[]).map(({ name }) => name)
+}
+
 test('D-05 after kill -9 under load every call on record arrives everywhere, under the same ids', async () => {
   receivers = await Promise.all(Array.from({ length: DESTINATIONS }, startReceiver))
   const key = await prepare()
-  const config = { security: { allow_private_urls: receivers.map(({ host }) => host) } }
+  // It has a price, so that a kill leaves calls that the next start charges.
+  const priced = {
+    ...{ id: 'acme/echo', name: 'Echo', context_length: 8_000 },
+    endpoints: [
+      {
+        ...{ provider: 'sandbox', model: 'echo' },
+        usd_per_million_tokens: { prompt: 1, completion: 1 },
+      },
+    ],
+  }
+  const security = { allow_private_urls: receivers.map(({ host }) => host) }
+  const config = { security, models: [priced] }
   const answered: string[] = []
   for (let round = 0; round < ROUNDS; round++) {
     const server = await startServer({ data, config })
@@ -66,6 +85,7 @@ test('D-05 after kill -9 under load every call on record arrives everywhere, und
     const trees = new Set(told.map(tree => JSON.stringify(tree)))
     expect(trees.size).toBe(recorded.length)
   }
+  expect(listProviders()).toEqual(['Sandbox'])
   if (process.env.GATEWAY_TEST_LONG) printResult(recorded, answered.length)
 }, 600_000)
 
@@ -130,7 +150,7 @@ const ask = (url: string, key: string): Promise<string | null> =>
   fetch(`${url}/api/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}` },
-    body: JSON.stringify({ model: 'sandbox/echo', messages: [{ role: 'user', content: 'Hi' }] }),
+    body: JSON.stringify({ model: 'acme/echo', messages: [{ role: 'user', content: 'Hi' }] }),
   })
     .then(async response => ((await response.json()) as { id: string }).id)
     .catch(() => null)

@@ -67,6 +67,21 @@ async function manage(method: string, path: string, json?: object) {
   return (await response.json()) as { data: { id: string } }
 }
 
+test('a UUID names the same guardrail and workspace in any case', async () => {
+  const id = guardrail.toUpperCase()
+  const { data } = await manage('GET', `/guardrails/${id}`)
+  expect(data.id).toBe(guardrail)
+  const { workspace_id } = data as unknown as { workspace_id: string }
+  const scope = workspace_id.toUpperCase()
+  const listed = await manage('GET', `/guardrails?workspace_id=${scope}`)
+  expect(listed.data).toEqual([expect.objectContaining({ id: guardrail })] as never)
+  const made = await manage('POST', '/guardrails', { name: 'other', workspace_id: scope })
+  expect(made.data).toMatchObject({ workspace_id })
+  await manage('DELETE', `/guardrails/${made.data.id.toUpperCase()}`)
+  const shown = await runCommand(['guardrails', 'get', id, '--data', server.data, '--json'])
+  expect(JSON.parse(shown.stdout).data.id).toBe(guardrail)
+})
+
 const CLEAR = {
   allowed_models: null,
   ignored_models: null,

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { VERSION } from '../../src/base/version.ts'
+import { listCreditBounds } from '../../src/limits/credits.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 
@@ -53,6 +54,20 @@ describe('GET /', () => {
     expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
     expect(await response.text()).not.toContain('<img>')
   })
+})
+
+test('GET /credits, which a call without credits is told of, says how some are added', async () => {
+  const [bound] = listCreditBounds({
+    ...gateway,
+    config: { ...gateway.config, limits: { ...gateway.config.limits, credits: true } },
+  })
+  const address = /https:\S+/.exec(bound?.message ?? '')?.[0] ?? ''
+  expect(address).toStartWith('https://gw.example/')
+  const response = await get(new URL(address).pathname)
+  expect(response.status).toBe(200)
+  const page = await response.text()
+  for (const part of ['gateway credits add --amount 10', 'GET https://gw.example/api/v1/credits'])
+    expect(page).toContain(part)
 })
 
 test('GET /favicon.ico is a picture', async () => {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { unavailable } from '../../src/base/errors.ts'
 import { getOperator } from '../../src/resources/actor.ts'
+import { forgetSecrets } from '../../src/resources/idempotency.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createApp } from '../../src/server/app.ts'
 import { withIdempotency } from '../../src/server/idempotency.ts'
@@ -37,6 +38,9 @@ afterAll(async () => {
   await upstream.close()
   for (const room of rooms) rmSync(room, { recursive: true, force: true })
 })
+
+const TEAM = { name: 'Team', slug: 'team' }
+const MINUTE = 60_000
 
 /** Asks a gateway, by default as its manager and with the same idempotency key. */
 function createAsk(gateway: Gateway, keys: { management: string; inference: string }) {
@@ -135,12 +139,39 @@ describe('C-17 a change', () => {
 
   test('is forgotten after 24 hours', async () => {
     await using own = await openHouse()
-    await own.ask('/keys', { name: 'ci' })
+    await own.ask('/workspaces', TEAM)
     own.clock.pass(DAY - 1)
-    expect((await own.ask('/keys', { name: 'ci' })).isReplayed).toBe(true)
+    expect((await own.ask('/workspaces', TEAM)).isReplayed).toBe(true)
     own.clock.pass(1)
-    expect((await own.ask('/keys', { name: 'ci' })).isReplayed).toBe(false)
+    expect(await own.ask('/workspaces', TEAM)).toMatchObject({ status: 400, isReplayed: false })
   })
+
+  test.each(['SQLite', 'plain Maps'])(
+    'whose answer holds a secret is told for ten minutes, in %s',
+    async kind => {
+      const store = openMemoryStore()
+      await using own = await openHouse(kind === 'SQLite' ? {} : { store })
+      const { ask, clock, gateway } = own
+      const first = await ask('/keys', { name: 'ci' })
+      await ask('/workspaces', TEAM, { key: 'other' })
+      const { data, key } = JSON.parse(first.text)
+      const before = gateway.memory.keys.size
+      clock.pass(9 * MINUTE - 1)
+      await forgetSecrets(gateway)
+      expect(await ask('/keys', { name: 'ci' })).toEqual({ ...first, isReplayed: true })
+      clock.pass(1)
+      for (const forget of [() => undefined, () => forgetSecrets(gateway)]) {
+        await forget()
+        const again = await ask('/keys', { name: 'ci' })
+        expect(again).toMatchObject({ status: 409, isReplayed: false })
+        expect(JSON.parse(again.text).error.metadata).toMatchObject({ made: data.hash })
+        expect(again.text).not.toContain(key)
+        expect((await ask('/keys', { name: 'other' })).status).toBe(422)
+      }
+      expect(gateway.memory.keys.size).toBe(before)
+      expect((await ask('/workspaces', TEAM, { key: 'other' })).isReplayed).toBe(true)
+    },
+  )
 
   test('is remembered by the next process, sealed; one that was interrupted is not made again', async () => {
     const data = mkdtempSync(join(tmpdir(), 'gateway-idempotency-'))
@@ -291,6 +322,7 @@ describe('A-07 a call', () => {
     const made = await own.call(CHAT, { key: 'made' })
     upstream.answer(() => status(500, {}))
     await own.call(CHAT, { key: 'failed' })
+    await own.call({ ...CHAT, model: 'none' }, { key: 'refused' })
     // A process that is killed leaves what it had begun.
     const gone = Promise.withResolvers<string | undefined>()
     const never = withIdempotency(own.gateway, (_, generation) => {
@@ -325,6 +357,7 @@ describe('A-07 a call', () => {
     expect((await again('made', { ...CHAT, seed: 1 })).status).toBe(422)
     expect(upstream.hits.length).toBe(asked)
     expect((await again('failed')).status).toBe(200)
+    expect((await again('refused')).status).toBe(200)
     clock.pass(DAY)
     expect((await again('made')).status).toBe(200)
     await next.close()

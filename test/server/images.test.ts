@@ -425,7 +425,21 @@ describe('POST /images', () => {
       format: 'png',
     })
     expect((await picture(body)).data).toEqual(drawn.data)
-    expect((await ask({ ...body, size: '4096x4096' })).status).toBe(400)
+  })
+
+  test.each<[object, number, number, string | null]>([
+    [{ size: '2048x1024' }, 2_048, 1_024, null],
+    [{ size: '4096x2048' }, 2_048, 1_024, 'size'],
+    [{ resolution: '2K' }, 2_048, 2_048, null],
+    [{ resolution: '4K' }, 2_048, 2_048, 'resolution'],
+    [{ resolution: '512', quality: 'high', background: 'opaque' }, 512, 512, 'quality, background'],
+    [{ aspect_ratio: '8:1' }, 2_048, 260, null],
+  ])('the sandbox draws %j as nearly as it can', async (body, width, height, ignored) => {
+    const answer = await ask({ model: 'sandbox/image', ...body })
+    const { data } = (await answer.json()) as { data: { b64_json: string }[] }
+    const image = new Bun.Image(Buffer.from(data[0]?.b64_json ?? '', 'base64'))
+    expect(await image.metadata()).toMatchObject({ width, height })
+    expect(answer.headers.get('x-gateway-ignored')).toBe(ignored)
   })
 
   test.each<[string, object]>([
@@ -443,6 +457,7 @@ describe('POST /images', () => {
     ['size', { size: '2K', resolution: '1K' }],
     ['size', { size: '1024x1024', resolution: '4K' }],
     ['size', { size: '1024x1024', aspect_ratio: '16:9' }],
+    ['size', { size: '1600x720', aspect_ratio: '21:9' }],
     ['background', { background: 'transparent', output_format: 'jpeg' }],
     ['background', { background: 'transparent', output_format: 'svg' }],
     ['input_references', { input_references: Array.from({ length: 17 }, () => reference) }],
@@ -483,12 +498,28 @@ describe('POST /images', () => {
   test.each<[string, object, string]>([
     ['acme/imagen', { input_references: [reference] }, 'input_references'],
     ['acme/nano', { output_format: 'svg' }, 'output_format'],
-    ['openai/gpt-image-9', { resolution: '4K' }, 'resolution'],
-    ['acme/grok', { quality: 'high' }, 'quality'],
   ])('refuses what %s cannot draw, and names it', async (model, body, name) => {
     const { status, message } = await refusal({ model, ...body })
     expect([status, message]).toEqual([404, expect.stringContaining(`(${name})`)])
     expect(first.hits).toEqual([])
+  })
+
+  type Fields = Record<string, unknown>
+  test.each<[string, Fields, string, Fields]>([
+    ['openai/gpt-image-9', { resolution: '4K' }, 'resolution', {}],
+    ['acme/grok', { resolution: '4K' }, 'resolution', { resolution: '2k' }],
+    ['acme/grok', { quality: 'high', background: 'opaque' }, 'quality, background', {}],
+  ])('%s does without %j, and the answer names it', async (model, body, ignored, sentBody) => {
+    const answer = await ask({ model, ...body })
+    expect([answer.status, answer.headers.get('x-gateway-ignored')]).toEqual([200, ignored])
+    expect(first.hits[0]?.json).toMatchObject(sentBody)
+    for (const name of Object.keys(body).filter(name => !(name in sentBody)))
+      expect(first.hits[0]?.json).not.toHaveProperty(name)
+    const { status, message } = await refusal({
+      ...{ model, ...body },
+      provider: { require_parameters: true },
+    })
+    expect([status, message]).toEqual([404, expect.stringContaining('require_parameters')])
   })
 
   test('refuses a model that does not draw', async () => {

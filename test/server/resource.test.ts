@@ -1,12 +1,14 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../../src/app/gateway.ts'
+import { Uuid } from '../../src/base/schema-builders.ts'
+import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { defineResource, defineRoute } from '../../src/server/resource.ts'
-import { createTestKeys, testGateway } from '../support/gateway.ts'
+import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 
-const Boat = Type.Object({ length: Type.Integer() })
-const Query = Type.Object({ limit: Type.Optional(Type.Integer()) })
+const Boat = Type.Object({ length: Type.Integer(), owner_id: Type.Optional(Uuid) })
+const Query = Type.Object({ limit: Type.Optional(Type.Integer()), port_id: Type.Optional(Uuid) })
 
 const echo = (_: Gateway, __: unknown, ...input: unknown[]) => ({ data: input })
 const params = { name: 'The boat’s name', port: 'The port’s name' }
@@ -54,9 +56,9 @@ test('statuses follow from the access, the path’s names and the input', () => 
     ),
   )
   expect(statuses).toEqual({
-    listBoats: [200, 400, 401, 403, 500],
-    createBoat: [201, 400, 401, 403, 500],
-    berthBoat: [200, 400, 401, 403, 404, 409, 500],
+    listBoats: [200, 400, 401, 403, 429, 500],
+    createBoat: [201, 400, 401, 403, 429, 500],
+    berthBoat: [200, 400, 401, 403, 404, 409, 429, 500],
     getHarbour: [200, 500],
   })
 })
@@ -64,6 +66,16 @@ test('statuses follow from the access, the path’s names and the input', () => 
 test('a core function gets the path’s parameters in order, the body, then the query', async () => {
   const answer = await ask('PUT', '/ports/kiel/boats/ada?limit=3', '{"length":7}')
   expect(await answer.json()).toEqual({ data: ['kiel', 'ada', { length: 7 }, { limit: 3 }] })
+})
+
+test('a UUID in any case names the same: in a path, a body and a query', async () => {
+  const id = '018F3C5E-7B3A-7CC1-9A77-0242AC120002'
+  const path = `/ports/${id}/boats/Ada?port_id=${id}`
+  const answer = await ask('PUT', path, JSON.stringify({ length: 7, owner_id: id }))
+  const lower = id.toLowerCase()
+  expect(await answer.json()).toEqual({
+    data: [lower, 'Ada', { length: 7, owner_id: lower }, { port_id: lower }],
+  })
 })
 
 test('an answer has the status and the location of its row', async () => {
@@ -81,6 +93,35 @@ test('the key is checked before the body', async () => {
     const refused = ask('POST', '/boats', '{"', key).then(answer => answer.status)
     expect(await refused).toBe(status)
   }
+})
+
+test('E2 requests of a management key have a limit of each minute, on every route', async () => {
+  const clock = new TestClock()
+  gateway = await testGateway({ config: { limits: { management_per_minute: 2 } }, clock })
+  keys = await createTestKeys(gateway)
+  const app = createApp(gateway)
+  const managed = listDescribedRoutes(app).filter(route => route.credential === 'management')
+  expect(managed.length).toBeGreaterThan(50)
+  const send = (method: string, path: string, key = keys.management) =>
+    app.handle(
+      new Request(`http://localhost${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key}` },
+      }),
+    )
+  for (const _ of ['first', 'second']) expect((await send('GET', '/api/v1/keys')).status).toBe(200)
+  for (const { method, path, operation } of managed) {
+    const answer = await send(method.toUpperCase(), path.replace(/:\w+/g, 'a'))
+    expect([operation.id, answer.status]).toEqual([operation.id, 429])
+    expect(operation.statuses).toContain(429)
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+    const { error } = (await answer.json()) as { error: { message: string } }
+    expect(error.message).toBe('Rate limit exceeded: management-per-min')
+  }
+  // Another key is not a manager's; the next minute has a count of its own.
+  expect((await send('GET', '/api/v1/keys', keys.inference)).status).toBe(403)
+  clock.pass(60_000)
+  expect((await send('GET', '/api/v1/keys')).status).toBe(200)
 })
 
 test('a route that needs no key has no actor', async () => {

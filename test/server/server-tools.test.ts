@@ -232,7 +232,7 @@ describe('a loop', () => {
         },
       ),
     )
-    for (const tool_choice of ['required', { type: 'gateway:echo' }]) {
+    for (const tool_choice of ['required', { type: 'gateway:echo' }, { type: 'openrouter:echo' }]) {
       stage.heard.length = 0
       expect((await ask('chat', { ...ECHO, tool_choice })).text).toBe('Done.')
       expect(stage.heard).toHaveLength(2)
@@ -410,6 +410,7 @@ describe('A-19 a loop stops', () => {
     [{ max_tool_calls: 99, stop_server_tools_when: [{ type: 'step_count_is', step_count: 2 }] }, 3],
     [{ stop_server_tools_when: [{ type: 'has_tool_call', tool_name: 'echo' }] }, 2],
     [{ stop_server_tools_when: [{ type: 'has_tool_call', tool_name: 'gateway:echo' }] }, 2],
+    [{ stop_server_tools_when: [{ type: 'has_tool_call', tool_name: 'openrouter:echo' }] }, 2],
     // Each turn has 15 tokens.
     [{ stop_server_tools_when: [{ type: 'max_tokens_used', max_tokens: 31 }] }, 4],
     [{ stop_server_tools_when: [{ type: 'max_tokens_used', max_tokens: 30 }] }, 3],
@@ -548,6 +549,11 @@ describe('a body with', () => {
     [
       'a choice of a tool that it has not',
       { tool_choice: { type: 'gateway:echo' } },
+      'tool_choice.type',
+    ],
+    [
+      'a choice of no type that there is',
+      { tool_choice: { type: 'functoin' } },
       'tool_choice.type',
     ],
     [

@@ -131,7 +131,7 @@ describe('a workspace’s budget', () => {
   test('that the terminal sets or deletes applies to the server’s next calls', async () => {
     await run('budgets', 'set', 'daily', '--limit', '0.05')
     await waitUntil(async () => (await ask()).status === 402)
-    await run('budgets', 'delete', 'daily')
+    await run('budgets', 'delete', 'daily', '--yes')
     await waitUntil(async () => (await ask()).status === 200)
   })
 
@@ -164,7 +164,7 @@ describe('a workspace', () => {
       (await server.fetch('/workspaces/crew', { key: server.management_key })).status
     await run('workspaces', 'create', '--name', 'Crew', '--slug', 'crew')
     await waitUntil(async () => (await status()) === 200)
-    await run('workspaces', 'delete', 'crew')
+    await run('workspaces', 'delete', 'crew', '--yes')
     await waitUntil(async () => (await status()) === 404)
   })
 
@@ -180,7 +180,7 @@ describe('a workspace', () => {
     ])
     const running = sendChat(server, { stream: true, max_tokens: TOKENS })
     await running.sees('Hel')
-    await run('workspaces', 'delete', 'default', '--confirm-default')
+    await run('workspaces', 'delete', 'default', '--confirm-default', '--yes')
     await waitUntil(async () => (await server.fetch('/key')).status === 401)
     upstream.open('more')
     const outcome = await running.outcome()
@@ -208,7 +208,7 @@ describe('a workspace', () => {
     const { id } = JSON.parse(stdout).data
     const { key } = await manage('POST', '/keys', { name: 'hers', creator_user_id: id })
     expect((await ask(key)).status).toBe(200)
-    await run('members', 'deactivate', id)
+    await run('members', 'deactivate', id, '--yes')
     await waitUntil(async () => (await ask(key)).status === 401)
     const refused = await server.fetch('/keys', {
       key: server.management_key,

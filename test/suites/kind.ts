@@ -100,7 +100,13 @@ function testFit<K extends Kind>(kind: KindOfWork<K>, calls: Calls<K>, variants:
       const fitted = freezeDeep(fitToEndpoint(call, endpoint))
       const left = new Set(listParameters(fitted))
       const lost = listParameters(call).filter(parameter => !left.has(parameter))
-      expect(lost.toSorted()).toEqual(listIgnored(call, endpoint).toSorted())
+      // The nearest that an endpoint has is named too.
+      const changed = Object.entries(call.params as object).flatMap(([name, value]) =>
+        Bun.deepEquals(value, Object(fitted.params)[name]) ? [] : [name],
+      )
+      const ignored = listIgnored(call, endpoint)
+      expect(lost.filter(name => !ignored.includes(name))).toEqual([])
+      expect(ignored.filter(name => ![...lost, ...changed].includes(name))).toEqual([])
       expect(omitParameters(fitted)).toStrictEqual(omitParameters(call))
       expect(fitToEndpoint(fitted, endpoint)).toStrictEqual(fitted)
       expect(listIgnored(fitted, endpoint)).toEqual([])

@@ -261,7 +261,10 @@ async function createDeadCredentials(
 
 /** The guard of each path: the first row that matches. Every path must match a row. */
 export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
-  [/^\/(favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/, undefined],
+  [
+    /^\/(credits|favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/,
+    undefined,
+  ],
   [/^\/api\/v1\/(auth\/keys|oauth\/(token|jwks))$/, undefined],
   [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],

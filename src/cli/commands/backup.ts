@@ -1,12 +1,15 @@
+import { join } from 'node:path'
 import { Command } from 'commander'
 import type { BackupSummary } from '../../app/backup.ts'
 import { notFound } from '../../base/errors.ts'
+import type { Config } from '../../config.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import {
   addPlaceOptions,
   addShapeOptions,
   type CommonOptions,
   listServedPaths,
+  loadServedConfig,
 } from '../options.ts'
 import { formatDollars, print, printResult } from '../output.ts'
 import { openRowProgress } from '../progress.ts'
@@ -15,6 +18,7 @@ interface BackupOptions extends CommonOptions {
   force?: boolean
   withSecret?: boolean
   withConfig?: boolean
+  withFiles?: boolean
 }
 
 /** `gateway backup`: the data directory as one file, also while a server runs. */
@@ -28,6 +32,10 @@ export const createBackupCommand = () =>
     .option(
       '--with-config',
       'include the config file, as gateway.yaml, and the key files beside it that it names',
+    )
+    .option(
+      '--with-files',
+      'include the bytes of uploaded files and of those of containers, checked; else their records alone',
     )
     .option('--force', 'replace the file if it exists')
     .action(backUp)
@@ -59,6 +67,7 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
       force: options.force === true,
       withSecret: options.withSecret === true,
       config: options.withConfig ? await findConfig(options) : undefined,
+      withFiles: options.withFiles ? await readServedConfig(options) : undefined,
     })
     .finally(() => progress.end())
   await printResult(options, answer, ({ data }) => {
@@ -77,6 +86,17 @@ async function findConfig(options: BackupOptions): Promise<string> {
   return file
 }
 
+const readServedConfig = async (options: BackupOptions): Promise<Config> =>
+  (await loadServedConfig(options, { withoutSecrets: true })).config
+
+// The config that the backup brings is in no place yet where it would be found.
+async function readRestoredConfig(options: BackupOptions, staging: string): Promise<Config> {
+  const { listConfigPaths, readConfig } = await import('../config-file.ts')
+  const { paths, isNamed } = listConfigPaths(options.config, getDataDirectory(options))
+  const places = isNamed ? paths : [join(staging, 'gateway.yaml'), ...paths]
+  return (await readConfig({ paths: places, isNamed }, { withoutSecrets: true })).config
+}
+
 const WITH_SECRET =
   'It holds the secret: who reads it can read provider keys and forge seals. Keep it encrypted.'
 const WITHOUT_SECRET =
@@ -92,6 +112,7 @@ async function restore(file: string, options: BackupOptions): Promise<void> {
       data: getDataDirectory(options),
       secret: getSecret(),
       force: options.force === true,
+      readConfig: staging => readRestoredConfig(options, staging),
     })
     .finally(() => progress.end())
   await printResult(options, answer, ({ data }) => {
@@ -107,14 +128,18 @@ function printElsewhere({ elsewhere }: BackupSummary): void {
     print(`It does not hold what its gateway.yaml names elsewhere: ${elsewhere.join(', ')}`)
 }
 
-// Their bytes may take gigabytes, and never change: a copy of the directory is as good.
-function printFiles({ files }: BackupSummary): void {
-  if (files > 0)
+function printFiles({ files, container_files, file_bytes }: BackupSummary): void {
+  const count = `${countFiles(files, 'uploaded')} and ${countFiles(container_files, 'container')}`
+  if (file_bytes !== null) print(`It holds the bytes of ${count}, ${file_bytes} bytes`)
+  else if (files + container_files > 0)
     print(
-      `It holds the records of ${files} uploaded ${files === 1 ? 'file' : 'files'}, not the bytes: ` +
-        'copy the directory files of the data directory too, or the bucket of storage.s3',
+      `It holds the records of ${count}, not the bytes: --with-files includes them, or copy the ` +
+        'directory files of the data directory too, or the bucket of storage.s3',
     )
 }
+
+const countFiles = (count: number, kind: string): string =>
+  `${count} ${kind} ${count === 1 ? 'file' : 'files'}`
 
 const describe = ({ keys, generations, audit_entries, charged }: BackupSummary): string =>
   `${keys} keys, ${generations} calls, ${audit_entries} audit entries, ` +

@@ -46,15 +46,26 @@ async function checkConfig(file: string | undefined, options: CommonOptions): Pr
     model.endpoints.some(endpoint => endpoint.provider.configured),
   )
   const providers = [...catalog.providers.values()].filter(provider => provider.configured)
+  const { listPassing } = await import('../../resources/models.ts')
+  const callable = new Set([
+    ...models.flatMap(({ endpoints }) => endpoints.map(({ provider }) => provider)),
+    ...listPassing(configFile.config, catalog.providers),
+  ])
+  const empty = providers.filter(one => !callable.has(one)).map(({ slug }) => slug)
   const unpriced = models.filter(model => model.endpoints.some(isUnpriced)).map(model => model.id)
   await printResult(
     options,
-    { file: configFile.file, models: models.length, providers: providers.length, unpriced },
+    {
+      ...{ file: configFile.file, models: models.length, providers: providers.length },
+      ...{ unpriced, providers_without_models: empty },
+    },
     () => {
       print(
         `${configFile.file ?? 'No config file: the defaults'}: ` +
           `${formatCount(models.length, 'model')} at ${formatCount(providers.length, 'provider')}`,
       )
+      for (const slug of empty)
+        print(`warning: no model leads to ${slug}: name its models under models`)
       for (const id of unpriced)
         print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)
     },

@@ -15,11 +15,14 @@ interface InitOptions extends CommonOptions {
 
 /**
  * `gateway init`: creates a data directory with its default workspace and its first two keys, and
- * with `--provider` a config that can call real models.
+ * with `--provider`, or a key in the environment, a config that can call real models.
  */
 export const createInitCommand = () =>
   addCommonOptions(
-    new Command('init').description('create the data directory and print its first keys, once'),
+    new Command('init').description(
+      'create the data directory and print its first keys, once; with a config where the ' +
+        'environment has the key of a provider',
+    ),
   )
     .option(
       '--provider <slug>',
@@ -28,13 +31,25 @@ export const createInitCommand = () =>
     )
     .option('--base-url <url>', 'the address of that provider, if it is not its own')
     .option('--no-check', 'write the config without checking the key')
+    .addHelpText('after', HELP)
     .action(init)
+
+const HELP = `
+Writes into the data directory, readable by its owner alone:
+  gateway.db, ledger.head  the database, and where its ledger ends
+  secret.key               what stored provider keys and sessions are sealed with
+With --provider, or a provider's key in the environment, and without a config so far:
+  gateway.yaml             the provider, a default model, and examples in comments
+  gateway.schema.json      what editors complete and check gateway.yaml with
+  <provider>.key           its key, if no variable has it`
 
 async function init({ provider, ...options }: InitOptions): Promise<void> {
   if (provider === undefined && options.baseUrl !== undefined)
     throw invalid('--base-url: expected --provider beside it')
-  const prepared =
-    provider === undefined ? undefined : await prepareProvider({ ...options, provider })
+  const core = await import('./init/provider.ts')
+  const prepared = await (provider === undefined
+    ? core.prepareFoundConfig(options)
+    : core.prepareConfig({ ...options, provider }))
   const createdKeys = await createDirectory(options, prepared)
   if (!createdKeys && !prepared)
     throw conflict(
@@ -45,11 +60,6 @@ async function init({ provider, ...options }: InitOptions): Promise<void> {
     if (prepared) printNote(`Wrote ${prepared.file}: gateway serve reads it`)
     if (createdKeys) printFirstKeys(createdKeys)
   })
-}
-
-async function prepareProvider(options: InitOptions & { provider: string }) {
-  const { prepareConfig } = await import('./init/provider.ts')
-  return prepareConfig(options)
 }
 
 async function createDirectory(options: InitOptions, prepared: PreparedConfig | undefined) {

@@ -6,7 +6,7 @@ import { demand, type Fields, fill, offer, PAGE } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { PRESETS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
-import { createDialectOption, findWorkspaceId } from '../options.ts'
+import { actInWorkspace, createDialectOption } from '../options.ts'
 import { print, printFields, printTable } from '../output.ts'
 
 // A preset belongs to the workspace of the actor: the operator's, or the one that is named.
@@ -20,10 +20,7 @@ const verb = defineVerbs(
   {
     args: { slug: 'its slug, or a beginning of one', version: 'its number' },
     names: { slug: PRESETS },
-    actAs: async (gateway, operator, { workspace }: { workspace?: string }) => ({
-      ...operator,
-      workspace_id: (await findWorkspaceId(gateway, workspace)) ?? operator.workspace_id,
-    }),
+    actAs: actInWorkspace,
   },
 )
 

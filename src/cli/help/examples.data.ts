@@ -47,6 +47,12 @@ export const EXAMPLES: Record<string, string[]> = {
   'presets versions': ['presets versions helper', 'presets versions helper 2'],
   'presets update': ['presets update helper --status disabled'],
   'containers list': ['containers list', 'containers list --workspace research'],
+  'containers get': ['containers get sess_report'],
+  'containers files': ['containers files sess_report', 'containers files sess_report --limit 10'],
+  'containers promote': [
+    'containers promote sess_report out/report.csv',
+    'containers promote sess_report cfile_b3V0L3JlcG9ydC5jc3Y --workspace research',
+  ],
   'containers kill': [
     'containers kill sess_report',
     'containers kill sess_report --workspace research',
@@ -123,6 +129,10 @@ export const EXAMPLES: Record<string, string[]> = {
   'scim sync': ['scim sync'],
   'models list': ['models list', 'models list --all --q claude --limit 20'],
   'models get': ['models get openai/gpt-4o-mini'],
+  'models update': [
+    'models update catalog.signed',
+    'models update https://models.example.com/catalog.signed',
+  ],
   'models endpoints': ['models endpoints openai/gpt-4o-mini'],
   'providers list': ['providers list'],
   'providers check': ['providers check', 'providers check openai web_search/exa --timeout 5'],

@@ -14,6 +14,7 @@ import type { Drawn } from '../../language/usage.ts'
 import type { Endpoint } from '../../resources/models.ts'
 import type { Prices } from '../../resources/prices.ts'
 import {
+  drawsAsAsked,
   fitSize,
   getImageCapabilities,
   listIgnoredImage,
@@ -35,13 +36,9 @@ export const image = defineKind<'image'>({
   understanding: {
     readContents,
     replaceContents,
-    checkEndpoint: (call, endpoint) =>
-      listUnsupportedParameters(call, endpoint).length === 0 || IMAGE_PARAMETERS,
-    supportsPreferred: (call, endpoint) => fitSize(call.params, endpoint) === call.params,
-    listIgnored: (call, endpoint) => [
-      ...listIgnoredImage(call, endpoint),
-      ...(fitSize(call.params, endpoint) === call.params ? [] : ['size']),
-    ],
+    checkEndpoint,
+    supportsPreferred: drawsAsAsked,
+    listIgnored,
     fitToEndpoint,
   },
   costing: {
@@ -53,14 +50,28 @@ export const image = defineKind<'image'>({
         Math.max(boundMegapixels(call), boundMegapixels(fitToEndpoint(call, endpoint))),
         countRequests(call, endpoint),
       ),
-    boundOutput: (call, endpoint) => countPictures(call) * boundTokens(call, endpoint),
+    boundOutput: (call, endpoint) =>
+      countPictures(call) * boundTokens(fitToEndpoint(call, endpoint), endpoint),
     // No provider takes a bound of the tokens of a picture.
     computeLeastOutput: () => Number.POSITIVE_INFINITY,
-    describeDrawn: call => describeDrawn(call, []),
+    describeDrawn: (call, endpoint) =>
+      describeDrawn(endpoint ? fitToEndpoint(call, endpoint) : call, []),
     priceOutputToken,
   },
   metering: { countUnits: countDelivered, describeDrawn, countOutput },
 })
+
+function checkEndpoint(call: ImageCall, endpoint: Endpoint): string | true {
+  if (listUnsupportedParameters(call, endpoint).length > 0) return IMAGE_PARAMETERS
+  const { require_parameters } = call.routing
+  return !require_parameters || listIgnored(call, endpoint).length === 0 || 'require_parameters'
+}
+
+function listIgnored(call: ImageCall, endpoint: Endpoint): string[] {
+  const ignored = listIgnoredImage(call, endpoint)
+  if (fitSize(call.params, endpoint) === call.params) return ignored
+  return [...ignored, call.params.size ? 'size' : 'resolution']
+}
 
 /**
  * Splits a call for more pictures than the endpoint draws at once: as many requests as that takes,

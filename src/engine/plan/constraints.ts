@@ -133,6 +133,9 @@ export const BYOK_ONLY = 'byok_only'
 /** Ours, not in the public list: there, every provider is configured. */
 export const NOT_CONFIGURED = 'not_configured'
 
+/** Ours: what a model costs that the catalogue does not know cannot be held to a limit. */
+export const UNKNOWN_PRICE = 'unknown_price'
+
 function checkConfigured({ provider }: Endpoint) {
   return provider.configured || NOT_CONFIGURED
 }

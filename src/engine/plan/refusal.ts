@@ -2,7 +2,7 @@ import { GatewayError } from '../../base/errors.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import type { Rule } from '../../limits/rules.ts'
-import { FREE_VARIANT } from '../../resources/models/free.ts'
+import { FREE_VARIANT } from '../../resources/models/derived.ts'
 import {
   type Catalog,
   type Endpoint,
@@ -17,10 +17,17 @@ import { listUnsupportedVideo } from '../../translation/protocols/videos/capabil
 import { getFacts } from '../../translation/tokenizers/prompt.ts'
 import { IMAGE_PARAMETERS } from '../kinds/image.ts'
 import { SPEECH_PARAMETERS } from '../kinds/speech.ts'
+import { nameOutputBound } from '../kinds/text/counts.ts'
 import { TRANSCRIPTION_PARAMETERS } from '../kinds/transcription.ts'
 import { VIDEO_PARAMETERS } from '../kinds/video.ts'
 import { kinds } from '../kinds.ts'
-import { BYOK_ONLY, NOT_CONFIGURED, SERVICE_TIER, WRONG_ENDPOINT } from './constraints.ts'
+import {
+  BYOK_ONLY,
+  NOT_CONFIGURED,
+  SERVICE_TIER,
+  UNKNOWN_PRICE,
+  WRONG_ENDPOINT,
+} from './constraints.ts'
 import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
 
 /** An endpoint that a plan leaves out. */
@@ -109,6 +116,10 @@ export const SENTENCES: Record<string, string> = {
   [SPEECH_PARAMETERS]: 'no provider of it speaks with what is asked for',
   [TRANSCRIPTION_PARAMETERS]: 'no provider of it transcribes as is asked for',
   [VIDEO_PARAMETERS]: 'no provider of it makes a video with what is asked for',
+  [UNKNOWN_PRICE]:
+    'its price is not known, and a limit of money is to hold; an entry `<author>/*` of models in ' +
+    'gateway.yaml with usd_per_million_tokens gives such names a price, and unknown_models: refuse ' +
+    'refuses them all',
   [INPUT_MODALITIES]: 'what the prompt contains is not accepted as input',
 }
 
@@ -188,10 +199,12 @@ function exceededContext(
   const contexts = dropped.map(({ endpoint }) => endpoint.context_length ?? 0)
   const isPromptTooLong =
     call.kind === 'text' && getFacts(call.messages).leastTokens > Math.max(...contexts)
-  const field = isPromptTooLong ? 'messages' : 'max_tokens'
+  const bound = nameOutputBound(call)
+  const prompt = bound === 'max_output_tokens' ? 'input' : 'messages'
+  const field = isPromptTooLong ? prompt : bound
   return new GatewayError(
     isPromptTooLong ? 'context_length_exceeded' : 'max_tokens_exceeded',
-    message,
+    message.replace('max_tokens', bound),
     { metadata: { field, excluded_by: ['context_length'] } },
   )
 }

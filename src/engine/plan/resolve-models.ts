@@ -3,6 +3,7 @@ import { applyPlugins, fitToModel, rankModels } from '../../extensions/plugin.ts
 import type { TextCall } from '../../language/call.ts'
 import type { Router, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
+import { changeEndpoints } from '../../resources/models/derived.ts'
 import type { Endpoint, Model } from '../../resources/models.ts'
 import { findRouterModel } from '../../resources/routers.ts'
 import { kinds } from '../kinds.ts'
@@ -162,9 +163,10 @@ function resolveModel<K extends Kind>(
   const { base, variant } = catalog.models.has(slug)
     ? { base: slug, variant: '' }
     : splitVariant(slug)
-  const model = catalog.models.get(base)
-  if (!model) throw unknownModel(catalog, slug)
+  const found = catalog.models.get(base)
+  if (!found) throw unknownModel(catalog, slug)
   const { matchesModalities, outputName, understanding } = kinds[kind]
+  const model = found.unlisted ? assumeOutput(found, outputName) : found
   if (!matchesModalities(model.output_modalities))
     throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${outputName}`)
   const sort = getOwn(SORTS, variant)
@@ -180,6 +182,15 @@ function resolveModel<K extends Kind>(
   )
   return { model, sort, effectiveCall, stages }
 }
+
+// Nobody knows what it does: its provider will say if it does something else.
+const assumeOutput = (model: Model, output: string): Model =>
+  output === 'text' || model.output_modalities.join() !== 'text'
+    ? model
+    : {
+        ...changeEndpoints(model, one => ({ ...one, output_modalities: [output] })),
+        output_modalities: [output],
+      }
 
 /** Splits a slug into the model's name and its variant. */
 function splitVariant(slug: string): { base: string; variant: string } {

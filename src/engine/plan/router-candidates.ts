@@ -1,4 +1,5 @@
 import type { TextCall } from '../../language/call.ts'
+import type { Bound } from '../../limits/ledger.ts'
 import type { Rule } from '../../limits/rules.ts'
 import type { DecryptedKey } from '../../resources/byok/decrypted-keys.ts'
 import type { Catalog, Endpoint, Model } from '../../resources/models.ts'
@@ -15,6 +16,8 @@ export interface PlanInputs {
   /** The provider keys that may be used for the call. */
   byokKeys: DecryptedKey[]
   rules: Rule[]
+  /** What may be spent, where a key pays. */
+  bounds?: Bound[]
   session: Session | null
   /** The id of the endpoint that answered the previous step. */
   previousEndpointId?: string

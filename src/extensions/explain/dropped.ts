@@ -1,5 +1,10 @@
 import { kinds } from '../../engine/kinds.ts'
-import { BYOK_ONLY, SERVICE_TIER, WRONG_ENDPOINT } from '../../engine/plan/constraints.ts'
+import {
+  BYOK_ONLY,
+  SERVICE_TIER,
+  UNKNOWN_PRICE,
+  WRONG_ENDPOINT,
+} from '../../engine/plan/constraints.ts'
 import { INPUT_MODALITIES } from '../../engine/plan/modalities.ts'
 import { type DroppedEndpoint, SENTENCES } from '../../engine/plan/refusal.ts'
 import { isPayable } from '../../engine/reserve.ts'
@@ -48,6 +53,7 @@ const REASONS: Record<string, string> = {
   web_search:
     'the call asks for a web search, and it does not search itself, or not as it is told to',
   context_length: 'the prompt and max_tokens are longer than its context',
+  [UNKNOWN_PRICE]: 'its price is not known, and a limit of money is to hold',
   [INPUT_MODALITIES]: 'the model does not accept everything in the prompt as input',
 }
 

@@ -17,7 +17,7 @@ import type { PipelineStage } from '../../engine/routing-metadata.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AutoRouter, RouterOptions } from '../../language/routing.ts'
-import { FREE_VARIANT } from '../../resources/models/free.ts'
+import { FREE_VARIANT } from '../../resources/models/derived.ts'
 import type { Model } from '../../resources/models.ts'
 import {
   type Band,

@@ -15,7 +15,7 @@ import {
 } from '../../engine/plan/router-decision.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
 import type { Router } from '../../language/routing.ts'
-import { FREE_VARIANT, isFreeEndpoint } from '../../resources/models/free.ts'
+import { FREE_VARIANT, isFreeEndpoint } from '../../resources/models/derived.ts'
 import type { Catalog, Model } from '../../resources/models.ts'
 
 /**

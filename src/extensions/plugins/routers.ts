@@ -38,8 +38,7 @@ type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
 function readRouterOptions(plugin: RouterPlugin, at: string): RouterOptions {
   const { allowed_models, excluded_models, cost_tier, cost_quality_tradeoff } = plugin
   const options: RouterOptions = {}
-  if (allowed_models && allowed_models.length > 0)
-    options.allowed = readPatterns(allowed_models, `${at}.allowed_models`)
+  if (allowed_models) options.allowed = readPatterns(allowed_models, `${at}.allowed_models`)
   if (excluded_models && excluded_models.length > 0)
     options.excluded = readPatterns(excluded_models, `${at}.excluded_models`)
   if (cost_tier != null) options.tier = cost_tier

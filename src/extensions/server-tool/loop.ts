@@ -264,8 +264,7 @@ export class ToolLoop {
 
   #isCallOf(functionName: string, toolName: string): boolean {
     if (functionName === toolName) return true
-    const request = this.#options.functions.get(functionName)?.request
-    return request?.type === toolName || request?.name === toolName
+    return this.#options.functions.get(functionName)?.request.name === toolName
   }
 
   #takeLoaded({ result }: ToolUse): Tool[] {

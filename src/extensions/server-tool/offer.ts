@@ -1,4 +1,6 @@
 import { invalid } from '../../base/errors.ts'
+import { isObject, readString } from '../../base/json.ts'
+import type { Config } from '../../config.ts'
 import { findHighestCount } from '../../engine/kinds/text/counts.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import type { Run } from '../../engine/run.ts'
@@ -6,7 +8,7 @@ import { createTree } from '../../engine/tree.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import type { ServerToolRequest } from '../../language/server-tools.ts'
+import type { ServerToolRequest, StopCondition } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findStandIns, listToolNames } from '../../translation/client-tools.ts'
 import {
@@ -30,15 +32,31 @@ export function offerTools(world: InferenceWorld, run: Run): void | Promise<void
   if (call.serverTools?.requests.length) return offer(world, run, call)
 }
 
-/** Throws 400 for a choice of a tool of the gateway's that the call does not ask for. */
-function checkChoice({ config }: InferenceWorld, { params, serverTools }: TextCall): void {
+/** Throws 400 for a choice of a tool that the call does not ask for. */
+function checkChoice({ config }: InferenceWorld, { params, tools, serverTools }: TextCall): void {
   const { tool_choice: choice } = params
-  if (typeof choice !== 'object' || readServiceName(config, choice.type) === undefined) return
-  if (!serverTools?.requests.some(({ type }) => type === choice.type))
+  if (typeof choice !== 'object' || CHOICES.includes(choice.type)) return
+  const isTool =
+    serverTools?.requests.some(request => isNamed(config, request, choice.type)) ||
+    tools.some(tool => readType(tool)?.startsWith(choice.type))
+  if (!isTool)
     throw invalid(
       `tool_choice.type: expected a tool of this request, found ${choice.type.slice(0, 100)}`,
       'tool_choice.type',
     )
+}
+
+/** The forms of a choice that name no type of a tool. */
+const CHOICES = ['function', 'custom', 'allowed_tools']
+
+/** Returns the type of a provider's own tool, which may end in a version. */
+const readType = (tool: Tool): string | null =>
+  tool.type === 'other' && isObject(tool.value) ? readString(tool.value.type) : null
+
+/** Tells whether a client means this tool: it may have two prefixes, and the tool other names. */
+function isNamed(config: Config, { name, type }: ServerToolRequest, wanted: string): boolean {
+  const plain = readServiceName(config, wanted) ?? wanted
+  return wanted === type || plain === name || plain === readServiceName(config, type)
 }
 
 async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
@@ -68,16 +86,17 @@ async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<
   }
   const deferred = findDeferred(call)
   const shown = call.tools.filter(tool => !deferred.has(tool))
-  checkToolNames(call, functions, clientFunctions)
+  const names = new Set([...functions.keys(), ...clientFunctions])
+  const stops = request.stops.map((stop, i) => resolveStop(world, functions, names, stop, i))
   run.toolLoop = new ToolLoop({
-    request,
+    request: { ...request, stops },
     functions,
     deferred: new Map([...deferred.values()].map(loaded => [loaded.name, loaded])),
     clientFunctions,
     hasOtherTools: call.tools.some(isOfUnknownNames),
     ...{ approved, opening },
   })
-  const params = chooseTool(call, offers.flat())
+  const params = chooseTool(world, call, offers.flat())
   run.tree ??= createTree(world, run)
   const isLast = run.within === null && !run.isDry && setTurnAside(world, run)
   run.call = {
@@ -198,22 +217,20 @@ function findDeferred({ tools, serverTools }: TextCall): Map<Tool, FunctionTool>
 /** The tool that finds deferred functions. */
 const TOOL_SEARCH = 'tool_search'
 
-function checkToolNames(
-  { serverTools }: TextCall,
+/** Returns a condition with the name by which the loop knows its tool. Throws 400 for none. */
+function resolveStop(
+  { config }: InferenceWorld,
   functions: Map<string, OfferedFunction>,
-  clientFunctions: Set<string>,
-): void {
+  names: Set<string>,
+  stop: StopCondition,
+  i: number,
+): StopCondition {
+  if (stop.type !== 'has_tool_call' || names.has(stop.tool_name)) return stop
   const requests = [...functions.values()].map(({ request }) => request)
-  const known = new Set([
-    ...functions.keys(),
-    ...clientFunctions,
-    ...requests.flatMap(({ name, type }) => [name, type]),
-  ])
-  for (const [i, stop] of (serverTools?.stops ?? []).entries())
-    if (stop.type === 'has_tool_call' && !known.has(stop.tool_name)) {
-      const field = `stop_server_tools_when.${i}.tool_name`
-      throw invalid(`${field}: expected a tool of this call, found another name`, field)
-    }
+  const tool = requests.find(request => isNamed(config, request, stop.tool_name))
+  if (tool) return { ...stop, tool_name: tool.name }
+  const field = `stop_server_tools_when.${i}.tool_name`
+  throw invalid(`${field}: expected a tool of this call, found another name`, field)
 }
 
 const toTool = ({ name, description, parameters }: ToolFunction): Tool => ({
@@ -222,15 +239,18 @@ const toTool = ({ name, description, parameters }: ToolFunction): Tool => ({
 })
 
 /** Returns the parameters with the function in place of a tool of ours that the model must call. */
-function chooseTool({ params, serverTools }: TextCall, offers: Offer[]): TextCall['params'] {
+function chooseTool(
+  { config }: InferenceWorld,
+  { params, serverTools }: TextCall,
+  offers: Offer[],
+): TextCall['params'] {
   const { tool_choice } = params
   if (typeof tool_choice !== 'object') return params
-  const chosen = offers.filter(
-    ({ request, tool, name }) =>
-      request.type === tool_choice.type &&
-      (tool.isChosen?.(request.options, tool_choice, name) ?? true),
+  const meant = offers.filter(({ request }) => isNamed(config, request, tool_choice.type))
+  const chosen = meant.filter(
+    ({ request, tool, name }) => tool.isChosen?.(request.options, tool_choice, name) ?? true,
   )
-  if (chosen.length === 0 && offers.some(({ request }) => request.type === tool_choice.type))
+  if (chosen.length === 0 && meant.length > 0)
     throw invalid('tool_choice: expected a tool of this request', 'tool_choice')
   const [only] = chosen
   if (!only || !serverTools) return params

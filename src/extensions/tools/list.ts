@@ -7,7 +7,7 @@ export interface ToolState {
   /** `web_search`; of an engine or a server: `web_search/exa`. */
   tool: string
   works: boolean
-  /** Why it cannot be used; null if it can. */
+  /** Why it cannot be used, or with which models alone it can; null if it can with all. */
   reason: string | null
 }
 
@@ -18,7 +18,7 @@ export interface ToolState {
 export async function listTools(world: InferenceWorld): Promise<{ data: ToolState[] }> {
   await probeSandbox(world)
   const data = world.tools.flatMap(tool => [
-    buildState(tool.name, findToolObstacle(world, tool)),
+    findToolState(world, tool),
     ...(tool.listParts?.(world) ?? []).map(({ name, obstacle }) =>
       buildState(`${tool.name}/${name}`, obstacle),
     ),
@@ -32,7 +32,9 @@ const buildState = (tool: string, reason: string | null): ToolState => ({
   reason,
 })
 
-function findToolObstacle(world: InferenceWorld, tool: ServerTool): string | null {
+function findToolState(world: InferenceWorld, tool: ServerTool): ToolState {
   const options = tool.readOptions(tool.example ?? {}, 'parameters')
-  return tool.findObstacle(world, options)
+  const obstacle = tool.findObstacle(world, options)
+  const reach = obstacle === null ? tool.findReach?.(world) : null
+  return reach ? { tool: tool.name, ...reach } : buildState(tool.name, obstacle)
 }

@@ -3,12 +3,19 @@ import { toNanos } from '../../base/money.ts'
 import { WEB_SEARCH } from '../../engine/kinds/text/web-search.ts'
 import type { Run } from '../../engine/run.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
-import type { ServerTool, ToolInvocation, ToolResult, ToolSource } from '../server-tool.ts'
+import type {
+  ServerTool,
+  ToolInvocation,
+  ToolReach,
+  ToolResult,
+  ToolSource,
+} from '../server-tool.ts'
 import { allowsUrl } from './domains.ts'
 import { cleanText, cutText, markAsData } from './untrusted-text.ts'
 import { buildFailedResult, runUse } from './use-limit.ts'
 import {
   type ConfiguredEngine,
+  chooseEngine,
   findEngineObstacle,
   findOwnEngine,
   findSearchObstacle,
@@ -47,6 +54,8 @@ export const webSearch: ServerTool<WebSearchOptions> = {
   },
   listParts: ({ config }) =>
     ENGINES.map(engine => ({ name: engine.name, obstacle: findEngineObstacle(config, engine) })),
+  findReach: world =>
+    'engine' in findOwnEngine(world.config, ANY_ENGINE) ? null : findNativeReach(world),
   shorthands: [
     ...['web_search', 'web_search_2025_08_26'],
     ...['web_search_preview', 'web_search_preview_2025_03_11'],
@@ -80,6 +89,21 @@ export const webSearch: ServerTool<WebSearchOptions> = {
       ? { ...result, item: { ...result.item, status: 'failed' } }
       : result
   },
+}
+
+const ANY_ENGINE = { engine: 'auto', mode: null } as const
+
+/** Says which models search where no engine of the gateway does: those whose provider does. */
+function findNativeReach(world: InferenceWorld): ToolReach {
+  const options = readWebSearchOptions({ engine: 'native' }, 'parameters')
+  const works = [...world.catalog.models.values()].some(({ endpoints }) =>
+    endpoints.some(
+      endpoint =>
+        endpoint.provider.configured && 'engine' in chooseEngine(world, options, endpoint),
+    ),
+  )
+  const whose = works ? 'only with models whose provider searches' : 'no provider here searches'
+  return { works, reason: `${whose}, and no engine is configured (web_search.engines)` }
 }
 
 const FUNCTION = {

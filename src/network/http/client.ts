@@ -3,6 +3,7 @@ import type { ByteSource } from '../../base/byte-source.ts'
 import type { Cancellation } from '../../base/cancellation.ts'
 import { findLowestFree } from '../../base/descriptors.ts'
 import { readDescriptorLimit } from '../../base/machine.ts'
+import { openSocketCalls, SOL_SOCKET } from '../../base/socket-calls.ts'
 import { Timeout } from '../../base/timeout.ts'
 import { type Carrier, Exchange, type IncomingResponse } from './exchange.ts'
 
@@ -358,6 +359,10 @@ const skipBytes = (source: ByteSource, skipped: number): ByteSource => ({
   read: (position, length) => source.read(position + skipped, length),
 })
 
+/** In bytes, half of what the system keeps of a stream whose reader is slow. Number of socket(7). */
+const RECEIVED = 48 * 1024
+const SO_RCVBUF = 8
+
 /** One connection to one origin. It carries one exchange at a time and is kept between them. */
 class Connection implements Carrier {
   readonly #owner: ConnectionOwner
@@ -366,6 +371,7 @@ class Connection implements Carrier {
   /** The part of the request that the socket has not accepted yet. */
   #unsent: BodyPiece[] = []
   #isReading = false
+  #isLimited = false
   #usable = true
 
   private constructor(owner: ConnectionOwner) {
@@ -428,18 +434,28 @@ class Connection implements Carrier {
     if (sent >= 0) exchange.onSent?.()
   }
 
-  pause(): void {
+  pause(isLimited: boolean): void {
     this.#socket?.pause()
+    if (isLimited && !this.#isLimited) void this.#limitReceived().catch(() => undefined)
   }
 
   resume(): void {
     this.#socket?.resume()
   }
 
+  // By itself the system keeps megabytes for a reader that is slow, and Bun takes half of one at once.
+  async #limitReceived(): Promise<void> {
+    this.#isLimited = true
+    const calls = await openSocketCalls()
+    // Bun's types do not have it.
+    const { fd = -1 } = (this.#socket ?? {}) as { fd?: number }
+    if (this.#usable && fd >= 0) calls?.setOption(fd, SOL_SOCKET, SO_RCVBUF, RECEIVED)
+  }
+
   release(reusable: boolean): void {
     this.#exchange = null
     // After a response that came before the whole request was sent, its rest is still in the way.
-    if (reusable && this.#usable && this.#unsent.length === 0) {
+    if (reusable && this.#usable && !this.#isLimited && this.#unsent.length === 0) {
       this.#socket?.resume()
       this.#owner.onFree(this)
     } else this.destroy()

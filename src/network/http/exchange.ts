@@ -16,7 +16,8 @@ export interface IncomingResponse {
 
 /** What an exchange needs from the connection that carries it. */
 export interface Carrier {
-  pause(): void
+  /** Stops reading. `isLimited`: from here on the system keeps little of what comes, too. */
+  pause(isLimited: boolean): void
   resume(): void
   /** Gives the connection back after a whole response. It is closed unless it is reusable. */
   release(reusable: boolean): void
@@ -146,7 +147,7 @@ export class Exchange implements ResponseSink, IncomingResponse {
     // What the reader has just got is as large as the buffer that it is part of.
     if (this.#isPaused || (this.#size <= MAX_UNREAD && bytes.length <= MAX_UNREAD)) return
     this.#isPaused = true
-    this.#carrier?.pause()
+    this.#carrier?.pause(isEventStream(this.#head))
   }
 
   onEnd(reusable: boolean): void {
@@ -157,6 +158,12 @@ export class Exchange implements ResponseSink, IncomingResponse {
     this.#carrier = null
   }
 }
+
+// Whole answers and media come from afar in large windows; events are as fast as who reads them.
+const isEventStream = ({ headers }: ResponseHead): boolean =>
+  /^text\/event-stream|^application\/vnd\.amazon\.eventstream/i.test(
+    headers.get('content-type') ?? '',
+  )
 
 const DECODER = new TextDecoder()
 

@@ -1,28 +1,17 @@
 import { deflateSync } from 'node:zlib'
 import { yieldToEventLoop } from '../../base/clock.ts'
 import { type Json, readString } from '../../base/json.ts'
+import { type PixelSize, shrinkToSide } from '../../language/image.ts'
+import { SANDBOX_SIDE } from '../../translation/protocols/images/capabilities.data.ts'
 import { estimateByRuleOfThumb } from '../../translation/tokenizers/rule-of-thumb.ts'
 
 /** The sides of a picture without a size. They are small, as it is only looked at once. */
 const SIDE = 256
-/** The most pixels of one answer, all pictures together. */
-const MOST_PIXELS = 4 * 1024 * 1024
-const LARGEST_SIDE = 2_048
-
-/** Returns why the sandbox does not draw this, or undefined if it does. */
-export function findPictureRefusal(body: Json): string | undefined {
-  const { width, height } = readSize(body.size)
-  if (Math.max(width, height) > LARGEST_SIDE)
-    return `The sandbox draws at most ${LARGEST_SIDE} pixels a side`
-  if (width * height * readCount(body.n) > MOST_PIXELS)
-    return `The sandbox draws at most ${MOST_PIXELS} pixels in one answer`
-  return undefined
-}
 
 /**
  * Answers like an OpenAI image server: each picture is a PNG of colours that the prompt, the seed
- * and its position decide. The same request always gets the same pictures. Others get their turn
- * after each.
+ * and its position decide, in the size that is asked for or the largest of its ratio. The same
+ * request always gets the same pictures. Others get their turn after each.
  */
 export async function answerPictures({ prompt, n, size, seed }: Json) {
   const text = readString(prompt) ?? ''
@@ -43,27 +32,24 @@ export async function answerPictures({ prompt, n, size, seed }: Json) {
 
 const readCount = (n: unknown): number => (typeof n === 'number' ? n : 1)
 
-interface Size {
-  width: number
-  height: number
-}
-
-function readSize(size: unknown): Size {
+function readSize(size: unknown): PixelSize {
   const [width = SIDE, height = SIDE] = typeof size === 'string' ? size.split('x').map(Number) : []
-  return { width, height }
+  return shrinkToSide({ width, height }, SANDBOX_SIDE)
 }
 
 /** A field of the pattern has this many pixels a side. */
 const FIELD = 32
 
 /** Draws fields in two colours as a PNG (RFC 2083): one bit a pixel, with a palette. */
-export function drawPattern({ width, height }: Size, hash: number): Buffer {
+export function drawPattern({ width, height }: PixelSize, hash: number): Buffer {
   const row = Math.ceil(width / 8)
   const pixels = Buffer.alloc((row + 1) * height)
   for (let y = 0; y < height; y++)
-    for (let x = 0; x < row; x++)
-      if (isFilled(Math.floor((x * 8) / FIELD), Math.floor(y / FIELD), hash))
-        pixels[y * (row + 1) + 1 + x] = 0xff
+    if (y % FIELD > 0) pixels.copyWithin(y * (row + 1), (y - 1) * (row + 1), y * (row + 1))
+    else
+      for (let x = 0; x < row; x++)
+        if (isFilled(Math.floor((x * 8) / FIELD), y / FIELD, hash))
+          pixels[y * (row + 1) + 1 + x] = 0xff
   const palette = Buffer.alloc(6, 0xff)
   palette.writeUIntBE(hash & 0xffffff, 0, 3)
   return Buffer.concat([

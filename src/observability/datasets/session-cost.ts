@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, SomeName } from '../../base/schema-builders.ts'
 import { compareTexts } from '../../base/sorting.ts'
 import type { Actor } from '../../resources/actor.ts'
-import { type DatasetWorld, findAudience, nameApp, openDataset, VERSION } from '../datasets.ts'
+import { type DatasetWorld, findAudience, nameApp, openDataset, showSource } from '../datasets.ts'
 import { renderDay, toDay, toFirstDay, toHour, toWeek } from '../rollups/calls.ts'
 import { type SessionCell, TURN_RANGES } from '../rollups/sessions.ts'
 
@@ -37,8 +37,7 @@ export async function getSessionCost(world: DatasetWorld, actor: Actor, query: S
       .slice(offset, offset + limit)
       .map(showCell),
     meta: {
-      as_of: now.toISOString(),
-      version: VERSION,
+      ...showSource(world),
       window_days: isPublished ? WINDOW_DAYS : null,
       window_end_date: isPublished ? renderDay(toFirstDay(week + 1) - 1) : null,
     },

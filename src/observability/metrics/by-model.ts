@@ -106,13 +106,16 @@ export class ModelMetrics {
     return opened
   }
 
-  #find({ provider_name, model }: Generation): ModelSums {
+  #find(generation: Generation): ModelSums {
+    const { provider_name, model } = generation
     const name = `${provider_name}\0${model}`
     const known = this.#known.get(name)
     if (known !== undefined) return known
     // A call that was blocked has the model that its caller named.
     const found = this.#world.catalog.models.get(model)
-    if (!found || this.#known.size >= MAX_PAIRS) return this.#findOther()
+    // Callers may make up a name that is not listed, but no answer to it.
+    const isMadeUp = found?.unlisted !== undefined && getCallStatus(generation) !== 200
+    if (!found || isMadeUp || this.#known.size >= MAX_PAIRS) return this.#findOther()
     const sums = this.#open({ provider: provider_name ?? 'none', model }, nameOperation(found))
     this.#known.set(name, sums)
     return sums

@@ -6,11 +6,21 @@ import type { Endpoint, Model, Models } from '../models.ts'
 import type { EndpointTraits } from '../parameters.ts'
 import { FREE, toExactPrices } from '../prices.ts'
 import { getDataPolicy } from '../providers/facts.ts'
-import type { Provider } from '../providers.ts'
+import { isHomeOf, type Provider } from '../providers.ts'
 import type { BuiltInModels } from './built-in.ts'
-import { buildFreeVariant, FREE_VARIANT } from './free.ts'
+import {
+  buildFreeVariant,
+  buildSnapshot,
+  changeEndpoints,
+  type DatedName,
+  distrust,
+  FREE_VARIANT,
+  fillPattern,
+  isServedAtHome,
+  readUnlistedName,
+  splitDatedName,
+} from './derived.ts'
 import type { EndpointRow, ModelRow } from './rows.ts'
-import { buildSnapshot, type DatedName, isServedAtHome, splitDatedName } from './snapshots.ts'
 
 /** Everything that opening a model needs. */
 interface ModelContext {
@@ -20,6 +30,11 @@ interface ModelContext {
   /** In Unix seconds: the release time of models that only the config knows. */
   created: number
   listParameters: (served: EndpointTraits) => Set<string>
+  /** The entries of the config that stand for all names of an author. */
+  patterns: ModelConfig[]
+  /** The providers that may be asked for models that no list has. */
+  passing: Provider[]
+  isRouter: (slug: string) => boolean
 }
 
 /** Opens a model from the config, from the built-in row, or from the config laid over the row. */
@@ -238,9 +253,25 @@ function openBuiltInEndpoint(
   }
 }
 
-/** How many names of snapshots and of models that are not listed are kept, and the longest. */
+// Some providers do not tell cases apart.
+const nameAtProvider = ({ provider, model }: { provider: string; model: string }): string =>
+  `${provider} ${model.toLowerCase()}`
+
+const keepNamed = (endpoint: Endpoint, name: string): Endpoint | undefined =>
+  nameAtProvider({ provider: endpoint.provider.slug, model: endpoint.upstreamModel }) === name
+    ? endpoint
+    : undefined
+
+/** Indexes the models by what their providers call them. */
+const indexServed = (
+  models: { id: string; endpoints: { provider: string; model: string }[] }[],
+): Map<string, string> =>
+  new Map(
+    models.flatMap(({ id, endpoints }) => endpoints.map(one => [nameAtProvider(one), id] as const)),
+  )
+
+/** How many names of snapshots and of models that are not listed are kept. */
 const MOST_DERIVED = 1_000
-const LONGEST_NAME = 200
 
 /** The models that a name without an author may mean, by that name. */
 interface PlainNames {
@@ -303,6 +334,7 @@ export class LazyModels implements Models {
   readonly #derived = new Map<string, Model>()
   #builtIn: BuiltInModels | undefined
   #plainNames: PlainNames | undefined
+  #served: Map<string, string> | undefined
 
   constructor(
     configured: Map<string, ModelConfig>,
@@ -355,10 +387,9 @@ export class LazyModels implements Models {
   }
 
   #open(slug: string): Model | undefined {
-    const dated = slug.length > LONGEST_NAME ? [] : splitDatedName(slug)
-    return (
-      (dated.length > 0 ? this.#openSnapshot(slug, dated) : undefined) ?? this.#openListed(slug)
-    )
+    const dated = splitDatedName(slug)
+    const snapshot = dated.length > 0 ? this.#openSnapshot(slug, dated) : undefined
+    return snapshot ?? this.#openListed(slug) ?? this.#openUnlisted(slug)
   }
 
   /** Opens a model by a name that the catalogue has. */
@@ -376,16 +407,55 @@ export class LazyModels implements Models {
 
   /** Opens a snapshot of a built-in model, unless it is listed itself. */
   #openSnapshot(slug: string, dated: DatedName[]): Model | undefined {
-    const { rows } = this.#data()
+    const { rows, aliases } = this.#data()
+    const meant = this.listMeant(slug)
     const isListed = (id: string) => this.#configured.has(id) || rows.has(id)
-    if (isListed(slug) || this.listMeant(slug).some(id => removeAuthor(id) === slug))
-      return undefined
+    if (isListed(slug) || meant.some(id => removeAuthor(id) === slug)) return undefined
+    const isAlias = aliases.has(slug) || meant.length === 1
     const snapshots = dated.flatMap(({ family, date }) => {
       const model = this.#getListed(family)
-      return model && rows.has(model.id) ? (buildSnapshot(model, date) ?? []) : []
+      return model && rows.has(model.id) ? (buildSnapshot(model, date, isAlias) ?? []) : []
     })
     const snapshot = snapshots.find(isServedAtHome) ?? snapshots[0]
     return snapshot && this.#keep(slug, snapshot)
+  }
+
+  /** Opens a name that a pattern of the config has, or that its provider may be asked for. */
+  #openUnlisted(slug: string): Model | undefined {
+    const unlisted = readUnlistedName(slug)
+    const [base = ''] = slug.split(':')
+    if (!unlisted || this.#context.isRouter(base)) return undefined
+    // Of a model that is listed, what stands behind a colon is a variant that it does not have.
+    if (base !== slug && this.#getListed(base)) return undefined
+    const { author, name } = unlisted
+    const pattern = this.#context.patterns.find(({ id }) => id === `${author}/*`)
+    const passing = this.#context.passing.filter(({ slug: home }) => isHomeOf(home, author))
+    const entry = pattern
+      ? fillPattern(pattern, slug, name)
+      : { id: slug, endpoints: passing.map(({ slug: provider }) => ({ provider, model: name })) }
+    if (entry.endpoints.length === 0) return undefined
+    const listed = this.#findServed(entry)
+    if (listed) return this.#keep(slug, listed)
+    const model = openModel(slug, entry, undefined, this.#context)
+    return this.#keep(
+      slug,
+      pattern
+        ? { ...model, unlisted: 'pattern' }
+        : { ...distrust(model), created: null, unlisted: 'passed' },
+    )
+  }
+
+  // By its provider's own name a model has its own prices and rules: it is that model, there.
+  #findServed({ endpoints }: ModelConfig): Model | undefined {
+    this.#served ??= indexServed([...this.#data().rows.values(), ...this.#configured.values()])
+    for (const one of endpoints) {
+      const name = nameAtProvider(one)
+      const id = this.#served.get(name)
+      const model = id === undefined ? undefined : this.#getListed(id)
+      const there = model && changeEndpoints(model, endpoint => keepNamed(endpoint, name))
+      if (there && there.endpoints.length > 0) return there
+    }
+    return undefined
   }
 
   #keep(slug: string, model: Model): Model {

@@ -226,6 +226,7 @@ const OWN: Answers['operations'] = {
   getScimSchema: scim('ScimDescription'),
   searchScim: scim('ScimList'),
   home: { 'text/html': text },
+  creditsPage: { 'text/html': text },
   favicon: { 'image/svg+xml': text },
   health: json(HEALTH),
   healthz: json(HEALTH),

@@ -588,6 +588,7 @@ export const NOTES: Record<string, OperationNote> = {
     body: { ...SEARCH, filter: 'id pr' },
   },
   home: { description: 'Shows what this is, and how to call it, to a person with a browser.' },
+  creditsPage: { description: 'Shows how credits are added, to a person with a browser.' },
   favicon: { description: 'Gets the picture that browsers show beside the address.' },
   health: {
     description: 'Answers while the process runs. `config` is `rejected` where its file is wrong.',
@@ -623,7 +624,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Generations', description: 'Records of finished calls' },
   { name: 'Analytics', description: 'What was used, by whom and on what' },
-  { name: 'Datasets', description: 'Medians and rankings that name no one' },
+  { name: 'Datasets', description: 'Medians and rankings that name no one, under CC BY 4.0' },
   { name: 'Classifications', description: 'Which tasks calls are about' },
   { name: 'Benchmarks', description: 'Scores of models' },
   { name: 'API Keys', description: 'Who may call, and how much they may spend' },

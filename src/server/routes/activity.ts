@@ -50,7 +50,7 @@ export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
       tag: 'Activity',
       summary: 'Stream what happens, as it happens',
       query: ActivityQuery,
-      statuses: [200, 400, 401, 403, 500],
+      statuses: [200, 400, 401, 403, 429, 500],
       produces: ['text/event-stream'],
     }),
   )

@@ -3,7 +3,7 @@ import type { Gateway } from '../../app/gateway.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import { allowAnyone, identifyManager } from '../access.ts'
 import { type Connection, findConnection } from '../connections.ts'
-import { renderFavicon, renderHomePage } from '../home.ts'
+import { renderCreditsPage, renderFavicon, renderHomePage } from '../home.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { findUnreadiness } from '../readiness.ts'
 import { readPath } from '../request-target.ts'
@@ -21,6 +21,16 @@ export function createSiteRoutes(gateway: Gateway) {
       describeSiteOperation({
         id: 'home',
         summary: 'See what this is',
+        statuses: [200],
+        produces: ['text/html'],
+      }),
+    )
+    .get(
+      '/credits',
+      () => renderCreditsPage(gateway),
+      describeSiteOperation({
+        id: 'creditsPage',
+        summary: 'Read how credits are added',
         statuses: [200],
         produces: ['text/html'],
       }),

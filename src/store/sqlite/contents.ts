@@ -61,6 +61,7 @@ import spool from './migrations/034-spool.sql' with { type: 'text' }
 import digests from './migrations/035-digests.sql' with { type: 'text' }
 import corrections from './migrations/036-corrections.sql' with { type: 'text' }
 import expiry from './migrations/037-expiry.sql' with { type: 'text' }
+import emptyFiles from './migrations/038-empty-files.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -190,4 +191,5 @@ export const MIGRATIONS: string[] = [
   digests,
   corrections,
   expiry,
+  emptyFiles,
 ]

@@ -37,6 +37,7 @@ export function createGenerationStore(
 ): GenerationStore {
   return {
     record: async batch => recording.record(batch),
+    keep: async batch => recording.keep(batch),
     flush: () => recording.flush(),
     evictBefore: createEvictor(db),
     async byId(id) {

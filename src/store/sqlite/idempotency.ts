@@ -5,6 +5,7 @@ import {
   type IdempotencyStore,
   type IdempotentAnswer,
   MOST_REMEMBERED,
+  SECRETS,
 } from '../../resources/idempotency.ts'
 import type { Tables } from './tables.ts'
 import { check, follow, type Write } from './write.ts'
@@ -30,8 +31,21 @@ export const createIdempotencyStore = (kysely: Kysely<Tables>, write: Write): Id
   },
   finish: (name, status, sealed) =>
     write(kysely.updateTable('idempotency').set({ status, sealed }).where('name', '=', name)),
+  find: name =>
+    kysely.selectFrom('idempotency').selectAll().where('name', '=', name).executeTakeFirst(),
   remove: name => write(kysely.deleteFrom('idempotency').where('name', '=', name)),
+  removeSecrets: before =>
+    write(
+      kysely
+        .deleteFrom('idempotency')
+        .where('name', '>=', SECRETS)
+        .where('name', '<', SECRETS_END)
+        .where('created_at', '<=', before),
+    ),
 })
+
+/** The first name behind those that begin with `SECRETS`, so that an index finds them. */
+const SECRETS_END = SECRETS.replace(':', ';')
 
 /** Forgets the calls that are older than all but the newest: there is room for one more then. */
 const forgetCalls = (kysely: Kysely<Tables>) =>

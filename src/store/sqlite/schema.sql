@@ -379,19 +379,6 @@ CREATE TABLE refusals (
 
 CREATE INDEX refusals_by_id on refusals (id);
 
-CREATE TABLE files (
-  id text primary key,
-  workspace_id text not null references workspaces (id),
-  filename text not null,
-  mime_type text not null,
-  size_bytes integer not null check (size_bytes > 0),
-  downloadable integer not null check (downloadable in (0, 1)),
-  purpose text,
-  created_at text not null
-, sha256 text, expires_at text) strict;
-
-CREATE INDEX files_by_workspace on files (workspace_id, id, size_bytes);
-
 CREATE TABLE rollup_cursor (
   id integer primary key check (id = 1),
   last_row integer not null
@@ -737,6 +724,21 @@ begin
 end;
 
 CREATE INDEX outbox_by_segment on outbox (segment, length) where segment is not null;
+
+CREATE TABLE files (
+  id text primary key,
+  workspace_id text not null references workspaces (id),
+  filename text not null,
+  mime_type text not null,
+  size_bytes integer not null check (size_bytes >= 0),
+  downloadable integer not null check (downloadable in (0, 1)),
+  purpose text,
+  created_at text not null,
+  sha256 text,
+  expires_at text
+) strict;
+
+CREATE INDEX files_by_workspace on files (workspace_id, id, size_bytes);
 
 CREATE INDEX files_by_expiry on files (expires_at) where expires_at is not null;
 

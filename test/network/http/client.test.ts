@@ -542,6 +542,33 @@ describe('an unread answer', () => {
     expect(hit.sent).toBeLessThan(SOME)
   })
 
+  test.skipIf(process.platform !== 'linux')(
+    'of events waits in small pieces, and its connection is not used again (on Linux)',
+    async () => {
+      const events = { 'content-type': 'text/event-stream', connection: 'keep-alive' }
+      const whole = [head(200, { ...events, 'content-length': String(16 * MEBIBYTE) })]
+      upstream.plan([...whole, { flood: 16 * MEBIBYTE }], kept('next'))
+      const answer = await ask()
+      const hit = await upstream.hit()
+      await standstill(hit)
+      let read = 0
+      const take = async () => {
+        const size = (await answer.read())?.length ?? 0
+        read += size
+        return size
+      }
+      // What had come before the reader was known to be slow.
+      while (read < 8 * MEBIBYTE) await take()
+      for (let i = 0; i < 3; i++) {
+        await standstill(hit)
+        expect(await take()).toBeLessThan(160 * KIBIBYTE)
+      }
+      expect(read + (await drained(answer))).toBe(16 * MEBIBYTE)
+      expect(await said()).toBe('next')
+      expect(new Set(connections()).size).toBe(2)
+    },
+  )
+
   test('can still be read when the server has closed', async () => {
     const size = 2 * MEBIBYTE
     upstream.plan([head(200), { flood: size }, { end: 'fin' }])

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { answerPictures, findPictureRefusal } from '../../../src/network/sandbox/images.ts'
+import { answerPictures } from '../../../src/network/sandbox/images.ts'
 
 const draw = async (body: Record<string, unknown>) =>
   (await answerPictures(body)).data.map(({ b64_json }) => b64_json)
@@ -23,9 +23,14 @@ test('draws the same for the same request, and another for another', async () =>
   expect(new Set(await draw({ prompt: 'A cat', n: 3 })).size).toBe(3)
 })
 
-test('refuses more pixels than it draws, from both sides', () => {
-  expect(findPictureRefusal({ size: '2048x2048' })).toBeUndefined()
-  expect(findPictureRefusal({ size: '2049x1' })).toContain('a side')
-  expect(findPictureRefusal({ size: '2048x2048', n: 2 })).toContain('in one answer')
-  expect(findPictureRefusal({ n: 10 })).toBeUndefined()
+test('draws the largest of the ratio where more is asked for', async () => {
+  for (const [size, width, height] of [
+    ['2048x2048', 2_048, 2_048],
+    ['2896x362', 2_048, 256],
+    ['1x16384', 1, 2_048],
+  ] as const) {
+    const [picture = ''] = await draw({ prompt: 'A cat', size })
+    const image = new Bun.Image(Buffer.from(picture, 'base64'))
+    expect(await image.metadata()).toMatchObject({ width, height })
+  }
 })

@@ -87,6 +87,8 @@ describe('a dated snapshot', () => {
       ['openrouter', 'anthropic/claude-sonnet-4.5-20250929'],
       ['vercel', 'anthropic/claude-sonnet-4.5-20250929'],
     ])
+    // The catalogue itself has this name for the model.
+    expect(at('claude-haiku-4-5-20251001')).toContainEqual(['bedrock', expect.anything()])
     expect(at('openai/gpt-5-2025-08-07')?.map(([slug]) => slug)).not.toContain('azure')
   })
 
@@ -97,6 +99,7 @@ describe('a dated snapshot', () => {
   })
 
   const own = open({
+    unknown_models: 'refuse',
     providers: { mine: PROVIDER, openai: PROVIDER },
     models: [
       { id: 'mine/own', endpoints: [{ provider: 'mine', model: 'own' }] },

@@ -132,6 +132,21 @@ test('sums that counted a call for each correction count calls', async () => {
   await migrated.close()
 })
 
+test('files stay as they are, and may be empty', () => {
+  const db = new Database(':memory:', { strict: true })
+  migrate(db, TEST_SECRETS, MIGRATIONS.slice(0, 37))
+  const insert = 'insert into files values (?, ?, ?, ?, ?, 1, null, ?, ?, null)'
+  db.run('pragma foreign_keys = off')
+  const row = (id: string, bytes: number) => [id, 'w', 'a.txt', 'text/plain', bytes, 'then', 'sum']
+  db.run(insert, row('filled', 5))
+  migrate(db, TEST_SECRETS)
+  db.run(insert, row('empty', 0))
+  expect(db.query('select id, size_bytes, created_at, sha256 from files').all()).toEqual([
+    { id: 'filled', size_bytes: 5, created_at: 'then', sha256: 'sum' },
+    { id: 'empty', size_bytes: 0, created_at: 'then', sha256: 'sum' },
+  ])
+})
+
 test('a migration with another secret moves no seal', async () => {
   const db = await openFilled()
   const other = openMac(Buffer.from('another secret'), 'records')

@@ -14,6 +14,7 @@ import { readCursor } from './rollups.ts'
 /** Generations in memory. */
 export const createMemoryGenerationStore = (connection: Connection): GenerationStore => ({
   record: batch => connection.write(memory => batch.flatMap(entry => record(memory, entry))),
+  keep: async () => [],
   flush: async () => undefined,
   evictBefore: (midnight, now) =>
     connection.write(memory => {

@@ -3,6 +3,7 @@ import {
   checkRemembered,
   type IdempotencyStore,
   MOST_REMEMBERED,
+  SECRETS,
 } from '../../../src/resources/idempotency.ts'
 import type { Connection } from './memory.ts'
 
@@ -24,5 +25,11 @@ export const createMemoryIdempotencyStore = (connection: Connection): Idempotenc
     }),
   finish: (name, status, sealed) =>
     connection.write(({ idempotency }) => idempotency.update(name, { status, sealed })),
+  find: name => connection.read(({ idempotency }) => idempotency.get(name)),
   remove: name => connection.write(({ idempotency }) => idempotency.remove(name)),
+  removeSecrets: before =>
+    connection.write(({ idempotency }) => {
+      for (const { name, created_at } of idempotency.all())
+        if (name.startsWith(SECRETS) && created_at <= before) idempotency.remove(name)
+    }),
 })

@@ -106,6 +106,7 @@ async function makeMapping(gateway: Gateway): Promise<string> {
 /** A valid request of every operation that only reads, by operation id. */
 export const READINGS: Record<string, RequestBuilder> = {
   home: requestNothing,
+  creditsPage: requestNothing,
   favicon: requestNothing,
   health: requestNothing,
   healthz: requestNothing,

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { openGateway } from '../../../app/gateway.ts'
-import { conflict, denied, invalid, notFound } from '../../../base/errors.ts'
+import { conflict, denied, GatewayError, invalid, notFound } from '../../../base/errors.ts'
 import { getOwn } from '../../../base/json.ts'
 import { listNearest } from '../../../base/nearest.ts'
 import { giveToOwner } from '../../../base/owner.ts'
@@ -15,7 +15,7 @@ import {
 import { PROVIDERS } from '../../../resources/providers.data.ts'
 import type { ProviderRow } from '../../../resources/providers.ts'
 import { protocolNames } from '../../../translation/protocols/registry.ts'
-import { listConfigPaths } from '../../config-file.ts'
+import { findConfigPath, listConfigPaths } from '../../config-file.ts'
 import { getDataDirectory } from '../../data-directory.ts'
 import type { CommonOptions } from '../../options.ts'
 import { printNote } from '../../output.ts'
@@ -27,6 +27,8 @@ export interface ProviderOptions extends CommonOptions {
   provider: string
   baseUrl?: string
   check: boolean
+  /** Whether a provider that does not answer is an error, and not a note. */
+  mustAnswer?: boolean
 }
 
 /** A config with one provider, ready to be written. */
@@ -52,7 +54,7 @@ export async function prepareConfig(options: ProviderOptions): Promise<PreparedC
   const given = giveAddress(row, options.baseUrl)
   const secret = needsSecret(row, given) ? await readSecret(`API key of ${row.name}`) : undefined
   const found = requireProvider(slug, { ...given, ...nameSecret(row, secret) })
-  const model = await checkProvider(found, options.check)
+  const model = await checkProvider(found, options)
   const path = join(getDataDirectory(options), `${slug}.key`)
   const replaced = secret === undefined ? {} : nameSecret(row, `\${file:${locate(path, file)}}`)
   const settings = requireProvider(slug, { ...hideSecrets(row, given), ...replaced }).settings
@@ -61,6 +63,25 @@ export async function prepareConfig(options: ProviderOptions): Promise<PreparedC
     text: renderConfig({ slug, settings, model }),
     secret: secret === undefined ? null : { file: path, text: `${secret}\n` },
     model,
+  }
+}
+
+/**
+ * Prepares a config with the first provider whose credential the environment has. Undefined where
+ * there is none, where there is a config, and where it cannot be used: a note says why.
+ */
+export async function prepareFoundConfig(
+  options: Omit<ProviderOptions, 'provider'>,
+): Promise<PreparedConfig | undefined> {
+  const [found] = findEnvironmentProviders(process.env, protocolNames).providers
+  const { paths } = listConfigPaths(options.config, getDataDirectory(options))
+  if (!found || findConfigPath(paths) !== undefined) return undefined
+  printNote(`The environment has ${found.variables[0]}: ${found.slug}`)
+  try {
+    return await prepareConfig({ ...options, provider: found.slug })
+  } catch (thrown) {
+    printNote(GatewayError.from(thrown).message)
+    return undefined
   }
 }
 
@@ -168,7 +189,7 @@ const CHECK_TIME = 10_000
 /** Checks the credential. Returns a model for a first call. */
 async function checkProvider(
   { slug, settings }: EnvironmentProvider,
-  isChecked: boolean,
+  { check: isChecked, mustAnswer = true }: ProviderOptions,
 ): Promise<string | null> {
   const { checkProviders } = await import('../../../network/provider-check.ts')
   const { findExampleModel } = await import('../../../resources/models/example.ts')
@@ -177,9 +198,11 @@ async function checkProvider(
     const [result] = isChecked
       ? (await checkProviders(gateway, [slug], CHECK_TIME)).data
       : [{ ok: null, error: 'not checked' }]
-    if (result?.ok === false)
+    const isRefused = result?.ok === false && (mustAnswer || result.status !== null)
+    if (isRefused)
       throw denied(`${slug}: ${result.error}; nothing was written (--no-check writes it anyway)`)
     printNote(`${slug}: ${result?.ok ? 'the credential works' : result?.error}`)
+    if (result?.ok === false) printNote('The key is written unchecked: gateway providers check')
     return findExampleModel(gateway.catalog, slug)?.id ?? null
   } finally {
     await gateway.close()

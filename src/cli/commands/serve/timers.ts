@@ -27,12 +27,14 @@ export async function startTimers(
 ): Promise<() => void> {
   const { evictRows } = await import('../../../observability/retention.ts')
   const { deleteExpiredFiles } = await import('../../../resources/files.ts')
+  const { forgetSecrets } = await import('../../../resources/idempotency.ts')
   const { createCheckpoint } = await import('../../../engine/recover.ts')
   logWriteLog(gateway, log)
   const timers = [
     watchForChanges(gateway),
     scheduleWork(EVICTION_INTERVAL, () => evictRows(gateway)),
     scheduleWork(EVICTION_INTERVAL, () => deleteExpiredFiles(gateway)),
+    scheduleWork(EVICTION_INTERVAL, () => forgetSecrets(gateway)),
     scheduleWork(CHECKPOINT_INTERVAL, createCheckpoint(gateway)),
     scheduleWork(WRITE_LOG_INTERVAL, () => gateway.writeLog.keepShort()),
     setInterval(() => void watch.look(), LOOK_INTERVAL),

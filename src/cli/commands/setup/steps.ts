@@ -63,7 +63,7 @@ async function prepareWithRetries(
 ): Promise<PreparedConfig> {
   for (let left = MOST_TRIES; ; left--) {
     try {
-      return await prepareConfig(options)
+      return await prepareConfig({ ...options, mustAnswer: false })
     } catch (thrown) {
       const isRefused = thrown instanceof GatewayError && thrown.type === 'permission_denied'
       if (!isRefused || left === 1 || !canAsk()) throw thrown
@@ -111,8 +111,14 @@ async function makeFirstCall(options: SetupOptions): Promise<void> {
   const { printStream } = await import('../try/text.ts')
   const messages = [{ role: 'user', content: FIRST_WORDS }]
   const body = { model, messages, stream: true, stream_options: { include_usage: true } }
-  await openAsker(options, asker => printStream(asker, body))
+  await openAsker(options, asker => printStream(asker, body)).catch(thrown => {
+    // What was set up stands; who is asked may be down, or the network.
+    if (!(thrown instanceof GatewayError) || !NO_ANSWER.has(thrown.type)) throw thrown
+    printNote(`3. ${thrown.message}: gateway try ${model} Hello asks again`)
+  })
 }
+
+const NO_ANSWER = new Set<string>(['provider_unavailable', 'timeout'])
 
 /** Finds a model for the first call: the config's own default, else a cheap one of a provider. */
 async function findModel(options: SetupOptions): Promise<string | undefined> {

@@ -2,6 +2,7 @@ import { Elysia } from 'elysia'
 import type { Gateway } from '../../../app/gateway.ts'
 import { denied } from '../../../base/errors.ts'
 import type { Json } from '../../../base/json.ts'
+import { lowerUuid } from '../../../base/schema.ts'
 import type { Actor } from '../../../resources/actor.ts'
 import type { ResourceType } from '../../../resources/scim/attributes.ts'
 import {
@@ -267,7 +268,8 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     )
     .get(
       '/:id',
-      async ({ params, request }) => respond(request, await kind.get(gateway, params.id)),
+      async ({ params, request }) =>
+        respond(request, await kind.get(gateway, lowerUuid(params.id))),
       describeScimOperation({
         id: `getScim${type.name}Resource`,
         summary: `Get a ${type.name}`,
@@ -278,7 +280,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     )
     .put(
       '/:id',
-      ({ actor, params, request }) => change(request, kind.replace, actor, params.id),
+      ({ actor, params, request }) => change(request, kind.replace, actor, lowerUuid(params.id)),
       describeScimOperation({
         id: `replaceScim${type.name}Resource`,
         summary: `Replace a ${type.name}`,
@@ -287,7 +289,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     )
     .patch(
       '/:id',
-      ({ actor, params, request }) => change(request, kind.patch, actor, params.id),
+      ({ actor, params, request }) => change(request, kind.patch, actor, lowerUuid(params.id)),
       describeScimOperation({
         id: `patchScim${type.name}Resource`,
         summary: `Change a ${type.name}`,
@@ -297,7 +299,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     .delete(
       '/:id',
       async ({ actor, params, request }) => {
-        await kind.remove(gateway, actor, params.id, readPrecondition(request))
+        await kind.remove(gateway, actor, lowerUuid(params.id), readPrecondition(request))
         return new Response(null, { status: 204 })
       },
       describeScimOperation({

@@ -60,6 +60,8 @@ export class RecordBuffer {
   #timer: ReturnType<typeof setTimeout> | null = null
   #isFailing = false
   #isLogged = false
+  /** Whether the log has entries that are still to be recorded, and that are not among these. */
+  #hasKept = false
 
   constructor(options: RecordBufferOptions) {
     this.#options = options
@@ -84,7 +86,22 @@ export class RecordBuffer {
    * database throws for them.
    */
   record(entries: EntryRows[], bundles: Bundle[]): void {
-    if (!(this.#mayWait(entries, bundles) && this.#keep(entries, bundles))) this.#writeNow(entries)
+    if (this.#mayWait(entries, bundles) && this.#putAside(entries, bundles)) return
+    this.#writeNow(entries)
+  }
+
+  /** Appends entries to the log, whoever writes them later. Returns false where it takes none. */
+  keep(entries: EntryRows[]): boolean {
+    const { log } = this.#options
+    if (!log?.isOpen || entries.length === 0) return false
+    try {
+      log.append(entries.map(renderEntry))
+    } catch {
+      return false
+    }
+    this.#isLogged = true
+    this.#hasKept = true
+    return true
   }
 
   /** Writes what waits. Throws what the database throws. */
@@ -110,13 +127,14 @@ export class RecordBuffer {
 
   #mayWait(entries: EntryRows[], bundles: Bundle[]): boolean {
     const { log } = this.#options
-    if (!log?.isOpen || this.#isFailing || !entries.every(isPlain)) return false
+    if (!log?.isOpen || this.#isFailing || !entries.every(({ entry }) => isPlain(entry)))
+      return false
     if (bundles.some(({ place }) => place === null)) return false
     return !this.isEmpty || this.#options.ticks() - this.#writtenAt < PERIOD
   }
 
   /** Returns false where the log cannot be written: the database may be elsewhere. */
-  #keep(entries: EntryRows[], bundles: Bundle[]): boolean {
+  #putAside(entries: EntryRows[], bundles: Bundle[]): boolean {
     try {
       // Bundles first: where a kill cuts the log, no call is there without its message.
       this.#options.log?.append([...bundles.map(renderBundle), ...entries.map(renderEntry)])
@@ -124,6 +142,7 @@ export class RecordBuffer {
       return false
     }
     this.#isLogged = true
+    this.#hasKept = false
     const before = this.#entries.length
     this.#entries.push(...entries)
     this.#wait(Math.max(0, this.#writtenAt + PERIOD - this.#options.ticks()))
@@ -145,6 +164,7 @@ export class RecordBuffer {
       this.flush()
       this.#write(entries)
     }
+    this.#hasKept = false
     this.#empty()
   }
 
@@ -184,7 +204,7 @@ export class RecordBuffer {
   #empty(): void {
     this.#stopTimer()
     this.#entries = []
-    if (!this.#isLogged) return
+    if (!this.#isLogged || this.#hasKept) return
     try {
       this.#options.log?.clear()
       this.#isLogged = false
@@ -200,8 +220,8 @@ export class RecordBuffer {
 }
 
 // What else comes with a call is in the database when it ends, and a step is looked up there.
-const isPlain = ({ record, entry }: EntryRows): boolean =>
-  record !== null && !entry.transcript && !entry.job && !entry.result
+export const isPlain = ({ generation, transcript, job, result }: RecorderEntry): boolean =>
+  generation !== null && !transcript && !job && !result
 
 const renderEntry = ({ record, charge }: EntryRows): string =>
   `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}}`

@@ -16,7 +16,14 @@ import { createOutboxWriter } from '../outbox.ts'
 import { createTranscriptWriter } from '../transcripts.ts'
 import { createVideoWriter } from '../videos.ts'
 import { retryWhileLocked } from '../write.ts'
-import { type ChargeRow, type EntryRows, parseLog, RecordBuffer, type RecordRow } from './buffer.ts'
+import {
+  type ChargeRow,
+  type EntryRows,
+  isPlain,
+  parseLog,
+  RecordBuffer,
+  type RecordRow,
+} from './buffer.ts'
 import { NAMES, toValues } from './columns.ts'
 import { createRecordSealer, renderRecord, type SealedValue } from './sealing.ts'
 
@@ -78,6 +85,15 @@ export class Recording {
     }
   }
 
+  /**
+   * Keeps those of a batch that need nothing but their row in the log, and returns them. They are
+   * still to be recorded: what is on record is not restored twice.
+   */
+  keep(batch: RecorderEntry[]): RecorderEntry[] {
+    const kept = batch.filter(entry => !isTold(entry) && isPlain(entry))
+    return this.#buffer.keep(kept.map(entry => toRows(entry))) ? kept : []
+  }
+
   /** Whether records wait for their transaction. */
   get isWaiting(): boolean {
     return !this.#buffer.isEmpty
@@ -100,8 +116,8 @@ export class Recording {
   restore(): number {
     const { records, garbled } = this.#log?.read() ?? { records: [], garbled: 0 }
     if (garbled > 0) this.#log?.keepCopy()
-    const left = parseLog(records)
-    this.#buffer.restore(left.filter(({ record }) => !this.#isRecorded(record?.values[0] ?? null)))
+    const left = new Map(parseLog(records).map(entry => [entry.record?.values[0] ?? null, entry]))
+    this.#buffer.restore([...left].flatMap(([id, entry]) => (this.#isRecorded(id) ? [] : [entry])))
     if (records.length + garbled > 0) this.#log?.clear()
     return garbled
   }

@@ -17,6 +17,8 @@ export interface ImageCapabilities {
   size: boolean
   /** The pixels that may be named, as `1024x1024`; absent for any. */
   sizes?: readonly string[]
+  /** The longest side that may be named; absent for any. */
+  side?: number
   qualities: readonly string[]
   backgrounds: readonly string[]
   output_formats: readonly string[]
@@ -133,10 +135,14 @@ export const OPENROUTER: ImageCapabilities = {
   passthrough: [],
 }
 
+/** The longest side of a picture of the sandbox. */
+export const SANDBOX_SIDE = 2_048
+
 /** The sandbox draws squares and rectangles. */
 export const SANDBOX: ImageCapabilities = {
   ...COMPATIBLE,
-  resolutions: ['512', '1K'],
+  resolutions: ['512', '1K', '2K'],
+  side: SANDBOX_SIDE,
   qualities: [],
   backgrounds: [],
   output_formats: ['png'],

@@ -4,8 +4,10 @@ import {
   pickNearestRatio,
   pickNearestSize,
   pickNearestTier,
+  RESOLUTIONS,
   type Resolution,
   readSize,
+  shrinkToSide,
 } from '../../../language/image.ts'
 import type { Endpoint } from '../../../resources/models.ts'
 import {
@@ -76,13 +78,16 @@ const getGeminiTiers = (model: string): Resolution[] =>
 
 /**
  * Returns the parameters with the size to ask the endpoint for: pixels that it does not draw become
- * the nearest that it does, or a ratio and a tier. The parameters themselves where it is exact.
+ * the nearest that it does, or a ratio and a tier, and so does a tier. The parameters themselves
+ * where it is exact.
  */
 export function fitSize(params: ImageParams, endpoint: Endpoint): ImageParams {
-  const { size, ...rest } = params
-  if (!size) return params
   const can = getImageCapabilities(endpoint)
-  const { sizes } = can
+  if (!params.size) return fitTier(params, can)
+  const { size, ...rest } = params
+  const { sizes, side = Number.POSITIVE_INFINITY } = can
+  if (can.size && Math.max(size.width, size.height) > side)
+    return { ...rest, size: shrinkToSide(size, side) }
   if (can.size && (!sizes || sizes.includes(`${size.width}x${size.height}`))) return params
   if (sizes) return { ...rest, size: pickNearestSize(size, sizes.map(readSize)) }
   const resolution = pickNearestTier(size, can.resolutions)
@@ -93,28 +98,48 @@ export function fitSize(params: ImageParams, endpoint: Endpoint): ImageParams {
   }
 }
 
+function fitTier(params: ImageParams, { resolutions }: ImageCapabilities): ImageParams {
+  const { resolution, ...rest } = params
+  if (resolution === undefined || resolutions.includes(resolution)) return params
+  const side = RESOLUTIONS[resolution]
+  const nearest = pickNearestTier({ width: side, height: side }, resolutions)
+  return nearest ? { ...rest, resolution: nearest } : rest
+}
+
+/** Tells whether the endpoint draws as the call asks: in size, quality and background. */
+export const drawsAsAsked = (call: ImageCall, endpoint: Endpoint): boolean =>
+  fitSize(call.params, endpoint) === call.params && listIgnoredLooks(call, endpoint).length === 0
+
 /** Lists the parameters that the endpoint does not have, and does without. */
-export function listIgnoredImage({ params }: ImageCall, endpoint: Endpoint): string[] {
+export function listIgnoredImage(call: ImageCall, endpoint: Endpoint): string[] {
+  const { params } = call
   const { seed, streams, extras = [] } = getImageCapabilities(endpoint)
   return [
+    ...listIgnoredLooks(call, endpoint),
     ...(params.seed !== undefined && !seed ? ['seed'] : []),
     ...(params.partial_images !== undefined && !streams ? ['partial_images'] : []),
     ...IMAGE_EXTRAS.filter(name => params[name] !== undefined && !extras.includes(name)),
   ]
 }
 
+function listIgnoredLooks({ params }: ImageCall, endpoint: Endpoint): string[] {
+  const { qualities, backgrounds } = getImageCapabilities(endpoint)
+  return [
+    ...(isMissing(params.quality, qualities) ? ['quality'] : []),
+    ...(isMissing(params.background, backgrounds) ? ['background'] : []),
+  ]
+}
+
+const isMissing = (value: string | undefined, known: readonly string[]): boolean =>
+  value !== undefined && value !== 'auto' && !known.includes(value)
+
 /** Lists the parameters of the call that the endpoint cannot follow, under their wire names. */
 export function listUnsupportedParameters(call: ImageCall, endpoint: Endpoint): string[] {
   const { params, references } = call
   const can = getImageCapabilities(endpoint)
-  const isMissing = (value: string | undefined, known: readonly string[]) =>
-    value !== undefined && value !== 'auto' && !known.includes(value)
   const checks: [name: string, isUnsupported: boolean][] = [
     ['input_references', references.length > can.references],
     ['mask', call.mask !== undefined && !can.masks],
-    ['resolution', isMissing(params.resolution, can.resolutions)],
-    ['quality', isMissing(params.quality, can.qualities)],
-    ['background', isMissing(params.background, can.backgrounds)],
     [
       'output_format',
       isMissing(params.output_format, can.output_formats) && !isConverted(call, can),
