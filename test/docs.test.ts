@@ -104,8 +104,8 @@ function leadsSomewhere(link: string): boolean {
 
 test('each row of THREATS.md names a test that exists', () => {
   const text = findDocument('THREATS.md')?.text ?? ''
-  const rows = [...text.matchAll(/^\| (?!They |---)(.+) \|$/gm)].map(([row]) => row)
-  expect(rows.length).toBeGreaterThan(100)
+  const rows = [...text.matchAll(/^\| (?!Who |---)(.+) \|$/gm)].map(([row]) => row)
+  expect(rows.length).toBeGreaterThan(50)
   const listTests = (of: string) =>
     [...of.matchAll(/\b(test\/[\w./-]+)/g)].map(([, path = '']) => path)
   expect(rows.filter(row => listTests(row).length === 0)).toEqual([])

@@ -180,6 +180,27 @@ describe('a release', () => {
     expect(result).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
   })
 
+  test('starts the program of npm with its signals and its exit code, or says what is missing', async () => {
+    const room = makeRoom()
+    run(['tar', '-xzf', join(SMALL, `gateway-cli-${version}.tgz`), '-C', room])
+    const start = [join(room, 'package/bin/gateway.cjs'), 'serve']
+    expect(await runGateway(start, { program: ['node'] })).toEqual({
+      ...{ code: 1, stdout: '' },
+      stderr: expect.stringMatching(
+        /^gateway: @gateway\/cli-linux-\w+ is not installed: [^\n]+\n$/,
+      ),
+    })
+    const program = join(room, `node_modules/@gateway/cli-linux-${process.arch}/gateway`)
+    await Bun.write(program, '#!/bin/sh\ntrap "exit 7" TERM\necho "ready $1"\nread -r _\n')
+    chmodSync(program, 0o755)
+    const child = Bun.spawn(['node', ...start], { stdin: 'pipe', stdout: 'pipe' })
+    for await (const bytes of child.stdout) {
+      expect(Buffer.from(bytes).toString()).toBe('ready serve\n')
+      child.kill('SIGTERM')
+    }
+    expect(await child.exited).toBe(7)
+  })
+
   test('lists the packages of the program as CycloneDX, those of tests not', () => {
     const { components, ...list } = JSON.parse(read('sbom.cdx.json').toString())
     expect(list).toMatchObject({ bomFormat: 'CycloneDX', specVersion: '1.6', version: 1 })

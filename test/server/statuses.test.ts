@@ -172,8 +172,16 @@ async function produce(
   if (status === 403) return ask(route, { ...good, key: keys.inference })
   if (status === 404) return ask(route, ofNothing(route, good))
   if (status === 409) await RIVALS[route.operation.id]?.(good)
+  if (status === 429) await exhaustMinute(route, good)
   if (status === 500) breakDown()
   return ask(route, good)
+}
+
+/** Makes the only request of the minute. */
+async function exhaustMinute(route: DescribedRoute, good: Asking): Promise<void> {
+  const limits = { ...gateway.config.limits, management_per_minute: 1 }
+  gateway.traffic.counters.reconfigure({ ...gateway.config, limits }, null)
+  await ask(route, good)
 }
 
 /** Returns the same request for something that does not exist. */
