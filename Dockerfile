@@ -2,7 +2,7 @@
 FROM oven/bun:1.4.5 AS build
 WORKDIR /build
 COPY package.json bun.lock bunfig.toml ./
-RUN bun install --frozen-lockfile --ignore-scripts
+RUN bun install --production --omit=peer --frozen-lockfile --ignore-scripts
 COPY tsconfig.json build.ts ./
 COPY src src
 RUN bun run build.ts

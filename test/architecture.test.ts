@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { join, normalize, resolve } from 'node:path'
+import manifest from '../package.json' with { type: 'json' }
 import { getRoom, ROOMS } from '../scripts/house/rooms.ts'
 
 const ROOT = resolve(import.meta.dir, '..')
@@ -154,6 +155,19 @@ describe('architecture', () => {
 
   test('no layer imports what it must not know', () => {
     expect(sources.flatMap(forbiddenIn)).toEqual([])
+  })
+
+  test('every package that it imports is installed where no tests are', () => {
+    const packages = sources.flatMap(importsOf).flatMap(to => {
+      const [scope = '', name = ''] = to.split('/')
+      const isOwn = to.startsWith('src/') || /^(bun|node):|^bun$|\.(json|md|sql)$/.test(to)
+      return isOwn ? [] : [scope.startsWith('@') ? `${scope}/${name}` : scope]
+    })
+    const missing = new Set(packages).difference(new Set(Object.keys(manifest.dependencies)))
+    expect([...missing]).toEqual([])
+    // npm start runs no script of a package but Bun's own.
+    expect(Object.keys(manifest.scripts)).not.toContain('install')
+    expect(manifest.scripts.setup).toContain('--production')
   })
 
   test('rooms import downward only, types included', () => {

@@ -113,7 +113,7 @@ describe('the Dockerfile', () => {
   test('pins its images, and builds with the Bun of this project', () => {
     const images = list('FROM').map(({ value }) => value.split(' ')[0])
     expect(images.filter(image => !/^[\w./-]+:[\w.-]*\d[\w.-]*$/.test(image ?? ''))).toEqual([])
-    expect(images[0]).toBe(`oven/bun:${manifest.devDependencies.bun}`)
+    expect(images[0]).toBe(`oven/bun:${manifest.dependencies.bun}`)
   })
 
   test('copies files that exist, and that .dockerignore lets in', () => {

@@ -234,6 +234,22 @@ describe('what the documents let a reader try', () => {
     await server[Symbol.asyncDispose]()
   })
 
+  test('the lines that the README has for PowerShell', async () => {
+    const [block] = listBlocksIn('powershell').filter(({ document }) => document === 'README.md')
+    const [make = '', ask = ''] = block?.code.trim().split('\n') ?? []
+    expect(make).toBe('$env:KEY = gateway keys create --name me')
+    const read = /^irm (\S+) -Method Post -Headers @\{ (\w+) = "(.*?)" \} -Body '(.*)'$/
+    const [, url = '', name = '', value = '', body = ''] = read.exec(ask) ?? []
+    const response = await fetch(url.replace('http://127.0.0.1:8080', server.url), {
+      headers: { [name]: value.replace('$env:KEY', server.inference_key) },
+      ...{ method: 'POST', body },
+    })
+    expect([response.status, await response.text()]).toEqual([
+      200,
+      expect.stringContaining('Hello there'),
+    ])
+  })
+
   test.each(
     listBlocksIn('ts')
       .filter(({ document }) => document === 'README.md')

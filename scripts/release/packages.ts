@@ -44,7 +44,9 @@ export async function listPackages(): Promise<Package[]> {
       add(place, listNeeds(needs))
     }
   }
-  add('', Object.keys(lock.workspaces[''].dependencies))
+  // Bun is what they run on, and listed as that.
+  const own = Object.keys(lock.workspaces[''].dependencies).filter(name => name !== 'bun')
+  add('', own)
   // The same one may be in several places.
   const found = new Map([...places].map(place => [lock.packages[place]?.[0] ?? '', place]))
   return [...found]

@@ -115,7 +115,9 @@ const listCommands = (command: Command): Candidate[] =>
 
 function listOptions({ command, given }: Place): Candidate[] {
   const help = { value: '--help', meaning: 'show this help' }
-  const open = command.options.filter(option => !given.has(option) || option.variadic)
+  const open = command.options.filter(
+    option => !option.hidden && (!given.has(option) || option.variadic),
+  )
   return [
     ...open.map(({ long, flags, description }) => ({ value: long ?? flags, meaning: description })),
     help,

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { addExamples } from './help.ts'
+import { takePlaces } from './options.ts'
 import { createBareProgram, prepareProcess, runProgram } from './program.ts'
 
 /** The commands by the word that names each, in the order of the help. */
@@ -62,6 +63,7 @@ export async function createProgram(word = ''): Promise<Command> {
   for (const name of named ?? Object.keys(COMMANDS))
     program.addCommand(await (COMMANDS[name] as () => Promise<Command>)())
   addExamples(program)
+  takePlaces(program)
   return program
 }
 

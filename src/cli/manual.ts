@@ -37,7 +37,7 @@ function describe(command: Command, words: string[]): ManualPage {
     usage: help.commandUsage(command),
     arguments: command.registeredArguments.map(describeArgument),
     options: command.options
-      .filter(({ helpGroupHeading }) => helpGroupHeading !== COMMON_HEADING)
+      .filter(({ helpGroupHeading, hidden }) => !hidden && helpGroupHeading !== COMMON_HEADING)
       .map(describeOption),
     common: describeCommonOptions(command),
     examples: findExamples(command),

@@ -59,6 +59,8 @@ function convertObject({ properties, patternProperties, required, ...rest }: TSc
   )
   return {
     ...rest,
+    // A section whose lines are all comments is null.
+    ...(rest.default === undefined ? {} : { type: ['object', 'null'] }),
     ...(members.length > 0 ? { properties: convertAll(members) } : {}),
     ...(named.length > 0 ? { patternProperties: convertAll(named) } : {}),
     ...(needed.length > 0 ? { required: needed } : {}),

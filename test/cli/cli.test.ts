@@ -727,7 +727,7 @@ describe('config', () => {
     writeFileSync(join(cwd, 'gateway.yaml'), JSON.stringify({ providers }))
     const { code, stdout } = await runCommand(['config', 'check'], { cwd })
     expect(code).toBe(0)
-    expect(stdout).toContain('warning: mine has no model in the catalogue: ')
+    expect(stdout).toContain('warning: no model leads to mine: ')
   })
 
   test('check names the file, the setting, what was expected and what was found', async () => {

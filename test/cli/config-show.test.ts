@@ -2,6 +2,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { renderConfig, renderEmptyConfig } from '../../src/cli/commands/init/config-text.ts'
 import { SCHEMA_LINE } from '../../src/config/editor-schema.ts'
 import { runCommand } from '../support/commands.ts'
 
@@ -23,6 +24,30 @@ describe('config init', () => {
     expect(schema).toEqual(JSON.parse((await run(['schema'])).stdout))
     expect((await run(['check'])).code).toBe(0)
   })
+
+  const EXAMPLE = /^( *)# ([a-z_]+: .*)$/
+  const env = { OPENAI_API_KEY: 'x', ANTHROPIC_API_KEY: 'x' }
+  const texts = ['openai', 'anthropic'].map(slug =>
+    renderConfig({ slug, settings: { api_key: 'x' }, model: null }),
+  )
+
+  test.each([renderEmptyConfig(), ...texts])(
+    'writes examples that are taken, each alone and all together: %#',
+    async text => {
+      const lines = text.split('\n')
+      const examples = lines.flatMap((line, i) => (EXAMPLE.test(line) ? [i] : []))
+      expect(examples.length).toBeGreaterThanOrEqual(4)
+      const uncomment = (chosen: number[]) =>
+        lines
+          .map((line, i) => (chosen.includes(i) ? line.replace(EXAMPLE, '$1$2') : line))
+          .join('\n')
+      for (const chosen of [[], examples, ...examples.map(i => [i])]) {
+        writeFileSync(join(cwd, 'gateway.yaml'), uncomment(chosen))
+        const { code, stderr } = await run(['check'], env)
+        expect([chosen, code, stderr]).toEqual([chosen, 0, ''])
+      }
+    },
+  )
 
   test('replaces no config, and makes no data directory', async () => {
     writeFileSync(join(cwd, 'gateway.yaml'), '{}')

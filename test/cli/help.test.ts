@@ -58,7 +58,8 @@ function takeChild(command: Command, words: string[]): Command {
 }
 
 describe('of the commands', () => {
-  const optionsOf = (command: Command) => command.options.map(({ long }) => String(long))
+  const optionsOf = (command: Command) =>
+    command.options.flatMap(({ long, hidden }) => (hidden ? [] : [String(long)]))
   const endingIn = (...names: string[]) =>
     verbs.filter(([, command]) => names.includes(command.name()))
 
@@ -77,6 +78,20 @@ describe('of the commands', () => {
     '%s has --yes',
     (_, command) => {
       expect(optionsOf(command)).toContain('--yes')
+    },
+  )
+
+  test.each(verbs)('%s takes --config and --data, read or not', (_, command) => {
+    const taken = command.options.map(({ long }) => long)
+    expect(taken).toEqual(expect.arrayContaining(['--config', '--data']))
+  })
+
+  test.each([[['version']], [['man', 'keys']], [['completions', 'bash']], [['help', 'keys']]])(
+    '%p works with a config that it does not read',
+    async words => {
+      const line = [...words, '--config', 'nowhere.yaml']
+      const { code, stdout } = await runCommand(line)
+      expect([code, stdout]).toEqual([0, (await runCommand(words)).stdout])
     },
   )
 

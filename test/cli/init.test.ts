@@ -51,6 +51,13 @@ describe('init --provider', () => {
     })
   })
 
+  test('says in its help which files it writes', async () => {
+    await initOpenai({ stdin: SECRET })
+    const { stdout } = await init(['--help'])
+    for (const file of readdirSync(data()))
+      expect(stdout).toContain(file.replace('openai.key', '<provider>.key'))
+  })
+
   test('writes a config that is taken, and whose key is sent', async () => {
     await initOpenai({ stdin: SECRET })
     expect((await runGateway(['config', 'check'], { cwd })).code).toBe(0)

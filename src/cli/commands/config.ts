@@ -46,8 +46,12 @@ async function checkConfig(file: string | undefined, options: CommonOptions): Pr
     model.endpoints.some(endpoint => endpoint.provider.configured),
   )
   const providers = [...catalog.providers.values()].filter(provider => provider.configured)
-  const served = new Set(models.flatMap(({ endpoints }) => endpoints.map(one => one.provider.slug)))
-  const empty = providers.map(({ slug }) => slug).filter(slug => !served.has(slug))
+  const { listPassing } = await import('../../resources/models.ts')
+  const callable = new Set([
+    ...models.flatMap(({ endpoints }) => endpoints.map(({ provider }) => provider)),
+    ...listPassing(configFile.config, catalog.providers),
+  ])
+  const empty = providers.filter(one => !callable.has(one)).map(({ slug }) => slug)
   const unpriced = models.filter(model => model.endpoints.some(isUnpriced)).map(model => model.id)
   await printResult(
     options,
@@ -61,7 +65,7 @@ async function checkConfig(file: string | undefined, options: CommonOptions): Pr
           `${formatCount(models.length, 'model')} at ${formatCount(providers.length, 'provider')}`,
       )
       for (const slug of empty)
-        print(`warning: ${slug} has no model in the catalogue: name its models under models`)
+        print(`warning: no model leads to ${slug}: name its models under models`)
       for (const id of unpriced)
         print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)
     },

@@ -31,7 +31,17 @@ export const createInitCommand = () =>
     )
     .option('--base-url <url>', 'the address of that provider, if it is not its own')
     .option('--no-check', 'write the config without checking the key')
+    .addHelpText('after', HELP)
     .action(init)
+
+const HELP = `
+Writes into the data directory, readable by its owner alone:
+  gateway.db, ledger.head  the database, and where its ledger ends
+  secret.key               what stored provider keys and sessions are sealed with
+With --provider, or a provider's key in the environment, and without a config so far:
+  gateway.yaml             the provider, a default model, and examples in comments
+  gateway.schema.json      what editors complete and check gateway.yaml with
+  <provider>.key           its key, if no variable has it`
 
 async function init({ provider, ...options }: InitOptions): Promise<void> {
   if (provider === undefined && options.baseUrl !== undefined)
