@@ -153,7 +153,7 @@ export async function createDestination(
   const entry = auditDestination(world, actor, null, opened)
   await world.store.destinations.insert(destination, MOST_OF_TYPE, entry)
   world.memory.destinations.set(opened)
-  return { data: showDestination(opened) }
+  return { data: showDestination(world, opened) }
 }
 
 /** The settings that a body may leave out. */
@@ -175,12 +175,12 @@ export function listDestinations(world: DestinationWorld, actor: Actor, query: D
   const workspace_id = resolveWorkspaceId(world, actor, query.workspace_id)
   const own = world.memory.destinations.listByWorkspace(workspace_id)
   const sorted = own.toSorted((a, b) => compareOldestFirst(a.destination, b.destination))
-  return toPage(sorted, query, showDestination)
+  return toPage(sorted, query, opened => showDestination(world, opened))
 }
 
 /** Gets a destination, with its secrets masked. Throws 404, also for one of another workspace. */
 export const getDestination = (world: DestinationWorld, actor: Actor, id: string) => ({
-  data: showDestination(requireDestination(world, actor, id)),
+  data: showDestination(world, requireDestination(world, actor, id)),
 })
 
 /**
@@ -222,7 +222,7 @@ async function writeChange(
     now => openDestination(world, { ...now.destination, ...changes }, now),
     () => world.store.destinations.update(id, changes, entry),
   )
-  return { data: showDestination(requireFound(changed, NOUN)) }
+  return { data: showDestination(world, requireFound(changed, NOUN)) }
 }
 
 /**
@@ -341,12 +341,33 @@ function isOtherPlace(before: unknown, after: unknown): boolean {
 const readOrigin = (value: unknown): string | null =>
   typeof value === 'string' ? (URL.parse(value)?.origin ?? null) : null
 
-/** Shows a destination as the wire does (wire reference G.1), with its secrets masked. */
-const showDestination = ({ destination, kind, config }: OpenedDestination) => {
+/**
+ * Shows a destination as the wire does (wire reference G.1), with its secrets masked, and with a
+ * warning where it is enabled and told nothing.
+ */
+function showDestination(
+  world: DestinationWorld,
+  { destination, kind, config }: OpenedDestination,
+) {
   const { sealed: _, paused_at: __, ...shown } = destination
   return {
     ...shown,
     config: kind && config ? replaceSecrets(kind, config, maskSecret) : {},
+    ...warnOfSwitch(world, destination),
+  }
+}
+
+/** Says what else is off where a destination is enabled and its workspace tells none. */
+export function warnOfSwitch(
+  { memory: { workspaces } }: Pick<DestinationWorld, 'memory'>,
+  { enabled, workspace_id }: Destination,
+): { warning?: string } {
+  const workspace = workspaces.get(workspace_id)
+  if (!enabled || !workspace || workspace.is_observability_broadcast_enabled) return {}
+  return {
+    warning:
+      `Nothing is sent: is_observability_broadcast_enabled is off in the workspace ` +
+      `${workspace.slug} (gateway workspaces update ${workspace.slug} --broadcast yes)`,
   }
 }
 

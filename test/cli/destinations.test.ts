@@ -23,6 +23,10 @@ afterAll(async () => {
   rmSync(data, { recursive: true })
 })
 
+const OFF =
+  'Nothing is sent: is_observability_broadcast_enabled is off in the workspace default ' +
+  '(gateway workspaces update default --broadcast yes)'
+
 const run = (args: string[], env: Record<string, string> = {}) =>
   runCommand(['destinations', ...args, '--data', data, '--config', join(data, 'gateway.yaml')], {
     env,
@@ -65,9 +69,24 @@ test('a destination is created from options, variables and files, and never show
   ])
   const shown = (await run(['get', 'hook'])).stdout
   expect(shown).toContain('workspace off')
+  expect([shown, (await run(['update', 'hook', '--privacy', 'yes'])).stdout]).toEqual([
+    expect.stringContaining(OFF),
+    expect.stringContaining(OFF),
+  ])
+  expect((await run(['get', 'team'])).stdout).not.toContain(OFF)
   expect(shown).not.toContain('canary')
   const { data: changed } = await json(['update', 'hook', '--filters', 'none', '--privacy', 'no'])
   expect([changed.filter_rules, changed.privacy_mode]).toEqual([null, false])
+})
+
+test('a destination is told that its workspace tells none, until that is on', async () => {
+  const workspaces = (broadcast: string) =>
+    runCommand(['workspaces', 'update', 'default', '--broadcast', broadcast, '--data', data])
+  expect((await run(['test', 'hook'])).stderr).toBe(`${OFF}\n`)
+  await workspaces('yes')
+  expect((await run(['test', 'hook'])).stderr).toBe('')
+  expect((await run(['get', 'hook'])).stdout).not.toContain(OFF)
+  await workspaces('no')
 })
 
 test('a destination is tested, paused and resumed', async () => {

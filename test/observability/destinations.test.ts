@@ -65,6 +65,7 @@ describe('POST /observability/destinations', () => {
       privacy_mode: false,
       sampling_rate: 1,
       created_at: '2026-03-04T05:06:07.000Z',
+      warning: expect.stringContaining('is_observability_broadcast_enabled is off'),
       updated_at: '2026-03-04T05:06:07.000Z',
     })
     const langfuse = await create({ type: 'langfuse', name: 'team', config: LANGFUSE })

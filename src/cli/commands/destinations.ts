@@ -18,7 +18,7 @@ import {
 import { describeOthers } from '../lists.ts'
 import { DESTINATIONS, KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
-import { print, printFields } from '../output.ts'
+import { print, printFields, printNote } from '../output.ts'
 
 /** Where the config of a destination is read from. Later ones win. */
 interface SettingsFlags {
@@ -195,6 +195,7 @@ export const createDestinationsCommand = () =>
       if (!data.passed)
         throw new GatewayError('provider_unavailable', `The test failed: ${data.reason}`)
       print(`passed: it answered ${data.status}`)
+      if (data.warning !== undefined) printNote(data.warning)
     }),
     verb(
       'pause <id>',

@@ -1,4 +1,4 @@
-import { findRows, Left, type Row } from './actions/asking.ts'
+import { findRows, findWarning, Left, type Row } from './actions/asking.ts'
 import { ACTIONS, NOUN_ACTIONS, type NounAction, needsRow } from './actions/table.ts'
 import type { Action } from './keys.ts'
 import type { Noun, Source } from './source.ts'
@@ -48,7 +48,8 @@ export function useActions(source: Source, noun: Noun, { reload, reveal }: Liste
     } finally {
       await reload()
     }
-    notify(done, 'good')
+    const warning = await findWarning(source, changes)
+    notify(warning ?? done, warning === undefined ? 'good' : 'warn')
   }
   return (action: Action, row: object | undefined): boolean => {
     if (!isNounAction(action)) return false

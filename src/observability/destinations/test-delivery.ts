@@ -1,6 +1,6 @@
 import { invalid } from '../../base/errors.ts'
 import type { Actor } from '../../resources/actor.ts'
-import { requireDestination } from '../destinations.ts'
+import { requireDestination, warnOfSwitch } from '../destinations.ts'
 import { DELIVERY_PACE } from './deliveries/retry.ts'
 import { sendDelivery } from './deliveries/send.ts'
 import { passesTest } from './judge.ts'
@@ -14,6 +14,8 @@ export interface TestResult {
   status: number | null
   /** Why it did not pass; null if it did. */
   reason: string | null
+  /** What else is off, so that calls are not sent: absent for nothing. */
+  warning?: string
 }
 
 /**
@@ -26,7 +28,7 @@ export async function testDestination(
   actor: Actor,
   id: string,
 ): Promise<{ data: TestResult }> {
-  const { kind, config } = requireDestination(world, actor, id)
+  const { destination, kind, config } = requireDestination(world, actor, id)
   if (!kind || !config)
     throw invalid('config: expected again, since it was sealed with another secret', 'config')
   const request = renderTestRequest(world, kind, config)
@@ -34,8 +36,9 @@ export async function testDestination(
     timeout: DELIVERY_PACE.timeout,
     requests: new Set(),
   })
-  if (!answer) return { data: { passed: false, status: null, reason: failure } }
+  const warning = warnOfSwitch(world, destination)
+  if (!answer) return { data: { passed: false, status: null, reason: failure, ...warning } }
   const { status } = answer
   const passed = passesTest(kind, answer)
-  return { data: { passed, status, reason: passed ? null : `It answered ${status}` } }
+  return { data: { passed, status, reason: passed ? null : `It answered ${status}`, ...warning } }
 }

@@ -585,6 +585,14 @@ describe('what a noun lists is changed', () => {
     screen[Symbol.dispose]()
   })
 
+  test('a destination that is told nothing says what else is off', async () => {
+    const warning = 'Nothing is sent: is_observability_broadcast_enabled is off'
+    const { screen } = await openNoun('destinations', { ...ROW, enabled: false, warning })
+    await change(screen, 'd', [], 'Enable Strict?')
+    await screen.see(warning)
+    screen[Symbol.dispose]()
+  })
+
   test('not where it is declined or left, named wrongly or unknown: a sentence says so', async () => {
     const { source, screen } = await openNoun('guardrails')
     await screen.type('x')

@@ -148,7 +148,9 @@ describe.each(['local', 'remote'] as const)('changes of a gateway: %s', name => 
     await change('byok', 'delete', key, {})
     const input = { name, type: 'webhook', config: { url: 'https://example.com/hook' } }
     await change('destinations', 'create', '', input)
-    const id = String((await find('destinations', 'name', name))?.id)
+    const made = await find('destinations', 'name', name)
+    expect(made?.warning).toStartWith('Nothing is sent: is_observability_broadcast_enabled is off')
+    const id = String(made?.id)
     await change('destinations', 'update', id, { enabled: false })
     expect(await find('destinations', 'id', id)).toMatchObject({ enabled: false })
     await change('destinations', 'delete', id, {})

@@ -66,6 +66,17 @@ export async function findRows(
   return [first, ...others]
 }
 
+/** Returns what destinations that were created or changed warn of: what else is off. */
+export async function findWarning(source: Source, changes: Change[]): Promise<string | undefined> {
+  const changed = changes.filter(({ noun }) => noun === 'destinations')
+  if (changed.length === 0) return undefined
+  const rows = (await source.list('destinations')) as Row[]
+  const isChanged = (row: Row) =>
+    changed.some(({ id, input }) => row.id === id || row.name === (input as Row).name)
+  const warnings = rows.filter(isChanged).map(({ warning }) => warning)
+  return warnings.find(warning => typeof warning === 'string')
+}
+
 type Named = Found & { names: string[] }
 
 const toFound = (noun: Noun, rows: object[]): Named[] =>
