@@ -102,6 +102,16 @@ function leadsSomewhere(link: string): boolean {
   return anchor === undefined || (target !== undefined && listAnchors(target).includes(anchor))
 }
 
+test('each row of THREATS.md names a test that exists', () => {
+  const text = findDocument('THREATS.md')?.text ?? ''
+  const rows = [...text.matchAll(/^\| (?!Who |---)(.+) \|$/gm)].map(([row]) => row)
+  expect(rows.length).toBeGreaterThan(50)
+  const listTests = (of: string) =>
+    [...of.matchAll(/\b(test\/[\w./-]+)/g)].map(([, path = '']) => path)
+  expect(rows.filter(row => listTests(row).length === 0)).toEqual([])
+  expect(listTests(text).filter(path => !existsSync(join(ROOT, path)))).toEqual([])
+})
+
 describe('decisions', () => {
   const table = documents.find(({ path }) => path === 'docs/decisions/README.md')?.text ?? ''
   const rows = [...table.matchAll(/^\| (\d{4}(?:, \d{4})*) \| (.+) \|$/gm)]

@@ -68,6 +68,33 @@ const eventLoop = new EventLoop()
 /** How many small items a work handles before others may have their turn. */
 export const ITEMS_AT_ONCE = 256
 
+/** How many pieces of an answer are put together before others get their turn. */
+export const PIECES_AT_ONCE = 4_096
+
+/**
+ * A text that grows by pieces. It is joined as it grows: to join a million at its end would hold
+ * everyone else up.
+ */
+export class GrowingText {
+  #text = ''
+  #pieces: string[] = []
+
+  add(piece: string): void {
+    if (this.#pieces.push(piece) === PIECES_AT_ONCE) this.#join()
+  }
+
+  /** The text so far. */
+  get text(): string {
+    if (this.#pieces.length > 0) this.#join()
+    return this.#text
+  }
+
+  #join(): void {
+    this.#text += this.#pieces.join('')
+    this.#pieces = []
+  }
+}
+
 /**
  * Sorts like `toSorted`. What is sorted already, or consists of a few sorted lists, is merged in
  * time linear in its length.

@@ -70,6 +70,15 @@ describe('gateway files', () => {
     ).toEqual(expect.arrayContaining(['files.create', 'files.delete']))
   })
 
+  test('show a name that turns the direction of its letters escaped, and save it so', async () => {
+    const { id, filename } = await runJson('files', 'upload', 'report.pdf', '--name', 'a\u202efdp.x')
+    expect(filename).toBe('a\\u202efdp.x')
+    expect((await run('files', 'list')).stdout).toContain(filename)
+    expect((await run('files', 'download', id)).code).toBe(0)
+    expect(existsSync(at(filename))).toBe(true)
+    await run('files', 'delete', id, '--yes')
+  })
+
   test.each<[number, ...string[]]>([
     [3, 'upload', 'missing.txt'],
     [2, 'upload', 'data'],

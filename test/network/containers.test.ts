@@ -120,6 +120,11 @@ describe('names', () => {
 })
 
 describe('a home', () => {
+  test('shows a name that turns the direction of its letters escaped', async () => {
+    await run('mine', ['write photo\u202egnp.exe x'])
+    expect(await listPaths('mine')).toEqual(['photo\\u202egnp.exe'])
+  })
+
   test('is on record after each command, and there again in another sandbox', async () => {
     const { container, files } = await run('mine', ['write a.txt one', 'write d/b.txt two'])
     expect([container.name, files.map(({ path }) => path)]).toEqual(['mine', ['a.txt', 'd/b.txt']])

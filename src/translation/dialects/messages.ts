@@ -1,8 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { yieldToEventLoop } from '../../base/clock.ts'
 import type { GatewayError } from '../../base/errors.ts'
 import { type Json, parseObject } from '../../base/json.ts'
 import { toUsd } from '../../base/money.ts'
 import { open } from '../../base/schema-builders.ts'
+import { GrowingText, PIECES_AT_ONCE } from '../../base/turns.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ReceiptPart, TextPart } from '../../language/part.ts'
@@ -222,6 +224,7 @@ export async function collectMessagesResponse(answer: Answer<'text'>, { params }
   let finish: Extract<TextPart, { type: 'finish' }> | null = null
   let tier: string | null = null
   let receipt: ReceiptPart | null = null
+  let read = 0
   for (const batch of await answer.parts.collect()) {
     for (const part of batch) {
       if (part.type === 'error') throw part.error
@@ -229,6 +232,7 @@ export async function collectMessagesResponse(answer: Answer<'text'>, { params }
       else if (part.type === 'receipt') receipt = part
       else if (part.type === 'finish') finish ??= part.choice === 0 ? part : null
       else blocks.add(content.read(part))
+      if (++read % PIECES_AT_ONCE === 0) await yieldToEventLoop()
     }
   }
   if (finish?.reason === 'error') throw providerError(receipt?.siblingFields)
@@ -262,7 +266,7 @@ export async function collectMessagesResponse(answer: Answer<'text'>, { params }
 /** Assembles content blocks from events, as a client does. */
 class BlockAssembler {
   readonly content: Json[] = []
-  #text = ''
+  #text = new GrowingText()
   #citations: Json[] = []
 
   add(steps: BlockEvent[]): void {
@@ -275,20 +279,20 @@ class BlockAssembler {
 
   #begin(block: Json): void {
     this.content.push({ ...block })
-    this.#text = ''
+    this.#text = new GrowingText()
     this.#citations = []
   }
 
   #addDelta(delta: BlockDelta): void {
     switch (delta.type) {
       case 'text_delta':
-        this.#text += delta.text
+        this.#text.add(delta.text)
         break
       case 'thinking_delta':
-        this.#text += delta.thinking
+        this.#text.add(delta.thinking)
         break
       case 'input_json_delta':
-        this.#text += delta.partial_json
+        this.#text.add(delta.partial_json)
         break
       case 'citations_delta':
         this.#citations.push(delta.citation)
@@ -304,16 +308,17 @@ class BlockAssembler {
   }
 
   #end(): void {
+    const { text } = this.#text
     switch (this.content.at(-1)?.type) {
       case 'text':
-        this.#set('text', this.#text)
+        this.#set('text', text)
         if (this.#citations.length > 0) this.#set('citations', this.#citations)
         break
       case 'thinking':
-        this.#set('thinking', this.#text)
+        this.#set('thinking', text)
         break
       default:
-        if (this.#text) this.#set('input', parseObject(this.#text) ?? wrapInvalidInput(this.#text))
+        if (text) this.#set('input', parseObject(text) ?? wrapInvalidInput(text))
     }
   }
 

@@ -106,3 +106,32 @@ test('an answer has the same content in every dialect', async () => {
     }),
   )
 })
+
+test.each(Object.entries(READERS))(
+  'others have their turns while %s joins 100,000 pieces',
+  async (_, read) => {
+    const pieces = Array.from(
+      { length: 100_000 },
+      (): TextPart => ({ ...CALL, type: 'tool-call-delta', input: ' ' }),
+    )
+    const parts: TextPart[] = [
+      { ...CALL, type: 'tool-call-start', id: 'c', name: 'f' },
+      { ...CALL, type: 'tool-call-delta', input: '{' },
+      ...pieces,
+      { ...CALL, type: 'tool-call-delta', input: '}' },
+      { type: 'finish', choice: 0, reason: 'tool_calls', native: null },
+    ]
+    let turns = 0
+    const count = () => {
+      turns += 1
+      timer = setImmediate(count)
+    }
+    let timer = setImmediate(count)
+    const { calls } = await read([parts, [receipt]])
+    clearImmediate(timer)
+    expect(calls).toEqual([{ id: 'c', name: 'f', input: {} }])
+    expect(turns).toBeGreaterThanOrEqual(20)
+  },
+)
+
+const CALL = { choice: 0, index: 0 } as const

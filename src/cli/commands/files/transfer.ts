@@ -2,7 +2,7 @@ import { open, rm, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { Gateway } from '../../../app/gateway.ts'
 import { conflict, invalid, notFound } from '../../../base/errors.ts'
-import { toPrintable } from '../../../base/printable.ts'
+import { showName, toPrintable } from '../../../base/printable.ts'
 import type { Actor } from '../../../resources/actor.ts'
 import type { FileUpload } from '../../../resources/files/schema.ts'
 import { showFile } from '../../../resources/files/view.ts'
@@ -48,7 +48,7 @@ export async function downloadFile(
   { output, force }: DownloadFlags,
 ) {
   const { file, bytes } = await readFile(gateway, actor, id)
-  const path = output ?? basename(file.filename)
+  const path = output ?? basename(showName(file.filename))
   const target = await open(path, force ? 'w' : 'wx', 0o600).catch(async error => {
     await bytes.cancel()
     if (error.code === 'EEXIST') throw conflict(`${path} exists: --force replaces it`)

@@ -1,7 +1,9 @@
+import { yieldToEventLoop } from '../../../base/clock.ts'
 import { Base64Pieces } from '../../../base/data-url.ts'
 import type { GatewayError } from '../../../base/errors.ts'
 import type { Json } from '../../../base/json.ts'
 import { toUsd } from '../../../base/money.ts'
+import { PIECES_AT_ONCE } from '../../../base/turns.ts'
 import type { Answer } from '../../../language/answer.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../../language/part.ts'
@@ -142,12 +144,14 @@ export async function collectChatResponse(answer: Answer<'text'>, shape: ChatSha
   let start = { system_fingerprint: null as string | null, service_tier: null as string | null }
   let error: GatewayError | null = null
   let receipt: ReceiptPart | null = null
+  let read = 0
   for (const batch of await answer.parts.collect()) {
     for (const part of batch) {
       if (part.type === 'start') start = part
       else if (part.type === 'error') error = part.error
       else if (part.type === 'receipt') receipt = part
       else if ('choice' in part) getOrAddChoice(choices, part.choice).add(part)
+      if (++read % PIECES_AT_ONCE === 0) await yieldToEventLoop()
     }
   }
   if (error && (choices.length === 0 || error.type === 'unavailable')) throw error

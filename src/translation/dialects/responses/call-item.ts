@@ -1,4 +1,5 @@
 import { isObject, type Json, parseObject, readString } from '../../../base/json.ts'
+import { GrowingText } from '../../../base/turns.ts'
 import type { TextPart } from '../../../language/part.ts'
 import { type ClientTool, CUSTOM_INPUT } from '../../../language/tool.ts'
 import { CLIENT_KINDS } from '../../client-kinds.ts'
@@ -51,6 +52,7 @@ class CallItem implements ToolCallItem {
   readonly value: Json & { arguments: string }
   readonly #place: ItemPlace
   readonly #name: string
+  readonly #arguments = new GrowingText()
 
   constructor(place: ItemPlace, { id, name, extra }: ToolCallStart) {
     this.#place = place
@@ -73,19 +75,19 @@ class CallItem implements ToolCallItem {
 
   /** Whether the arguments are whole, so that another call may begin. */
   get isWhole(): boolean {
-    return isObjectText(this.value.arguments)
+    return isObjectText(this.#arguments.text)
   }
 
   /** Adds a piece of the arguments. */
   addInput(delta: string): ItemEvent[] {
     if (delta === '') return []
-    this.value.arguments += delta
+    this.#arguments.add(delta)
     return [{ type: 'response.function_call_arguments.delta', ...this.#place, delta }]
   }
 
   /** Ends the call. */
   end(status: ItemStatus): ItemEvent[] {
-    this.value.status = status
+    Object.assign(this.value, { status, arguments: this.#arguments.text })
     return [
       {
         type: 'response.function_call_arguments.done',
@@ -110,7 +112,7 @@ export const isHeld = (tool: ClientTool): tool is HeldTool => Object.hasOwn(CLIE
 export class HeldCall {
   readonly #start: ToolCallStart
   readonly #tool: HeldTool
-  #arguments = ''
+  readonly #arguments = new GrowingText()
 
   constructor(start: ToolCallStart, tool: HeldTool) {
     this.#start = start
@@ -118,11 +120,11 @@ export class HeldCall {
   }
 
   get isWhole(): boolean {
-    return isObjectText(this.#arguments)
+    return isObjectText(this.#arguments.text)
   }
 
   addInput(delta: string): ItemEvent[] {
-    this.#arguments += delta
+    this.#arguments.add(delta)
     return []
   }
 
@@ -132,10 +134,11 @@ export class HeldCall {
    */
   toItem(status: ItemStatus): Json {
     const { id: call_id, name } = this.#start
-    const input = parseObject(this.#arguments)
+    const { text } = this.#arguments
+    const input = parseObject(text)
     const item = input && CLIENT_KINDS[this.#tool.form].toItem(input)
     if (item) return { ...item, call_id, status: 'completed' }
-    return { type: 'function_call', call_id, name, arguments: this.#arguments, status }
+    return { type: 'function_call', call_id, name, arguments: text, status }
   }
 }
 
@@ -146,7 +149,7 @@ export class HeldCall {
 class CustomCallItem implements ToolCallItem {
   readonly value: Json
   readonly #place: ItemPlace
-  #arguments = ''
+  readonly #arguments = new GrowingText()
 
   constructor(place: ItemPlace, { id, name, extra }: ToolCallStart) {
     this.#place = place
@@ -160,16 +163,17 @@ class CustomCallItem implements ToolCallItem {
   }
 
   get isWhole(): boolean {
-    return isObjectText(this.#arguments)
+    return isObjectText(this.#arguments.text)
   }
 
   addInput(delta: string): ItemEvent[] {
-    this.#arguments += delta
+    this.#arguments.add(delta)
     return []
   }
 
   end(status: ItemStatus): ItemEvent[] {
-    const input = readString(parseObject(this.#arguments)?.[CUSTOM_INPUT]) ?? this.#arguments
+    const { text } = this.#arguments
+    const input = readString(parseObject(text)?.[CUSTOM_INPUT]) ?? text
     Object.assign(this.value, { input, status })
     const event = 'response.custom_tool_call_input'
     return [

@@ -1,4 +1,5 @@
 import { isObject, type Json, readString } from '../../../base/json.ts'
+import { GrowingText } from '../../../base/turns.ts'
 import type { Logprobs, OutputItem } from '../../../language/part.ts'
 import {
   type ItemEvent,
@@ -27,6 +28,8 @@ export class MessageItem implements OpenItem {
   #block: number | undefined
   /** The content part that pieces are added to; null between two. */
   #open: TextContent | RefusalContent | null = null
+  /** The text of that content part. */
+  #text = new GrowingText()
 
   constructor(place: ItemPlace, owner: OutputItem | undefined) {
     this.#place = place
@@ -61,7 +64,7 @@ export class MessageItem implements OpenItem {
     const events = this.#openText(block)
     const open = this.#open as TextContent
     const logprobs = given?.content ?? []
-    open.text += delta
+    this.#text.add(delta)
     for (const entry of logprobs) open.logprobs.push(entry)
     events.push({ type: 'response.output_text.delta', ...this.#at(), delta, logprobs })
     return events
@@ -71,8 +74,7 @@ export class MessageItem implements OpenItem {
   addRefusal(delta: string): ItemEvent[] {
     const events =
       this.#open?.type === 'refusal' ? [] : this.#begin({ type: 'refusal', refusal: '' })
-    const open = this.#open as RefusalContent
-    open.refusal += delta
+    this.#text.add(delta)
     events.push({ type: 'response.refusal.delta', ...this.#at(), delta })
     return events
   }
@@ -81,7 +83,7 @@ export class MessageItem implements OpenItem {
   addAnnotation(source: Json, block: number | undefined): ItemEvent[] {
     const events = this.#openText(block ?? this.#block)
     const open = this.#open as TextContent
-    const annotation = completeRange(source, open.text.length)
+    const annotation = completeRange(source, this.#text.text.length)
     const annotation_index = open.annotations.push(annotation) - 1
     events.push({
       type: 'response.output_text.annotation.added',
@@ -110,6 +112,7 @@ export class MessageItem implements OpenItem {
     const events = this.#close()
     this.#content.push(part)
     this.#open = part
+    this.#text = new GrowingText()
     return [...events, { type: 'response.content_part.added', ...this.#at(), part: copyPart(part) }]
   }
 
@@ -118,6 +121,8 @@ export class MessageItem implements OpenItem {
     if (!part) return []
     const at = this.#at()
     this.#open = null
+    const { text } = this.#text
+    Object.assign(part, part.type === 'refusal' ? { refusal: text } : { text })
     const done: ItemEvent =
       part.type === 'refusal'
         ? { type: 'response.refusal.done', ...at, refusal: part.refusal }

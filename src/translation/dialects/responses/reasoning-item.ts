@@ -1,4 +1,5 @@
 import type { Json } from '../../../base/json.ts'
+import { GrowingText } from '../../../base/turns.ts'
 import {
   isResponsesFormat,
   type ReasoningDetail,
@@ -26,6 +27,8 @@ interface OpenEntry {
   entry: ReasoningDetail
   kind: Kind
   text: { type: string; text: string }
+  /** What the text will be once it is whole. */
+  growing: GrowingText
   /** Its position in its list; null until it has a text, which empty ones never have. */
   position: number | null
 }
@@ -103,7 +106,13 @@ export class ReasoningItem implements OpenItem {
     const kind = pickList(piece)
     const entry: ReasoningDetail = { type: piece.type }
     this.#entries.push(entry)
-    this.#open = { entry, kind, text: { type: KINDS[kind].type, text: '' }, position: null }
+    this.#open = {
+      entry,
+      kind,
+      text: { type: KINDS[kind].type, text: '' },
+      position: null,
+      growing: new GrowingText(),
+    }
     return events
   }
 
@@ -113,7 +122,7 @@ export class ReasoningItem implements OpenItem {
       isFirst && isResponsesFormat(open.entry.format) ? stripSeparator(given, open.entry) : given
     if (delta === '') return []
     const events = isFirst ? this.#begin(open) : []
-    open.text.text += delta
+    open.growing.add(delta)
     const name = open.kind === 'summary' ? 'reasoning_summary_text' : 'reasoning_text'
     events.push({ type: `response.${name}.delta`, ...this.#at(open), delta })
     return events
@@ -130,6 +139,7 @@ export class ReasoningItem implements OpenItem {
     const open = this.#open
     this.#open = null
     if (!open) return []
+    open.text.text = open.growing.text
     const field = findTextField(open.entry)
     if (field) open.entry[field] = open.text.text
     if (open.position === null) return []

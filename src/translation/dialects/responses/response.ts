@@ -1,6 +1,8 @@
+import { yieldToEventLoop } from '../../../base/clock.ts'
 import { type ErrorType, GatewayError } from '../../../base/errors.ts'
 import { type Json, omitUndefined } from '../../../base/json.ts'
 import { toUsd } from '../../../base/money.ts'
+import { PIECES_AT_ONCE } from '../../../base/turns.ts'
 import type { Answer } from '../../../language/answer.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { FinishReason, ReceiptPart, TextPart } from '../../../language/part.ts'
@@ -257,7 +259,13 @@ export async function collectResponse(
   body: ResponsesRequest,
 ): Promise<Json> {
   const response = new ResponseBuilder(answer, call, body)
-  for (const batch of await answer.parts.collect()) for (const part of batch) response.read(part)
+  let read = 0
+  for (const batch of await answer.parts.collect()) {
+    for (const part of batch) {
+      response.read(part)
+      if (++read % PIECES_AT_ONCE === 0) await yieldToEventLoop()
+    }
+  }
   const { error, output } = response
   const isNothing = output.items.length === 0 && error
   if (error && (isNothing || error.type === 'unavailable')) throw error
