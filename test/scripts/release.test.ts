@@ -299,6 +299,14 @@ describe('the image of a release', () => {
       return `sha256:${Bun.SHA256.hash(gunzipSync(bytes), 'hex')}`
     })
     expect(rootfs.diff_ids).toEqual(contents)
+    // What docker reads where it knows no layouts.
+    expect(readJson('manifest.json')).toEqual([
+      {
+        Config: toPath(config.digest),
+        RepoTags: [`gateway:${version}-amd64`, 'gateway:latest'],
+        Layers: layers.map(({ digest }: { digest: string }) => toPath(digest)),
+      },
+    ])
   })
 
   const isMountable = Bun.spawnSync(['unshare', '--mount', 'true']).success
