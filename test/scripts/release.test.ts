@@ -191,7 +191,10 @@ describe('a release', () => {
       ),
     })
     const program = join(room, `node_modules/@gateway/cli-linux-${process.arch}/gateway`)
-    await Bun.write(program, '#!/bin/sh\ntrap "exit 7" TERM\necho "ready $1"\nread -r _\n')
+    await Bun.write(
+      program,
+      '#!/bin/sh\ntrap "exit 7" TERM\necho "ready $1"\nwhile :; do sleep 0.05; done\n',
+    )
     chmodSync(program, 0o755)
     const child = Bun.spawn(['node', ...start], { stdin: 'pipe', stdout: 'pipe' })
     for await (const bytes of child.stdout) {
