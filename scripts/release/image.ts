@@ -15,6 +15,7 @@ interface Blob {
   mediaType: string
   digest: string
   size: number
+  annotations?: Record<string, string>
 }
 
 const MEDIA = 'application/vnd.oci.image'
@@ -33,7 +34,7 @@ export function renderImage(
   const blobs = new Map<string, Uint8Array>()
   const add = (kind: string, content: Uint8Array): Blob => {
     const digest = `sha256:${Bun.SHA256.hash(content, 'hex')}`
-    blobs.set(`blobs/${digest.replace(':', '/')}`, content)
+    blobs.set(toPath(digest), content)
     return { mediaType: `${MEDIA}.${kind}`, digest, size: content.length }
   }
   const created = new Date(archiver.seconds * 1000).toISOString()
@@ -62,18 +63,38 @@ export function renderImage(
       layers: layers.map(pieces => add('layer.v1.tar+gzip', archiver.gzip(pieces))),
       annotations: labels,
     }
-    return { ...add('manifest.v1+json', toJson(content)), platform: { architecture, os: 'linux' } }
+    const blob = add('manifest.v1+json', toJson(content))
+    return { content, blob: { ...blob, platform: { architecture, os: 'linux' } } }
   })
-  const all = add('index.v1+json', toJson(toIndex(manifests)))
-  const named = { ...all, annotations: { 'org.opencontainers.image.ref.name': version } }
+  const all = add('index.v1+json', toJson(toIndex(manifests.map(({ blob }) => blob))))
+  const names = {
+    'io.containerd.image.name': 'docker.io/library/gateway:latest',
+    'org.opencontainers.image.ref.name': version,
+  }
   const files = {
     'oci-layout': toJson({ imageLayoutVersion: '1.0.0' }),
-    'index.json': toJson(toIndex([named])),
+    'index.json': toJson(toIndex([{ ...all, annotations: names }])),
+    'manifest.json': toJson(manifests.map(({ content, blob }) => toDocker(content, blob.platform))),
     ...Object.fromEntries(blobs),
   }
   const entries = Object.entries(files).map(([path, content]) => ({ path, content }))
   return [`gateway-${version}-oci.tar`, concat(...archiver.tar(addDirectories(entries)))]
 }
+
+/** Describes an image as docker does where it keeps images of one platform, and reads no layout. */
+const toDocker = (
+  { config, layers }: { config: Blob; layers: Blob[] },
+  { architecture }: { architecture: string },
+) => ({
+  Config: toPath(config.digest),
+  RepoTags: [
+    `gateway:${version}-${architecture}`,
+    ...(architecture === 'amd64' ? ['gateway:latest'] : []),
+  ],
+  Layers: layers.map(({ digest }) => toPath(digest)),
+})
+
+const toPath = (digest: string) => `blobs/${digest.replace(':', '/')}`
 
 const toJson = (value: object) => Buffer.from(JSON.stringify(value))
 

@@ -29,12 +29,13 @@ if (program === undefined) {
   process.exit(1)
 }
 
-const child = spawn(program, process.argv.slice(2), { stdio: 'inherit' })
+// Before the program starts, as a signal may come at once.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
   process.on(signal, () => {
     // A terminal has told both.
     if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal)
   })
+const child = spawn(program, process.argv.slice(2), { stdio: 'inherit' })
 child.on('error', ({ message }) => {
   process.stderr.write(`gateway: ${message}\n`)
   process.exitCode = 1

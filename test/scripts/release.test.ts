@@ -191,7 +191,10 @@ describe('a release', () => {
       ),
     })
     const program = join(room, `node_modules/@gateway/cli-linux-${process.arch}/gateway`)
-    await Bun.write(program, '#!/bin/sh\ntrap "exit 7" TERM\necho "ready $1"\nread -r _\n')
+    await Bun.write(
+      program,
+      '#!/bin/sh\ntrap "exit 7" TERM\necho "ready $1"\nwhile :; do sleep 0.05; done\n',
+    )
     chmodSync(program, 0o755)
     const child = Bun.spawn(['node', ...start], { stdin: 'pipe', stdout: 'pipe' })
     for await (const bytes of child.stdout) {
@@ -299,6 +302,14 @@ describe('the image of a release', () => {
       return `sha256:${Bun.SHA256.hash(gunzipSync(bytes), 'hex')}`
     })
     expect(rootfs.diff_ids).toEqual(contents)
+    // What docker reads where it knows no layouts.
+    expect(readJson('manifest.json')).toEqual([
+      {
+        Config: toPath(config.digest),
+        RepoTags: [`gateway:${version}-amd64`, 'gateway:latest'],
+        Layers: layers.map(({ digest }: { digest: string }) => toPath(digest)),
+      },
+    ])
   })
 
   const isMountable = Bun.spawnSync(['unshare', '--mount', 'true']).success
