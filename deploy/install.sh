@@ -119,6 +119,7 @@ install() {
 
 # Read whole before anything runs: half a download does nothing.
 main() {
+  umask 022
   dir=${HOME:-}/.local
   key=''
   list=share/doc/gateway/installed

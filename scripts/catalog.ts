@@ -1,15 +1,31 @@
 import { resolve } from 'node:path'
 import type { ModelRow } from '../src/resources/models/rows.ts'
 import { type GatheredCatalog, gather } from './catalog/gather.ts'
+import { signCatalog } from './catalog/sign.ts'
 import { readSources, SOURCES } from './catalog/sources.ts'
 
 const OUTFILE = resolve(import.meta.dir, '../src/resources/models.data.json')
 
-/** Regenerates the built-in catalogue and prints a summary. `bun run catalog` */
-const today = new Date().toISOString().slice(0, 10)
-const gathered = gather(await readSources(), today)
-await Bun.write(OUTFILE, renderData(gathered, today))
-for (const line of renderSummary(gathered)) process.stdout.write(`${line}\n`)
+/**
+ * `bun run catalog` regenerates the built-in catalogue and prints a summary.
+ * `bun run catalog --sign KEY OUT` signs it as it is, with the ed25519 key of a PEM file.
+ */
+const [option, keyFile, signedFile] = process.argv.slice(2)
+if (option === undefined) await regenerate()
+else if (option === '--sign' && keyFile && signedFile) await signFile(keyFile, signedFile)
+else throw new Error('expected nothing, or --sign KEY OUT')
+
+async function regenerate(): Promise<void> {
+  const today = new Date().toISOString().slice(0, 10)
+  const gathered = gather(await readSources(), today)
+  await Bun.write(OUTFILE, renderData(gathered, today))
+  for (const line of renderSummary(gathered)) process.stdout.write(`${line}\n`)
+}
+
+async function signFile(keyFile: string, signedFile: string): Promise<void> {
+  const [data, key] = await Promise.all([Bun.file(OUTFILE).text(), Bun.file(keyFile).text()])
+  await Bun.write(signedFile, signCatalog(data, key))
+}
 
 // One model per line, so that a refresh reads as a list of changes.
 function renderData({ models, aliases }: GatheredCatalog, generated: string): string {

@@ -41,9 +41,12 @@ try {
 async function makeRelease(): Promise<void> {
   const options = readOptions()
   const key = options.sign === undefined ? undefined : readKey(options.sign)
-  const files = await renderFiles(options)
-  for (const [name, bytes] of files) writeFileSync(join(options.out, name), bytes)
-  const sums = renderSums(files)
+  const lines: string[] = []
+  await makeFiles(options, ([name, bytes]) => {
+    writeFileSync(join(options.out, name), bytes)
+    lines.push(`${Bun.SHA256.hash(bytes, 'hex')}  ${name}\n`)
+  })
+  const sums = lines.toSorted((a, b) => (a.slice(66) < b.slice(66) ? -1 : 1)).join('')
   writeFileSync(join(options.out, 'SHA256SUMS'), sums)
   if (key) {
     writeFileSync(join(options.out, 'SHA256SUMS.sig'), sign(null, Buffer.from(sums), key))
@@ -94,34 +97,36 @@ function readKey(path: string) {
   throw new Error(`--sign: expected an Ed25519 key, found ${key.asymmetricKeyType}`)
 }
 
-/** Renders all files of the release, by name. */
-async function renderFiles(options: ReturnType<typeof readOptions>) {
+/** Makes the files of the release one after the other, as all of them are some gigabytes. */
+async function makeFiles(
+  options: ReturnType<typeof readOptions>,
+  write: (file: [name: string, bytes: Uint8Array | string]) => void,
+): Promise<void> {
   const { systems, program, runtimes, level, url, scope } = options
   const { name: commit = 'unknown', seconds = 0 } = readCommit()
+  if (!/^[0-9a-f]{40}$/.test(commit)) process.stderr.write(`release: its commit is ${commit}\n`)
   const packages = await listPackages()
   const contents = await listContents(renderLicenses(packages))
   const archiver = new Archiver(seconds, Number(level))
-  const files: [name: string, bytes: Uint8Array | string][] = [
-    ['Dockerfile', readOwn('deploy/Dockerfile')],
-    ['install.sh', readOwn('deploy/install.sh').toString().replace("FROM=''", `FROM='${url}'`)],
-    ['sbom.cdx.json', renderSbom(packages, seconds)],
-    renderNpmMain(archiver, scope, SYSTEMS),
-  ]
+  const installer = readOwn('deploy/install.sh').toString()
+  write(['Dockerfile', readOwn('deploy/Dockerfile')])
+  write(['install.sh', installer.replace("FROM=''", () => `FROM='${url}'`)])
+  write(['sbom.cdx.json', renderSbom(packages, seconds)])
+  write(renderNpmMain(archiver, scope, SYSTEMS))
   const platforms: Platform[] = []
   for (const system of systems) {
     const bytes = program === undefined ? await buildFor(system, runtimes) : readFileSync(program)
     const entry = toProgram(system, bytes)
-    files.push(...renderArchives(archiver, system, [...contents, entry]))
-    files.push(renderNpmProgram(archiver, scope, system, entry))
+    for (const file of renderArchives(archiver, system, [...contents, entry])) write(file)
+    write(renderNpmProgram(archiver, scope, system, entry))
     if (!system.debian) continue
     const { architecture, library } = system.debian
-    files.push(renderDebian(archiver, architecture, [...contents, entry]))
+    write(renderDebian(archiver, architecture, [...contents, entry]))
     if (options['no-image']) continue
     const libraries = await readLibraries(library, runtimes)
     platforms.push({ architecture, program: entry, libraries })
   }
-  if (platforms.length > 0) files.push(renderImage(archiver, commit, platforms))
-  return files.toSorted(([a], [b]) => (a < b ? -1 : 1))
+  if (platforms.length > 0) write(renderImage(archiver, commit, platforms))
 }
 
 function toProgram({ npm }: System, content: Uint8Array): Entry {
@@ -140,8 +145,4 @@ function renderArchives(
   const pieces = archiver.tar(placed)
   const gzip: [string, Uint8Array] = [`${directory}.tar.gz`, archiver.gzip(pieces)]
   return npm.os === 'linux' ? [gzip, [`${directory}.tar.zst`, archiver.zstd(pieces)]] : [gzip]
-}
-
-function renderSums(files: [name: string, bytes: Uint8Array | string][]): string {
-  return files.map(([name, bytes]) => `${Bun.SHA256.hash(bytes, 'hex')}  ${name}\n`).join('')
 }

@@ -334,6 +334,23 @@ export const Config = Type.Object(
           'that are known by name',
       }),
     ),
+    catalog: Type.Object(
+      {
+        public_keys: Type.Array(
+          Type.String({
+            pattern: '^MCowBQYDK2VwAyEA[A-Za-z0-9+/]{43}=$',
+            title: 'a public ed25519 key, as the line that openssl pkey -pubout writes',
+          }),
+          {
+            default: [],
+            maxItems: 16,
+            description:
+              'The keys of those whose catalogues gateway models update installs; none when omitted',
+          },
+        ),
+      },
+      { ...closed, default: {} },
+    ),
     routing: Type.Object(
       {
         choice: Type.Union([Type.Literal('weighted'), Type.Literal('listed')], {

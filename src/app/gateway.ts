@@ -72,6 +72,7 @@ import type { BlobStore } from '../resources/files/blobs.ts'
 import { KeptCalls } from '../resources/idempotency/calls.ts'
 import { KeyMirror } from '../resources/keys/mirror.ts'
 import { buildOwnerMember } from '../resources/members.ts'
+import { createBuiltInReader, locateCatalog } from '../resources/models/built-in.ts'
 import { type Catalog, openCatalog } from '../resources/models.ts'
 import type { DesignatedPreset } from '../resources/presets/store.ts'
 import { buildPresetName } from '../resources/presets.ts'
@@ -296,6 +297,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   }
   const catalog = openCatalog(config, protocolNames, clock.now(), {
     issues: listPluginIssues(config, overrides.plugins ?? PLUGINS),
+    getBuiltIn: createBuiltInReader(data === undefined ? null : locateCatalog(data, config)),
   })
   const secrets = openSecrets(data, overrides)
   const events = openEvents()

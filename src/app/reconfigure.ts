@@ -1,5 +1,5 @@
 import { toMidnight } from '../base/clock.ts'
-import type { GatewayError } from '../base/errors.ts'
+import { type GatewayError, invalid } from '../base/errors.ts'
 import { listChangedSettings, toApplicableConfig } from '../config/changes.ts'
 import type { Config } from '../config.ts'
 import type { InferenceWorld } from '../engine/world.ts'
@@ -7,6 +7,7 @@ import { listPluginIssues } from '../extensions/plugin-defaults.ts'
 import { hasDailyFreeLimit } from '../limits/counters.ts'
 import { probeSandbox } from '../network/sandboxes/registry.ts'
 import { type DecryptedKey, decryptKey } from '../resources/byok/decrypted-keys.ts'
+import type { BuiltInModels } from '../resources/models/built-in.ts'
 import { type Catalog, openCatalog } from '../resources/models.ts'
 import { protocolNames } from '../translation/protocols/registry.ts'
 
@@ -49,19 +50,57 @@ export async function reconfigure(
   const { config, needsRestart } = toApplicableConfig(world.config, newConfig)
   const changed = listChangedSettings(world.config, config)
   if (changed.length > 0) {
-    const catalog = openCatalog(config, protocolNames, world.clock.now(), {
-      before: world,
-      issues: listPluginIssues(config, world.plugins),
-    })
+    const catalog = openChanged(world, config)
+    const { catalog: before } = world
     const freeSoFar = await countFreeToday(world, config)
     await probeSandbox({ ...world, config })
-    applyConfig(world, config, catalog, freeSoFar)
+    const isLast = world.catalog === before
+    applyConfig(world, config, isLast ? catalog : openChanged(world, config), freeSoFar)
     if (changed.some(name => name.startsWith('telemetry.otlp')))
       world.events.publish('destinations.changed', {})
   }
   world.instance.configStatus = { applied: world.clock.now(), rejected: false }
   world.events.publish('config.applied', { changed, needsRestart })
   return { changed, needsRestart }
+}
+
+const openChanged = (
+  world: ReconfigureWorld,
+  config: Config,
+  getBuiltIn?: () => BuiltInModels,
+): Catalog =>
+  openCatalog(config, protocolNames, world.clock.now(), {
+    before: world,
+    issues: listPluginIssues(config, world.plugins),
+    ...(getBuiltIn ? { getBuiltIn } : {}),
+  })
+
+/**
+ * Replaces the known models by those that are installed now, as a changed config would. Throws
+ * `invalid_request` where they cannot be used, and changes nothing.
+ */
+export function reloadModels(
+  world: ReconfigureWorld,
+  getBuiltIn: () => BuiltInModels,
+): CatalogState {
+  const { problem } = getBuiltIn()
+  if (problem !== null) throw invalid(problem)
+  applyConfig(world, world.config, openChanged(world, world.config, getBuiltIn), null)
+  return describeCatalog(world)
+}
+
+/** Which known models a gateway has. */
+export interface CatalogState {
+  generated: string
+  is_installed: boolean
+  /** Why the installed ones are not used; null if they are, or there are none. */
+  problem: string | null
+}
+
+/** Describes which known models a gateway has. */
+export function describeCatalog({ catalog }: { catalog: Catalog }): CatalogState {
+  const { generated, isInstalled, problem } = catalog.getBuiltIn()
+  return { generated, is_installed: isInstalled, problem }
 }
 
 /**

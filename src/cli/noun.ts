@@ -264,7 +264,7 @@ async function prepareInput(
   const values: Record<string, unknown> = {}
   for (const { read } of fields) Object.assign(values, removeUndefined(await read?.(flags, args)))
   const check = () => {
-    if (signature.startsWith('update ')) refuseNoChange(fields, values)
+    if (signature.startsWith('update ') && fields.length > 0) refuseNoChange(fields, values)
     return schema ? [parseInput(schema, values)] : []
   }
   const finders = fields.flatMap(({ find }) => find ?? [])

@@ -20,6 +20,8 @@ export interface Needs {
   anySecret?: boolean
   /** Whether it only looks at the data: then that is not migrated (false). */
   looks?: boolean
+  /** Whether it makes the default data directory, if there is none and none was named (false). */
+  makes?: boolean
 }
 
 /**
@@ -31,11 +33,18 @@ export interface Needs {
 export async function withGateway<Result>(
   options: CommonOptions,
   task: GatewayTask<Result>,
-  { data: needsData = true, secrets = false, anySecret = false, looks = false }: Needs = {},
+  {
+    data: needsData = true,
+    secrets = false,
+    anySecret = false,
+    looks = false,
+    makes = false,
+  }: Needs = {},
 ): Promise<Result> {
   const data = getDataDirectory(options)
-  const isMisspelt = (options.data ?? process.env.GATEWAY_DATA) !== undefined && !existsSync(data)
-  if (isMisspelt || (needsData && !hasData(data)))
+  const isNamed = (options.data ?? process.env.GATEWAY_DATA) !== undefined
+  const isMade = makes && !isNamed
+  if ((isNamed && !existsSync(data)) || (needsData && !hasData(data) && !isMade))
     throw notFound(
       `There is no data of a gateway in ${resolve(data)}: ` +
         'gateway init makes it, --data names another directory',
@@ -45,7 +54,7 @@ export async function withGateway<Result>(
     await loadServedConfig(options, { withoutSecrets: !secrets }),
   )
   const access = { requiresOwnSecret: !anySecret, migrates: !looks }
-  return runTask(hasData(data) ? { ...parts, ...access } : { config: parts.config }, task)
+  return runTask(hasData(data) || isMade ? { ...parts, ...access } : { config: parts.config }, task)
 }
 
 /**

@@ -10,6 +10,7 @@ import { getDefaultGuardrailId } from '../resources/default-guardrail.ts'
 import { canManage, requireManaged, resolveWorkspaceId } from '../resources/management.ts'
 import { findModel } from '../resources/models.ts'
 import { findProviderSlugs } from '../resources/providers/names.ts'
+import { findRouterModel } from '../resources/routers.ts'
 import type { Workspace } from '../resources/workspaces/store.ts'
 import { checkPattern } from './filters.ts'
 import {
@@ -228,7 +229,9 @@ export async function readGuardrailFields(
   const fields = {
     ...pickPlainFields(change),
     ...copyZdr(change),
-    allowed_models: resolveModelSlugs(world, allowed_models, keepModelSlug),
+    allowed_models: resolveModelSlugs(world, allowed_models, (name, i) =>
+      keepModelSlug(world, name, i),
+    ),
     ignored_models: resolveModelSlugs(world, ignored_models, refuseUnknownModel),
     allowed_providers: checkProviderNames(world, 'allowed_providers', allowed_providers),
     ignored_providers: checkProviderNames(world, 'ignored_providers', ignored_providers),
@@ -285,8 +288,10 @@ function resolveModelSlugs(
   return slugs ? [...new Set(slugs)] : (names as null | undefined)
 }
 
-function keepModelSlug(name: string, i: number): string {
-  if (/^[^/\s*]+\/[^/\s*]+$/.test(name)) return name
+// A router is no model: it picks one, which must be allowed.
+function keepModelSlug({ config }: PolicyWorld, name: string, i: number): string {
+  const isSlug = /^[^/\s*]+\/[^/\s*]+$/.test(name)
+  if (isSlug && findRouterModel(config, name) === undefined) return name
   return throwUnknownName('allowed_models', i, name, 'the slug of a model, such as author/model')
 }
 

@@ -226,6 +226,8 @@ const SANDBOX: ModelConfig[] = [
 export interface CatalogOpening {
   before?: Pick<CatalogWorld, 'config' | 'catalog'>
   issues?: FoundIssue[]
+  /** Reads the known models, where not as before. */
+  getBuiltIn?: () => BuiltInModels
 }
 
 /**
@@ -239,13 +241,10 @@ export function openCatalog(
   config: Config,
   protocols: string[],
   now: Date,
-  { before, issues: others = [] }: CatalogOpening = {},
+  { before, issues: others = [], ...opening }: CatalogOpening = {},
 ): Catalog {
-  const {
-    since,
-    getBuiltIn,
-    edition: lastEdition,
-  } = before?.catalog ?? { since: now, getBuiltIn: createBuiltInReader(), edition: 0 }
+  const { since, edition: lastEdition } = before?.catalog ?? { since: now, edition: 0 }
+  const getBuiltIn = opening.getBuiltIn ?? before?.catalog.getBuiltIn ?? createBuiltInReader()
   const edition = lastEdition + 1
   const { providers, issues } = openProviders(config.providers, protocols, edition, before)
   const patterns = config.models.filter(isPattern)

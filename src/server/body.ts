@@ -2,7 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../base/body.ts'
 import { yieldToEventLoop } from '../base/clock.ts'
-import { invalid, tooLarge } from '../base/errors.ts'
+import { type GatewayError, invalid, tooLarge } from '../base/errors.ts'
+import { findNearest } from '../base/nearest.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
 import { Pace } from './body/pace.ts'
@@ -80,11 +81,29 @@ export function readQuery<T extends TSchema>(request: Request, schema: T): Stati
   const properties: Record<string, TSchema> = schema.properties ?? {}
   const isClosed = schema.additionalProperties === false
   for (const [name, text] of readSearchParams(request)) {
-    if (!isClosed && !Object.hasOwn(properties, name)) continue
+    if (!Object.hasOwn(properties, name)) {
+      if (isClosed) throw refuseParameter(name, Object.keys(properties))
+      continue
+    }
     query[name] = readParameter(properties[name], text)
   }
   return requireValid(schema, query)
 }
+
+/** Names what is known: another version of the gateway may know more. */
+function refuseParameter(name: string, known: string[]): GatewayError {
+  const nearest = findNearest(name, known)
+  const field = nearest === undefined ? name.slice(0, LONGEST_FIELD) : name
+  const meant = nearest === undefined ? '' : `; did you mean "${nearest}"?`
+  const all = known.length === 0 ? 'none' : known.toSorted().join(', ')
+  return invalid(
+    `${field}: expected no such parameter; known to this version: ${all}${meant}`,
+    field,
+  )
+}
+
+/** The most characters of an unknown parameter's name that are repeated. */
+const LONGEST_FIELD = 64
 
 function readParameter(schema: TSchema | undefined, text: string): string | number {
   if (schema?.format === 'uuid') return lowerUuid(text)

@@ -189,8 +189,10 @@ async function callOnce(
     const played = play(recording, keeping.connection)
     void recording.record(response.body).then(async answer => {
       const { status, headers } = response
-      const isKept = !isWorthRetrying(status) || headers.get('x-should-retry') === 'false'
-      await note(isKept ? status : null)
+      const isPaid = headers.get('x-should-retry') === 'false'
+      const isKept = isPaid || !isWorthRetrying(status)
+      // A refusal costs nothing: the next process may find it out anew.
+      await note(isPaid || status < 400 ? status : null)
       end(isKept ? (answer ?? (await answerTooLong(gateway))) : null)
     })
     return played

@@ -129,6 +129,23 @@ describe('gateway doctor', () => {
     await gateway.close()
   })
 
+  test('says how much of the ledger is estimated, and which rows have no seals', async () => {
+    const gateway = await opened(await charged())
+    const charge = { id: 'gen-est', nanos: 2_000_000_000n, source: 'estimated' as const }
+    await gateway.store.generations.record([
+      {
+        generation: buildGeneration({ id: 'gen-est', upstream_inference_cost: charge.nanos }),
+        charge: buildStepCharge(charge),
+      },
+    ])
+    const { data } = await examineGateway(gateway)
+    const read = (name: string) => data.find(({ check }) => check === name)?.found
+    expect(read('chain')).toContain('1 of them, $2 together, are estimated')
+    for (const noun of ['batches', 'files', 'idempotency', 'videos'])
+      expect(read('seals')).toMatch(new RegExp(`; those of .*\\b${noun}\\b.* are not$`))
+    await gateway.close()
+  })
+
   for (const [what, sql, checks] of TAMPERINGS) {
     test(`finds ${what}`, async () => {
       expect(await wrongAfter(sql)).toEqual(checks)

@@ -1,7 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../../src/app/gateway.ts'
-import { reconfigure, rejectConfig } from '../../src/app/reconfigure.ts'
+import { reconfigure, rejectConfig, reloadModels } from '../../src/app/reconfigure.ts'
 import { Cancellation } from '../../src/base/cancellation.ts'
 import { GatewayError } from '../../src/base/errors.ts'
 import { LiveSet } from '../../src/base/live-set.ts'
@@ -27,6 +30,7 @@ import { type Actor, authenticate, getOperator } from '../../src/resources/actor
 import { createByokKey, updateByokKey } from '../../src/resources/byok.ts'
 import { storeFile } from '../../src/resources/files.ts'
 import { createKey } from '../../src/resources/keys.ts'
+import { createBuiltInReader } from '../../src/resources/models/built-in.ts'
 import { listModels } from '../../src/resources/models.ts'
 import { createPreset } from '../../src/resources/presets.ts'
 import { isDisabledTool } from '../../src/resources/workspaces/disabled-tools.ts'
@@ -42,6 +46,7 @@ import { buildTextCall } from '../support/call.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
+import { createSigner } from '../support/signer.ts'
 import {
   hasFetchObstacle,
   hasMcpObstacle,
@@ -455,6 +460,14 @@ interface Row {
   is: unknown
 }
 
+const SIGNER = createSigner()
+const SIGNED = join(mkdtempSync(join(tmpdir(), 'gateway-signed-')), 'catalog.signed')
+writeFileSync(
+  SIGNED,
+  SIGNER.sign(JSON.stringify({ generated: '2100-01-01', aliases: {}, models: [] })),
+)
+afterAll(() => rmSync(dirname(SIGNED), { recursive: true }))
+
 const row = (
   setting: string,
   after: Json | (() => Json),
@@ -550,6 +563,19 @@ const ROWS: Row[] = [
         listModels(gateway, {}).data.some(({ id }) => id === 'openai/gpt-4o-mini'),
       was: false,
       is: true,
+    },
+  ),
+  row(
+    'catalog.public_keys',
+    { catalog: { public_keys: [SIGNER.key] } },
+    {
+      seen: async ({ gateway }) => {
+        const keys = gateway.config.catalog.public_keys
+        const read = createBuiltInReader({ file: SIGNED, keys })
+        return read().isInstalled && reloadModels(gateway, read).generated
+      },
+      was: false,
+      is: '2100-01-01',
     },
   ),
   row(
@@ -1888,6 +1914,20 @@ test('settings that are only read at the start are named and unchanged', async (
   })
   expect(gateway.config).toMatchObject({ service_name: 'acme', server, storage })
   expect((await reconfigure(gateway, parsed(wanted))).needsRestart).toEqual(AT_START)
+})
+
+test('models that are reloaded while a config is applied stay', async () => {
+  const { gateway } = await house()
+  const read = createBuiltInReader({ file: SIGNED, keys: [SIGNER.key] })
+  const applied = reconfigure(gateway, parsed(over(base(), { unknown_models: 'refuse' })))
+  expect(reloadModels(gateway, read).generated).toBe('2100-01-01')
+  await applied
+  expect(gateway.config.unknown_models).toBe('refuse')
+  expect(gateway.catalog.getBuiltIn().generated).toBe('2100-01-01')
+  expect(gateway.catalog.models.has('openai/gpt-4o')).toBe(false)
+  const damaged = createBuiltInReader({ file: SIGNED, keys: [] })
+  expect(() => reloadModels(gateway, damaged)).toThrow('catalog.public_keys')
+  expect(gateway.catalog.getBuiltIn().generated).toBe('2100-01-01')
 })
 
 describe('a config whose catalogue cannot be opened', () => {

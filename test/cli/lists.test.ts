@@ -137,7 +137,9 @@ describe('a list', () => {
     const [, unlisted = ''] =
       /\nHidden: (\d+) that cannot be called here\. --all shows them\n/.exec(shown.stderr) ?? []
     const [, other = ''] =
-      /\nHidden: (\d+) that produce no text\. --output all shows them\n$/.exec(shown.stderr) ?? []
+      /\nHidden: (\d+) that produce no text\. --output all shows them\nCatalogue: of [\d-]+\n$/.exec(
+        shown.stderr,
+      ) ?? []
     const count = async (...args: string[]) =>
       JSON.parse((await list('--json', ...args)).stdout).total_count
     expect(await count()).toBe(Number(callable))

@@ -101,21 +101,25 @@ const COMMANDS = [
   ['doctor'],
 ]
 
-async function runAll(data: string): Promise<void> {
+/** Runs every command, in turns as root and as that user. */
+async function runAll(data: string, isRootFirst = true): Promise<void> {
   const files = join(home, 'files')
   await mkdir(files, { recursive: true })
   await writeFile(join(files, 'FILE'), 'Hello there')
   await writeFile(join(files, 'PRESET'), JSON.stringify({ model: 'sandbox/echo' }))
-  for (const words of COMMANDS) {
+  for (const [i, words] of COMMANDS.entries()) {
+    const isRoot = (i % 2 === 0) === isRootFirst
     const args = words.map(word => (/^[A-Z]+$/.test(word) ? join(files, word) : word))
     const named = args.map(word => word.replace(/-N$/, `-${crypto.randomUUID().slice(0, 8)}`))
-    const { code, stderr } = await runGateway([...named, '--data', data], { program, cwd: '/' })
+    const { code, stderr } = await runGateway([...named, '--data', data], {
+      ...{ program: isRoot ? program : asUser(program), cwd: '/' },
+    })
     expect([words, code, code === 0 ? '' : stderr]).toEqual([words, 0, ''])
   }
 }
 
 describe.skipIf(!canTry)(
-  'what root does in the data directory of another user (needs root)',
+  'what root and that user do in the data directory of a user (needs root)',
   () => {
     test('S-19 before, beside and after a server leaves every file to that user', async () => {
       const data = await makeDirectory()
@@ -123,7 +127,7 @@ describe.skipIf(!canTry)(
       await runAll(data)
       expect(listForeign(data)).toEqual([])
       const server = await start(data)
-      await runAll(data)
+      await runAll(data, false)
       expect(listForeign(data)).toEqual([])
       expect(await server.stop()).not.toContain('failing')
       await runAll(data)
@@ -149,7 +153,8 @@ describe.skipIf(!canTry)(
       const backup = join(home, 'store.backup')
       const run = (...words: string[]) =>
         runGateway([...words, '--data', data], { program, cwd: '/' })
-      expect((await run('backup', backup, '--with-secret')).code).toBe(0)
+      const whole = await run('backup', backup, '--with-secret', '--with-files')
+      expect([whole.code, whole.stderr]).toEqual([0, ''])
       expect((await run('restore', backup, '--force')).code).toBe(0)
       expect(listForeign(data)).toEqual([])
     })

@@ -38,6 +38,7 @@ describe('gateway status', () => {
       draining: false,
       cooldown_count: 0,
       cooldowns: [],
+      catalog: { generated: expect.any(String), is_installed: false, problem: null },
       write_log: { bytes: expect.any(Number), held: false },
       config: {
         file: join(server.data, 'gateway.yaml'),

@@ -154,7 +154,16 @@ describe('gateway try', () => {
     expect(readFileSync(path).subarray(0, 4).toString()).toBe('RIFF')
   })
 
-  test('ends with 3 where there is no data of a gateway', async () => {
+  test('makes the default data directory, which records the call', async () => {
+    const cwd = mkdtempSync(join(data, 'new-'))
+    const asked = await runCommand(['try', 'sandbox/echo', 'Hi'], { cwd })
+    expect([asked.code, asked.stdout]).toEqual([0, 'Hi\n'])
+    const listed = await runCommand(['generations', 'list', '--field', 'model'], { cwd })
+    expect(listed.stdout).toBe('sandbox/echo\n')
+    expect((await runCommand(['init'], { cwd })).code).toBe(0)
+  })
+
+  test('ends with 3 where there is no data in the directory that is named', async () => {
     const args = ['try', 'sandbox/echo', 'Hi', '--data', join(data, 'none')]
     expect((await runCommand(args, { cwd: data })).code).toBe(3)
   })

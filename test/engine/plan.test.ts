@@ -382,5 +382,10 @@ describe('the refusal when no endpoint is left', () => {
       type: 'max_tokens_exceeded',
       metadata: { field: 'max_tokens' },
     })
+    const { message, metadata } = refusal({ params: { max_tokens: 1_000 }, dialect: 'responses' })
+    expect([message, metadata.field]).toEqual([
+      expect.stringContaining('the prompt and max_output_tokens are longer'),
+      'max_output_tokens',
+    ])
   })
 })

@@ -134,7 +134,11 @@ describe('the data', () => {
     let reads = 0
     const read = () => {
       reads++
-      return { rows: new Map([['a/b', row]]), aliases: new Map([['a/old', 'a/b']]) }
+      return {
+        rows: new Map([['a/b', row]]),
+        aliases: new Map([['a/old', 'a/b']]),
+        ...{ generated: '2026-11-28', isInstalled: false, problem: null },
+      }
     }
     const models = new LazyModels(new Map(), read, {
       providers,

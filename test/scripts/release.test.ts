@@ -126,11 +126,11 @@ describe('a release', () => {
       ...['deploy/gateway.service', 'deploy/gateway.socket'],
     ])
       expect(names).toContain(name)
+    if (process.env.GATEWAY_TEST_LONG) printFirstAnswer(archive)
     run(['tar', '-dzf', join(out, `${NAME}.tar.gz`)], { cwd: empty })
     const program = [join(empty, NAME, 'gateway')]
     const runIt = (...args: string[]) => runGateway(args, { program, cwd: empty })
     expect(await runIt('version')).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
-    expect(await runIt('init')).toMatchObject({ code: 0 })
     expect(await runIt('try', 'sandbox/echo', 'Hello')).toMatchObject({ stdout: 'Hello\n' })
   })
 
@@ -180,6 +180,27 @@ describe('a release', () => {
     expect(result).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
   })
 
+  test('starts the program of npm with its signals and its exit code, or says what is missing', async () => {
+    const room = makeRoom()
+    run(['tar', '-xzf', join(SMALL, `gateway-cli-${version}.tgz`), '-C', room])
+    const start = [join(room, 'package/bin/gateway.cjs'), 'serve']
+    expect(await runGateway(start, { program: ['node'] })).toEqual({
+      ...{ code: 1, stdout: '' },
+      stderr: expect.stringMatching(
+        /^gateway: @gateway\/cli-linux-\w+ is not installed: [^\n]+\n$/,
+      ),
+    })
+    const program = join(room, `node_modules/@gateway/cli-linux-${process.arch}/gateway`)
+    await Bun.write(program, '#!/bin/sh\ntrap "exit 7" TERM\necho "ready $1"\nread -r _\n')
+    chmodSync(program, 0o755)
+    const child = Bun.spawn(['node', ...start], { stdin: 'pipe', stdout: 'pipe' })
+    for await (const bytes of child.stdout) {
+      expect(Buffer.from(bytes).toString()).toBe('ready serve\n')
+      child.kill('SIGTERM')
+    }
+    expect(await child.exited).toBe(7)
+  })
+
   test('lists the packages of the program as CycloneDX, those of tests not', () => {
     const { components, ...list } = JSON.parse(read('sbom.cdx.json').toString())
     expect(list).toMatchObject({ bomFormat: 'CycloneDX', specVersion: '1.6', version: 1 })
@@ -193,6 +214,18 @@ describe('a release', () => {
     expect(refs.filter(ref => /^(typescript|openai|@biomejs\/biome)@/.test(ref))).toEqual([])
   })
 })
+
+/** Prints what it takes to come from the archive to a first answer, in seconds of a processor. */
+function printFirstAnswer(archive: string): void {
+  const cwd = makeRoom()
+  const commands = [
+    ['tar', '--zstd', '-xf', archive],
+    [join(NAME, 'gateway'), 'try', 'sandbox/echo', 'Hello'],
+  ]
+  const spent = commands.map(command => Bun.spawnSync(command, { cwd }).resourceUsage.cpuTime.total)
+  const seconds = spent.map(microseconds => Number(microseconds) / 1e6)
+  process.stdout.write(`from the archive to the first answer: ${seconds.join(' + ')} s of CPU\n`)
+}
 
 /** Serves the npm packages of a release as a registry does. */
 function startRegistry(out: string) {
@@ -396,6 +429,50 @@ test('two releases of one commit are the same to the byte', () => {
   const [once, again] = outs.map(out => readFileSync(join(out, 'SHA256SUMS'), 'utf8'))
   expect(once).toBe(again as string)
 })
+
+// Seven builds take a minute and a half of a processor, and runtimes that only a network has.
+const runtimes = join(ROOT, 'dist/runtimes')
+const isWhole =
+  process.env.GATEWAY_TEST_LONG && existsSync(runtimes) && readdirSync(runtimes).length >= 9
+test.skipIf(!isWhole)(
+  'a release for all systems, of which arm64 runs under qemu-user (needs dist/runtimes)',
+  () => {
+    const out = join(directory, 'whole')
+    const command = COMMAND.filter(word => word !== '--no-image')
+    run([...command, '--level', '1', '--out', out], { cwd: ROOT })
+    const heads = SYSTEMS.map(({ name, npm }) => {
+      const path = `gateway-${version}-${name}/gateway`
+      const archive = join(
+        out,
+        `gateway-${version}-${name}.${npm.os === 'win32' ? 'zip' : 'tar.gz'}`,
+      )
+      if (npm.os !== 'win32') run(['tar', '-xzf', archive, '-C', directory, path])
+      else
+        writeFileSync(
+          join(directory, 'gateway.exe'),
+          unzipSync(readFileSync(archive))[`${path}.exe`] ?? '',
+        )
+      const file = npm.os === 'win32' ? 'gateway.exe' : path
+      return [name, readFileSync(join(directory, file)).toString('latin1', 0, 4)]
+    })
+    expect(Object.fromEntries(heads)).toEqual({
+      ...{ 'linux-x64': '\x7fELF', 'linux-x64-musl': '\x7fELF' },
+      ...{ 'linux-arm64': '\x7fELF', 'linux-arm64-musl': '\x7fELF' },
+      ...{ 'darwin-arm64': '\xcf\xfa\xed\xfe', 'darwin-x64': '\xcf\xfa\xed\xfe' },
+      'windows-x64': expect.stringMatching(/^MZ/),
+    })
+    const qemu = Bun.which('qemu-aarch64-static') ?? Bun.which('qemu-aarch64')
+    if (qemu === null) return
+    const library = readdirSync(runtimes).find(name => name.endsWith('_arm64.deb')) ?? ''
+    run(['dpkg-deb', '--extract', join(runtimes, library), join(directory, 'arm64')])
+    const program = join(directory, `gateway-${version}-linux-arm64/gateway`)
+    const asked = [program, 'try', 'sandbox/echo', 'Hello']
+    expect(run([qemu, '-L', join(directory, 'arm64'), ...asked], { cwd: makeRoom() })).toBe(
+      'Hello\n',
+    )
+  },
+  600_000,
+)
 
 test('a release for Windows is a zip archive', () => {
   const out = join(directory, 'windows')

@@ -257,6 +257,7 @@ describe('a number is refused as', () => {
     ['C-09 1e999 where an integer belongs', 'max_tokens', '1e999'],
     ['C-09 an integer past 2^53, which would be rounded', 'seed', '9223372036854775807'],
     ['C-09 an integer below -2^53', 'seed', '-9007199254740993'],
+    ['C-09 no choice at all', 'n', '0'],
   ])('%s', async (_, field, number) => {
     const start = `{"model":"acme/small","messages":${JSON.stringify(messages)}`
     const body = `${start},"${field}":${number}}`

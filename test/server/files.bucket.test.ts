@@ -6,7 +6,7 @@ import S3rver from 's3rver'
 import { examineFiles } from '../../src/app/doctor.ts'
 import { sweepBlobs } from '../../src/network/containers.ts'
 import { getOperator } from '../../src/resources/actor.ts'
-import { storeFile } from '../../src/resources/files.ts'
+import { readFile, storeFile } from '../../src/resources/files.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import { BUCKET_KEYS } from '../support/bucket.ts'
@@ -65,6 +65,10 @@ const listLocal = (data: string) =>
         .map(({ name }) => name)
     : []
 
+async function* pieceOf(text: string) {
+  yield Buffer.from(text)
+}
+
 describe('files in a bucket', () => {
   test('are uploaded, listed, downloaded and deleted, and are not on the disk', async () => {
     const { data, gateway, ask, upload, prefix } = await openHouse()
@@ -108,19 +112,30 @@ describe('files in a bucket', () => {
     await gateway.close()
   })
 
+  test.each([
+    ['cut', 'Hell', 'it has 4 bytes, where 5 were stored'],
+    ['changed', 'Jello', null],
+  ])('S-20 that were %s are not downloaded as if whole', async (_, bytes, found) => {
+    const { gateway, prefix } = await openHouse()
+    const operator = getOperator(gateway)
+    const input = { filename: 'a.txt', workspace_id: gateway.memory.owner.workspace_id }
+    const file = await storeFile(gateway, operator, input, pieceOf('Hello'))
+    const keys = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER', bucket: 'files', endpoint }
+    for (const key of await listKeys(prefix)) await new Bun.S3Client(keys).write(key, bytes)
+    const download = async () =>
+      new Response((await readFile(gateway, operator, file.id)).bytes).text()
+    await expect(download()).rejects.toThrow(found ?? 'its bytes were changed')
+    // What is in a bucket is not read for a check.
+    expect((await examineFiles(gateway)).ok).toBe(found === null)
+    await gateway.close()
+  })
+
   test('go with their workspace, once', async () => {
     const { gateway, prefix } = await openHouse()
     const operator = getOperator(gateway)
     const { data } = await createWorkspace(gateway, operator, { name: 'Team', slug: 'team' })
     const input = { filename: 'a.txt', workspace_id: data.id }
-    await storeFile(
-      gateway,
-      operator,
-      input,
-      (async function* () {
-        yield Buffer.from('x')
-      })(),
-    )
+    await storeFile(gateway, operator, input, pieceOf('x'))
     expect(await listKeys(prefix)).toHaveLength(1)
     await deleteWorkspace(gateway, operator, 'team', {})
     await sweepBlobs(gateway)

@@ -118,7 +118,7 @@ describe.each(['openai', 'anthropic'])('files at %s', provider => {
     async id => {
       const { ask, seen } = await openHouse()
       const path = `/files/${id}${id.includes('?') ? '&' : '?'}provider=${provider}`
-      if (id.includes('?')) return expect((await ask(path)).status).toBe(404)
+      if (id.includes('?')) return expect((await ask(path)).status).toBe(400)
       expect((await ask(path)).status).toBe(404)
       expect((await ask(path, { method: 'DELETE' })).status).toBe(404)
       expect(seen).toEqual([])

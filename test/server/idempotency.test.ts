@@ -322,6 +322,7 @@ describe('A-07 a call', () => {
     const made = await own.call(CHAT, { key: 'made' })
     upstream.answer(() => status(500, {}))
     await own.call(CHAT, { key: 'failed' })
+    await own.call({ ...CHAT, model: 'none' }, { key: 'refused' })
     // A process that is killed leaves what it had begun.
     const gone = Promise.withResolvers<string | undefined>()
     const never = withIdempotency(own.gateway, (_, generation) => {
@@ -356,6 +357,7 @@ describe('A-07 a call', () => {
     expect((await again('made', { ...CHAT, seed: 1 })).status).toBe(422)
     expect(upstream.hits.length).toBe(asked)
     expect((await again('failed')).status).toBe(200)
+    expect((await again('refused')).status).toBe(200)
     clock.pass(DAY)
     expect((await again('made')).status).toBe(200)
     await next.close()

@@ -552,6 +552,11 @@ describe('a body with', () => {
       'tool_choice.type',
     ],
     [
+      'a choice of no type that there is',
+      { tool_choice: { type: 'functoin' } },
+      'tool_choice.type',
+    ],
+    [
       'a condition that is none, without tools',
       { stop_server_tools_when: [{ type: 'step_count_is', step_count: 0 }] },
       'stop_server_tools_when.0.step_count',

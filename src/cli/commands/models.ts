@@ -1,9 +1,13 @@
 import { Option } from 'commander'
 import type { Gateway } from '../../app/gateway.ts'
+import type { updateModels as updateModelsCore } from '../../app/update-models.ts'
+import type { BuiltInModels } from '../../resources/models/built-in.ts'
 import type { ModelQuery } from '../../resources/models/query.ts'
 import type { listModels, listPassing } from '../../resources/models.ts'
+import { getDataDirectory } from '../data-directory.ts'
 import { type Fields, type Flags, fill, NUMBER, offer } from '../fields.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
+import type { CommonOptions } from '../options.ts'
 import { printTable } from '../output.ts'
 
 const verb = defineVerbs(
@@ -13,6 +17,25 @@ const verb = defineVerbs(
   }),
   { needs: { data: false }, sources: { slug: 'every model' } },
 )
+
+const update = defineVerbs(() => import('../../app/update-models.ts'), {
+  args: { source: 'a file, or an http or https address' },
+})
+
+/** Installs models, and has the server that runs on this data read them. */
+async function installModels(
+  { updateModels }: { updateModels: typeof updateModelsCore },
+  gateway: Gateway,
+  data: string,
+  source: string,
+) {
+  const { askServer } = await import('../feed.ts')
+  const { readStatus } = await import('../status-socket.ts')
+  const updated = await updateModels(gateway, data, source)
+  const isServed = (await readStatus(data)) !== undefined
+  if (isServed) await askServer(data, { do: 'reload_models' })
+  return { data: { ...updated, server: isServed ? 'uses it' : 'none runs' } }
+}
 
 /** The outputs of the models that do each kind of work. */
 const OUTPUTS: Record<string, string> = {
@@ -80,6 +103,13 @@ export const createModelsCommand = () =>
       },
       describeHidden,
     ),
+    update(
+      'update <source>',
+      'install a newer catalogue, from a signed file or its URL; a running server takes it at once',
+      [],
+      (core, flags: CommonOptions) => (gateway, _, source) =>
+        installModels(core, gateway, getDataDirectory(flags), source),
+    ),
     verb(
       'get <slug>',
       'show a model',
@@ -135,6 +165,7 @@ async function describeHidden(
     ...(unlisted > 0 ? [`Hidden: ${unlisted} that cannot be called here. --all shows them`] : []),
     ...describePassing(listed),
     ...(other > 0 ? [`Hidden: ${other} that produce no text. --output all shows them`] : []),
+    ...describeAge(gateway.catalog.getBuiltIn(), unlisted > 0),
   ]
 }
 
@@ -145,6 +176,12 @@ function describePassing({ core, gateway: { catalog, config } }: Listed): string
     ? [`Not listed: other models of ${names.join(', ')}. Calls of them pass, at an unknown price`]
     : []
 }
+
+/** Says of which day the catalogue is, where a list leaves out some of it. */
+const describeAge = ({ generated, problem }: BuiltInModels, leavesOut: boolean): string[] =>
+  leavesOut || problem !== null
+    ? [`Catalogue: of ${generated}${problem === null ? '' : ` (${problem})`}`]
+    : []
 
 // A tag may end in a region or a quantization.
 const findProvider = <Provider>(providers: Map<string, Provider>, tag: string) =>

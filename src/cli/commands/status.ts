@@ -26,8 +26,8 @@ async function showStatus(options: CommonOptions): Promise<void> {
   const text = await readStatus(data)
   const status = text === undefined ? undefined : (parseObject(text) as ServerStatus | undefined)
   if (!status) throw await describeSilence(data)
-  const { config, draining, write_log } = status
-  if (config.rejected || draining || write_log.held) process.exitCode = 1
+  const { config, catalog, draining, write_log } = status
+  if (config.rejected || catalog?.problem || draining || write_log.held) process.exitCode = 1
   await printResult(options, { data: status }, ({ data }) => printStatus(data))
 }
 
@@ -42,6 +42,7 @@ function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerSta
     'running calls': status.running_calls,
     cooldowns: cooldown_count,
     config: `${config.file ?? 'none: the defaults'}, applied ${config.applied_at}`,
+    ...(status.catalog ? { catalogue: renderCatalog(status.catalog) } : {}),
     ...(status.write_log.held ? { storage: describeHeldLog(status.write_log.bytes) } : {}),
     ...(config.rejected ? { rejected: config.reason ?? 'a newer config' } : {}),
   })
@@ -52,6 +53,9 @@ function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerSta
     cooldowns.map(({ endpoint, reason, seconds_left }) => [endpoint, reason, seconds_left]),
   )
 }
+
+const renderCatalog = ({ generated, is_installed, problem }: ServerStatus['catalog']): string =>
+  `of ${generated}, ${is_installed ? 'installed' : 'built in'}${problem ? ` (${problem})` : ''}`
 
 const MIB = 1024 * 1024
 

@@ -33,7 +33,8 @@ export const createTryCommand = () =>
 
 const HELP = `
 The call is charged and recorded like any other. A server that runs on the data directory answers it,
-with a key that exists for as long as the call; without one the command calls the provider itself.`
+with a key that exists for as long as the call; without one the command calls the provider itself. Where there is no data yet, and no directory of it
+is named, ./gateway-data is made.`
 
 async function tryModel(model: string, given: string, options: TryOptions): Promise<void> {
   const { invalid } = await import('../../base/errors.ts')

@@ -129,6 +129,10 @@ export const EXAMPLES: Record<string, string[]> = {
   'scim sync': ['scim sync'],
   'models list': ['models list', 'models list --all --q claude --limit 20'],
   'models get': ['models get openai/gpt-4o-mini'],
+  'models update': [
+    'models update catalog.signed',
+    'models update https://models.example.com/catalog.signed',
+  ],
   'models endpoints': ['models endpoints openai/gpt-4o-mini'],
   'providers list': ['providers list'],
   'providers check': ['providers check', 'providers check openai web_search/exa --timeout 5'],

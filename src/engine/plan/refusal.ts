@@ -17,6 +17,7 @@ import { listUnsupportedVideo } from '../../translation/protocols/videos/capabil
 import { getFacts } from '../../translation/tokenizers/prompt.ts'
 import { IMAGE_PARAMETERS } from '../kinds/image.ts'
 import { SPEECH_PARAMETERS } from '../kinds/speech.ts'
+import { nameOutputBound } from '../kinds/text/counts.ts'
 import { TRANSCRIPTION_PARAMETERS } from '../kinds/transcription.ts'
 import { VIDEO_PARAMETERS } from '../kinds/video.ts'
 import { kinds } from '../kinds.ts'
@@ -198,10 +199,12 @@ function exceededContext(
   const contexts = dropped.map(({ endpoint }) => endpoint.context_length ?? 0)
   const isPromptTooLong =
     call.kind === 'text' && getFacts(call.messages).leastTokens > Math.max(...contexts)
-  const field = isPromptTooLong ? 'messages' : 'max_tokens'
+  const bound = nameOutputBound(call)
+  const prompt = bound === 'max_output_tokens' ? 'input' : 'messages'
+  const field = isPromptTooLong ? prompt : bound
   return new GatewayError(
     isPromptTooLong ? 'context_length_exceeded' : 'max_tokens_exceeded',
-    message,
+    message.replace('max_tokens', bound),
     { metadata: { field, excluded_by: ['context_length'] } },
   )
 }

@@ -2,6 +2,7 @@ import { GatewayError } from '../../base/errors.ts'
 import { renderDollars, toUsd } from '../../base/money.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Amounts, Bound, CostEstimate, Ledger } from '../../limits/ledger.ts'
+import { nameOutputBound } from '../kinds/text/counts.ts'
 import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 import { useLeast } from './waiting.ts'
@@ -34,12 +35,13 @@ export function explainShortage<K extends Kind>(
   const { bound, way, needed } = shortage
   const remaining = shortage.remaining > 0n ? shortage.remaining : 0n
   const max_tokens = computeFittingOutput(way, remaining)
+  const name = nameOutputBound(step.call)
   const sentence = thrown.message.replace(/\.?$/, '.')
   return thrown.with({
     message:
       `${sentence} For this call ${costEstimate?.least ? 'at least ' : ''}${renderDollars(needed)} ` +
       `would be set aside, and ${renderDollars(remaining)} is left: ` +
-      `${max_tokens === null ? 'no max_tokens' : `max_tokens of at most ${max_tokens}`} would fit. ` +
+      `${max_tokens === null ? `no ${name}` : `${name} of at most ${max_tokens}`} would fit. ` +
       'Nothing was spent.',
     metadata: {
       ...thrown.metadata,

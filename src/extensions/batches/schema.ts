@@ -56,18 +56,21 @@ export const NewBatch = Type.Object(
 export type NewBatch = Static<typeof NewBatch>
 
 /** What a batch’s routes take beside its id. */
-export const BatchScope = Type.Object({ workspace_id: Type.Optional(Uuid) })
+export const BatchScope = Type.Object({ workspace_id: Type.Optional(Uuid) }, closed)
 export type BatchScope = Static<typeof BatchScope>
 
 const Status = oneOf(...BATCH_STATUSES)
 
 /** The query of `GET /batches`. */
-export const BatchQuery = Type.Object({
-  workspace_id: Type.Optional(Uuid),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
-  after: Type.Optional(Type.String({ pattern: '^batch_[0-9a-f]{32}$', maxLength: 40 })),
-  status: Type.Optional(Type.Union([Status, list(Status, { maxItems: 8 })])),
-  created_after: Type.Optional(UtcTime),
-  created_before: Type.Optional(UtcTime),
-})
+export const BatchQuery = Type.Object(
+  {
+    workspace_id: Type.Optional(Uuid),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+    after: Type.Optional(Type.String({ pattern: '^batch_[0-9a-f]{32}$', maxLength: 40 })),
+    status: Type.Optional(Type.Union([Status, list(Status, { maxItems: 8 })])),
+    created_after: Type.Optional(UtcTime),
+    created_before: Type.Optional(UtcTime),
+  },
+  closed,
+)
 export type BatchQuery = Static<typeof BatchQuery>

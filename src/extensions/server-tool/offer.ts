@@ -1,4 +1,5 @@
 import { invalid } from '../../base/errors.ts'
+import { isObject, readString } from '../../base/json.ts'
 import type { Config } from '../../config.ts'
 import { findHighestCount } from '../../engine/kinds/text/counts.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
@@ -31,16 +32,26 @@ export function offerTools(world: InferenceWorld, run: Run): void | Promise<void
   if (call.serverTools?.requests.length) return offer(world, run, call)
 }
 
-/** Throws 400 for a choice of a tool of the gateway's that the call does not ask for. */
-function checkChoice({ config }: InferenceWorld, { params, serverTools }: TextCall): void {
+/** Throws 400 for a choice of a tool that the call does not ask for. */
+function checkChoice({ config }: InferenceWorld, { params, tools, serverTools }: TextCall): void {
   const { tool_choice: choice } = params
-  if (typeof choice !== 'object' || readServiceName(config, choice.type) === undefined) return
-  if (!serverTools?.requests.some(request => isNamed(config, request, choice.type)))
+  if (typeof choice !== 'object' || CHOICES.includes(choice.type)) return
+  const isTool =
+    serverTools?.requests.some(request => isNamed(config, request, choice.type)) ||
+    tools.some(tool => readType(tool)?.startsWith(choice.type))
+  if (!isTool)
     throw invalid(
       `tool_choice.type: expected a tool of this request, found ${choice.type.slice(0, 100)}`,
       'tool_choice.type',
     )
 }
+
+/** The forms of a choice that name no type of a tool. */
+const CHOICES = ['function', 'custom', 'allowed_tools']
+
+/** Returns the type of a provider's own tool, which may end in a version. */
+const readType = (tool: Tool): string | null =>
+  tool.type === 'other' && isObject(tool.value) ? readString(tool.value.type) : null
 
 /** Tells whether a client means this tool: it may have two prefixes, and the tool other names. */
 function isNamed(config: Config, { name, type }: ServerToolRequest, wanted: string): boolean {

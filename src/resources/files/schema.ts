@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { oneOf, Uuid } from '../../base/schema-builders.ts'
+import { closed, oneOf, Uuid } from '../../base/schema-builders.ts'
 import { LARGEST_FILE } from './quota.ts'
 
 export const FileId = Type.String({ pattern: '^or_file_[0-9a-f]{32}$', maxLength: 40 })
@@ -7,6 +7,9 @@ export const FileId = Type.String({ pattern: '^or_file_[0-9a-f]{32}$', maxLength
 const SCOPE = {
   workspace_id: Type.Optional(Uuid),
   provider: Type.Optional(oneOf('openai', 'anthropic')),
+  beta: Type.Optional(
+    Type.String({ maxLength: 16, description: 'What Anthropic’s clients send; without an effect' }),
+  ),
 }
 
 /** What OpenAI's clients may say that a file is for. */
@@ -19,39 +22,45 @@ export const USUAL_PURPOSE = 'user_data'
 const ListedPurpose = Type.Optional(oneOf(...PURPOSES, 'batch_output', 'assistants_output'))
 
 /** The query of every request about files (wire reference F.1). */
-export const FileScope = Type.Object(SCOPE)
+export const FileScope = Type.Object(SCOPE, closed)
 export type FileScope = Static<typeof FileScope>
 
 /**
  * The query of `GET /files`: paged by `cursor`, by `after` and `order` as OpenAI does, by
  * `after_id` and `before_id` as Anthropic does, or by `page` as its newer clients do.
  */
-export const FileListQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
-  cursor: Type.Optional(FileId),
-  ...SCOPE,
-  after: Type.Optional(FileId),
-  after_id: Type.Optional(FileId),
-  before_id: Type.Optional(FileId),
-  page: Type.Optional(FileId),
-  order: Type.Optional(oneOf('asc', 'desc')),
-  purpose: ListedPurpose,
-})
+export const FileListQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
+    cursor: Type.Optional(FileId),
+    ...SCOPE,
+    after: Type.Optional(FileId),
+    after_id: Type.Optional(FileId),
+    before_id: Type.Optional(FileId),
+    page: Type.Optional(FileId),
+    order: Type.Optional(oneOf('asc', 'desc')),
+    purpose: ListedPurpose,
+  },
+  closed,
+)
 export type FileListQuery = Static<typeof FileListQuery>
 
 const ProviderFileId = Type.String({ pattern: '^[\\w-]{1,128}$', maxLength: 128 })
 
 /** The query of a list of files at a provider: their ids are its own. */
-export const ProviderFileQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
-  ...SCOPE,
-  cursor: Type.Optional(ProviderFileId),
-  after: Type.Optional(ProviderFileId),
-  after_id: Type.Optional(ProviderFileId),
-  before_id: Type.Optional(ProviderFileId),
-  page: Type.Optional(ProviderFileId),
-  order: Type.Optional(oneOf('asc', 'desc')),
-})
+export const ProviderFileQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
+    ...SCOPE,
+    cursor: Type.Optional(ProviderFileId),
+    after: Type.Optional(ProviderFileId),
+    after_id: Type.Optional(ProviderFileId),
+    before_id: Type.Optional(ProviderFileId),
+    page: Type.Optional(ProviderFileId),
+    order: Type.Optional(oneOf('asc', 'desc')),
+  },
+  closed,
+)
 export type ProviderFileQuery = Static<typeof ProviderFileQuery>
 
 /** What `gateway files upload` takes beside the file: its workspace, and its name if another. */

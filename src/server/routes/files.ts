@@ -1,3 +1,4 @@
+import { Type } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import type { ByteRange } from '../../base/byte-source.ts'
@@ -53,6 +54,9 @@ interface FileContext {
   params: { file_id: string }
 }
 
+/** What says where files are that are listed, among what narrows the list. */
+const ListScope = Type.Object(FileScope.properties)
+
 /** Creates the routes of files (specification E10, wire reference F.1). */
 export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
   const serve =
@@ -69,7 +73,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
       '/files',
       serve(({ actor, request }) => {
         const shape = chooseShape(request.headers)
-        const scope = readScope(request)
+        const scope = readQuery(request, ListScope)
         refuseNarrowing(readSearchParams(request).keys(), isAtProvider(scope))
         return isAtProvider(scope)
           ? listProviderFiles(

@@ -128,3 +128,14 @@ test('a part of a file is read without the rest, where its size is right', async
   expect(await new Response(whole).text()).toBe('Hello there')
   await gateway.close()
 })
+
+test('S-20 bytes of no file are counted, and are no damage', async () => {
+  const { gateway, actor } = await openBatchHouse()
+  const file = await storeFile(gateway, actor, { filename: 'a.txt' }, once('Hello there'))
+  await gateway.store.files.remove(file.id, null)
+  expect(await examineFiles(gateway)).toEqual({
+    ...{ check: 'files', ok: true },
+    found: '0 files have their bytes; 1 of no file are still to be removed',
+  })
+  await gateway.close()
+})

@@ -1,11 +1,13 @@
 import { resolve } from 'node:path'
 import type { Gateway } from '../../../app/gateway.ts'
 import { explainGeneration } from '../../../app/past-request.ts'
+import { describeCatalog, reloadModels } from '../../../app/reconfigure.ts'
 import { GatewayError } from '../../../base/errors.ts'
 import { VERSION } from '../../../base/version.ts'
 import { restEndpoint, wakeEndpoint } from '../../../engine/health/by-hand.ts'
 import { describeStatus } from '../../../engine/status.ts'
 import { getOperator } from '../../../resources/actor.ts'
+import { createBuiltInReader, locateCatalog } from '../../../resources/models/built-in.ts'
 import { type Lines, serveStatus } from '../../status-socket.ts'
 
 /** What a server knows of itself from its start. */
@@ -34,7 +36,7 @@ export function tellStatus(gateway: Gateway, served: Served): () => void {
   })
   return serveStatus(served.data, {
     describe: () => JSON.stringify(buildStatus(gateway, served, started, reason)),
-    answer: request => answerRequest(gateway, request, served.beginHandover),
+    answer: request => answerRequest(gateway, request, served),
   })
 }
 
@@ -53,6 +55,7 @@ function buildStatus(
     started_at: started.toISOString(),
     uptime_seconds: Math.floor((gateway.clock.now().getTime() - started.getTime()) / 1000),
     ...status,
+    catalog: describeCatalog(gateway),
     write_log: { bytes: gateway.writeLog.state.bytes, held: gateway.writeLog.state.isHeld },
     config: {
       file: file === null ? null : resolve(file),
@@ -76,14 +79,18 @@ const REQUESTS: Record<string, (gateway: Gateway, request: Record<string, unknow
 }
 
 /** Answers a request of the socket; undefined for one that there is none of. */
-const answerRequest = (
+function answerRequest(
   gateway: Gateway,
   request: Record<string, unknown>,
-  beginHandover: (request: Record<string, unknown>) => Promise<object>,
-): Lines | undefined =>
-  request.do === 'takeover'
-    ? answerOnce(() => beginHandover(request))
-    : answerKnown(gateway, request)
+  { beginHandover, data }: Served,
+): Lines | undefined {
+  if (request.do === 'takeover') return answerOnce(() => beginHandover(request))
+  if (request.do === 'reload_models')
+    return answerOnce(async () =>
+      reloadModels(gateway, createBuiltInReader(locateCatalog(data, gateway.config))),
+    )
+  return answerKnown(gateway, request)
+}
 
 const answerKnown = (gateway: Gateway, request: Record<string, unknown>): Lines | undefined =>
   typeof request.do === 'string' && Object.hasOwn(REQUESTS, request.do)

@@ -28,7 +28,8 @@ export interface Asker {
 
 /**
  * Runs a task with who answers calls of this data directory: the server that runs on it, else this
- * process, which keeps servers away meanwhile. Ctrl-C ends the call, and what it cost is recorded.
+ * process, which keeps servers away meanwhile. Where there is no data yet and none is named, the
+ * default directory is made. Ctrl-C ends the call, and what it cost is recorded.
  */
 export async function openAsker(
   options: CommonOptions,
@@ -47,7 +48,7 @@ export async function openAsker(
               task(new ServerAsker(url, key, controller.signal)),
             )
           : withLock(gateway, () => task(new OwnAsker(gateway, actor, controller.signal))),
-      { secrets: url === undefined },
+      { secrets: url === undefined, makes: true },
     )
   } finally {
     process.off('SIGINT', stop)

@@ -1,6 +1,7 @@
 import { invalid } from '../../../base/errors.ts'
 import { isObject, type Json, parseCount } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
+import type { Kind, Work } from '../../../language/work.ts'
 
 /** What a count of a request multiplies or bounds. */
 type CountRole = 'answers' | 'output' | 'reasoning' | 'searches'
@@ -64,11 +65,12 @@ interface CountField {
  * Checks every count that the cost of a call depends on. What is counted is what is sent: a count
  * that providers may read in different ways is refused. Throws 400 naming the field.
  */
-export function checkCounts({ extra, tools, params }: TextCall): void {
+export function checkCounts(call: TextCall): void {
+  const { extra, tools, params } = call
   for (const { path, role, value } of listCounts(extra))
     checkCount(path, value, role === 'answers' ? 1 : 0)
   const { max_tokens, reasoning, web_search_options } = params
-  checkCount('max_tokens', max_tokens)
+  checkCount(nameOutputBound(call), max_tokens)
   checkCount('reasoning.max_tokens', reasoning?.max_tokens)
   if (isObject(web_search_options))
     checkCount('web_search_options.max_uses', web_search_options.max_uses)
@@ -76,6 +78,10 @@ export function checkCounts({ extra, tools, params }: TextCall): void {
     if (tool.type === 'other' && isObject(tool.value))
       checkCount(`tools.${index}.max_uses`, tool.value.max_uses)
 }
+
+/** Returns the name of the bound of a call's output, as its client's API has it. */
+export const nameOutputBound = (call: Work[Kind]['call']): string =>
+  call.kind === 'text' && call.dialect === 'responses' ? 'max_output_tokens' : 'max_tokens'
 
 // A call for no answer would be paid for nothing.
 function checkCount(path: string, value: unknown, least = 0): void {

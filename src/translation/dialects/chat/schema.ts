@@ -241,7 +241,9 @@ const shared = {
   web_search_options: optional(AnyObject),
   cache_control: optional(CacheControl),
   prompt_cache_key: optional(Name),
-  prompt_cache_options: optional(AnyObject),
+  prompt_cache_options: optional(
+    Type.Object({ mode: optional(oneOf('explicit', 'implicit')) }, open),
+  ),
   stop_server_tools_when: optional(Type.Unknown()),
   metadata: optional(Type.Record(Type.String(), Name, { maxProperties: MAX_METADATA })),
   debug: optional(

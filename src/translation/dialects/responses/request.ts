@@ -259,11 +259,6 @@ const TEXT_FIELDS = new Set(['format', 'verbosity'])
 /** Reads the fields that only providers of this API understand. */
 function readExtra(body: ResponsesRequest): Json {
   const extra = omitNulls(readExtraFields(body, KNOWN_FIELDS, FOREIGN_FIELDS))
-  if (extra.max_tokens !== undefined)
-    throw invalid(
-      'max_tokens: expected no such field; did you mean "max_output_tokens"?',
-      'max_tokens',
-    )
   const reasoning = omitNulls(readUnknownFields(body.reasoning ?? {}, REASONING_FIELDS) ?? {})
   const text = omitNulls(readUnknownFields(body.text ?? {}, TEXT_FIELDS) ?? {})
   if (Object.keys(reasoning).length > 0) extra.reasoning = reasoning

@@ -129,6 +129,7 @@ const WRONG: Record<string, unknown[]> = {
     [{ type: 'namespace', name: 'a' }],
     [{ type: 'namespace', name: 'a', tools: 7 }],
   ],
+  'prompt_cache_options.mode': [{ mode: 'explict' }, { mode: 7 }],
   tool_choice: ['', 'any', 7, true],
   'tool_choice.type': [{ type: '' }, { type: 7 }, {}],
   'tool_choice.name': [{ type: 'function' }, { type: 'function', name: '' }],
