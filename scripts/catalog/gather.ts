@@ -1,4 +1,5 @@
 import type { UsdPerMillionTokens } from '../../src/config/prices.ts'
+import { findProtocol } from '../../src/resources/models/derived.ts'
 import type { EndpointRow, ModelRow } from '../../src/resources/models/rows.ts'
 import {
   type FoundModel,
@@ -8,7 +9,7 @@ import {
   readReasoning,
 } from './facts.ts'
 import { findLatestAliases } from './latest.ts'
-import { AT_HOME, AUTHORS, CONTEXTS, NOT_AT_HOME, OVERLAY, PROTOCOLS, REQUESTS } from './overlay.ts'
+import { AT_HOME, AUTHORS, CONTEXTS, NOT_AT_HOME, OVERLAY, REQUESTS } from './overlay.ts'
 import { isPlausible, joinPrices, readGenaiPrices, readPiPrices } from './prices.ts'
 import { PROVIDER_SOURCES, type ProviderSource } from './providers.ts'
 import { ReleaseDays } from './released.ts'
@@ -294,9 +295,6 @@ class Gathering {
     }
   }
 }
-
-const findProtocol = (provider: string, model: string): string | undefined =>
-  PROTOCOLS.find(([at, name]) => at.test(provider) && name.test(model))?.[2]
 
 // Of a provider's names for one model, prefers those that are listed, then those that work in every
 // region, then the shortest.

@@ -353,11 +353,6 @@ export const OUTPUTS: [name: RegExp, outputs: string[]][] = [
   [/(image|nano-banana)/, ['image', 'text']],
 ]
 
-/** Models that a provider serves only in another of its protocols. */
-export const PROTOCOLS: [provider: RegExp, model: RegExp, protocol: string][] = [
-  [/^(openai|azure)$/, /-pro$|codex|deep-research/, 'openai-responses'],
-]
-
 /** Slugs under which the public service sells what the author calls otherwise, or has withdrawn. */
 export const NOT_AT_HOME =
   /^openai\/gpt-[\d.]+-(astra|luna|sol|terra)-pro$|^google\/gemini-2\.5-pro-preview$|^x-ai\/grok-imagine/

@@ -6,6 +6,7 @@ import {
   readMetric,
   sendChat,
 } from '../support/chat.ts'
+import { runCommand } from '../support/commands.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
   completion,
@@ -97,6 +98,13 @@ describe('a model that the catalogue does not have', () => {
     upstream.plan(json({ created: 1, data: [{ b64_json: 'AAAA' }] }))
     await (await post('/images', { prompt: 'Hi' })).text()
     expect(upstream.hits.at(-1)?.path).toBe('/v1/images/generations')
+  })
+
+  test('is said by gateway explain to cost what is not known', async () => {
+    const body = JSON.stringify({ model: UNKNOWN, messages: HI })
+    const { stdout } = await runCommand(['explain', '-', '--data', server.data], { stdin: body })
+    expect(stdout).toContain('It would go to openai first, as gpt-99, at an unknown price.')
+    expect(stdout).not.toContain('$0')
   })
 
   test('costs what is not known, and its record says so', async () => {

@@ -251,6 +251,8 @@ function renderOutcome({ endpoints: [first], set_aside, error }: Explanation): s
   if (error) return `It would be refused: ${error.code} ${error.message}`
   if (!first) return 'It would go to no endpoint.'
   const usd = set_aside?.credits ?? set_aside?.byok ?? null
-  const reserved = usd === null ? '' : `, with ${formatDollars(usd)} set aside`
+  const isPriced = first.pricing.prompt !== '-1'
+  const held = usd === null ? '' : `, with ${formatDollars(usd)} set aside`
+  const reserved = isPriced ? held : ', at an unknown price'
   return `It would go to ${first.provider} first, as ${first.upstream_model}${reserved}.`
 }

@@ -128,6 +128,15 @@ const LONGEST_NAME = 200
 const NAME = /^[\w-]+(\/(?!\.+(\/|$))[\w.:@+-]+)+$/
 const VARIANT = /:(free|extended|nitro|floor|exacto|online|thinking)$/
 
+/** Models that a provider serves only in another of its protocols. */
+const PROTOCOLS: [provider: RegExp, model: RegExp, protocol: string][] = [
+  [/^(openai|azure)$/, /^(?!.*image).*(-pro$|codex|deep-research)/, 'openai-responses'],
+]
+
+/** Finds the protocol in which a provider serves a model, by its name; undefined for the usual. */
+export const findProtocol = (provider: string, model: string): string | undefined =>
+  PROTOCOLS.find(([at, name]) => at.test(provider) && name.test(model))?.[2]
+
 /** Fills the star in the endpoints of a pattern. */
 export const fillPattern = (pattern: ModelConfig, id: string, name: string): ModelConfig => ({
   ...pattern,

@@ -16,6 +16,7 @@ import {
   distrust,
   FREE_VARIANT,
   fillPattern,
+  findProtocol,
   isServedAtHome,
   readUnlistedName,
   splitDatedName,
@@ -253,6 +254,13 @@ function openBuiltInEndpoint(
   }
 }
 
+// A relay that is configured to speak one protocol speaks no other.
+function toPassedEndpoint({ slug, alsoSpeaks }: Provider, model: string): EndpointConfig {
+  const protocol = findProtocol(slug, model)
+  const isSpoken = alsoSpeaks.some(one => one.protocol === protocol)
+  return { provider: slug, model, ...(protocol && isSpoken ? { protocol } : {}) }
+}
+
 // Some providers do not tell cases apart.
 const nameAtProvider = ({ provider, model }: { provider: string; model: string }): string =>
   `${provider} ${model.toLowerCase()}`
@@ -432,7 +440,7 @@ export class LazyModels implements Models {
     const passing = this.#context.passing.filter(({ slug: home }) => isHomeOf(home, author))
     const entry = pattern
       ? fillPattern(pattern, slug, name)
-      : { id: slug, endpoints: passing.map(({ slug: provider }) => ({ provider, model: name })) }
+      : { id: slug, endpoints: passing.map(provider => toPassedEndpoint(provider, name)) }
     if (entry.endpoints.length === 0) return undefined
     const listed = this.#findServed(entry)
     if (listed) return this.#keep(slug, listed)

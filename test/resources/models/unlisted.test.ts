@@ -81,6 +81,15 @@ describe('a name that the catalogue does not have', () => {
     expect(models.get(slug)?.unlisted).toBeUndefined()
   })
 
+  test('is asked for in the protocol that its provider has for such names, if it speaks that', () => {
+    const ask = (of = models, slug = 'openai/gpt-99-codex') =>
+      of.get(slug)?.endpoints.map(one => one.protocol)
+    expect(ask()).toEqual(['openai-responses'])
+    expect(ask(models, 'openai/gpt-image-99-pro')).toEqual(['openai-chat'])
+    const relay = open({ providers: { openai: { api_key: 'sk', protocol: 'openai-chat' } } })
+    expect(ask(relay)).toEqual(['openai-chat'])
+  })
+
   test('is no default model, as it may be misspelt', () => {
     expect(() => open({ default_model: 'openai/gpt-4o-mni' })).toThrow(/default_model: expected/)
     const patterns = [{ id: 'local/*', endpoints: [{ provider: 'local', model: '*' }] }]

@@ -70,7 +70,7 @@ export function checkCounts(call: TextCall): void {
   for (const { path, role, value } of listCounts(extra))
     checkCount(path, value, role === 'answers' ? 1 : 0)
   const { max_tokens, reasoning, web_search_options } = params
-  checkCount(nameOutputBound(call), max_tokens)
+  if (max_tokens != null) checkCount(nameOutputBound(call), max_tokens)
   checkCount('reasoning.max_tokens', reasoning?.max_tokens)
   if (isObject(web_search_options))
     checkCount('web_search_options.max_uses', web_search_options.max_uses)
