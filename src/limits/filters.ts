@@ -23,7 +23,7 @@ export interface FilterRule {
    * Which messages are scanned for prompt injection: all, unless set. Other rules do not read it.
    */
   scan_scope?: 'user_only' | 'all_messages'
-  /** Whether answers are scanned too: the guardrail's `filterOutput`. */
+  /** Whether answers are scanned too: the guardrail's `filter_output`. */
   output?: boolean
 }
 

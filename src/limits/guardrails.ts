@@ -247,10 +247,16 @@ export async function readGuardrailFields(
   return omitUndefined(fields)
 }
 
-function pickPlainFields(change: GuardrailChange): Partial<GuardrailFields> {
+function pickPlainFields({
+  filter_output,
+  filterOutput,
+  ...change
+}: GuardrailChange): Partial<GuardrailFields> {
+  const { filter_output: _, ...fields } = FIELDS
+  const named = { ...change, filterOutput: filter_output ?? filterOutput }
   const removeDuplicates = (value: unknown) => (Array.isArray(value) ? [...new Set(value)] : value)
   return Object.fromEntries(
-    Object.entries(pickDefined(change, FIELDS)).map(([name, value]) => [
+    Object.entries(pickDefined(named, fields)).map(([name, value]) => [
       name,
       removeDuplicates(value),
     ]),

@@ -245,11 +245,15 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     total_cost,
     upstream_inference_cost,
     steps,
+    usageSource: usage_source,
+    contentFilters: content_filters,
     ...shown
   } = generation
   const cost = toUsd(total_cost ?? 0n)
   return {
     ...shown,
+    usage_source,
+    content_filters,
     ignored: listIgnored(provider_responses),
     api_type: isOperator ? api_type : (getOwn(PUBLIC_API_TYPES, api_type) ?? api_type),
     key_hash: isOperator || kind === 'management' || caller === key_hash ? caller : null,
@@ -278,7 +282,7 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
     total_cost: cost,
     usage: cost,
     // Our own field: the public ones have no word for a cost that is not known.
-    isPriced: total_cost !== null,
+    is_priced: total_cost !== null,
     upstream_inference_cost:
       upstream_inference_cost === null ? null : toUsd(upstream_inference_cost),
     web_search_engine: null,

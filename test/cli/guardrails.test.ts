@@ -100,7 +100,7 @@ describe('guardrails', () => {
         { slug: 'phone', action: 'block', label: '[PHONE]' },
       ],
       content_filters: [{ pattern: 'S-\\d+', action: 'block', label: 'S' }],
-      filterOutput: true,
+      filter_output: true,
       limit_usd: 5,
       reset_interval: 'daily',
       include_byok_in_budgets: true,
@@ -149,7 +149,7 @@ describe('guardrails', () => {
       reset_interval: null,
       content_filter_builtins: null,
     })
-    expect([changed.filterOutput, changed.enforce_zdr_xai]).toEqual([undefined, false])
+    expect([changed.filter_output, changed.enforce_zdr_xai]).toEqual([undefined, false])
   })
 
   test('update takes the name of a workspace for its default guardrail', async () => {

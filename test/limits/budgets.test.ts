@@ -73,20 +73,20 @@ test('budgets show what is spent of them, of a workspace, a key and a member', a
   const cost = { own: 1_000_000_000n, byok: null }
   gateway.ledger.reserve(payer, { maximum: cost, minimum: cost }, [])
   expect((await put('daily', { limit_usd: 10 })).json.data).toMatchObject({
-    ...{ spentUsd: 3, remainingUsd: 6 },
+    ...{ spent_usd: 3, remaining_usd: 6 },
   })
   const byok = await put('daily', { limit_usd: 10, include_byok_in_budgets: true })
-  expect(byok.json.data).toMatchObject({ spentUsd: 5, remainingUsd: 4 })
+  expect(byok.json.data).toMatchObject({ spent_usd: 5, remaining_usd: 4 })
   const rules = { limit_usd: 2, reset_interval: 'daily' } as const
   const own = getDefaultGuardrailId(here())
   expect((await updateGuardrail(gateway, actor, own, rules)).data).toMatchObject({
-    ...{ spentUsd: 3, remainingUsd: 0 },
+    ...{ spent_usd: 3, remaining_usd: 0 },
   })
   const { data: assigned } = await createGuardrail(gateway, actor, { name: 'a', ...rules })
-  expect(assigned).not.toHaveProperty('spentUsd')
+  expect(assigned).not.toHaveProperty('spent_usd')
   await assignKeys(gateway, actor, assigned.id, { key_hashes: [hash] })
   const { json } = await ask('GET', `/guardrails/${assigned.id}/assignments/keys`)
-  expect(json.data).toMatchObject([{ key_hash: hash, spentUsd: 3, remainingUsd: 0 }])
+  expect(json.data).toMatchObject([{ key_hash: hash, spent_usd: 3, remaining_usd: 0 }])
 })
 
 describe('a budget', () => {
@@ -100,7 +100,7 @@ describe('a budget', () => {
             id: expect.stringMatching(/^[0-9a-f-]{36}$/),
             workspace_id: here(),
             limit_usd: 500,
-            ...{ spentUsd: 0, remainingUsd: 500 },
+            ...{ spent_usd: 0, remaining_usd: 500 },
             reset_interval: 'monthly',
           },
           ...{ created_at: '2026-03-04T05:06:07.000Z', updated_at: '2026-03-04T05:06:07.000Z' },
@@ -113,7 +113,7 @@ describe('a budget', () => {
     const changed = await put('monthly', { limit_usd: 0.5 })
     expect(changed.json.data).toEqual({
       ...json.data,
-      ...{ limit_usd: 0.5, remainingUsd: 0.5 },
+      ...{ limit_usd: 0.5, remaining_usd: 0.5 },
       updated_at: '2026-03-04T05:06:08.000Z',
     })
     for (const [interval, limit] of [

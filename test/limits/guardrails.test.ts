@@ -139,11 +139,13 @@ describe('E5 POST /guardrails', () => {
     ])
   })
 
-  test('shows our own filterOutput only where it is true', async () => {
-    const shown = async (filterOutput: boolean) =>
-      (await ask('POST', '/guardrails', { body: { name: 'f', filterOutput } })).json.data
-        .filterOutput
-    expect([await shown(true), await shown(false)]).toEqual([true, undefined])
+  test('shows our own filter_output only where it is true, and reads its old spelling', async () => {
+    const shown = async (set: object) =>
+      (await ask('POST', '/guardrails', { body: { name: 'f', ...set } })).json.data.filter_output
+    expect([await shown({ filter_output: true }), await shown({ filter_output: false })]).toEqual([
+      ...[true, undefined],
+    ])
+    expect(await shown({ filterOutput: true })).toBe(true)
   })
 
   test('accepts every name of a model, and shows its slug', async () => {

@@ -679,7 +679,7 @@ test('whole, streamed and on record are the same', async () => {
         native_finish_reason: reason,
         native_tokens_prompt: 10,
         native_tokens_completion: 5,
-        usageSource: 'exact',
+        usage_source: 'exact',
         error_type: null,
       })
     }

@@ -127,7 +127,7 @@ test('a client that leaves before the first word pays the prompt that its provid
   await waitUntil(async () => (await readMetric(server, 'gateway_running_calls')) === 0)
   const [newestCall] = await newest(1)
   const generation = await fetchGeneration(server, newestCall?.id ?? '', key)
-  expect(generation).toMatchObject({ usageSource: 'estimated', native_tokens_completion: 0 })
+  expect(generation).toMatchObject({ usage_source: 'estimated', native_tokens_completion: 0 })
   expect(generation.native_tokens_prompt).toBeGreaterThan(30_000)
 })
 
@@ -260,7 +260,7 @@ test('C-16 a client that leaves after its whole stream does not cancel the call'
   expect(await fetchGeneration(server, id, key)).toMatchObject({
     cancelled: false,
     finish_reason: 'stop',
-    usageSource: 'exact',
+    usage_source: 'exact',
   })
 })
 
@@ -320,7 +320,7 @@ async function expectRecorded() {
   )
   expect(new Set(generations.map(one => one.request_id)).size).toBe(ROUNDS)
   for (const one of generations) {
-    expect(one).toMatchObject({ cancelled: true, usageSource: 'estimated' })
+    expect(one).toMatchObject({ cancelled: true, usage_source: 'estimated' })
     expect(one.total_cost).toBeGreaterThan(0)
   }
   const nanos = generations.reduce((sum, one) => sum + Math.round(one.total_cost * 1e9), 0)

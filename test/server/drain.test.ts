@@ -150,7 +150,7 @@ describe('O-07 --drain 1', () => {
       const record = {
         finish_reason: 'error',
         cancelled: false,
-        usageSource: 'estimated',
+        usage_source: 'estimated',
         total_cost: cost,
         error_type: 'unavailable',
       }
@@ -199,7 +199,7 @@ test('SIGTERM ends a server whose store takes no records, and the next one charg
   const { inference_key: key, data } = server
   server = await startServer({ data, config: buildRoutesConfig({}) })
   const { stdout } = await runGateway(['generations', 'list', '--json', '--data', data])
-  expect(JSON.parse(stdout).data).toMatchObject([{ total_cost: COST, usageSource: 'estimated' }])
+  expect(JSON.parse(stdout).data).toMatchObject([{ total_cost: COST, usage_source: 'estimated' }])
   expect((await fetchKeyState(server, key)).usage).toBe(COST)
 })
 
@@ -219,7 +219,7 @@ test('O-08 a second SIGTERM ends it at once, and the records before it are whole
   expect(await fetchGeneration(server, id, key)).toMatchObject({ finish_reason: 'stop' })
   const { stdout } = await runGateway(['generations', 'list', '--json', '--data', data])
   const cut = (JSON.parse(stdout).data as Generation[]).filter(one => one.id !== id)
-  expect(cut.map(one => [one.finish_reason, one.usageSource, one.streamed])).toEqual(
+  expect(cut.map(one => [one.finish_reason, one.usage_source, one.streamed])).toEqual(
     Array(3).fill(['error', 'estimated', true]),
   )
   const nanos = cut.reduce(

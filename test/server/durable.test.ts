@@ -41,7 +41,7 @@ test(`S-01 kill -9 under load loses no answer and charges none twice (seed ${SEE
         expect(await fetchGeneration(server, id, key)).toMatchObject({
           id,
           finish_reason: 'stop',
-          usageSource: 'exact',
+          usage_source: 'exact',
         })
       await expectBalanced(server, key, answered)
     }

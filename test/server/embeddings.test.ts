@@ -122,7 +122,7 @@ describe('POST /embeddings', () => {
       model: 'acme/embed',
       provider_name: 'first',
       streamed: false,
-      usageSource: 'exact',
+      usage_source: 'exact',
       native_tokens_prompt: 1000,
       native_tokens_completion: 0,
       total_cost: COST,
@@ -143,7 +143,7 @@ describe('POST /embeddings', () => {
     first.plan(vectors([[1]], null))
     const { id, usage } = await answerOf({ input: 'Hello there, how are you?' })
     expect(usage.prompt_tokens).toBeGreaterThan(3)
-    expect((await fetchGeneration(server, id)).usageSource).toBe('estimated')
+    expect((await fetchGeneration(server, id)).usage_source).toBe('estimated')
   })
 
   test('converts numbers and little-endian bytes, as the client requests', async () => {

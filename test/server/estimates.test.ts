@@ -73,7 +73,7 @@ const configFor = ({ url }: Upstream) =>
 const words = (): Script => [sseHead(), WORDS.map(word => delta(word))]
 
 const record = (tokens: number, more: Partial<Generation> = {}) => ({
-  usageSource: 'estimated' as const,
+  usage_source: 'estimated' as const,
   native_tokens_completion: tokens,
   native_tokens_prompt: PROMPT,
   ...more,
@@ -136,7 +136,7 @@ describe.each(MODELS)('output of %s is estimated with its family’s tokenizer',
     upstream.plan(completion(TEXT))
     const outcome = await sendChat(server, { model }).outcome()
     expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
-      usageSource: 'exact',
+      usage_source: 'exact',
       native_tokens_completion: 5,
     })
   })
@@ -155,7 +155,7 @@ test('a server that stops during an estimate records every call', async () => {
   for (const id of ids)
     expect(await fetchGeneration(server, id, key)).toMatchObject({
       cancelled: true,
-      usageSource: 'estimated',
+      usage_source: 'estimated',
     })
   Object.assign(server, { inference_key: key })
 })

@@ -537,7 +537,7 @@ async function expectAttempts(outcome: Outcome, attempts: object[]) {
   expect(generation).toMatchObject({
     provider_responses: attempts,
     total_cost: COST,
-    usageSource: 'exact',
+    usage_source: 'exact',
     finish_reason: 'stop',
   })
 }

@@ -728,7 +728,7 @@ describe('a guardrail', () => {
       name: 'Filters',
       content_filter_builtins: [{ slug: 'email', action: 'redact' }],
       content_filters: [{ pattern: '(?:falcon)+-\\d', action: 'block', label: 'Project' }],
-      filterOutput: true,
+      filter_output: true,
     }
     const { json } = await manage('POST', '/guardrails', fields)
     const id = json.data.id
@@ -793,7 +793,7 @@ describe('the record', () => {
     const response = await app.handle(
       new Request(`http://localhost/api/v1/generation?id=${finished[0]?.id}`, { headers }),
     )
-    expect(((await response.json()) as { data: Json }).data.contentFilters).toEqual([
+    expect(((await response.json()) as { data: Json }).data.content_filters).toEqual([
       { guardrail_id: 'g-1', filter: 'email', action: 'redact', where: 'input', count: 1 },
     ])
   })

@@ -120,7 +120,7 @@ async function expectAnswer(
   expect(generation).toMatchObject({
     provider_name: name,
     total_cost: cost,
-    usageSource: isOutrun ? 'estimated' : 'exact',
+    usage_source: isOutrun ? 'estimated' : 'exact',
     cancelled: false,
   })
   expect(generation.provider_responses.map(one => [one.provider_name, one.status])).toEqual(tries)
@@ -380,7 +380,7 @@ describe('both endpoints', () => {
     const { data } = await manage('/guardrails', {
       name: 'No addresses',
       content_filter_builtins: [{ slug: 'email', action: 'redact' }],
-      filterOutput: true,
+      filter_output: true,
     })
     await manage(`/guardrails/${data.id}/assignments/keys`, {
       key_hashes: [new Bun.CryptoHasher('sha256').update(key).digest('hex')],

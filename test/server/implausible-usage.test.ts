@@ -76,7 +76,7 @@ test.each(IMPLAUSIBLE)('A-15 %s: estimated, with an alarm', async (_, counts) =>
     const outcome = await sendChat(server, { stream }, { key }).outcome()
     expect(outcome.status).toBe(200)
     const generation = await fetchGeneration(server, readGenerationId(outcome), key)
-    expect(generation).toMatchObject({ usageSource: 'estimated', finish_reason: 'stop' })
+    expect(generation).toMatchObject({ usage_source: 'estimated', finish_reason: 'stop' })
     expect(generation.native_tokens_prompt).toBeLessThan(100)
     expect(generation.native_tokens_completion).toBeLessThan(100)
     expect(generation.total_cost).toBeGreaterThan(0)
@@ -91,7 +91,7 @@ test('counts up to four contexts are charged as told, and raise no alarm', async
   upstream.plan(completion('Hello', { usage: usage(4 * CONTEXT - 5, 5) }))
   const outcome = await sendChat(server, {}, { key }).outcome()
   expect(await fetchGeneration(server, readGenerationId(outcome), key)).toMatchObject({
-    usageSource: 'exact',
+    usage_source: 'exact',
     native_tokens_prompt: 4 * CONTEXT - 5,
   })
   expect(await readMetric(server, METRIC)).toBe(alarms)

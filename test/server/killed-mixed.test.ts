@@ -101,7 +101,7 @@ async function findLost(server: Server, key: string, { calls, files, batches }: 
   const lost: string[] = []
   for (const id of calls) {
     const found = await fetchGeneration(server, id, key).catch(() => null)
-    if (found?.finish_reason !== 'stop' || found.usageSource !== 'exact') lost.push(id)
+    if (found?.finish_reason !== 'stop' || found.usage_source !== 'exact') lost.push(id)
   }
   for (const id of files)
     if ((await server.fetch(`/files/${id}`, { key })).status !== 200) lost.push(id)

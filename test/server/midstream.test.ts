@@ -212,7 +212,7 @@ describe('a broken answer ends in one error, one usage and [DONE] when the strea
     expect(cost).toBeGreaterThan(0)
     expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
       finish_reason: 'error',
-      usageSource: 'estimated',
+      usage_source: 'estimated',
       cancelled: false,
       error_type,
       total_cost: cost,
@@ -254,7 +254,7 @@ describe('a stream succeeds when it', () => {
       cost: COST,
     })
     expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
-      usageSource: 'exact',
+      usage_source: 'exact',
       finish_reason: 'stop',
       total_cost: COST,
     })
@@ -343,7 +343,7 @@ describe('a stream succeeds when it', () => {
     )
     expect(counted?.cost).toBeGreaterThan(0)
     expect(await fetchGeneration(server, readGenerationId(outcome))).toMatchObject({
-      usageSource: 'estimated',
+      usage_source: 'estimated',
       total_cost: counted?.cost,
     })
   }

@@ -118,7 +118,7 @@ describe('A-10 an answer whose provider charges for all of it is read on', () =>
     await settled(server)
     expect(await fetchNewest(server)).toMatchObject({
       cancelled: true,
-      usageSource: 'exact',
+      usage_source: 'exact',
       native_tokens_prompt: 700,
       native_tokens_completion: 30,
     })
@@ -134,7 +134,7 @@ describe('A-10 an answer whose provider charges for all of it is read on', () =>
     await call.outcome().catch(() => undefined)
     upstream.open(`${key} fails`)
     await settled(server)
-    expect(await fetchNewest(server)).toMatchObject({ usageSource: 'none', total_cost: 0 })
+    expect(await fetchNewest(server)).toMatchObject({ usage_source: 'none', total_cost: 0 })
   })
 
   test('of many clients that leave, 64 answers are read on, and all are charged', async () => {
@@ -202,7 +202,7 @@ describe('A-10 reading on ends', () => {
     await leave(server, [words(), { wait: 'never' }])
     await upstream.hits[0]?.clientLeft
     await settled(server)
-    expect(await fetchNewest(server)).toMatchObject({ cancelled: true, usageSource: 'estimated' })
+    expect(await fetchNewest(server)).toMatchObject({ cancelled: true, usage_source: 'estimated' })
   })
 
   test('after its KiB', async () => {
@@ -212,7 +212,7 @@ describe('A-10 reading on ends', () => {
     upstream.open('flood')
     await upstream.hits[0]?.clientLeft
     await settled(server)
-    expect(await fetchNewest(server)).toMatchObject({ usageSource: 'estimated' })
+    expect(await fetchNewest(server)).toMatchObject({ usage_source: 'estimated' })
   })
 
   test.each<Record<string, object>>([
@@ -223,7 +223,7 @@ describe('A-10 reading on ends', () => {
     await leave(server, [words(), { wait: 'never' }])
     await upstream.hits[0]?.clientLeft
     await settled(server)
-    expect(await fetchNewest(server)).toMatchObject({ usageSource: 'estimated' })
+    expect(await fetchNewest(server)).toMatchObject({ usage_source: 'estimated' })
   })
 
   test('when the gateway stops: what came by then is charged', async () => {
@@ -234,7 +234,7 @@ describe('A-10 reading on ends', () => {
     const { stdout } = await runCommand([
       ...['generations', 'list', '--limit', '1', '--json', '--data', server.data],
     ])
-    expect(JSON.parse(stdout).data[0]).toMatchObject({ cancelled: true, usageSource: 'estimated' })
+    expect(JSON.parse(stdout).data[0]).toMatchObject({ cancelled: true, usage_source: 'estimated' })
     await server[Symbol.asyncDispose]()
   })
 })

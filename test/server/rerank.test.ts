@@ -103,7 +103,7 @@ describe('POST /rerank', () => {
     expect((await fetchKeyState(server)).usage - before).toBeCloseTo(0.00005)
     expect(await fetchGeneration(server, answer.id)).toMatchObject({
       api_type: 'rerank',
-      usageSource: 'exact',
+      usage_source: 'exact',
       native_tokens_prompt: 1000,
       total_cost: 0.00005,
       session_id: 's-1',
@@ -130,7 +130,7 @@ describe('POST /rerank', () => {
     first.plan(json({ results: RESULTS }))
     const { id, usage } = await rank({ model: 'acme/units', documents })
     expect(usage).toMatchObject({ search_units: 2, cost: 0.004 })
-    expect((await fetchGeneration(server, id)).usageSource).toBe('estimated')
+    expect((await fetchGeneration(server, id)).usage_source).toBe('estimated')
   })
 
   test('returns no more than top_n, and asks for no more', async () => {

@@ -575,7 +575,7 @@ describe('H.6 content filters', () => {
     manage('PATCH', `/guardrails/${guardrail}`, {
       content_filter_builtins: null,
       content_filters: null,
-      filterOutput: false,
+      filter_output: false,
       ...change,
     })
   const say = (content: string, more: object = {}, path = '/chat/completions') =>
@@ -651,7 +651,7 @@ describe('H.6 content filters', () => {
   test.each(WAYS)('that block an answer select no endpoint: %s', async (_, body, path) => {
     await rule({
       content_filter_builtins: [{ slug: 'email', action: 'block' }],
-      filterOutput: true,
+      filter_output: true,
     })
     const said = ['Write to ', 'bob@example.com', ' today, and to nobody else']
     first.answer(({ json }) =>

@@ -170,7 +170,7 @@ describe('POST /audio/speech', () => {
       instructions: 'Whisper',
     })
     expect(await fetchGeneration(server, id)).toMatchObject({
-      usageSource: 'exact',
+      usage_source: 'exact',
       total_cost: (10 + 100 * 12) / 1e6,
     })
   })

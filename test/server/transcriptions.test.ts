@@ -165,7 +165,7 @@ describe('POST /audio/transcriptions', () => {
     expect(await fetchGeneration(server, id)).toMatchObject({
       api_type: 'stt',
       total_cost: 0.015,
-      usageSource: 'exact',
+      usage_source: 'exact',
       session_id: 's-1',
     })
     expect((await fetchKeyState(server)).usage - before).toBeCloseTo(0.015)
@@ -272,7 +272,7 @@ describe('POST /audio/transcriptions', () => {
     first.plan(json({ text: 'Hello there', usage: { type: 'duration', seconds: 2 } }))
     const { id, usage } = await hear(ask({ model: 'acme/gpt' }))
     expect(usage.cost).toBeGreaterThan(0)
-    expect((await fetchGeneration(server, id)).usageSource).toBe('estimated')
+    expect((await fetchGeneration(server, id)).usage_source).toBe('estimated')
   })
 
   test('reckons with the length of the recording where the provider says none', async () => {

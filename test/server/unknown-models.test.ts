@@ -110,7 +110,7 @@ describe('a model that the catalogue does not have', () => {
   test('costs what is not known, and its record says so', async () => {
     const outcome = await sendChat(server, { model: UNKNOWN }).outcome()
     const record = await fetchGeneration(server, readGenerationId(outcome))
-    expect(record).toMatchObject({ model: UNKNOWN, isPriced: false, total_cost: 0 })
+    expect(record).toMatchObject({ model: UNKNOWN, is_priced: false, total_cost: 0 })
     const explained = await post(
       '/chat/completions',
       {
@@ -217,7 +217,7 @@ describe('a pattern with a price', () => {
     const key = await createLimitedKey(server)
     const outcome = await sendChat(server, { model: 'local/any', max_tokens: 9 }, { key }).outcome()
     const record = await fetchGeneration(server, readGenerationId(outcome))
-    expect(record).toMatchObject({ model: 'local/any', isPriced: true, total_cost: 20e-6 })
+    expect(record).toMatchObject({ model: 'local/any', is_priced: true, total_cost: 20e-6 })
     expect(upstream.hits.at(-1)?.json).toMatchObject({ model: 'any' })
   })
 })

@@ -33,7 +33,7 @@ export interface Generation {
   streamed: boolean
   cancelled: boolean
   finish_reason: string | null
-  usageSource: 'exact' | 'estimated' | 'none'
+  usage_source: 'exact' | 'estimated' | 'none'
   native_tokens_prompt: number
   native_tokens_completion: number
   native_tokens_reasoning: number

@@ -60,9 +60,9 @@ export const buildKey = (name: string, more: Partial<KeyRecord> = {}): KeyRecord
 })
 
 const EMPTY_RECORD = {
-  ...{ provider_responses: [], steps: [], contentFilters: [], native_tokens_prompt: 10 },
+  ...{ provider_responses: [], steps: [], content_filters: [], native_tokens_prompt: 10 },
   ...{ native_tokens_cached: 2, native_tokens_completion: 50, native_tokens_reasoning: 7 },
-  ...{ native_tokens_completion_images: 0, total_cost: 0.0123, usageSource: 'exact' },
+  ...{ native_tokens_completion_images: 0, total_cost: 0.0123, usage_source: 'exact' },
   ...{ upstream_inference_cost: 0.01, is_byok: false, service_tier: null, session_id: null },
 }
 

@@ -50,8 +50,8 @@ export const createBudgetsCommand = () =>
           data.map(budget => [
             budget.reset_interval ?? 'lifetime',
             formatDollars(budget.limit_usd),
-            formatDollars(budget.spentUsd),
-            formatDollars(budget.remainingUsd),
+            formatDollars(budget.spent_usd),
+            formatDollars(budget.remaining_usd),
             include_byok_in_budgets ? 'count' : '-',
             budget.updated_at,
           ]),

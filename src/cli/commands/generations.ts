@@ -59,8 +59,8 @@ const FEEDBACK = [
 type Call = Awaited<ReturnType<typeof getGeneration>>['data']
 
 /** Renders what a call cost: a model without a price is not free. */
-const renderCost = ({ isPriced, total_cost }: Call): string =>
-  isPriced ? formatDollars(total_cost) : 'unpriced'
+const renderCost = ({ is_priced, total_cost }: Call): string =>
+  is_priced ? formatDollars(total_cost) : 'unpriced'
 
 /** `gateway generations`: finished calls. */
 export const createGenerationsCommand = () =>
@@ -160,7 +160,7 @@ function printCall(gateway: Gateway, call: Call): void {
     tokens:
       `${call.native_tokens_prompt} in (${call.native_tokens_cached} cached), ` +
       `${call.native_tokens_completion} out (${call.native_tokens_reasoning} reasoning)`,
-    cost: `${renderCost(call)} (${call.usageSource})`,
+    cost: `${renderCost(call)} (${call.usage_source})`,
     tree: call.steps.length > 0 ? renderTree(call.tree) : null,
     ms: `${call.generation_time ?? '-'}, first part after ${call.latency ?? '-'}`,
     app: call.origin || null,
@@ -169,7 +169,7 @@ function printCall(gateway: Gateway, call: Call): void {
     router: call.router,
     preset: call.preset_id,
     ignored: call.ignored.join(', ') || null,
-    filters: call.contentFilters.length > 0 ? call.contentFilters : null,
+    filters: call.content_filters.length > 0 ? call.content_filters : null,
   }
   printFields(Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)))
   if (call.steps.length > 0) {

@@ -107,7 +107,7 @@ const RULES = [
     'built-in content filters and what they do: email=redact,phone=block',
     { read: (text: string) => splitList(text)?.map(parseFilter) ?? null },
   ),
-  fill('filterOutput', '--filter-output', 'scan the output of models too'),
+  fill('filter_output', '--filter-output', 'scan the output of models too'),
   fill('limit_usd', '--limit <usd>', 'budget in USD, or none', USD_OR_NULL),
   fill('reset_interval', '--reset <interval>', 'daily, weekly, monthly, or none', OR_NULL),
   fill('include_byok_in_budgets', '--byok-in-budgets', 'count spending through own provider keys'),
@@ -143,7 +143,7 @@ export const createGuardrailsCommand = () =>
           NAME: guardrail => guardrail.name,
           BUDGET: ({ limit_usd, reset_interval }) =>
             limit_usd === null ? null : `${formatDollars(limit_usd)} ${reset_interval}`,
-          SPENT: ({ spentUsd }) => renderSpent(spentUsd),
+          SPENT: ({ spent_usd }) => renderSpent(spent_usd),
           ID: guardrail => guardrail.id,
         },
         describeOthers(({ memory: { guardrails } }) => guardrails.values().toArray()),
@@ -193,12 +193,12 @@ export const createGuardrailsCommand = () =>
             : ['KEY', 'LABEL', 'GUARDRAIL', 'SPENT', 'HASH'],
           data.map(one =>
             'user_id' in one
-              ? [one.user_id, one.guardrail_id, renderSpent(one.spentUsd)]
+              ? [one.user_id, one.guardrail_id, renderSpent(one.spent_usd)]
               : [
                   one.key_name,
                   one.key_label,
                   one.guardrail_id,
-                  renderSpent(one.spentUsd),
+                  renderSpent(one.spent_usd),
                   one.key_hash,
                 ],
           ),

@@ -26,8 +26,8 @@ export function showBudget(
 
 /** What is spent of a limit, and what is left of it: our own fields, in USD. */
 export interface Spending {
-  spentUsd: number
-  remainingUsd: number
+  spent_usd: number
+  remaining_usd: number
 }
 
 /**
@@ -38,7 +38,7 @@ export function showSpending({ ledger }: Pick<LedgerWorld, 'ledger'>, limit: Lim
   const own = ledger.getSpent(account, period, false)
   const spent = byok ? own + ledger.getSpent(account, period, true) : own
   const left = ledger.getRemaining(limit)
-  return { spentUsd: toUsd(spent), remainingUsd: toUsd(left > 0n ? left : 0n) }
+  return { spent_usd: toUsd(spent), remaining_usd: toUsd(left > 0n ? left : 0n) }
 }
 
 /**

@@ -43,7 +43,10 @@ export const FIELDS = {
   ignored_providers: List,
   content_filter_builtins: optional(Type.Array(Builtin, { maxItems: MAX_PATTERNS })),
   content_filters: optional(Type.Array(Pattern, { maxItems: MAX_PATTERNS })),
-  filterOutput: Type.Optional(Type.Boolean({ description: 'Scan answers too' })),
+  filter_output: Type.Optional(Type.Boolean({ description: 'Scan answers too' })),
+  filterOutput: Type.Optional(
+    Type.Boolean({ description: 'The old spelling of filter_output, read by this version still' }),
+  ),
   enable_free_model_publication: Flag,
   enable_free_model_training: Flag,
   enable_paid_model_training: Flag,

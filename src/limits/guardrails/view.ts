@@ -21,7 +21,7 @@ function showGuardrail({
       builtins?.map(builtin => ({ ...builtin, label: LABELS[builtin.slug] })) ?? null,
     limit_usd: limit_usd === null ? null : toUsd(limit_usd),
     // Our own field, shown only where it is set.
-    ...(filterOutput ? { filterOutput } : {}),
+    ...(filterOutput ? { filter_output: true as const } : {}),
   }
 }
 

@@ -158,7 +158,7 @@ describe('the calls', () => {
           ...{ finish_reason: null, is_error: false, error_type: null },
         },
       ],
-      contentFilters: [
+      content_filters: [
         { guardrail_id: 'g-1', filter: 'email', action: 'redact', where: 'input', count: 2 },
       ],
     }

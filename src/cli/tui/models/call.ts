@@ -4,7 +4,7 @@ import type { CallRecord, PastExplanation } from '../source.ts'
 import { fit, formatTime, formatUsd, type Line, say, wrap } from '../text.ts'
 
 /** Fields of a record that have a section of their own. */
-const SECTIONS = ['provider_responses', 'steps', 'contentFilters'] as const
+const SECTIONS = ['provider_responses', 'steps', 'content_filters'] as const
 
 /**
  * Renders one call: what the feed told of its plan and attempts, and every field of its record, as
@@ -141,7 +141,7 @@ function renderUsage(record: CallRecord, width: number): Line[] {
     images > 0 ? `${images} of pictures` : '',
   ]
   const cost = [
-    `${record.isPriced === false ? 'unpriced' : formatUsd(record.total_cost)}, ${SOURCES[record.usageSource]}`,
+    `${record.is_priced === false ? 'unpriced' : formatUsd(record.total_cost)}, ${SOURCES[record.usage_source]}`,
     record.upstream_inference_cost === null
       ? ''
       : `the provider took ${formatUsd(record.upstream_inference_cost)}`,
@@ -184,11 +184,11 @@ function renderSteps({ steps }: CallRecord, width: number): Line[] {
   ]
 }
 
-function renderFilters({ contentFilters }: CallRecord, width: number): Line[] {
-  if (contentFilters.length === 0) return []
+function renderFilters({ content_filters }: CallRecord, width: number): Line[] {
+  if (content_filters.length === 0) return []
   return [
     ...title('Filters'),
-    ...contentFilters.map(({ filter, action, where, count, guardrail_id }) =>
+    ...content_filters.map(({ filter, action, where, count, guardrail_id }) =>
       say(
         fit(
           `${action} ${filter} in the ${where}, ${count} times (guardrail ${guardrail_id})`,

@@ -123,6 +123,13 @@ const MOST_PAST = 100
 /** How many rows of a noun are read: more than a person looks through. */
 const MOST_ROWS = 20_000
 
+/** Reads the names that a record of the version before has in place of ours. */
+function readOldNames(record: CallRecord): CallRecord {
+  const { usageSource, contentFilters, isPriced } = record as unknown as Record<string, unknown>
+  const named = { usage_source: usageSource, content_filters: contentFilters, is_priced: isPriced }
+  return { ...(named as Partial<CallRecord>), ...record }
+}
+
 /** The answer of a query over all calls. */
 interface Rows {
   data: { data: Record<string, unknown>[] }
@@ -160,7 +167,8 @@ export function openRemoteSource(remote: Remote): Source {
     openFeed: () => openRemoteFeed(remote, MOST_PAST),
     // The feed itself begins with them.
     listCalls: async () => [],
-    getCall: id => read<CallRecord>(`/generation?id=${encodeURIComponent(id)}`),
+    getCall: async id =>
+      readOldNames(await read<CallRecord>(`/generation?id=${encodeURIComponent(id)}`)),
     explainCall: id => explainRemoteCall(remote, id),
     async readMoney(): Promise<Money> {
       const query: QueryRows = async body => {
