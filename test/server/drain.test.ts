@@ -182,7 +182,7 @@ describe('O-07 --drain 1', () => {
   })
 })
 
-test('SIGTERM ends a server whose store takes no records, and the next one charges its calls', async () => {
+test('SIGTERM ends a server whose store takes no records, and the next one has them as they were', async () => {
   await start('--drain', '1')
   upstream.open('end')
   const db = openDatabase(server.data)
@@ -199,7 +199,7 @@ test('SIGTERM ends a server whose store takes no records, and the next one charg
   const { inference_key: key, data } = server
   server = await startServer({ data, config: buildRoutesConfig({}) })
   const { stdout } = await runGateway(['generations', 'list', '--json', '--data', data])
-  expect(JSON.parse(stdout).data).toMatchObject([{ total_cost: COST, usage_source: 'estimated' }])
+  expect(JSON.parse(stdout).data).toMatchObject([{ total_cost: COST, usage_source: 'exact' }])
   expect((await fetchKeyState(server, key)).usage).toBe(COST)
 })
 
