@@ -5,7 +5,7 @@ import { GatewayError, invalid } from '../../base/errors.ts'
 import { parseObject } from '../../base/json.ts'
 import type { Config } from '../../config.ts'
 import data from '../models.data.json' with { type: 'file' }
-import { isKnownProvider } from '../providers.ts'
+import { PROVIDERS } from '../providers.data.ts'
 import type { CatalogData, ModelRow } from './rows.ts'
 
 /** The known models as the data file has them, by slug. */
@@ -131,7 +131,7 @@ function readData(text: Buffer): CatalogData {
 
 function leaveOutUnknown<Models extends Pick<BuiltInModels, 'rows'>>(models: Models): Models {
   const rows = [...models.rows.values()].flatMap(row => {
-    const endpoints = row.endpoints.filter(({ provider }) => isKnownProvider(provider))
+    const endpoints = row.endpoints.filter(({ provider }) => Object.hasOwn(PROVIDERS, provider))
     return endpoints.length > 0 ? [[row.id, { ...row, endpoints }] as const] : []
   })
   return { ...models, rows: new Map(rows) }
