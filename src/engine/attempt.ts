@@ -707,12 +707,39 @@ async function readToEnd<K extends Kind>(
   { first, rest }: PeekedSequence<AnswerPart<K>[]>,
   kind: KindOfWork<K>,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
-  for (let step = await rest?.next(); step && !step.done; step = await rest?.next())
+  const batches: AnswerPart<K>[][] = [[]]
+  let last = batches[0] as AnswerPart<K>[]
+  for (let parts = first; ; ) {
     // One at a time: as arguments of one call, many parts overflow the stack.
-    for (const part of step.value) first.push(part)
-  if (!first.some(kind.isMeaningful) || first.some(part => kind.isFailure?.(part)))
-    throw explainEnd(world, attempt, first, kind)
-  return { first, rest: null }
+    for (const part of parts) {
+      if (last.length === MOST_AT_ONCE) {
+        last = []
+        batches.push(last)
+      }
+      last.push(part)
+    }
+    const step = await rest?.next()
+    if (!step || step.done) break
+    parts = step.value
+  }
+  if (
+    !batches.some(parts => parts.some(kind.isMeaningful)) ||
+    batches.some(parts => parts.some(part => kind.isFailure?.(part)))
+  )
+    throw explainEnd(world, attempt, batches.flat(), kind)
+  const [all = [], ...others] = batches
+  return { first: all, rest: others.length === 0 ? null : readInTurns(others) }
+}
+
+/** How many parts of an answer are read in one turn. */
+const MOST_AT_ONCE = 16_384
+
+/** Hands on what has come already, with turns for others between. */
+async function* readInTurns<Batch>(batches: Batch[]): AsyncGenerator<Batch> {
+  for (const batch of batches) {
+    await yieldToEventLoop()
+    yield batch
+  }
 }
 
 /** Returns the failure of an answer that ended as one, with the provider's own word for that. */

@@ -265,6 +265,35 @@ describe('a whole answer of the most parts that are read lets nothing else wait 
   )
 })
 
+test('others have their turns while a whole answer of 200,000 pieces is read, which a provider streams', async () => {
+  const event = 'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+  const end =
+    'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+  const body = Buffer.from(event.repeat(200_000) + end)
+  const headers = { 'content-type': 'text/event-stream' }
+  const gateway = await testGateway({
+    config: {
+      providers: {
+        local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'k' },
+      },
+      models: [{ id: 'acme/small', endpoints: [{ provider: 'local', model: 'm' }] }],
+    },
+    egress: async () => toIncomingResponse(new Response(deliver(body), { headers })),
+  })
+  const call = buildTextCall({ dialect: 'messages', stream: false })
+  const { signal } = new AbortController()
+  const { parts } = await infer(gateway, getOperator(gateway), 'text', call, signal)
+  let [count, longest, turns] = [0, 0, 0]
+  const tick = setInterval(() => turns++)
+  for await (const batch of parts) {
+    count += batch.filter(({ type }) => type === 'text-delta').length
+    longest = Math.max(longest, batch.length)
+  }
+  clearInterval(tick)
+  await gateway.close()
+  expect([count, longest <= 16_384, turns > 3]).toEqual([200_000, true, true])
+})
+
 test('an answer of more MiB than the setting is refused', async () => {
   const long = chat({ content: 'x'.repeat(1024 * 1024) })
   expect((await measure('openai-chat', long, { answer_mib: 1 })).result).toBe('refused')
