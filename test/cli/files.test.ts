@@ -71,7 +71,13 @@ describe('gateway files', () => {
   })
 
   test('show a name that turns the direction of its letters escaped, and save it so', async () => {
-    const { id, filename } = await runJson('files', 'upload', 'report.pdf', '--name', 'a\u202efdp.x')
+    const { id, filename } = await runJson(
+      'files',
+      'upload',
+      'report.pdf',
+      '--name',
+      'a\u202efdp.x',
+    )
     expect(filename).toBe('a\\u202efdp.x')
     expect((await run('files', 'list')).stdout).toContain(filename)
     expect((await run('files', 'download', id)).code).toBe(0)
