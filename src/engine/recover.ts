@@ -121,8 +121,8 @@ async function settleDeadCall(world: InferenceWorld, steps: DeadCall): Promise<v
 }
 
 /**
- * Builds the message about a call of a dead process, with what is known of it: who pays for a call is
- * told of it. Undefined if nobody listens.
+ * Builds the message about a call of a dead process, with what is known of it: what is charged is
+ * told to destinations. Undefined where none has to be told.
  */
 function buildDeadMessages(
   world: InferenceWorld,
@@ -159,7 +159,7 @@ function buildDeadFacts({ memory }: InferenceWorld, generation: Generation): Tra
     firstTokenMs: null,
     ...{ promptTokens: 0, completionTokens: 0, cachedTokens: 0 },
     ...{ cacheWriteTokens: 0, reasoningTokens: 0 },
-    ...{ inputCost: cost, outputCost: cost && 0, totalCost: cost, parameters: {} },
+    ...{ inputCost: cost, outputCost: cost === null ? null : 0, totalCost: cost, parameters: {} },
   }
 }
 

@@ -253,6 +253,8 @@ function pickPlainFields({
   ...change
 }: GuardrailChange): Partial<GuardrailFields> {
   const { filter_output: _, ...fields } = FIELDS
+  if (filter_output !== undefined && filterOutput !== undefined)
+    throw invalid('filterOutput: expected nothing beside filter_output', 'filterOutput')
   const named = { ...change, filterOutput: filter_output ?? filterOutput }
   const removeDuplicates = (value: unknown) => (Array.isArray(value) ? [...new Set(value)] : value)
   return Object.fromEntries(

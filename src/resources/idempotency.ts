@@ -63,7 +63,8 @@ export const SECRETS = 'secret:'
 /**
  * Begins a change under a client's key. Returns the answer to the same request within 24 hours, or
  * null for the first. Throws 409 while the first one runs, or if it was interrupted or its answer
- * cannot be given again, as of one with a secret after ten minutes; and 422 for another request under the same key.
+ * cannot be given again, as of one with a secret after ten minutes; and 422 for another request
+ * under the same key.
  */
 export async function beginChange(
   world: IdempotencyWorld,
@@ -186,9 +187,11 @@ function refuseRepetition(
   checkSameRequest(fingerprint, asked)
   const generation_id = secrets.contentSeal().open(sealed ?? '', name)
   const how = status === null ? 'was interrupted' : 'was made, and its answer is gone'
+  const where =
+    generation_id === undefined ? 'the list of generations' : `generation ${generation_id}`
   return conflict(
     `Idempotency-Key: the first call with this key ${how}: ` +
-      `look at generation ${generation_id ?? 'lists'} before you choose another key`,
+      `look at ${where} before you choose another key`,
   ).with({ metadata: { generation_id } })
 }
 

@@ -1,6 +1,6 @@
-import { closeSync, fsyncSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { openDataFile, readDataFile, syncPath } from './data-files.ts'
+import { appendDataFile, readDataFile, syncPath } from './data-files.ts'
 
 /** Computes what proves that a line is as it was written. */
 type Check = (json: string) => string
@@ -24,11 +24,11 @@ export const computeChecksum: Check = json => Bun.hash.crc32(json).toString(16).
 export function splitLines(log: string): string[] {
   const lines = log.split('\n')
   const last = lines.pop() ?? ''
-  return goesOn(last) ? [...lines, last] : lines
+  return hasMoreThanJson(last) ? [...lines, last] : lines
 }
 
 /** Whether something follows the first JSON object of a line. */
-function goesOn(line: string): boolean {
+function hasMoreThanJson(line: string): boolean {
   let depth = 0
   let isText = false
   for (let i = line.indexOf('{'); i >= 0 && i < line.length; i++) {
@@ -54,7 +54,7 @@ const GARBLED = '.garbled'
 
 /** Keeps a copy of a log beside it, behind those that were kept before. */
 export function keepDamagedLog(path: string): void {
-  append(path + GARBLED, readDataFile(path) ?? '')
+  appendDataFile(path + GARBLED, readDataFile(path) ?? '')
 }
 
 /** Opens the damaged logs that a data directory keeps. */
@@ -70,21 +70,11 @@ export function openDamagedLogs(data: string): DamagedLogs {
         const accepted = readDataFile(`${path}.accepted`)
         if (accepted === null) renameSync(path + GARBLED, `${path}.accepted`)
         else {
-          append(`${path}.accepted`, readDataFile(path + GARBLED) ?? '')
+          appendDataFile(`${path}.accepted`, readDataFile(path + GARBLED) ?? '')
           rmSync(path + GARBLED)
         }
       }
       syncPath(data)
     },
-  }
-}
-
-function append(path: string, bytes: Uint8Array | string): void {
-  const file = openDataFile(path, 'append')
-  try {
-    writeFileSync(file, bytes)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
   }
 }

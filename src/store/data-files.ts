@@ -43,8 +43,19 @@ export function readDataFile(path: string): Buffer | null {
 }
 
 /** Writes a whole file of the data directory, through to the disk. Throws for a link. */
-export function writeDataFile(path: string, content: string | Uint8Array): void {
-  const file = openDataFile(path, 'replace')
+export const writeDataFile = (path: string, content: string | Uint8Array): void =>
+  writeThrough(path, 'replace', content)
+
+/** Appends to a file of the data directory, through to the disk. Throws for a link. */
+export const appendDataFile = (path: string, content: string | Uint8Array): void =>
+  writeThrough(path, 'append', content)
+
+function writeThrough(
+  path: string,
+  access: 'append' | 'replace',
+  content: string | Uint8Array,
+): void {
+  const file = openDataFile(path, access)
   try {
     writeFileSync(file, content)
     fsyncSync(file)

@@ -146,6 +146,11 @@ describe('E5 POST /guardrails', () => {
       ...[true, undefined],
     ])
     expect(await shown({ filterOutput: true })).toBe(true)
+    const both = { name: 'f', filter_output: false, filterOutput: true }
+    expect((await ask('POST', '/guardrails', { body: both })).json.error).toMatchObject({
+      code: 400,
+      metadata: { field: 'filterOutput' },
+    })
   })
 
   test('accepts every name of a model, and shows its slug', async () => {

@@ -90,7 +90,7 @@ export class RecordBuffer {
     this.#writeNow(entries)
   }
 
-  /** Appends entries to the log, whoever writes them later. Returns false where it takes none. */
+  /** Appends entries that are still to be recorded to the log. Returns false where it takes none. */
   keep(entries: EntryRows[]): boolean {
     const { log } = this.#options
     if (!log?.isOpen || entries.length === 0) return false
