@@ -121,21 +121,24 @@ class Machine implements AsyncDisposable {
     throw new Error(`${line}\ndid not start:\n${printed}`)
   }
 
-  /** Runs a line in the shell as it stands. */
+  /**
+   * Runs a line in the shell as it stands. It prints to a file: programs may leave a pipe that they
+   * share with the shell without blocking, and what is written next fails where nobody has read yet.
+   */
   async run(line: string): Promise<string> {
-    this.#shell.stdin.write(`{ ${line}\n} < /dev/null 2>&1; printf '\\0%s\\0' $?\n`)
+    const path = join(this.root, 'printed')
+    this.#shell.stdin.write(`{ ${line}\n} < /dev/null > ${path} 2>&1; echo $?\n`)
     await this.#shell.stdin.flush()
-    for (;;) {
-      const [printed = '', code, rest] = this.#text.split('\0')
-      if (code !== undefined && rest !== undefined) {
-        this.#text = rest
-        if (code !== '0') throw new Error(`${line}\nended with ${code}:\n${printed}`)
-        return printed
-      }
+    while (!this.#text.includes('\n')) {
       const { value, done } = await this.#reader.read()
       if (done) throw new Error(`${line}\nended the shell`)
       this.#text += new TextDecoder().decode(value)
     }
+    const [code, ...rest] = this.#text.split('\n')
+    this.#text = rest.join('\n')
+    const printed = readFileSync(path, 'utf8')
+    if (code !== '0') throw new Error(`${line}\nended with ${code}:\n${printed}`)
+    return printed
   }
 
   async #control([verb = '', ...names]: string[]): Promise<string> {
