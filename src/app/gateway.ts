@@ -568,12 +568,15 @@ function openSecrets(
 ): Secrets {
   const secret = memoize(() => resolveSecret(data, configured))
   const fingerprint = memoize(() => createFingerprint(secret))
-  const mac = memoize(() => createMac(secret))
+  let mac: Mac | undefined
   return {
     ...openRecordSecrets(secret),
     derive: (purpose, size) =>
       new Uint8Array(hkdfSync('sha256', secret(), new Uint8Array(0), purpose, size)),
-    mac: text => mac()(text),
+    mac(text) {
+      mac ??= createMac(secret)
+      return mac(text)
+    },
     previous: () => {
       const previous = findPreviousSecret(data, previousSecret)
       return previous && { ...openRecordSecrets(() => previous), mac: openMac(previous, 'records') }

@@ -405,9 +405,10 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   if (run.isHandedOver) return
   const result = run.renderResult && (await run.renderResult())
   const settled = getSettlementTime(world)
+  const { step } = run
   // In the transaction of the call itself.
-  const others = run.step?.outrun ? recordCharge(world, run.step.outrun) : null
-  const charge = run.step ? chargeStep(world, run.step, settled) : null
+  const others = step?.outrun ? recordCharge(world, step.outrun) : null
+  const charge = step ? chargeStep(world, step, settled) : null
   run.release(world.traffic.counters)
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
@@ -511,12 +512,16 @@ export const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
   steps.findLast(({ answer }) => answer !== null)
 
-/** Builds the record of a run. */
+/**
+ * Builds the record of a run, in the order of its columns. The store, its seals, sums, metrics, the
+ * feed and destinations read it as it is.
+ */
 export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): Generation {
   const { call, actor, ending, firstPartAt, replayed } = run
   const { error = null, endedAt = run.startedAt, cancelled = false } = ending ?? {}
+  const last = run.step
   const step = findAnsweredStep(run)
-  const [abandoned] = run.step?.unanswered ?? []
+  const [abandoned] = last?.unanswered ?? []
   const endpoint = step?.answer?.endpoint ?? abandoned?.endpoint ?? null
   const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
   const receipt = sumRunReceipts(run)
@@ -534,7 +539,7 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     api_type: kinds[run.kind].readApiType(call),
     model: replayed?.model ?? endpoint?.model ?? call.models[0] ?? '',
     provider_name: replayed?.provider ?? endpoint?.provider.name ?? null,
-    provider_responses: listAttempts(run).map(attempt => toProviderResponse(attempt, broken)),
+    provider_responses: listProviderResponses(run, broken),
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
@@ -564,30 +569,29 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     error_type: cancelled ? 'cancelled' : (error?.type ?? null),
     preset_id: call.preset_id,
     data_region: call.origin.region,
-    router: findDecidingRouter(run.plan.models, endpoint)?.slug ?? null,
+    router: findDecidingRouter(last?.effectivePlan?.models ?? [], endpoint)?.slug ?? null,
     response_cache_source_id: replayed?.source_id ?? null,
     batch_id: call.origin.batch_id ?? null,
     contentFilters: run.filtering?.findings ?? [],
-    steps: isOneTurn(run) ? NO_STEPS : listGenerationSteps(run),
+    steps: listGenerationSteps(run),
   }
 }
 
-/** Lists the attempts of a run, and of those inside it. */
-const listAttempts = ({ steps, inner }: Run): Attempt[] => {
-  const attempts = steps.flatMap(step => step.attempts)
-  return inner.length === 0 ? attempts : [...attempts, ...inner.flatMap(listAttempts)]
+/** Lists what came of the attempts of a run, and then of those of runs inside it. */
+function listProviderResponses({ steps, inner }: Run, broken: BrokenAnswer): ProviderResponse[] {
+  const responses: ProviderResponse[] = []
+  for (const { attempts } of steps)
+    for (const attempt of attempts) responses.push(toProviderResponse(attempt, broken))
+  for (const run of inner) responses.push(...listProviderResponses(run, broken))
+  return responses
 }
-
-const NO_STEPS: Generation['steps'] = []
-const isOneTurn = ({ steps, toolLoop, openingUses }: Run): boolean =>
-  steps.length < 2 && toolLoop === null && openingUses.length === 0
 
 /** An answer that broke off, and why. */
 type BrokenAnswer = { step: Step; error: GatewayError } | null
 
 function toProviderResponse(attempt: Attempt, broken: BrokenAnswer): ProviderResponse {
   const { provider, model, upstreamModel, is_byok } = attempt.endpoint
-  const error = attempt.error ?? (isOfAttempt(broken, attempt) ? broken.error : null)
+  const error = attempt.error ?? (broken && isOfAttempt(broken, attempt) ? broken.error : null)
   return {
     provider_name: provider.name,
     model_permaslug: model,
@@ -604,7 +608,5 @@ function toProviderResponse(attempt: Attempt, broken: BrokenAnswer): ProviderRes
 
 const TAKEN = { taken: true as const }
 
-const isOfAttempt = (broken: BrokenAnswer, attempt: Attempt): broken is NonNullable<BrokenAnswer> =>
-  broken !== null &&
-  broken.step.answer?.endpoint === attempt.endpoint &&
-  broken.step.attempts.includes(attempt)
+const isOfAttempt = ({ step }: NonNullable<BrokenAnswer>, attempt: Attempt): boolean =>
+  step.answer?.endpoint === attempt.endpoint && step.attempts.includes(attempt)

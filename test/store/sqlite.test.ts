@@ -8,6 +8,7 @@ import { hashLedgerRow, type LedgerRow, sealLedgerRow } from '../../src/limits/c
 import type { StepCharge } from '../../src/limits/ledger.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 import { lockData } from '../../src/store/lock.ts'
+import { NAMES, toValues } from '../../src/store/sqlite/generations/columns.ts'
 import { openSqlite } from '../../src/store/sqlite.ts'
 import { testStore } from '../suites/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
@@ -102,6 +103,22 @@ test('S-06 a transaction that reads first and then writes is found by these test
   expect(() => write.deferred()).toThrow('readonly')
   expect(write.immediate()).toMatchObject({ changes: 1 })
   db.close()
+})
+
+test('the row of a record has each field in the column of its name', () => {
+  // No two fields are the same.
+  const names = Object.keys(buildGeneration())
+  const unlike = Object.fromEntries(names.map((name, place) => [name, place + 2]))
+  const row = toValues({ ...unlike, contentFilters: [41], steps: [] } as never)
+  const expected = names.map(name => {
+    if (name === 'contentFilters') return '[41]'
+    if (name === 'steps') return '[]'
+    return ['provider_responses', 'total_cost', 'upstream_inference_cost'].includes(name)
+      ? `${unlike[name]}`
+      : (unlike[name] ?? null)
+  })
+  expect(row).toEqual(expected)
+  expect(names).toEqual([...NAMES])
 })
 
 test('S-17 a store has the version and the settings that its promises need', async () => {

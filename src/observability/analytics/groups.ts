@@ -48,7 +48,7 @@ export class ResultGroups {
   /** Adds one call that was settled at this moment. */
   addCall(moment: number, values: string[], call: CallFacts): void {
     const group = this.#find(moment, values)
-    addCall(group.sums, call)
+    addCall(group.sums, call, call.isFiltered)
     for (const measure of this.#measures) {
       const value = measure(call)
       if (value === null) continue

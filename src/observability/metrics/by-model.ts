@@ -11,14 +11,19 @@ interface ModelSums {
   labels: Labels
   /** The labels of the histograms. */
   conventions: Labels
-  calls: Map<number, Sum>
+  ends: Map<string | null, EndSums>
   input: Sum
   output: Sum
   cost: Sum
   inputTokens: Distribution
   outputTokens: Distribution
-  durations: Map<string | null, Distribution>
   firstParts: Distribution
+}
+
+/** What the calls of a pair have come to that ended in the same way. */
+interface EndSums {
+  calls: Sum
+  durations: Distribution
 }
 
 /**
@@ -79,30 +84,30 @@ export class ModelMetrics {
   count(generation: Generation): void {
     const sums = this.#find(generation)
     const { native_tokens_prompt, native_tokens_completion } = generation
-    this.#findCalls(sums, getCallStatus(generation)).value += 1
+    const { cancelled, error_type, generation_time, latency } = generation
+    const end = cancelled ? `cancelled ${error_type}` : error_type
+    const { calls, durations } = sums.ends.get(end) ?? this.#openEnd(sums, end, generation)
+    calls.value += 1
+    durations.observe((generation_time ?? 0) / 1000)
     sums.input.value += native_tokens_prompt
     sums.output.value += native_tokens_completion
     sums.cost.value += Number(generation.total_cost ?? 0n)
     sums.inputTokens.observe(native_tokens_prompt)
     sums.outputTokens.observe(native_tokens_completion)
-    const { error_type, generation_time, latency } = generation
-    this.#findDuration(sums, error_type).observe((generation_time ?? 0) / 1000)
     if (latency !== null) sums.firstParts.observe(latency / 1000)
   }
 
-  #findCalls({ calls, labels }: ModelSums, status: number): Sum {
-    const known = calls.get(status)
-    if (known) return known
-    const sum = this.#calls.open({ ...labels, status: String(status) })
-    calls.set(status, sum)
-    return sum
-  }
-
-  #findDuration({ durations, conventions }: ModelSums, failure: string | null): Distribution {
-    const known = durations.get(failure)
-    if (known) return known
-    const opened = this.#durations.open({ ...conventions, error_type: failure ?? '' })
-    durations.set(failure, opened)
+  #openEnd(
+    { ends, labels, conventions }: ModelSums,
+    end: string | null,
+    generation: Generation,
+  ): EndSums {
+    const error_type = generation.error_type ?? ''
+    const opened = {
+      calls: this.#calls.open({ ...labels, status: String(getCallStatus(generation)) }),
+      durations: this.#durations.open({ ...conventions, error_type }),
+    }
+    ends.set(end, opened)
     return opened
   }
 
@@ -131,13 +136,12 @@ export class ModelMetrics {
     return {
       labels,
       conventions,
-      calls: new Map(),
+      ends: new Map(),
       input: this.#tokens.open({ ...labels, direction: 'input' }),
       output: this.#tokens.open({ ...labels, direction: 'output' }),
       cost: this.#cost.open(labels),
       inputTokens: this.#usage.open({ ...conventions, gen_ai_token_type: 'input' }),
       outputTokens: this.#usage.open({ ...conventions, gen_ai_token_type: 'output' }),
-      durations: new Map(),
       firstParts: this.#firstParts.open(conventions),
     }
   }

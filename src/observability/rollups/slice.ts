@@ -3,19 +3,35 @@ import {
   addCall,
   type CallFacts,
   type CallSums,
+  type CountedCall,
   createSums,
-  readFacts,
   toDay,
   toHour,
   toWeek,
 } from './calls.ts'
 import { addSessionCall, type SessionSums } from './sessions.ts'
 
+/** What sums read of a call: of its record, or of what was read of that. */
+export type SummedCall = CountedCall &
+  Pick<
+    Generation,
+    | 'settled_at'
+    | 'workspace_id'
+    | 'key_hash'
+    | 'user_id'
+    | 'model'
+    | 'provider_name'
+    | 'http_referer'
+    | 'title'
+    | 'session_id'
+  >
+
 /** What the calls of one hour come to that share all that sums are grouped by. */
-interface HourSums {
+export interface HourSums {
   hour: number
   /** One of the calls: what they share is read from it. */
-  call: CallFacts
+  call: SummedCall
+  endpoint_id: string
   sums: CallSums
 }
 
@@ -23,24 +39,24 @@ interface HourSums {
 interface SessionWeek extends SessionSums {
   week: number
   /** One of its calls. */
-  call: CallFacts
+  call: SummedCall
 }
 
-/** What the calls of an hour have in common whose sums are kept together. */
-const SHARED = [
-  'workspace_id',
-  'key_hash',
-  'user_id',
-  'model',
-  'provider_name',
-  'endpoint_id',
-  'is_byok',
-  'http_referer',
-  'title',
-] as const satisfies (keyof CallFacts)[]
-
-const isOfSums = ({ hour, call }: HourSums, ofHour: number, other: CallFacts): boolean =>
-  hour === ofHour && SHARED.every(fact => call[fact] === other[fact])
+/** Whether a call has in common with those of sums what these are kept by. */
+const isOfSums = (
+  { hour, call, endpoint_id }: HourSums,
+  other: Pick<HourSums, 'hour' | 'call' | 'endpoint_id'>,
+): boolean =>
+  hour === other.hour &&
+  endpoint_id === other.endpoint_id &&
+  call.workspace_id === other.call.workspace_id &&
+  call.key_hash === other.call.key_hash &&
+  call.user_id === other.call.user_id &&
+  call.model === other.call.model &&
+  call.provider_name === other.call.provider_name &&
+  call.is_byok === other.call.is_byok &&
+  call.http_referer === other.call.http_referer &&
+  call.title === other.call.title
 
 /** Consecutive calls as sums, by what they share. */
 export class Slice {
@@ -55,27 +71,28 @@ export class Slice {
   /** The sums that the last call was added to: often those of the next one, too. */
   #lastSums: HourSums | null = null
 
-  /** Adds the call that follows the last one. */
-  add(call: CallFacts): void {
+  /** Adds the call that follows the last one, with its row and what a record lists. */
+  add(
+    call: SummedCall,
+    { row, endpoint_id, isFiltered }: Pick<CallFacts, 'row' | 'endpoint_id' | 'isFiltered'>,
+  ): void {
     const hour = toHour(Date.parse(call.settled_at))
-    if (this.count === 0) this.first = call.row
-    this.last = call.row
+    if (this.count === 0) this.first = row
+    this.last = row
     this.count += 1
-    this.#addToHour(hour, call)
-    this.#addRow(hour, call.row)
+    const added = { hour, call, endpoint_id }
+    if (!this.#lastSums || !isOfSums(this.#lastSums, added)) this.#lastSums = this.#openSums(added)
+    addCall(this.#lastSums.sums, call, isFiltered)
+    this.#addRow(hour, row)
     if (call.session_id !== null) this.#addToSession(toWeek(toDay(hour)), call)
   }
 
-  #addToHour(hour: number, call: CallFacts): void {
-    const last = this.#lastSums
-    const found = last && isOfSums(last, hour, call) ? last : this.#openSums(hour, call)
-    this.#lastSums = found
-    addCall(found.sums, call)
-  }
-
-  #openSums(hour: number, call: CallFacts): HourSums {
-    const name = JSON.stringify([hour, ...SHARED.map(fact => call[fact])])
-    const found = this.hours.get(name) ?? { hour, call, sums: createSums() }
+  #openSums({ hour, call, endpoint_id }: Omit<HourSums, 'sums'>): HourSums {
+    const { workspace_id, key_hash, user_id, model, provider_name, http_referer, title } = call
+    const payer = [workspace_id, key_hash, user_id, call.is_byok]
+    const server = [model, provider_name, endpoint_id]
+    const name = JSON.stringify([hour, payer, server, http_referer, title])
+    const found = this.hours.get(name) ?? { hour, call, endpoint_id, sums: createSums() }
     this.hours.set(name, found)
     return found
   }
@@ -86,7 +103,7 @@ export class Slice {
     else this.rows.set(hour, { first: row, last: row })
   }
 
-  #addToSession(week: number, call: CallFacts): void {
+  #addToSession(week: number, call: SummedCall): void {
     const { http_referer, title, model, key_hash, session_id } = call
     const name = JSON.stringify([week, http_referer, title, model, key_hash, session_id])
     const found = this.sessions.get(name) ?? { week, call, turns: 0, cost: 0n, unpriced_calls: 0 }
@@ -108,7 +125,11 @@ export class FreshCalls {
   /** Adds a call that is on record now, at this row. */
   note(generation: Generation, row: number): void {
     if (row !== this.slice.last + 1 || this.slice.count >= MOST) this.clear()
-    this.slice.add(readFacts(generation, row))
+    this.slice.add(generation, {
+      row,
+      endpoint_id: generation.provider_responses.at(-1)?.endpoint_id ?? '',
+      isFiltered: generation.contentFilters.length > 0,
+    })
   }
 
   /** Forgets them: they are in the roll-ups now, or are read again. */

@@ -19,7 +19,7 @@ export function createCreditStore(
       const known = prepare<{ id: string }>('select id from ledger where id = ?', row.id)
       const add = follow<{ id: string }>(known, ([there]) => {
         if (there) return []
-        ledger.append([{ ...row, source: 'opening', continued: false }])
+        ledger.append(ledger.readHead(), { ...row, source: 'opening' })
         ledger.count({ ...row, day })
         return inserts
       })

@@ -91,8 +91,8 @@ function checkAmount(nanos: bigint): bigint {
   return nanos
 }
 
-/** A row to append, and whether its call continues after it. */
-type NewRow = Omit<LedgerRow, 'seq' | 'hash'> & { continued: boolean }
+/** A row to append. */
+type NewRow = Omit<LedgerRow, 'seq' | 'hash'>
 
 /**
  * Creates the ledger's statements for recording a call. They run only inside the recorder's
@@ -117,47 +117,33 @@ export function createLedgerWriter(db: Database, mac: Mac) {
     on conflict do update set nanos = nanos + excluded.nanos`,
   )
 
-  /** Reads the hash that the next row is chained to. Computes it if the rows predate the chain. */
-  function readHead(): string {
-    const newest = newestHash.get()
-    if (newest?.hash) return newest.hash
-    let hash = ''
-    for (const row of readLedger(db)) hash = hashLedgerRow(hash, row)
-    return hash
-  }
-
   return {
-    /** Appends rows to the chain. */
-    append(rows: NewRow[]): void {
-      let hash = readHead()
-      for (const row of rows) {
-        hash = sealLedgerRow(mac, hash, row)
-        const {
-          id,
-          step,
-          settled_at,
-          key_hash,
-          user_id,
-          workspace_id,
-          byok,
-          nanos,
-          source,
-          continued,
-        } = row
-        const insert = continued || step > 1 ? insertStepRow : insertRow
-        insert.run(
-          id,
-          step,
-          settled_at,
-          key_hash,
-          user_id,
-          workspace_id,
-          Number(byok),
-          checkAmount(nanos),
-          source,
-          hash,
-        )
-      }
+    /** Reads the hash that the next row is chained to. Computes it if the rows predate the chain. */
+    readHead(): string {
+      const newest = newestHash.get()
+      if (newest?.hash) return newest.hash
+      let hash = ''
+      for (const row of readLedger(db)) hash = hashLedgerRow(hash, row)
+      return hash
+    },
+    /** Appends a row to the chain, of a call that may go on, and returns the new head. */
+    append(head: string, row: NewRow, isContinued = false): string {
+      const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
+      const hash = sealLedgerRow(mac, head, row)
+      const insert = isContinued || step > 1 ? insertStepRow : insertRow
+      insert.run(
+        id,
+        step,
+        settled_at,
+        key_hash,
+        user_id,
+        workspace_id,
+        Number(byok),
+        checkAmount(nanos),
+        source,
+        hash,
+      )
+      return hash
     },
     count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {
       addSpend.run(key_hash, user_id, workspace_id, day, Number(byok), checkAmount(nanos))

@@ -1,11 +1,11 @@
 import { conflict } from '../../../src/base/errors.ts'
 import { meetsCondition } from '../../../src/observability/analytics.ts'
+import type { Generation } from '../../../src/observability/generations.ts'
 import { type App, identifyApp } from '../../../src/observability/rollups/apps.ts'
 import {
   addCall,
   type CallFacts,
   createSums,
-  readFacts,
   toDay,
   toHour,
   toWeek,
@@ -52,7 +52,7 @@ export const createMemoryRollupStore = (connection: Connection): RollupStore => 
       return [...groups].map(([name, calls]) => {
         const [start, ...values] = JSON.parse(name)
         const sums = createSums()
-        for (const call of calls) addCall(sums, call)
+        for (const call of calls) addCall(sums, call, call.isFiltered)
         return { start, values, sums }
       })
     }),
@@ -97,6 +97,40 @@ function setCursor({ counters }: Memory, value: number): void {
 /** Lists all calls that ever were on record. Those that no longer are came first. */
 const listAll = ({ evicted, generations }: Memory): CallFacts[] =>
   [...evicted.all(), ...generations.all()].map((generation, i) => readFacts(generation, i + 1))
+
+function readFacts(generation: Generation, row: number): CallFacts {
+  return {
+    row,
+    id: generation.id,
+    settled_at: generation.settled_at,
+    workspace_id: generation.workspace_id,
+    key_hash: generation.key_hash ?? '',
+    user_id: generation.user_id,
+    api_type: generation.api_type,
+    model: generation.model,
+    provider_name: generation.provider_name ?? '',
+    endpoint_id: generation.provider_responses.at(-1)?.endpoint_id ?? '',
+    streamed: generation.streamed,
+    cancelled: generation.cancelled,
+    finish_reason: generation.finish_reason,
+    latency: generation.latency,
+    generation_time: generation.generation_time,
+    native_tokens_prompt: generation.native_tokens_prompt,
+    native_tokens_completion: generation.native_tokens_completion,
+    native_tokens_reasoning: generation.native_tokens_reasoning,
+    native_tokens_cached: generation.native_tokens_cached,
+    total_cost: generation.total_cost,
+    upstream_inference_cost: generation.upstream_inference_cost,
+    is_byok: generation.is_byok,
+    session_id: generation.session_id,
+    external_user: generation.external_user,
+    http_referer: generation.http_referer,
+    title: generation.title,
+    error_type: generation.error_type,
+    data_region: generation.data_region,
+    isFiltered: generation.contentFilters.length > 0,
+  }
+}
 
 const listCalls = (memory: Memory): CallFacts[] =>
   listAll(memory).slice(memory.evicted.all().length)

@@ -5,9 +5,6 @@ import type { RecordLog } from '../../record-log.ts'
 import type { Bundle, BundledMessage } from '../outbox/bundling.ts'
 import type { SealedValue } from './sealing.ts'
 
-/** A row to charge, and whether its call continues after it. */
-export type ChargeRow = StepCharge & { continued: boolean }
-
 /** A record as it is written: the values of its columns, and their JSON, which is sealed. */
 export interface RecordRow {
   values: SealedValue[]
@@ -21,7 +18,7 @@ export interface EntryRows {
   /** Null for a step of a call that goes on. */
   record: RecordRow | null
   /** Null where nothing is charged. */
-  charge: ChargeRow | null
+  charge: StepCharge | null
   /** What its destinations are told. */
   messages: BundledMessage[]
   entry: RecorderEntry
@@ -226,7 +223,7 @@ export const isPlain = ({ generation, transcript, job, result }: RecorderEntry):
 const renderEntry = ({ record, charge }: EntryRows): string =>
   `{"record":${record?.json},"charge":${charge === null ? 'null' : renderCharge(charge)}}`
 
-const renderCharge = (charge: ChargeRow): string =>
+const renderCharge = (charge: StepCharge): string =>
   JSON.stringify({ ...charge, nanos: String(charge.nanos) })
 
 const renderBundle = ({ topic, receivers, created_at, ids, sizes, place }: Bundle): string =>
@@ -265,5 +262,5 @@ function noteMessages(
 interface LoggedLine {
   bundle?: Omit<Bundle, 'payloads'>
   record?: SealedValue[]
-  charge: (Omit<ChargeRow, 'nanos'> & { nanos: string }) | null
+  charge: (Omit<StepCharge, 'nanos'> & { nanos: string }) | null
 }

@@ -1,7 +1,7 @@
 import type { Database, Statement } from 'bun:sqlite'
 import { GatewayError } from '../../../base/errors.ts'
 import type { Mac } from '../../../base/mac.ts'
-import type { DaySpend, StepCharge } from '../../../limits/ledger.ts'
+import type { DaySpend } from '../../../limits/ledger.ts'
 import type { Generation } from '../../../observability/generations.ts'
 import type { WrittenMessages } from '../../../observability/outbox.ts'
 import type { RecorderEntry } from '../../../observability/recorder.ts'
@@ -16,14 +16,7 @@ import { createOutboxWriter } from '../outbox.ts'
 import { createTranscriptWriter } from '../transcripts.ts'
 import { createVideoWriter } from '../videos.ts'
 import { retryWhileLocked } from '../write.ts'
-import {
-  type ChargeRow,
-  type EntryRows,
-  isPlain,
-  parseLog,
-  RecordBuffer,
-  type RecordRow,
-} from './buffer.ts'
+import { type EntryRows, isPlain, parseLog, RecordBuffer } from './buffer.ts'
 import { NAMES, toValues } from './columns.ts'
 import { createRecordSealer, renderRecord, type SealedValue } from './sealing.ts'
 
@@ -137,27 +130,27 @@ function createEntryWriter(db: Database, mac: Mac) {
     for (const { record, charge } of entries)
       if (!record && charge && findGeneration.get(charge.id))
         throw new TypeError('The call has ended')
-    const charges: ChargeRow[] = []
     const written: { generation: Generation; row: number }[] = []
-    const records: RecordRow[] = []
-    let first = 0
+    const records: string[] = []
+    let [first, columns] = [0, 0]
+    let hash: string | null = null
     let areTold = false
     for (const { record, charge, messages, entry } of entries) {
       if (record) {
         const row = insertRecord(record.values)
-        if (records.push(record) === 1) first = row
+        columns = record.values.length
+        if (records.push(record.json) === 1) first = row
         if (record.generation) written.push({ generation: record.generation, row })
       }
-      if (charge) charges.push(charge)
+      if (charge) hash = ledgerWriter.append(hash ?? ledgerWriter.readHead(), charge, !record)
       areTold ||= messages.length > 0
       if (entry.transcript) writeTranscript(entry.transcript)
       if (entry.job) endVideo(entry.job)
       if (entry.result) writeResult(entry.result)
     }
     if (areTold) writeOutbox(entries)
-    if (records.length > 0) sealRecords(first, records)
-    if (charges.length > 0) ledgerWriter.append(charges)
-    for (const sum of sumPerDay(charges)) ledgerWriter.count(sum)
+    if (records.length > 0) sealRecords(first, records, columns)
+    for (const sum of sumPerDay(entries)) ledgerWriter.count(sum)
     return written
   })
 }
@@ -181,47 +174,22 @@ const isTold = ({ outbox }: RecorderEntry): boolean => outbox !== undefined && o
 
 function toRows(entry: RecorderEntry, messages: BundledMessage[] = []): EntryRows {
   const { generation, charge } = entry
+  const values = generation && toValues(generation)
+  // A call that continues has no generation yet, so only the row shows that its step was settled.
+  const needsRow = charge !== null && (charge.nanos !== 0n || generation === null)
   return {
-    record: generation && toRecordRow(generation),
-    charge:
-      charge && needsRow(charge, generation) ? toChargeRow(charge, generation === null) : null,
+    record: values && { values, json: renderRecord(values), generation },
+    charge: needsRow ? charge : null,
     messages,
     entry,
   }
 }
 
-function toRecordRow(generation: Generation): RecordRow {
-  const values = toValues(generation)
-  return { values, json: renderRecord(values), generation }
-}
-
-// Field by field: copying an object with a rest pattern costs more than writing it.
-const toChargeRow = (charge: StepCharge, continued: boolean) => {
-  const { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = charge
-  return {
-    id,
-    step,
-    day,
-    settled_at,
-    key_hash,
-    user_id,
-    workspace_id,
-    byok,
-    nanos,
-    source,
-    continued,
-  }
-}
-
-// A call that continues has no generation yet, so only the row shows that its step was settled.
-const needsRow = ({ nanos }: StepCharge, generation: Generation | null): boolean =>
-  nanos !== 0n || generation === null
-
 // Most calls of a batch share a few keys and one day, so there is one statement per key and day.
-function sumPerDay(charges: StepCharge[]): Iterable<DaySpend> {
+function sumPerDay(entries: EntryRows[]): Iterable<DaySpend> {
   const sums = new Map<string, DaySpend>()
-  for (const charge of charges) {
-    if (charge.nanos === 0n) continue
+  for (const { charge } of entries) {
+    if (charge === null || charge.nanos === 0n) continue
     const payer = `${charge.key_hash} ${charge.day} ${charge.byok}`
     const sum = sums.get(payer)
     if (sum) sum.nanos += charge.nanos

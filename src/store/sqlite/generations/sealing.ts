@@ -17,32 +17,18 @@ export interface RecordSeal {
 const INSERT = 'insert into record_seals (first_row, last_row, columns, seal) values (?, ?, ?, ?)'
 
 /**
- * Creates the function that seals the records of a transaction, inside it. They have the rows from
- * `first` on, one after the other.
+ * Creates the function that seals the records of a transaction, inside it: so many columns of each,
+ * as JSON. They have the rows from `first` on, one after the other.
  */
 export function createRecordSealer(db: Database, mac: Mac) {
   const insert = db.query(INSERT)
-  return (first: number, records: SealedRecord[]): void => {
-    const [columns, last] = [records[0]?.values.length ?? 0, first + records.length - 1]
-    const json = joinRecords(
-      first,
-      records.map(record => record.json),
-    )
-    insert.run(first, last, columns, mac(json))
+  return (first: number, records: string[], columns: number): void => {
+    insert.run(first, first + records.length - 1, columns, mac(renderRecords(first, records)))
   }
 }
 
-/** The columns of a record, and their JSON, which its seal covers. */
-interface SealedRecord {
-  values: SealedValue[]
-  json: string
-}
-
-/** Renders what a seal covers. */
-export const renderRecords = (first: number, records: SealedValue[][]): string =>
-  joinRecords(first, records.map(renderRecord))
-
-const joinRecords = (first: number, records: string[]): string =>
+/** Renders what a seal covers: the JSON of records. */
+export const renderRecords = (first: number, records: string[]): string =>
   `[${first},[${records.join(',')}]]`
 
 /** Renders a record as SQLite keeps it: half a surrogate pair is no text there. */

@@ -6,6 +6,7 @@ import { NAMES } from '../generations/columns.ts'
 import {
   type RecordSeal,
   renderAnchor,
+  renderRecord,
   renderRecords,
   type SealedValue,
 } from '../generations/sealing.ts'
@@ -20,14 +21,14 @@ const select = (columns: string[]): string =>
   `select rowid, ${columns.join(', ')} from generations ` +
   'where rowid > ? and rowid <= ? order by rowid'
 
-const findPlace = (name: string): number => NAMES.indexOf(name) + 1
+const findPlace = (name: (typeof NAMES)[number]): number => NAMES.indexOf(name) + 1
 const ID = findPlace('id')
 const SETTLED_AT = findPlace('settled_at')
 const KEY_HASH = findPlace('key_hash')
 const COST = findPlace('upstream_inference_cost')
 const RESPONSES = findPlace('provider_responses')
 const SOURCE = findPlace('usageSource')
-const LISTS = ['provider_responses', 'contentFilters', 'steps']
+const LISTS = ['provider_responses', 'contentFilters', 'steps'] as const
 
 /** What is read of a record without a seal; all else is null. */
 const READ_UNSEALED = ['id', 'settled_at', 'key_hash', 'upstream_inference_cost', ...LISTS]
@@ -199,7 +200,7 @@ class RecordInspection {
       return
     }
     const values = rows.map(row => row.slice(1, columns + 1))
-    if (seal.seal === this.#mac(renderRecords(first_row, values))) return
+    if (seal.seal === this.#mac(renderRecords(first_row, values.map(renderRecord)))) return
     const garbled = rows.filter(row => this.#checkLists(row))
     if (garbled.length > 0) return
     const ids = [...new Set([rows[0]?.[ID], rows.at(-1)?.[ID]])].join(' to ')

@@ -3,14 +3,18 @@ import { type AppSignature, identifyApp } from '../../../observability/rollups/a
 import {
   AMOUNTS,
   addSums,
-  type CallFacts,
   type CallGroup,
   type CallSums,
   COUNTS,
   createSums,
   toDay,
 } from '../../../observability/rollups/calls.ts'
-import { type FreshCalls, Slice } from '../../../observability/rollups/slice.ts'
+import {
+  type FreshCalls,
+  type HourSums,
+  Slice,
+  type SummedCall,
+} from '../../../observability/rollups/slice.ts'
 import type { CallReader } from './calls.ts'
 
 /** Sums of one hour or day and one group. */
@@ -53,7 +57,7 @@ export function createAdvance(
 
   function read(after: number, last: number, limit: number): Slice {
     const slice = new Slice()
-    for (const call of readCalls(after, last, limit)) slice.add(call)
+    for (const call of readCalls(after, last, limit)) slice.add(call, call)
     return slice
   }
 
@@ -77,11 +81,12 @@ const moveCursor = (db: Database, row: number) =>
 
 function writeSlice(db: Database, slice: Slice, names: Names): void {
   const [hours, days, endpointDays] = [new Sums(), new Sums(), new Sums()]
-  for (const { hour, call, sums } of slice.hours.values()) {
-    const group = names.findGroup(call, names.findApp(call))
+  for (const shared of slice.hours.values()) {
+    const { hour, call, sums } = shared
+    const group = names.findGroup(shared, names.findApp(call))
     hours.add(hour, group, sums)
     days.add(toDay(hour), group, sums)
-    endpointDays.add(toDay(hour), names.findEndpointGroup(call), sums)
+    endpointDays.add(toDay(hour), names.findEndpointGroup(shared), sums)
   }
   writeSums(db, 'usage_hours', hours)
   writeSums(db, 'usage_days', days)
@@ -121,7 +126,7 @@ function writeSessions(db: Database, { sessions }: Slice, names: Names): void {
     const { model, key_hash, session_id } = call
     const app_id = names.findApp(call)
     if (app_id !== 0)
-      add.run(week, app_id, model, key_hash, session_id, turns, cost, unpriced_calls)
+      add.run(week, app_id, model, key_hash ?? '', session_id, turns, cost, unpriced_calls)
   }
 }
 
@@ -165,36 +170,23 @@ class Names {
     this.#known = known
   }
 
-  findGroup(call: CallFacts, app_id: number): number {
-    const { workspace_id, key_hash, user_id, model, provider_name, endpoint_id, is_byok } = call
-    return this.#find({
-      workspace_id,
-      key_hash,
-      user_id,
-      model,
-      provider_name,
-      endpoint_id,
-      app_id,
-      is_byok,
-    })
+  findGroup(shared: HourSums, app_id: number): number {
+    const { key_hash, user_id } = shared.call
+    return this.#find(shared, { key_hash: key_hash ?? '', user_id, app_id })
   }
 
-  findEndpointGroup(call: CallFacts): number {
-    const { workspace_id, model, provider_name, endpoint_id, is_byok } = call
-    const anonymous = { key_hash: '', user_id: '', app_id: 0 }
-    return this.#find({ workspace_id, model, provider_name, endpoint_id, is_byok, ...anonymous })
+  findEndpointGroup(shared: HourSums): number {
+    return this.#find(shared, { key_hash: '', user_id: '', app_id: 0 })
   }
 
-  #find(group: CallGroup): number {
+  #find(
+    { call, endpoint_id }: HourSums,
+    { key_hash, user_id, app_id }: Pick<CallGroup, 'key_hash' | 'user_id' | 'app_id'>,
+  ): number {
+    const { workspace_id, model, provider_name, is_byok } = call
     const values = [
-      group.workspace_id,
-      group.key_hash,
-      group.user_id,
-      group.model,
-      group.provider_name,
-      group.endpoint_id,
-      group.app_id,
-      Number(group.is_byok),
+      ...[workspace_id, key_hash, user_id, model, provider_name ?? ''],
+      ...[endpoint_id, app_id, Number(is_byok)],
     ]
     const name = JSON.stringify(values)
     const known = this.#known.groups.get(name) ?? this.groups.get(name)
@@ -222,7 +214,7 @@ class Names {
   }
 
   /** Returns 0 for a call that names no app. */
-  findApp(call: CallFacts): number {
+  findApp(call: SummedCall): number {
     const name = JSON.stringify([call.http_referer, call.title])
     const known = this.#known.apps.get(name) ?? this.apps.get(name)
     if (known !== undefined) return known
