@@ -615,6 +615,31 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    responses: Type.Object(
+      {
+        store: Type.Boolean({
+          default: false,
+          description:
+            'Whether responses are stored, so that clients go on from them by their ids, poll them ' +
+            'in the background and delete them; false: /responses stores nothing',
+        }),
+        retention_days: Type.Integer({
+          default: 30,
+          minimum: 1,
+          maximum: 36_500,
+          description: 'Days for which stored responses are kept',
+        }),
+        quota_mib: Type.Integer({
+          default: 1_024,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description:
+            'What the stored responses of one workspace take, in MiB: beyond that, calls that ' +
+            'would store one are refused. One that is being made is kept in any case',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     batches: Type.Object(
       {
         enabled: Type.Boolean({

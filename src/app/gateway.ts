@@ -547,6 +547,7 @@ function openTraffic(
     largeAnswers: new LargeAnswers(),
     readDocuments: new ReadDocuments(),
     keptCalls: new KeptCalls(),
+    background: new Map<string, AbortController>(),
     counters: openCounters(config, clock, ledger, freeSoFar, free),
   }
 }

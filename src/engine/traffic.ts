@@ -34,6 +34,8 @@ export interface Traffic {
   readDocuments: ReadDocuments
   /** Calls under clients’ keys, and their answers. */
   keptCalls: KeptCalls
+  /** The responses that are made in the background, by their ids. */
+  background: Map<string, AbortController>
   /** Limits how often calls may be made. */
   counters: Counters
 }

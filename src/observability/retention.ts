@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Events } from '../base/events.ts'
 import type { Config } from '../config.ts'
+import { findResponseStart } from '../resources/responses.ts'
 import type { GenerationStore } from './generations.ts'
 import type { RefusalStore } from './refusals.ts'
 import { type RollupReader, rollUp } from './rollups.ts'
@@ -14,7 +15,7 @@ declare module '../base/events.ts' {
 }
 
 /** The kinds of rows that are kept for a while. */
-export type EvictedKind = 'generations' | 'content' | 'refusals' | 'batches'
+export type EvictedKind = 'generations' | 'content' | 'refusals' | 'batches' | 'responses'
 
 /** How many rows were removed, and why. */
 export interface Eviction {
@@ -49,6 +50,7 @@ interface RetentionWorld {
     refusals: Pick<RefusalStore, 'removeBefore'>
     transcripts: TranscriptStore
     batches: { removeBefore(time: string, now: string): Promise<number> }
+    responses: { removeBefore(time: string, now: string): Promise<number> }
     evictions: Pick<EvictionStore, 'eraseDeleted'>
   }
 }
@@ -67,6 +69,7 @@ export async function evictRows(world: RetentionWorld): Promise<Eviction[]> {
     ...(await trimTranscripts(world)),
     await evictRefusals(world),
     await evictBatches(world),
+    await evictResponses(world),
   ].filter(({ rows }) => rows > 0)
   for (const eviction of evictions) world.events.publish('rows.evicted', eviction)
   return evictions
@@ -94,6 +97,14 @@ async function evictBatches({ config, clock, store }: RetentionWorld): Promise<E
   const now = clock.now().toISOString()
   const rows = before === null ? 0 : await removeAll(() => store.batches.removeBefore(before, now))
   return { kind: 'batches', reason: 'age', rows }
+}
+
+/** To the moment: their time is over for clients too. */
+async function evictResponses({ config, clock, store }: RetentionWorld): Promise<Eviction> {
+  const now = clock.now()
+  const before = findResponseStart(config, now)
+  const rows = await removeAll(() => store.responses.removeBefore(before, now.toISOString()))
+  return { kind: 'responses', reason: 'age', rows }
 }
 
 const DAY = 86_400_000

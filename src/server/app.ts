@@ -32,6 +32,7 @@ import { createModelRoutes } from './routes/models.ts'
 import { createJwksRoutes, createTokenRoutes } from './routes/oauth.ts'
 import { createPresetRoutes } from './routes/presets.ts'
 import { createProviderRoutes } from './routes/providers.ts'
+import { createResponseRoutes } from './routes/responses.ts'
 import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
 import { createScimRoutes } from './routes/scim.ts'
 import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
@@ -99,6 +100,7 @@ export function createApp(
         .use(createBatchRoutes(gateway, findPeer))
         .use(createDestinationRoutes(gateway))
         .use(createContainerRoutes(gateway, findPeer))
+        .use(createResponseRoutes(gateway, findPeer))
         .use(createGuardrailRoutes(gateway))
         .use(createAuthCodeRoutes(gateway))
         .use(createAuthKeyRoutes(gateway, findPeer))

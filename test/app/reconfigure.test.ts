@@ -33,6 +33,7 @@ import { createKey } from '../../src/resources/keys.ts'
 import { createBuiltInReader } from '../../src/resources/models/built-in.ts'
 import { listModels } from '../../src/resources/models.ts'
 import { createPreset } from '../../src/resources/presets.ts'
+import { checkResponseQuota, getResponse } from '../../src/resources/responses.ts'
 import { isDisabledTool } from '../../src/resources/workspaces/disabled-tools.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
@@ -45,6 +46,7 @@ import { buildLine, createBatchTools } from '../support/batches.ts'
 import { buildTextCall } from '../support/call.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
+import { makeStoredResponse } from '../support/operations.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
 import { createSigner } from '../support/signer.ts'
 import {
@@ -355,6 +357,17 @@ async function uploadTestFile({ gateway }: House): Promise<number> {
   } catch (thrown) {
     return GatewayError.from(thrown).status
   }
+}
+
+/** Stores a response, and returns the status of reading it. */
+async function storeResponse({ gateway }: House): Promise<number> {
+  const operator = getOperator(gateway)
+  const id = await makeStoredResponse(gateway, operator)
+  const actor = { ...operator, kind: 'management' as const }
+  return getResponse(gateway, actor, id).then(
+    () => 200,
+    thrown => GatewayError.from(thrown).status,
+  )
 }
 
 const TWO_DAYS = 2 * 86_400_000
@@ -988,6 +1001,37 @@ const ROWS: Row[] = [
       seen: uploadTestFile,
       was: 200,
       is: 403,
+    },
+  ),
+  row(
+    'responses.store',
+    { responses: { store: true } },
+    { seen: storeResponse, was: 404, is: 200 },
+  ),
+  row(
+    'responses.quota_mib',
+    { responses: { quota_mib: 0 } },
+    {
+      seen: async ({ gateway }) =>
+        checkResponseQuota(gateway, getOperator(gateway)).then(
+          () => 200,
+          thrown => GatewayError.from(thrown).status,
+        ),
+      was: 200,
+      is: 403,
+    },
+  ),
+  row(
+    'responses.retention_days',
+    { responses: { retention_days: 1 } },
+    {
+      prepare: async ({ gateway, clock }) => {
+        await makeStoredResponse(gateway, getOperator(gateway))
+        clock.pass(TWO_DAYS)
+      },
+      seen: async ({ gateway }) => (await evictRows(gateway)).map(({ kind }) => kind),
+      was: [],
+      is: ['responses'],
     },
   ),
   row(

@@ -21,6 +21,7 @@ import { testFiles } from './store/files.ts'
 import { testLedger } from './store/ledger.ts'
 import { testMembers } from './store/members.ts'
 import { testOutbox } from './store/outbox.ts'
+import { testResponses } from './store/responses.ts'
 import { testRollups } from './store/rollups.ts'
 import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
@@ -831,6 +832,7 @@ export function testStore(
     testTranscripts(opened)
     testContainers(opened)
     testBatches(opened)
+    testResponses(opened)
     testVideos(opened)
     testScim(opened)
     testLedger(opened)

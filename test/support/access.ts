@@ -141,7 +141,7 @@ export async function openWorld(upstream: string): Promise<World> {
   cpSync(path, data, { recursive: true, filter: one => !one.endsWith('.sock') })
   const clock = new TestClock()
   clock.pass(PREPARATION)
-  const config = buildLocalConfig(upstream)
+  const config = buildLocalConfig(upstream, { responses: { store: true } })
   const gateway = await testGateway({ data, clock, ids: createCountedIds(USED_IDS), config })
   return new World(data, gateway, { ...credentials, actors: findActors(gateway, credentials) })
 }
@@ -360,6 +360,7 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
     // The file of its body is in another workspace.
     if (who === 'stranger’s inference key') return 404
   }
+  if (isStoredResponse(route)) return RESPONSE_RULES[who](route)
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
 }
 
@@ -375,6 +376,16 @@ const FILE_RULES: Record<Live, Rule> = {
   'SCIM token': unknown,
   'inference key in x-api-key': good,
   'management key in x-api-key': good,
+}
+
+/** Tells whether a route is about a stored response: its key and its managers share it. */
+const isStoredResponse = ({ path }: DescribedRoute): boolean =>
+  path.startsWith('/api/v1/responses/:')
+
+const RESPONSE_RULES: Record<Live, Rule> = {
+  ...FILE_RULES,
+  'inference key in x-api-key': unknown,
+  'management key in x-api-key': unknown,
 }
 
 /** Tells whether a route's path or query names a resource that a user has created. */

@@ -24,6 +24,7 @@ import { createMemoryOutboxStore } from './memory-store/outbox.ts'
 import { createMemoryOwnerStore } from './memory-store/owner.ts'
 import { createMemoryPresetStore } from './memory-store/presets.ts'
 import { createMemoryRefusalStore } from './memory-store/refusals.ts'
+import { createMemoryResponseStore } from './memory-store/responses.ts'
 import { createMemoryRollupStore } from './memory-store/rollups.ts'
 import { createMemoryScimStore } from './memory-store/scim.ts'
 import { createMemorySignInStore } from './memory-store/sign-ins.ts'
@@ -77,6 +78,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     authCodes: createMemoryAuthCodeStore(connection),
     signIns: createMemorySignInStore(connection),
     transcripts: createMemoryTranscriptStore(connection),
+    responses: createMemoryResponseStore(connection),
     feedback: createMemoryFeedbackStore(connection),
     evictions: createMemoryEvictionStore(connection),
     outbox: createMemoryOutboxStore(connection),

@@ -11,6 +11,7 @@ import { storeFile } from '../../src/resources/files.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { canManageAll } from '../../src/resources/management.ts'
 import { addMember } from '../../src/resources/members.ts'
+import { keepQueued, keepResponse } from '../../src/resources/responses.ts'
 import { createGroupMapping } from '../../src/resources/scim/group-mappings.ts'
 import { createScimGroup } from '../../src/resources/scim/groups.ts'
 import { addWorkspaceMembers } from '../../src/resources/workspace-members.ts'
@@ -79,6 +80,23 @@ export async function makeBatch(
     requests: [{ custom_id: 'a', body }],
   })
   if (Object.keys(more).length > 0) await gateway.store.batches.change(id, ['validating'], more)
+  return id
+}
+
+/** Stores a response of the workspace’s own key for inference, and returns its id. */
+export async function makeStoredResponse(
+  gateway: Gateway,
+  { workspace_id, ...actor }: Actor,
+  status = 'completed',
+): Promise<string> {
+  const isCaller = (key: { name: string; workspace_id: string }) =>
+    key.name === 'inference' && key.workspace_id === workspace_id
+  const key_hash = gateway.memory.keys.values().find(isCaller)?.hash ?? null
+  const id = gateway.ids.generation(gateway.clock.now())
+  const response = { id, object: 'response', status, output: [], background: true }
+  const input = [{ type: 'message', role: 'user', content: 'Hi' }]
+  const keep = status === 'queued' ? keepQueued : keepResponse
+  await keep(gateway, { ...actor, workspace_id, key_hash }, { input, response })
   return id
 }
 
@@ -263,6 +281,16 @@ export const EXAMPLES: Record<string, Example> = {
     action: 'batches.delete',
     key: 'either',
     params: { id: await makeBatch(gateway, actor, { ended_at: '2026-03-04T05:06:08.000Z' }) },
+  }),
+  cancelResponse: async (gateway, actor) => ({
+    action: 'responses.cancel',
+    key: 'either',
+    params: { response_id: await makeStoredResponse(gateway, actor, 'queued') },
+  }),
+  deleteResponse: async (gateway, actor) => ({
+    action: 'responses.delete',
+    key: 'either',
+    params: { response_id: await makeStoredResponse(gateway, actor) },
   }),
   promoteContainerFile: async (gateway, { workspace_id }) => ({
     action: 'files.create',

@@ -1,6 +1,7 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { GatewayError } from '../../base/errors.ts'
+import type { Json } from '../../base/json.ts'
 import { infer } from '../../engine/infer.ts'
 import { keepAnswer, replayAnswer } from '../../extensions/cached.ts'
 import { countTokens } from '../../extensions/count-tokens.ts'
@@ -40,6 +41,7 @@ import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
 import { readPath } from '../request-target.ts'
 import { type Caching, findCaching, renderCacheHeaders } from './inference/caching.ts'
+import { answerLater, openStored, type StoredCall } from './inference/stored.ts'
 
 /** Creates the routes of every dialect in the registry, and those beside them. */
 export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
@@ -152,8 +154,15 @@ function createCountRoute(
       async ({ actor, request }) => {
         const requestId = readRequestId(request, gateway.ids.uuid())
         const context = readContext({ gateway, dialect, findPeer, request }, '', requestId)
-        const body = (await readBody(request, dialect.body)) as DialectBody
-        const call = dialect.toCall(gateway, actor, body, context)
+        const read = (await readBody(request, dialect.body)) as DialectBody
+        const stored =
+          dialect.storing && gateway.config.responses.store
+            ? await openStored(gateway, actor, read, 'read')
+            : null
+        const call = dialect.toCall(gateway, actor, stored?.body ?? read, {
+          ...context,
+          isStateful: stored !== null,
+        })
         const input_tokens = await countTokens(gateway, actor, call)
         const headers = { 'x-request-id': requestId }
         return Response.json({ ...beside, input_tokens }, { headers })
@@ -224,12 +233,27 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       dialect.form && hasForm(request)
         ? await receiveForm(gateway, actor, request, dialect.form)
         : null
-    const context = form ? addFiles(head, form) : head
-    const body = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
-    const { model: named } = body as { model?: unknown }
+    const received = form ? addFiles(head, form) : head
+    const read = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
+    const { model: named } = read as { model?: unknown }
     model = typeof named === 'string' ? named : null
+    const stored =
+      dialect.storing && gateway.config.responses.store
+        ? await openStored(gateway, actor, read, dialect.storing)
+        : null
+    const body = stored?.body ?? read
+    const context = stored ? { ...received, isStateful: true } : received
     if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
     const call = dialect.toCall(gateway, actor, body, context)
+    stored?.decide(call)
+    if (stored?.isBackground) {
+      const later = await answerLater(routeContext, {
+        call,
+        stored,
+        heading: createHeading(gateway, call),
+      })
+      return createJsonResponse(later, { headers, status: 200 }, connection)
+    }
     const cacheHeaders = readCacheHeaders(request, gateway)
     const caching =
       cacheHeaders || call.preset_id !== null
@@ -243,7 +267,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
     if (call.stream && streaming && !isWhole) {
       const noteFailure = createFailureNote(routeContext, requestId, model)
-      const pending = { call, body, answer, connection, noteFailure, request }
+      const pending = { call, body, answer, connection, noteFailure, request, stored }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     const opened = await answer
@@ -251,6 +275,7 @@ async function respond(routeContext: RouteContext): Promise<Response> {
       Object.assign(headers, renderChanges(gateway, request, opened))
     const whole = await dialect.collectResponse(opened, call, body)
     if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
+    if (stored) await stored.keep(whole as Json)
     return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
@@ -325,6 +350,8 @@ interface PendingCall {
   /** Notes why the call failed after its response had begun. */
   noteFailure(thrown: unknown): void
   request: Request
+  /** What its answer is stored with; null for most. */
+  stored: StoredCall | null
 }
 
 /**
@@ -335,7 +362,7 @@ interface PendingCall {
 async function streamAnswer(
   gateway: Gateway,
   streaming: Streaming,
-  { call, body, answer, connection, noteFailure, request }: PendingCall,
+  { call, body, answer, connection, noteFailure, request, stored }: PendingCall,
   headers: Record<string, string>,
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
@@ -352,8 +379,11 @@ async function streamAnswer(
     begun ? begun.renderKeepAlive() : (streaming.renderKeepAlive?.(service_name) ?? '')
   const respond = (events: EventSource) =>
     createEventStreamResponse(events, { render, interval }, headers, connection)
-  const stream = (opened: Answer<Kind>) =>
-    begun ? begun.streamEvents(opened) : streaming.streamEvents(opened, call, body)
+  const stream = (opened: Answer<Kind>) => {
+    if (!begun) return streaming.streamEvents(opened, call, body)
+    const written = begun.streamEvents(opened)
+    return stored ? stored.follow(written, begun) : written
+  }
   if (ready?.ignored || ready?.maxTokens)
     Object.assign(headers, renderChanges(gateway, request, ready))
   if (ready) return respond(stream(ready))

@@ -62,10 +62,12 @@ import digests from './migrations/035-digests.sql' with { type: 'text' }
 import corrections from './migrations/036-corrections.sql' with { type: 'text' }
 import expiry from './migrations/037-expiry.sql' with { type: 'text' }
 import emptyFiles from './migrations/038-empty-files.sql' with { type: 'text' }
+import responses from './migrations/039-responses.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
 import { createRefusalStore } from './refusals.ts'
+import { createResponseStore } from './responses.ts'
 import { createRollupStore } from './rollups.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { createScimStore } from './scim.ts'
@@ -131,6 +133,7 @@ export const openStores = (
   },
   generations: createGenerationStore(kysely, db, recording),
   transcripts: createTranscriptStore(kysely, db, write),
+  responses: createResponseStore(kysely, db, write),
   authCodes: createAuthCodeStore(kysely, write),
   signIns: createSignInStore(kysely, write),
   idempotency: createIdempotencyStore(kysely, write),
@@ -192,4 +195,5 @@ export const MIGRATIONS: string[] = [
   corrections,
   expiry,
   emptyFiles,
+  responses,
 ]

@@ -32,9 +32,12 @@ export function selectFitting(rows: string): string {
     where sum <= ${BYTES_AT_ONCE} or sum = size_bytes`
 }
 
+const RESPONSES = selectFitting(ofWorkspaces('sequence, size_bytes', 'responses'))
+
 /** What is erased, each before what it belongs to. */
 const ERASURES = [
   `delete from transcripts where sequence in (${TRANSCRIPTS})`,
+  `delete from responses where sequence in (${RESPONSES})`,
   `delete from batch_results where (batch_id, line) in (${ofWorkspaces(
     'batch_id, line',
     'batches',

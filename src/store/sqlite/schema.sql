@@ -742,4 +742,28 @@ CREATE INDEX files_by_workspace on files (workspace_id, id, size_bytes);
 
 CREATE INDEX files_by_expiry on files (expires_at) where expires_at is not null;
 
+CREATE TABLE responses (
+  sequence integer primary key autoincrement,
+  id text not null unique,
+  workspace_id text not null,
+  key_hash text not null,
+  status text not null,
+  created_at text not null,
+  size_bytes integer not null check (size_bytes > 0),
+  sealed text not null
+) strict;
+
+CREATE INDEX responses_of_workspace on responses (workspace_id, size_bytes);
+
+CREATE INDEX responses_of_time on responses (created_at);
+
+CREATE TABLE response_items (
+  key_hash text not null,
+  item_id text not null,
+  response_id text not null references responses (id) on delete cascade,
+  primary key (key_hash, item_id)
+) strict, without rowid;
+
+CREATE INDEX items_of_response on response_items (response_id);
+
 insert into transcript_use (bytes) values (0);

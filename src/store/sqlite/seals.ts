@@ -119,7 +119,7 @@ export function inspectRows(db: Database, log: SealLog): Omit<SealReport, 'schem
 
 /** Tables that prove themselves, are computed from others that do, or hold the proofs. */
 const PROVEN =
-  /^(ledger|generations|spend|outbox|rollup_cursor|usage_.*|transcripts|seals|seal_log|record_seals|sqlite_.*)$/
+  /^(ledger|generations|spend|outbox|rollup_cursor|usage_.*|transcripts|responses|response_items|seals|seal_log|record_seals|sqlite_.*)$/
 
 /** Lists the tables whose rows nothing proves. */
 const listUnsealed = (db: Database): string[] =>
@@ -154,6 +154,12 @@ const chooseDestination = (secrets: RecordSecrets) => secrets.destinationSeal()
 const COLUMNS: EncryptedColumn[] = [
   { table: 'byok', column: 'sealed', key: ['id'], choose: secrets => secrets.seal() },
   { table: 'transcripts', column: 'sealed', key: ['generation_id'], choose: chooseContent },
+  {
+    table: 'responses',
+    column: 'sealed',
+    key: ['id', 'workspace_id', 'key_hash'],
+    choose: chooseContent,
+  },
   { table: 'batch_results', column: 'sealed', key: ['batch_id', 'line'], choose: chooseContent },
   { table: 'idempotency', column: 'sealed', key: ['name'], choose: chooseContent },
   { table: 'destinations', column: 'sealed', key: ['id'], choose: chooseDestination },

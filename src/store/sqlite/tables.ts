@@ -27,6 +27,7 @@ import type { IdempotentAnswer } from '../../resources/idempotency.ts'
 import type { Key } from '../../resources/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../resources/members/store.ts'
 import type { Preset, PresetVersion } from '../../resources/presets/store.ts'
+import type { StoredResponse } from '../../resources/responses/store.ts'
 import type { GroupMapping } from '../../resources/scim/group-mappings.ts'
 import type { ScimGroup } from '../../resources/scim/groups.ts'
 import type { SyncJob } from '../../resources/scim/sync-jobs.ts'
@@ -90,6 +91,8 @@ export interface Tables {
   sign_ins: Columns<SignIn>
   transcripts: Columns<StoredTranscript> & { sequence: Generated<number> }
   transcript_use: { bytes: number }
+  responses: Columns<StoredResponse> & { sequence: Generated<number> }
+  response_items: { key_hash: string; item_id: string; response_id: string }
   feedback: Columns<Feedback>
   evicted_days: { day: string; calls: number; corrections: number; charged: string }
   evictions: Columns<EvictionCount>

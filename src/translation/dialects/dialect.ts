@@ -1,6 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { ByteSource } from '../../base/byte-source.ts'
 import type { GatewayError } from '../../base/errors.ts'
+import type { Json } from '../../base/json.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { Origin } from '../../language/call.ts'
 import type { DialectName, TextDialect } from '../../language/dialect.ts'
@@ -31,6 +32,8 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
   acceptsApiKeyHeader?: boolean
   /** Whether clients can ask by header how their call was routed. */
   showsRouting?: boolean
+  /** Whether its clients go on from stored answers, where the operator lets them, and leave some. */
+  storing?: 'read' | 'keep'
   /**
    * Translates a body into a call that inherits from the preset that the body names. Throws 400 if
    * fields contradict each other, and 404 for a preset that cannot be used.
@@ -114,6 +117,10 @@ export interface BegunStream<K extends Kind = Kind> {
   streamEvents(answer: Answer<K>): AsyncIterator<string>
   /** Renders the events of a call that failed. */
   renderFailure(error: GatewayError): string
+  /** Renders the answer as one value, as it stands; absent where answers are not stored. */
+  render?(): Json
+  /** Whether the events of all of the answer have been rendered. */
+  readonly isWhole?: boolean
 }
 
 /** The fields that bodies of all dialects may have: they request a dry run, not an answer. */
@@ -130,6 +137,8 @@ export interface CallContext {
   betas: string[]
   /** The response field in which the caller wants to see how the call was routed. */
   routingMetadataField?: string
+  /** The conversation before it stands in its body, and its answer may be stored. */
+  isStateful?: boolean
   /** The file of its form, if the body came as one. */
   file?: FormFile
   /** All of them, where there may be several. */

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { type GatewayError, invalid } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type Json } from '../../base/json.ts'
 import { open, optional } from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
@@ -65,6 +65,14 @@ export class ResponseStream implements BegunStream<'text'> {
       { type: 'receipt', receipt, siblingFields: error.siblingFields },
     ])
     return [events].flat().join('')
+  }
+
+  render(): Json {
+    return this.#response.render()
+  }
+
+  get isWhole(): boolean {
+    return this.#response.status !== 'in_progress'
   }
 
   /**
@@ -250,7 +258,7 @@ function readText(value: unknown): string | undefined {
 
 const toCallWithPreset = withPresets(toResponsesCall)
 
-/** The Responses API (specification E3, wire reference D). Nothing is stored. */
+/** The Responses API (specification E3, wire reference D). Nothing is stored unless `responses.store` says so. */
 export const responses: Dialect<'text', ResponsesRequest> = {
   name: 'responses',
   kind: 'text',
@@ -263,6 +271,7 @@ export const responses: Dialect<'text', ResponsesRequest> = {
   body: ResponsesRequest,
   errorFormat: RESPONSES_ERROR_FORMAT,
   showsRouting: true,
+  storing: 'keep',
   toCall: (world, actor, body, context) =>
     fillPrompt(toCallWithPreset(world, actor, namePreset(body), context), body),
   collectResponse,

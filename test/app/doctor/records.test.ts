@@ -140,6 +140,7 @@ describe('the records of calls', () => {
        alter table outbox drop column segment; alter table outbox drop column start;
        alter table outbox drop column length; alter table outbox drop column first;
        alter table outbox drop column sizes;
+       drop table response_items; drop table responses;
        drop index files_by_expiry; alter table files drop column expires_at;
        alter table batches drop column output_expires_after;
        alter table files drop column sha256; alter table container_files drop column sha256;

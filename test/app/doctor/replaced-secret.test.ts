@@ -14,6 +14,7 @@ import { getOperator } from '../../../src/resources/actor.ts'
 import { createByokKey } from '../../../src/resources/byok.ts'
 import { beginChange, endChange } from '../../../src/resources/idempotency.ts'
 import { createPreset } from '../../../src/resources/presets.ts'
+import { keepResponse } from '../../../src/resources/responses.ts'
 import { buildBatch } from '../../suites/store/batches.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { runCommand } from '../../support/commands.ts'
@@ -42,6 +43,7 @@ async function storeSecrets(gateway: Gateway): Promise<void> {
   const { id: batch } = buildBatch(1)
   const result = sealOutcome(gateway, batch, 7, { isError: false, text: 'line seven' })
   await gateway.store.batches.addResult(result)
+  await keepResponse(gateway, { ...operator, key_hash: 'a' }, { input: [], response: { id: 'r' } })
   await storeCall(gateway)
   await storeVideo(gateway)
 }
@@ -121,7 +123,8 @@ function listContexts(row: Record<string, unknown>): string[] {
   const values = Object.values(row).flatMap(value =>
     typeof value === 'object' || String(value).length > 64 ? [] : [String(value)],
   )
-  return [...values, ...values.flatMap(one => values.map(other => `${one} ${other}`))]
+  const pairs = values.flatMap(one => values.map(other => `${one} ${other}`))
+  return [...values, ...pairs, ...pairs.flatMap(one => values.map(other => `${one} ${other}`))]
 }
 
 function openAny(seals: Seal[], text: string, contexts: string[]): string[] {

@@ -29,6 +29,7 @@ import type { IdempotentAnswer } from '../../../src/resources/idempotency.ts'
 import type { Key } from '../../../src/resources/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../../src/resources/members/store.ts'
 import type { Preset, PresetVersion } from '../../../src/resources/presets/store.ts'
+import type { StoredResponse } from '../../../src/resources/responses/store.ts'
 import type { GroupMapping } from '../../../src/resources/scim/group-mappings.ts'
 import type { ScimGroup } from '../../../src/resources/scim/groups.ts'
 import type { SyncJob } from '../../../src/resources/scim/sync-jobs.ts'
@@ -77,6 +78,8 @@ export class Memory {
   readonly authCodes = new Table<AuthCode>()
   readonly signIns = new Table<SignIn>()
   readonly transcripts = new Table<StoredTranscript>()
+  readonly responses = new Table<StoredResponse>()
+  readonly responseItems = new Table<{ response_id: string }>()
   readonly feedback = new Table<Feedback>()
   readonly evicted = new Table<Generation>()
   readonly evictions = new Table<EvictionCount>()

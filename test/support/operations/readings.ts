@@ -17,6 +17,7 @@ import {
   makeGeneration,
   makeGroup,
   makeKey,
+  makeStoredResponse,
   makeWorkspace,
   type RequestBuilder,
 } from '../operations.ts'
@@ -54,6 +55,10 @@ export async function makePreset(gateway: Gateway, actor: Actor, slug = 'brief')
 
 const requestFile: RequestBuilder = async (gateway, actor) => ({
   params: { file_id: (await makeFile(gateway, actor)).id },
+})
+
+const requestResponse: RequestBuilder = async (gateway, actor) => ({
+  params: { response_id: await makeStoredResponse(gateway, actor) },
 })
 
 /** Creates a job of the sandbox that is done. */
@@ -155,6 +160,8 @@ export const READINGS: Record<string, RequestBuilder> = {
   listGenerationContent: async (gateway, actor) => ({
     query: `id=${await makeTranscript(gateway, actor)}`,
   }),
+  getResponse: requestResponse,
+  listResponseInputItems: requestResponse,
   list: requestNothing,
   getKey: async (gateway, actor) => ({ params: { hash: (await makeKey(gateway, actor)).hash } }),
   listObservabilityDestinations: requestNothing,

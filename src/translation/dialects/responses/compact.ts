@@ -18,6 +18,7 @@ export const compaction: Dialect<'text', ResponsesRequest> = {
   ...base,
   path: '/responses/compact',
   showsRouting: false,
+  storing: 'read',
   operation: {
     id: 'compactResponse',
     tag: 'Responses',

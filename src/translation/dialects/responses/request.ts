@@ -114,7 +114,7 @@ export function toResponsesCall(
   body: ResponsesRequest,
   context: CallContext,
 ): TextCall {
-  refuseStored(body)
+  refuseStored(body, context)
   checkMetadata(body)
   const { tools, serverTools } = readServerTools(world, actor, body, 'responses')
   const user = body.user ?? body.safety_identifier ?? null
@@ -137,9 +137,10 @@ export function toResponsesCall(
   }
 }
 
-// Nothing is stored here, so there is nothing to go on from and nowhere to look for an answer.
-function refuseStored(body: ResponsesRequest): void {
-  const { store, background, previous_response_id, conversation } = body
+// Unless responses are stored, there is nothing to go on from and nowhere to look for an answer.
+function refuseStored(body: ResponsesRequest, { isStateful }: CallContext): void {
+  const { conversation } = body
+  const { store, background, previous_response_id } = isStateful ? NOTHING_STORED : body
   if (store === true)
     throw invalid(
       'store: expected false, as nothing is stored here; send the whole conversation in input',
@@ -157,6 +158,8 @@ function refuseStored(body: ResponsesRequest): void {
         name,
       )
 }
+
+const NOTHING_STORED: Partial<ResponsesRequest> = {}
 
 const asksFor = ({ serverTools }: Pick<TextCall, 'serverTools'>, name: string): boolean =>
   serverTools?.requests.some(request => request.name === name) ?? false
