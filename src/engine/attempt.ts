@@ -4,6 +4,7 @@ import { GatewayError } from '../base/errors.ts'
 import { HOPS_HEADER, renderHops } from '../base/hops.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
 import { isObject } from '../base/json.ts'
+import { buildTraceparent } from '../extensions/broadcast/trace-context.ts'
 import { filterRequest } from '../extensions/filters.ts'
 import { raceEndpoints } from '../extensions/hedge.ts'
 import { Leftover } from '../extensions/leftover.ts'
@@ -16,7 +17,6 @@ import {
   readToldBound,
   tellsBound,
 } from '../extensions/shares.ts'
-import { buildTraceparent } from '../extensions/telling/trace-context.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'

@@ -1,8 +1,8 @@
 import { readMoment } from '../base/clock.ts'
 import type { GatewayError } from '../base/errors.ts'
 import { getOwn } from '../base/json.ts'
+import { buildMessages } from '../extensions/broadcast.ts'
 import type { Leftover } from '../extensions/leftover.ts'
-import { buildMessages } from '../extensions/telling.ts'
 import {
   countInputTokens,
   countOutputTokens,
