@@ -7,8 +7,8 @@ import { runClosedLoop } from '../src/cli/bench/generator.ts'
 import { createThreadCpuReader } from '../src/cli/bench/procfs.ts'
 import { computeSpread, type Spread, shuffle } from '../src/cli/bench/statistics.ts'
 import type { Target } from '../src/cli/bench/wire.ts'
+import type { ExportedCall } from '../src/observability/destinations/exported-call.ts'
 import type { DestinationType } from '../src/observability/destinations/kind.ts'
-import type { ToldCall } from '../src/observability/destinations/told-call.ts'
 import { createDestination, pauseDestination } from '../src/observability/destinations.ts'
 import { getOperator } from '../src/resources/actor.ts'
 import { createKey } from '../src/resources/keys.ts'
@@ -265,7 +265,7 @@ async function addReceiver(
 }
 
 /** A call of which nothing but facts is told. */
-const TOLD: ToldCall = {
+const TOLD: ExportedCall = {
   id: 'gen-0',
   workspace_id: '',
   key_hash: null,

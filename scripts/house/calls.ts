@@ -74,10 +74,10 @@ const IDLE: readonly string[] = [
   ...['catalog/byok', 'catalog/byok/decrypted-keys'].map(name =>
     name.replace('catalog', 'resources'),
   ),
-  ...['audience', 'opened', 'operator'].map(name => `observability/destinations/${name}`),
+  ...['opened', 'operator', 'subscribers'].map(name => `observability/destinations/${name}`),
   ...['chat/server-tool-details', 'server-tools'].map(name => `translation/dialects/${name}`),
   ...['enrich', 'filters', 'media', 'media/unread-urls', 'plugin-defaults', 'plugin', 'prepare']
-    .concat(['server-tool/approved', 'server-tool/offer', 'stored-files', 'telling'])
+    .concat(['server-tool/approved', 'server-tool/offer', 'stored-files', 'broadcast'])
     .concat(['videos/start'])
     .map(name => `extensions/${name}`),
   ...['custom-tools', 'native-items', 'web-search'].map(name => `engine/kinds/text/${name}`),

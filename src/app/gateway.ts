@@ -311,7 +311,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       previous: memoize(secrets.previous),
       ticks: clock.ticks,
       onFault: error => events.publish('store.failing', { error }),
-      onUntold: (id, error) => events.publish('telling.failed', { id, error }),
+      onUntold: (id, error) => events.publish('broadcast.failed', { id, error }),
       onGarbled(lines) {
         garbledRecords = lines
       },

@@ -28,16 +28,14 @@ export function openEvents(): Events {
       }
     },
     publish(name, event) {
-      const called = listeners.get(name)
-      if (called) for (const listener of called) callListener(listener, event as never)
+      for (const listener of listeners.get(name) ?? NO_LISTENERS)
+        try {
+          listener(event as never)
+        } catch {
+          // A listener must not harm the call that published the event.
+        }
     },
   }
 }
 
-function callListener(listener: Listener, event: never): void {
-  try {
-    listener(event)
-  } catch {
-    // A listener must not harm the call that published the event.
-  }
-}
+const NO_LISTENERS: Listener[] = []

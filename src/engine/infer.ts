@@ -1,8 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import { type Sequence, type SequenceEnding, toSequence, withCleanup } from '../base/iterate.ts'
+import { gatherAnswer, startBroadcast } from '../extensions/broadcast.ts'
 import { filterAnswerParts } from '../extensions/filters.ts'
 import { listPluginUses, type PluginUse } from '../extensions/plugin.ts'
-import { gatherAnswer, startTelling } from '../extensions/telling.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
@@ -134,19 +134,19 @@ export function createRunAnswer<K extends Kind>(
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
   const isFiltered = uses.length > 0 || run.filtering
   const filtered = isFiltered ? filterAnswerParts(world, run, uses, chained, read) : null
-  const telling = hasDestinations(world) ? startTelling(world, run as unknown as Run) : null
-  run.telling = telling
+  const broadcast = hasDestinations(world) ? startBroadcast(world, run as unknown as Run) : null
+  run.broadcast = broadcast
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
       if (!filtered) read(batch)
       run.transcript?.read(batch)
-      if (telling) gatherAnswer(telling, batch)
+      if (broadcast) gatherAnswer(broadcast, batch)
     },
     onEnd: ending => endAnswer(world, run, ending),
   })
   const { rest } = firstAnswer
   const { stream, isGathered: isHeld }: CallBase = run.call
-  const isGathered = rest && (!stream || isHeld || isChained || run.transcript || telling)
+  const isGathered = rest && (!stream || isHeld || isChained || run.transcript || broadcast)
   const created = Math.floor(run.created.getTime() / 1000)
   return {
     id: run.call.id,

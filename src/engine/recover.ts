@@ -4,8 +4,8 @@ import { toUsd } from '../base/money.ts'
 import type { Kind } from '../language/work.ts'
 import type { Ends } from '../limits/chain.ts'
 import type { GarbledCall, HeldCall, StepCharge } from '../limits/ledger.ts'
-import { listAudience } from '../observability/destinations/audience.ts'
-import type { ToldCall } from '../observability/destinations/told-call.ts'
+import type { ExportedCall } from '../observability/destinations/exported-call.ts'
+import { listSubscribers } from '../observability/destinations/subscribers.ts'
 import type { TraceFacts } from '../observability/destinations/trace.ts'
 import type { Generation } from '../observability/generations.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
@@ -130,14 +130,14 @@ function buildDeadMessages(
 ): OutboxMessage[] | undefined {
   const { id, workspace_id, key_hash, session_id, data_region: region } = generation
   const origin = { region }
-  const audience = listAudience(world, { workspace_id, key_hash }, { id, session_id, origin })
-  if (audience.length === 0) return undefined
-  const told: ToldCall = {
+  const subscribers = listSubscribers(world, { workspace_id, key_hash }, { id, session_id, origin })
+  if (subscribers.length === 0) return undefined
+  const told: ExportedCall = {
     ...{ id, workspace_id, key_hash, region, session_id },
     facts: buildDeadFacts(world, generation),
     ...{ input: null, output: null, trace: null, attempts: [], steps: [], groups: {} },
   }
-  const receivers = audience.map(({ destination }) => destination.id)
+  const receivers = subscribers.map(({ destination }) => destination.id)
   return [{ topic: 'trace', payload: JSON.stringify(told), receivers }]
 }
 

@@ -1,11 +1,11 @@
 import { Cancellation } from '../base/cancellation.ts'
 import { renderTime } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
+import type { Broadcast } from '../extensions/broadcast.ts'
 import type { ToolLoop } from '../extensions/server-tool/loop.ts'
 import type { UsesMoney } from '../extensions/server-tool/money.ts'
 import type { ToolUse } from '../extensions/server-tool/use.ts'
 import type { ToolInvocation } from '../extensions/server-tool.ts'
-import type { Telling } from '../extensions/telling.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Counters, Grant } from '../limits/counters.ts'
@@ -134,7 +134,7 @@ export class Run<K extends Kind = Kind> {
   /** The calls that uses of its tools make, in the order in which they began. */
   readonly inner: Run[] = []
   /** Who is told of the call, once its answer begins; null if there is no listener. */
-  telling: Telling | null = null
+  broadcast: Broadcast | null = null
   /** Resolves when all that this run cost is charged, if it is inside another one. */
   closing: Promise<void> | null = null
   /** Renders what came of it, to be written with its record; null for what is no line of a batch. */

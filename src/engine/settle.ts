@@ -1,7 +1,7 @@
 import { readMoment } from '../base/clock.ts'
 import type { GatewayError } from '../base/errors.ts'
 import { getOwn } from '../base/json.ts'
-import { buildMessages } from '../extensions/telling.ts'
+import { buildMessages } from '../extensions/broadcast.ts'
 import {
   countInputTokens,
   countOutputTokens,
@@ -520,7 +520,7 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
   const { call, actor, ending, firstPartAt, replayed } = run
   const { error = null, endedAt = run.startedAt, cancelled = false } = ending ?? {}
   const last = run.step
-  const step = findAnsweredStep(run)
+  const step = last?.answer ? last : findAnsweredStep(run)
   const [abandoned] = last?.unanswered ?? []
   const endpoint = step?.answer?.endpoint ?? abandoned?.endpoint ?? null
   const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)

@@ -21,7 +21,7 @@ import {
   type Queues,
   type State,
 } from './activity/entries.ts'
-import { ActivityListener, type Audience } from './activity/listener.ts'
+import { ActivityListener, type Viewer } from './activity/listener.ts'
 import { listPast } from './activity/past.ts'
 import { Totals } from './activity/totals.ts'
 
@@ -207,16 +207,16 @@ export class Activity {
     let shown: string | undefined
     let hidden: string | undefined
     for (const listener of this.#listeners) {
-      const { audience } = listener
-      if (!maySee(audience, workspace_id)) continue
+      const { viewer } = listener
+      if (!maySee(viewer, workspace_id)) continue
       if (!listener.hasRoom) {
         listener.lose()
         continue
       }
       entry ??= build()
-      if (hide && !audience.isOperator) hidden ??= JSON.stringify(hide(entry))
+      if (hide && !viewer.isOperator) hidden ??= JSON.stringify(hide(entry))
       else shown ??= JSON.stringify(entry)
-      listener.add((hide && !audience.isOperator ? hidden : shown) ?? '')
+      listener.add((hide && !viewer.isOperator ? hidden : shown) ?? '')
     }
   }
 
@@ -318,13 +318,13 @@ export class Activity {
 
   /** Tells a new listener of the running calls and of all endpoints. */
   #tellPresent(listener: ActivityListener): void {
-    const { workspace_id } = listener.audience
+    const { workspace_id } = listener.viewer
     const add = (entry: ActivityEntry) => listener.add(JSON.stringify(entry))
     const { service_name } = this.#world.config
     add({ type: 'listening', at: this.#now(), service_name, version: VERSION })
     if (workspace_id === null) add(this.#buildState(null))
     for (const run of this.#listRuns())
-      if (maySee(listener.audience, run.actor.workspace_id)) {
+      if (maySee(listener.viewer, run.actor.workspace_id)) {
         add(buildCallOpened(this.#world, run.createdAt, run))
         for (const attempt of run.attempts)
           add(buildAttemptStarted(run.createdAt, run.call.id, attempt))
@@ -348,5 +348,5 @@ const startTimer: Repeat = work => {
 }
 
 /** What belongs to no workspace is for those who manage all of them. */
-const maySee = (audience: Audience, workspace_id: string | null): boolean =>
-  audience.workspace_id === null || audience.workspace_id === workspace_id
+const maySee = (viewer: Viewer, workspace_id: string | null): boolean =>
+  viewer.workspace_id === null || viewer.workspace_id === workspace_id

@@ -140,10 +140,12 @@ export function openRecorder(
   /** Writes the oldest entries, and returns whether the store has dealt with them. */
   async function writeBatch(): Promise<boolean> {
     const batch = waiting.slice(0, MAX_AT_ONCE)
+    const entries: RecorderEntry[] = []
+    for (const { entry } of batch) entries.push(entry)
     askedAt ??= ticks()
     let written: WrittenMessages[]
     try {
-      written = await store.record(batch.map(pending => pending.entry))
+      written = await store.record(entries)
     } catch (error) {
       if (!failing) events.publish('store.failing', { error })
       failing = true
@@ -210,12 +212,13 @@ export function openRecorder(
   }
 
   return {
-    record: entry =>
-      new Promise((resolve, reject) => {
-        if (entry.generation) mendTexts(entry.generation)
-        waiting.push({ entry, resolve, reject, since: ticks(), isKept: false })
-        running ??= drain()
-      }),
+    record(entry) {
+      if (entry.generation) mendTexts(entry.generation)
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      waiting.push({ entry, resolve, reject, since: ticks(), isKept: false })
+      running ??= drain()
+      return promise
+    },
     // Not since an entry waits: on a busy event loop, that is no fault of the store.
     get healthy() {
       return (

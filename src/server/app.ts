@@ -13,6 +13,7 @@ import { createActivityRoutes } from './routes/activity.ts'
 import { createAnalyticsRoutes } from './routes/analytics.ts'
 import { createAuditRoutes } from './routes/audit.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
+import { createAzureRoutes } from './routes/azure.ts'
 import { createBatchRoutes } from './routes/batches.ts'
 import { createBudgetRoutes } from './routes/budgets.ts'
 import { createByokRoutes } from './routes/byok.ts'
@@ -81,6 +82,7 @@ export function createApp(
     .use(metrics === null ? new Elysia() : createMetricsRoutes(gateway, metrics))
     .use(createConsentRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
+    .use(createAzureRoutes(gateway, findPeer))
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))

@@ -17,6 +17,7 @@ import { dialects } from '../translation/dialects/registry.ts'
 import { readWholeBody } from './body.ts'
 import { createByteStream } from './byte-stream.ts'
 import { type Connection, findConnection } from './connections.ts'
+import { isBehindDoor } from './doors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { Recording, type RecordingMemory } from './idempotency/recording.ts'
@@ -106,7 +107,8 @@ const findKeyHolder = (gateway: Gateway, { headers }: Request): Promise<Actor | 
 }
 
 const CALLS = new Set(dialects.map(({ path }) => `/api/v1${path}`))
-const isCall = (request: Request): boolean => CALLS.has(readPath(request))
+const isCall = (request: Request): boolean =>
+  CALLS.has(readPath(request)) || isBehindDoor(readPath(request))
 
 async function readKeyed(request: Request, actor: Actor, region: Region): Promise<Keyed> {
   const key = request.headers.get(IDEMPOTENCY_KEY) ?? ''

@@ -13,6 +13,7 @@ import {
   toServerSeconds,
 } from './connections.ts'
 import { Descriptors } from './descriptors.ts'
+import { buildDoorTable, isBehindDoor } from './doors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
@@ -87,7 +88,8 @@ const toAllowedHeaders = (requested: string | null): Record<string, string> =>
 const NAMES = /^[a-z0-9_.-]{1,100}( ?, ?[a-z0-9_.-]{1,100}){0,63}$/i
 
 // Health and metrics are for operators and their tools.
-const isApi = (request: Request) => /^\/+(api\/)?v1\//.test(readPath(request))
+const isApi = (request: Request) =>
+  /^\/+(api\/)?v1\//.test(readPath(request)) || isBehindDoor(readPath(request))
 
 /** A server that is running. */
 export interface RunningServer {
@@ -168,7 +170,14 @@ export function listen(
     idleTimeout: toServerSeconds(gateway.config.server.idle_seconds),
     // Bun's own refusal has no body. `body.ts` counts bytes itself and refuses with one.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    routes: buildTargetTable(listPaths(metrics), answer, refuse),
+    routes: {
+      ...buildTargetTable(
+        listPaths(metrics).filter(path => !isBehindDoor(path)),
+        answer,
+        refuse,
+      ),
+      ...buildDoorTable(answer, refuse),
+    },
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })

@@ -4,7 +4,7 @@ import { omitExactness } from '../base/schema.ts'
 import { findRequiredCredential, type RequiredCredential } from './access.ts'
 import type { Answers } from './openapi/answers.ts'
 import type { OperationNote } from './openapi/notes.data.ts'
-import type { Operation, OtherAnswer } from './operation.ts'
+import type { KeyHeader, Operation, OtherAnswer } from './operation.ts'
 
 /** One route of the app with its description. */
 export interface DescribedRoute {
@@ -103,6 +103,17 @@ export function buildOpenApi(
           name: 'x-api-key',
           description: 'An API key, as Anthropic’s clients send it',
         },
+        ...Object.fromEntries(
+          Object.entries(KEY_HEADERS).map(([name, [scheme, clients]]) => [
+            scheme,
+            {
+              type: 'apiKey',
+              in: 'header',
+              name,
+              description: `An API key, as ${clients} send it`,
+            },
+          ]),
+        ),
       },
       schemas: {
         ...content.answers.schemas,
@@ -154,8 +165,20 @@ function toOperationObject(
   { operation, credential }: DescribedRoute,
   { notes, answers }: DescriptionContent,
 ) {
-  const { id, tag, summary, body, accepts, query, params, headers, statuses, open, eitherHeader } =
-    operation
+  const {
+    id,
+    tag,
+    summary,
+    body,
+    accepts,
+    query,
+    params,
+    headers,
+    statuses,
+    open,
+    eitherHeader,
+    keyHeader,
+  } = operation
   const note = notes[id]
   const toExample = <Parameter extends { name: string }>(parameter: Parameter) =>
     addExample(parameter, note)
@@ -165,6 +188,7 @@ function toOperationObject(
     summary,
     description: `${note?.description ?? summary}${explainCredential(credential)}`,
     ...(open ? { security: [] } : {}),
+    ...(keyHeader ? { security: [{ apiKey: [] }, { [KEY_HEADERS[keyHeader][0]]: [] }] } : {}),
     ...(eitherHeader ? { security: [{ apiKey: [] }, { apiKeyHeader: [] }] } : {}),
     parameters: [
       ...Object.entries(params ?? {})
@@ -178,6 +202,12 @@ function toOperationObject(
       statuses.map(status => [status, toResponseObject(status, operation, answers)]),
     ),
   }
+}
+
+/** The scheme of each header of a door, and whose it is. */
+const KEY_HEADERS: Record<KeyHeader, [scheme: string, clients: string]> = {
+  'api-key': ['azureKeyHeader', 'Azure’s clients'],
+  'x-goog-api-key': ['googleKeyHeader', 'Google’s clients'],
 }
 
 const explainCredential = (credential: RequiredCredential | undefined): string =>

@@ -28,6 +28,8 @@ export interface Operation {
   open?: boolean
   /** Accepts its key in `x-api-key` too. */
   eitherHeader?: boolean
+  /** The header of a door’s clients in which its key may come too. */
+  keyHeader?: KeyHeader
 }
 
 /** Another form of successful answers: its name and schema in the description, and its use. */
@@ -48,3 +50,6 @@ export const describeOperation = (details: Operation) => ({
   parse: 'none' as const,
   detail: { 'x-operation': details } as object,
 })
+
+/** A header in which the clients of a door send their key. */
+export type KeyHeader = 'api-key' | 'x-goog-api-key'

@@ -2,6 +2,7 @@ import type { Gateway } from '../app/gateway.ts'
 import { notFound } from '../base/errors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
+import type { KeyHeader } from './operation.ts'
 
 /** A request that Bun has matched with a pattern: its parameters, decoded. */
 type MatchedRequest = Request & { params?: Record<string, string> }
@@ -48,6 +49,9 @@ const BASE = '/api/v1'
 // Clients add `/v1` to the host themselves, and paths to a base that ends in a slash.
 const OTHER_BASES = [...['//api/v1', '/api/v1/', '//api/v1/'], ...['/v1', '//v1', '/v1/', '//v1/']]
 
+/** Where Azure’s newer clients look for the API, with their key in a header of its own. */
+const AZURE_BASE = '/openai/v1'
+
 /** Cohere’s client adds `/v2` to the base that it is given: the host, or that of the API. */
 const COHERE_BASES = ['/v2', '/api/v2', '/v1/v2', '/api/v1/v2']
 const COHERE_PATHS = ['/api/v1/rerank']
@@ -89,12 +93,13 @@ function buildOtherBases(
   return [...byDepth].flatMap(([depth, paths]) => {
     const isKnown = createPathCheck(paths)
     const segments = Array.from({ length: depth }, (_, i) => `/:part${i}`).join('')
-    return OTHER_BASES.map((base): [pattern: string, handler: Handler] => [
+    return [...OTHER_BASES, AZURE_BASE].map((base): [pattern: string, handler: Handler] => [
       base + segments,
-      (request, server) =>
-        isKnown(request, base) && isDecodable(request)
-          ? answer(moveTo(request, base, BASE), server)
-          : refuse(request, server),
+      (request, server) => {
+        if (!isKnown(request, base) || !isDecodable(request)) return refuse(request, server)
+        if (base === AZURE_BASE) takeKey(request, 'api-key')
+        return answer(moveTo(request, base, BASE), server)
+      },
     ])
   })
 }
@@ -126,8 +131,14 @@ function createPathCheck(paths: string[]): (request: MatchedRequest, base: strin
 const hasOwnSegments = (pattern: string, decoded: string[]): boolean =>
   pattern === MODEL ? isModelId(decoded.at(-1) ?? '') : decoded.every(isWholeSegment)
 
-// The app knows one path. A copy of the request would lose what Bun and the gateway know of it.
-function moveTo(request: Request, start: string, moved: string): Request {
+/** Takes a key in a header of a client’s own for the bearer token that the app knows. */
+export function takeKey({ headers }: Request, name: KeyHeader): void {
+  const key = headers.get(name)
+  if (key && !headers.has('authorization')) headers.set('authorization', `Bearer ${key}`)
+}
+
+/** The app knows one path. A copy of the request would lose what Bun and the gateway know of it. */
+export function moveTo(request: Request, start: string, moved: string): Request {
   const [origin] = ORIGIN.exec(request.url) ?? ['']
   const url = origin + moved + request.url.slice(origin.length + start.length)
   return Object.defineProperty(request, 'url', { value: url })
@@ -141,7 +152,8 @@ const MODEL = '/api/v1/models/:author'
 // Decoded, it is the path of the same model with a plain slash.
 const hasModelId = ({ params: { author = '' } = {} }: MatchedRequest) => isModelId(author)
 
-function isModelId(author: string): boolean {
+/** Whether it is a model’s id, with a slash or without, and would be no other path. */
+export function isModelId(author: string): boolean {
   const parts = author.split('/')
   return parts.length <= 2 && parts.every(part => part !== '' && isWholeSegment(part))
 }

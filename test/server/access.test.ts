@@ -399,7 +399,7 @@ describe('a management key', () => {
 
   test.each(calls)('cannot infer: %s, whole or streamed, with any model', async (id, route) => {
     const world = common
-    const { body } = await requestOf(id, world)
+    const { body, ...place } = await requestOf(id, world)
     const before = trace(world)
     for (const more of [
       {},
@@ -411,15 +411,16 @@ describe('a management key', () => {
     ])
       for (const who of ['management key', 'neighbour’s management key'] as const)
         expect(
-          (await world.ask(route, world.live[who], { body: { ...body, ...more } })).status,
+          (await world.ask(route, world.live[who], { ...place, body: { ...body, ...more } }))
+            .status,
         ).toBe(403)
     expect(trace(world)).toEqual(before)
   })
 
   test.each(calls)('alone may request a dry run: %s', async (id, route) => {
     await using world = await openWorld(upstream.url)
-    const { body } = await requestOf(id, world)
-    const asked = { body: { ...body, debug: { dry_run: true } } }
+    const { body, ...place } = await requestOf(id, world)
+    const asked = { ...place, body: { ...body, debug: { dry_run: true } } }
     const before = trace(world)
     for (const credential of Object.values(world.dead))
       expect((await world.ask(route, credential, asked)).status).toBe(401)

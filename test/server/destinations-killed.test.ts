@@ -7,10 +7,10 @@ import { createDestination } from '../../src/observability/destinations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
+import { listIds, listSpans, readAttributes } from '../support/broadcast.ts'
 import { openDatabase } from '../support/database.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { startServer } from '../support/server.ts'
-import { listIds, listSpans, readAttributes } from '../support/telling.ts'
 
 const ROUNDS = process.env.GATEWAY_TEST_LONG ? 20 : 3
 const CLIENTS = 8

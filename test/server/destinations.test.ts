@@ -6,20 +6,20 @@ import { createKey } from '../../src/resources/keys.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { getApp } from '../support/app.ts'
 import {
+  type BroadcastHouse,
   listIds,
   listSpans,
-  openTellingHouse,
+  openBroadcastHouse,
   readAttributes,
-  type TellingHouse,
   watchDeliveries,
-} from '../support/telling.ts'
+} from '../support/broadcast.ts'
 import { openLoopStage } from '../support/tool-loop.ts'
 
-let house: TellingHouse
+let house: BroadcastHouse
 afterEach(() => house.close())
 
-const open = async (...args: Parameters<typeof openTellingHouse>) => {
-  house = await openTellingHouse(...args)
+const open = async (...args: Parameters<typeof openBroadcastHouse>) => {
+  house = await openBroadcastHouse(...args)
   return house
 }
 

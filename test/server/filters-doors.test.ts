@@ -7,13 +7,13 @@ import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
+import { watchDeliveries } from '../support/broadcast.ts'
 import { ENCODINGS, WORDS } from '../support/disguises.ts'
 import { buildPageContent, buildPdf } from '../support/documents-of-office.ts'
 import { testGateway } from '../support/gateway.ts'
 import { startMcpServer, type TestMcpServer, textResult } from '../support/mcp-server.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { answerAsPeer, PEER_KEY, SEARCH_PEERS } from '../support/search-peers.ts'
-import { watchDeliveries } from '../support/telling.ts'
 import {
   body,
   chunkedEnd,

@@ -66,6 +66,7 @@ describe('/openapi.json', () => {
     const told = dialects.flatMap(({ showsRouting, operation: { id } }) =>
       showsRouting ? [id] : [],
     )
+    told.push('createDeploymentChatCompletion', 'createDeploymentCompletion')
     expect(heeding.map(({ operationId }) => operationId).sort()).toEqual(told.toSorted())
     const texts = ['createMessages', 'sendChatCompletionRequest', 'sendCompletionRequest']
     expect(told).toEqual(expect.arrayContaining(texts))
@@ -113,7 +114,10 @@ describe('/openapi.json', () => {
   test('says of each operation whether it needs a key, truthfully', async () => {
     for (const { method, path, operation: described } of listDescribedRoutes(app)) {
       const shown = description.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method]
-      const either = described.eitherHeader ? [{ apiKey: [] }, { apiKeyHeader: [] }] : undefined
+      const other = described.eitherHeader
+        ? { apiKeyHeader: [] }
+        : described.keyHeader && { azureKeyHeader: [] }
+      const either = other ? [{ apiKey: [] }, other] : undefined
       expect([path, shown?.security]).toEqual([path, described.open ? [] : either])
       const { status } = await app.handle(
         new Request(`http://localhost${path.replace(/:\w+/g, 'x')}`, {

@@ -34,7 +34,6 @@ test.each([
   ['/messages', '/api/v1/messages', '/api'],
   ['/chat/completions', '/api/v1/chat/completions', '/api/v1'],
   ['/api/chat/completions', '/api/v1/chat/completions', '/api/v1'],
-  ['/openai/v1/responses', '/api/v1/responses', '/api/v1'],
   ['/api/v1/chat/completions/chat/completions', '/api/v1/chat/completions', '/api/v1'],
 ])('a client that asks %s is told the base to use', async (path, at, base) => {
   const response = await fetch(server.url + path, { method: 'POST', body: '{}' })
@@ -193,10 +192,12 @@ const VIEWS: Record<string, (target: string) => string> = {
 const app = createApp(await testGateway())
 const patterns = [...new Set(app.routes.map(({ path }) => path.replace(/(?<=.)\/$/, '')))]
 /** The ways to write the base of the API: a proxy's rule about it has to name all of them. */
-const ANY_BASE = '//?(api/)?v1//?'
+const ANY_BASE = '(//?(api/)?v1//?|/openai/v1/)'
+/** A model’s id may hold a slash. */
+const MODEL = '[^/]+(/[^/]+)?'
 const toExpression = (pattern: string) =>
   new RegExp(
-    `^${pattern.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+').replace('/api/v1/', ANY_BASE)}$`,
+    `^${pattern.replaceAll('.', '\\.').replace(':deployment', MODEL).replace(/:\w+/g, '[^/]+').replace('/api/v1/', ANY_BASE)}$`,
   )
 const expressions = patterns.map(toExpression)
 

@@ -16,13 +16,13 @@ import { createByokKey } from '../../src/resources/byok.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createWorkspace, updateWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
+import { openBroadcastHouse, watchDeliveries } from './broadcast.ts'
 import { runCommand } from './commands.ts'
 import { SAMPLES } from './destination-samples.ts'
 import { TestClock } from './gateway.ts'
 import { decodeOutgoing } from './outgoing.ts'
 import { createSeededIntegers } from './random.ts'
 import { createPlayedProvider, PATHS, type Plan, SECONDS } from './recount/provider.ts'
-import { openTellingHouse, watchDeliveries } from './telling.ts'
 
 const DAY = 86_400_000
 const DAYS = 42
@@ -123,7 +123,7 @@ export async function recount(count: number, seed: number, data: string): Promis
   const clock = new TestClock(new Date(START).toISOString())
   const provider = createPlayedProvider()
   const told: string[] = []
-  const house = await openTellingHouse({
+  const house = await openBroadcastHouse({
     ...{ data, clock, resolve: async () => ['93.184.215.14'] },
     egress: provider.createSend(body => told.push(decodeOutgoing(body))),
     config: {

@@ -6,7 +6,7 @@ const MOST_CHARACTERS = 1_000_000
 const PAUSE = 25
 
 /** What a listener may see. */
-export interface Audience {
+export interface Viewer {
   /** Entries of this workspace alone; null for all entries. */
   workspace_id: string | null
   /** Whether it sees providers' reasons, which may be about the operator's account there. */
@@ -18,7 +18,7 @@ export interface Audience {
  * read in time is dropped and counted; nothing waits for it.
  */
 export class ActivityListener implements AsyncIterator<string[]> {
-  readonly audience: Audience
+  readonly viewer: Viewer
   readonly #describeLoss: (count: number) => string
   readonly #onEnd: (listener: ActivityListener) => void
   #waiting: string[] = []
@@ -29,11 +29,11 @@ export class ActivityListener implements AsyncIterator<string[]> {
   #pause: Promise<unknown> | null = null
 
   constructor(
-    audience: Audience,
+    viewer: Viewer,
     describeLoss: (count: number) => string,
     onEnd: (listener: ActivityListener) => void,
   ) {
-    this.audience = audience
+    this.viewer = viewer
     this.#describeLoss = describeLoss
     this.#onEnd = onEnd
   }

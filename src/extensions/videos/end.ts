@@ -144,7 +144,7 @@ function completeMessage(
     return { ...message, payload: JSON.stringify(told), hasContent: isSealed }
   } catch (error) {
     // The message says what was known then, and is encrypted already.
-    world.events.publish('telling.failed', { id: generation.id, error })
+    world.events.publish('broadcast.failed', { id: generation.id, error })
     return { ...message, hasContent: false }
   }
 }

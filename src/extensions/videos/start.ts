@@ -12,7 +12,7 @@ import type { OutboxMessage } from '../../observability/outbox.ts'
 import type { Endpoint } from '../../resources/models.ts'
 import { fitVideoSize } from '../../translation/protocols/videos/capabilities.ts'
 import { pickSeconds } from '../../translation/protocols/videos.ts'
-import { buildMessages } from '../telling.ts'
+import { buildMessages } from '../broadcast.ts'
 import { sealCallbackUrl } from './callback.ts'
 import { renderDetails } from './details.ts'
 import type { CallbackState, VideoJob } from './store.ts'
@@ -158,7 +158,7 @@ function encryptMessages(
       return { ...message, payload: secrets.destinationSeal().seal(message.payload, id, nonce) }
     })
   } catch (error) {
-    events.publish('telling.failed', { id, error })
+    events.publish('broadcast.failed', { id, error })
     return []
   }
 }

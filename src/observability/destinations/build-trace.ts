@@ -1,6 +1,11 @@
+import type {
+  ExportedAttempt,
+  ExportedCall,
+  ExportedGroups,
+  ExportedStep,
+} from './exported-call.ts'
 import { OPERATIONS } from './otlp/attributes.ts'
 import type { Destination } from './store.ts'
-import type { ToldAttempt, ToldCall, ToldGroups, ToldStep } from './told-call.ts'
 import type { SpanValue, Trace, TraceFacts, TraceSpan } from './trace.ts'
 
 type Settings = Pick<
@@ -15,7 +20,7 @@ type Settings = Pick<
  * Builds what a destination is told of a call (wire reference G.5), and no more than its settings
  * allow: without content in privacy mode, and with the groups that it opted into.
  */
-export function buildTrace(told: ToldCall, settings: Settings): Trace {
+export function buildTrace(told: ExportedCall, settings: Settings): Trace {
   const call = fillKind(told)
   const { traceId, rootId, parentSpanId } = chooseIds(call)
   const named = readTrace(call.trace)
@@ -33,10 +38,10 @@ export function buildTrace(told: ToldCall, settings: Settings): Trace {
 }
 
 /** An earlier version has written calls without their kind, and they may still wait. */
-const fillKind = (call: ToldCall): ToldCall =>
+const fillKind = (call: ExportedCall): ExportedCall =>
   call.facts.kind ? call : { ...call, facts: { ...call.facts, kind: 'text' } }
 
-function pickGroups(groups: ToldGroups, settings: Settings): Record<string, unknown> {
+function pickGroups(groups: ExportedGroups, settings: Settings): Record<string, unknown> {
   const picked: Record<string, unknown> = {}
   if (settings.broadcast_generation_cost) Object.assign(picked, groups.cost)
   if (settings.broadcast_generation_identity) Object.assign(picked, groups.identity)
@@ -62,7 +67,7 @@ interface TraceIds {
  * Chooses the ids of a trace. They depend on the call alone, so a trace that is sent again has the
  * same. The client's ids are used as they are if they are those of W3C, and hashed otherwise.
  */
-export function chooseIds({ id, trace }: Pick<ToldCall, 'id' | 'trace'>): TraceIds {
+export function chooseIds({ id, trace }: Pick<ExportedCall, 'id' | 'trace'>): TraceIds {
   const own = hash(id)
   const { trace_id, parent_span_id } = trace ?? {}
   const parentSpanId = isText(parent_span_id)
@@ -94,7 +99,7 @@ const RESERVED: string[] = [...NAMES, 'trace_id', 'parent_span_id']
 /** The most characters of a name. */
 const LONGEST_NAME = 256
 
-function readTrace(trace: ToldCall['trace']): NamedTrace {
+function readTrace(trace: ExportedCall['trace']): NamedTrace {
   if (!trace) return { metadata: {} }
   const names = NAMES.flatMap(name => {
     const value = trace[name]
@@ -106,7 +111,7 @@ function readTrace(trace: ToldCall['trace']): NamedTrace {
 
 /** Builds the tree: the root, a span of the client's naming, then what happened, in order. */
 function buildSpans(
-  call: ToldCall,
+  call: ExportedCall,
   named: NamedTrace,
   { rootId, parentSpanId }: Omit<TraceIds, 'traceId'>,
 ): TraceSpan[] {
@@ -138,7 +143,7 @@ function buildChild(parent: TraceSpan, span: Omit<TraceSpan, 'parentSpanId'>): T
   return { ...span, parentSpanId: parent.spanId, startedAt, endedAt }
 }
 
-function buildInner(call: ToldCall, named: NamedTrace, parent: TraceSpan): TraceSpan[] {
+function buildInner(call: ExportedCall, named: NamedTrace, parent: TraceSpan): TraceSpan[] {
   const { steps, attempts } = call
   if (steps.length === 0)
     return attempts.flatMap((attempt, i) => buildAttempt(call, named, attempt, i, parent))
@@ -158,8 +163,8 @@ function buildInner(call: ToldCall, named: NamedTrace, parent: TraceSpan): Trace
 }
 
 function buildStep(
-  { facts }: ToldCall,
-  step: ToldStep,
+  { facts }: ExportedCall,
+  step: ExportedStep,
   index: number,
   spanId: string,
   parent: TraceSpan,
@@ -185,9 +190,9 @@ function buildStep(
 
 /** Builds the span of an attempt, and that of its answer if it had one. */
 function buildAttempt(
-  call: ToldCall,
+  call: ExportedCall,
   named: NamedTrace,
-  attempt: ToldAttempt,
+  attempt: ExportedAttempt,
   index: number,
   parent: TraceSpan,
 ): TraceSpan[] {
@@ -214,7 +219,7 @@ function buildAttempt(
 
 // One object that grows, field by field: each call that is told has these.
 function buildAttemptAttributes(
-  { status, is_byok, endpoint_id, model, provider }: ToldAttempt,
+  { status, is_byok, endpoint_id, model, provider }: ExportedAttempt,
   index: number,
 ): Record<string, SpanValue> {
   const all: Record<string, SpanValue> = { 'span.metadata.attempt_index': index }
@@ -226,7 +231,7 @@ function buildAttemptAttributes(
   return all
 }
 
-function buildRootAttributes({ attempts, facts }: ToldCall): Record<string, SpanValue> {
+function buildRootAttributes({ attempts, facts }: ExportedCall): Record<string, SpanValue> {
   if (attempts.length === 0) return {}
   const responses = JSON.stringify(attempts.map(renderResponse))
   const all: Record<string, SpanValue> = {
@@ -239,7 +244,7 @@ function buildRootAttributes({ attempts, facts }: ToldCall): Record<string, Span
   return all
 }
 
-const renderResponse = (attempt: ToldAttempt) => ({
+const renderResponse = (attempt: ExportedAttempt) => ({
   id: attempt.request_id,
   provider_name: attempt.provider,
   status: attempt.status,
@@ -253,7 +258,7 @@ const renderResponse = (attempt: ToldAttempt) => ({
 function addTimes(
   all: Record<string, SpanValue>,
   facts: TraceFacts,
-  { startedAt, answeredAt, endedAt, slug }: ToldAttempt,
+  { startedAt, answeredAt, endedAt, slug }: ExportedAttempt,
 ): void {
   if (endedAt === null) return
   const tokens = facts.completionTokens - 1

@@ -3,7 +3,7 @@ import { GatewayError } from '../../base/errors.ts'
 import { Room } from '../../base/room.ts'
 import type { Config } from '../../config.ts'
 import type { WrittenMessages } from '../outbox.ts'
-import { Lane, type Lanes, MOST_FAILED } from './deliveries/lane.ts'
+import { DeliveryQueue, MOST_FAILED, type SharedDelivery } from './deliveries/queue.ts'
 import { openRenderer, type Renderer } from './deliveries/renderer.ts'
 import { DELIVERY_PACE, type DeliveryPace } from './deliveries/retry.ts'
 import { type DeliveryCounts, DROPPED_AT_ONCE, type TakenDeliveries } from './deliveries/store.ts'
@@ -30,7 +30,7 @@ export interface Deliveries {
   list(): DeliveryCounts[]
 }
 
-/** How many lanes read and render at once, and for how many milliseconds others wait for that. */
+/** How many queues read and render at once, and for how many milliseconds others wait for that. */
 const AT_ONCE = 2
 const LONGEST_WAIT = 60_000
 
@@ -47,15 +47,15 @@ export const createDeliveries = (
   world: DestinationWorld,
   pace: Partial<DeliveryPace> = {},
   open: () => Renderer = openRenderer,
-): Deliveries => new DeliveryQueue(world, { ...DELIVERY_PACE, ...pace }, open)
+): Deliveries => new DeliveryQueues(world, { ...DELIVERY_PACE, ...pace }, open)
 
-class DeliveryQueue implements Deliveries {
+class DeliveryQueues implements Deliveries {
   readonly #world: DestinationWorld
   readonly #pace: DeliveryPace
   readonly #openRenderer: () => Renderer
-  readonly #lanes = new Map<string, Lane>()
+  readonly #queues = new Map<string, DeliveryQueue>()
   readonly #counts = new Map<string, DeliveryCounts>()
-  #shared: Lanes | null = null
+  #shared: SharedDelivery | null = null
   #listeners: (() => void)[] = []
   #dropping: Promise<void> | null = null
 
@@ -67,7 +67,7 @@ class DeliveryQueue implements Deliveries {
 
   async start(): Promise<void> {
     const { events } = this.#world
-    this.#shared = this.#createLanes()
+    this.#shared = this.#createShared()
     this.#listeners = [
       events.on('outbox.written', written => this.#add(written)),
       events.on('destinations.changed', () => this.#rescan()),
@@ -86,21 +86,21 @@ class DeliveryQueue implements Deliveries {
     for (const request of this.#shared.requests) request.cancel(STOPPED)
     this.#shared.renderer.close()
     await this.#dropping
-    for (const lane of this.#lanes.values()) await lane.stop()
-    this.#lanes.clear()
+    for (const queue of this.#queues.values()) await queue.stop()
+    this.#queues.clear()
     this.#shared = null
   }
 
   async rest(): Promise<void> {
     await this.#dropping
-    for (const lane of this.#lanes.values()) await lane.rest()
+    for (const queue of this.#queues.values()) await queue.rest()
   }
 
   list(): DeliveryCounts[] {
     return [...this.#counts.values()]
   }
 
-  #createLanes(): Lanes {
+  #createShared(): SharedDelivery {
     return {
       world: this.#world,
       pace: this.#pace,
@@ -113,13 +113,13 @@ class DeliveryQueue implements Deliveries {
     }
   }
 
-  #getLane(id: string): Lane | null {
+  #getQueue(id: string): DeliveryQueue | null {
     if (!this.#shared) return null
-    const known = this.#lanes.get(id)
+    const known = this.#queues.get(id)
     if (known) return known
-    const lane = new Lane(id, this.#shared)
-    this.#lanes.set(id, lane)
-    return lane
+    const queue = new DeliveryQueue(id, this.#shared)
+    this.#queues.set(id, queue)
+    return queue
   }
 
   #getCounts(destination_id: string): DeliveryCounts {
@@ -135,7 +135,7 @@ class DeliveryQueue implements Deliveries {
       const counts = this.#getCounts(id)
       counts.waiting += count
       counts.bytes += bytes
-      this.#getLane(id)?.linger()
+      this.#getQueue(id)?.linger()
     }
     this.#checkSize()
   }
@@ -156,12 +156,13 @@ class DeliveryQueue implements Deliveries {
 
   #rescan(): void {
     const { destinations } = this.#world.memory
-    for (const id of [...this.#lanes.keys(), ...this.#counts.keys()])
+    for (const id of [...this.#queues.keys(), ...this.#counts.keys()])
       if (!destinations.has(id) && id !== OPERATOR_ID) {
-        this.#lanes.delete(id)
+        this.#queues.delete(id)
         this.#counts.delete(id)
       }
-    for (const id of [...destinations.keys(), ...this.#listOperators()]) this.#getLane(id)?.rescan()
+    for (const id of [...destinations.keys(), ...this.#listOperators()])
+      this.#getQueue(id)?.rescan()
   }
 
   // What waits for one that is not in the config any more is dropped.

@@ -83,7 +83,9 @@ export class Slice {
     const added = { hour, call, endpoint_id }
     if (!this.#lastSums || !isOfSums(this.#lastSums, added)) this.#lastSums = this.#openSums(added)
     addCall(this.#lastSums.sums, call, isFiltered)
-    this.#addRow(hour, row)
+    const rows = this.rows.get(hour)
+    if (rows) rows.last = row
+    else this.rows.set(hour, { first: row, last: row })
     if (call.session_id !== null) this.#addToSession(toWeek(toDay(hour)), call)
   }
 
@@ -95,12 +97,6 @@ export class Slice {
     const found = this.hours.get(name) ?? { hour, call, endpoint_id, sums: createSums() }
     this.hours.set(name, found)
     return found
-  }
-
-  #addRow(hour: number, row: number): void {
-    const found = this.rows.get(hour)
-    if (found) found.last = row
-    else this.rows.set(hour, { first: row, last: row })
   }
 
   #addToSession(week: number, call: SummedCall): void {

@@ -18,7 +18,12 @@ export interface Answers {
  */
 export function readAnswers(): Answers {
   const { operations, schemas } = JSON.parse(readFileSync(data, 'utf8')) as Answers
-  return { operations: { ...operations, ...OWN }, schemas: { ...schemas, ...OWN_SCHEMAS } }
+  const all = { ...operations, ...OWN }
+  const alike = Object.entries(ALIKE).map(([id, like]) => [id, all[like] ?? {}])
+  return {
+    operations: { ...all, ...Object.fromEntries(alike) },
+    schemas: { ...schemas, ...OWN_SCHEMAS },
+  }
 }
 
 const text = { type: 'string' }
@@ -38,6 +43,9 @@ const scim = (name: string) => ({ 'application/scim+json': refer(name) })
 
 const STATUS = { ...text, enum: ['ok'] }
 const HEALTH = object({ status: STATUS, config: { ...text, enum: ['rejected'] } }, ['config'])
+
+/** As the call was answered, with how it stands by now. */
+const STORED_RESPONSE = object({ id: text, object: text, status: text, output: array({}) })
 
 const SYNC_JOB = object({
   id: text,
@@ -170,7 +178,30 @@ const OWN_SCHEMAS: Answers['schemas'] = {
   ScimDescription: object({ schemas: SCIM_SCHEMAS, meta: META }, ['meta']),
 }
 
+/** Operations of doors, and those that they answer as. */
+const ALIKE: Record<string, string> = {
+  createDeploymentChatCompletion: 'sendChatCompletionRequest',
+  createDeploymentCompletion: 'sendCompletionRequest',
+  createDeploymentEmbeddings: 'createEmbeddings',
+  createDeploymentImages: 'createImages',
+  createDeploymentImageEdits: 'createImages',
+  createDeploymentSpeech: 'createAudioSpeech',
+  createDeploymentTranscription: 'createAudioTranscriptions',
+}
+
 const OWN: Answers['operations'] = {
+  getResponse: json(STORED_RESPONSE),
+  cancelResponse: json(STORED_RESPONSE),
+  deleteResponse: json(object({ id: text, object: text, deleted: { type: 'boolean' } })),
+  listResponseInputItems: json(
+    object({
+      object: { ...text, enum: ['list'] },
+      data: array({}),
+      first_id: optionalText,
+      last_id: optionalText,
+      has_more: { type: 'boolean' },
+    }),
+  ),
   sendCompletionRequest: { ...json(COMPLETION), 'text/event-stream': text },
   getModels: { ...json(refer('ModelsListResponse')), 'application/rss+xml': text },
   createBatch: json(refer('Batch')),

@@ -24,6 +24,10 @@ const KEYS = { key_hashes: [HASH] }
 const MEMBERS = { member_user_ids: [USER_ID] }
 const MODEL = { author: 'sandbox', slug: 'echo' }
 const id = { id: ID }
+const RESPONSE = { response_id: 'gen-1795730984-0123456789abcdef0123' }
+const DEPLOYMENT = { deployment: 'sandbox/echo', 'api-version': '2024-10-21' }
+const DEPLOYED =
+  ' Azure’s clients name the model in the path, as a deployment, and send their key as `api-key`.'
 
 const SCIM = 'urn:ietf:params:scim:schemas:core:2.0:'
 const MESSAGES = 'urn:ietf:params:scim:api:messages:2.0:'
@@ -156,6 +160,64 @@ export const NOTES: Record<string, OperationNote> = {
       'Replaces a conversation by a shorter one: what its user said, and an item that stands for all ' +
       'else. OpenAI’s models make that item themselves; any other model is asked for a summary.',
     body: { model: 'sandbox/echo', input: 'Hello' },
+  },
+  getResponse: {
+    description:
+      'Shows a stored response as it stands: one in the background is `queued` or `in_progress` until ' +
+      'it has ended. Responses are stored where the operator has set `responses.store`.',
+    examples: RESPONSE,
+  },
+  listResponseInputItems: {
+    description: 'Lists what was asked for a stored response, without what was said before it.',
+    examples: RESPONSE,
+  },
+  cancelResponse: {
+    description: 'Ends a response that is made in the background. What it has used is charged.',
+    examples: RESPONSE,
+  },
+  deleteResponse: {
+    description: 'Deletes a stored response, for good. Others no longer go on from it.',
+    examples: RESPONSE,
+  },
+  createDeploymentChatCompletion: {
+    description: `Answers as \`/chat/completions\`.${DEPLOYED}`,
+    examples: DEPLOYMENT,
+    body: { messages: HELLO },
+  },
+  createDeploymentCompletion: {
+    description: `Answers as \`/completions\`.${DEPLOYED}`,
+    examples: DEPLOYMENT,
+    body: { prompt: 'Hello there' },
+  },
+  createDeploymentEmbeddings: {
+    description: `Answers as \`/embeddings\`.${DEPLOYED}`,
+    examples: { ...DEPLOYMENT, deployment: 'sandbox/embed' },
+    body: { input: 'Hello there' },
+  },
+  createDeploymentImages: {
+    description: `Answers as \`/images\`.${DEPLOYED}`,
+    examples: { ...DEPLOYMENT, deployment: 'sandbox/image' },
+    body: { prompt: 'A red bicycle' },
+  },
+  createDeploymentImageEdits: {
+    description: `Draws after other pictures, as \`/images\` does.${DEPLOYED}`,
+    examples: { ...DEPLOYMENT, deployment: 'sandbox/image' },
+    body: { prompt: 'A red bicycle' },
+  },
+  createDeploymentSpeech: {
+    description: `Answers as \`/audio/speech\`.${DEPLOYED}`,
+    examples: { ...DEPLOYMENT, deployment: 'sandbox/speech' },
+    body: { input: 'Hello there', response_format: 'wav' },
+  },
+  createDeploymentTranscription: {
+    description: `Answers as \`/audio/transcriptions\`.${DEPLOYED}`,
+    examples: { ...DEPLOYMENT, deployment: 'sandbox/transcribe' },
+    body: {
+      input_audio: {
+        data: 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAwF0AAIC7AAACABAAZGF0YQAAAAA=',
+        format: 'wav',
+      },
+    },
   },
   retrieveModel: {
     description: 'Shows one model as OpenAI’s clients expect it.',
@@ -622,6 +684,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Containers', description: 'Files that commands of models have made' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
+  { name: 'Azure', description: 'Calls in the form of Azure’s clients' },
   { name: 'Generations', description: 'Records of finished calls' },
   { name: 'Analytics', description: 'What was used, by whom and on what' },
   { name: 'Datasets', description: 'Medians and rankings that name no one, under CC BY 4.0' },

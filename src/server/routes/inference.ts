@@ -22,7 +22,7 @@ import { compaction } from '../../translation/dialects/responses/compact.ts'
 import { responses } from '../../translation/dialects/responses.ts'
 import { requireKey, requireKeyInEitherHeader } from '../access.ts'
 import { hasForm, type ReceivedForm, receiveForm } from '../body/form.ts'
-import { readBody } from '../body.ts'
+import { readBody, readQuery } from '../body.ts'
 import { createJsonResponse, createRawResponse } from '../byte-stream.ts'
 import { type Connection, findConnection } from '../connections.ts'
 import { createErrorResponse } from '../errors.ts'
@@ -94,6 +94,35 @@ const getHolder = ({ key_hash, kind }: Actor): string => key_hash ?? kind
 
 /** Returns the address that a request was sent from; null if it did not come over the network. */
 export type FindRequestPeer = (request: Request) => string | null
+
+/**
+ * Creates the route of a door: a path that names the model, or more of what other clients say in
+ * their bodies. `read` reads that from its parameters, and throws 400 for what it cannot be.
+ */
+export function createDoorRoute(
+  gateway: Gateway,
+  findPeer: FindRequestPeer,
+  { dialect, path, read, query, ...described }: DoorRoute,
+) {
+  const description = describeOperation({ ...describeDialect(dialect), ...described, query })
+  return new Elysia().use(requireKey(gateway)).post(
+    path,
+    ({ actor, request, params: given }) => {
+      const generation = findGenerationId(request)
+      readQuery(request, query)
+      const fields = read(given as Record<string, string>, request)
+      return respond({ gateway, dialect, actor, request, findPeer, generation, fields })
+    },
+    description,
+  )
+}
+
+/** A path of a door. */
+export interface DoorRoute extends Required<Pick<Operation, 'params' | 'query' | 'keyHeader'>> {
+  dialect: Dialect
+  path: string
+  read(params: Record<string, string>, request: Request): object
+}
 
 function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPeer) {
   const description = describeOperation(describeDialect(dialect))
@@ -208,6 +237,8 @@ interface RouteContext {
   findPeer: FindRequestPeer
   /** The id of its generation, where that is known before. */
   generation?: string | undefined
+  /** The fields of its body that its path has. */
+  fields?: object
 }
 
 /**
@@ -234,7 +265,8 @@ async function respond(routeContext: RouteContext): Promise<Response> {
         ? await receiveForm(gateway, actor, request, dialect.form)
         : null
     const received = form ? addFiles(head, form) : head
-    const read = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
+    const whole = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
+    const read = routeContext.fields ? { ...whole, ...routeContext.fields } : whole
     const { model: named } = read as { model?: unknown }
     model = typeof named === 'string' ? named : null
     const stored =
@@ -273,10 +305,10 @@ async function respond(routeContext: RouteContext): Promise<Response> {
     const opened = await answer
     if (opened.ignored || opened.maxTokens)
       Object.assign(headers, renderChanges(gateway, request, opened))
-    const whole = await dialect.collectResponse(opened, call, body)
-    if (whole instanceof RawBody) return createRawResponse(whole, headers, connection)
-    if (stored) await stored.keep(whole as Json)
-    return createJsonResponse(whole, { headers, status: dialect.status ?? 200 }, connection)
+    const collected = await dialect.collectResponse(opened, call, body)
+    if (collected instanceof RawBody) return createRawResponse(collected, headers, connection)
+    if (stored) await stored.keep(collected as Json)
+    return createJsonResponse(collected, { headers, status: dialect.status ?? 200 }, connection)
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))

@@ -9,16 +9,16 @@ import {
   pauseDestination,
   updateDestination,
 } from '../../../src/observability/destinations.ts'
-import { CERTIFICATE } from '../../support/certificate.ts'
-import { buildRecordEntry } from '../../support/generation.ts'
 import {
-  openTellingHouse,
-  type TellingHouse,
+  type BroadcastHouse,
+  openBroadcastHouse,
   waitForEvent,
   watchDeliveries,
-} from '../../support/telling.ts'
+} from '../../support/broadcast.ts'
+import { CERTIFICATE } from '../../support/certificate.ts'
+import { buildRecordEntry } from '../../support/generation.ts'
 
-let house: TellingHouse
+let house: BroadcastHouse
 let server: Server | undefined
 afterEach(async () => {
   await house.close()
@@ -32,7 +32,10 @@ async function openBeside(made: Server, parts: object = {}): Promise<string> {
   server = made
   await new Promise<void>(resolve => made.listen(0, '127.0.0.1', () => resolve()))
   const host = `127.0.0.1:${(made.address() as AddressInfo).port}`
-  house = await openTellingHouse({ config: { security: { allow_private_urls: [host] } }, ...parts })
+  house = await openBroadcastHouse({
+    config: { security: { allow_private_urls: [host] } },
+    ...parts,
+  })
   return host
 }
 
@@ -75,7 +78,7 @@ describe('a destination', () => {
   })
 
   test('whose key has changed gets what it refused once it has the new one', async () => {
-    house = await openTellingHouse()
+    house = await openBroadcastHouse()
     const { gateway, operator, receiver, call, readAllIds } = house
     receiver.answer = ({ headers }) => ({ status: headers['x-key'] === 'new' ? 200 : 401 })
     const url = `${receiver.url}/`
@@ -93,7 +96,7 @@ describe('a destination', () => {
   })
 
   test('that answers 200 with a page is asked again; only a webhook may answer so', async () => {
-    house = await openTellingHouse()
+    house = await openBroadcastHouse()
     const { gateway, operator, receiver, call } = house
     const page = { status: 200, body: '<!DOCTYPE html><html><body>Sign in</body></html>' }
     receiver.answer = (_, index) => (index === 0 ? page : { status: 200 })
@@ -121,7 +124,7 @@ describe('a long queue', () => {
     )
 
   test('is dropped in parts when its destination is deleted or switched off', async () => {
-    house = await openTellingHouse()
+    house = await openBroadcastHouse()
     const { gateway, operator } = house
     const { id } = await house.addWebhook()
     const other = await house.addWebhook({ name: 'off' })
@@ -150,7 +153,7 @@ describe('a long queue', () => {
   })
 
   test('D-06 that is full makes room for a few more than have come', async () => {
-    house = await openTellingHouse({ config: { telemetry: { queue_rows: 2_000 } } })
+    house = await openBroadcastHouse({ config: { telemetry: { queue_rows: 2_000 } } })
     const { gateway, operator } = house
     const { id } = await house.addWebhook()
     await pauseDestination(gateway, operator, id)
@@ -170,7 +173,7 @@ describe('calls', () => {
   const COUNT = process.env.GATEWAY_TEST_LONG ? 10_000 : 200
 
   test(`D-01 go on, ${COUNT} of them, while everything is down, and none is lost`, async () => {
-    house = await openTellingHouse({
+    house = await openBroadcastHouse({
       deliveryPace: { linger: 0, firstPause: 600_000, longestPause: 600_000 },
     })
     const { gateway, receiver, call, addWebhook } = house
@@ -196,7 +199,9 @@ describe('calls', () => {
   }, 600_000)
 
   test('go on while the queue cannot be written, and are delivered once it can be', async () => {
-    house = await openTellingHouse({ deliveryPace: { linger: 0, firstPause: 1, longestPause: 1 } })
+    house = await openBroadcastHouse({
+      deliveryPace: { linger: 0, firstPause: 1, longestPause: 1 },
+    })
     const { gateway, call, addWebhook, readAllIds } = house
     await addWebhook()
     const { deliveries } = gateway.store

@@ -17,21 +17,21 @@ import {
 } from '../../../src/observability/destinations.ts'
 import { openMetrics } from '../../../src/observability/metrics.ts'
 import { deleteWorkspace, updateWorkspace } from '../../../src/resources/workspaces.ts'
+import {
+  type BroadcastHouse,
+  openBroadcastHouse,
+  waitForEvent,
+  watchDeliveries,
+} from '../../support/broadcast.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { openMemoryStore } from '../../support/memory-store.ts'
 import type { ReceiverAnswer } from '../../support/receiver.ts'
-import {
-  openTellingHouse,
-  type TellingHouse,
-  waitForEvent,
-  watchDeliveries,
-} from '../../support/telling.ts'
 
-let house: TellingHouse
+let house: BroadcastHouse
 afterEach(() => house.close())
 
-const open = async (...args: Parameters<typeof openTellingHouse>) => {
-  house = await openTellingHouse(...args)
+const open = async (...args: Parameters<typeof openBroadcastHouse>) => {
+  house = await openBroadcastHouse(...args)
   return house
 }
 

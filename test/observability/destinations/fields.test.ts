@@ -2,12 +2,12 @@ import { describe, expect, test } from 'bun:test'
 import { kinds } from '../../../src/engine/kinds.ts'
 import type { Kind } from '../../../src/language/work.ts'
 import { buildTrace } from '../../../src/observability/destinations/build-trace.ts'
-import { KINDS } from '../../../src/observability/destinations/registry.ts'
 import type {
-  ToldAttempt,
-  ToldCall,
-  ToldStep,
-} from '../../../src/observability/destinations/told-call.ts'
+  ExportedAttempt,
+  ExportedCall,
+  ExportedStep,
+} from '../../../src/observability/destinations/exported-call.ts'
+import { KINDS } from '../../../src/observability/destinations/registry.ts'
 import type { Trace, TraceFacts } from '../../../src/observability/destinations/trace.ts'
 import { SAMPLES, WORLD } from '../../support/destination-samples.ts'
 import { createSeededIntegers, SEED } from '../../support/random.ts'
@@ -48,12 +48,12 @@ const ALL = {
 }
 
 /** A call whose times are any: clocks go back, and events come in any order. */
-function createAnyCall(draw: (below: number) => number): ToldCall {
+function createAnyCall(draw: (below: number) => number): ExportedCall {
   const moment = () => 1_000_000 + draw(2_000) + draw(1_000) / 1_000
   const error = () => (draw(2) === 0 ? null : { type: 'timeout', message: 'Too late' })
   const steps = Array.from(
     { length: draw(4) },
-    (_, i): ToldStep => ({
+    (_, i): ExportedStep => ({
       ...{ type: draw(2) === 0 ? 'model' : 'tool', name: 'x', error: error() },
       within: i > 0 && draw(2) === 0 ? draw(i) : null,
       ...{ startedAt: moment(), endedAt: moment(), promptTokens: 1, completionTokens: 1 },
@@ -61,7 +61,7 @@ function createAnyCall(draw: (below: number) => number): ToldCall {
   )
   const attempts = Array.from(
     { length: draw(4) },
-    (): ToldAttempt => ({
+    (): ExportedAttempt => ({
       ...{ step: draw(Math.max(1, steps.length)), provider: 'p', slug: 'p', model: 'm' },
       ...{ endpoint_id: 'p/m', is_byok: false, status: 200, request_id: null, error: error() },
       ...{ latency: 5, startedAt: moment(), answeredAt: moment() },

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { isSampled } from '../../../src/observability/destinations/audience.ts'
 import {
   type FilterValues,
   matchesRules,
 } from '../../../src/observability/destinations/filter-rules.ts'
 import type { FilterRules } from '../../../src/observability/destinations/schema.ts'
+import { isSampled } from '../../../src/observability/destinations/subscribers.ts'
 
 const CALL: FilterValues = {
   model: 'openai/gpt-4o',

@@ -12,16 +12,16 @@ import { OPERATOR_ID } from '../../../src/observability/destinations/operator.ts
 import { getDestination, listDestinations } from '../../../src/observability/destinations.ts'
 import { updateWorkspace } from '../../../src/resources/workspaces.ts'
 import {
+  type BroadcastHouse,
   listSpans,
-  openTellingHouse,
+  openBroadcastHouse,
   readAttributes,
-  type TellingHouse,
   waitForEvent,
   watchDeliveries,
-} from '../../support/telling.ts'
+} from '../../support/broadcast.ts'
 import { startUpstream } from '../../support/upstream.ts'
 
-let house: TellingHouse
+let house: BroadcastHouse
 let metricsExport: MetricsExport | undefined
 afterEach(async () => {
   await metricsExport?.stop()
@@ -30,8 +30,8 @@ afterEach(async () => {
 })
 
 /** Opens a gateway whose config names the receiver as the operator's collector. */
-async function open(otlp: object = {}, telemetry: object = {}): Promise<TellingHouse> {
-  house = await openTellingHouse()
+async function open(otlp: object = {}, telemetry: object = {}): Promise<BroadcastHouse> {
+  house = await openBroadcastHouse()
   await configure(otlp, telemetry)
   return house
 }
@@ -216,7 +216,7 @@ describe('its metrics', () => {
   })
 
   test('go at intervals, from when on the config says so until it does not', async () => {
-    house = await openTellingHouse()
+    house = await openBroadcastHouse()
     start()
     await configure({ metrics_seconds: 0.1, traces: false })
     await house.receiver.waitFor(2)
@@ -290,7 +290,7 @@ describe('the trace of a request', () => {
 describe('providers', () => {
   const read = async (telemetry: object) => {
     const upstream = await startUpstream()
-    house = await openTellingHouse({
+    house = await openBroadcastHouse({
       config: {
         telemetry,
         providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'x' } },

@@ -3,11 +3,15 @@ import { type Send, toIncomingResponse } from '../../../src/network/egress.ts'
 import { listFailures, replayFailures } from '../../../src/observability/destinations/failures.ts'
 import { DESTINATION_TYPES } from '../../../src/observability/destinations/kind.ts'
 import { createDestination, getDestination } from '../../../src/observability/destinations.ts'
+import {
+  type BroadcastHouse,
+  openBroadcastHouse,
+  watchDeliveries,
+} from '../../support/broadcast.ts'
 import { SAMPLES } from '../../support/destination-samples.ts'
 import { decodeOutgoing } from '../../support/outgoing.ts'
-import { openTellingHouse, type TellingHouse, watchDeliveries } from '../../support/telling.ts'
 
-let house: TellingHouse
+let house: BroadcastHouse
 afterEach(() => house.close())
 
 const PROVIDER = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
@@ -40,7 +44,7 @@ function playVendor() {
 /** A destination of a type, with what it needs, whose vendor is played. */
 async function open(type: (typeof DESTINATION_TYPES)[number]) {
   const { vendor, egress } = playVendor()
-  house = await openTellingHouse({
+  house = await openBroadcastHouse({
     egress,
     resolve: async () => ['93.184.215.14'],
     config: {

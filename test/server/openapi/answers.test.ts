@@ -133,7 +133,8 @@ describe('every operation', () => {
       const request = buildExamples(describedAs(route))
       const answer = await shared.ask(route, credentialOf(shared, route), request)
       const isAboutAnother =
-        NEEDS_ANOTHER.has(id) || /:(id|file_id|container_id|jobId|hash)\b/.test(route.path)
+        NEEDS_ANOTHER.has(id) ||
+        /:(id|file_id|container_id|jobId|hash|response_id)\b/.test(route.path)
       const isClosed = id === 'createCoinbaseCharge'
       if (isClosed) expect(answer.status).toBe(410)
       else if (id === 'exchangeAuthCodeForAPIKey') expect(answer.status).toBe(403)

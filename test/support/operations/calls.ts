@@ -7,6 +7,10 @@ const buildCall =
   (body: object): RequestBuilder =>
   async () => ({ body: { model: 'acme/small', ...body } })
 
+const buildDeployment =
+  (deployment: string, body: object): RequestBuilder =>
+  async () => ({ params: { deployment }, query: 'api-version=2024-10-21', body })
+
 /** A valid call of every operation that calls a provider, by operation id. */
 export const CALLS: Record<string, RequestBuilder> = {
   sendChatCompletionRequest: buildCall({ messages }),
@@ -25,4 +29,13 @@ export const CALLS: Record<string, RequestBuilder> = {
   createAudioSpeech: buildCall({ model: 'sandbox/speech', input: 'Hi' }),
   createVideos: buildCall({ model: 'sandbox/video', prompt: 'Hi' }),
   createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
+  createDeploymentChatCompletion: buildDeployment('acme/small', { messages }),
+  createDeploymentCompletion: buildDeployment('acme/small', { prompt: 'Hi' }),
+  createDeploymentEmbeddings: buildDeployment('sandbox/embed', { input: 'Hi' }),
+  createDeploymentImages: buildDeployment('sandbox/image', { prompt: 'Hi' }),
+  createDeploymentImageEdits: buildDeployment('sandbox/image', { prompt: 'Hi' }),
+  createDeploymentSpeech: buildDeployment('sandbox/speech', { input: 'Hi' }),
+  createDeploymentTranscription: buildDeployment('sandbox/transcribe', {
+    input_audio: INPUT_AUDIO,
+  }),
 }

@@ -114,8 +114,8 @@ function logDestinations(log: Log, { events }: Gateway): void {
   events.on('deliveries.dropped', ({ destination_id: id, count: calls }) =>
     log('warn', 'deliveries.dropped', { id, calls, consequence: 'the queue was full' }),
   )
-  events.on('telling.failed', ({ id: generation, error }) =>
-    log('error', 'telling.failed', { generation, cause: getCause(error) }),
+  events.on('broadcast.failed', ({ id: generation, error }) =>
+    log('error', 'broadcast.failed', { generation, cause: getCause(error) }),
   )
 }
 

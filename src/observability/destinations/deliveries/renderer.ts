@@ -1,9 +1,9 @@
 import { JobWorker, type JobWorkerOptions } from '../../../base/job-worker.ts'
+import { isPlain } from '../exported-call.ts'
 import type { DeliveryRequest, RenderWorld } from '../kind.ts'
 import type { DestinationConfig, OpenedDestination } from '../opened.ts'
 import { createRenderWorld } from '../settings.ts'
 import type { Destination } from '../store.ts'
-import { isPlain } from '../told-call.ts'
 import type { DestinationWorld } from '../world.ts'
 import { startWorker } from './renderer/start-worker.ts'
 import type { WaitingDelivery } from './store.ts'
@@ -71,7 +71,7 @@ export interface Renderer {
 /** A filter's patterns take linear time, but there may be many. */
 const TIMEOUT_MS = 20_000
 const IDLE_MS = 30_000
-/** Lanes take turns, so few batches wait. */
+/** Queues take turns, so few batches wait. */
 const MAX_WAITING = 64
 
 /** Opens the renderer. The first batch starts its Worker, which no connection waits for. */

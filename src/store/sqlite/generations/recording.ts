@@ -66,8 +66,9 @@ export class Recording {
   record(batch: RecorderEntry[]): WrittenMessages[] {
     let bundled: BundledBatch | null = null
     try {
-      if (batch.some(isTold)) bundled = new BundledBatch(batch, this.#bundling)
-      const entries = batch.map((entry, i) => toRows(entry, bundled?.messages[i]))
+      if (areTold(batch)) bundled = new BundledBatch(batch, this.#bundling)
+      const entries: EntryRows[] = []
+      for (const entry of batch) entries.push(toRows(entry, bundled?.messages[entries.length]))
       this.#buffer.record(entries, bundled?.bundles ?? [])
       return bundled?.listWritten() ?? []
     } catch (error) {
@@ -83,7 +84,7 @@ export class Recording {
    * still to be recorded: what is on record is not restored twice.
    */
   keep(batch: RecorderEntry[]): RecorderEntry[] {
-    const kept = batch.filter(entry => !isTold(entry) && isPlain(entry))
+    const kept = batch.filter(entry => !areTold([entry]) && isPlain(entry))
     return this.#buffer.keep(kept.map(entry => toRows(entry))) ? kept : []
   }
 
@@ -169,8 +170,11 @@ function createInserter(db: Database): (values: SealedValue[]) => number {
   }
 }
 
-// Most calls have nobody to be told of them.
-const isTold = ({ outbox }: RecorderEntry): boolean => outbox !== undefined && outbox.length > 0
+/** Whether destinations are told of some of these entries: they are of none of most batches. */
+function areTold(batch: RecorderEntry[]): boolean {
+  for (const { outbox } of batch) if (outbox !== undefined && outbox.length > 0) return true
+  return false
+}
 
 function toRows(entry: RecorderEntry, messages: BundledMessage[] = []): EntryRows {
   const { generation, charge } = entry

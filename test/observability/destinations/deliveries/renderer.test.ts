@@ -12,13 +12,13 @@ import {
 import { listFailures } from '../../../../src/observability/destinations/failures.ts'
 import { updateDestination } from '../../../../src/observability/destinations.ts'
 import {
-  openTellingHouse,
-  type TellingHouse,
+  type BroadcastHouse,
+  openBroadcastHouse,
   waitForEvent,
   watchDeliveries,
-} from '../../../support/telling.ts'
+} from '../../../support/broadcast.ts'
 
-let house: TellingHouse
+let house: BroadcastHouse
 afterEach(() => house.close())
 
 const startScript = (script: string) => () =>
@@ -38,17 +38,17 @@ async function openWith(...starts: (() => Worker)[]) {
     workers.push(worker)
     return worker
   }
-  house = await openTellingHouse({ openRenderer: () => openRenderer({ startWorker: startNext }) })
+  house = await openBroadcastHouse({ openRenderer: () => openRenderer({ startWorker: startNext }) })
   return { ...house, workers }
 }
 
 /** Opens a house whose requests are rendered by this function. */
 async function openRenderedBy(
   render: Renderer['render'],
-  parts: Parameters<typeof openTellingHouse>[0] = {},
+  parts: Parameters<typeof openBroadcastHouse>[0] = {},
 ) {
   const openRenderer = () => ({ render, close: () => undefined })
-  house = await openTellingHouse({ ...parts, openRenderer })
+  house = await openBroadcastHouse({ ...parts, openRenderer })
   return house
 }
 

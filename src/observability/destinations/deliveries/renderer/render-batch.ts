@@ -1,12 +1,12 @@
 import { createRandomIds } from '../../../../base/ids.ts'
 import { isObject, parseObject } from '../../../../base/json.ts'
 import { createSeal, type Seal } from '../../../../base/seal.ts'
-import { isAddressed } from '../../audience.ts'
 import { buildTrace } from '../../build-trace.ts'
+import { type ExportedCall, isPlain } from '../../exported-call.ts'
 import { type FilterValues, matchesRules } from '../../filter-rules.ts'
 import type { DeliveryRequest } from '../../kind.ts'
 import { findKind } from '../../registry.ts'
-import { isPlain, type ToldCall } from '../../told-call.ts'
+import { isAddressed } from '../../subscribers.ts'
 import type { PackedMessages, RenderedBatch, RenderJob } from '../renderer.ts'
 
 const ids = createRandomIds()
@@ -19,7 +19,7 @@ const utf8 = new TextDecoder()
 export async function renderBatch(job: RenderJob): Promise<RenderedBatch> {
   const seal = job.key && createSeal(job.key)
   const sorted: Record<Place, number[]> = { told: [], skipped: [], unreadable: [], unjudged: [] }
-  const calls: ToldCall[] = []
+  const calls: ExportedCall[] = []
   for (const { sequence, generation_id, payload } of unpackMessages(job.messages)) {
     const call = openMessage(payload, generation_id, seal)
     const place = call ? await placeCall(job, call) : 'unreadable'
@@ -45,17 +45,17 @@ function* unpackMessages({ sequences, generation_ids, lengths, payloads }: Packe
   }
 }
 
-function openMessage(payload: Uint8Array, id: string, seal: Seal | null): ToldCall | null {
+function openMessage(payload: Uint8Array, id: string, seal: Seal | null): ExportedCall | null {
   try {
     const text = utf8.decode(payload)
     const call = parseObject((isPlain(payload) ? text : seal?.open(text, id)) ?? '')
-    return call && isObject(call.facts) ? (call as unknown as ToldCall) : null
+    return call && isObject(call.facts) ? (call as unknown as ExportedCall) : null
   } catch {
     return null
   }
 }
 
-async function placeCall({ destination }: RenderJob, call: ToldCall): Promise<Place> {
+async function placeCall({ destination }: RenderJob, call: ExportedCall): Promise<Place> {
   try {
     if (!isAddressed({ destination }, call)) return 'skipped'
     const rules = destination.filter_rules
@@ -66,7 +66,7 @@ async function placeCall({ destination }: RenderJob, call: ToldCall): Promise<Pl
 }
 
 /** Reads what filter rules compare. */
-function readValues({ facts, input, output, session_id }: ToldCall): FilterValues {
+function readValues({ facts, input, output, session_id }: ExportedCall): FilterValues {
   return {
     model: facts.model,
     provider: facts.providerName,
@@ -86,7 +86,7 @@ function readValues({ facts, input, output, session_id }: ToldCall): FilterValue
 
 function renderRequest(
   { destination, config, world }: RenderJob,
-  calls: ToldCall[],
+  calls: ExportedCall[],
 ): DeliveryRequest | null {
   try {
     const { render } = findKind(destination.type)

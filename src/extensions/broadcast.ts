@@ -2,25 +2,25 @@ import type { Run } from '../engine/run.ts'
 import type { InferenceWorld } from '../engine/world.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { retainsNothing } from '../limits/zdr.ts'
-import { isActive, listAudience } from '../observability/destinations/audience.ts'
 import type { OpenedDestination } from '../observability/destinations/opened.ts'
 import { findDestination } from '../observability/destinations/operator.ts'
 import type { FilterRules } from '../observability/destinations/schema.ts'
+import { isActive, listSubscribers } from '../observability/destinations/subscribers.ts'
 import type { Generation } from '../observability/generations.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
-import { GatheredAnswer } from './telling/gathered-answer.ts'
-import { buildToldCall } from './telling/told-call.ts'
+import { buildExportedCall } from './broadcast/exported-call.ts'
+import { GatheredAnswer } from './broadcast/gathered-answer.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
     /** A call could not be written down for its destinations: the secret is missing, perhaps. */
-    'telling.failed': { id: string; error: unknown }
+    'broadcast.failed': { id: string; error: unknown }
   }
 }
 
 /** Who is told of a run, and what is gathered for them. */
-export interface Telling {
-  audience: OpenedDestination[]
+export interface Broadcast {
+  subscribers: OpenedDestination[]
   /** Null if no listener wants content, or may have it. */
   answer: GatheredAnswer | null
 }
@@ -30,14 +30,14 @@ export interface Telling {
  * is no listener. What a call contains is kept only for those who want it, and nothing of a call
  * that nobody may keep.
  */
-export function startTelling(world: InferenceWorld, run: Run): Telling | null {
+export function startBroadcast(world: InferenceWorld, run: Run): Broadcast | null {
   if (run.within || run.isDry) return null
-  const audience = listAudience(world, run.actor, run.call)
-  if (audience.length === 0) return null
+  const subscribers = listSubscribers(world, run.actor, run.call)
+  if (subscribers.length === 0) return null
   const isTold =
-    audience.some(({ destination }) => needsContent(destination)) &&
+    subscribers.some(({ destination }) => needsContent(destination)) &&
     !retainsNothing(run.policy.zdr, run.call)
-  return { audience, answer: isTold ? new GatheredAnswer() : null }
+  return { subscribers, answer: isTold ? new GatheredAnswer() : null }
 }
 
 /** Whether a destination is told contents, or has rules that read them. */
@@ -55,7 +55,7 @@ const needsContent = ({
     false)
 
 /** Gathers what the client is shown. */
-export const gatherAnswer = <K extends Kind>({ answer }: Telling, parts: AnswerPart<K>[]): void =>
+export const gatherAnswer = <K extends Kind>({ answer }: Broadcast, parts: AnswerPart<K>[]): void =>
   answer?.read(parts as AnswerPart<'text'>[])
 
 /**
@@ -67,20 +67,20 @@ export function buildMessages<K extends Kind>(
   run: Run<K>,
   generation: Generation,
 ): OutboxMessage[] | undefined {
-  const telling = run.telling ?? startTelling(world, run as unknown as Run)
-  if (!telling) return undefined
-  const receivers = listReceivers(world, telling)
+  const broadcast = run.broadcast ?? startBroadcast(world, run as unknown as Run)
+  if (!broadcast) return undefined
+  const receivers = listReceivers(world, broadcast)
   if (receivers.length === 0) return undefined
   try {
-    const call = buildToldCall(world, run as unknown as Run, generation, {
-      ...telling,
-      answer: mayTell(run, generation) ? telling.answer : null,
+    const call = buildExportedCall(world, run as unknown as Run, generation, {
+      ...broadcast,
+      answer: mayTell(run, generation) ? broadcast.answer : null,
     })
     const hasContent = call.input !== null || call.output !== null
     return [{ topic: 'trace', payload: JSON.stringify(call), hasContent, receivers }]
   } catch (error) {
     // No call fails because others cannot be told of it.
-    world.events.publish('telling.failed', { id: run.call.id, error })
+    world.events.publish('broadcast.failed', { id: run.call.id, error })
     return undefined
   }
 }
@@ -98,10 +98,10 @@ function mayTell(
   return blocked === null && !retainsNothing(policy.zdr, { routing: call.routing, models })
 }
 
-/** Lists those of the audience that are still told of calls. */
-function listReceivers(world: InferenceWorld, { audience }: Telling): string[] {
+/** Lists those of the subscribers that are still told of calls. */
+function listReceivers(world: InferenceWorld, { subscribers }: Broadcast): string[] {
   const receivers: string[] = []
-  for (const { destination } of audience) {
+  for (const { destination } of subscribers) {
     const now = findDestination(world, destination.id)
     if (now && isActive(now)) receivers.push(destination.id)
   }

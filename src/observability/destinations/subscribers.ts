@@ -18,7 +18,7 @@ interface CallIdentity {
  * Lists the destinations that are told of a call, as far as its content does not decide. Costs one
  * lookup where the workspace has none.
  */
-export function listAudience(
+export function listSubscribers(
   world: Pick<DestinationWorld, 'memory' | 'config'>,
   { workspace_id, key_hash }: Pick<Actor, 'workspace_id' | 'key_hash'>,
   call: { id: string; session_id: string | null; origin: { region: Region } },

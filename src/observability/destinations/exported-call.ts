@@ -2,7 +2,7 @@ import type { Region } from '../../language/region.ts'
 import type { TraceFacts, TraceOutput } from './trace.ts'
 
 /** What is kept of a finished call until its destinations have been told. It is JSON. */
-export interface ToldCall {
+export interface ExportedCall {
   id: string
   workspace_id: string
   key_hash: string | null
@@ -14,10 +14,10 @@ export interface ToldCall {
   output: TraceOutput | null
   /** The client's own `trace`. */
   trace: Record<string, unknown> | null
-  attempts: ToldAttempt[]
+  attempts: ExportedAttempt[]
   /** The turns of models and the uses of tools, in order, if there was more than one turn. */
-  steps: ToldStep[]
-  groups: ToldGroups
+  steps: ExportedStep[]
+  groups: ExportedGroups
 }
 
 /** Whether a message, in UTF-8, is its call as JSON: one without content is not sealed. */
@@ -26,7 +26,7 @@ export const isPlain = (message: Uint8Array): boolean => message[0] === OPENING_
 const OPENING_BRACE = 0x7b
 
 /** One attempt at one endpoint. Times in milliseconds since the epoch. */
-export interface ToldAttempt {
+export interface ExportedAttempt {
   /** The place of its step in the list of steps; 0 if there is none. */
   step: number
   provider: string
@@ -47,7 +47,7 @@ export interface ToldAttempt {
 }
 
 /** A turn of a model, or a use of a tool. */
-export interface ToldStep {
+export interface ExportedStep {
   type: 'model' | 'tool'
   name: string
   /** The place of the use of a tool that it is part of; null outside of one. */
@@ -60,7 +60,7 @@ export interface ToldStep {
 }
 
 /** The groups that some destination has opted into (docs/destinations.md). */
-export interface ToldGroups {
+export interface ExportedGroups {
   cost?: Record<string, unknown>
   identity?: Record<string, unknown>
   request_context?: Record<string, unknown>

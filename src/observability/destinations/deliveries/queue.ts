@@ -4,11 +4,11 @@ import { JobError } from '../../../base/job-worker.ts'
 import type { Room } from '../../../base/room.ts'
 import { getOperator } from '../../../resources/actor.ts'
 import { pauseDestination } from '../../destinations.ts'
-import { isActive } from '../audience.ts'
 import { judgeAnswer } from '../judge.ts'
 import type { DeliveryRequest, Verdict } from '../kind.ts'
 import type { OpenedDestination } from '../opened.ts'
 import { findDestination, isOperators, OPERATOR_ID } from '../operator.ts'
+import { isActive } from '../subscribers.ts'
 import type { DestinationWorld } from '../world.ts'
 import { type Batch, type BatchItem, createBatch, listSequences, splitBatch } from './batch.ts'
 import { BatchReader } from './reader.ts'
@@ -47,12 +47,12 @@ export interface DeliveryEnd {
   pause: number
 }
 
-/** What lanes share. */
-export interface Lanes {
+/** What the queues of all destinations share. */
+export interface SharedDelivery {
   world: DestinationWorld
   pace: DeliveryPace
   renderer: Renderer
-  /** Few lanes read and render at once: what they have read is in memory. */
+  /** Few queues read and render at once: what they have read is in memory. */
   room: Room
   /** The requests that run. */
   requests: Set<Cancellation>
@@ -69,9 +69,9 @@ interface PreparedBatch {
 }
 
 /** The queue of one destination: what is being sent, what is tried again, and when. */
-export class Lane {
+export class DeliveryQueue {
   readonly #id: string
-  readonly #lanes: Lanes
+  readonly #shared: SharedDelivery
   readonly #reader: BatchReader
   readonly #running = new Set<Promise<void>>()
   #again: Batch[] = []
@@ -85,10 +85,10 @@ export class Lane {
   #turn: Promise<void> = Promise.resolve()
   #isWaiting = false
 
-  constructor(id: string, lanes: Lanes) {
+  constructor(id: string, shared: SharedDelivery) {
     this.#id = id
-    this.#lanes = lanes
-    this.#reader = new BatchReader(id, lanes.world.store.deliveries)
+    this.#shared = shared
+    this.#reader = new BatchReader(id, shared.world.store.deliveries)
   }
 
   /** Sends what waits, as far as may be sent now. */
@@ -98,7 +98,7 @@ export class Lane {
     // One turn after the other: two would read the same messages.
     this.#turn = this.#turn.then(() => {
       this.#isWaiting = false
-      return this.#fill().catch(() => this.#block(this.#lanes.pace.firstPause))
+      return this.#fill().catch(() => this.#block(this.#shared.pace.firstPause))
     })
   }
 
@@ -108,7 +108,7 @@ export class Lane {
       this.#lingering = undefined
       this.#reader.continue()
       this.wake()
-    }, this.#lanes.pace.linger)
+    }, this.#shared.pace.linger)
   }
 
   /** Reads everything again, and tries it now: settings have changed, or messages came back. */
@@ -136,11 +136,11 @@ export class Lane {
   }
 
   get #world(): DestinationWorld {
-    return this.#lanes.world
+    return this.#shared.world
   }
 
   async #fill(): Promise<void> {
-    while (!this.#lanes.isStopped) {
+    while (!this.#shared.isStopped) {
       const opened = findDestination(this.#world, this.#id)
       // What waits for a destination that was deleted is deleted with it.
       if (!opened) return this.#id === OPERATOR_ID ? this.#drop() : undefined
@@ -148,7 +148,7 @@ export class Lane {
       if (opened.destination.paused_at !== null || this.#isBlocked()) return
       if (this.#running.size >= (this.#failures > 0 ? 1 : CONCURRENCY)) return
       const prepared = await this.#prepare(opened)
-      if (!prepared || this.#lanes.isStopped) return
+      if (!prepared || this.#shared.isStopped) return
       if (prepared.batch.items.length > 0) this.#start(opened, prepared)
     }
   }
@@ -174,7 +174,7 @@ export class Lane {
     const { kind, config } = opened
     if (!isActive(opened) || !kind || !config) return null
     if (this.#again.length === 0 && this.#reader.isCaughtUp) return null
-    const leave = await this.#lanes.room.enter()
+    const leave = await this.#shared.room.enter()
     const again = this.#again.shift()
     const batch = again ?? createBatch([])
     try {
@@ -183,7 +183,7 @@ export class Lane {
       // Perhaps not everything was read.
       if (this.#reader.isCaughtUp) this.linger()
       const job = createRenderJob(this.#world, { ...opened, config }, rows)
-      const rendered = await this.#lanes.renderer.render(job).catch(readProblem)
+      const rendered = await this.#shared.renderer.render(job).catch(readProblem)
       if (rendered instanceof JobError) return judgeProblem(batch, rendered)
       await this.#sortOut(batch, rendered)
       return { batch, request: rendered.request ?? 'split' }
@@ -201,7 +201,7 @@ export class Lane {
     const { told, skipped, unreadable, unjudged } = rendered
     if (told.length === batch.items.length) return
     if (skipped.length > 0) {
-      this.#lanes.onTaken(await this.#world.store.deliveries.skip(this.#id, skipped), 'skipped')
+      this.#shared.onTaken(await this.#world.store.deliveries.skip(this.#id, skipped), 'skipped')
       this.#reader.release(skipped)
     }
     if (unreadable.length > 0) await this.#fail(unreadable, UNREADABLE, null)
@@ -221,7 +221,7 @@ export class Lane {
       // The store does not answer: what was read is read again later.
       .catch(() => {
         this.#putAway(prepared.batch)
-        this.#block(this.#lanes.pace.firstPause)
+        this.#block(this.#shared.pace.firstPause)
       })
       .finally(() => {
         this.#running.delete(running)
@@ -233,7 +233,7 @@ export class Lane {
   async #send(opened: OpenedDestination, { batch, request }: PreparedBatch): Promise<void> {
     const { sent, verdict } = await this.#request(opened, request)
     // Nothing is known of what was cut off by the end of this process.
-    if (this.#lanes.isStopped && verdict === 'retry') return
+    if (this.#shared.isStopped && verdict === 'retry') return
     const reason = describeReason(sent)
     const status = sent.answer?.status ?? null
     const pause = await this.#settle(batch, sent, verdict, reason)
@@ -249,8 +249,8 @@ export class Lane {
   ): Promise<{ sent: Sent; verdict: Verdict }> {
     if (typeof request === 'string') return { sent: UNRENDERED, verdict: request }
     const sent = await sendDelivery(this.#world, request, {
-      timeout: this.#lanes.pace.timeout,
-      requests: this.#lanes.requests,
+      timeout: this.#shared.pace.timeout,
+      requests: this.#shared.requests,
       isOperators: this.#id === OPERATOR_ID,
     })
     if (!sent.answer || !kind) return { sent, verdict: 'retry' }
@@ -279,7 +279,7 @@ export class Lane {
     const { deliveries } = this.#world.store
     const taken = await deliveries.finish(this.#id, sequences, getIsoTime(this.#world))
     this.#release(batch)
-    this.#lanes.onTaken(taken, 'delivered')
+    this.#shared.onTaken(taken, 'delivered')
     this.#successes += 1
     if (this.#failures > 0) this.#publish('destination.recovered')
     this.#failures = 0
@@ -306,7 +306,7 @@ export class Lane {
     await this.#noteError(reason)
     await this.#giveUp(batch, now, reason, status)
     if (batch.items.length > 0) await this.#putBack(batch, reason, status)
-    const pause = computePause(this.#lanes.pace, this.#failures, retryAfter, {
+    const pause = computePause(this.#shared.pace, this.#failures, retryAfter, {
       now,
       random: ids.random(),
     })
@@ -343,14 +343,14 @@ export class Lane {
     const { deliveries } = this.#world.store
     const taken = await deliveries.fail(this.#id, sequences, refusal, MOST_FAILED)
     this.#reader.release(sequences)
-    this.#lanes.onTaken(taken, 'failed')
-    this.#lanes.onError(this.#id, { last_error: reason, last_error_at: refusal.failed_at })
+    this.#shared.onTaken(taken, 'failed')
+    this.#shared.onError(this.#id, { last_error: reason, last_error_at: refusal.failed_at })
   }
 
   async #noteError(last_error: string): Promise<void> {
     const last_error_at = getIsoTime(this.#world)
     await this.#world.store.deliveries.noteError(this.#id, last_error, last_error_at)
-    this.#lanes.onError(this.#id, { last_error, last_error_at })
+    this.#shared.onError(this.#id, { last_error, last_error_at })
   }
 
   /** Drops what waits for a destination that is switched off. */
@@ -359,7 +359,7 @@ export class Lane {
     this.#reader.clear()
     for (;;) {
       const taken = await this.#world.store.deliveries.drop(this.#id, DROPPED_AT_ONCE)
-      this.#lanes.onTaken(taken, 'dropped')
+      this.#shared.onTaken(taken, 'dropped')
       if (taken.count < DROPPED_AT_ONCE) return
       await yieldToEventLoop()
     }

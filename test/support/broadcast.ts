@@ -1,6 +1,6 @@
 import type { Gateway, GatewayParts } from '../../src/app/gateway.ts'
 import type { EventMap } from '../../src/base/events.ts'
-import type { DeliveryEnd } from '../../src/observability/destinations/deliveries/lane.ts'
+import type { DeliveryEnd } from '../../src/observability/destinations/deliveries/queue.ts'
 import { openRenderer } from '../../src/observability/destinations/deliveries/renderer.ts'
 import type { DeliveryCounts } from '../../src/observability/destinations/deliveries/store.ts'
 import type { NewDestination } from '../../src/observability/destinations/schema.ts'
@@ -16,7 +16,7 @@ const { render } = openRenderer()
 const shareRenderer = () => ({ render, close: () => undefined })
 
 /** A gateway whose workspace tells a receiver of its calls, without pauses. */
-export async function openTellingHouse({
+export async function openBroadcastHouse({
   config = {},
   ...parts
 }: Partial<Omit<GatewayParts, 'config'>> & { config?: Record<string, unknown> } = {}) {
@@ -79,7 +79,7 @@ export async function openTellingHouse({
   return house
 }
 
-export type TellingHouse = Awaited<ReturnType<typeof openTellingHouse>>
+export type BroadcastHouse = Awaited<ReturnType<typeof openBroadcastHouse>>
 
 /** Lists the ids of the calls in an OTLP body, each once. */
 export function listIds(body: string): string[] {

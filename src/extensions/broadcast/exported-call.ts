@@ -10,18 +10,18 @@ import {
   createTextUsage,
   type Receipt,
 } from '../../language/usage.ts'
-import type { OpenedDestination } from '../../observability/destinations/opened.ts'
 import type {
-  ToldAttempt,
-  ToldCall,
-  ToldGroups,
-  ToldStep,
-} from '../../observability/destinations/told-call.ts'
+  ExportedAttempt,
+  ExportedCall,
+  ExportedGroups,
+  ExportedStep,
+} from '../../observability/destinations/exported-call.ts'
+import type { OpenedDestination } from '../../observability/destinations/opened.ts'
 import type { TraceFacts, TraceOutput } from '../../observability/destinations/trace.ts'
 import { resolveTrace } from '../../observability/destinations/trace-context.ts'
 import { type Generation, nameFailure } from '../../observability/generations.ts'
+import type { Broadcast } from '../broadcast.ts'
 import type { ToolUse } from '../server-tool/use.ts'
-import type { Telling } from '../telling.ts'
 import type { GatheredAnswer } from './gathered-answer.ts'
 import { renderInput } from './messages.ts'
 
@@ -32,16 +32,16 @@ const cutUser = (user: string | undefined) => user?.slice(0, LONGEST_USER)
 const cutSession = (session: string | null) => session?.slice(0, LONGEST_SESSION)
 
 /** Builds what is kept of a finished run for those who are told. */
-export function buildToldCall(
+export function buildExportedCall(
   world: InferenceWorld,
   run: Run,
   generation: Generation,
-  { audience, answer }: Telling,
-): ToldCall {
+  { subscribers, answer }: Broadcast,
+): ExportedCall {
   const { call, actor } = run
   const receipt = sumRunReceipts(run)
   const key = actor.key_hash === null ? undefined : world.memory.keys.get(actor.key_hash)
-  const steps = generation.steps.length === 0 ? NO_STEPS : listToldSteps(run)
+  const steps = generation.steps.length === 0 ? NO_STEPS : listExportedSteps(run)
   return {
     id: call.id,
     workspace_id: actor.workspace_id,
@@ -52,9 +52,9 @@ export function buildToldCall(
     input: answer && renderInput(run.kind, call),
     output: answer && buildOutput(run, answer),
     trace: resolveTrace(call),
-    attempts: listToldAttempts(run, steps),
+    attempts: listExportedAttempts(run, steps),
     steps: steps.length === 0 ? [] : steps.map(({ step: _, ...told }) => told),
-    groups: buildGroups(world, run, generation, audience),
+    groups: buildGroups(world, run, generation, subscribers),
   }
 }
 
@@ -68,9 +68,8 @@ function buildFacts(
   receipt: Receipt,
   apiKeyName: string | null,
 ): TraceFacts {
-  const { call, ending, firstPartAt, startedAt } = run
-  const { usage } = receipt
-  const { input, output } = usage
+  const { call, ending, startedAt } = run
+  const { cache_write, cache_write_1h } = receipt.usage.input
   return {
     kind: run.kind,
     model: generation.model,
@@ -82,15 +81,15 @@ function buildFacts(
     userId: cutUser(call.endUser) ?? null,
     sessionId: cutSession(call.session_id) ?? null,
     apiKeyName,
-    streamed: call.stream,
+    streamed: generation.streamed,
     startedAt: run.created.getTime(),
     endedAt: toEpoch(run, ending?.endedAt ?? startedAt),
-    firstTokenMs: firstPartAt === null ? null : Math.round(firstPartAt - startedAt),
-    promptTokens: countInputTokens(usage),
-    completionTokens: countOutputTokens(usage),
-    cachedTokens: input.cache_read,
-    cacheWriteTokens: input.cache_write + input.cache_write_1h,
-    reasoningTokens: output.reasoning,
+    firstTokenMs: generation.latency,
+    promptTokens: generation.native_tokens_prompt,
+    completionTokens: generation.native_tokens_completion,
+    cachedTokens: generation.native_tokens_cached,
+    cacheWriteTokens: cache_write + cache_write_1h,
+    reasoningTokens: generation.native_tokens_reasoning,
     ...splitCost(receipt),
     parameters: pickParameters(call.params),
   }
@@ -163,13 +162,18 @@ const renderTool = (tool: TextCall['tools'][number]): unknown =>
       }
 
 /** A step, and the step of the run that it tells of; null for the use of a tool. */
-type ListedStep = ToldStep & { step: Step | null }
+type ListedStep = ExportedStep & { step: Step | null }
 
 /** Most calls have one turn, which no list tells. */
 const NO_STEPS: ListedStep[] = []
 
 /** Lists what a run did, in order, with what the uses of its tools did themselves. */
-function listToldSteps(run: Run, root = run, within: number | null = null, from = 0): ListedStep[] {
+function listExportedSteps(
+  run: Run,
+  root = run,
+  within: number | null = null,
+  from = 0,
+): ListedStep[] {
   const listed: ListedStep[] = []
   const addUses = (uses: ToolUse[], startedAt: number) => {
     for (const use of uses) {
@@ -177,7 +181,7 @@ function listToldSteps(run: Run, root = run, within: number | null = null, from 
       listed.push(toToolStep(root, use, within, startedAt))
       for (const inner of run.inner)
         if (inner.within === use.invocation)
-          listed.push(...listToldSteps(inner, root, place, from + listed.length))
+          listed.push(...listExportedSteps(inner, root, place, from + listed.length))
     }
   }
   const uses = run.toolLoop?.uses ?? []
@@ -227,18 +231,18 @@ function toToolStep(
   }
 }
 
-function listToldAttempts(run: Run, listed: ListedStep[]): ToldAttempt[] {
-  const told: ToldAttempt[] = []
+function listExportedAttempts(run: Run, listed: ListedStep[]): ExportedAttempt[] {
+  const told: ExportedAttempt[] = []
   if (listed.length === 0) for (const step of run.steps) addAttempts(told, run, step, 0)
   for (const [place, { step }] of listed.entries()) if (step) addAttempts(told, run, step, place)
   return told
 }
 
-function addAttempts(told: ToldAttempt[], run: Run, step: Step, place: number): void {
-  for (const attempt of step.attempts) told.push(toToldAttempt(run, step, attempt, place))
+function addAttempts(told: ExportedAttempt[], run: Run, step: Step, place: number): void {
+  for (const attempt of step.attempts) told.push(toExportedAttempt(run, step, attempt, place))
 }
 
-function toToldAttempt(run: Run, step: Step, attempt: Attempt, place: number): ToldAttempt {
+function toExportedAttempt(run: Run, step: Step, attempt: Attempt, place: number): ExportedAttempt {
   const { endpoint, latency, status, request_id, error, sentAt, decidedAt } = attempt
   const sent = sentAt ?? step.startedAt
   const startedAt = toEpoch(run, sent)
@@ -269,10 +273,10 @@ function buildGroups(
   world: InferenceWorld,
   run: Run,
   generation: Generation,
-  audience: OpenedDestination[],
-): ToldGroups {
-  const groups: ToldGroups = {}
-  for (const { destination } of audience) {
+  subscribers: OpenedDestination[],
+): ExportedGroups {
+  const groups: ExportedGroups = {}
+  for (const { destination } of subscribers) {
     if (destination.broadcast_generation_cost) groups.cost ??= buildCostGroup(generation)
     if (destination.broadcast_generation_identity)
       groups.identity ??= buildIdentityGroup(world, run, generation)
