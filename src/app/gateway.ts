@@ -341,7 +341,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       ...{ send, clock },
       readPatience: () => gateway.config.timeouts.idle_seconds * 1000,
     })
-  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
+  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops(), events)
   let activity: Activity | undefined
   const ledger = await openLedger(store.ledger, clock)
   const gateway: Gateway = {
@@ -462,9 +462,13 @@ async function openMemory(
   owner: Owner,
   { byok, destinations }: Pick<Memory, 'byok' | 'destinations'>,
   onKeysChange: () => void,
+  events: Events,
 ): Promise<Memory> {
   const policies = new Map<string, Policy>()
-  const onChange = () => policies.clear()
+  const onChange = () => {
+    policies.clear()
+    events.publish('policies.changed', {})
+  }
   const byId = ({ id }: { id: string }) => id
   const keys = await KeyMirror.openKeys(() => store.keys.all(), {
     onChange() {

@@ -66,6 +66,8 @@ export interface TextCall extends CallBase {
    * speak the same dialect.
    */
   dialect: TextDialect
+  /** Set where no model is asked: a client calls a tool itself, as MCP hosts do. */
+  isToolCall?: true
   messages: Message[]
   tools: Tool[]
   /** The functions that stand in for tools of it at other providers; absent if all are functions. */

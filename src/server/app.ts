@@ -28,6 +28,7 @@ import { createGuardrailRoutes } from './routes/guardrails.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createKeyRoutes } from './routes/keys.ts'
+import { createMcpRoutes } from './routes/mcp.ts'
 import { createMemberRoutes } from './routes/members.ts'
 import { createModelRoutes } from './routes/models.ts'
 import { createJwksRoutes, createTokenRoutes } from './routes/oauth.ts'
@@ -83,6 +84,7 @@ export function createApp(
     .use(createConsentRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .use(createAzureRoutes(gateway, findPeer))
+    .use(createMcpRoutes(gateway, findPeer))
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))

@@ -1,4 +1,4 @@
-import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
+import type { CallToolResult, Request, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type {
   jsonSchemaValidator as JsonSchemaValidator,
   JsonSchemaValidatorResult,
@@ -13,11 +13,23 @@ import { ToolFailure, type UseLimit } from '../use-limit.ts'
 import type { McpServer } from './server.ts'
 
 /** A session with an MCP server, for one use. */
-interface McpSession {
+export interface McpSession {
   /** Lists at most `most` of its tools. */
   listTools(most: number): Promise<Tool[]>
   callTool(name: string, input: Json): Promise<CallToolResult>
+  /** Asks for something else; null where the server says that it has nothing of the kind. */
+  ask(method: AskedMethod, params: Json): Promise<Json | null>
 }
+
+/** What a server may have beside tools, by the method that asks for it. */
+const ASKED = {
+  'prompts/list': ['prompts', 'ListPromptsResultSchema'],
+  'prompts/get': ['prompts', 'GetPromptResultSchema'],
+  'resources/list': ['resources', 'ListResourcesResultSchema'],
+  'resources/templates/list': ['resources', 'ListResourceTemplatesResultSchema'],
+  'resources/read': ['resources', 'ReadResourceResultSchema'],
+} as const
+export type AskedMethod = keyof typeof ASKED
 
 /**
  * Runs work in a session with a server, which ends with it. Throws `ToolFailure` in our own words:
@@ -60,6 +72,12 @@ export async function runSession<T>(
           types.CallToolResultSchema,
           options,
         ),
+      async ask(method: AskedMethod, params: Json) {
+        const [capability, schema] = ASKED[method]
+        if (!client.getServerCapabilities()?.[capability]) return null
+        const request: Request = { method, params }
+        return (await client.request(request as never, types[schema], options)) as Json
+      },
     }
     return await work(session)
   } catch (thrown) {
