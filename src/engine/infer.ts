@@ -131,14 +131,15 @@ export function createRunAnswer<K extends Kind>(
         ...{ run, followUps, startMetering: (next: Step<K>) => startMetering(world, next) },
       })
     : firstAnswer
-  const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
+  const meter = isChained ? null : step.meter
+  const read = (batch: AnswerPart<K>[]) => meter?.read(batch)
   const isFiltered = uses.length > 0 || run.filtering
   const filtered = isFiltered ? filterAnswerParts(world, run, uses, chained, read) : null
   const broadcast = hasDestinations(world) ? startBroadcast(world, run as unknown as Run) : null
   run.broadcast = broadcast
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
-      if (!filtered) read(batch)
+      if (!filtered) meter?.read(batch)
       run.transcript?.read(batch)
       if (broadcast) gatherAnswer(broadcast, batch)
     },

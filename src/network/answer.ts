@@ -345,7 +345,7 @@ export class Deadline {
   touch(size: number): void {
     this.#onBytes?.(size)
     if (this.#now() > this.#endsAt) this.#expire()
-    else this.#begin()
+    else this.#timeout.restart(this.#limits.idle)
   }
 
   /** Stops the clock of silence: what has arrived is not read on, so the upstream has to wait. */
@@ -361,7 +361,7 @@ export class Deadline {
     const pause = this.#now() - this.#pausedAt
     this.#endsAt += pause
     this.#longestPause = Math.max(this.#longestPause, pause)
-    if (this.#isSilent) this.#begin()
+    if (this.#isSilent) this.#timeout.restart(this.#limits.idle)
     else if (pause >= SHORT_PAUSE) this.#timeout.restart()
     this.#isSilent = false
   }
@@ -398,10 +398,6 @@ export class Deadline {
       : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
   }
 
-  #begin(): void {
-    this.#timeout.restart(this.#limits.idle)
-  }
-
   readonly #expire = (): void => {
     this.#isSilent = true
     if (this.#isPaused) return
@@ -434,7 +430,8 @@ function describeConnectionFailure(failure: ConnectionFailed): GatewayError {
   })
 }
 
-const getSteadyTime = (): number => performance.now()
+/** In steady milliseconds. */
+const getSteadyTime = performance.now.bind(performance)
 
 /** The client took so little of its answer that the upstream hung up. */
 const readsTooSlowly = (cause: unknown) =>

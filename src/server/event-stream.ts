@@ -32,11 +32,6 @@ export function createEventStreamResponse(
   connection?.startReading()
   const limits = connection?.paceLimits
   const pace = limits ? new ReaderPace(limits, performance.now()) : null
-  const send = (controller: Controller, bytes: Uint8Array) => {
-    controller.enqueue(bytes)
-    if (bytes.length > LARGE) connection?.holdUnread(bytes.length)
-    pace?.hand(bytes.length, performance.now())
-  }
   // The source is not told that the client is gone if the stream itself breaks off.
   const cut = (controller: Controller) => {
     clearInterval(timer)
@@ -47,7 +42,10 @@ export function createEventStreamResponse(
   const createWriter = (controller: Controller): TextWriter => ({
     write(text) {
       timer?.refresh()
-      send(controller, encoder.encode(text))
+      const bytes = encoder.encode(text)
+      controller.enqueue(bytes)
+      if (bytes.length > LARGE) connection?.holdUnread(bytes.length)
+      pace?.hand(bytes.length, performance.now())
     },
     end() {
       clearInterval(timer)
@@ -75,11 +73,7 @@ export function createEventStreamResponse(
       },
       pull(controller) {
         const room = connection?.readOn()
-        if (pace) {
-          const now = performance.now()
-          pace.take(now)
-          if (pace.isTooSlow(now)) return cut(controller)
-        }
+        if (pace?.take(performance.now())) return cut(controller)
         writer ??= createWriter(controller)
         return room ? readLater(room, source, writer) : readNextText(source, writer)
       },

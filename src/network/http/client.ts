@@ -480,7 +480,9 @@ class Connection implements Carrier {
               this.#finishHandshake(ready, ok, error),
           }
         : {}),
-      data: (_: unknown, bytes: Buffer) => this.#receive(bytes),
+      // Without an exchange, bytes are unsolicited: no later response may begin with them.
+      data: (_: unknown, bytes: Buffer) =>
+        this.#exchange ? this.#exchange.receive(bytes) : this.destroy(),
       drain: () => this.#send(),
       end: () => this.#handleClose(),
       error: (_: unknown, error: Error) =>
@@ -501,12 +503,6 @@ class Connection implements Carrier {
       ready.reject(new ConnectionFailed(readErrorCode(error)))
       this.#socket?.terminate()
     }
-  }
-
-  #receive(bytes: Buffer): void {
-    if (this.#exchange) this.#exchange.receive(bytes)
-    // Unsolicited bytes: no later response may begin with them.
-    else this.destroy()
   }
 
   #send(): void {
