@@ -86,17 +86,14 @@ export class ResponseParser {
       }
     } finally {
       // Also before a failure: what arrived before it counts.
-      this.#passChunks()
+      const chunks = this.#chunks
+      const [first] = chunks
+      if (first) {
+        this.#chunks = []
+        this.#sink.onBytes(chunks.length === 1 ? first : Buffer.concat(chunks))
+      }
     }
     if (this.#isDone) this.#sink.onEnd(this.#reusable && offset === data.length)
-  }
-
-  #passChunks(): void {
-    const chunks = this.#chunks
-    const [first] = chunks
-    if (!first) return
-    this.#chunks = []
-    this.#sink.onBytes(chunks.length === 1 ? first : Buffer.concat(chunks))
   }
 
   /** Handles the end of the connection. Throws `MalformedResponse` if that cuts it short. */
