@@ -2,7 +2,6 @@ import { readMoment } from '../base/clock.ts'
 import type { GatewayError } from '../base/errors.ts'
 import { getOwn } from '../base/json.ts'
 import { buildMessages } from '../extensions/broadcast.ts'
-import type { Leftover } from '../extensions/leftover.ts'
 import {
   countInputTokens,
   countOutputTokens,
@@ -21,6 +20,7 @@ import type { StepCharge } from '../limits/ledger.ts'
 import type { Generation, ProviderResponse } from '../observability/generations.ts'
 import type { Endpoint } from '../resources/models.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
+import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import { isEndpointFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'

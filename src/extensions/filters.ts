@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
 import { handleEach, runInTurns, type Work as WorkInTurns } from '../base/turns.ts'
+import { Filtering } from '../engine/filtering.ts'
 import { type AnswerFilter, type ContentFiltering, kinds } from '../engine/kinds.ts'
 import type { Run } from '../engine/run.ts'
 import type { InferenceWorld } from '../engine/world.ts'
@@ -11,7 +12,6 @@ import type { CompiledRule, Match } from '../limits/filters/rule.ts'
 import type { Filters } from '../limits/filters.ts'
 import type { Endpoint } from '../resources/models.ts'
 import type { UpstreamRequest } from '../translation/protocols/protocol.ts'
-import { Filtering } from './filters/filtering.ts'
 import type { PluginUse } from './plugin.ts'
 
 /** The call as filters leave it, and the error if they block it. */

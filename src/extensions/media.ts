@@ -1,22 +1,14 @@
 import type { Cancellation } from '../base/cancellation.ts'
 import { checkDataUrl, isDataUrl } from '../base/data-url.ts'
 import { GatewayError, invalid } from '../base/errors.ts'
+import type { MediaReference } from '../engine/kinds/media.ts'
 import type { KindOfWork } from '../engine/kinds.ts'
 import type { InferenceWorld } from '../engine/world.ts'
-import type { Block } from '../language/message.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { fetchMedia } from '../network/media.ts'
 import { refusePrivateHost } from '../network/untrusted-url.ts'
 import type { Media } from '../translation/protocols/protocol.ts'
 import { checkUnreadOrigins, listUnreadOrigins, type UnreadOrigin } from './media/unread-urls.ts'
-
-/** Media that a call refers to by URL. */
-export interface MediaReference {
-  kind: Media
-  url: string
-  /** Where it stands in the request. */
-  field?: string
-}
 
 /** How the media of a call are fetched. */
 interface MediaOptions<K extends Kind> {
@@ -120,34 +112,3 @@ export async function fetchMissing(
 }
 
 const DOWNLOADS_OVER = new GatewayError('unmapped', 'The downloads are over')
-
-/** Lists what these contents refer to by URL, whatever its scheme. */
-export function listContentMedia(contents: Block[][]): MediaReference[] {
-  const references: MediaReference[] = []
-  for (const blocks of contents)
-    for (const block of blocks) {
-      const reference = findReference(block)
-      if (reference) references.push(reference)
-    }
-  return references
-}
-
-/** Returns the block with a new URL, if there is one for its own. */
-export function replaceUrl(block: Block, urls: Map<string, string>): Block {
-  const url = urls.get(findReference(block)?.url ?? '')
-  if (url === undefined) return block
-  if (block.type === 'file') return { ...block, file: { ...block.file, file_data: url } }
-  return block.type === 'image' || block.type === 'video' ? { ...block, url } : block
-}
-
-function findReference(block: Block): MediaReference | undefined {
-  if (block.type === 'image' || block.type === 'video')
-    return { kind: block.type, url: block.url, ...toField(block) }
-  if (block.type !== 'file') return undefined
-  const url = block.file.file_data
-  return url !== undefined && isUrl(url) ? { kind: 'file', url, ...toField(block) } : undefined
-}
-
-const toField = ({ field }: { field?: string }) => (field === undefined ? {} : { field })
-
-const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:/i.test(text)

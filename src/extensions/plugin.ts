@@ -1,7 +1,5 @@
-import type { TSchema } from '@sinclair/typebox'
 import { type GatewayError, invalid } from '../base/errors.ts'
 import type { Json } from '../base/json.ts'
-import type { Config } from '../config.ts'
 import type { AnswerFilter } from '../engine/kinds.ts'
 import { sortByNumber } from '../engine/plan/order.ts'
 import type { RouterInputs } from '../engine/plan/router-candidates.ts'
@@ -12,21 +10,13 @@ import type { InferenceWorld } from '../engine/world.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Model } from '../resources/models.ts'
+import type { ReadablePlugin } from '../translation/dialects/world.ts'
 
 /**
  * A plugin or a server tool: stages of its own in the life of a call that asks for it (wire
  * reference C.4). All of them are in a written list. A call that names none runs through none.
  */
-export interface Plugin<Options = unknown> {
-  /** Its name in the `plugins` of a body. */
-  id: string
-  /** The schema of its entry there, if it has options. */
-  schema?: TSchema
-  /**
-   * Reads its entry, which is at `path` in the body. Throws 400 naming the field, also for an option
-   * that nothing in the config can serve.
-   */
-  readOptions(entry: Json, path: string, config: Config): Options
+export interface Plugin<Options = unknown> extends ReadablePlugin<Options> {
   /**
    * Returns the options for a call that does not mention it but needs it; undefined for others. Only
    * asked of a call with a file, with search options, or with a model that the catalogue has not or

@@ -1,59 +1,18 @@
-import type { TSchema } from '@sinclair/typebox'
 import type { Cancellation } from '../base/cancellation.ts'
 import type { Json } from '../base/json.ts'
-import type { Config } from '../config.ts'
 import type { Run } from '../engine/run.ts'
 import type { InferenceWorld } from '../engine/world.ts'
 import type { TextCall } from '../language/call.ts'
-import type { TextDialect } from '../language/dialect.ts'
 import type { ToolProgress } from '../language/part.ts'
 import type { ServerToolRequest } from '../language/server-tools.ts'
 import type { Service } from '../limits/rules.ts'
-
-/** Returns the name after the prefix of the gateway itself; undefined for one without that. */
-export function readServiceName(
-  { service_name }: Pick<Config, 'service_name'>,
-  type: string,
-): string | undefined {
-  const at = type.indexOf(':')
-  if (at === -1) return undefined
-  const prefix = type.slice(0, at)
-  const isService = ['openrouter', 'gateway', service_name].includes(prefix)
-  return isService ? type.slice(at + 1) : undefined
-}
+import type { ReadableTool } from '../translation/dialects/world.ts'
 
 /**
  * A tool that the gateway runs itself when a model calls it (wire reference D.6). Clients name it
  * `gateway:<name>` or `openrouter:<name>`. All of them are in a written list.
  */
-export interface ServerTool<Options = unknown> {
-  /** Its name after the prefix: `web_search`. */
-  name: string
-  /** Further names after the prefix under which clients know it. */
-  aliases?: string[]
-  /**
-   * Types without a prefix that mean this tool in the chat API. Their options may stand beside the
-   * type instead of in `parameters`.
-   */
-  shorthands?: string[]
-  /**
-   * Types without a prefix by which an API means a tool of its providers that this one can stand in
-   * for, with their options beside the type.
-   */
-  nativeTypes?: Partial<Record<TextDialect, RegExp>>
-  /** Types without a prefix that mean this tool in every API, with their options beside the type. */
-  plainTypes?: string[]
-  /** Tells whether an entry of such a type is for the gateway; all of them if absent. */
-  claims?(entry: Json): boolean
-  /**
-   * Reads an entry of a native type, which is as its own providers take it; null where the gateway
-   * has nothing to run it with, or no word for what it says.
-   */
-  readNative?(world: ToolWorld, entry: Json, reading: ToolReading): Options | null
-  /** The APIs that have a form for it; absent for all. */
-  dialects?: TextDialect[]
-  /** The schema of its `parameters` in a body. */
-  schema: TSchema
+export interface ServerTool<Options = unknown> extends ReadableTool<Options> {
   /** Parameters with which `gateway tools list` asks for its obstacle; none when absent. */
   example?: Json
   /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
@@ -63,15 +22,6 @@ export interface ServerTool<Options = unknown> {
    * null where it works at all of them.
    */
   findReach?(world: InferenceWorld): ToolReach | null
-  /**
-   * Reads its parameters, which are at `path` in the body: beside its type if that has no prefix.
-   * `reading` reads tools in them. Throws 400 naming the field.
-   */
-  readOptions(parameters: Json, path: string, reading?: ToolReading): Options
-  /**
-   * Returns what tells two of it in one call apart: a label. Absent if a call may have only one.
-   */
-  identify?(options: Options): string
   /** Returns why it does not work with this configuration; null if it does. */
   findObstacle(world: InferenceWorld, options: Options): string | null
   /**
@@ -132,24 +82,6 @@ export interface ServerTool<Options = unknown> {
    * throws only what ends the whole call: its cancellation, or a limit.
    */
   run(world: InferenceWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
-}
-
-/** What decides whether the gateway can stand in for a provider's tool. */
-export type ToolWorld = Pick<InferenceWorld, 'config'>
-
-/** How the parameters of a tool are read. */
-export interface ToolReading {
-  /** Whether its type has no prefix, so that the parameters stand beside it. */
-  isPlain: boolean
-  /** The position in the list of the body's tools that it is in. */
-  at?: number
-  /**
-   * Reads a tool that stands in them. Throws 400 or 403 for what is no tool that the gateway runs
-   * here.
-   */
-  readTool(entry: unknown, field: string): ServerToolRequest
-  /** Finds the last text of this name that items and blocks of the conversation have. */
-  findReplayed?(name: string): string | null
 }
 
 /** Whether any model that can be called here gets a tool, and which. */

@@ -48,3 +48,18 @@ export interface ServerToolCounts {
   /** The bound that left nothing for a turn or a use; absent if none did. */
   endedBy?: string
 }
+
+/** How the parameters of a tool are read. */
+export interface ToolReading {
+  /** Whether its type has no prefix, so that the parameters stand beside it. */
+  isPlain: boolean
+  /** The position in the list of the body's tools that it is in. */
+  at?: number
+  /**
+   * Reads a tool that stands in them. Throws 400 or 403 for what is no tool that the gateway runs
+   * here.
+   */
+  readTool(entry: unknown, field: string): ServerToolRequest
+  /** Finds the last text of this name that items and blocks of the conversation have. */
+  findReplayed?(name: string): string | null
+}

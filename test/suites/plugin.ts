@@ -9,6 +9,7 @@ import type { Plugin } from '../../src/extensions/plugin.ts'
 import { ROUTERS } from '../../src/language/routing.ts'
 import type { Rule } from '../../src/limits/rules.ts'
 import { chat } from '../../src/translation/dialects/chat.ts'
+import { PLUGIN_ENTRIES } from '../../src/translation/dialects/plugin-entries.ts'
 import { readPlugins } from '../../src/translation/dialects/plugins.ts'
 import { buildEmbeddingCall, buildTextCall } from '../support/call.ts'
 import { freezeDeep } from '../support/freeze.ts'
@@ -41,6 +42,10 @@ export function testPlugin(plugin: Plugin, sample: PluginSample | undefined): vo
   testBefore(plugin, sample)
   test(`${plugin.id}: leaves calls alone that neither name it nor have what it is for`, () =>
     checkIdle(gateway, plugin))
+
+  test(`${plugin.id}: bodies are checked by its schema, if it has one`, () => {
+    if (plugin.schema) expect(PLUGIN_ENTRIES).toContain(plugin.schema)
+  })
 
   test(`${plugin.id}: decides if its sample says how`, () => {
     expect(plugin.decide === undefined).toBe(sample.isDeterministic === undefined)

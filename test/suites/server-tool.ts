@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/base/errors.ts'
 import type { Json } from '../../src/base/json.ts'
-import type { ServerTool, ToolReading } from '../../src/extensions/server-tool.ts'
+import type { ServerTool } from '../../src/extensions/server-tool.ts'
+import type { ToolReading } from '../../src/language/server-tools.ts'
 import type { ReceivedRequest } from '../support/fake-providers/fake-provider.ts'
 import {
   DOORS,

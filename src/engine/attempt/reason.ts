@@ -1,6 +1,6 @@
 import { type GatewayError, isCallersFault, type ProviderReason } from '../../base/errors.ts'
 import { runInTurns } from '../../base/turns.ts'
-import { type Filtering, filterFailure } from '../../extensions/filters/filtering.ts'
+import { type Filtering, filterFailure } from '../filtering.ts'
 import type { Run } from '../run.ts'
 
 /**

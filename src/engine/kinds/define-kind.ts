@@ -1,5 +1,3 @@
-import { listContentMedia, replaceUrl } from '../../extensions/media.ts'
-import { rewriteContents } from '../../extensions/rewrite.ts'
 import type { Block } from '../../language/message.ts'
 import { listUnits, type Units } from '../../language/units.ts'
 import { createTextUsage, type Usage } from '../../language/usage.ts'
@@ -18,6 +16,8 @@ import type {
   Metering,
   Understanding,
 } from '../kinds.ts'
+import { listContentMedia, replaceUrl } from './media.ts'
+import { rewriteContents } from './rewrite.ts'
 
 /** What is specific to a kind. The first three fields are required; the rest has defaults. */
 export interface KindDefinition<K extends Kind> {

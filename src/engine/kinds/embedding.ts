@@ -1,5 +1,4 @@
 import { denied } from '../../base/errors.ts'
-import { rewriteContents } from '../../extensions/rewrite.ts'
 import type { EmbeddingCall, EmbeddingInput } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import type { TextRewrite } from '../../language/text-segment.ts'
@@ -10,6 +9,7 @@ import {
   estimateContent,
 } from '../../translation/tokenizers/prompt.ts'
 import { defineKind } from './define-kind.ts'
+import { rewriteContents } from './rewrite.ts'
 
 /** Vectors of texts, and of whatever else a model accepts. The charge is for the input. */
 export const embedding = defineKind<'embedding'>({

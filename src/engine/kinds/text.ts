@@ -2,15 +2,6 @@ import { GatewayError } from '../../base/errors.ts'
 import { isObject, type Json, parseCount } from '../../base/json.ts'
 import { multiplyPrice, pickLarger } from '../../base/money.ts'
 import { runAtOnce } from '../../base/turns.ts'
-import { answerBlocked, type Filtering, filterFailure } from '../../extensions/filters/filtering.ts'
-import {
-  type Rewriter,
-  rewriteBlocks,
-  rewriteEach,
-  rewriteExtra,
-  rewriteText,
-  rewriteValue,
-} from '../../extensions/rewrite.ts'
 import type { TextCall } from '../../language/call.ts'
 import { TEXT_DIALECTS } from '../../language/dialect.ts'
 import type { Message } from '../../language/message.ts'
@@ -27,8 +18,17 @@ import {
   computeLargestPrompt,
   computePromptBound,
 } from '../../translation/tokenizers/prompt.ts'
+import { answerBlocked, type Filtering, filterFailure } from '../filtering.ts'
 import type { AnswerFilter, ContentFiltering, Costing } from '../kinds.ts'
 import { defineKind } from './define-kind.ts'
+import {
+  type Rewriter,
+  rewriteBlocks,
+  rewriteEach,
+  rewriteExtra,
+  rewriteText,
+  rewriteValue,
+} from './rewrite.ts'
 import { ChoiceFilter } from './text/choice-filter.ts'
 import { findHighestCount, removeCounts } from './text/counts.ts'
 import { isMeaningful, metering } from './text/metering.ts'

@@ -1,7 +1,6 @@
 import { GatewayError } from '../../base/errors.ts'
 import { pickLarger } from '../../base/money.ts'
 import { runInTurns } from '../../base/turns.ts'
-import { answerBlocked, type Filtering, filterFailure } from '../../extensions/filters/filtering.ts'
 import type { Block } from '../../language/message.ts'
 import type {
   Transcript,
@@ -18,6 +17,7 @@ import {
   listUnsupportedTranscription,
 } from '../../translation/protocols/transcription/capabilities.ts'
 import { computeLargestContent, estimateContent } from '../../translation/tokenizers/prompt.ts'
+import { answerBlocked, type Filtering, filterFailure } from '../filtering.ts'
 import type { AnswerFilter } from '../kinds.ts'
 import { defineKind } from './define-kind.ts'
 

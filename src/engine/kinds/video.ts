@@ -1,5 +1,4 @@
 import { invalid } from '../../base/errors.ts'
-import type { MediaReference } from '../../extensions/media.ts'
 import type { Block } from '../../language/message.ts'
 import type { TextRewrite } from '../../language/text-segment.ts'
 import {
@@ -15,6 +14,7 @@ import {
   refusesVideoSeed,
 } from '../../translation/protocols/videos/capabilities.ts'
 import { defineKind } from './define-kind.ts'
+import type { MediaReference } from './media.ts'
 
 /** Ours, not in the public list: the endpoint cannot make a video as the call asks. */
 export const VIDEO_PARAMETERS = 'video_parameters'

@@ -18,12 +18,12 @@ import type {
 } from '../../observability/destinations/exported-call.ts'
 import type { OpenedDestination } from '../../observability/destinations/opened.ts'
 import type { TraceFacts, TraceOutput } from '../../observability/destinations/trace.ts'
+import { resolveTrace } from '../../observability/destinations/trace-context.ts'
 import { type Generation, nameFailure } from '../../observability/generations.ts'
 import type { Broadcast } from '../broadcast.ts'
 import type { ToolUse } from '../server-tool/use.ts'
 import type { GatheredAnswer } from './gathered-answer.ts'
 import { renderInput } from './messages.ts'
-import { resolveTrace } from './trace-context.ts'
 
 /** The most characters of these, as the public service has them (wire reference G.4). */
 const [LONGEST_USER, LONGEST_SESSION] = [128, 256]

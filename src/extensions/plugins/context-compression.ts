@@ -1,9 +1,9 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { closed, oneOf, optional } from '../../base/schema-builders.ts'
+import type { Static } from '@sinclair/typebox'
 import type { PipelineStage } from '../../engine/routing-metadata.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
 import type { Model } from '../../resources/models.ts'
+import { ContextCompression } from '../../translation/dialects/plugin-entries.ts'
 import { boundTokens, computePromptBound } from '../../translation/tokenizers/prompt.ts'
 import { estimateByRuleOfThumb } from '../../translation/tokenizers/rule-of-thumb.ts'
 import type { FittedCall, Plugin } from '../plugin.ts'
@@ -176,15 +176,6 @@ function cutMiddle(text: string, most: number): string {
   const half = Math.max(Math.floor((most - MARK.length) / 2), 1)
   return (text.slice(0, half) + MARK + text.slice(text.length - half)).toWellFormed()
 }
-
-const ContextCompression = Type.Object(
-  {
-    id: Type.Literal('context-compression'),
-    enabled: Type.Optional(Type.Boolean()),
-    engine: optional(oneOf('middle-out')),
-  },
-  closed,
-)
 
 /** The only engine: what is in the middle of a conversation is left out first. */
 interface CompressionOptions {

@@ -2,7 +2,6 @@ import { type Static, Type } from '@sinclair/typebox'
 import { type GatewayError, invalid, unavailable } from '../../base/errors.ts'
 import { isObject, type Json, readObject, readString } from '../../base/json.ts'
 import { toNanos } from '../../base/money.ts'
-import { closed, oneOf, optional } from '../../base/schema-builders.ts'
 import type { Config } from '../../config.ts'
 import type { AnswerFilter } from '../../engine/kinds.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
@@ -14,6 +13,7 @@ import type { TextPart } from '../../language/part.ts'
 import type { Work } from '../../language/work.ts'
 import type { Service } from '../../limits/rules.ts'
 import type { Model } from '../../resources/models.ts'
+import { FileParser } from '../../translation/dialects/plugin-entries.ts'
 import { FILE, getFacts } from '../../translation/tokenizers/prompt.ts'
 import { TextSink } from '../documents/text-sink.ts'
 import type { FittedCall, Plugin } from '../plugin.ts'
@@ -247,20 +247,6 @@ const ENGINES = {
   ...({ native: 'native', 'cloudflare-ai': 'text', 'pdf-text': 'text' } as const),
   ...({ 'mistral-ocr': 'ocr' } as const),
 }
-
-const FileParser = Type.Object(
-  {
-    id: Type.Literal('file-parser'),
-    enabled: Type.Optional(Type.Boolean()),
-    pdf: optional(
-      Type.Object(
-        { engine: optional(oneOf('native', 'cloudflare-ai', 'pdf-text', 'mistral-ocr')) },
-        closed,
-      ),
-    ),
-  },
-  closed,
-)
 
 /**
  * The `file-parser` plugin: documents become text for models that do not read them, or not this

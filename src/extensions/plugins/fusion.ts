@@ -1,32 +1,22 @@
-import { type Static, Type } from '@sinclair/typebox'
+import type { Static } from '@sinclair/typebox'
 import { GatewayError, invalid } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
-import { closed, oneOf, optional } from '../../base/schema-builders.ts'
-import { FUSION_PRESETS, type FusionPreset } from '../../config/tools.ts'
+import type { FusionPreset } from '../../config/tools.ts'
 import type { Config } from '../../config.ts'
 import type { RouterInputs } from '../../engine/plan/router-candidates.ts'
 import type { RouterDecision } from '../../engine/plan/router-decision.ts'
 import type { Run } from '../../engine/run.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
 import type { Work } from '../../language/work.ts'
+import { Fusion } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
-import { FUSION_FIELDS, readFusionOptions } from '../tools/fusion/options.ts'
+import { readFusionOptions } from '../tools/fusion/options.ts'
 import { fusion as tool } from '../tools/fusion.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideRandomRoute } from './free-router.ts'
 import { createToolReading, offerTool } from './offered-tool.ts'
 import { requireTool } from './require-tool.ts'
 import { namesRouter } from './routers.ts'
-
-const Fusion = Type.Object(
-  {
-    id: Type.Literal('fusion'),
-    enabled: Type.Optional(Type.Boolean()),
-    preset: optional(oneOf(...FUSION_PRESETS)),
-    ...FUSION_FIELDS,
-  },
-  closed,
-)
 
 /** The parameters of the tool, as the entry and its preset say, and where they stand. */
 interface FusionPluginOptions {

@@ -1,7 +1,6 @@
-import { type Static, Type } from '@sinclair/typebox'
+import type { Static } from '@sinclair/typebox'
 import { GatewayError } from '../../base/errors.ts'
 import { toAttosPerToken } from '../../base/money.ts'
-import { closed, oneOf, optional } from '../../base/schema-builders.ts'
 import { noRouterCandidates } from '../../engine/plan/refusal.ts'
 import {
   collectRequirements,
@@ -14,6 +13,7 @@ import {
 import { MAX_ROUTER_MODELS, type RouterDecision } from '../../engine/plan/router-decision.ts'
 import type { PipelineStage } from '../../engine/routing-metadata.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
+import { ParetoRouter } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
 
 /** How well models have to write code, and what they may cost (wire reference C.4). */
@@ -24,17 +24,6 @@ export interface ParetoOptions {
   maxPrice?: number
   source: 'prompt' | 'weighted_avg'
 }
-
-const ParetoRouter = Type.Object(
-  {
-    id: Type.Literal('pareto-router'),
-    enabled: Type.Optional(Type.Boolean()),
-    max_price: optional(Type.Number({ minimum: 0, maximum: 1_000_000 })),
-    min_coding_score: optional(Type.Number({ minimum: 0, maximum: 1 })),
-    price_source: optional(oneOf('prompt', 'weighted_avg')),
-  },
-  closed,
-)
 
 /** The bands of coding scores (wire reference C.4): a score counts as the least of its band. */
 const HIGH = 0.66

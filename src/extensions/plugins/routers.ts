@@ -1,37 +1,19 @@
-import { type Static, Type } from '@sinclair/typebox'
+import type { Static } from '@sinclair/typebox'
 import { invalid } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
-import { closed, oneOf, optional } from '../../base/schema-builders.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
-import { COST_TIERS, findRouter, type Router, type RouterOptions } from '../../language/routing.ts'
+import { findRouter, type Router, type RouterOptions } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
+import { AutoBetaRouter, AutoRouter } from '../../translation/dialects/plugin-entries.ts'
 import { type Plugin, requireOptions } from '../plugin.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideFreeRoute } from './free-router.ts'
 
 /** The router plugins: they pick models for a router's name as their entry says (reference C.4). */
 
-const Patterns = optional(Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1024 }))
 /** The characters that all patterns of a list may have together. */
 const MAX_PATTERN_CHARACTERS = 65_536
 
-const optionFields = {
-  enabled: Type.Optional(Type.Boolean()),
-  allowed_models: Patterns,
-  excluded_models: Patterns,
-  cost_tier: optional(oneOf(...COST_TIERS)),
-  cost_quality_tradeoff: optional(Type.Integer({ minimum: 0, maximum: 10 })),
-}
-
-/** The auto router's entry in a body's `plugins`. */
-const AutoRouter = Type.Object(
-  { id: Type.Literal('auto-router'), ...optionFields, pin_model: optional(Type.Boolean()) },
-  closed,
-)
-const AutoBetaRouter = Type.Object(
-  { id: Type.Literal('auto-beta-router'), ...optionFields },
-  closed,
-)
 type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
 
 /** Reads the options of a router. Throws 400 for patterns that are too long together. */

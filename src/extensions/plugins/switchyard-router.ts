@@ -1,30 +1,19 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { closed, oneOf, optional } from '../../base/schema-builders.ts'
+import type { Static } from '@sinclair/typebox'
 import type { RouterInputs } from '../../engine/plan/router-candidates.ts'
 import { listTextModels } from '../../engine/plan/router-candidates.ts'
 import type { RouterDecision } from '../../engine/plan/router-decision.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
 import type { RouterOptions } from '../../language/routing.ts'
+import { type ALGORITHMS, SwitchyardRouter } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideRandomRoute } from './free-router.ts'
 
-/** How `switchyard` picks a model. The public service names the algorithms and no more. */
-const ALGORITHMS = ['capability', 'stage', 'auto', 'random', 'composite', 'passthrough'] as const
 type Algorithm = (typeof ALGORITHMS)[number]
 
 interface SwitchyardOptions {
   algorithm: Algorithm
 }
-
-const SwitchyardRouter = Type.Object(
-  {
-    id: Type.Literal('switchyard-router'),
-    enabled: Type.Optional(Type.Boolean()),
-    algorithm: optional(oneOf(...ALGORITHMS)),
-  },
-  closed,
-)
 
 /** The `switchyard-router` plugin, which decides for `switchyard` by one of several algorithms. */
 export const switchyardRouter: Plugin<SwitchyardOptions> = {

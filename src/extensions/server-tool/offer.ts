@@ -11,12 +11,8 @@ import type { TextPart } from '../../language/part.ts'
 import type { ServerToolRequest, StopCondition } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findStandIns, listToolNames } from '../../translation/client-tools.ts'
-import {
-  type Restored,
-  readServiceName,
-  type ServerTool,
-  type ToolFunction,
-} from '../server-tool.ts'
+import { readServiceName } from '../../translation/dialects/server-tools.ts'
+import type { Restored, ServerTool, ToolFunction } from '../server-tool.ts'
 import { setTurnAside, ToolLoop } from './loop.ts'
 import type { OfferedFunction } from './use.ts'
 

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { isObject, type Json, readString } from '../../base/json.ts'
+import type { Json } from '../../base/json.ts'
 import { closed, oneOf, optional } from '../../base/schema-builders.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 
@@ -76,23 +76,4 @@ function readOperation({ type, path, diff }: Json): Json | undefined {
   if (typeof path !== 'string' || path === '') return undefined
   if (isDeletion) return { type, path }
   return typeof diff === 'string' ? { type, path, diff } : undefined
-}
-
-/**
- * Converts items of patches that a client sends back into calls of the function and their results.
- * All other items stay as they are, and so do those that are not whole.
- */
-export const toFunctionItems = (items: Json[]): Json[] => items.map(toFunctionItem)
-
-function toFunctionItem(item: Json): Json {
-  const { type, call_id, operation, output, status } = item
-  if (typeof call_id !== 'string') return item
-  if (type === 'apply_patch_call' && isObject(operation))
-    return {
-      type: 'function_call',
-      ...{ call_id, name: 'apply_patch', arguments: JSON.stringify(operation) },
-    }
-  if (type !== 'apply_patch_call_output') return item
-  const words = [readString(status), readString(output)].filter(Boolean).join(': ')
-  return { type: 'function_call_output', call_id, output: words || 'completed' }
 }

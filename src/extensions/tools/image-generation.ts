@@ -7,6 +7,7 @@ import { planRoute } from '../../engine/plan.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ImageCall, ImageParams, Picture } from '../../language/image.ts'
+import type { ToolReading } from '../../language/server-tools.ts'
 import { listUsableByokKeys } from '../../resources/byok.ts'
 import { IMAGE_FIELDS, readImageParams } from '../../translation/image-params.ts'
 import { drawPictures } from '../server-tool/inner.ts'
@@ -15,7 +16,6 @@ import type {
   ToolContext,
   ToolFunction,
   ToolInvocation,
-  ToolReading,
   ToolResult,
 } from '../server-tool.ts'
 import { leaveNative, listEndpointsOf } from './native-form.ts'

@@ -3,15 +3,9 @@ import { invalid } from '../../base/errors.ts'
 import { type Json, readString } from '../../base/json.ts'
 import { closed, list, open, optional, SomeName } from '../../base/schema-builders.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
-import type { ServerToolRequest } from '../../language/server-tools.ts'
+import type { ServerToolRequest, ToolReading } from '../../language/server-tools.ts'
 import { askModel } from '../server-tool/inner.ts'
-import type {
-  ServerTool,
-  ToolFunction,
-  ToolInvocation,
-  ToolReading,
-  ToolResult,
-} from '../server-tool.ts'
+import type { ServerTool, ToolFunction, ToolInvocation, ToolResult } from '../server-tool.ts'
 import {
   buildFailure,
   buildMessage,

@@ -4,14 +4,10 @@ import { toNanos } from '../../base/money.ts'
 import { closed, list, oneOf, optional } from '../../base/schema-builders.ts'
 import type { Config } from '../../config.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
+import type { ToolReading } from '../../language/server-tools.ts'
 import type { Egress, UpstreamWorld } from '../../network/world.ts'
-import type {
-  ServerTool,
-  ToolInvocation,
-  ToolReading,
-  ToolResult,
-  ToolWorld,
-} from '../server-tool.ts'
+import type { ToolWorld } from '../../translation/dialects/world.ts'
+import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 import { allowsUrl, type DomainLists, readDomainLists } from './domains.ts'
 import { hasFunction, isRunByAll, leaveNative, listNone, type NativeForm } from './native-form.ts'
 import { requireMatch } from './parameters.ts'

@@ -1,8 +1,6 @@
 import { toUsd } from '../../base/money.ts'
+import { buildVideoPath } from '../../translation/dialects/videos.ts'
 import { hasEnded, type VideoJob } from './store.ts'
-
-/** Returns the path at which a job is asked about, as the public API has it. */
-export const buildVideoPath = (id: string): string => `/api/v1/videos/${id}`
 
 /** Shows a job (wire reference B.3, VideoGenerationResponse). */
 export function showVideo(job: VideoJob, siteUrl: string) {

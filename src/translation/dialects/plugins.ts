@@ -2,19 +2,19 @@ import { Type } from '@sinclair/typebox'
 import { invalid } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
 import { closeSchema, LONGEST_NAME, open } from '../../base/schema-builders.ts'
-import { PLUGINS } from '../../extensions/plugins/registry.ts'
 import type { CallBase } from '../../language/call.ts'
+import { PLUGIN_ENTRIES } from './plugin-entries.ts'
 import type { DialectWorld } from './world.ts'
 
-const PLUGINS_WITH_SCHEMA = PLUGINS.flatMap(({ id, schema }) => (schema ? [{ id, schema }] : []))
-const OTHER_ID = `^(?!(${PLUGINS_WITH_SCHEMA.map(({ id }) => id).join('|')})$).`
+const IDS = PLUGIN_ENTRIES.map(({ properties }) => properties.id.const)
+const OTHER_ID = `^(?!(${IDS.join('|')})$).`
 
 /**
  * An entry of a body's `plugins`. Its fields depend on its `id` (wire reference C.4), and others are
  * refused: here, or by the plugin that has no schema. `readPlugins` refuses an unknown `id`.
  */
 export const Plugin = Type.Union([
-  ...PLUGINS_WITH_SCHEMA.map(({ schema }) => closeSchema(schema)),
+  ...PLUGIN_ENTRIES.map(closeSchema),
   Type.Object(
     {
       id: Type.String({ pattern: OTHER_ID, maxLength: LONGEST_NAME }),

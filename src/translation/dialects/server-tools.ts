@@ -3,7 +3,7 @@ import { denied, invalid } from '../../base/errors.ts'
 import { isObject, type Json, readObject, readObjects, readString } from '../../base/json.ts'
 import { toNanos } from '../../base/money.ts'
 import { findSchemaIssue } from '../../base/schema.ts'
-import { readServiceName, type ServerTool, type ToolReading } from '../../extensions/server-tool.ts'
+import type { Config } from '../../config.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextDialect } from '../../language/dialect.ts'
 import { FINISH_REASONS, type FinishReason } from '../../language/part.ts'
@@ -11,16 +11,29 @@ import type {
   ServerToolCounts,
   ServerToolRequest,
   StopCondition,
+  ToolReading,
 } from '../../language/server-tools.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { isDisabledTool } from '../../resources/workspaces/disabled-tools.ts'
-import type { DialectWorld } from './world.ts'
+import type { DialectWorld, ReadableTool } from './world.ts'
 
 /** What a body may say of tools that the gateway runs itself (wire reference D.2 and D.6). */
 interface ServerToolFields<Tool = unknown> {
   tools?: Tool[] | null
   max_tool_calls?: unknown
   stop_server_tools_when?: unknown
+}
+
+/** Returns the name after the prefix of the gateway itself; undefined for one without that. */
+export function readServiceName(
+  { service_name }: Pick<Config, 'service_name'>,
+  type: string,
+): string | undefined {
+  const at = type.indexOf(':')
+  if (at === -1) return undefined
+  const prefix = type.slice(0, at)
+  const isService = ['openrouter', 'gateway', service_name].includes(prefix)
+  return isService ? type.slice(at + 1) : undefined
 }
 
 /** The tools of a body: those of the client and its provider, and those that the gateway runs. */
@@ -104,7 +117,7 @@ function readRequest(
   return { name: tool.name, type, options, identity, field: `${field}.type` }
 }
 
-const isNativeType = ({ nativeTypes }: ServerTool, type: string, dialect: TextDialect): boolean =>
+const isNativeType = ({ nativeTypes }: ReadableTool, type: string, dialect: TextDialect): boolean =>
   nativeTypes?.[dialect]?.test(type) ?? false
 
 // Its provider may take two of a kind. The gateway stands in for the first.
@@ -140,7 +153,7 @@ function findServerTool(
   entry: Json,
   type: string,
   dialect: TextDialect,
-): ServerTool | undefined {
+): ReadableTool | undefined {
   const name = readServiceName(world.config, type)
   return world.tools.find(tool =>
     name === undefined
@@ -174,7 +187,12 @@ function checkEnabled(world: DialectWorld, actor: Actor, type: string, names: st
 }
 
 /** Reads the parameters: of a shorthand those beside its type, too. Throws 400 naming the field. */
-function readOptions(tool: ServerTool, entry: Json, field: string, reading: ToolReading): unknown {
+function readOptions(
+  tool: ReadableTool,
+  entry: Json,
+  field: string,
+  reading: ToolReading,
+): unknown {
   const { isPlain: isShorthand } = reading
   const { type: _, parameters, ...beside } = entry
   if (parameters != null && !isObject(parameters))

@@ -11,7 +11,6 @@ import {
   SomeContent,
   SomeName,
 } from '../../base/schema-builders.ts'
-import { buildVideoPath } from '../../extensions/videos/view.ts'
 import type { Answer } from '../../language/answer.ts'
 import {
   FRAME_TYPES,
@@ -240,3 +239,6 @@ function readPicture(file: FormFile): string {
   if (url) return url
   throw invalid(`${FIELD}: expected a picture in PNG, JPEG, GIF or WebP`, FIELD)
 }
+
+/** Returns the path at which a job is asked about, as the public API has it. */
+export const buildVideoPath = (id: string): string => `/api/v1/videos/${id}`

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/base/errors.ts'
 import { exposeReason, filterReason } from '../../../src/engine/attempt/reason.ts'
+import { Filtering } from '../../../src/engine/filtering.ts'
 import type { Run } from '../../../src/engine/run.ts'
-import { Filtering } from '../../../src/extensions/filters/filtering.ts'
 import { openFilters } from '../../../src/limits/filters.ts'
 
 const REASON = { code: 'bad', message: 'Project Apollo is not a word' }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/base/errors.ts'
+import { Filtering } from '../../../src/engine/filtering.ts'
 import { buildGuardrailStages } from '../../../src/engine/routing-metadata.ts'
-import { Filtering } from '../../../src/extensions/filters/filtering.ts'
 import type { CompiledRule } from '../../../src/limits/filters/rule.ts'
 
 const rule = (more: Partial<CompiledRule>): CompiledRule => ({

@@ -1,13 +1,14 @@
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import { decodeMediaText, parseDataUrl, readCharset } from '../../../base/data-url.ts'
 import { GatewayError, invalid } from '../../../base/errors.ts'
+import type { MediaReference } from '../../../engine/kinds/media.ts'
 import type { PipelineStage } from '../../../engine/routing-metadata.ts'
 import type { Run } from '../../../engine/run.ts'
 import type { InferenceWorld } from '../../../engine/world.ts'
 import type { Block, Message, ParsedFile } from '../../../language/message.ts'
 import { retainsNothing } from '../../../limits/zdr.ts'
 import type { DocumentText } from '../../documents.ts'
-import { fetchMissing, type MediaReference } from '../../media.ts'
+import { fetchMissing } from '../../media.ts'
 
 const MEBIBYTE = 1024 * 1024
 

@@ -3,11 +3,12 @@ import { invalid } from '../../../base/errors.ts'
 import type { Json } from '../../../base/json.ts'
 import { closed, optional } from '../../../base/schema-builders.ts'
 import type { InferenceWorld } from '../../../engine/world.ts'
+import type { ToolReading } from '../../../language/server-tools.ts'
 import { requireFiles } from '../../../network/containers/commands.ts'
 import { nameCallContainer, nameSessionContainer } from '../../../network/containers/names.ts'
 import { type AllowedHosts, readAllowedHosts } from '../../../network/containers/network.ts'
 import { requireSandbox } from '../../../network/containers/warm.ts'
-import type { ToolContext, ToolReading } from '../../server-tool.ts'
+import type { ToolContext } from '../../server-tool.ts'
 
 const Network = Type.Union([
   Type.Object({ type: Type.Literal('disabled') }, closed),

@@ -1,36 +1,16 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../../base/errors.ts'
 import type { Json } from '../../../base/json.ts'
-import { closed, list, oneOf, open, optional, SomeName } from '../../../base/schema-builders.ts'
+import { closed, oneOf, open, optional } from '../../../base/schema-builders.ts'
 import type { Config } from '../../../config.ts'
 import type { CacheControl } from '../../../language/message.ts'
 import type { Params } from '../../../language/params.ts'
-import type { ServerToolRequest } from '../../../language/server-tools.ts'
-import type { ToolReading } from '../../server-tool.ts'
+import type { ServerToolRequest, ToolReading } from '../../../language/server-tools.ts'
+import { FUSION_FIELDS } from '../../../translation/dialects/plugin-entries.ts'
 import { INNER_PARAMETERS, readInnerOptions } from '../inner-call.ts'
 
-/** The most turns with tools of each model that fusion asks, and the default (reference C.4). */
-const MAX_STEPS = 16
+/** The turns with tools of each model that fusion asks, unless it is told (reference C.4). */
 const DEFAULT_STEPS = 4
-
-/** The fields that the tool and the plugin share. */
-export const FUSION_FIELDS = {
-  analysis_models: optional(list(SomeName, { minItems: 1, maxItems: 8 })),
-  model: optional(SomeName),
-  max_tool_calls: optional(Type.Integer({ minimum: 1, maximum: MAX_STEPS })),
-  tools: optional(
-    list(
-      Type.Object(
-        {
-          type: SomeName,
-          parameters: optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 64 })),
-        },
-        closed,
-      ),
-      { maxItems: 8 },
-    ),
-  ),
-}
 
 const { max_completion_tokens, temperature, reasoning } = INNER_PARAMETERS
 

@@ -1,6 +1,5 @@
 import { invalid } from '../../../base/errors.ts'
-import type { Json } from '../../../base/json.ts'
-import { toFunctionItems } from '../../../extensions/tools/apply-patch.ts'
+import { isObject, type Json, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import { renameThoughts } from '../../../language/call-ids.ts'
 import type { Block, Message } from '../../../language/message.ts'
@@ -271,3 +270,22 @@ function readExtra(body: ResponsesRequest): Json {
 
 const omitNulls = (fields: Json): Json =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null))
+
+/**
+ * Converts items of patches that a client sends back into calls of the function and their results.
+ * All other items stay as they are, and so do those that are not whole.
+ */
+const toFunctionItems = (items: Json[]): Json[] => items.map(toFunctionItem)
+
+function toFunctionItem(item: Json): Json {
+  const { type, call_id, operation, output, status } = item
+  if (typeof call_id !== 'string') return item
+  if (type === 'apply_patch_call' && isObject(operation))
+    return {
+      type: 'function_call',
+      ...{ call_id, name: 'apply_patch', arguments: JSON.stringify(operation) },
+    }
+  if (type !== 'apply_patch_call_output') return item
+  const words = [readString(status), readString(output)].filter(Boolean).join(': ')
+  return { type: 'function_call_output', call_id, output: words || 'completed' }
+}

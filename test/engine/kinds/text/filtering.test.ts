@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { Filtering } from '../../../../src/engine/filtering.ts'
 import { TextFilter } from '../../../../src/engine/kinds/text.ts'
-import { Filtering } from '../../../../src/extensions/filters/filtering.ts'
 import type { TextPart } from '../../../../src/language/part.ts'
 import { type FilterRule, openFilters } from '../../../../src/limits/filters.ts'
 import { buildTextCall } from '../../../support/call.ts'

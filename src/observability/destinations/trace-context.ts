@@ -1,6 +1,6 @@
 import { renderTraceparent } from '../../base/traceparent.ts'
 import type { CallBase } from '../../language/call.ts'
-import { chooseIds } from '../../observability/destinations/build-trace.ts'
+import { chooseIds } from './build-trace.ts'
 
 type TracedCall = Pick<CallBase, 'id' | 'trace' | 'origin'>
 

@@ -1,11 +1,11 @@
-import type { Cancellation } from '../base/cancellation.ts'
-import { GatewayError } from '../base/errors.ts'
-import { isWorthFallback } from '../engine/attempt/summary.ts'
-import type { AttemptQueue, OpenedAnswer, RunningAttempt } from '../engine/attempt.ts'
-import { stakeHedge } from '../engine/reserve.ts'
-import type { Step } from '../engine/run.ts'
-import type { InferenceWorld } from '../engine/world.ts'
-import type { Kind } from '../language/work.ts'
+import type { Cancellation } from '../../base/cancellation.ts'
+import { GatewayError } from '../../base/errors.ts'
+import type { Kind } from '../../language/work.ts'
+import type { AttemptQueue, OpenedAnswer, RunningAttempt } from '../attempt.ts'
+import { stakeHedge } from '../reserve.ts'
+import type { Step } from '../run.ts'
+import type { InferenceWorld } from '../world.ts'
+import { isWorthFallback } from './summary.ts'
 
 /** Sends an attempt and resolves when its answer begins. Throws if there is none. */
 type SendAttempt<K extends Kind> = (attempt: RunningAttempt) => Promise<OpenedAnswer<K>>

@@ -1,10 +1,10 @@
-import type { Cancellation } from '../base/cancellation.ts'
-import { GatewayError } from '../base/errors.ts'
-import type { PeekedSequence } from '../base/iterate.ts'
-import { sumUsage, type Usage } from '../language/usage.ts'
-import type { AnswerPart, Division, Kind, Work } from '../language/work.ts'
-import type { Endpoint } from '../resources/models.ts'
-import type { Protocol } from '../translation/protocols/protocol.ts'
+import type { Cancellation } from '../../base/cancellation.ts'
+import { GatewayError } from '../../base/errors.ts'
+import type { PeekedSequence } from '../../base/iterate.ts'
+import { sumUsage, type Usage } from '../../language/usage.ts'
+import type { AnswerPart, Division, Kind, Work } from '../../language/work.ts'
+import type { Endpoint } from '../../resources/models.ts'
+import type { Protocol } from '../../translation/protocols/protocol.ts'
 
 type Part<K extends Kind> = Work[K]['part']
 type Opened<K extends Kind> = PeekedSequence<AnswerPart<K>[]>

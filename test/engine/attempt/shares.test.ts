@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/base/errors.ts'
-import { readToldBound, tellsBound } from '../../src/extensions/shares.ts'
+import { GatewayError } from '../../../src/base/errors.ts'
+import { readToldBound, tellsBound } from '../../../src/engine/attempt/shares.ts'
 
 const refuse = (message: string, status = 400) =>
   new GatewayError('invalid_request', 'The provider refused the request as invalid', {

@@ -4,10 +4,10 @@ import {
   looksLikeText,
   parseDataUrl,
   readCharset,
-} from '../base/data-url.ts'
-import { isObject, type Json, parseExact } from '../base/json.ts'
-import type { Block, Role } from '../language/message.ts'
-import type { TextRewrite } from '../language/text-segment.ts'
+} from '../../base/data-url.ts'
+import { isObject, type Json, parseExact } from '../../base/json.ts'
+import type { Block, Role } from '../../language/message.ts'
+import type { TextRewrite } from '../../language/text-segment.ts'
 
 /** How texts are rewritten, and whose they are. */
 export interface Rewriter {

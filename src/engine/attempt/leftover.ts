@@ -1,7 +1,7 @@
-import { Cancellation } from '../base/cancellation.ts'
-import { GatewayError } from '../base/errors.ts'
-import type { PeekedSequence } from '../base/iterate.ts'
-import type { ReadOns } from '../engine/traffic/read-ons.ts'
+import { Cancellation } from '../../base/cancellation.ts'
+import { GatewayError } from '../../base/errors.ts'
+import type { PeekedSequence } from '../../base/iterate.ts'
+import type { ReadOns } from '../traffic/read-ons.ts'
 
 /** How far an answer is read on after its client has left. */
 interface ReadOnLimits {
