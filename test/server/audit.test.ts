@@ -14,6 +14,7 @@ const UNCHANGING = new Set([
   'countTokens',
   'countMessageTokens',
   'countResponseTokens',
+  ...['askMcp', 'askMcpServer', 'leaveMcp', 'leaveMcpServer'],
   'queryAnalytics',
 ])
 const changing = listDescribedRoutes(createApp(await testGateway())).filter(
