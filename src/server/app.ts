@@ -30,6 +30,7 @@ import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.
 import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createKeyRoutes } from './routes/keys.ts'
 import { createMemberRoutes } from './routes/members.ts'
+import { createMessageBatchRoutes } from './routes/message-batches.ts'
 import { createModelRoutes } from './routes/models.ts'
 import { createJwksRoutes, createTokenRoutes } from './routes/oauth.ts'
 import { createPresetRoutes } from './routes/presets.ts'
@@ -102,6 +103,7 @@ export function createApp(
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
         .use(createBatchRoutes(gateway, findPeer))
+        .use(createMessageBatchRoutes(gateway, findPeer))
         .use(createDestinationRoutes(gateway))
         .use(createContainerRoutes(gateway, findPeer))
         .use(createResponseRoutes(gateway, findPeer))
