@@ -62,7 +62,7 @@ class CleanupIterator<T> implements Sequence<T> {
   // Not async: each part of a stream passes here, and one promise for each is enough.
   next(): Promise<IteratorResult<T>> {
     if (this.#isOver) return Promise.resolve(END)
-    const first = this.#takeFirst()
+    const first = this.#peeked && this.#takeFirst(this.#peeked)
     if (first) return Promise.resolve(this.#pass(first))
     if (!this.#rest) return Promise.resolve(this.#pass(END))
     return this.#rest.next().then(this.#pass, this.#fail)
@@ -72,8 +72,12 @@ class CleanupIterator<T> implements Sequence<T> {
     // The reader left during the wait: `return` has called `onEnd`.
     if (this.#isOver) return END
     if (step.done) return this.#finish({ type: 'completed' })
-    const ending = this.#passItem(step.value)
-    return ending.type === 'completed' ? step : this.#finish(ending)
+    try {
+      this.#hooks.onItem(step.value)
+      return step
+    } catch (thrown) {
+      return this.#finish({ type: 'failed', thrown })
+    }
   }
 
   readonly #fail = (thrown: unknown): IteratorResult<T> | Promise<IteratorResult<T>> =>
@@ -108,26 +112,20 @@ class CleanupIterator<T> implements Sequence<T> {
   async #collectWhole(only: T): Promise<T[]> {
     this.#peeked = null
     this.#isOver = true
-    const ending = this.#passItem(only)
+    let ending: SequenceEnding = { type: 'completed' }
+    try {
+      this.#hooks.onItem(only)
+    } catch (thrown) {
+      ending = { type: 'failed', thrown }
+    }
     const items = ending.type === 'completed' ? [only] : []
     const last = await this.#hooks.onEnd(ending)
     return last === undefined ? items : [...items, last]
   }
 
-  #passItem(item: T): SequenceEnding {
-    try {
-      this.#hooks.onItem(item)
-      return { type: 'completed' }
-    } catch (thrown) {
-      return { type: 'failed', thrown }
-    }
-  }
-
-  #takeFirst(): IteratorResult<T> | undefined {
-    if (!this.#peeked) return undefined
-    const value = this.#peeked.first
+  #takeFirst({ first }: PeekedSequence<T>): IteratorResult<T> {
     this.#peeked = null
-    return { done: false, value }
+    return { done: false, value: first }
   }
 
   async #finish(ending: SequenceEnding): Promise<IteratorResult<T>> {

@@ -58,15 +58,15 @@ export const parseCount = (value: unknown): number | undefined =>
 
 /** Parses the count of a part, at most its whole. Returns 0 when the value is no count. */
 export const parsePartCount = (whole: number, value: unknown): number =>
-  Math.min(parseCount(value) ?? 0, whole)
+  value == null ? 0 : Math.min(parseCount(value) ?? 0, whole)
 
 /** Parses a JSON text that holds an object. Undefined for any other text. */
 export function parseObject(json: string): Json | undefined {
   // Most texts of tools are no JSON, and an exception for each costs more than all else.
   if (!BEGINS_OBJECT.test(json)) return undefined
   try {
-    const value = parseExact(json)
-    return isObject(value) ? value : undefined
+    // What begins with a brace is an object, or no JSON.
+    return parseExact(json) as Json
   } catch {
     return undefined
   }
@@ -134,7 +134,7 @@ export const mayHaveLongInteger = (json: string): boolean =>
  */
 export function parseExact(json: string): unknown {
   if (json.length > 2 * DEEPEST && isTooDeep(json)) throw new SyntaxError('The JSON nests too deep')
-  if (!mayHaveLongInteger(json)) return JSON.parse(json)
+  if (!MANY_DIGITS.test(json) || !MAY_HOLD_ONE.test(json)) return JSON.parse(json)
   return JSON.parse(json, keepLongInteger as Reviver)
 }
 

@@ -167,24 +167,27 @@ function hasDefaults({ defaults = [], workspaces }: InferenceWorld['config']['pl
  * Attaches the extensions that a run needs, and opens each before the next: what one of them adds
  * to the call, another may be for. Others get their turn after one that took long.
  */
-export async function openExtensions(world: InferenceWorld, run: Run): Promise<void> {
-  for (const extension of world.extensions) {
-    if ((extension.when & readNeeds(world, run)) === 0) continue
+export function openExtensions(world: InferenceWorld, run: Run, from = 0): void | Promise<void> {
+  const startedAt = world.clock.ticks()
+  for (let index = from; index < world.extensions.length; index++) {
+    const extension = world.extensions[index]
+    if (!extension || (extension.when & readNeeds(world, run)) === 0) continue
     run.extensions = [...run.extensions, extension]
-    const startedAt = world.clock.ticks()
-    await extension.open?.(world, run)
-    if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
+    const pending = extension.open?.(world, run)
+    if (pending) return pending.then(() => openExtensions(world, run, index + 1))
+    if (isLongTurn(world.clock, startedAt))
+      return yieldToEventLoop().then(() => openExtensions(world, run, index + 1))
   }
 }
 
 /** Has the extensions of a run do what comes before its first turn. */
 export async function beginExtensions(world: InferenceWorld, run: Run): Promise<void> {
-  for (const { begin } of run.extensions) await begin?.(world, run)
+  for (const { begin } of run.extensions) if (begin) await begin(world, run)
 }
 
 /** Has the extensions of a run do what comes before it is settled. */
 export async function closeExtensions(world: InferenceWorld, run: Run): Promise<void> {
-  for (const { close } of run.extensions) await close?.(world, run)
+  for (const { close } of run.extensions) if (close) await close(world, run)
 }
 
 /** Returns a call with contents that are no plain text as its target takes it. */
@@ -200,14 +203,19 @@ export async function fitContents<K extends Kind>(
 }
 
 /** Returns a request as the extensions of its run let it leave. */
-export async function sendThrough(
+export function sendThrough(
   world: InferenceWorld,
   run: Run,
   request: UpstreamRequest,
   endpoint: Endpoint,
-): Promise<UpstreamRequest> {
-  let sent = request
-  for (const { send } of run.extensions) if (send) sent = await send(world, run, sent, endpoint)
+): UpstreamRequest | Promise<UpstreamRequest> {
+  let sent: UpstreamRequest | Promise<UpstreamRequest> = request
+  for (const { send } of run.extensions)
+    if (send)
+      sent =
+        sent instanceof Promise
+          ? sent.then(looked => send(world, run, looked, endpoint))
+          : send(world, run, sent, endpoint)
   return sent
 }
 

@@ -1,5 +1,11 @@
 import { GatewayError } from '../base/errors.ts'
-import { type Sequence, type SequenceEnding, toSequence, withCleanup } from '../base/iterate.ts'
+import {
+  type PeekedSequence,
+  type Sequence,
+  type SequenceEnding,
+  toSequence,
+  withCleanup,
+} from '../base/iterate.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
@@ -121,18 +127,16 @@ export function createRunAnswer<K extends Kind>(
   const firstAnswer = startMetering(world, step)
   const { endpoint } = firstAnswer
   const isExtended = run.extensions.length > 0
-  const startNext = (next: Step<K>) => startMetering(world, next)
-  const turns = isExtended
-    ? chainTurns(world, firstAnswer, { run, startMetering: startNext })
-    : null
-  const read = turns ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
+  const turns = isExtended ? takeTurns(world, run, firstAnswer) : null
   const chained = turns ?? firstAnswer
+  const meter = turns ? null : step.meter
+  const read = (batch: AnswerPart<K>[]) => meter?.read(batch)
   const filtered = isExtended ? readThrough(world, run, chained, read) : null
   const watcher = hasDestinations(world) ? watchRun(world, run as unknown as Run) : null
   run.watcher = watcher
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
-      if (!filtered) read(batch)
+      if (!filtered) meter?.read(batch)
       run.transcript?.read(batch)
       watcher?.read(batch)
     },
@@ -153,6 +157,13 @@ export function createRunAnswer<K extends Kind>(
     parts: isGathered ? countGathered(world, run, parts) : parts,
   }
 }
+
+const takeTurns = <K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  answer: OpenedAnswer<K>,
+): PeekedSequence<AnswerPart<K>[]> | null =>
+  chainTurns(world, answer, { run, startMetering: step => startMetering(world, step) })
 
 /**
  * Reads an answer to its end: what is to be kept of it is rendered when all but its record is there.

@@ -36,7 +36,8 @@ export interface Stages {
   close: Stage<Run>[]
 }
 
-const isExtended = ({ extensions }: Run): boolean => extensions.length > 0
+const begins = ({ extensions }: Run): boolean => extensions.some(({ begin }) => begin)
+const closes = ({ extensions }: Run): boolean => extensions.some(({ close }) => close)
 
 /** The life of a call, on one screen. */
 export const STAGES: Stages = {
@@ -49,7 +50,7 @@ export const STAGES: Stages = {
     // What holds now, after filters had time: 401.
     { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
     // What comes before its first turn: uses of tools that the client has approved: 400, 402, 403.
-    { name: 'begin', run: beginExtensions, when: isExtended },
+    { name: 'begin', run: beginExtensions, when: begins },
   ],
   step: [
     // Which endpoints, in which order: 400, 404.
@@ -63,7 +64,7 @@ export const STAGES: Stages = {
   ],
   close: [
     // A job that it has begun goes on with the work: 503.
-    { name: 'close', run: closeExtensions, when: isExtended },
+    { name: 'close', run: closeExtensions, when: closes },
     // What the last step cost.
     { name: 'settle', run: settleLastStep },
     // Charged and on record: always, and once.

@@ -345,7 +345,7 @@ export class Deadline {
   touch(size: number): void {
     this.#onBytes?.(size)
     if (this.#now() > this.#endsAt) this.#expire()
-    else this.#begin()
+    else this.#timeout.restart(this.#limits.idle)
   }
 
   /** Stops the clock of silence: what has arrived is not read on, so the upstream has to wait. */
@@ -361,7 +361,7 @@ export class Deadline {
     const pause = this.#now() - this.#pausedAt
     this.#endsAt += pause
     this.#longestPause = Math.max(this.#longestPause, pause)
-    if (this.#isSilent) this.#begin()
+    if (this.#isSilent) this.#timeout.restart(this.#limits.idle)
     else if (pause >= SHORT_PAUSE) this.#timeout.restart()
     this.#isSilent = false
   }
@@ -396,10 +396,6 @@ export class Deadline {
     return reason instanceof ConnectionFailed
       ? describeConnectionFailure(reason)
       : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
-  }
-
-  #begin(): void {
-    this.#timeout.restart(this.#limits.idle)
   }
 
   readonly #expire = (): void => {

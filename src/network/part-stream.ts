@@ -89,7 +89,10 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     try {
       while (!this.#reader.complete) {
         if (this.#failure) throw this.#failure
-        const read = this.#readParts(this.#cut(this.#rest ?? (await this.#incoming.read())))
+        const bytes = this.#rest ?? (await this.#incoming.read())
+        const isLong = bytes !== null && bytes.length > PIECE
+        this.#rest = null
+        const read = this.#readParts(isLong ? this.#cut(bytes) : bytes)
         const parts = read instanceof Promise ? await read : read
         if (parts.length === 0) continue
         this.#deadline.pause()
@@ -111,9 +114,9 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   }
 
   /** Returns the first bytes: what waits for a slow reader is no more than the parts of a piece. */
-  #cut(bytes: Uint8Array | null): Uint8Array | null {
-    this.#rest = bytes && bytes.length > PIECE ? bytes.subarray(PIECE) : null
-    return this.#rest && bytes ? bytes.subarray(0, PIECE) : bytes
+  #cut(bytes: Uint8Array): Uint8Array {
+    this.#rest = bytes.subarray(PIECE)
+    return bytes.subarray(0, PIECE)
   }
 
   #readParts(bytes: Uint8Array | null): Part[] | Promise<Part[]> {

@@ -40,44 +40,42 @@ export class SseScanner {
     return this.#scan(`${this.#decoder.decode()}\n\n`)
   }
 
+  // Line ends are searched for from the last one on, so that each character is searched once.
   #scan(text: string): Frame[] {
     const frames: Frame[] = []
     let start = this.#skipLineFeed && text[0] === '\n' ? 1 : 0
     if (text.length > 0) this.#skipLineFeed = false
-    const lineEnds = new LineEnds(text)
-    for (
-      let lineEnd = lineEnds.findNext(start);
-      lineEnd !== -1;
-      lineEnd = lineEnds.findNext(start)
-    ) {
-      this.#endLine(text.slice(start, lineEnd), frames)
+    let feed = text.indexOf('\n', start)
+    let carriage = text.indexOf('\r', start)
+    while (feed !== -1 || carriage !== -1) {
+      const isFeed = carriage === -1 || (feed !== -1 && feed < carriage)
+      const lineEnd = isFeed ? feed : carriage
+      this.#size += lineEnd - start
+      if (this.#size > this.#largest) throw tooLarge()
+      const line = this.#line + text.slice(start, lineEnd)
+      this.#line = ''
+      if (line === '') this.#dispatch(frames)
+      else this.#readField(line)
       start = lineEnd + 1
-      if (text[lineEnd] !== '\r') continue
-      if (text[start] === '\n') start += 1
-      else if (start === text.length) this.#skipLineFeed = true
+      if (!isFeed && text[start] === '\n') start += 1
+      else if (!isFeed && start === text.length) this.#skipLineFeed = true
+      if (feed !== -1 && feed < start) feed = text.indexOf('\n', start)
+      if (!isFeed) carriage = text.indexOf('\r', start)
     }
-    this.#grow(text.length - start)
+    this.#size += text.length - start
+    if (this.#size > this.#largest) throw tooLarge()
     this.#line += text.slice(start)
     return frames
   }
 
-  #endLine(rest: string, frames: Frame[]): void {
-    this.#grow(rest.length)
-    const line = this.#line + rest
-    this.#line = ''
-    if (line === '') this.#dispatch(frames)
-    else this.#readField(line)
-  }
-
   #readField(line: string): void {
-    if (line.startsWith('data:')) this.#addData(line.slice(line[5] === ' ' ? 6 : 5))
+    let data: string | null = null
+    if (line.startsWith('data:')) data = line.slice(line[5] === ' ' ? 6 : 5)
     else if (line.startsWith('event:')) this.#event = line.slice(line[6] === ' ' ? 7 : 6)
     // A line that is only a name is a field with an empty value (9.2.6).
-    else if (line === 'data') this.#addData('')
+    else if (line === 'data') data = ''
     else if (line === 'event') this.#event = ''
-  }
-
-  #addData(data: string): void {
+    if (data === null) return
     if (this.#data === null) this.#data = data
     else if (this.#more === null) this.#more = [data]
     else this.#more.push(data)
@@ -92,29 +90,6 @@ export class SseScanner {
     this.#event = null
     this.#size = 0
   }
-
-  #grow(by: number): void {
-    this.#size += by
-    if (this.#size > this.#largest)
-      throw new GatewayError('provider_unavailable', 'Provider returned error')
-  }
 }
 
-/** Finds line ends in a text. Positions only move forward, so each character is searched once. */
-class LineEnds {
-  readonly #text: string
-  #feed = -2
-  #carriage = -2
-
-  constructor(text: string) {
-    this.#text = text
-  }
-
-  findNext(from: number): number {
-    if (this.#feed !== -1 && this.#feed < from) this.#feed = this.#text.indexOf('\n', from)
-    if (this.#carriage !== -1 && this.#carriage < from)
-      this.#carriage = this.#text.indexOf('\r', from)
-    if (this.#carriage === -1) return this.#feed
-    return this.#feed === -1 ? this.#carriage : Math.min(this.#feed, this.#carriage)
-  }
-}
+const tooLarge = () => new GatewayError('provider_unavailable', 'Provider returned error')

@@ -23,6 +23,7 @@ import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createDestinationRoutes } from './routes/destinations.ts'
 import { createFileRoutes } from './routes/files.ts'
+import { createGeminiRoutes } from './routes/gemini.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
 import { createGuardrailRoutes } from './routes/guardrails.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
@@ -83,6 +84,7 @@ export function createApp(
     .use(createConsentRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .use(createAzureRoutes(gateway, findPeer))
+    .use(createGeminiRoutes(gateway, findPeer))
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))

@@ -83,7 +83,7 @@ export function createByteStream(
       async pull(controller) {
         const room = connection?.readOn()
         if (room) await room
-        pace?.take(performance.now())
+        if (pace?.take(performance.now())) return cut(controller)
         const step = await readNext(source).catch(thrown => {
           clearInterval(timer)
           connection?.leaveReading()

@@ -16,7 +16,7 @@ const encoder = new TextEncoder()
 const LARGE = 16 * 1024
 
 /**
- * Creates a response that streams texts as server-sent events, written as the client reads. A
+ * Creates a response that streams texts as server-sent events, or as another type, written as the client reads. A
  * client that leaves stops the source at once, and so does the server when it takes nothing for
  * too long, or less than the least rate. While the source is pending, keep-alives are sent. A
  * source must not throw: a failure after the first byte is an event.
@@ -26,16 +26,12 @@ export function createEventStreamResponse(
   { render, interval }: KeepAlive,
   headers: Record<string, string>,
   connection?: Connection,
+  media_type = 'text/event-stream; charset=utf-8',
 ) {
   let timer: ReturnType<typeof setInterval> | undefined
   connection?.startReading()
   const limits = connection?.paceLimits
   const pace = limits ? new ReaderPace(limits, performance.now()) : null
-  const send = (controller: Controller, bytes: Uint8Array) => {
-    controller.enqueue(bytes)
-    if (bytes.length > LARGE) connection?.holdUnread(bytes.length)
-    pace?.hand(bytes.length, performance.now())
-  }
   // The source is not told that the client is gone if the stream itself breaks off.
   const cut = (controller: Controller) => {
     clearInterval(timer)
@@ -46,7 +42,10 @@ export function createEventStreamResponse(
   const createWriter = (controller: Controller): TextWriter => ({
     write(text) {
       timer?.refresh()
-      send(controller, encoder.encode(text))
+      const bytes = encoder.encode(text)
+      controller.enqueue(bytes)
+      if (bytes.length > LARGE) connection?.holdUnread(bytes.length)
+      pace?.hand(bytes.length, performance.now())
     },
     end() {
       clearInterval(timer)
@@ -74,11 +73,7 @@ export function createEventStreamResponse(
       },
       pull(controller) {
         const room = connection?.readOn()
-        if (pace) {
-          const now = performance.now()
-          pace.take(now)
-          if (pace.isTooSlow(now)) return cut(controller)
-        }
+        if (pace?.take(performance.now())) return cut(controller)
         writer ??= createWriter(controller)
         return room ? readLater(room, source, writer) : readNextText(source, writer)
       },
@@ -93,7 +88,7 @@ export function createEventStreamResponse(
   return new Response(body, {
     headers: {
       ...headers,
-      'content-type': 'text/event-stream; charset=utf-8',
+      'content-type': media_type,
       'cache-control': 'no-cache',
     },
   })

@@ -38,6 +38,7 @@ import { isDisabledTool } from '../../src/resources/workspaces/disabled-tools.ts
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import { bindConnection, findConnection } from '../../src/server/connections.ts'
+import { enterByVersion } from '../../src/server/doors.ts'
 import { withIdempotency } from '../../src/server/idempotency.ts'
 import { answerPreflight } from '../../src/server/listen.ts'
 import { buildBatch } from '../suites/store/batches.ts'
@@ -1001,6 +1002,18 @@ const ROWS: Row[] = [
       seen: uploadTestFile,
       was: 200,
       is: 403,
+    },
+  ),
+  row(
+    'doors.gemini',
+    { doors: { gemini: { query_key: true } } },
+    {
+      seen: async ({ gateway }) => {
+        const request = new Request('http://localhost/v1/models/a:countTokens?key=k')
+        return [enterByVersion(gateway, request), request.headers.get('authorization')]
+      },
+      was: [true, null],
+      is: [true, 'Bearer k'],
     },
   ),
   row(

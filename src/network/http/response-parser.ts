@@ -44,7 +44,6 @@ type State =
   | 'chunk-end'
   | 'trailer'
   | 'until-close'
-  | 'done'
 
 /**
  * Parses one HTTP/1.1 response from bytes, wherever reads have split them (RFC 9112). It is strict
@@ -54,6 +53,7 @@ type State =
 export class ResponseParser {
   readonly #sink: ResponseSink
   #state: State = 'head'
+  #isDone = false
   #pending: Buffer | null = null
   /** How many bytes of the body or of the chunk are still to come. */
   #remaining = 0
@@ -73,12 +73,12 @@ export class ResponseParser {
    * Throws `MalformedResponse`.
    */
   feed(bytes: Buffer): void {
-    if (this.#state === 'done') throw new MalformedResponse('Bytes after the end of an answer')
+    if (this.#isDone) throw new MalformedResponse('Bytes after the end of an answer')
     let offset = 0
     const data = this.#pending ? Buffer.concat([this.#pending, bytes]) : bytes
     this.#pending = null
     try {
-      while (offset < data.length && !this.#isDone()) {
+      while (offset < data.length && !this.#isDone) {
         const next = this.#step(data, offset)
         if (next === -1) this.#pending = Buffer.from(data.subarray(offset))
         if (next === -1) break
@@ -86,30 +86,23 @@ export class ResponseParser {
       }
     } finally {
       // Also before a failure: what arrived before it counts.
-      this.#passChunks()
+      const chunks = this.#chunks
+      const [first] = chunks
+      if (first) {
+        this.#chunks = []
+        this.#sink.onBytes(chunks.length === 1 ? first : Buffer.concat(chunks))
+      }
     }
-    if (this.#isDone()) this.#sink.onEnd(this.#reusable && offset === data.length)
-  }
-
-  #passChunks(): void {
-    const chunks = this.#chunks
-    const [first] = chunks
-    if (!first) return
-    this.#chunks = []
-    this.#sink.onBytes(chunks.length === 1 ? first : Buffer.concat(chunks))
+    if (this.#isDone) this.#sink.onEnd(this.#reusable && offset === data.length)
   }
 
   /** Handles the end of the connection. Throws `MalformedResponse` if that cuts it short. */
   handleClose(): void {
-    if (this.#state === 'done') return
+    if (this.#isDone) return
     if (this.#state !== 'until-close')
       throw new MalformedResponse('The connection closed before the answer was whole')
-    this.#state = 'done'
+    this.#isDone = true
     this.#sink.onEnd(false)
-  }
-
-  #isDone(): boolean {
-    return this.#state === 'done'
   }
 
   /** Parses one element at `offset`. Returns the next offset, or -1 when more bytes are needed. */
@@ -131,10 +124,8 @@ export class ResponseParser {
         return this.#readLine(data, offset, LARGEST_HEAD, line => {
           this.#trailerLeft -= line.length + 2
           if (this.#trailerLeft < 0) throw new MalformedResponse('A trailer that is too large')
-          if (line === '') this.#state = 'done'
+          if (line === '') this.#isDone = true
         })
-      case 'done':
-        throw new MalformedResponse('Bytes after the end of an answer')
     }
   }
 
@@ -163,7 +154,7 @@ export class ResponseParser {
     const length = headers.get('content-length')
     if (coding !== undefined && length !== undefined)
       throw new MalformedResponse('Two ways to measure one body')
-    if (status === 204 || status === 304) this.#state = 'done'
+    if (status === 204 || status === 304) this.#isDone = true
     else if (coding === 'chunked' && version === '1.1') this.#state = 'chunk-size'
     else if (coding !== undefined) throw new MalformedResponse('An unrequested transfer coding')
     else if (length !== undefined) this.#expect(length)
@@ -173,7 +164,8 @@ export class ResponseParser {
   #expect(length: string): void {
     if (!/^\d{1,15}$/.test(length)) throw new MalformedResponse('A length that is no number')
     this.#remaining = Number(length)
-    this.#state = this.#remaining === 0 ? 'done' : 'length'
+    this.#state = 'length'
+    this.#isDone = this.#remaining === 0
   }
 
   #readBody(data: Buffer, offset: number): number {
@@ -181,7 +173,8 @@ export class ResponseParser {
     this.#remaining -= end - offset
     this.#chunks.push(data.subarray(offset, end))
     if (this.#remaining > 0) return end
-    this.#state = this.#state === 'chunk-data' ? 'chunk-end' : 'done'
+    if (this.#state === 'chunk-data') this.#state = 'chunk-end'
+    else this.#isDone = true
     return end
   }
 
@@ -205,8 +198,15 @@ export class ResponseParser {
     }
     if (at === offset || data[at] !== CARRIAGE_RETURN || data[at + 1] !== LINE_FEED)
       return this.#readLine(data, offset, LONGEST_CHUNK_LINE, line => this.#readChunkSize(line))
+    const start = at + 2
+    const end = start + size
+    // Most chunks come whole.
+    if (size > 0 && data[end] === CARRIAGE_RETURN && data[end + 1] === LINE_FEED) {
+      this.#chunks.push(data.subarray(start, end))
+      return end + 2
+    }
     this.#beginChunk(size)
-    return at + 2
+    return start
   }
 
   #readChunkEnd(data: Buffer, offset: number): number {
@@ -258,20 +258,19 @@ function parseHeaders(text: string, from: number): Map<string, string> {
     const colon = line.indexOf(':')
     const name = line.slice(0, Math.max(colon, 0))
     if (!NAME.test(name) || BARE_END.test(line)) throw new MalformedResponse('Not a header')
-    addHeader(headers, name.toLowerCase(), trimBlanks(line.slice(colon + 1)))
+    const key = name.toLowerCase()
+    const value = trimBlanks(line.slice(colon + 1))
+    if (headers.has(key)) addAgain(headers, key, value)
+    else headers.set(key, value)
     start = end + 2
   }
   return headers
 }
 
-function addHeader(headers: Map<string, string>, name: string, value: string): void {
+function addAgain(headers: Map<string, string>, name: string, value: string): void {
   const existing = headers.get(name)
-  if (existing !== undefined && name === 'content-length' && existing !== value)
-    throw new MalformedResponse('Two lengths for one body')
-  headers.set(
-    name,
-    existing === undefined || name === 'content-length' ? value : `${existing}, ${value}`,
-  )
+  if (name !== 'content-length') headers.set(name, `${existing}, ${value}`)
+  else if (existing !== value) throw new MalformedResponse('Two lengths for one body')
 }
 
 // Only spaces and tabs surround a value (RFC 9110, 5.6.3). Other white space is part of it.

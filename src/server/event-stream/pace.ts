@@ -33,10 +33,11 @@ export class ReaderPace {
     this.#waitingSince ??= now
   }
 
-  /** Notes that the client has taken what was handed over. */
-  take(now: number): void {
+  /** Notes that the client has taken what was handed over. Tells whether it was too slow. */
+  take(now: number): boolean {
     if (this.#waitingSince !== null) this.#waited += now - this.#waitingSince
     this.#waitingSince = null
+    return now - this.#windowStart >= this.#limits.milliseconds && this.isTooSlow(now)
   }
 
   /** Tells whether the client was too slow in the window that has ended by now, if one has. */

@@ -52,7 +52,11 @@ export class ChatStreamWriter {
   /** Renders the events of one batch. */
   write(parts: TextPart[]): string {
     let events = ''
-    for (const part of parts) events += this.#render(part)
+    for (const part of parts)
+      events +=
+        part.type === 'text-delta' && part.logprobs === undefined && !this.#shape.usesText
+          ? this.#renderText(part.choice, part.text)
+          : this.#render(part)
     return events
   }
 
@@ -63,9 +67,7 @@ export class ChatStreamWriter {
           this.#fingerprint = `,"system_fingerprint":${JSON.stringify(part.system_fingerprint)}`
         return ''
       case 'text-delta':
-        return part.logprobs === undefined && !this.#shape.usesText
-          ? this.#renderText(part.choice, part.text)
-          : this.#renderDelta(part.choice, { content: part.text }, part.logprobs)
+        return this.#renderDelta(part.choice, { content: part.text }, part.logprobs)
       case 'refusal-delta':
         return this.#renderDelta(part.choice, { refusal: part.text }, part.logprobs)
       case 'reasoning-delta':
@@ -138,7 +140,7 @@ export class ChatStreamWriter {
 
   // Most chunks of most streams, and nothing in them varies but the text.
   #renderText(choice: number, text: string): string {
-    const role = this.#renderRole(choice)
+    const role = this.#begun.has(choice) ? '' : this.#renderRole(choice)
     const delta = `{"content":${JSON.stringify(text)}}`
     const rest = '"finish_reason":null,"native_finish_reason":null,"logprobs":null'
     return `${role}data: ${this.#head}${this.#fingerprint},"choices":[{"index":${choice},"delta":${delta},${rest}}]}\n\n`
@@ -202,8 +204,7 @@ export class ChatStreamWriter {
 
 /** Streams the events of an answer. */
 export function streamChatEvents(answer: Answer<'text'>, shape: ChatShape): AsyncIterator<string> {
-  const stream = new ChatStreamWriter(answer, shape)
-  return writeEvents(answer, parts => stream.write(parts))
+  return writeEvents(answer, new ChatStreamWriter(answer, shape))
 }
 
 /** Renders a failure after keep-alive comments: the error, an empty usage, and the end. */

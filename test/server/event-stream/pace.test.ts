@@ -8,9 +8,9 @@ function findCut(bytes: number, every: number, delay: number): number | null {
   const pace = new ReaderPace(LIMITS, 0)
   for (let now = 0; now < 600_000; now += every) {
     pace.hand(bytes, now)
-    if (delay < every) pace.take(now + delay)
+    if (delay < every && pace.take(now + delay)) return now + delay
     if (pace.isTooSlow(now + every - 1)) return now + every - 1
-    pace.take(now + every)
+    if (pace.take(now + every)) return now + every
   }
   return null
 }

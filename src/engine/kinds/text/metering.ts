@@ -52,7 +52,10 @@ class TextMeter implements Meter<TextPart> {
   }
 
   read(parts: TextPart[]): void {
-    for (const part of parts) this.#readPart(part)
+    // Most parts of most answers.
+    for (const part of parts)
+      if (part.type === 'text-delta') this.#text.add(part.choice, part.text)
+      else this.#readPart(part)
   }
 
   get delivered(): boolean {
@@ -103,7 +106,6 @@ class TextMeter implements Meter<TextPart> {
       case 'finish':
         this.finish ??= part
         break
-      case 'text-delta':
       case 'refusal-delta':
         this.#text.add(part.choice, part.text)
         break
@@ -188,7 +190,12 @@ class DeliveredText {
     if (delta === '') return
     this.#characters += delta.length
     if (this.#kept + delta.length > MAX_KEPT && this.#kept > 0) this.#countOverflow(delta)
-    else this.#keep(choice, delta)
+    else {
+      this.#kept += delta.length
+      if (choice !== this.#last) this.#pieces = this.#findPieces(choice)
+      this.#last = choice
+      this.#pieces.push(delta)
+    }
   }
 
   /** Counts all of it. What was not kept counts by a rule of thumb, as it passed. */
@@ -196,13 +203,6 @@ class DeliveredText {
     const texts = [...this.#choices.values()].map(deltas => deltas.join(''))
     const kept = texts.length === 0 ? 0 : await count(texts)
     return kept + this.#overflow + estimateByRuleOfThumb([this.#pending])
-  }
-
-  #keep(choice: number, delta: string): void {
-    this.#kept += delta.length
-    if (choice !== this.#last) this.#pieces = this.#findPieces(choice)
-    this.#last = choice
-    this.#pieces.push(delta)
   }
 
   #findPieces(choice: number): string[] {

@@ -97,12 +97,19 @@ export class ChunkReader implements Reader<TextPart> {
     // Almost no chunk has any of these.
     if (chunk.object === 'error' || (chunk.error ?? chunk.errors ?? chunk.x_groq) != null)
       throwError(chunk)
-    this.#readStart(chunk, parts)
-    this.#readSources(chunk, parts)
-    if (Array.isArray(chunk.choices))
-      for (const [i, choice] of chunk.choices.entries())
-        if (isObject(choice)) this.#readChoice(choice, i, parts)
-    this.#readUsage(chunk, parts)
+    if (!this.#hasStarted) this.#readStart(chunk, parts)
+    const { choices, x_groq, citations, search_results } = chunk
+    if ((citations ?? search_results) != null) this.#readSources(chunk, parts)
+    // Groq has the usage in an object of its own, Moonshot in the choice.
+    let usage = chunk.usage ?? (x_groq == null ? null : (x_groq as Json).usage)
+    if (Array.isArray(choices))
+      for (let i = 0; i < choices.length; i++) {
+        const choice: Json | null = choices[i]
+        if (typeof choice !== 'object' || choice === null) continue
+        if (i === 0) usage ??= choice.usage
+        this.#readChoice(choice, i, parts)
+      }
+    if (usage != null) this.#readUsage(usage, parts)
     return parts
   }
 
@@ -142,7 +149,7 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #readStart(chunk: Json, parts: TextPart[]): void {
-    if (this.#hasStarted || isPreamble(chunk)) return
+    if (isPreamble(chunk)) return
     this.#hasStarted = true
     parts.push({
       type: 'start',
@@ -153,7 +160,9 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #readChoice(value: Json, position: number, parts: TextPart[]): void {
-    const choice = readChoiceIndex(value.index, position)
+    // Almost always that of the chunk before.
+    const isCurrent = value.index === this.#current && this.#current !== -1
+    const choice = isCurrent ? this.#current : readChoiceIndex(value.index, position)
     if (choice === undefined) return
     if (value.error != null && isError(value.error)) throw readStreamFailure(value.error)
     if (choice !== this.#current) {
@@ -163,13 +172,16 @@ export class ChunkReader implements Reader<TextPart> {
     }
     const before = parts.length
     const delta = this.#pickMessage(value)
-    this.#readReasoning(delta, choice, parts)
+    // What most chunks have none of is not looked for further.
+    const { reasoning, reasoning_content, reasoning_details, thinking_blocks } = delta
+    const thoughts = reasoning ?? reasoning_content ?? reasoning_details ?? thinking_blocks
+    if (thoughts != null || Array.isArray(delta.content)) this.#readReasoning(delta, choice, parts)
     this.#readText(delta, value, choice, parts)
-    this.#readToolCalls(delta, choice, parts)
-    this.#readMedia(delta, choice, parts)
-    this.#readAnnotations(delta, choice, parts)
+    if ((delta.function_call ?? delta.tool_calls) != null) this.#readToolCalls(delta, choice, parts)
+    if ((delta.audio ?? delta.images) != null) this.#readMedia(delta, choice, parts)
+    if (delta.annotations != null) this.#readAnnotations(delta, choice, parts)
     if (parts.length > before) this.#spoken |= 1 << (choice & 31)
-    this.#readFinish(value, choice, parts)
+    if (value.finish_reason != null) this.#readFinish(value, choice, parts)
   }
 
   // A whole answer has a `message` where a chunk has a `delta`. Perplexity sends both in either:
@@ -209,23 +221,23 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #readText(delta: Json, value: Json, choice: number, parts: TextPart[]): void {
-    const logprobs = readLogprobs(value.logprobs)
-    const logprobsField = logprobs ? { logprobs } : NO_LOGPROBS
-    const said = readText(delta.content)
+    const logprobs = value.logprobs == null ? undefined : readLogprobs(value.logprobs)
+    const said = typeof delta.content === 'string' ? delta.content : readText(delta.content)
     // Servers that write every character beyond ASCII as escapes may cut one in two.
     if (!said.isWellFormed()) this.#mender ??= new PartMender()
-    const content = this.#separateThinking(said, choice, parts)
-    const refusal = readString(delta.refusal)
+    const content = this.#thinkTags ? this.#separateThinking(said, choice, parts) : said
+    const refusal = typeof delta.refusal === 'string' ? delta.refusal : null
     if (refusal && !refusal.isWellFormed()) this.#mender ??= new PartMender()
     if (refusal)
       parts.push({
         type: 'refusal-delta',
         choice,
         text: refusal,
-        ...(content ? {} : logprobsField),
+        ...(logprobs && !content ? { logprobs } : {}),
       })
-    if (content || (logprobs && !refusal))
-      parts.push({ type: 'text-delta', choice, text: content, ...logprobsField })
+    if (logprobs && (content || !refusal))
+      parts.push({ type: 'text-delta', choice, text: content, logprobs })
+    else if (content) parts.push({ type: 'text-delta', choice, text: content })
   }
 
   // The thinking goes before the text that remains.
@@ -253,7 +265,6 @@ export class ChunkReader implements Reader<TextPart> {
 
   #readToolCalls(delta: Json, choice: number, parts: TextPart[]): void {
     const { function_call, tool_calls } = delta
-    if ((function_call ?? tool_calls) == null) return
     const pieces: unknown[] = Array.isArray(tool_calls) ? tool_calls : []
     if (pieces.length > MAX_PIECES) throw unreadableAnswer()
     const calls = isObject(function_call)
@@ -320,8 +331,8 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   // Some servers send usage in every chunk. Each replaces the one before, so the last one counts.
-  #readUsage(chunk: Json, parts: TextPart[]): void {
-    const usage = readUsage(findUsage(chunk))
+  #readUsage(counted: unknown, parts: TextPart[]): void {
+    const usage = readUsage(counted)
     if (!usage || (this.#hasUsage && isZero(usage))) return
     this.#hasUsage = true
     parts.push({ type: 'usage', usage })
@@ -349,20 +360,9 @@ const isError = (value: unknown): boolean =>
       ? value.length > 0
       : isObject(value)
 
-// Groq has the usage in an object of its own, Moonshot in the choice.
-function findUsage({ usage, x_groq, choices }: Json): unknown {
-  const [choice] = Array.isArray(choices) ? choices : []
-  return (
-    usage ??
-    (isObject(x_groq) ? x_groq.usage : undefined) ??
-    (isObject(choice) ? choice.usage : undefined)
-  )
-}
-
 const isZero = (usage: Usage): boolean => countInputTokens(usage) + countOutputTokens(usage) === 0
 
 const NO_DETAILS: ReasoningDetail[] = []
-const NO_LOGPROBS = {}
 
 const isDetail = (value: unknown): value is ReasoningDetail =>
   isObject(value) && typeof value.type === 'string'
