@@ -60,13 +60,14 @@ class GeminiStream implements BegunStream<'text'> {
 
   streamEvents(answer: Answer<'text'>): AsyncIterator<string> {
     this.#heading = answer
-    return writeEvents(answer, parts => this.#write(parts))
+    return writeEvents(answer, this)
   }
 
   renderFailure = (error: GatewayError): string =>
     this.#begin() + this.#writeValue(renderGeminiError(error, this.#heading.id)) + this.#form.end
 
-  #write(parts: TextPart[]): string {
+  /** Renders what one batch adds. */
+  write(parts: TextPart[]): string {
     this.#answer ??= new GeminiAnswer(this.#heading, this.#call)
     const answer = this.#answer
     const shown = new Map<number, Json[]>()
