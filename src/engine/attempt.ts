@@ -651,7 +651,7 @@ async function openParts<K extends Kind>(
 }
 
 /** Sends one request, and resolves with its answer once its kind has admitted it. */
-async function openAdmitted<K extends Kind>(
+function openAdmitted<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
@@ -661,9 +661,10 @@ async function openAdmitted<K extends Kind>(
   const expected = { protocol, endpoint, call, cancellation }
   const observer = createObserver(attempt, leftover)
   observer.onLarge = beginGrowth()
-  const opened = await openAnswer(world, outgoing, expected, observer)
+  const opening = openAnswer(world, outgoing, expected, observer)
+  if (!kind.admitParts) return opening
   const asked = { call, endpoint, cancellation, enterRoom: enter }
-  return kind.admitParts ? admitAnswer(world, kind, opened, asked) : opened
+  return opening.then(opened => admitAnswer(world, kind, opened, asked))
 }
 
 /** Counts this gateway in a request to an address that may be a gateway's, or its own. */
