@@ -17,11 +17,8 @@ import { computeCost } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
 import type { Generation, ProviderResponse } from '../observability/generations.ts'
-<<<<<<< HEAD
-import type { RecorderEntry } from '../observability/recorder.ts'
-=======
 import type { OutboxMessage } from '../observability/outbox.ts'
->>>>>>> 95068bd6
+import type { RecorderEntry } from '../observability/recorder.ts'
 import type { Endpoint } from '../resources/models.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
@@ -417,25 +414,14 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   run.release(world.traffic.counters)
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
-<<<<<<< HEAD
-  const outbox = hasDestinations(world) ? buildMessages(world, run, generation) : undefined
+  const outbox = hasDestinations(world)
+    ? buildOutbox(world, run as unknown as Run, generation)
+    : undefined
   const entry: RecorderEntry = { generation, charge }
   if (transcript) entry.transcript = transcript
   if (outbox) entry.outbox = outbox
   if (result) entry.result = result
   await world.recorder.record(entry)
-=======
-  const outbox = hasDestinations(world)
-    ? buildOutbox(world, run as unknown as Run, generation)
-    : undefined
-  await world.recorder.record({
-    generation,
-    charge,
-    ...(transcript ? { transcript } : {}),
-    ...(outbox ? { outbox } : {}),
-    ...(result ? { result } : {}),
-  })
->>>>>>> 95068bd6
   if (others) await others
   forgetEntries(run)
 }
