@@ -145,11 +145,17 @@ describe.each(
       'x-ratelimit-reset': reset,
     })
     const body = (await refused.json()) as {
-      error: { message: string; metadata?: object }
+      error: { message: string; metadata?: object; details?: { metadata: object }[] }
       metadata?: object
     }
+    // Google’s form has texts.
+    const [info] = body.error.details ?? []
+    const told = Object.entries(info?.metadata ?? {}).map(([name, text]) => [
+      name,
+      /^(\{|null$)/.test(text) ? JSON.parse(text) : text,
+    ])
     expect(body.error.message).toBe('Rate limit exceeded: requests-per-min')
-    expect(body.error.metadata ?? body.metadata).toMatchObject({
+    expect(body.error.metadata ?? body.metadata ?? Object.fromEntries(told)).toMatchObject({
       headers: {
         'X-RateLimit-Limit': '2',
         'X-RateLimit-Remaining': '0',
