@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
+import { defineOperation } from '../../resources/operation.ts'
 import {
   createGroupMapping,
   deleteGroupMapping,
@@ -13,61 +14,61 @@ import {
 import { listScimGroups } from '../../resources/scim/groups.ts'
 import { createSyncJob, getSyncJob } from '../../resources/scim/sync-jobs.ts'
 import { ScimPageQuery } from '../../resources/scim.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+import { defineResource } from '../resource.ts'
 
 const noun = { tag: 'SCIM', access: 'management' } as const
 const mapping = { id: 'The mapping’s id' }
 const job = { id: 'The job’s id' }
 
 const createMappingRoutes = defineResource({ ...noun, params: mapping }, [
-  defineRoute(
+  defineOperation(
     'GET /scim/group-mappings',
     'listScimGroupMappings',
     'List SCIM group mappings',
     listGroupMappings,
     { query: ScimPageQuery },
   ),
-  defineRoute(
+  defineOperation(
     'POST /scim/group-mappings',
     'createScimGroupMapping',
     'Map a SCIM group to a workspace',
     createGroupMapping,
     { body: NewGroupMapping, status: 201, refusals: [404, 409] },
   ),
-  defineRoute(
+  defineOperation(
     'GET /scim/group-mappings/:id',
     'getScimGroupMapping',
     'Get a SCIM group mapping',
     getGroupMapping,
   ),
-  defineRoute(
+  defineOperation(
     'PATCH /scim/group-mappings/:id',
     'updateScimGroupMapping',
     'Change the role of a SCIM group mapping',
     updateGroupMapping,
     { body: GroupMappingChange },
   ),
-  defineRoute(
+  defineOperation(
     'DELETE /scim/group-mappings/:id',
     'deleteScimGroupMapping',
     'Delete a SCIM group mapping',
     deleteGroupMapping,
     { query: GroupMappingDeletion },
   ),
-  defineRoute('GET /scim/groups', 'listScimGroups', 'List SCIM groups', listScimGroups, {
+  defineOperation('GET /scim/groups', 'listScimGroups', 'List SCIM groups', listScimGroups, {
     query: ScimPageQuery,
   }),
 ])
 
 const createJobRoutes = defineResource({ ...noun, params: job }, [
-  defineRoute(
+  defineOperation(
     'POST /scim/sync-jobs',
     'createScimSyncJob',
     'Apply every SCIM group mapping again',
     createSyncJob,
     { status: 202, location: started => `/api/v1/scim/sync-jobs/${started.data.id}` },
   ),
-  defineRoute('GET /scim/sync-jobs/:id', 'getScimSyncJob', 'Get a SCIM sync job', getSyncJob),
+  defineOperation('GET /scim/sync-jobs/:id', 'getScimSyncJob', 'Get a SCIM sync job', getSyncJob),
 ])
 
 /**
