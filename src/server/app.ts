@@ -28,6 +28,7 @@ import { createCreditRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createFileRoutes } from './routes/files.ts'
+import { createGeminiRoutes } from './routes/gemini.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
@@ -84,6 +85,7 @@ export function createApp(
     .use(createConsentRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .use(createAzureRoutes(gateway, findPeer))
+    .use(createGeminiRoutes(gateway, findPeer))
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))

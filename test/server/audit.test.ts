@@ -10,7 +10,12 @@ import { EXAMPLES } from '../support/operations.ts'
 // Counting and asking change nothing. Only calls can answer 402, and they leave a generation instead. A
 // change by an identity provider leaves an entry for each thing that it moves:
 // test/server/scim/scenarios.test.ts.
-const UNCHANGING = new Set(['countMessageTokens', 'countResponseTokens', 'queryAnalytics'])
+const UNCHANGING = new Set([
+  'countTokens',
+  'countMessageTokens',
+  'countResponseTokens',
+  'queryAnalytics',
+])
 const changing = listDescribedRoutes(createApp(await testGateway())).filter(
   ({ method, operation: { id, open, statuses, tag } }) =>
     method !== 'get' &&

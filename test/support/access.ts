@@ -265,7 +265,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     /^\/(credits|favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/,
     undefined,
   ],
-  [/^\/openai\/deployments\//, 'key'],
+  [/^\/(openai\/deployments|v1beta\/models)(\/|$)/, 'key'],
   [/^\/api\/v1\/(auth\/keys|oauth\/(token|jwks))$/, undefined],
   [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],
@@ -391,7 +391,7 @@ const RESPONSE_RULES: Record<Live, Rule> = {
 
 /** Tells whether a route's path or query names a resource that a user has created. */
 export const namesResource = ({ path, operation: { query } }: DescribedRoute): boolean =>
-  path.includes(':') ||
+  (path.includes(':') && !path.startsWith('/v1beta/models/')) ||
   path === '/api/v1/generation/feedback' ||
   ((query?.required as string[] | undefined) ?? []).includes('id')
 

@@ -189,7 +189,27 @@ const ALIKE: Record<string, string> = {
   createDeploymentTranscription: 'createAudioTranscriptions',
 }
 
+const CONTENT_RESPONSE = object({ candidates: array({ type: 'object' }), modelVersion: text }, [
+  'modelVersion',
+])
+const EMBEDDING = object({ values: array({ type: 'number' }) })
+const GEMINI_MODEL = object({
+  name: text,
+  version: text,
+  displayName: text,
+  supportedGenerationMethods: array(text),
+})
+
 const OWN: Answers['operations'] = {
+  generateContent: json(CONTENT_RESPONSE),
+  streamGenerateContent: { ...json(array(CONTENT_RESPONSE)), 'text/event-stream': text },
+  countTokens: json(object({ totalTokens: integer })),
+  embedContent: json(object({ embedding: EMBEDDING })),
+  batchEmbedContents: json(object({ embeddings: array(EMBEDDING) })),
+  listGeminiModels: json(
+    object({ models: array(GEMINI_MODEL), nextPageToken: text }, ['nextPageToken']),
+  ),
+  getGeminiModel: json(GEMINI_MODEL),
   getResponse: json(STORED_RESPONSE),
   cancelResponse: json(STORED_RESPONSE),
   deleteResponse: json(object({ id: text, object: text, deleted: { type: 'boolean' } })),

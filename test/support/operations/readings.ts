@@ -160,6 +160,8 @@ export const READINGS: Record<string, RequestBuilder> = {
   listGenerationContent: async (gateway, actor) => ({
     query: `id=${await makeTranscript(gateway, actor)}`,
   }),
+  listGeminiModels: requestNothing,
+  getGeminiModel: async () => ({ params: { model: 'acme/small' } }),
   getResponse: requestResponse,
   listResponseInputItems: requestResponse,
   list: requestNothing,
