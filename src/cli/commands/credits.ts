@@ -15,7 +15,7 @@ const CREDIT = [
 export const createCreditsCommand = () =>
   defineNoun('credits', 'prepaid credits, and what was spent of them', [
     verb('add', 'add credits, or correct an amount', CREDIT, core => core.create).printAs(
-      ({ data }, { core, gateway, actor }) => {
+      async ({ data }, { core, gateway, actor }) => {
         const { total_credits } = (await core.show.run(gateway, actor)).data
         print(`Added ${formatDollars(data.amount)}; ${formatDollars(total_credits)} in all`)
         if (!gateway.config.limits.credits)
