@@ -9,6 +9,7 @@ import { audit } from '../resources/audit.ts'
 import { byok } from '../resources/byok/operations.ts'
 import { keys } from '../resources/keys/operations.ts'
 import { members } from '../resources/members/operations.ts'
+import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
 import { workspaces } from '../resources/workspaces/operations.ts'
 import { findRequiredCredential } from './access.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
@@ -32,13 +33,11 @@ import { createGeminiRoutes } from './routes/gemini.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
-import { createModelRoutes } from './routes/models.ts'
+import { createModelRoutes, createProviderRoutes } from './routes/models.ts'
 import { createJwksRoutes, createTokenRoutes } from './routes/oauth.ts'
 import { createPresetRoutes } from './routes/presets.ts'
-import { createProviderRoutes } from './routes/providers.ts'
 import { createResponseRoutes } from './routes/responses.ts'
 import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
-import { createScimRoutes } from './routes/scim.ts'
 import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
 import { createVideoRoutes } from './routes/videos.ts'
 
@@ -93,7 +92,9 @@ export function createApp(
         .use(createCurrentKeyRoutes(gateway))
         .use(createPresetRoutes(gateway))
         .use(createRoutes(gateway, byok))
-        .use(createScimRoutes(gateway))
+        .use(createRoutes(gateway, mappings))
+        .use(createRoutes(gateway, groups))
+        .use(createRoutes(gateway, syncJobs))
         .use(createProvisioningRoutes(gateway))
         .use(createRoutes(gateway, workspaces))
         .use(createRoutes(gateway, members))
