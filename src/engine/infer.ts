@@ -70,7 +70,10 @@ export const startRun = <K extends Kind>(
   isDry = false,
 ): Run<K> =>
   new Run({
-    ...{ actor, kind, call, isDry },
+    actor,
+    kind,
+    call,
+    isDry,
     policy: getPolicy(world, actor),
     created: world.clock.now(),
     startedAt: world.clock.ticks(),

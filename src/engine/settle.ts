@@ -18,6 +18,7 @@ import { computeCost } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
 import type { Generation, ProviderResponse } from '../observability/generations.ts'
+import type { RecorderEntry } from '../observability/recorder.ts'
 import type { Endpoint } from '../resources/models.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
@@ -413,13 +414,11 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
   const outbox = hasDestinations(world) ? buildMessages(world, run, generation) : undefined
-  await world.recorder.record({
-    generation,
-    charge,
-    ...(transcript ? { transcript } : {}),
-    ...(outbox ? { outbox } : {}),
-    ...(result ? { result } : {}),
-  })
+  const entry: RecorderEntry = { generation, charge }
+  if (transcript) entry.transcript = transcript
+  if (outbox) entry.outbox = outbox
+  if (result) entry.result = result
+  await world.recorder.record(entry)
   if (others) await others
   forgetEntries(run)
 }

@@ -98,15 +98,16 @@ export function runStages<Subject extends { isDry: boolean }>(
   subject: Subject,
   from = 0,
 ): void | Promise<void> {
-  const startedAt = world.clock.ticks()
+  let startedAt: number | null = null
   for (let index = from; index < stages.length; index++) {
     const stage = stages[index]
-    if (stage?.when?.(subject) === false) continue
-    const pending = stage?.run(world, subject)
+    if (!stage || stage.when?.(subject) === false) continue
+    if (stage.reads) startedAt ??= world.clock.ticks()
+    const pending = stage.run(world, subject)
     // Synchronous as long as nothing has to be awaited: most stages of most calls are.
     if (pending) return continueStages(world, stages, subject, index, pending)
-    publishStageEvent(world, stages, subject, index)
-    if (stage?.reads && isLongTurn(world.clock, startedAt))
+    if (stage.publishes) publishStageEvent(world, stage, subject)
+    if (stage.reads && startedAt !== null && isLongTurn(world.clock, startedAt))
       return resumeStages(world, stages, subject, index + 1)
   }
 }
@@ -127,18 +128,17 @@ const continueStages = <Subject extends { isDry: boolean }>(
   pending: Promise<void>,
 ): Promise<void> =>
   pending.then(() => {
-    publishStageEvent(world, stages, subject, index)
+    const stage = stages[index]
+    if (stage?.publishes) publishStageEvent(world, stage, subject)
     return runStages(world, stages, subject, index + 1)
   })
 
 function publishStageEvent<Subject extends { isDry: boolean }>(
-  world: InferenceWorld,
-  stages: Stage<Subject>[],
+  { events }: InferenceWorld,
+  { publishes }: Stage<Subject>,
   subject: Subject,
-  index: number,
 ): void {
-  const eventName = stages[index]?.publishes
-  if (eventName && !subject.isDry) world.events.publish(eventName, subject as never)
+  if (publishes && !subject.isDry) events.publish(publishes, subject as never)
 }
 
 /** Lists the stages that come before any provider is called. */

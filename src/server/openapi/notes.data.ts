@@ -25,6 +25,7 @@ const MEMBERS = { member_user_ids: [USER_ID] }
 const MODEL = { author: 'sandbox', slug: 'echo' }
 const id = { id: ID }
 const RESPONSE = { response_id: 'gen-1795730984-0123456789abcdef0123' }
+const BATCH = { id: 'batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c' }
 const GEMINI = { model: 'sandbox/echo' }
 const CONTENTS = [{ role: 'user', parts: [{ text: 'Hello there' }] }]
 const DEPLOYMENT = { deployment: 'sandbox/echo', 'api-version': '2024-10-21' }
@@ -180,6 +181,33 @@ export const NOTES: Record<string, OperationNote> = {
   deleteResponse: {
     description: 'Deletes a stored response, for good. Others no longer go on from it.',
     examples: RESPONSE,
+  },
+  createMessageBatch: {
+    description:
+      'Makes a batch of messages as Anthropic’s clients do, with its requests in the body. Each runs ' +
+      'later as a call of this key, and is charged as one.',
+    body: {
+      requests: [
+        {
+          custom_id: 'first',
+          params: { model: 'sandbox/echo', max_tokens: 100, messages: HELLO },
+        },
+      ],
+    },
+  },
+  listMessageBatches: { description: 'Lists a workspace’s batches of messages, newest first.' },
+  getMessageBatch: { description: 'Shows how far a batch of messages has come.', examples: BATCH },
+  getMessageBatchResults: {
+    description: 'Reads the results of a batch that has ended, one in each line.',
+    examples: BATCH,
+  },
+  cancelMessageBatch: {
+    description: 'Cancels a batch: no request begins any more, and what is done is kept.',
+    examples: BATCH,
+  },
+  deleteMessageBatch: {
+    description: 'Deletes a batch that has ended. The files of its results stay.',
+    examples: BATCH,
   },
   generateContent: {
     description:
