@@ -1,9 +1,7 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import type { Actor } from './actor.ts'
 
 /** Who may ask for an operation over HTTP: a management key, any key, or anyone. */
 export type Access = 'management' | 'key' | 'open'
-export type ActorFor<Level extends Access> = Level extends 'open' ? null : Actor
 
 /** What the operations of a noun have in common. */
 export interface Resource<Level extends Access = Access> {
@@ -72,10 +70,7 @@ export interface Noun<Level extends Access, Operations> extends Resource<Level> 
 }
 
 /** Defines what can be done with a noun, over HTTP and at the terminal. */
-export const defineNoun = <
-  Level extends Access,
-  Operations extends Record<string, Operation<Run<never, ActorFor<Level>>>>,
->(
+export const defineNoun = <Level extends Access, Operations extends Record<string, Operation>>(
   resource: Resource<Level>,
   operations: Operations,
 ): Noun<Level, Operations> => ({ ...resource, operations })

@@ -4,9 +4,9 @@ import type { Gateway } from '../app/gateway.ts'
 import { isObject } from '../base/json.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { closeSchema } from '../base/schema-builders.ts'
+import type { Actor } from '../resources/actor.ts'
 import {
   type Access,
-  type ActorFor,
   findNames,
   type Noun,
   type Operation,
@@ -24,6 +24,8 @@ const ACCESS = {
   key: { guard: requireKey, refusals: [401] },
   open: { guard: allowAnyone, refusals: [] },
 } satisfies Record<Access, object>
+
+type ActorFor<Level extends Access> = Level extends 'open' ? null : Actor
 
 /** An operation that runs in the gateway. */
 type GatewayOperation<Level extends Access> = Operation<Run<Gateway, ActorFor<Level>>>
@@ -66,7 +68,7 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 // with another Content-Type. Hence there are two.
 function createHandler(gateway: Gateway, row: Row): (context: never) => unknown {
   const { status = 200, location } = row.options
-  const input = closeInput(row.options)
+  const input = { ...closeInput(row.options), names: findNames(row.path) }
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
       runRoute(row, input, gateway, { actor, params, request })
@@ -80,12 +82,12 @@ function createHandler(gateway: Gateway, row: Row): (context: never) => unknown 
 }
 
 async function runRoute(
-  { path, run }: Row,
-  { body, query }: Input,
+  { run }: Row,
+  { names, body, query }: Input & { names: string[] },
   gateway: Gateway,
   { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
-  const input: unknown[] = findNames(path).map(name => lowerUuid(params[name] ?? ''))
+  const input: unknown[] = names.map(name => lowerUuid(params[name] ?? ''))
   if (body) input.push(lowerUuids(body, await readBody(request, body)))
   if (query) input.push(readQuery(request, query))
   return run(gateway, actor, ...(input as never[]))
