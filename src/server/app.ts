@@ -2,6 +2,7 @@ import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { GatewayError } from '../base/errors.ts'
 import { budgets } from '../limits/budgets/operations.ts'
+import { credits } from '../limits/credits.ts'
 import { guardrails } from '../limits/guardrails/operations.ts'
 import { destinations } from '../observability/destinations/operations.ts'
 import { type Metrics, openMetrics } from '../observability/metrics.ts'
@@ -9,6 +10,8 @@ import { audit } from '../resources/audit.ts'
 import { byok } from '../resources/byok/operations.ts'
 import { keys } from '../resources/keys/operations.ts'
 import { members } from '../resources/members/operations.ts'
+import type { Operation } from '../resources/operation.ts'
+import { presets } from '../resources/presets/operations.ts'
 import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
 import { workspaces } from '../resources/workspaces/operations.ts'
 import { findRequiredCredential } from './access.ts'
@@ -130,9 +133,30 @@ export function createApp(
 export const openOwnMetrics = (gateway: Gateway): Metrics | null =>
   gateway.config.server.metrics_address === undefined ? openMetrics(gateway) : null
 
-/** Lists the paths of the app. */
-export const listPaths = (metrics: Metrics | null): string[] =>
-  PATHS.filter(path => path !== '/metrics' || metrics !== null)
+/** The nouns whose tables say their paths. */
+const NOUNS: { operations: Record<string, Operation> }[] = [
+  audit,
+  budgets,
+  byok,
+  credits,
+  destinations,
+  groups,
+  guardrails,
+  keys,
+  mappings,
+  members,
+  presets,
+  syncJobs,
+  workspaces,
+]
+
+/** Lists the paths of the app, without creating it. */
+export const listPaths = (metrics: Metrics | null): string[] => [
+  ...PATHS.filter(path => path !== '/metrics' || metrics !== null),
+  ...new Set(NOUNS.flatMap(({ operations }) => Object.values(operations).flatMap(listPath))),
+]
+
+const listPath = ({ route }: Operation) => (route ? [`/api/v1${route.path}`] : [])
 
 /** Creates the app of the metrics' own address. */
 export function createMetricsApp(gateway: Gateway): AnyElysia {

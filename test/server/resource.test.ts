@@ -2,7 +2,7 @@ import { beforeEach, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { Uuid } from '../../src/base/schema-builders.ts'
-import { defineOperation } from '../../src/resources/operation.ts'
+import { defineOperation, defineTerminalOperation } from '../../src/resources/operation.ts'
 import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { defineResource } from '../../src/server/resource.ts'
@@ -26,6 +26,7 @@ const boats = defineResource({ tag: 'Boats', access: 'management', params }, [
     query: Query,
     refusals: [409],
   }),
+  defineTerminalOperation(echo),
 ])
 const harbour = defineResource({ tag: 'Boats', access: 'open' }, [
   defineOperation('GET /harbour', 'getHarbour', 'The harbour', (_, nobody) => ({
@@ -50,7 +51,7 @@ const ask = (method: string, path: string, body?: string, key: string = keys.man
     }),
   )
 
-test('statuses follow from the access, the path’s names and the input', () => {
+test('routes are those of operations with a path; statuses follow from access, names and input', () => {
   const statuses = Object.fromEntries(
     [boats, harbour].flatMap(noun =>
       listDescribedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses]),
