@@ -13,6 +13,7 @@ import { openSeal, type Seal } from '../base/seal.ts'
 import { shareRuns } from '../base/share-runs.ts'
 import { type Config, createDefaultConfig } from '../config.ts'
 import { endLoopsOfGoneKeys } from '../engine/admit.ts'
+import type { Extension } from '../engine/extension.ts'
 import { Health } from '../engine/health.ts'
 import { markEnds, markOpening } from '../engine/recover.ts'
 import { STAGES, type Stages } from '../engine/stages.ts'
@@ -33,6 +34,7 @@ import { type Healer, openHealer } from '../extensions/healing.ts'
 import type { Plugin } from '../extensions/plugin.ts'
 import { listPluginIssues } from '../extensions/plugin-defaults.ts'
 import { PLUGINS } from '../extensions/plugins/registry.ts'
+import { EXTENSIONS } from '../extensions/registry.ts'
 import type { ServerTool } from '../extensions/server-tool.ts'
 import { TOOLS } from '../extensions/tools/registry.ts'
 import { createVideoJobs, type PollPace, type VideoJobs } from '../extensions/videos/poller.ts'
@@ -140,6 +142,8 @@ export interface Gateway {
   tokenizers: Tokenizers
   /** The stages of a call. */
   stages: Stages
+  /** What some calls have beside what all have. */
+  extensions: readonly Extension[]
   /** Plugins that calls may request. */
   plugins: Plugin[]
   /** Tools that the gateway runs itself. */
@@ -392,6 +396,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     healer,
     tokenizers,
     stages: overrides.stages ?? STAGES,
+    extensions: EXTENSIONS,
     plugins: overrides.plugins ?? PLUGINS,
     tools: overrides.tools ?? TOOLS,
     destinationKinds: overrides.destinationKinds ?? KINDS,

@@ -306,8 +306,12 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     bounds.length === 0 ? estimate.maximum : limitAmounts(estimate, bounds, getRemaining)
 
   function charge(spending: Charge): void {
-    for (const book of books.findForPayer(spending))
-      addSpending(book[toSpendingKey(spending.byok)], spending.day, spending.nanos)
+    const { day, nanos } = spending
+    const key = toSpendingKey(spending.byok)
+    for (const { [key]: spent } of books.findForPayer(spending)) {
+      spent.total += nanos
+      addDay(spent, day, nanos)
+    }
   }
 
   function release(hold: Hold): boolean {
@@ -525,11 +529,6 @@ function sumDays({ days }: Spending, first: number): bigint {
   let sum = 0n
   for (const [day, nanos] of days) if (day >= first) sum += nanos
   return sum
-}
-
-function addSpending(spending: Spending, day: number, nanos: bigint): void {
-  spending.total += nanos
-  addDay(spending, day, nanos)
 }
 
 function addDay({ days, windows }: Spending, day: number, nanos: bigint): void {

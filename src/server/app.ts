@@ -23,12 +23,14 @@ import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createDestinationRoutes } from './routes/destinations.ts'
 import { createFileRoutes } from './routes/files.ts'
+import { createGeminiRoutes } from './routes/gemini.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
 import { createGuardrailRoutes } from './routes/guardrails.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createKeyRoutes } from './routes/keys.ts'
 import { createMemberRoutes } from './routes/members.ts'
+import { createMessageBatchRoutes } from './routes/message-batches.ts'
 import { createModelRoutes } from './routes/models.ts'
 import { createJwksRoutes, createTokenRoutes } from './routes/oauth.ts'
 import { createPresetRoutes } from './routes/presets.ts'
@@ -83,6 +85,7 @@ export function createApp(
     .use(createConsentRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .use(createAzureRoutes(gateway, findPeer))
+    .use(createGeminiRoutes(gateway, findPeer))
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))
@@ -100,6 +103,7 @@ export function createApp(
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
         .use(createBatchRoutes(gateway, findPeer))
+        .use(createMessageBatchRoutes(gateway, findPeer))
         .use(createDestinationRoutes(gateway))
         .use(createContainerRoutes(gateway, findPeer))
         .use(createResponseRoutes(gateway, findPeer))

@@ -1,7 +1,7 @@
 import { Option } from 'commander'
 import { invalid } from '../../base/errors.ts'
 import { type Json, parseObject } from '../../base/json.ts'
-import { TEXT_DIALECTS, type TextDialect } from '../../language/dialect.ts'
+import { PRESET_DIALECTS, type TextDialect } from '../../language/dialect.ts'
 import { demand, type Fields, fill, offer, PAGE } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { PRESETS } from '../names.ts'
@@ -28,7 +28,7 @@ const WORKSPACE = offer('--workspace <id>', 'another workspace, by id or slug')
 const BODY: Fields = {
   options: [
     new Option('--body <file>', 'the body in JSON, or - for standard input').makeOptionMandatory(),
-    createDialectOption(Object.keys(TEXT_DIALECTS)),
+    createDialectOption(PRESET_DIALECTS),
   ],
   read: ({ body }: { body: string }) => readBody(body),
 }
