@@ -92,7 +92,7 @@ import { openFreeCalls } from '../store/free-calls.ts'
 import { openHoldJournal } from '../store/hold-journal.ts'
 import { openHeadFile } from '../store/ledger-head.ts'
 import { lockData } from '../store/lock.ts'
-import { Log, type LogMacs } from '../store/log.ts'
+import { Log, type LogMacs, openLogMacs } from '../store/log.ts'
 import { guardMigration, type Migration, refuseMigration } from '../store/migration-guard.ts'
 import { takeRecordLog } from '../store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from '../store/secret.ts'
@@ -572,12 +572,6 @@ const openJournal = (
         ...{ holds: openHoldJournal(data, log), head: openHeadFile(data, mac) },
         ...{ free: openFreeCalls(data), garbledRecords, damaged: openDamagedLogs(data) },
       }
-
-/** What seals the log, and what has sealed it before the secret was replaced. */
-export const openLogMacs = ({ mac, previous }: Pick<Secrets, 'mac' | 'previous'>): LogMacs => ({
-  current: mac,
-  previous: memoize(() => previous()?.mac ?? null),
-})
 
 const NO_DAMAGE: Journal['damaged'] = { list: () => [], accept: () => undefined }
 

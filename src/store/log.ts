@@ -19,6 +19,18 @@ export interface LogMacs {
   previous(): Mac | null
 }
 
+/** Opens what seals a log, and what has sealed it before the secret was replaced. */
+export function openLogMacs(secrets: { mac: Mac; previous(): { mac: Mac } | null }): LogMacs {
+  let previous: { mac: Mac | null } | undefined
+  return {
+    current: secrets.mac,
+    previous() {
+      previous ??= { mac: secrets.previous()?.mac ?? null }
+      return previous.mac
+    },
+  }
+}
+
 /** A block of a log, or the bytes between two that are none. */
 export interface Block {
   /** Its lines of JSON; what looks like lines where it is not as it was written. */

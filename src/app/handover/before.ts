@@ -3,8 +3,8 @@ import { type Recovery, recoverCalls } from '../../engine/recover.ts'
 import type { Hold, HoldJournal } from '../../limits/ledger.ts'
 import { hasEarlierJournal, openHoldJournal } from '../../store/hold-journal.ts'
 import { lockFile, tryLock } from '../../store/lock.ts'
-import { hasLog, LOG_BEFORE, Log, removeLog } from '../../store/log.ts'
-import { type Gateway, openLogMacs } from '../gateway.ts'
+import { hasLog, LOG_BEFORE, Log, openLogMacs, removeLog } from '../../store/log.ts'
+import type { Gateway } from '../gateway.ts'
 
 /** Locks the place of the server before this one. Throws 409 while that runs. */
 export const lockBefore = (data: string): (() => void) =>
