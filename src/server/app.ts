@@ -38,6 +38,7 @@ import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.
 import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createMessageBatchRoutes } from './routes/message-batches.ts'
 import { createModelRoutes, createProviderRoutes } from './routes/models.ts'
+import { createModerationRoutes } from './routes/moderations.ts'
 import { createJwksRoutes, createTokenRoutes } from './routes/oauth.ts'
 import { createPresetRoutes } from './routes/presets.ts'
 import { createResponseRoutes } from './routes/responses.ts'
@@ -122,6 +123,7 @@ export function createApp(
         .use(createDatasetRoutes(gateway))
         .use(createFeedbackRoutes(gateway))
         .use(createVideoRoutes(gateway))
+        .use(createModerationRoutes(gateway))
         .use(createModelRoutes(gateway))
         .use(createProviderRoutes(gateway)),
     )

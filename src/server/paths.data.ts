@@ -39,6 +39,7 @@ export const PATHS = [
   '/api/v1/responses',
   '/api/v1/embeddings',
   '/api/v1/rerank',
+  '/api/v1/moderations',
   '/api/v1/images',
   '/api/v1/audio/speech',
   '/api/v1/audio/transcriptions',

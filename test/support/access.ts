@@ -273,7 +273,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     /^\/api\/v1\/(models|model|embeddings\/models|images\/models|videos\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
     undefined,
   ],
-  [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(chat\/completions|completions|embeddings|moderations|responses)(\/|$)/, 'key'],
   [/^\/api\/v1\/generation\/feedback$/, 'management'],
   [/^\/api\/v1\/(generation|key|presets|rerank|images|videos|audio)(\/|$)/, 'key'],
   [
@@ -356,6 +356,9 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   if (route.operation.id === 'createOauthToken') return 400
   if (!route.credential) return good(route)
   if (who === null) return 401
+  // There is nothing to judge with.
+  if (route.operation.id === 'createModeration' && /^(stranger’s )?inference key$/.test(who))
+    return 400
   if (route.operation.id === 'createMessageBatch')
     return who.includes('management key') ? 403 : good(route) && RULES[route.credential][who](route)
   if (route.operation.id === 'createBatch') {

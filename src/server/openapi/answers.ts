@@ -242,6 +242,7 @@ const OWN: Answers['operations'] = {
   ),
   sendCompletionRequest: { ...json(COMPLETION), 'text/event-stream': text },
   getModels: { ...json(refer('ModelsListResponse')), 'application/rss+xml': text },
+  createModeration: json(object({ id: text, model: text, results: array({ type: 'object' }) })),
   createMessageBatch: json(MESSAGE_BATCH),
   getMessageBatch: json(MESSAGE_BATCH),
   cancelMessageBatch: json(MESSAGE_BATCH),

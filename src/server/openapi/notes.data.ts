@@ -182,6 +182,12 @@ export const NOTES: Record<string, OperationNote> = {
     description: 'Deletes a stored response, for good. Others no longer go on from it.',
     examples: RESPONSE,
   },
+  createModeration: {
+    description:
+      'Judges texts by the provider that `plugins.moderation` names, else by the content filters of ' +
+      'the key: then the categories are its filters.',
+    body: { input: 'Hello there' },
+  },
   createMessageBatch: {
     description:
       'Makes a batch of messages as Anthropic’s clients do, with its requests in the body. Each runs ' +
@@ -744,6 +750,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'TTS', description: 'Texts that models read aloud' },
   { name: 'STT', description: 'Recordings that models write down' },
   { name: 'Rerank', description: 'Documents by their relevance' },
+  { name: 'Moderations', description: 'Texts that are judged' },
   { name: 'Files', description: 'Files of a workspace' },
   { name: 'Batches', description: 'Files of requests that are made later' },
   { name: 'Containers', description: 'Files that commands of models have made' },

@@ -35,6 +35,7 @@ export const CALLS: Record<string, RequestBuilder> = {
   createAudioSpeech: buildCall({ model: 'sandbox/speech', input: 'Hi' }),
   createVideos: buildCall({ model: 'sandbox/video', prompt: 'Hi' }),
   createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
+  createModeration: async () => ({ body: { input: 'Hi' } }),
   generateContent: buildContents({ contents }),
   streamGenerateContent: buildContents({ contents }),
   countTokens: buildContents({ contents }),
