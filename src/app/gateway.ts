@@ -674,6 +674,7 @@ function openNetwork(world: () => UpstreamWorld): ContainerNetwork {
 
 /** Holds that are kept in memory end with the process. */
 const createMemoryJournal = (): HoldJournal => ({
+  bytes: 0,
   append: () => FORGOTTEN,
   updateSpent: () => undefined,
   listCalls: () => [],

@@ -151,6 +151,8 @@ export interface JournalEntry {
 
 /** Keeps the running calls for the next process. Only the serving process writes to it. */
 export interface HoldJournal {
+  /** How much of the disk its log takes. */
+  readonly bytes: number
   /** Adds a call. The call must not be sent before the entry is written. */
   append(held: HeldCall): JournalEntry
   /** Updates what running calls have cost so far. */

@@ -24,6 +24,9 @@ export function openHoldJournal(data: string, log: Log): HoldJournal {
   const openCalls = new LiveSet<HeldCall>()
   log.renderOpening = () => [...openCalls].map(renderLine).join('')
   return {
+    get bytes() {
+      return log.bytes
+    },
     append: held => ({ written: log.add(renderLine(held)), forget: openCalls.add(held) }),
     updateSpent(calls) {
       const changed = calls.filter(({ held, spent }) => held.spent !== spent)

@@ -1,4 +1,12 @@
-import { closeSync, ftruncateSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  ftruncateSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { yieldToEventLoop } from '../base/clock.ts'
 import { unavailable } from '../base/errors.ts'
@@ -95,6 +103,14 @@ export class Log {
 
   get name(): string {
     return this.#name
+  }
+
+  /** How much of the disk it takes, with what processes before this one have left. */
+  get bytes(): number {
+    let bytes = 0
+    for (const segment of listSegments(this.#data, this.#name))
+      bytes += statSync(this.#pathOf(segment), { throwIfNoEntry: false })?.size ?? 0
+    return bytes
   }
 
   /**

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineGateway } from '../../src/app/doctor.ts'
@@ -11,7 +11,7 @@ import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildStepCharge, PAYER } from '../support/generation.ts'
-import { changeLog } from '../support/log.ts'
+import { changeLog, listLogFiles } from '../support/log.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-garbled-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -70,6 +70,26 @@ describe('a garbled line of the journal', () => {
       expect([result.spent, result.wrong]).toEqual([spent, [evidence]])
       expect(readFileSync(join(data, 'log.garbled'), 'utf8')).toContain('acme')
     })
+
+  test('is each one in segments that were exchanged, which the first command names', async () => {
+    const { data, hash } = await leaveCall()
+    const second = await openData(data)
+    const [held] = second.journal.holds.listCalls()
+    const other = { id: ID.replace('0123', '0124'), request_id: REQUEST.replace('9', '8') }
+    if (held) await second.journal.holds.append({ ...held, ...other, key_hash: hash }).written
+    await second.close()
+    const [one = '', two = ''] = listLogFiles(data)
+    for (const [from, to] of [
+      [one, `${one}.aside`],
+      [two, one],
+      [`${one}.aside`, two],
+    ] as const)
+      renameSync(from, to)
+    const { found, recovery, wrong } = await recoverAfter(data, log => log)
+    expect(found).toMatchObject({ ok: false, found: expect.stringContaining('2') })
+    expect(recovery).toEqual({ calls: 0, garbled: { lines: 2, charged: 2, unknown: 0 } })
+    expect(wrong).toMatchObject([{ check: 'logs' }])
+  })
 
   test('that names no call or no key is counted as unknown', async () => {
     for (const [field, form] of [

@@ -176,6 +176,7 @@ describe('the journal of holds', () => {
     }
     expect(listLogFiles(data)).toHaveLength(1)
     expect(statSync(file()).size).toBeLessThan(1.1 * 2 ** 20)
+    expect(journal.bytes).toBe(statSync(file()).size)
     expect(
       openJournal(data)
         .listCalls()

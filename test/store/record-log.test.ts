@@ -1,6 +1,15 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { backUp } from '../../src/app/backup.ts'
@@ -12,6 +21,7 @@ import { openMacOfKey } from '../../src/base/mac.ts'
 import { parseConfig } from '../../src/config.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { listAudit } from '../../src/resources/audit.ts'
+import { renderCheckedLine } from '../../src/store/checked-lines.ts'
 import { openDatabaseNow } from '../support/database.ts'
 import { TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry, buildStepEntry } from '../support/generation.ts'
@@ -274,6 +284,23 @@ describe('records of a killed process', () => {
     const next = await open({ data: copy })
     expect(await next.store.generations.byId('b')).toEqual(buildGeneration({ id: 'b' }))
     expect(await listFaults(next)).toEqual([])
+  })
+
+  test('are restored from the log of an earlier program, whose damage stays evidence', async () => {
+    const gateway = await open()
+    await record(gateway, 'a', 'b', 'c')
+    const copy = killNow()
+    const [good = '', bad = ''] = listWaitingLines(copy).map(line =>
+      renderCheckedLine(line, gateway.secrets.mac),
+    )
+    for (const path of listLogFiles(copy)) rmSync(path)
+    writeFileSync(join(copy, 'records.log'), good + bad.replace('"c"', '"C"'))
+    const next = await open({ data: copy })
+    expect([listRows(copy), next.journal.garbledRecords]).toEqual([['a', 'b'], 1])
+    expect(existsSync(join(copy, 'records.log'))).toBe(false)
+    expect(await listFaults(next)).toMatchObject([
+      { check: 'logs', found: expect.stringContaining('records.log was damaged') },
+    ])
   })
 
   test('are in a backup that is made before the next start', async () => {
