@@ -7,6 +7,7 @@ import type { Actor } from '../resources/actor.ts'
 import { defineAudit, identifyById } from '../resources/audit/entry.ts'
 import type { AuditEntry } from '../resources/audit.ts'
 import { assertCanManageAll } from '../resources/management.ts'
+import { defineNoun, defineOperation, defineTerminalOperation } from '../resources/operation.ts'
 import { type Bound, DAYS_KEPT, type Opening, type Payer } from './ledger.ts'
 import type { LedgerWorld } from './world.ts'
 
@@ -175,3 +176,18 @@ export async function countSpentElsewhere(
 /** Finds the day on which an opening counts: in its window, and in as few others as can be. */
 export const findOpeningDay = (period: Period | null, now: Date): number =>
   period ? computeFirstDay(period, now) : toDayNumber(now) - DAYS_KEPT - 1
+
+/** What can be done with prepaid credits. They are added only at the terminal. */
+export const credits = defineNoun(
+  { tag: 'Credits', access: 'management' },
+  {
+    create: defineTerminalOperation(addCredit, NewCredit),
+    show: defineOperation(
+      'GET /credits',
+      'getCredits',
+      'Get the credits paid in and spent',
+      getCredits,
+    ),
+    list: defineTerminalOperation(listCredits, CreditQuery),
+  },
+)

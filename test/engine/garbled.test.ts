@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineGateway } from '../../src/app/doctor.ts'
@@ -11,6 +11,7 @@ import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildStepCharge, PAYER } from '../support/generation.ts'
+import { changeLog } from '../support/log.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-garbled-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -39,8 +40,7 @@ async function leaveCall(more: Partial<HeldCall> = {}): Promise<{ data: string; 
 
 /** Changes the journal, then starts there as a server does. */
 async function recoverAfter(data: string, change: (line: string) => string) {
-  const path = join(data, 'holds.log')
-  writeFileSync(path, change(readFileSync(path, 'utf8')))
+  changeLog(data, change)
   const gateway = await openData(data)
   const found = (await examineGateway(gateway)).data.find(({ check }) => check === 'holds')
   const recovery = await recoverCalls(gateway)
@@ -66,9 +66,9 @@ describe('a garbled line of the journal', () => {
         calls: 0,
         garbled: { lines: 1, charged: 1, unknown: 0 },
       })
-      const evidence = { check: 'logs', ok: false, found: expect.stringContaining('holds.log was') }
+      const evidence = { check: 'logs', ok: false, found: expect.stringContaining('log was') }
       expect([result.spent, result.wrong]).toEqual([spent, [evidence]])
-      expect(readFileSync(join(data, 'holds.log.garbled'), 'utf8')).toContain('acme')
+      expect(readFileSync(join(data, 'log.garbled'), 'utf8')).toContain('acme')
     })
 
   test('that names no call or no key is counted as unknown', async () => {

@@ -23,10 +23,13 @@ import {
   retrieveModel,
   showModel,
 } from '../../resources/models.ts'
+import { defineOperation } from '../../resources/operation.ts'
+import { listProviders } from '../../resources/providers.ts'
 import { allowAnyone, findActor, requireKey } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { renderModelsFeed } from '../models-feed.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { defineResource } from '../resource.ts'
 
 const describeModelsOperation = (details: Omit<Operation, 'tag'>) =>
   describeOperation({ tag: 'Models', open: true, ...details })
@@ -38,6 +41,11 @@ const slug = { author: 'The author, before the slash', slug: 'The model, after t
  */
 export const createModelRoutes = (gateway: Gateway) =>
   new Elysia().use(createPublicModelRoutes(gateway)).use(createUserModelRoutes(gateway))
+
+/** Creates the route of providers. It needs no key, as at the public service. */
+export const createProviderRoutes = defineResource({ tag: 'Providers', access: 'open' }, [
+  defineOperation('GET /providers', 'listProviders', 'List providers', listProviders),
+])
 
 const createPublicModelRoutes = (gateway: Gateway) =>
   new Elysia()
