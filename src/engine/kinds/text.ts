@@ -19,7 +19,7 @@ import {
   computePromptBound,
 } from '../../translation/tokenizers/prompt.ts'
 import { answerBlocked, type Filtering, filterFailure } from '../filtering.ts'
-import type { AnswerFilter, ContentFiltering, Costing } from '../kinds.ts'
+import type { AnswerFilter, ContentFiltering, Costing } from '../kind.ts'
 import { defineKind } from './define-kind.ts'
 import {
   type Rewriter,

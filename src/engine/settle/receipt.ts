@@ -1,4 +1,4 @@
-import type { ServerToolCounts } from '../../language/server-tools.ts'
+import type { ServerToolCounts } from '../../language/usage.ts'
 import {
   createFreeReceipt,
   createTextUsage,

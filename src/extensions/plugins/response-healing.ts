@@ -1,4 +1,4 @@
-import type { AnswerFilter } from '../../engine/kinds.ts'
+import type { AnswerFilter } from '../../engine/kind.ts'
 import type { PipelineStage } from '../../engine/routing-metadata.ts'
 import type { Run } from '../../engine/run.ts'
 import type { ResponseFormat } from '../../language/params.ts'

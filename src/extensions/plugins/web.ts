@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../base/errors.ts'
 import { isObject, omitUndefined } from '../../base/json.ts'
+import type { AnswerFilter } from '../../engine/kind.ts'
 import { addRequiredCapability } from '../../engine/kinds/text/understanding.ts'
-import type { AnswerFilter } from '../../engine/kinds.ts'
 import type { Run } from '../../engine/run.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
