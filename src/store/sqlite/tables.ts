@@ -3,9 +3,9 @@ import type { Batch } from '../../extensions/batches/store.ts'
 import type { Assignment } from '../../limits/assignments/store.ts'
 import type { Budget } from '../../limits/budgets/store.ts'
 import type { LedgerRow } from '../../limits/chain.ts'
-import type { Credit } from '../../limits/credits.ts'
 import type { Guardrail } from '../../limits/guardrails/store.ts'
 import type { DaySpend } from '../../limits/ledger.ts'
+import type { Credit } from '../../limits/world.ts'
 import type { Container, ContainerFile } from '../../network/containers/store.ts'
 import type {
   DeliveryCounts,

@@ -3,9 +3,9 @@ import type { Batch } from '../../../src/extensions/batches/store.ts'
 import type { Assignment } from '../../../src/limits/assignments/store.ts'
 import type { Budget } from '../../../src/limits/budgets/store.ts'
 import type { LedgerRow } from '../../../src/limits/chain.ts'
-import type { Credit } from '../../../src/limits/credits.ts'
 import type { Guardrail } from '../../../src/limits/guardrails/store.ts'
 import type { DaySpend } from '../../../src/limits/ledger.ts'
+import type { Credit } from '../../../src/limits/world.ts'
 import type { Container, ContainerFile } from '../../../src/network/containers/store.ts'
 import type {
   DeliveryCounts,
