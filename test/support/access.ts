@@ -273,9 +273,9 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     /^\/api\/v1\/(models|model|embeddings\/models|images\/models|videos\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
     undefined,
   ],
-  [/^\/api\/v1\/(chat\/completions|completions|embeddings|moderations|responses)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
   [/^\/api\/v1\/generation\/feedback$/, 'management'],
-  [/^\/api\/v1\/(generation|key|presets|rerank|images|videos|audio)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(generation|key|moderations|presets|rerank|images|videos|audio)(\/|$)/, 'key'],
   [
     /^\/api\/v1\/(messages(\/count_tokens)?$|(files|containers|batches|messages\/batches)(\/|$))/,
     'key-in-either-header',
