@@ -27,6 +27,7 @@ import { createAnalyticsRoutes } from './routes/analytics.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
 import { createAzureRoutes } from './routes/azure.ts'
 import { createBatchRoutes } from './routes/batches.ts'
+import { createBedrockRoutes } from './routes/bedrock.ts'
 import { createContainerRoutes } from './routes/containers.ts'
 import { createCreditRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
@@ -90,6 +91,7 @@ export function createApp(
     .use(createDescriptionRoutes(() => app, about))
     .use(createAzureRoutes(gateway, findPeer))
     .use(createGeminiRoutes(gateway, findPeer))
+    .use(createBedrockRoutes(gateway, findPeer))
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))

@@ -44,7 +44,7 @@ async function limited(
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
     return app.handle(
       new Request(
-        `http://localhost${path.startsWith('/v1beta') || path.startsWith('/openai') ? '' : '/api/v1'}${path}`,
+        `http://localhost${/^\/(v1beta|openai|model\/)/.test(path) ? '' : '/api/v1'}${path}`,
         {
           method: 'POST',
           headers,
@@ -88,6 +88,10 @@ const BODIES: Record<string, object> = {
   createAudioSpeech: { model: 'sandbox/speech', input: 'Hi' },
   createVideos: { model: 'sandbox/video', prompt: 'Hi' },
   createImages: { model: 'sandbox/image', prompt: 'Hi' },
+  converse: { messages: [{ role: 'user', content: [{ text: 'Hi' }] }] },
+  converseStream: { messages: [{ role: 'user', content: [{ text: 'Hi' }] }] },
+  invokeModel: { max_tokens: 9, messages },
+  invokeModelWithResponseStream: { max_tokens: 9, messages },
   generateContent: { contents: 'Hi' },
   streamGenerateContent: { contents: 'Hi' },
   embedContent: { content: { parts: [{ text: 'Hi' }] } },
@@ -144,7 +148,9 @@ describe.each(
       'x-ratelimit-remaining': '0',
       'x-ratelimit-reset': reset,
     })
-    const body = (await refused.json()) as {
+    const json = (await refused.json()) as { error?: object; metadata?: object }
+    // Bedrock’s form has no object around it.
+    const body = ('error' in json ? json : { ...json, error: json }) as {
       error: { message: string; metadata?: object; details?: { metadata: object }[] }
       metadata?: object
     }

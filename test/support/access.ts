@@ -265,7 +265,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     /^\/(credits|favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/,
     undefined,
   ],
-  [/^\/(openai\/deployments|v1beta\/models)(\/|$)/, 'key'],
+  [/^\/(openai\/deployments|v1beta\/models|model)(\/|$)/, 'key'],
   [/^\/api\/v1\/(auth\/keys|oauth\/(token|jwks))$/, undefined],
   [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],

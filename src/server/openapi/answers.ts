@@ -180,6 +180,7 @@ const OWN_SCHEMAS: Answers['schemas'] = {
 
 /** Operations of doors, and those that they answer as. */
 const ALIKE: Record<string, string> = {
+  invokeModel: 'createMessages',
   createDeploymentChatCompletion: 'sendChatCompletionRequest',
   createDeploymentCompletion: 'sendCompletionRequest',
   createDeploymentEmbeddings: 'createEmbeddings',
@@ -207,6 +208,12 @@ const MESSAGE_BATCH = object({
   cancel_initiated_at: optionalText,
   results_url: optionalText,
 })
+const CONVERSED = object({
+  output: object({ message: { type: 'object' } }),
+  stopReason: text,
+  usage: { type: 'object' },
+  metrics: { type: 'object' },
+})
 const CONTENT_RESPONSE = object({ candidates: array({ type: 'object' }), modelVersion: text }, [
   'modelVersion',
 ])
@@ -219,6 +226,11 @@ const GEMINI_MODEL = object({
 })
 
 const OWN: Answers['operations'] = {
+  converse: json(CONVERSED),
+  converseStream: { 'application/vnd.amazon.eventstream': { type: 'string', format: 'binary' } },
+  invokeModelWithResponseStream: {
+    'application/vnd.amazon.eventstream': { type: 'string', format: 'binary' },
+  },
   generateContent: json(CONTENT_RESPONSE),
   streamGenerateContent: { ...json(array(CONTENT_RESPONSE)), 'text/event-stream': text },
   countTokens: json(object({ totalTokens: integer })),

@@ -26,6 +26,7 @@ const MODEL = { author: 'sandbox', slug: 'echo' }
 const id = { id: ID }
 const RESPONSE = { response_id: 'gen-1795730984-0123456789abcdef0123' }
 const BATCH = { id: 'batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c' }
+const CONVERSED = [{ role: 'user', content: [{ text: 'Hello there' }] }]
 const GEMINI = { model: 'sandbox/echo' }
 const CONTENTS = [{ role: 'user', parts: [{ text: 'Hello there' }] }]
 const DEPLOYMENT = { deployment: 'sandbox/echo', 'api-version': '2024-10-21' }
@@ -214,6 +215,28 @@ export const NOTES: Record<string, OperationNote> = {
   deleteMessageBatch: {
     description: 'Deletes a batch that has ended. The files of its results stay.',
     examples: BATCH,
+  },
+  converse: {
+    description:
+      'Answers a conversation as Bedrock’s Converse, over every provider. The key is a bearer token; ' +
+      'signatures of AWS are refused.',
+    examples: GEMINI,
+    body: { messages: CONVERSED },
+  },
+  converseStream: {
+    description: 'Answers as `converse`, as it comes, in frames of an AWS event stream.',
+    examples: GEMINI,
+    body: { messages: CONVERSED },
+  },
+  invokeModel: {
+    description: 'Answers a body of Anthropic’s models, over every provider.',
+    examples: GEMINI,
+    body: { max_tokens: 100, messages: HELLO },
+  },
+  invokeModelWithResponseStream: {
+    description: 'Answers as `invoke`, each event of the message in a frame.',
+    examples: GEMINI,
+    body: { max_tokens: 100, messages: HELLO },
   },
   generateContent: {
     description:
@@ -757,6 +780,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Gemini', description: 'Calls in the form of Google’s clients' },
+  { name: 'Bedrock', description: 'Calls in the form of Bedrock’s clients' },
   { name: 'Azure', description: 'Calls in the form of Azure’s clients' },
   { name: 'Generations', description: 'Records of finished calls' },
   { name: 'Analytics', description: 'What was used, by whom and on what' },

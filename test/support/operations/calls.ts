@@ -9,6 +9,8 @@ const buildCall =
 
 const contents = [{ role: 'user', parts: [{ text: 'Hi' }] }]
 
+const CONVERSED = [{ role: 'user', content: [{ text: 'Hi' }] }]
+
 const buildContents =
   (body: object, model = 'acme/small'): RequestBuilder =>
   async () => ({ params: { model }, body })
@@ -35,6 +37,10 @@ export const CALLS: Record<string, RequestBuilder> = {
   createAudioSpeech: buildCall({ model: 'sandbox/speech', input: 'Hi' }),
   createVideos: buildCall({ model: 'sandbox/video', prompt: 'Hi' }),
   createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
+  converse: buildContents({ messages: CONVERSED }),
+  converseStream: buildContents({ messages: CONVERSED }),
+  invokeModel: buildContents({ max_tokens: 9, messages }),
+  invokeModelWithResponseStream: buildContents({ max_tokens: 9, messages }),
   createModeration: async () => ({ body: { input: 'Hi' } }),
   generateContent: buildContents({ contents }),
   streamGenerateContent: buildContents({ contents }),
