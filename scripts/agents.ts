@@ -110,7 +110,7 @@ async function tryAgent(
     // Some ask OpenAI's own models otherwise than those that they do not know.
     if (provider === PROTOCOLS[0] || provider === 'openai') kept.push(...recorder.pickRequests())
   }
-  if (!isLatest) await writeFixture(name, installed.version, kept)
+  if (!isLatest && kept.length > 0) await writeFixture(name, installed.version, kept)
 }
 
 async function writeFixture(

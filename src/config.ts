@@ -615,6 +615,22 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    doors: Type.Object(
+      {
+        gemini: Type.Object(
+          {
+            query_key: Type.Boolean({
+              default: false,
+              description:
+                'Whether clients of the Gemini API may send their key in the query, as `?key=`. Proxies ' +
+                'on the way may log it',
+            }),
+          },
+          { ...closed, default: {} },
+        ),
+      },
+      { ...closed, default: {} },
+    ),
     responses: Type.Object(
       {
         store: Type.Boolean({

@@ -16,6 +16,9 @@ const HOME = /\/\S*\/gateway-agent-\w+\/home-\w+/g
 
 const INFERENCE = /^\/api\/v1\/(messages|responses|chat\/completions)$/
 
+/** The doors of other clients: what they send names the model in its path. */
+const DOOR = /^\/v1(?:beta)?\/.*:(\w+)$/
+
 /** Stands before the gateway, hands everything on as it is, and notes the calls of models. */
 export class Recorder {
   readonly #server: Bun.Server<undefined>
@@ -67,11 +70,12 @@ export class Recorder {
 
   #note(pathname: string, bytes: Uint8Array, { status, headers }: Response): void {
     const path = INFERENCE.exec(pathname)?.[1]
-    if (path === undefined) return
-    if (status >= 400) this.failures.push(`${status} at ${path}`)
+    const action = DOOR.exec(pathname)?.[1]
+    if (path === undefined && action === undefined) return
+    if (status >= 400) this.failures.push(`${status} at ${path ?? action}`)
     for (const name of headers.get('x-gateway-ignored')?.split(', ') ?? []) this.ignored.add(name)
     const body = parseObject(new TextDecoder().decode(bytes))
-    if (body) this.requests.push({ path, body: shorten(body) as Json })
+    if (body && path !== undefined) this.requests.push({ path, body: shorten(body) as Json })
   }
 }
 

@@ -24,13 +24,15 @@ import {
 import { getBlobPlace } from '../resources/files.ts'
 import { openDiskBlobs } from '../store/blobs/disk.ts'
 import {
+  appendDataFile,
   hasCode,
   openDataFile,
   readDataFile,
   syncPath,
   writeDataFile,
 } from '../store/data-files.ts'
-import { openHoldJournal, writeHolds } from '../store/hold-journal.ts'
+import { listHeldCalls, renderHolds } from '../store/hold-journal.ts'
+import { isSegmentName, LOG, readSegments } from '../store/log.ts'
 import { RECORD_LOG } from '../store/record-log.ts'
 import { copySpool } from '../store/spool.ts'
 import {
@@ -78,7 +80,7 @@ export const BYTES_PART = 'files'
 
 /** Whether a file may be part of a backup: a plain name, never a path. */
 export const isPartName = (name: string): boolean =>
-  PART_NAMES.includes(name) || KEY_FILE.test(name)
+  PART_NAMES.includes(name) || isSegmentName(name) || KEY_FILE.test(name)
 
 /** What a backup holds. */
 export interface BackupSummary {
@@ -188,26 +190,34 @@ function copyStore({ data, secret }: BackupInput, staging: string): void {
   closeSync(openDataFile(join(data, 'gateway.db'), 'append'))
   // In this order: what the end and the journal have named is in the database by then.
   const head = readDataFile(join(data, 'ledger.head'))
-  const journal = openHoldJournal(data)
-  const before = journal.listCalls()
-  const records = readDataFile(join(data, RECORD_LOG))
+  copyLog(data, staging)
+  const before = listHeldCalls(staging)
   copySpool(data, staging)
   copyDatabase(join(data, 'gateway.db'), copy)
   // What waits there is moved into the copy when that is checked.
   copySpool(data, staging)
   const known = new Set(before.map(({ id }) => id))
-  const later = journal.listCalls().filter(({ id }) => !known.has(id))
+  const later = listHeldCalls(data).filter(({ id }) => !known.has(id))
   const charged = findCharged(
     copy,
     later.map(({ id }) => id),
   )
-  writeHolds(staging, [...before, ...later.filter(({ id }) => charged.has(id))])
+  const added = renderHolds(later.filter(({ id }) => charged.has(id)))
+  appendDataFile(join(staging, 'holds.log'), added)
   if (head) writeDataFile(join(staging, 'ledger.head'), head)
-  // What waited for its transaction is written when the copy is checked.
-  if (records) writeDataFile(join(staging, RECORD_LOG), records)
   const key = readDataFile(join(data, 'secret.key'))
   if (key && secret === undefined) writeDataFile(join(staging, 'secret.key'), key)
   chmodSync(copy, 0o600)
+}
+
+/** Copies the log, and what programs before it have left. What waits in it is written by a check. */
+function copyLog(data: string, staging: string): void {
+  for (const [segment, bytes] of readSegments(data))
+    writeDataFile(join(staging, `${LOG}.${segment}`), bytes)
+  for (const name of ['holds.log', RECORD_LOG]) {
+    const earlier = readDataFile(join(data, name))
+    if (earlier) writeDataFile(join(staging, name), earlier)
+  }
 }
 
 /** What is looked at in a copied data directory, beside what every copy is checked for. */
@@ -331,7 +341,7 @@ function collectParts(
   const found: Record<string, Buffer | null> = {
     ...(input.config && config ? readKeyFiles(dirname(input.config), config.toString()) : {}),
     'ledger.head': readDataFile(join(staging, 'ledger.head')),
-    'holds.log': readDataFile(join(staging, 'holds.log')),
+    'holds.log': Buffer.from(renderHolds(listHeldCalls(staging))),
     'secret.key': input.withSecret ? readDataFile(join(staging, 'secret.key')) : null,
     'gateway.yaml': config,
     [BYTES_PART]: bytes === null ? null : Buffer.from(`${bytes}`),

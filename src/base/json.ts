@@ -58,7 +58,7 @@ export const parseCount = (value: unknown): number | undefined =>
 
 /** Parses the count of a part, at most its whole. Returns 0 when the value is no count. */
 export const parsePartCount = (whole: number, value: unknown): number =>
-  Math.min(parseCount(value) ?? 0, whole)
+  value == null ? 0 : Math.min(parseCount(value) ?? 0, whole)
 
 /** Parses a JSON text that holds an object. Undefined for any other text. */
 export function parseObject(json: string): Json | undefined {

@@ -12,7 +12,10 @@ export const DIALECTS = [
   'videos',
 ] as const
 
-export type DialectName = (typeof DIALECTS)[number]
+/** Those of doors beside the base URL, whose paths name the model. */
+export const DOOR_DIALECTS = ['gemini'] as const
+
+export type DialectName = (typeof DIALECTS)[number] | (typeof DOOR_DIALECTS)[number]
 
 /**
  * The dialects in which clients request text, and the properties of each. Content that the gateway
@@ -28,9 +31,13 @@ export const TEXT_DIALECTS = {
    */
   messages: { forwardsUnknown: false, apiType: 'completions', showsPart: false },
   responses: { forwardsUnknown: false, apiType: 'responses', showsPart: true },
+  gemini: { forwardsUnknown: false, apiType: 'completions', showsPart: true },
 } as const satisfies Record<
   string,
   { forwardsUnknown: boolean; apiType: string; showsPart: boolean }
 >
 
 export type TextDialect = keyof typeof TEXT_DIALECTS
+
+/** The dialects in whose form a preset can be made. */
+export const PRESET_DIALECTS = ['chat', 'messages', 'responses'] as const satisfies TextDialect[]

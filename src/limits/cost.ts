@@ -21,9 +21,12 @@ export function computeCost(usage: Usage, prices: Prices | null): Cost {
   const rates = pickPrices(prices, countInputTokens(usage), usage.drawn)
   const { input, output } = usage.billed ?? usage
   const { units } = usage
-  const prompt =
-    priceInput(input, rates) + (rates.request ?? 0n) + priceUnits(units, rates, 'input')
-  const completion = priceOutput(output, rates) + priceUnits(units, rates, 'output')
+  let prompt = priceInput(input, rates) + (rates.request ?? 0n)
+  let completion = priceOutput(output, rates)
+  if (units) {
+    prompt += priceUnits(units, rates, 'input')
+    completion += priceUnits(units, rates, 'output')
+  }
   const cost = roundToNanos(prompt + completion)
   const rounded = roundToNanos(prompt)
   return { cost, cost_details: { prompt: rounded, completion: cost - rounded } }
@@ -65,23 +68,24 @@ function getUnitPrice({ price, otherwise }: UnitRow, prices: Prices): bigint {
 
 const NO_UNITS: Units = {}
 
+// Most usages are of text alone.
 function priceInput(input: Usage['input'], prices: Prices): bigint {
+  const { cache_read, cache_write, cache_write_1h, audio, image = 0 } = input
+  let sum = multiplyPrice(input.text + input.video, prices.prompt)
   const cacheWrite = prices.cache_write ?? prices.prompt
-  return (
-    multiplyPrice(input.text + input.video, prices.prompt) +
-    multiplyPrice(input.cache_read, prices.cache_read ?? prices.prompt) +
-    multiplyPrice(input.cache_write, cacheWrite) +
-    multiplyPrice(input.cache_write_1h, prices.cache_write_1h ?? cacheWrite) +
-    multiplyPrice(input.audio, prices.audio ?? prices.prompt) +
-    multiplyPrice(input.image ?? 0, prices.image ?? prices.prompt)
-  )
+  if (cache_read !== 0) sum += multiplyPrice(cache_read, prices.cache_read ?? prices.prompt)
+  if (cache_write !== 0) sum += multiplyPrice(cache_write, cacheWrite)
+  if (cache_write_1h !== 0)
+    sum += multiplyPrice(cache_write_1h, prices.cache_write_1h ?? cacheWrite)
+  if (audio !== 0) sum += multiplyPrice(audio, prices.audio ?? prices.prompt)
+  if (image !== 0) sum += multiplyPrice(image, prices.image ?? prices.prompt)
+  return sum
 }
 
-function priceOutput(output: Usage['output'], prices: Prices): bigint {
-  return (
-    multiplyPrice(output.text, prices.completion) +
-    multiplyPrice(output.reasoning, prices.reasoning ?? prices.completion) +
-    multiplyPrice(output.audio, prices.audio_output ?? prices.completion) +
-    multiplyPrice(output.image, prices.image_output ?? prices.completion)
-  )
+function priceOutput({ text, reasoning, audio, image }: Usage['output'], prices: Prices): bigint {
+  let sum = multiplyPrice(text, prices.completion)
+  if (reasoning !== 0) sum += multiplyPrice(reasoning, prices.reasoning ?? prices.completion)
+  if (audio !== 0) sum += multiplyPrice(audio, prices.audio_output ?? prices.completion)
+  if (image !== 0) sum += multiplyPrice(image, prices.image_output ?? prices.completion)
+  return sum
 }

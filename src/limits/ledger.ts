@@ -151,6 +151,8 @@ export interface JournalEntry {
 
 /** Keeps the running calls for the next process. Only the serving process writes to it. */
 export interface HoldJournal {
+  /** How much of the disk its log takes. */
+  readonly bytes: number
   /** Adds a call. The call must not be sent before the entry is written. */
   append(held: HeldCall): JournalEntry
   /** Updates what running calls have cost so far. */
@@ -306,8 +308,12 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     bounds.length === 0 ? estimate.maximum : limitAmounts(estimate, bounds, getRemaining)
 
   function charge(spending: Charge): void {
-    for (const book of books.findForPayer(spending))
-      addSpending(book[toSpendingKey(spending.byok)], spending.day, spending.nanos)
+    const { day, nanos } = spending
+    const key = toSpendingKey(spending.byok)
+    for (const { [key]: spent } of books.findForPayer(spending)) {
+      spent.total += nanos
+      addDay(spent, day, nanos)
+    }
   }
 
   function release(hold: Hold): boolean {
@@ -525,11 +531,6 @@ function sumDays({ days }: Spending, first: number): bigint {
   let sum = 0n
   for (const [day, nanos] of days) if (day >= first) sum += nanos
   return sum
-}
-
-function addSpending(spending: Spending, day: number, nanos: bigint): void {
-  spending.total += nanos
-  addDay(spending, day, nanos)
 }
 
 function addDay({ days, windows }: Spending, day: number, nanos: bigint): void {

@@ -430,8 +430,7 @@ function describeConnectionFailure(failure: ConnectionFailed): GatewayError {
   })
 }
 
-/** In steady milliseconds. */
-const getSteadyTime = performance.now.bind(performance)
+const getSteadyTime = (): number => performance.now()
 
 /** The client took so little of its answer that the upstream hung up. */
 const readsTooSlowly = (cause: unknown) =>

@@ -245,12 +245,15 @@ async function findReadable(
   actor: Actor,
   id: string,
 ): Promise<StoredResponse> {
-  if (!world.config.responses.store)
-    throw notFound('Response not found: none are stored here (responses.store)')
   const stored = await world.store.responses.find(id)
   const isManaged = actor.kind === 'management' && actor.workspace_id === stored?.workspace_id
   const isReadable = stored && (isManaged || stored.key_hash === actor.key_hash)
-  if (!isReadable || isOver(world, stored)) throw notFound('Response not found')
+  if (!isReadable || isOver(world, stored))
+    throw notFound(
+      world.config.responses.store
+        ? 'Response not found'
+        : 'Response not found: none are stored here (responses.store)',
+    )
   return stored
 }
 

@@ -16,7 +16,7 @@ const encoder = new TextEncoder()
 const LARGE = 16 * 1024
 
 /**
- * Creates a response that streams texts as server-sent events, written as the client reads. A
+ * Creates a response that streams texts as server-sent events, or as another type, written as the client reads. A
  * client that leaves stops the source at once, and so does the server when it takes nothing for
  * too long, or less than the least rate. While the source is pending, keep-alives are sent. A
  * source must not throw: a failure after the first byte is an event.
@@ -26,6 +26,7 @@ export function createEventStreamResponse(
   { render, interval }: KeepAlive,
   headers: Record<string, string>,
   connection?: Connection,
+  media_type = 'text/event-stream; charset=utf-8',
 ) {
   let timer: ReturnType<typeof setInterval> | undefined
   connection?.startReading()
@@ -87,7 +88,7 @@ export function createEventStreamResponse(
   return new Response(body, {
     headers: {
       ...headers,
-      'content-type': 'text/event-stream; charset=utf-8',
+      'content-type': media_type,
       'cache-control': 'no-cache',
     },
   })

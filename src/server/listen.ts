@@ -13,7 +13,7 @@ import {
   toServerSeconds,
 } from './connections.ts'
 import { Descriptors } from './descriptors.ts'
-import { buildDoorTable, isBehindDoor } from './doors.ts'
+import { buildDoorTable, enterByVersion, isBehindDoor } from './doors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
@@ -175,8 +175,9 @@ export function listen(
         listPaths(metrics).filter(path => !isBehindDoor(path)),
         answer,
         refuse,
+        request => enterByVersion(gateway, request),
       ),
-      ...buildDoorTable(answer, refuse),
+      ...buildDoorTable(gateway, answer, refuse),
     },
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),

@@ -23,6 +23,8 @@ export function buildTargetTable(
   paths: readonly string[],
   answer: Handler,
   refuse: Handler,
+  /** Writes the path of another API’s client, whose base is one of ours. Returns whether it is one. */
+  enter: (request: Request) => boolean = () => false,
 ): Record<string, Handler> {
   const createGuarded =
     (isAcceptable: (request: MatchedRequest) => boolean): Handler =>
@@ -39,7 +41,7 @@ export function buildTargetTable(
       const handler = pattern.includes(':') ? checked : answer
       return [[pattern, handler], ...buildAliases(pattern, handler)]
     }),
-    ...buildOtherBases(patterns, answer, refuse),
+    ...buildOtherBases(patterns, answer, refuse, enter),
   ])
 }
 
@@ -85,6 +87,7 @@ function buildOtherBases(
   patterns: string[],
   answer: Handler,
   refuse: Handler,
+  enter: (request: Request) => boolean,
 ): [pattern: string, handler: Handler][] {
   const below = patterns.flatMap(path =>
     path.startsWith(`${BASE}/`) ? path.slice(BASE.length) : [],
@@ -96,6 +99,7 @@ function buildOtherBases(
     return [...OTHER_BASES, AZURE_BASE].map((base): [pattern: string, handler: Handler] => [
       base + segments,
       (request, server) => {
+        if (base === '/v1' && enter(request)) return answer(request, server)
         if (!isKnown(request, base) || !isDecodable(request)) return refuse(request, server)
         if (base === AZURE_BASE) takeKey(request, 'api-key')
         return answer(moveTo(request, base, BASE), server)
@@ -141,7 +145,7 @@ export function takeKey({ headers }: Request, name: KeyHeader): void {
 export function moveTo(request: Request, start: string, moved: string): Request {
   const [origin] = ORIGIN.exec(request.url) ?? ['']
   const url = origin + moved + request.url.slice(origin.length + start.length)
-  return Object.defineProperty(request, 'url', { value: url })
+  return Object.defineProperty(request, 'url', { value: url, configurable: true })
 }
 
 const ORIGIN = /^[a-z]+:\/\/[^/?#]*/
@@ -167,7 +171,7 @@ const isWholeSegment = (segment: string) =>
   segment !== '.' && segment !== '..' && !/[/\\#]/.test(segment)
 
 /** Whether the path is UTF-8 where it is percent-encoded: nothing has a name that is not. */
-function isDecodable(request: Request): boolean {
+export function isDecodable(request: Request): boolean {
   const path = readPath(request)
   if (!path.includes('%')) return true
   try {

@@ -10,7 +10,13 @@ import { EXAMPLES } from '../support/operations.ts'
 // Counting and asking change nothing. Only calls can answer 402, and they leave a generation instead. A
 // change by an identity provider leaves an entry for each thing that it moves:
 // test/server/scim/scenarios.test.ts.
-const UNCHANGING = new Set(['countMessageTokens', 'countResponseTokens', 'queryAnalytics'])
+const UNCHANGING = new Set([
+  'countTokens',
+  'createModeration',
+  'countMessageTokens',
+  'countResponseTokens',
+  'queryAnalytics',
+])
 const changing = listDescribedRoutes(createApp(await testGateway())).filter(
   ({ method, operation: { id, open, statuses, tag } }) =>
     method !== 'get' &&
@@ -84,12 +90,14 @@ test('every operation that changes something has an example, and no other has on
   expect(Object.keys(EXAMPLES).sort()).toEqual(changing.map(({ operation }) => operation.id).sort())
 })
 
-describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (_, route) => {
+describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (id, route) => {
   test('leaves exactly one entry: actor, action, and state before and after', async () => {
     const { action, key, ...asking } = await exampleOf(route)
     const before = await entries()
     expect(Math.floor((await ask(route, { ...asking, key })) / 100)).toBe(2)
-    const [entry, ...rest] = await entries()
+    const [entry, ...others] = await entries()
+    // Its requests are a file of their own.
+    const rest = id === 'createMessageBatch' ? others.slice(1) : others
     expect(rest).toEqual(before)
     expect(entry).toMatchObject({
       action,

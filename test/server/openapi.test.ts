@@ -67,6 +67,7 @@ describe('/openapi.json', () => {
       showsRouting ? [id] : [],
     )
     told.push('createDeploymentChatCompletion', 'createDeploymentCompletion')
+    told.push('generateContent', 'streamGenerateContent')
     expect(heeding.map(({ operationId }) => operationId).sort()).toEqual(told.toSorted())
     const texts = ['createMessages', 'sendChatCompletionRequest', 'sendCompletionRequest']
     expect(told).toEqual(expect.arrayContaining(texts))
@@ -116,7 +117,9 @@ describe('/openapi.json', () => {
       const shown = description.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method]
       const other = described.eitherHeader
         ? { apiKeyHeader: [] }
-        : described.keyHeader && { azureKeyHeader: [] }
+        : described.keyHeader && {
+            [described.keyHeader === 'api-key' ? 'azureKeyHeader' : 'googleKeyHeader']: [],
+          }
       const either = other ? [{ apiKey: [] }, other] : undefined
       expect([path, shown?.security]).toEqual([path, described.open ? [] : either])
       const { status } = await app.handle(

@@ -197,7 +197,11 @@ const ANY_BASE = '(//?(api/)?v1//?|/openai/v1/)'
 const MODEL = '[^/]+(/[^/]+)?'
 const toExpression = (pattern: string) =>
   new RegExp(
-    `^${pattern.replaceAll('.', '\\.').replace(':deployment', MODEL).replace(/:\w+/g, '[^/]+').replace('/api/v1/', ANY_BASE)}$`,
+    `^${pattern
+      .replaceAll('.', '\\.')
+      .replace(/:(deployment|model)\b/, MODEL)
+      .replace(/:\w+/g, '[^/]+')
+      .replace('/api/v1/', ANY_BASE)}$`,
   )
 const expressions = patterns.map(toExpression)
 

@@ -129,7 +129,14 @@ function renderRequest(
   { host, path }: Target,
 ): RenderedRequest {
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`
-  for (const name in headers) head += `${name}: ${checkHeaderValue(headers[name] ?? '')}\r\n`
+  let values = ''
+  for (const name in headers) {
+    const value = headers[name] ?? ''
+    values += value
+    head += `${name}: ${value}\r\n`
+  }
+  // A line break in a value would start another header, or another request.
+  if (/[\r\n\0]/.test(values)) throw new TypeError('A header value with a line break')
   // A method that defines no body sends no Content-Length (RFC 9110, 8.6).
   if (method !== 'GET') head += `content-length: ${countBytes(body)}\r\n`
   return typeof body === 'string'
@@ -146,12 +153,6 @@ const countBytes = (body: string | BodyPiece[]): number =>
 
 const countPiece = (piece: BodyPiece): number =>
   piece instanceof Uint8Array ? piece.length : piece.size
-
-// A line break in a value would start another header, or another request.
-function checkHeaderValue(value: string): string {
-  if (/[\r\n\0]/.test(value)) throw new TypeError('A header value with a line break')
-  return value
-}
 
 /**
  * Returns the connections to the host of a target, at its address if that is known: what was

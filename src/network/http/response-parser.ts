@@ -86,17 +86,14 @@ export class ResponseParser {
       }
     } finally {
       // Also before a failure: what arrived before it counts.
-      this.#passChunks()
+      const chunks = this.#chunks
+      const [first] = chunks
+      if (first) {
+        this.#chunks = []
+        this.#sink.onBytes(chunks.length === 1 ? first : Buffer.concat(chunks))
+      }
     }
     if (this.#isDone) this.#sink.onEnd(this.#reusable && offset === data.length)
-  }
-
-  #passChunks(): void {
-    const chunks = this.#chunks
-    const [first] = chunks
-    if (!first) return
-    this.#chunks = []
-    this.#sink.onBytes(chunks.length === 1 ? first : Buffer.concat(chunks))
   }
 
   /** Handles the end of the connection. Throws `MalformedResponse` if that cuts it short. */
@@ -261,20 +258,19 @@ function parseHeaders(text: string, from: number): Map<string, string> {
     const colon = line.indexOf(':')
     const name = line.slice(0, Math.max(colon, 0))
     if (!NAME.test(name) || BARE_END.test(line)) throw new MalformedResponse('Not a header')
-    addHeader(headers, name.toLowerCase(), trimBlanks(line.slice(colon + 1)))
+    const key = name.toLowerCase()
+    const value = trimBlanks(line.slice(colon + 1))
+    if (headers.has(key)) addAgain(headers, key, value)
+    else headers.set(key, value)
     start = end + 2
   }
   return headers
 }
 
-function addHeader(headers: Map<string, string>, name: string, value: string): void {
+function addAgain(headers: Map<string, string>, name: string, value: string): void {
   const existing = headers.get(name)
-  if (existing !== undefined && name === 'content-length' && existing !== value)
-    throw new MalformedResponse('Two lengths for one body')
-  headers.set(
-    name,
-    existing === undefined || name === 'content-length' ? value : `${existing}, ${value}`,
-  )
+  if (name !== 'content-length') headers.set(name, `${existing}, ${value}`)
+  else if (existing !== value) throw new MalformedResponse('Two lengths for one body')
 }
 
 // Only spaces and tabs surround a value (RFC 9110, 5.6.3). Other white space is part of it.

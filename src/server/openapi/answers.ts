@@ -189,7 +189,45 @@ const ALIKE: Record<string, string> = {
   createDeploymentTranscription: 'createAudioTranscriptions',
 }
 
+const MESSAGE_BATCH = object({
+  id: text,
+  type: { ...text, enum: ['message_batch'] },
+  processing_status: { ...text, enum: ['in_progress', 'canceling', 'ended'] },
+  request_counts: object({
+    processing: integer,
+    succeeded: integer,
+    errored: integer,
+    canceled: integer,
+    expired: integer,
+  }),
+  ended_at: optionalText,
+  created_at: text,
+  expires_at: text,
+  archived_at: optionalText,
+  cancel_initiated_at: optionalText,
+  results_url: optionalText,
+})
+const CONTENT_RESPONSE = object({ candidates: array({ type: 'object' }), modelVersion: text }, [
+  'modelVersion',
+])
+const EMBEDDING = object({ values: array({ type: 'number' }) })
+const GEMINI_MODEL = object({
+  name: text,
+  version: text,
+  displayName: text,
+  supportedGenerationMethods: array(text),
+})
+
 const OWN: Answers['operations'] = {
+  generateContent: json(CONTENT_RESPONSE),
+  streamGenerateContent: { ...json(array(CONTENT_RESPONSE)), 'text/event-stream': text },
+  countTokens: json(object({ totalTokens: integer })),
+  embedContent: json(object({ embedding: EMBEDDING })),
+  batchEmbedContents: json(object({ embeddings: array(EMBEDDING) })),
+  listGeminiModels: json(
+    object({ models: array(GEMINI_MODEL), nextPageToken: text }, ['nextPageToken']),
+  ),
+  getGeminiModel: json(GEMINI_MODEL),
   getResponse: json(STORED_RESPONSE),
   cancelResponse: json(STORED_RESPONSE),
   deleteResponse: json(object({ id: text, object: text, deleted: { type: 'boolean' } })),
@@ -204,6 +242,20 @@ const OWN: Answers['operations'] = {
   ),
   sendCompletionRequest: { ...json(COMPLETION), 'text/event-stream': text },
   getModels: { ...json(refer('ModelsListResponse')), 'application/rss+xml': text },
+  createModeration: json(object({ id: text, model: text, results: array({ type: 'object' }) })),
+  createMessageBatch: json(MESSAGE_BATCH),
+  getMessageBatch: json(MESSAGE_BATCH),
+  cancelMessageBatch: json(MESSAGE_BATCH),
+  deleteMessageBatch: json(object({ id: text, type: text })),
+  getMessageBatchResults: { 'application/x-jsonl': text },
+  listMessageBatches: json(
+    object({
+      data: array(MESSAGE_BATCH),
+      has_more: { type: 'boolean' },
+      first_id: optionalText,
+      last_id: optionalText,
+    }),
+  ),
   createBatch: json(refer('Batch')),
   getBatch: json(refer('Batch')),
   cancelBatch: json(refer('Batch')),

@@ -25,6 +25,9 @@ const MEMBERS = { member_user_ids: [USER_ID] }
 const MODEL = { author: 'sandbox', slug: 'echo' }
 const id = { id: ID }
 const RESPONSE = { response_id: 'gen-1795730984-0123456789abcdef0123' }
+const BATCH = { id: 'batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c' }
+const GEMINI = { model: 'sandbox/echo' }
+const CONTENTS = [{ role: 'user', parts: [{ text: 'Hello there' }] }]
 const DEPLOYMENT = { deployment: 'sandbox/echo', 'api-version': '2024-10-21' }
 const DEPLOYED =
   ' Azure’s clients name the model in the path, as a deployment, and send their key as `api-key`.'
@@ -178,6 +181,74 @@ export const NOTES: Record<string, OperationNote> = {
   deleteResponse: {
     description: 'Deletes a stored response, for good. Others no longer go on from it.',
     examples: RESPONSE,
+  },
+  createModeration: {
+    description:
+      'Judges texts by the provider that `plugins.moderation` names, else by the content filters of ' +
+      'the key: then the categories are its filters.',
+    body: { input: 'Hello there' },
+  },
+  createMessageBatch: {
+    description:
+      'Makes a batch of messages as Anthropic’s clients do, with its requests in the body. Each runs ' +
+      'later as a call of this key, and is charged as one.',
+    body: {
+      requests: [
+        {
+          custom_id: 'first',
+          params: { model: 'sandbox/echo', max_tokens: 100, messages: HELLO },
+        },
+      ],
+    },
+  },
+  listMessageBatches: { description: 'Lists a workspace’s batches of messages, newest first.' },
+  getMessageBatch: { description: 'Shows how far a batch of messages has come.', examples: BATCH },
+  getMessageBatchResults: {
+    description: 'Reads the results of a batch that has ended, one in each line.',
+    examples: BATCH,
+  },
+  cancelMessageBatch: {
+    description: 'Cancels a batch: no request begins any more, and what is done is kept.',
+    examples: BATCH,
+  },
+  deleteMessageBatch: {
+    description: 'Deletes a batch that has ended. The files of its results stay.',
+    examples: BATCH,
+  },
+  generateContent: {
+    description:
+      'Answers a conversation of contents, over every provider. Google’s clients write the action ' +
+      'behind a colon (`models/acme/small:generateContent`) and send their key as `x-goog-api-key`.',
+    examples: GEMINI,
+    body: { contents: CONTENTS },
+  },
+  streamGenerateContent: {
+    description:
+      'Answers as `generateContent`, as it comes: with `alt=sse` as events, else as one array.',
+    examples: GEMINI,
+    body: { contents: CONTENTS },
+  },
+  countTokens: {
+    description: 'Counts the tokens of contents, without asking a provider.',
+    examples: GEMINI,
+    body: { contents: CONTENTS },
+  },
+  embedContent: {
+    description: 'Turns one content into a vector.',
+    examples: { model: 'sandbox/embed' },
+    body: { content: CONTENTS[0] },
+  },
+  batchEmbedContents: {
+    description: 'Turns several contents into vectors, all with the same settings.',
+    examples: { model: 'sandbox/embed' },
+    body: { requests: [{ content: CONTENTS[0] }] },
+  },
+  listGeminiModels: {
+    description: 'Lists the models that the key can call, in the form of the Gemini API.',
+  },
+  getGeminiModel: {
+    description: 'Shows a model in the form of the Gemini API.',
+    examples: GEMINI,
   },
   createDeploymentChatCompletion: {
     description: `Answers as \`/chat/completions\`.${DEPLOYED}`,
@@ -679,11 +750,13 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'TTS', description: 'Texts that models read aloud' },
   { name: 'STT', description: 'Recordings that models write down' },
   { name: 'Rerank', description: 'Documents by their relevance' },
+  { name: 'Moderations', description: 'Texts that are judged' },
   { name: 'Files', description: 'Files of a workspace' },
   { name: 'Batches', description: 'Files of requests that are made later' },
   { name: 'Containers', description: 'Files that commands of models have made' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
+  { name: 'Gemini', description: 'Calls in the form of Google’s clients' },
   { name: 'Azure', description: 'Calls in the form of Azure’s clients' },
   { name: 'Generations', description: 'Records of finished calls' },
   { name: 'Analytics', description: 'What was used, by whom and on what' },

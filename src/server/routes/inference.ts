@@ -97,21 +97,22 @@ export type FindRequestPeer = (request: Request) => string | null
 
 /**
  * Creates the route of a door: a path that names the model, or more of what other clients say in
- * their bodies. `read` reads that from its parameters, and throws 400 for what it cannot be.
+ * their bodies. Throws 400 for a query that means nothing.
  */
 export function createDoorRoute(
   gateway: Gateway,
   findPeer: FindRequestPeer,
-  { dialect, path, read, query, ...described }: DoorRoute,
+  { dialect, path, read, query, choose, ...described }: DoorRoute,
 ) {
   const description = describeOperation({ ...describeDialect(dialect), ...described, query })
   return new Elysia().use(requireKey(gateway)).post(
     path,
     ({ actor, request, params: given }) => {
       const generation = findGenerationId(request)
-      readQuery(request, query)
-      const fields = read(given as Record<string, string>, request)
-      return respond({ gateway, dialect, actor, request, findPeer, generation, fields })
+      const asked = readQuery(request, query) as object
+      const chosen = choose?.(asked) ?? dialect
+      const fields = read(given as Record<string, string>)
+      return respond({ gateway, dialect: chosen, actor, request, findPeer, generation, fields })
     },
     description,
   )
@@ -121,7 +122,10 @@ export function createDoorRoute(
 export interface DoorRoute extends Required<Pick<Operation, 'params' | 'query' | 'keyHeader'>> {
   dialect: Dialect
   path: string
-  read(params: Record<string, string>, request: Request): object
+  /** Reads the fields of the body that the path has. */
+  read(params: Record<string, string>): object
+  /** Chooses how the call is answered by its query; as `dialect` says, if it is absent. */
+  choose?(query: object): Dialect
 }
 
 function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPeer) {
@@ -350,7 +354,7 @@ const startAnswer = (
   call: Work[Kind]['call'],
 ): Promise<Answer<Kind>> => infer(gateway, actor, dialect.kind, call, request.signal)
 
-function readContext(
+export function readContext(
   routeContext: Omit<RouteContext, 'actor'>,
   id: string,
   requestId: string,
@@ -410,7 +414,13 @@ async function streamAnswer(
   const render = () =>
     begun ? begun.renderKeepAlive() : (streaming.renderKeepAlive?.(service_name) ?? '')
   const respond = (events: EventSource) =>
-    createEventStreamResponse(events, { render, interval }, headers, connection)
+    createEventStreamResponse(
+      events,
+      { render, interval },
+      headers,
+      connection,
+      streaming.media_type,
+    )
   const stream = (opened: Answer<Kind>) => {
     if (!begun) return streaming.streamEvents(opened, call, body)
     const written = begun.streamEvents(opened)

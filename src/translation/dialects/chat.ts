@@ -204,8 +204,7 @@ export class ChatStreamWriter {
 
 /** Streams the events of an answer. */
 export function streamChatEvents(answer: Answer<'text'>, shape: ChatShape): AsyncIterator<string> {
-  const stream = new ChatStreamWriter(answer, shape)
-  return writeEvents(answer, parts => stream.write(parts))
+  return writeEvents(answer, new ChatStreamWriter(answer, shape))
 }
 
 /** Renders a failure after keep-alive comments: the error, an empty usage, and the end. */

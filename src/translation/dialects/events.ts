@@ -17,13 +17,18 @@ export const renderErrorEvent = (
     ...siblingFields,
   })
 
+/** Writes the parts of one batch as events. */
+interface EventWriter<K extends Kind> {
+  write(batch: AnswerPart<K>[]): string | string[] | Promise<string>
+}
+
 /**
  * Writes the events of an answer, batch by batch: those of one batch as one text, or as several that
  * go out one after the other. Returning early also ends the answer early.
  */
 export function writeEvents<K extends Kind>(
   { parts }: Answer<K>,
-  write: (batch: AnswerPart<K>[]) => string | string[] | Promise<string>,
+  writer: EventWriter<K>,
 ): AsyncIterator<string> {
   let others: string[] = []
   // Most texts are ready at once: awaiting each would cost a turn of the event loop.
@@ -31,7 +36,7 @@ export function writeEvents<K extends Kind>(
     step: IteratorResult<AnswerPart<K>[]>,
   ): IteratorResult<string> | Promise<IteratorResult<string>> => {
     if (step.done) return { done: true, value: undefined }
-    const text = write(step.value)
+    const text = writer.write(step.value)
     if (Array.isArray(text)) {
       others = text
       return { done: false, value: others.shift() ?? '' }

@@ -168,7 +168,7 @@ const imageStreaming: Streaming<'image', unknown> = {
   renderKeepAlive: () => ': keep-alive\n\n',
   streamEvents(answer, call) {
     const writer = new ImageStreamWriter(answer, call)
-    return writeEvents(answer, parts => parts.map(part => writer.write(part)).join(''))
+    return writeEvents(answer, { write: parts => parts.map(part => writer.write(part)).join('') })
   },
   renderFailure: ({ id }, error) => renderErrorEvent(id, error) + DONE,
 }

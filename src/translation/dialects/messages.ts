@@ -8,8 +8,8 @@ import { GrowingText, PIECES_AT_ONCE } from '../../base/turns.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ReceiptPart, TextPart } from '../../language/part.ts'
-import type { ServerToolCounts } from '../../language/server-tools.ts'
 import type { Tool } from '../../language/tool.ts'
+import type { ServerToolCounts } from '../../language/usage.ts'
 import {
   countOutputTokens,
   createTextUsage,
@@ -102,6 +102,7 @@ class MessagesStreamWriter {
   readonly #answer: AnswerHeader
   readonly #content: MessageContent
   #failed = false
+  #hasBegun = false
   #tier: string | null = null
   #finish: Extract<TextPart, { type: 'finish' }> | null = null
 
@@ -111,14 +112,21 @@ class MessagesStreamWriter {
     this.#content = new MessageContent(call.params.reasoning?.exclude ?? false)
   }
 
-  /** Renders the events of one batch. */
-  write(parts: TextPart[]): string {
-    return parts.map(part => this.#render(part)).join('')
+  /** Renders the events of one batch: after the start of the message if it is the first. */
+  write(parts: TextPart[]): string | Promise<string> {
+    if (this.#hasBegun) return this.#renderParts(parts)
+    this.#hasBegun = true
+    return this.#begin(parts)
   }
 
-  /** Renders the start of the message and the events of the first batch. */
-  async begin(parts: TextPart[]): Promise<string> {
-    return (await this.#renderStart(parts)) + this.write(parts)
+  async #begin(parts: TextPart[]): Promise<string> {
+    return (await this.#renderStart(parts)) + this.#renderParts(parts)
+  }
+
+  #renderParts(parts: TextPart[]): string {
+    let events = ''
+    for (const part of parts) events += this.#render(part)
+    return events
   }
 
   // Clients read the size of the prompt here: the provider's count if it is already known, or an
@@ -201,13 +209,7 @@ export function streamMessagesEvents(
   answer: Answer<'text'>,
   call: TextCall,
 ): AsyncIterator<string> {
-  const stream = new MessagesStreamWriter(answer, call)
-  let hasBegun = false
-  return writeEvents(answer, parts => {
-    if (hasBegun) return stream.write(parts)
-    hasBegun = true
-    return stream.begin(parts)
-  })
+  return writeEvents(answer, new MessagesStreamWriter(answer, call))
 }
 
 /** Renders the event of a call that failed after its stream had begun with pings. */

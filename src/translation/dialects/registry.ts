@@ -3,6 +3,7 @@ import type { DialectName, TextDialect } from '../../language/dialect.ts'
 import { chat, completions } from './chat.ts'
 import type { Dialect, PresetForm } from './dialect.ts'
 import { embeddings } from './embeddings.ts'
+import { gemini } from './gemini.ts'
 import { images } from './images.ts'
 import { messages } from './messages.ts'
 import { rerank } from './rerank.ts'
@@ -24,6 +25,9 @@ export const dialects: readonly Dialect[] = [
   transcriptions,
   videos,
 ]
+
+/** The dialects of doors beside the base URL. `server/doors.ts` has their paths. */
+export const doorDialects: readonly Dialect[] = [gemini as Dialect]
 
 /** Every form of request that presets can be made from. */
 export const presetForms: readonly PresetForm[] = dialects.flatMap(({ preset }) => preset ?? [])

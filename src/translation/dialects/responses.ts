@@ -55,7 +55,7 @@ export class ResponseStream implements BegunStream<'text'> {
 
   streamEvents(answer: Answer<'text'>): AsyncIterator<string> {
     if (this.#hasBegun) this.#response.takeHeading(answer)
-    return writeEvents(answer, parts => this.#write(parts))
+    return writeEvents(answer, { write: parts => this.#write(parts) })
   }
 
   renderFailure(error: GatewayError): string {

@@ -205,9 +205,9 @@ class SoundBytes implements AsyncIterator<Uint8Array> {
  */
 function writeSoundEvents(answer: Answer<'speech'>): AsyncIterator<Uint8Array> {
   const encoder = new TextEncoder()
-  const events = writeEvents(answer, parts =>
-    parts.map(part => writePart(answer.id, part)).join(''),
-  )
+  const events = writeEvents(answer, {
+    write: parts => parts.map(part => writePart(answer.id, part)).join(''),
+  })
   return {
     async next() {
       const step = await events.next()

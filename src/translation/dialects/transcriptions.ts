@@ -322,7 +322,7 @@ const transcriptStreaming: Streaming<'transcription', unknown> = {
   renderKeepAlive: () => ': keep-alive\n\n',
   streamEvents(answer, call) {
     const writer = new TranscriptWriter(answer, call)
-    return writeEvents(answer, parts => parts.map(part => writer.write(part)).join(''))
+    return writeEvents(answer, { write: parts => parts.map(part => writer.write(part)).join('') })
   },
   renderFailure: ({ id }, error) => renderErrorEvent(id, error),
 }

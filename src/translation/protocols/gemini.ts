@@ -9,6 +9,7 @@ import type { Protocol } from './protocol.ts'
 export const gemini: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
+  nativeDialect: 'gemini',
   // YouTube videos are available by URL only.
   urlMedia: ['video'],
   ownSchemes: ['gs://'],

@@ -7,6 +7,12 @@ const buildCall =
   (body: object): RequestBuilder =>
   async () => ({ body: { model: 'acme/small', ...body } })
 
+const contents = [{ role: 'user', parts: [{ text: 'Hi' }] }]
+
+const buildContents =
+  (body: object, model = 'acme/small'): RequestBuilder =>
+  async () => ({ params: { model }, body })
+
 const buildDeployment =
   (deployment: string, body: object): RequestBuilder =>
   async () => ({ params: { deployment }, query: 'api-version=2024-10-21', body })
@@ -29,6 +35,12 @@ export const CALLS: Record<string, RequestBuilder> = {
   createAudioSpeech: buildCall({ model: 'sandbox/speech', input: 'Hi' }),
   createVideos: buildCall({ model: 'sandbox/video', prompt: 'Hi' }),
   createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
+  createModeration: async () => ({ body: { input: 'Hi' } }),
+  generateContent: buildContents({ contents }),
+  streamGenerateContent: buildContents({ contents }),
+  countTokens: buildContents({ contents }),
+  embedContent: buildContents({ content: contents[0] }, 'sandbox/embed'),
+  batchEmbedContents: buildContents({ requests: [{ content: contents[0] }] }, 'sandbox/embed'),
   createDeploymentChatCompletion: buildDeployment('acme/small', { messages }),
   createDeploymentCompletion: buildDeployment('acme/small', { prompt: 'Hi' }),
   createDeploymentEmbeddings: buildDeployment('sandbox/embed', { input: 'Hi' }),

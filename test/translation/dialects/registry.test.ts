@@ -1,8 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { DIALECTS, type DialectName, TEXT_DIALECTS } from '../../../src/language/dialect.ts'
+import {
+  DIALECTS,
+  type DialectName,
+  DOOR_DIALECTS,
+  PRESET_DIALECTS,
+  TEXT_DIALECTS,
+} from '../../../src/language/dialect.ts'
 import {
   dialects,
+  doorDialects,
   findDialect,
   findPresetForm,
   presetForms,
@@ -11,7 +18,7 @@ import { type Sample, testDialect } from '../../suites/dialect.ts'
 
 const SAMPLES = join(import.meta.dir, '../../suites/dialect')
 
-for (const dialect of dialects) {
+for (const dialect of [...dialects, ...doorDialects]) {
   const { sample }: { sample: Sample } = await import(join(SAMPLES, `${dialect.name}.ts`))
   testDialect(dialect, sample)
 }
@@ -19,6 +26,7 @@ for (const dialect of dialects) {
 describe('the registry', () => {
   test('has every dialect that the CLI names, each once', () => {
     expect(dialects.map(({ name }) => name)).toEqual([...DIALECTS])
+    expect(doorDialects.map(({ name }) => name)).toEqual([...DOOR_DIALECTS])
   })
 
   test.each(['path', 'operation'] as const)('has no two dialects of the same %s', what => {
@@ -28,7 +36,8 @@ describe('the registry', () => {
 
   test('has one preset form for every text dialect', () => {
     const names: string[] = presetForms.map(({ name }) => name)
-    expect(names).toEqual(Object.keys(TEXT_DIALECTS))
+    expect(names).toEqual([...PRESET_DIALECTS])
+    expect(Object.keys(TEXT_DIALECTS)).toEqual([...PRESET_DIALECTS, ...DOOR_DIALECTS])
   })
 
   test('has that form under the name and the path of the dialect', () => {

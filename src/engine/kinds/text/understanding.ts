@@ -98,7 +98,9 @@ const supportsAll = (call: TextCall, endpoint: Endpoint): boolean =>
 
 /** Lists the parameters, and then the tools, that are left out at the endpoint. */
 function listIgnored(call: TextCall, endpoint: Endpoint): string[] {
-  return [...listUnsupported(endpoint, call), ...listIgnoredTools(call, endpoint)]
+  const unsupported = listUnsupported(endpoint, call)
+  const own = call.dialect === 'gemini' && !isAtHome(call, endpoint) ? Object.keys(call.extra) : []
+  return [...unsupported, ...own, ...listIgnoredTools(call, endpoint)]
 }
 
 /** Finds a capability that the call requires and the endpoint lacks. */

@@ -18,6 +18,9 @@ import { filterOwnDetails } from '../reasoning.ts'
 import { type NameRules, parseInputObject, ToolNames } from '../tools.ts'
 import { type Capabilities, getCapabilities, isVertex } from './capabilities.data.ts'
 
+/** The dialect of this API’s own clients. */
+export const NATIVE = 'gemini'
+
 /** What the rendering of a conversation depends on. */
 interface RenderOptions {
   names: ToolNames

@@ -19,8 +19,9 @@ import {
   isVertex,
   type ThinkingControl,
 } from './capabilities.data.ts'
-import { createToolNames, renderMessages } from './messages.ts'
+import { createToolNames, NATIVE, renderMessages } from './messages.ts'
 import { reduceSchema, toJsonSchema } from './schema.ts'
+import type { AnswerFormat } from './tools.ts'
 import { renderTools } from './tools.ts'
 
 /**
@@ -43,13 +44,13 @@ export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamReques
 // `n` and the generation config are sent elsewhere. Google reads the config under either name, and
 // there must be only one.
 function readUnknownParameters(call: TextCall): Json {
-  const { n: _, generationConfig: __, generation_config: ___, ...rest } = readExtra(call)
+  const { n: _, generationConfig: __, generation_config: ___, ...rest } = readExtra(call, NATIVE)
   return rest
 }
 
 /** Keeps unknown members that the caller gave within a known object. */
 function mergeUnknownMembers(call: TextCall, name: string, known: Json): Json {
-  const callerFields = readExtra(call)[name]
+  const callerFields = readExtra(call, NATIVE)[name]
   return isObject(callerFields) && isObject(known[name])
     ? { ...known, [name]: { ...callerFields, ...readObject(known, name) } }
     : known
@@ -95,10 +96,10 @@ const MAX_LOGPROBS = 20
  */
 function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json): Json {
   const { params } = call
-  const { n } = readExtra(call)
+  const { n } = readExtra(call, NATIVE)
   const { thinking, supportsPenalties } = getCapabilities(endpoint)
   return omitUndefined({
-    ...readObject(readExtra(call), 'generationConfig'),
+    ...readObject(readExtra(call, NATIVE), 'generationConfig'),
     maxOutputTokens: params.max_tokens,
     temperature: params.temperature,
     topP: params.top_p,
@@ -202,16 +203,6 @@ function pickBudget(
     : toReasoningBudget(reasoning, bound ?? LONGEST_OUTPUT)
   if (budget === undefined) return {}
   return { thinkingBudget: budget === 0 ? off : Math.min(Math.max(budget, least), most) }
-}
-
-/** How an answer of a required format is requested. */
-export interface AnswerFormat {
-  /** The members of the `generationConfig`. */
-  config: Json
-  /**
-   * The function whose input is the answer, for models that cannot combine a format with functions.
-   */
-  tool: { name: string; description: string; schema: Json } | null
 }
 
 const NO_FORMAT: AnswerFormat = { config: {}, tool: null }

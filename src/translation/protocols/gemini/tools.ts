@@ -2,11 +2,12 @@ import { isObject, type Json } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Tool, ToolChoice } from '../../../language/tool.ts'
 import type { Endpoint } from '../../../resources/models.ts'
-import { requireFunctionTool } from '../native.ts'
+import { isNative, requireFunctionTool } from '../native.ts'
 import { hasOnlySearchOptions } from '../protocol.ts'
 import type { ToolNames } from '../tools.ts'
 import { getCapabilities } from './capabilities.data.ts'
-import type { AnswerFormat } from './request.ts'
+import { NATIVE } from './messages.ts'
+
 import { reduceSchema, toJsonSchema } from './schema.ts'
 
 /**
@@ -20,18 +21,32 @@ export function renderTools(
   { tool }: AnswerFormat,
 ): Json {
   const { supportsJsonSchema: isPlain, supportsSearch } = getCapabilities(endpoint)
-  const declarations = call.tools.map((given, i) => renderTool(given, i, names, isPlain))
+  const own = call.tools.flatMap(renderOwnTool)
+  const declarations = call.tools.flatMap((given, i) =>
+    isNativeTool(given) ? [] : renderTool(given, i, names, isPlain),
+  )
   if (tool)
     declarations.push(renderDeclaration(tool, 'response_format.json_schema.schema', isPlain))
-  if (declarations.length === 0)
-    return supportsSearch && call.params.web_search_options ? { tools: [{ googleSearch: {} }] } : {}
+  if (declarations.length === 0) {
+    const searches = supportsSearch && call.params.web_search_options ? [{ googleSearch: {} }] : []
+    return own.length + searches.length > 0 ? { tools: [...searches, ...own] } : {}
+  }
   const functionCallingConfig = tool
     ? forceAnswerTool(tool.name, call.params.tool_choice)
     : renderToolChoice(call.params.tool_choice, names)
   return {
-    tools: [{ functionDeclarations: declarations }],
+    tools: [{ functionDeclarations: declarations }, ...own],
     ...(functionCallingConfig ? { toolConfig: { functionCallingConfig } } : {}),
   }
+}
+
+const isNativeTool = (tool: Tool): boolean => tool.type === 'other' && isNative(tool, NATIVE)
+
+/** Renders a tool that Google runs itself as its own client gave it. */
+function renderOwnTool(tool: Tool): Json[] {
+  if (tool.type !== 'other' || !isNative(tool, NATIVE) || !isObject(tool.value)) return []
+  const { type: _, ...entry } = tool.value
+  return [entry]
 }
 
 /**
@@ -89,3 +104,13 @@ function renderToolChoice(choice: ToolChoice | undefined, names: ToolNames): Jso
 // only this one is allowed.
 const forceAnswerTool = (name: string, choice: ToolChoice | undefined): Json =>
   choice === 'none' ? { mode: 'ANY', allowedFunctionNames: [name] } : { mode: 'ANY' }
+
+/** How an answer of a required format is requested. */
+export interface AnswerFormat {
+  /** The members of the `generationConfig`. */
+  config: Json
+  /**
+   * The function whose input is the answer, for models that cannot combine a format with functions.
+   */
+  tool: { name: string; description: string; schema: Json } | null
+}

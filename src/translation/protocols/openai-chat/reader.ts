@@ -104,8 +104,8 @@ export class ChunkReader implements Reader<TextPart> {
     let usage = chunk.usage ?? (x_groq == null ? null : (x_groq as Json).usage)
     if (Array.isArray(choices))
       for (let i = 0; i < choices.length; i++) {
-        const choice: unknown = choices[i]
-        if (!isObject(choice)) continue
+        const choice: Json | null = choices[i]
+        if (typeof choice !== 'object' || choice === null) continue
         if (i === 0) usage ??= choice.usage
         this.#readChoice(choice, i, parts)
       }
@@ -222,7 +222,6 @@ export class ChunkReader implements Reader<TextPart> {
 
   #readText(delta: Json, value: Json, choice: number, parts: TextPart[]): void {
     const logprobs = value.logprobs == null ? undefined : readLogprobs(value.logprobs)
-    const logprobsField = logprobs ? { logprobs } : NO_LOGPROBS
     const said = typeof delta.content === 'string' ? delta.content : readText(delta.content)
     // Servers that write every character beyond ASCII as escapes may cut one in two.
     if (!said.isWellFormed()) this.#mender ??= new PartMender()
@@ -234,10 +233,11 @@ export class ChunkReader implements Reader<TextPart> {
         type: 'refusal-delta',
         choice,
         text: refusal,
-        ...(content ? {} : logprobsField),
+        ...(logprobs && !content ? { logprobs } : {}),
       })
-    if (content || (logprobs && !refusal))
-      parts.push({ type: 'text-delta', choice, text: content, ...logprobsField })
+    if (logprobs && (content || !refusal))
+      parts.push({ type: 'text-delta', choice, text: content, logprobs })
+    else if (content) parts.push({ type: 'text-delta', choice, text: content })
   }
 
   // The thinking goes before the text that remains.
@@ -363,7 +363,6 @@ const isError = (value: unknown): boolean =>
 const isZero = (usage: Usage): boolean => countInputTokens(usage) + countOutputTokens(usage) === 0
 
 const NO_DETAILS: ReasoningDetail[] = []
-const NO_LOGPROBS = {}
 
 const isDetail = (value: unknown): value is ReasoningDetail =>
   isObject(value) && typeof value.type === 'string'

@@ -1,4 +1,4 @@
-import { type Json, parseCount, parsePartCount, readObject } from '../../../base/json.ts'
+import { isObject, type Json, parseCount, parsePartCount } from '../../../base/json.ts'
 import { readUnits } from '../../../language/units.ts'
 import type { Usage } from '../../../language/usage.ts'
 import { refuseImpossibleCounts } from '../counts.ts'
@@ -14,22 +14,26 @@ function readPossibleUsage(usage: Json): Usage | undefined {
   const prompt = parseCount(usage.prompt_tokens)
   const completion = parseCount(usage.completion_tokens)
   if (prompt === undefined || completion === undefined) return undefined
-  return {
+  const counted = {
     input: readInput(prompt, usage),
     output: readOutput(prompt, completion, usage),
-    prediction: readPrediction(usage),
-    ...readUnits({ search: readSearches(usage) }),
+    prediction: readPrediction(usage.completion_tokens_details),
   }
+  // OpenRouter's name, then Perplexity's.
+  const { server_tool_use, num_search_queries } = usage
+  if ((server_tool_use ?? num_search_queries) == null) return counted
+  const searches = parseCount(readDetails(server_tool_use).web_search_requests)
+  return { ...counted, ...readUnits({ search: searches ?? parseCount(num_search_queries) }) }
 }
 
-// OpenRouter's name, then Perplexity's.
-const readSearches = (usage: Json): number | undefined =>
-  parseCount(readObject(usage, 'server_tool_use').web_search_requests) ??
-  parseCount(usage.num_search_queries)
+const NONE: Json = {}
+
+/** Most usages have no details of a kind. */
+const readDetails = (details: unknown): Json => (isObject(details) ? details : NONE)
 
 function readInput(prompt: number, usage: Json): Usage['input'] {
-  const details = readObject(usage, 'prompt_tokens_details')
-  const cache_read = parsePartCount(prompt, findCachedTokens(usage))
+  const details = readDetails(usage.prompt_tokens_details)
+  const cache_read = parsePartCount(prompt, findCachedTokens(usage, details))
   const cache_write = parsePartCount(
     prompt - cache_read,
     details.cache_write_tokens ?? details.cache_creation_input_tokens,
@@ -51,15 +55,15 @@ function readInput(prompt: number, usage: Json): Usage['input'] {
 
 // Moonshot's and Mistral's names, the common one, another of Mistral, DeepSeek's: the first that is
 // present counts.
-const findCachedTokens = (usage: Json): unknown =>
+const findCachedTokens = (usage: Json, details: Json): unknown =>
   usage.cached_tokens ??
   usage.num_cached_tokens ??
-  readObject(usage, 'prompt_tokens_details').cached_tokens ??
-  readObject(usage, 'prompt_token_details').cached_tokens ??
+  details.cached_tokens ??
+  (usage.prompt_token_details as Json | null | undefined)?.cached_tokens ??
   usage.prompt_cache_hit_tokens
 
 function readOutput(prompt: number, completion: number, usage: Json): Usage['output'] {
-  const details = readObject(usage, 'completion_tokens_details')
+  const details = readDetails(usage.completion_tokens_details)
   const reported = parseCount(details.reasoning_tokens) ?? 0
   const separate = countSeparateReasoning(prompt, completion, reported, usage)
   const total = completion + separate
@@ -81,16 +85,17 @@ function countSeparateReasoning(
 ): number {
   if (reported > 0)
     return parseCount(usage.total_tokens) === prompt + completion + reported ? reported : 0
-  return PERPLEXITY_FIELDS.some(name => name in usage)
+  // Fields that only Perplexity sends.
+  return 'citation_tokens' in usage ||
+    'num_search_queries' in usage ||
+    'search_context_size' in usage
     ? (parseCount(usage.reasoning_tokens) ?? 0)
     : 0
 }
 
-/** Fields that only Perplexity sends. */
-const PERPLEXITY_FIELDS = ['citation_tokens', 'num_search_queries', 'search_context_size']
-
-function readPrediction(usage: Json): Usage['prediction'] {
-  const details = readObject(usage, 'completion_tokens_details')
+function readPrediction(counted: unknown): Usage['prediction'] {
+  if (counted == null) return null
+  const details = readDetails(counted)
   const accepted = parseCount(details.accepted_prediction_tokens)
   const rejected = parseCount(details.rejected_prediction_tokens)
   return accepted || rejected ? { accepted: accepted ?? 0, rejected: rejected ?? 0 } : null

@@ -1,0 +1,204 @@
+import { isDataUrl, parseDataUrl } from '../../../base/data-url.ts'
+import type { GatewayError } from '../../../base/errors.ts'
+import { isObject, type Json, parseObject, readObject, readString } from '../../../base/json.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { FinishReason, ReceiptPart, TextPart } from '../../../language/part.ts'
+import { appendDetail, type ReasoningDetail } from '../../../language/reasoning.ts'
+import { countInputTokens, type Usage } from '../../../language/usage.ts'
+import type { AnswerHeader } from '../dialect.ts'
+import { wrapInvalidInput } from '../messages/block-queue.ts'
+import { packDetails } from './signature.ts'
+
+/** Google’s word for why an answer ended. */
+const FINISHES: Record<FinishReason, string> = {
+  stop: 'STOP',
+  tool_calls: 'STOP',
+  length: 'MAX_TOKENS',
+  content_filter: 'SAFETY',
+  error: 'OTHER',
+}
+
+/** One alternative of an answer while it is read. */
+interface Candidate {
+  calls: { index: number; id: string; name: string; input: string }[]
+  details: ReasoningDetail[]
+  sources: Json[]
+  finish: FinishReason | null
+}
+
+/**
+ * An answer as `GenerateContentResponse` has it. Texts are shown as they come; calls are shown whole,
+ * with the signature of all that its provider wants back.
+ */
+export class GeminiAnswer {
+  readonly #heading: AnswerHeader
+  readonly #showsThoughts: boolean
+  readonly #candidates = new Map<number, Candidate>()
+  #receipt: ReceiptPart | null = null
+  /** The error that the answer broke off with. */
+  error: GatewayError | null = null
+
+  constructor(heading: AnswerHeader, { params }: TextCall) {
+    this.#heading = heading
+    this.#showsThoughts = params.reasoning !== undefined && !params.reasoning.exclude
+  }
+
+  /** Whether every alternative has ended, and the call is on record. */
+  get isWhole(): boolean {
+    const all = [...this.#candidates.values()]
+    return this.#receipt !== null && all.length > 0 && all.every(({ finish }) => finish !== null)
+  }
+
+  /** Whether the call is on record: nothing follows. */
+  get isOver(): boolean {
+    return this.#receipt !== null
+  }
+
+  /** Reads a part. Returns the parts of a content that it shows, and of which alternative. */
+  read(part: TextPart): { choice: number; part: Json } | null {
+    if (part.type === 'error') this.error ??= part.error
+    if (part.type === 'receipt') this.#receipt = part
+    if (!('choice' in part)) return null
+    const candidate = this.#find(part.choice)
+    const shown = readPart(part, candidate, this.#showsThoughts)
+    return shown && { choice: part.choice, part: shown }
+  }
+
+  #find(choice: number): Candidate {
+    const known = this.#candidates.get(choice)
+    if (known) return known
+    const candidate: Candidate = { calls: [], details: [], sources: [], finish: null }
+    this.#candidates.set(choice, candidate)
+    return candidate
+  }
+
+  /** Renders what has been shown of some alternatives. */
+  render(shown: Map<number, Json[]>): Json {
+    const candidates = [...shown].map(([index, parts]) => ({
+      content: { role: 'model', parts },
+      index,
+    }))
+    return { candidates, ...this.#renderHeading() }
+  }
+
+  /** Renders the end: calls, why each alternative ended, its sources, and what was used. */
+  renderEnd(shown = new Map<number, Json[]>()): Json {
+    const receipt = this.#receipt
+    return {
+      candidates: [...this.#candidates].map(([index, candidate]) =>
+        renderEnding(index, candidate, shown.get(index) ?? []),
+      ),
+      ...(receipt ? { usageMetadata: renderUsage(receipt.receipt.usage) } : {}),
+      ...this.#renderHeading(),
+      ...receipt?.siblingFields,
+    }
+  }
+
+  #renderHeading(): Json {
+    const { id, model, created } = this.#heading
+    return {
+      modelVersion: model,
+      responseId: id,
+      createTime: new Date(created * 1000).toISOString(),
+    }
+  }
+}
+
+function readPart(
+  part: Extract<TextPart, { choice: number }>,
+  candidate: Candidate,
+  showsThoughts: boolean,
+): Json | null {
+  switch (part.type) {
+    case 'text-delta':
+    case 'refusal-delta':
+      return part.text === '' ? null : { text: part.text }
+    case 'reasoning-delta':
+      for (const detail of part.details) appendDetail(candidate.details, detail)
+      return showsThoughts && part.text !== '' ? { text: part.text, thought: true } : null
+    case 'tool-call-start':
+      candidate.calls.push({ index: part.index, id: part.id, name: part.name, input: '' })
+      return null
+    case 'tool-call-delta': {
+      const call = candidate.calls.findLast(({ index }) => index === part.index)
+      if (call) call.input += part.input
+      return null
+    }
+    case 'image':
+      return renderPicture(part.url)
+    case 'audio-delta':
+      return part.audio.data === undefined
+        ? null
+        : { inlineData: { mimeType: 'audio/pcm', data: part.audio.data } }
+    case 'annotation':
+      candidate.sources.push(...readSource(part.annotation))
+      return null
+    case 'finish':
+      candidate.finish ??= part.reason
+      return null
+    default:
+      return null
+  }
+}
+
+function renderPicture(url: string): Json {
+  if (!isDataUrl(url)) return { fileData: { mimeType: 'image/png', fileUri: url } }
+  const { media_type, data } = parseDataUrl(url)
+  return { inlineData: { mimeType: media_type, data } }
+}
+
+function readSource(annotation: unknown): Json[] {
+  const source = isObject(annotation) ? readObject(annotation, 'url_citation') : {}
+  const uri = readString(source.url)
+  return uri === null ? [] : [{ web: { uri, title: readString(source.title) ?? uri } }]
+}
+
+function renderEnding(
+  index: number,
+  { calls, details, sources, finish }: Candidate,
+  shown: Json[],
+): Json {
+  const parts = [...shown, ...renderCalls(calls, details)]
+  return {
+    content: { role: 'model', parts },
+    ...(finish === null ? {} : { finishReason: FINISHES[finish] }),
+    index,
+    ...(sources.length > 0 ? { groundingMetadata: { groundingChunks: sources } } : {}),
+  }
+}
+
+/** What a provider wants back is on the first call, or on an empty text where there is none. */
+function renderCalls(calls: Candidate['calls'], details: ReasoningDetail[]): Json[] {
+  const ids = new Set<unknown>(calls.map(({ id }) => id))
+  const ofTurn = details.filter(({ id }) => !ids.has(id))
+  if (calls.length === 0)
+    return ofTurn.some(isWanted) ? [{ text: '', thoughtSignature: packDetails(ofTurn, null) }] : []
+  return calls.map(({ id, name, input }, i) => {
+    const own = [...(i === 0 ? ofTurn : []), ...details.filter(detail => detail.id === id)]
+    return {
+      functionCall: { id, name, args: readArguments(input) },
+      ...(own.some(isWanted) ? { thoughtSignature: packDetails(own, id) } : {}),
+    }
+  })
+}
+
+/** Whether a provider wants an entry back: it has more than words. */
+const isWanted = ({ type, signature, data }: ReasoningDetail): boolean =>
+  typeof signature === 'string' || typeof data === 'string' || type === 'reasoning.server_tool_call'
+
+const readArguments = (input: string): Json =>
+  input.trim() === '' ? {} : (parseObject(input) ?? wrapInvalidInput(input))
+
+/** Google counts thoughts beside the answer, and what a cache had among the prompt. */
+function renderUsage(usage: Usage): Json {
+  const { input, output } = usage
+  const prompt = countInputTokens(usage)
+  const answer = output.text + output.audio + output.image
+  return {
+    promptTokenCount: prompt,
+    candidatesTokenCount: answer,
+    ...(output.reasoning > 0 ? { thoughtsTokenCount: output.reasoning } : {}),
+    ...(input.cache_read > 0 ? { cachedContentTokenCount: input.cache_read } : {}),
+    totalTokenCount: prompt + answer + output.reasoning,
+  }
+}
