@@ -680,6 +680,7 @@ const createMemoryJournal = (): HoldJournal => ({
   listCalls: () => [],
   listGarbled: () => [],
   moveTo: () => undefined,
+  reseal: () => undefined,
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }

@@ -166,6 +166,11 @@ export interface HoldJournal {
   listGarbled(): GarbledCall[]
   /** Gives the journal another name, under which it goes on. */
   moveTo(name: string): void
+  /**
+   * Seals what is written with the current secret, and nothing with the one before, which may not be
+   * known any more.
+   */
+  reseal(isKnown: boolean): void
   /** Drops all calls but the running ones. A copy of garbled lines stays beside the journal. */
   clear(): void
 }

@@ -34,6 +34,7 @@ export function openHoldJournal(data: string, log: Log): HoldJournal {
       if (changed.length > 0) log.append(changed.map(({ held }) => renderLine(held)).join(''))
     },
     moveTo: name => log.moveTo(name),
+    reseal: isKnown => log.reseal(isKnown),
     listCalls: () => readJournal(data, log.name, log.read()).calls,
     listGarbled: () => readJournal(data, log.name, log.read()).garbled.map(readGarbled),
     clear() {

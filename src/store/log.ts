@@ -153,6 +153,21 @@ export class Log {
     if (!this.#isNeeded) this.#removeEarlier()
   }
 
+  /**
+   * Seals what is as it was written with the current secret. Where nobody knows the one before, its
+   * seals are not checked: what looks like a block is one.
+   */
+  reseal(isKnown: boolean): void {
+    const blocks = isKnown ? this.read() : readBlocks(this.#data, this.#name, null)
+    if (blocks.length === 0) return
+    if (isKnown) this.keepDamage(() => true)
+    const lines = blocks.filter(({ isWhole }) => isWhole).flatMap(block => block.lines)
+    this.#create()
+    this.#writeBlock(lines.map(line => `${line}\n`).join(''))
+    this.#left = 0
+    this.#removeEarlier()
+  }
+
   /** Reads every block there is, oldest first. */
   read(): Block[] {
     return readBlocks(this.#data, this.#name, this.#macs)
