@@ -231,6 +231,7 @@ describe('an explanation matches what the call does:', () => {
     const generation = await fetchGeneration(server, sent.id, keyOf(sample).key)
     const tried = generation.provider_responses.map(one => one.provider_name as string)
     // What the call before it has measured may arrive in between.
+    down(...(sample.down ?? []))
     const known = sample.isMeasured ? [told, await explained(sample)] : [told]
     expect(known.map(one => expectedTries(one, sample.down ?? []))).toContainEqual(tried)
     const serving = told.endpoints.find(one => one.provider === generation.provider_name)
