@@ -11,7 +11,7 @@ import {
   rmSync,
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { conflict, GatewayError, invalid, notFound } from '../base/errors.ts'
+import { conflict, GatewayError, invalid, notFound, unavailable } from '../base/errors.ts'
 import { toUsd } from '../base/money.ts'
 import type { Config } from '../config.ts'
 import { getHomeBlob } from '../network/containers/home.ts'
@@ -106,7 +106,7 @@ export interface BackupSummary {
  * SQLite database, readable only by its owner, and appears under its name when it is complete and
  * checked: structure, seals, ledger and counters, and the bytes of stored files where it holds them.
  * Throws 404 where there is no data directory, 400 for a file of the gateway itself, 409 for a file
- * that exists or a store that is not in order, and what a full disk throws; then nothing is left.
+ * that exists or a store that is not in order, 503 where the disk is full; then nothing is left.
  */
 export async function backUp(input: BackupInput): Promise<{ data: BackupSummary }> {
   const target = resolve(input.file)
@@ -138,9 +138,20 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
       elsewhere: listFilesElsewhere(parts),
     }
     return { data: summary }
+  } catch (thrown) {
+    throw explainFullDisk(thrown)
   } finally {
     rmSync(staging, { recursive: true, force: true })
   }
+}
+
+// What a file of the copy throws when it cannot grow: its log, its database or its parts.
+const FULL = ['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL']
+
+function explainFullDisk(thrown: unknown): unknown {
+  if (!(thrown instanceof Error) || !FULL.some(code => hasCode(thrown, code))) return thrown
+  const said = `The copy could not be written: ${thrown.message}. Is the disk full?`
+  return unavailable(said, undefined, thrown)
 }
 
 /** Files of a data directory. A backup in the place of one would destroy what it has saved. */
