@@ -128,7 +128,8 @@ async function writeFixture(
 
 /** Two requests are the same to a test if they have the same fields and as many items. */
 function describe({ path, body }: RecordedRequest): string {
-  return JSON.stringify([path, Object.keys(body), [body.input, body.messages].flat().length])
+  const items = [body.input, body.messages, body.contents].flat()
+  return JSON.stringify([path, Object.keys(body), items.length])
 }
 
 function createConfig(): Record<string, unknown> {
