@@ -110,7 +110,7 @@ async function tryAgent(
     // Some ask OpenAI's own models otherwise than those that they do not know.
     if (provider === PROTOCOLS[0] || provider === 'openai') kept.push(...recorder.pickRequests())
   }
-  if (!isLatest) await writeFixture(name, installed.version, kept)
+  if (!isLatest && kept.length > 0) await writeFixture(name, installed.version, kept)
 }
 
 async function writeFixture(
@@ -128,7 +128,8 @@ async function writeFixture(
 
 /** Two requests are the same to a test if they have the same fields and as many items. */
 function describe({ path, body }: RecordedRequest): string {
-  return JSON.stringify([path, Object.keys(body), [body.input, body.messages].flat().length])
+  const items = [body.input, body.messages, body.contents].flat()
+  return JSON.stringify([path, Object.keys(body), items.length])
 }
 
 function createConfig(): Record<string, unknown> {

@@ -1,6 +1,7 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { listHeldCalls } from '../src/store/hold-journal.ts'
 import { openDatabase } from '../test/support/database.ts'
 import { buildLocalConfig, readAddress } from '../test/support/server.ts'
 import {
@@ -25,7 +26,7 @@ const data = mkdtempSync(join(tmpdir(), 'gateway-old-'))
 const upstream = await startUpstream()
 
 /** What is packed: what a killed server leaves. */
-const NAMES = ['gateway.db', 'gateway.db-wal', 'holds.log', 'ledger.head', 'secret.key']
+const NAMES = /^(gateway\.db(-wal)?|log\.\d+|ledger\.head|secret\.key)$/
 
 /** How many calls are on record, half of them streams. */
 const CALLS = 12
@@ -104,21 +105,16 @@ async function makeCall(url: string, key: string, stream: boolean): Promise<void
 
 /** The running call, once a checkpoint has written what was delivered. */
 function findSpentCall(): boolean {
-  const lines = readFileSync(join(data, 'holds.log'), 'utf8').trim().split('\n').slice(CALLS)
-  return lines.length > 1
+  return listHeldCalls(data).some(({ spent }) => spent > 0n)
 }
 
 async function pack(key: string): Promise<void> {
   const db = openDatabase(data, { readwrite: true })
   const { user_version } = db.query('pragma user_version').get() as { user_version: number }
   db.close()
-  const names = NAMES.filter(name => {
-    try {
-      return readFileSync(join(data, name)).length > 0
-    } catch {
-      return false
-    }
-  })
+  const names = readdirSync(data).filter(
+    name => NAMES.test(name) && statSync(join(data, name)).size > 0,
+  )
   const content = Object.fromEntries(names.map(name => [name, readFileSync(join(data, name))]))
   const files = { ...content, 'app-key': key }
   await Bun.write(resolve(target ?? ''), await new Bun.Archive(files, { compress: 'gzip' }).bytes())

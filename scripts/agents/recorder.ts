@@ -2,7 +2,7 @@ import { isObject, type Json, parseObject } from '../../src/base/json.ts'
 
 /** A request of an agent, as a test sends it again. */
 export interface RecordedRequest {
-  /** Below `/api/v1/`. */
+  /** Below `/api/v1/`; from the root where it is another client's door, with `{model}` in it. */
   path: string
   body: Json
 }
@@ -15,6 +15,9 @@ const KEPT = 60
 const HOME = /\/\S*\/gateway-agent-\w+\/home-\w+/g
 
 const INFERENCE = /^\/api\/v1\/(messages|responses|chat\/completions)$/
+
+/** The doors of other clients: what they send names the model in its path. */
+const DOOR = /^(\/v1(?:beta)?\/models\/).+(:\w+)$/
 
 /** Stands before the gateway, hands everything on as it is, and notes the calls of models. */
 export class Recorder {
@@ -61,18 +64,23 @@ export class Recorder {
     const answer = await fetch(target + pathname + search, {
       ...{ method: request.method, headers, ...body, decompress: false, signal: request.signal },
     })
-    this.#note(pathname, bytes, answer)
+    this.#note(readPath(pathname, search), bytes, answer)
     return answer
   }
 
-  #note(pathname: string, bytes: Uint8Array, { status, headers }: Response): void {
-    const path = INFERENCE.exec(pathname)?.[1]
+  #note(path: string | undefined, bytes: Uint8Array, { status, headers }: Response): void {
     if (path === undefined) return
     if (status >= 400) this.failures.push(`${status} at ${path}`)
     for (const name of headers.get('x-gateway-ignored')?.split(', ') ?? []) this.ignored.add(name)
     const body = parseObject(new TextDecoder().decode(bytes))
     if (body) this.requests.push({ path, body: shorten(body) as Json })
   }
+}
+
+/** Undefined for what is no call of a model. */
+function readPath(pathname: string, search: string): string | undefined {
+  const [, before, action] = DOOR.exec(pathname) ?? []
+  return action ? `${before}{model}${action}${search}` : INFERENCE.exec(pathname)?.[1]
 }
 
 /** Cuts the texts of a value, so that a fixture has the shape of a request and not its prose. */

@@ -13,9 +13,9 @@ export const MCP = { server: 'steps', tool: 'note', answer: 'the-note-is-taken' 
 
 /** Each needs the one before it, and prints what its own text does not have. */
 const COMMANDS = [
-  'printf one > one.txt && echo step-$((0+1))-done',
-  'cat one.txt && printf two > two.txt && echo step-$((0+2))-done',
-  'cat one.txt two.txt > three.txt && echo step-$((0+3))-done',
+  'printf one > one.txt && printf step-%d-done 1',
+  'cat one.txt && printf two > two.txt && printf step-%d-done 2',
+  'cat one.txt two.txt > three.txt && printf step-%d-done 3',
 ]
 
 /** The file that is there when each command was run, and its content. */

@@ -11,7 +11,7 @@ import {
   rmSync,
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { conflict, GatewayError, invalid, notFound } from '../base/errors.ts'
+import { conflict, GatewayError, invalid, notFound, unavailable } from '../base/errors.ts'
 import { toUsd } from '../base/money.ts'
 import type { Config } from '../config.ts'
 import { getHomeBlob } from '../network/containers/home.ts'
@@ -24,13 +24,15 @@ import {
 import { getBlobPlace } from '../resources/files.ts'
 import { openDiskBlobs } from '../store/blobs/disk.ts'
 import {
+  appendDataFile,
   hasCode,
   openDataFile,
   readDataFile,
   syncPath,
   writeDataFile,
 } from '../store/data-files.ts'
-import { openHoldJournal, writeHolds } from '../store/hold-journal.ts'
+import { listHeldCalls, renderHolds } from '../store/hold-journal.ts'
+import { isSegmentName, LOG, readSegments } from '../store/log.ts'
 import { RECORD_LOG } from '../store/record-log.ts'
 import { copySpool } from '../store/spool.ts'
 import {
@@ -78,7 +80,7 @@ export const BYTES_PART = 'files'
 
 /** Whether a file may be part of a backup: a plain name, never a path. */
 export const isPartName = (name: string): boolean =>
-  PART_NAMES.includes(name) || KEY_FILE.test(name)
+  PART_NAMES.includes(name) || isSegmentName(name) || KEY_FILE.test(name)
 
 /** What a backup holds. */
 export interface BackupSummary {
@@ -104,7 +106,7 @@ export interface BackupSummary {
  * SQLite database, readable only by its owner, and appears under its name when it is complete and
  * checked: structure, seals, ledger and counters, and the bytes of stored files where it holds them.
  * Throws 404 where there is no data directory, 400 for a file of the gateway itself, 409 for a file
- * that exists or a store that is not in order, and what a full disk throws; then nothing is left.
+ * that exists or a store that is not in order, 503 where the disk is full; then nothing is left.
  */
 export async function backUp(input: BackupInput): Promise<{ data: BackupSummary }> {
   const target = resolve(input.file)
@@ -136,9 +138,20 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
       elsewhere: listFilesElsewhere(parts),
     }
     return { data: summary }
+  } catch (thrown) {
+    throw explainFullDisk(thrown)
   } finally {
     rmSync(staging, { recursive: true, force: true })
   }
+}
+
+// What a file of the copy throws when it cannot grow: its log, its database or its parts.
+const FULL = ['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL']
+
+function explainFullDisk(thrown: unknown): unknown {
+  if (!(thrown instanceof Error) || !FULL.some(code => hasCode(thrown, code))) return thrown
+  const said = `The copy could not be written: ${thrown.message}. Is the disk full?`
+  return unavailable(said, undefined, thrown)
 }
 
 /** Files of a data directory. A backup in the place of one would destroy what it has saved. */
@@ -188,26 +201,34 @@ function copyStore({ data, secret }: BackupInput, staging: string): void {
   closeSync(openDataFile(join(data, 'gateway.db'), 'append'))
   // In this order: what the end and the journal have named is in the database by then.
   const head = readDataFile(join(data, 'ledger.head'))
-  const journal = openHoldJournal(data)
-  const before = journal.listCalls()
-  const records = readDataFile(join(data, RECORD_LOG))
+  copyLog(data, staging)
+  const before = listHeldCalls(staging)
   copySpool(data, staging)
   copyDatabase(join(data, 'gateway.db'), copy)
   // What waits there is moved into the copy when that is checked.
   copySpool(data, staging)
   const known = new Set(before.map(({ id }) => id))
-  const later = journal.listCalls().filter(({ id }) => !known.has(id))
+  const later = listHeldCalls(data).filter(({ id }) => !known.has(id))
   const charged = findCharged(
     copy,
     later.map(({ id }) => id),
   )
-  writeHolds(staging, [...before, ...later.filter(({ id }) => charged.has(id))])
+  const added = renderHolds(later.filter(({ id }) => charged.has(id)))
+  appendDataFile(join(staging, 'holds.log'), added)
   if (head) writeDataFile(join(staging, 'ledger.head'), head)
-  // What waited for its transaction is written when the copy is checked.
-  if (records) writeDataFile(join(staging, RECORD_LOG), records)
   const key = readDataFile(join(data, 'secret.key'))
   if (key && secret === undefined) writeDataFile(join(staging, 'secret.key'), key)
   chmodSync(copy, 0o600)
+}
+
+/** Copies the log, and what programs before it have left. What waits in it is written by a check. */
+function copyLog(data: string, staging: string): void {
+  for (const [segment, bytes] of readSegments(data))
+    writeDataFile(join(staging, `${LOG}.${segment}`), bytes)
+  for (const name of ['holds.log', RECORD_LOG]) {
+    const earlier = readDataFile(join(data, name))
+    if (earlier) writeDataFile(join(staging, name), earlier)
+  }
 }
 
 /** What is looked at in a copied data directory, beside what every copy is checked for. */
@@ -331,7 +352,7 @@ function collectParts(
   const found: Record<string, Buffer | null> = {
     ...(input.config && config ? readKeyFiles(dirname(input.config), config.toString()) : {}),
     'ledger.head': readDataFile(join(staging, 'ledger.head')),
-    'holds.log': readDataFile(join(staging, 'holds.log')),
+    'holds.log': Buffer.from(renderHolds(listHeldCalls(staging))),
     'secret.key': input.withSecret ? readDataFile(join(staging, 'secret.key')) : null,
     'gateway.yaml': config,
     [BYTES_PART]: bytes === null ? null : Buffer.from(`${bytes}`),

@@ -365,7 +365,7 @@ const renderAmount = (nanos: bigint | null) => (nanos === null ? 'not at all' : 
 const describeHolds = ({ length }: DeadCall[], garbled: number): CheckResult =>
   toResult(
     'holds',
-    garbled === 0 ? [] : [`holds.log: lines that are not as they were written: ${garbled}`],
+    garbled === 0 ? [] : [`the log: lines that are not as they were written: ${garbled}`],
     length === 0 ? 'no call runs' : `${length} running, or to be settled when the server starts`,
   )
 

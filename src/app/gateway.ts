@@ -13,6 +13,7 @@ import { openSeal, type Seal } from '../base/seal.ts'
 import { shareRuns } from '../base/share-runs.ts'
 import { type Config, createDefaultConfig } from '../config.ts'
 import { endLoopsOfGoneKeys } from '../engine/admit.ts'
+import type { Extension } from '../engine/extension.ts'
 import { Health } from '../engine/health.ts'
 import { markEnds, markOpening } from '../engine/recover.ts'
 import { STAGES, type Stages } from '../engine/stages.ts'
@@ -33,6 +34,7 @@ import { type Healer, openHealer } from '../extensions/healing.ts'
 import type { Plugin } from '../extensions/plugin.ts'
 import { listPluginIssues } from '../extensions/plugin-defaults.ts'
 import { PLUGINS } from '../extensions/plugins/registry.ts'
+import { EXTENSIONS } from '../extensions/registry.ts'
 import type { ServerTool } from '../extensions/server-tool.ts'
 import { TOOLS } from '../extensions/tools/registry.ts'
 import { createVideoJobs, type PollPace, type VideoJobs } from '../extensions/videos/poller.ts'
@@ -90,8 +92,9 @@ import { openFreeCalls } from '../store/free-calls.ts'
 import { openHoldJournal } from '../store/hold-journal.ts'
 import { openHeadFile } from '../store/ledger-head.ts'
 import { lockData } from '../store/lock.ts'
+import { Log, type LogMacs, openLogMacs } from '../store/log.ts'
 import { guardMigration, type Migration, refuseMigration } from '../store/migration-guard.ts'
-import { type RecordLogOptions, takeRecordLog } from '../store/record-log.ts'
+import { takeRecordLog } from '../store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from '../store/secret.ts'
 import { openSpool } from '../store/spool.ts'
 import { type GivenSecret, refuseShortSecret } from '../store/sqlite/seals/own-secret.ts'
@@ -139,6 +142,8 @@ export interface Gateway {
   tokenizers: Tokenizers
   /** The stages of a call. */
   stages: Stages
+  /** What some calls have beside what all have. */
+  extensions: readonly Extension[]
   /** Plugins that calls may request. */
   plugins: Plugin[]
   /** Tools that the gateway runs itself. */
@@ -301,14 +306,16 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   })
   const secrets = openSecrets(data, overrides)
   const events = openEvents()
+  const macs = openLogMacs(secrets)
+  const log = data === undefined ? null : new Log(data, macs)
   let garbledRecords = 0
   const store =
     overrides.store ??
-    (await openStore(data, overrides.access, {
+    (await openStore(data, overrides.access, log, {
       durability: config.storage.durability,
       busyTimeout,
       secrets,
-      previous: memoize(secrets.previous),
+      macs,
       ticks: clock.ticks,
       onFault: error => events.publish('store.failing', { error }),
       onUntold: (id, error) => events.publish('broadcast.failed', { id, error }),
@@ -318,7 +325,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       ownSecret: overrides.requiresOwnSecret ? describeSecret(data, overrides.secret) : undefined,
       ...guardStore(data, secrets.destinationSeal, overrides),
     }))
-  const journal = openJournal(data, secrets.mac, garbledRecords)
+  const journal = openJournal(data, log, secrets.mac, garbledRecords)
   await markOpening({ store, journal })
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await ensureOwner(store, ids, clock)
@@ -389,6 +396,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     healer,
     tokenizers,
     stages: overrides.stages ?? STAGES,
+    extensions: EXTENSIONS,
     plugins: overrides.plugins ?? PLUGINS,
     tools: overrides.tools ?? TOOLS,
     destinationKinds: overrides.destinationKinds ?? KINDS,
@@ -556,11 +564,16 @@ function openTraffic(
   }
 }
 
-const openJournal = (data: string | undefined, mac: Mac, garbledRecords: number): Journal =>
-  data === undefined
+const openJournal = (
+  data: string | undefined,
+  log: Log | null,
+  mac: Mac,
+  garbledRecords: number,
+): Journal =>
+  data === undefined || log === null
     ? { holds: createMemoryJournal(), head: NO_HEAD, garbledRecords, damaged: NO_DAMAGE }
     : {
-        ...{ holds: openHoldJournal(data), head: openHeadFile(data, mac) },
+        ...{ holds: openHoldJournal(data, log), head: openHeadFile(data, mac) },
         ...{ free: openFreeCalls(data), garbledRecords, damaged: openDamagedLogs(data) },
       }
 
@@ -606,19 +619,21 @@ const findPreviousSecret = (data: string | undefined, configured: string | undef
 async function openStore(
   data: string | undefined,
   access: GatewayParts['access'] = 'command',
-  { previous, ...options }: Omit<SqliteOptions, 'path'> & Pick<RecordLogOptions, 'previous'>,
+  log: Log | null,
+  { macs, ...options }: Omit<SqliteOptions, 'path'> & { macs: LogMacs },
 ): Promise<Store> {
-  if (data === undefined) return openSqlite({ path: ':memory:', ...options })
+  if (data === undefined || log === null) return openSqlite({ path: ':memory:', ...options })
   // Before the first file: what is refused leaves no empty database.
   if (options.ownSecret && !existsSync(join(data, 'gateway.db')))
     refuseShortSecret(options.ownSecret)
   openDataDirectory(data)
-  const { log: recordLog, unlock } = await takeRecordLog(data, access, { ...options, previous })
+  const recordLog = await takeRecordLog(data, access, { ...options, log, macs })
   try {
     const spool = openSpool(data, access, options.durability)
-    return await openSqlite({ path: join(data, 'gateway.db'), recordLog, spool, ...options })
+    const path = join(data, 'gateway.db')
+    return await openSqlite({ path, recordLog: recordLog.log, spool, ...options })
   } finally {
-    unlock()
+    recordLog.unlock()
   }
 }
 
@@ -663,11 +678,13 @@ function openNetwork(world: () => UpstreamWorld): ContainerNetwork {
 
 /** Holds that are kept in memory end with the process. */
 const createMemoryJournal = (): HoldJournal => ({
+  bytes: 0,
   append: () => FORGOTTEN,
   updateSpent: () => undefined,
   listCalls: () => [],
   listGarbled: () => [],
   moveTo: () => undefined,
+  reseal: () => undefined,
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }

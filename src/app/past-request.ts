@@ -1,8 +1,8 @@
 import { requireValid } from '../base/body.ts'
 import { GatewayError, invalid } from '../base/errors.ts'
 import { getOwn } from '../base/json.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import { explain } from '../extensions/explain.ts'
+import type { ExtensionWorld } from '../extensions/world.ts'
 import type { DialectName } from '../language/dialect.ts'
 import { findGeneration } from '../observability/generations/find.ts'
 import type { Generation } from '../observability/generations.ts'
@@ -105,7 +105,7 @@ const describeFiller = ({ native_tokens_prompt }: PastCall): string =>
  * 404 for a call that is not found, and what `rebuildRequest` and `explain` throw.
  */
 export async function explainGeneration(
-  world: InferenceWorld & DialectWorld & TranscriptWorld,
+  world: ExtensionWorld & DialectWorld & TranscriptWorld,
   asker: Actor,
   id: string,
 ) {
@@ -134,7 +134,7 @@ function findPresetSlug({ memory: { presets } }: DialectWorld, { preset_id }: Ge
 }
 
 function explainRequest(
-  world: InferenceWorld & DialectWorld,
+  world: ExtensionWorld & DialectWorld,
   asker: Actor,
   { key_hash, workspace_id, data_region, session_id, http_referer, title }: Generation,
   request: PastRequest,

@@ -35,9 +35,12 @@ type CoreCall<Input extends unknown[], Answer> = (
   ...input: Input
 ) => Answer | Promise<Answer>
 
-/** A core function that also receives, after the arguments, an input that matches the schema. */
+/**
+ * A core function that also receives, after the arguments, an input that matches the schema. The
+ * operations of a noun are such calls.
+ */
 interface InputCall<Arguments extends unknown[], Answer> {
-  schema: TSchema
+  schema: TSchema | undefined
   run: CoreCall<[...Arguments, never], Answer>
 }
 

@@ -12,6 +12,7 @@ const MEANINGS: Record<string, string> = {
   EROFS: 'the file system is read-only: mount it writable, or name another directory (--data)',
   ELOOP: 'its links lead in a circle',
   ENOSPC: 'the disk is full: make room on it',
+  EFBIG: 'the file may not grow: raise the limit on the size of files (ulimit -f)',
   EDQUOT: 'the quota of the disk is used up: raise it or make room',
   EIO: 'the disk cannot be read or written: check it, then run gateway doctor',
   EMFILE: 'too many files are open (ulimit -n)',

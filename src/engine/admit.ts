@@ -2,7 +2,8 @@ import { denied, GatewayError, invalid, unauthenticated, unavailable } from '../
 import type { Kind } from '../language/work.ts'
 import { getPolicy } from '../limits/effective.ts'
 import { isUsable } from '../resources/keys.ts'
-import { type KindOfWork, kinds } from './kinds.ts'
+import type { KindOfWork } from './kind.ts'
+import { kinds } from './kinds.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 

@@ -4,8 +4,6 @@ import { GatewayError } from '../base/errors.ts'
 import { HOPS_HEADER, renderHops } from '../base/hops.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
 import { isObject } from '../base/json.ts'
-import { filterRequest } from '../extensions/filters.ts'
-import { inlineMedia } from '../extensions/media.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
@@ -30,7 +28,9 @@ import {
   tellsBound,
 } from './attempt/shares.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
-import { type Asked, type KindOfWork, kinds, type Understanding } from './kinds.ts'
+import { fitContents, sendThrough } from './extension.ts'
+import type { Asked, KindOfWork, Understanding } from './kind.ts'
+import { kinds } from './kinds.ts'
 import { sortByNumber } from './plan/order.ts'
 import { unknownModel } from './plan/refusal.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
@@ -419,7 +419,7 @@ async function tryEndpoint<K extends Kind>(
   const isPlain = kind.understanding.readRichContents(fitted).length === 0
   const prepared = isPlain
     ? fitted
-    : inlineMedia(world, fitted, {
+    : fitContents<K>(world, fitted, {
         kind,
         takesUrls: protocol.urlMedia,
         ownSchemes: protocol.ownSchemes,
@@ -438,7 +438,7 @@ async function tryEndpoint<K extends Kind>(
   attempt.isInexpressible = false
   // It is written as text next, which takes as long again.
   if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
-  const request = run.filtering ? await filterRequest(run, run.filtering, built, endpoint) : built
+  const request = isExtended(run) ? await sendThrough(world, run, built, endpoint) : built
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)
   world.events.publish('attempt.started', { run, attempt })
@@ -448,7 +448,7 @@ async function tryEndpoint<K extends Kind>(
       protocol,
       call: shares?.[0] ?? call,
       request,
-      ...(shares ? { others: await buildOthers(run, protocol, shares, endpoint) } : {}),
+      ...(shares ? { others: await buildOthers(world, run, protocol, shares, endpoint) } : {}),
     })
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
@@ -472,6 +472,7 @@ async function tryEndpoint<K extends Kind>(
 
 /** Builds the requests of a call that is asked for in shares, but for the first. */
 const buildOthers = <K extends Kind>(
+  world: InferenceWorld,
   run: Run<K>,
   protocol: Protocol<K>,
   [, ...shares]: Work[K]['call'][],
@@ -480,13 +481,14 @@ const buildOthers = <K extends Kind>(
   Promise.all(
     shares.map(async call => {
       const built = protocol.buildRequest(call, endpoint)
-      const { filtering } = run
       return {
         call,
-        request: filtering ? await filterRequest(run, filtering, built, endpoint) : built,
+        request: isExtended(run) ? await sendThrough(world, run, built, endpoint) : built,
       }
     }),
   )
+
+const isExtended = ({ extensions }: Pick<Run, 'extensions'>): boolean => extensions.length > 0
 
 /** Notes that the client has something to read. */
 function markFirstPart(world: InferenceWorld, run: Run): void {
@@ -650,7 +652,7 @@ async function openParts<K extends Kind>(
 }
 
 /** Sends one request, and resolves with its answer once its kind has admitted it. */
-async function openAdmitted<K extends Kind>(
+function openAdmitted<K extends Kind>(
   world: InferenceWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
@@ -660,9 +662,10 @@ async function openAdmitted<K extends Kind>(
   const expected = { protocol, endpoint, call, cancellation }
   const observer = createObserver(attempt, leftover)
   observer.onLarge = beginGrowth()
-  const opened = await openAnswer(world, outgoing, expected, observer)
+  const opening = openAnswer(world, outgoing, expected, observer)
+  if (!kind.admitParts) return opening
   const asked = { call, endpoint, cancellation, enterRoom: enter }
-  return kind.admitParts ? admitAnswer(world, kind, opened, asked) : opened
+  return opening.then(opened => admitAnswer(world, kind, opened, asked))
 }
 
 /** Counts this gateway in a request to an address that may be a gateway's, or its own. */

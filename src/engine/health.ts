@@ -143,12 +143,14 @@ export class Health {
    * Lets an endpoint rest for so many milliseconds: until then it is asked last, as in any cooldown.
    */
   rest(endpoint: Endpoint, milliseconds: number): void {
-    this.#getRecord(endpoint).circuit.rest(this.#clock.ticks(), milliseconds)
+    const now = this.#clock.ticks()
+    this.#getRecord(endpoint, now).circuit.rest(now, milliseconds)
   }
 
   /** Ends every cooldown of an endpoint, and forgets its failures. */
   wake(endpoint: Endpoint): void {
-    this.#getRecord(endpoint).circuit.wake(this.#clock.ticks())
+    const now = this.#clock.ticks()
+    this.#getRecord(endpoint, now).circuit.wake(now)
   }
 
   /**
@@ -184,7 +186,7 @@ export class Health {
   recordAnswer(endpoint: Endpoint, sent: number, streamed: boolean): void {
     const now = this.#clock.ticks()
     this.answers += 1
-    const { circuit, latency, answerTime } = this.#getRecord(endpoint)
+    const { circuit, latency, answerTime } = this.#getRecord(endpoint, now)
     circuit.recordAnswer(now, sent)
     const times = streamed ? latency : answerTime
     times.add(now, now - sent)
@@ -198,7 +200,7 @@ export class Health {
   recordOutrun(endpoint: Endpoint, sent: number): void {
     const now = this.#clock.ticks()
     const median = this.getPercentiles(endpoint, 'latency')?.p50 ?? 0
-    if (now - sent > median) this.#getRecord(endpoint).latency.add(now, now - sent)
+    if (now - sent > median) this.#getRecord(endpoint, now).latency.add(now, now - sent)
   }
 
   /**
@@ -207,9 +209,9 @@ export class Health {
    */
   recordEnd(endpoint: Endpoint, sent: number, tokens: number | null): void {
     const now = this.#clock.ticks()
-    const { circuit, throughput } = this.#getRecord(endpoint)
+    const { circuit, throughput, uptime } = this.#getRecord(endpoint, now)
     circuit.recordEnd(now)
-    this.#countOutcome(endpoint, now, true)
+    countOutcome(uptime, now, true)
     if (tokens && now > sent) throughput.add(now, tokens / ((now - sent) / 1000))
   }
 
@@ -220,24 +222,23 @@ export class Health {
   recordFailure(endpoint: Endpoint, error: GatewayError): void {
     const now = this.#clock.ticks()
     if (error.type === 'rate_limit_exceeded') {
-      this.#getRecord(endpoint).circuit.startWait(
-        now,
-        (error.retryAfter ?? 0) * 1000 || SHORTEST_WAIT,
-      )
+      const wait = (error.retryAfter ?? 0) * 1000 || SHORTEST_WAIT
+      this.#getRecord(endpoint, now).circuit.startWait(now, wait)
       return
     }
     if (!isEndpointFault(error)) return
-    const { circuit } = this.#getRecord(endpoint)
+    const { circuit, uptime } = this.#getRecord(endpoint, now)
     circuit.recordFailure(now)
     if (error.retryAfter) circuit.startWait(now, error.retryAfter * 1000)
-    this.#countOutcome(endpoint, now, false)
+    countOutcome(uptime, now, false)
   }
 
   /** Records whether an answer to a call with tools called them as they were offered. */
   recordToolCalls(endpoint: Endpoint, toolCallsValid: boolean): void {
-    const record = this.#getRecord(endpoint)
+    const now = this.#clock.ticks()
+    const record = this.#getRecord(endpoint, now)
     record.quality ??= new Quality()
-    record.quality.add(this.#clock.ticks(), toolCallsValid)
+    record.quality.add(now, toolCallsValid)
   }
 
   /**
@@ -264,16 +265,9 @@ export class Health {
     }
   }
 
-  #countOutcome(endpoint: Endpoint, now: number, ok: boolean): void {
-    const { uptime } = this.#getRecord(endpoint)
-    uptime['5m'].add(now, ok)
-    uptime['30m'].add(now, ok)
-    uptime['1d'].add(now, ok)
-  }
-
-  #getRecord(endpoint: Endpoint): HealthRecord {
+  #getRecord(endpoint: Endpoint, now: number): HealthRecord {
     const record = this.#records.get(endpoint.id) ?? this.#addRecord(endpoint)
-    record.lastSeenAt = this.#clock.ticks()
+    record.lastSeenAt = now
     return record
   }
 
@@ -342,6 +336,12 @@ const createRecord = (thresholds: Thresholds, provider: string, model: string): 
   },
   lastSeenAt: 0,
 })
+
+function countOutcome(uptime: HealthRecord['uptime'], now: number, ok: boolean): void {
+  uptime['5m'].add(now, ok)
+  uptime['30m'].add(now, ok)
+  uptime['1d'].add(now, ok)
+}
 
 const computePercent = ({ ok, failed }: OutcomeCount): number | null =>
   ok + failed === 0 ? null : (ok / (ok + failed)) * 100

@@ -1,8 +1,11 @@
 import { GatewayError } from '../base/errors.ts'
-import { type Sequence, type SequenceEnding, toSequence, withCleanup } from '../base/iterate.ts'
-import { gatherAnswer, startBroadcast } from '../extensions/broadcast.ts'
-import { filterAnswerParts } from '../extensions/filters.ts'
-import { listPluginUses, type PluginUse } from '../extensions/plugin.ts'
+import {
+  type PeekedSequence,
+  type Sequence,
+  type SequenceEnding,
+  toSequence,
+  withCleanup,
+} from '../base/iterate.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
@@ -15,6 +18,7 @@ import type { Actor } from '../resources/actor.ts'
 import { cutAtHold } from './attempt/cut-answer.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
 import type { OpenedAnswer } from './attempt.ts'
+import { chainTurns, readThrough, watchRun } from './extension.ts'
 import { GatheredMemory } from './gathered-memory.ts'
 import { kinds } from './kinds.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
@@ -26,7 +30,6 @@ import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep } from './settle.ts'
 import { runStages } from './stages.ts'
-import { chainSteps } from './steps.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Renders what came of a call from its answer; null where nothing is to be kept. Never throws. */
@@ -70,7 +73,10 @@ export const startRun = <K extends Kind>(
   isDry = false,
 ): Run<K> =>
   new Run({
-    ...{ actor, kind, call, isDry },
+    actor,
+    kind,
+    call,
+    isDry,
     policy: getPolicy(world, actor),
     created: world.clock.now(),
     startedAt: world.clock.ticks(),
@@ -123,31 +129,25 @@ export function createRunAnswer<K extends Kind>(
 ): Answer<K> {
   const firstAnswer = startMetering(world, step)
   const { endpoint } = firstAnswer
-  const uses = run.call.plugins ? listPluginUses(world, run.call) : NO_PLUGINS
-  const followUps = uses.filter(({ plugin }) => plugin.around)
-  const isChained = followUps.length > 0 || run.toolLoop !== null
-  const chained = isChained
-    ? chainSteps(world, firstAnswer, {
-        ...{ run, followUps, startMetering: (next: Step<K>) => startMetering(world, next) },
-      })
-    : firstAnswer
-  const meter = isChained ? null : step.meter
+  const isExtended = run.extensions.length > 0
+  const turns = isExtended ? takeTurns(world, run, firstAnswer) : null
+  const chained = turns ?? firstAnswer
+  const meter = turns ? null : step.meter
   const read = (batch: AnswerPart<K>[]) => meter?.read(batch)
-  const isFiltered = uses.length > 0 || run.filtering
-  const filtered = isFiltered ? filterAnswerParts(world, run, uses, chained, read) : null
-  const broadcast = hasDestinations(world) ? startBroadcast(world, run as unknown as Run) : null
-  run.broadcast = broadcast
+  const filtered = isExtended ? readThrough(world, run, chained, read) : null
+  const watcher = hasDestinations(world) ? watchRun(world, run as unknown as Run) : null
+  run.watcher = watcher
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
     onItem: batch => {
       if (!filtered) meter?.read(batch)
       run.transcript?.read(batch)
-      if (broadcast) gatherAnswer(broadcast, batch)
+      watcher?.read(batch)
     },
     onEnd: ending => endAnswer(world, run, ending),
   })
   const { rest } = firstAnswer
   const { stream, isGathered: isHeld }: CallBase = run.call
-  const isGathered = rest && (!stream || isHeld || isChained || run.transcript || broadcast)
+  const isGathered = rest && (!stream || isHeld || turns || run.transcript || watcher)
   const created = Math.floor(run.created.getTime() / 1000)
   return {
     id: run.call.id,
@@ -160,6 +160,13 @@ export function createRunAnswer<K extends Kind>(
     parts: isGathered ? countGathered(world, run, parts) : parts,
   }
 }
+
+const takeTurns = <K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  answer: OpenedAnswer<K>,
+): PeekedSequence<AnswerPart<K>[]> | null =>
+  chainTurns(world, answer, { run, startMetering: step => startMetering(world, step) })
 
 /**
  * Reads an answer to its end: what is to be kept of it is rendered when all but its record is there.
@@ -188,8 +195,6 @@ const countGathered = <K extends Kind>(
     { key: run.actor.key_hash ?? run.actor.kind, call: run },
     parts,
   )
-
-const NO_PLUGINS: PluginUse[] = []
 
 /** Lists what was left out for the endpoints that have answered: each name once. */
 const listIgnored = ({ steps }: Run): string[] => [

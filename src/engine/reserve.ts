@@ -12,7 +12,8 @@ import type { Actor } from '../resources/actor.ts'
 import type { Endpoint } from '../resources/models.ts'
 import { computeHighestPrices, type Prices } from '../resources/prices.ts'
 import type { ExpectedInput } from '../translation/tokenizers/prompt.ts'
-import { type Costing, kinds } from './kinds.ts'
+import type { Costing } from './kind.ts'
+import { kinds } from './kinds.ts'
 import { getEffectiveCall, type ResolvedModel } from './plan/resolve-models.ts'
 import { explainShortage } from './reserve/shortage.ts'
 import { isShortage, takeWhenFree, useLeast } from './reserve/waiting.ts'
@@ -373,26 +374,27 @@ export function buildHeldCall<K extends Kind>(
   endpoint = run.step?.answer?.endpoint,
 ): HeldCall {
   const { call } = run
-  const { region } = call.origin
-  return {
+  const { region, batch_id } = call.origin
+  const heldCall: HeldCall = {
     key_hash: payer.key_hash,
     user_id: payer.user_id,
     workspace_id: payer.workspace_id,
     id: call.id,
-    ...(call.origin.batch_id === undefined ? {} : { batch_id: call.origin.batch_id }),
     request_id: call.origin.request_id,
     created_at: run.createdAt,
     api_type: kinds[run.kind].readApiType(call),
     model: endpoint?.model ?? call.models[0] ?? '',
     streamed: call.stream,
     step,
-    ...(run.within || inner ? { inner: true } : {}),
     byok,
-    ...(endpoint ? { provider: endpoint.provider.name } : {}),
-    ...(region === 'global' ? {} : { region }),
     nanos,
     spent,
   }
+  if (batch_id !== undefined) heldCall.batch_id = batch_id
+  if (run.within || inner) heldCall.inner = true
+  if (endpoint) heldCall.provider = endpoint.provider.name
+  if (region !== 'global') heldCall.region = region
+  return heldCall
 }
 
 /**

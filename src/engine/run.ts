@@ -1,11 +1,6 @@
 import { Cancellation } from '../base/cancellation.ts'
 import { renderTime } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
-import type { Broadcast } from '../extensions/broadcast.ts'
-import type { ToolLoop } from '../extensions/server-tool/loop.ts'
-import type { UsesMoney } from '../extensions/server-tool/money.ts'
-import type { ToolUse } from '../extensions/server-tool/use.ts'
-import type { ToolInvocation } from '../extensions/server-tool.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Counters, Grant } from '../limits/counters.ts'
@@ -16,8 +11,9 @@ import type { Actor } from '../resources/actor.ts'
 import type { Endpoint } from '../resources/models.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
+import type { Extension, Watcher } from './extension.ts'
 import type { Filtering } from './filtering.ts'
-import type { Meter } from './kinds.ts'
+import type { Meter } from './kind.ts'
 import { type Candidates, createPlan, type Plan, toUnorderedPlan } from './plan.ts'
 import type { PipelineStage } from './routing-metadata.ts'
 import type { TranscriptRecorder } from './settle/transcript.ts'
@@ -69,6 +65,42 @@ export interface Outrun {
   isCharged: boolean
 }
 
+/** One use of a tool that the gateway runs itself, as receipts and records have it. */
+export interface RecordedUse {
+  /** The tool, and what the client called it; null for an unknown function. */
+  offered: { tool: { name: string }; request: { type: string } } | null
+  call: { name: string }
+  /** The turn of the model that asked for it, from 1; 0 if that was before the first. */
+  turn: number
+  /** Null if it did not run. */
+  invocation: UseOfTool | null
+  result: { isError: boolean; cost?: bigint } | null
+  /** Milliseconds. */
+  latency: number
+  error: GatewayError | null
+}
+
+/** A use of a tool that runs, and may make calls within the call that it is part of. */
+export interface UseOfTool {
+  run: Run
+  /** The function that the model called. */
+  name: string
+}
+
+/** The gateway's own tools in one call, and their uses. */
+export interface UsedTools {
+  readonly uses: RecordedUse[]
+  /** Lists the tools that the call asks for, as the client named them, and what they did. */
+  listTools(): { name: string; functions: string[]; uses: RecordedUse[]; models: string[] }[]
+}
+
+/** What the uses of tools in one turn cost. */
+interface PaidUses {
+  journalEntry: JournalEntry | null
+  receipt: Receipt | null
+  isCharged: boolean
+}
+
 /** How a run ended. Times in steady milliseconds. */
 export interface RunEnding {
   /** Why it failed; null if it did not. */
@@ -90,10 +122,11 @@ interface RunOptions<K extends Kind> {
   /** Whether nothing may be counted, set aside, remembered, recorded or sent. */
   isDry?: boolean
   /** The use of a tool that makes the call; absent for the call of a client. */
-  within?: ToolInvocation
+  within?: UseOfTool
 }
 
 const doNothing = () => undefined
+const NO_EXTENSIONS: readonly Extension[] = []
 
 /**
  * One call of a client while it lives: its actor, its policy and its steps. It is admitted once,
@@ -107,8 +140,10 @@ export class Run<K extends Kind = Kind> {
   /** The limits and rules of the actor's calls. */
   policy: Policy
   readonly isDry: boolean
+  /** What it has beside what all runs have, in the order of the list: nothing for almost all. */
+  extensions: readonly Extension[]
   /** The content filters and their findings; null if the policy has none. */
-  filtering: Filtering | null = null
+  filtering: Filtering | null
   /** Why the call is recorded but not sent: content filters block it. */
   blocked: GatewayError | null = null
   /** The last one is the current one. */
@@ -122,19 +157,19 @@ export class Run<K extends Kind = Kind> {
   /** What plugins did with the call as a whole, for a caller who asks how it was routed. */
   readonly pluginStages: PipelineStage[] = []
   /** The gateway's own tools and their uses; null if the call asks for none. */
-  toolLoop: ToolLoop | null = null
+  toolLoop: UsedTools | null = null
   /** The uses of tools before the first turn, as plugins asked for them. */
-  readonly openingUses: ToolUse[] = []
+  readonly openingUses: RecordedUse[] = []
   /** What the uses of tools cost, by turn; null if they are free. */
-  toolMoney: UsesMoney[] | null = null
+  toolMoney: PaidUses[] | null = null
   /** The media that were fetched for the call, as data URLs by their URL. */
   readonly media: Map<string, string>
   /** The use of a tool of another run that makes this call; null for the call of a client. */
-  readonly within: ToolInvocation | null
+  readonly within: UseOfTool | null
   /** The calls that uses of its tools make, in the order in which they began. */
   readonly inner: Run[] = []
-  /** Who is told of the call, once its answer begins; null if there is no listener. */
-  broadcast: Broadcast | null = null
+  /** Watches the answer for those who are told of the call; null if nobody is. */
+  watcher: Watcher | null = null
   /** Resolves when all that this run cost is charged, if it is inside another one. */
   closing: Promise<void> | null = null
   /** Renders what came of it, to be written with its record; null for what is no line of a batch. */
@@ -177,6 +212,8 @@ export class Run<K extends Kind = Kind> {
     this.within = within
     this.media = within?.run.media ?? new Map()
     this.tree = within?.run.tree ?? null
+    this.filtering = within?.run.filtering ?? null
+    this.extensions = within?.run.extensions ?? NO_EXTENSIONS
   }
 
   /** How many uses of tools this run is inside: 0 for the call of a client. */

@@ -1,7 +1,6 @@
 import { readMoment } from '../base/clock.ts'
 import type { GatewayError } from '../base/errors.ts'
 import { getOwn } from '../base/json.ts'
-import { buildMessages } from '../extensions/broadcast.ts'
 import {
   countInputTokens,
   countOutputTokens,
@@ -18,12 +17,16 @@ import { computeCost } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
 import type { Generation, ProviderResponse } from '../observability/generations.ts'
+import type { OutboxMessage } from '../observability/outbox.ts'
+import type { RecorderEntry } from '../observability/recorder.ts'
 import type { Endpoint } from '../resources/models.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
+import { watchRun } from './extension.ts'
 import { isEndpointFault } from './health.ts'
-import { kinds, type Meter } from './kinds.ts'
+import type { Meter } from './kind.ts'
+import { kinds } from './kinds.ts'
 import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import { estimatePromptNanos } from './reserve.ts'
@@ -412,17 +415,23 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   run.release(world.traffic.counters)
   const generation = toGeneration(run, settled.settled_at)
   const transcript = run.transcript && renderTranscript(world, run, generation)
-  const outbox = hasDestinations(world) ? buildMessages(world, run, generation) : undefined
-  await world.recorder.record({
-    generation,
-    charge,
-    ...(transcript ? { transcript } : {}),
-    ...(outbox ? { outbox } : {}),
-    ...(result ? { result } : {}),
-  })
+  const outbox = hasDestinations(world)
+    ? buildOutbox(world, run as unknown as Run, generation)
+    : undefined
+  const entry: RecorderEntry = { generation, charge }
+  if (transcript) entry.transcript = transcript
+  if (outbox) entry.outbox = outbox
+  if (result) entry.result = result
+  await world.recorder.record(entry)
   if (others) await others
   forgetEntries(run)
 }
+
+const buildOutbox = (
+  world: InferenceWorld,
+  run: Run,
+  generation: Generation,
+): OutboxMessage[] | undefined => (run.watcher ?? watchRun(world, run))?.close(run, generation)
 
 /**
  * Charges a step of a call that goes on; its journal entry stays until that of the next step is

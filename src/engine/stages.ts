@@ -1,12 +1,7 @@
 import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
-import { enrichRun } from '../extensions/enrich.ts'
-import { filterRun } from '../extensions/filters.ts'
-import { prepareRun, reviewRun } from '../extensions/prepare.ts'
-import { runApproved } from '../extensions/server-tool/approved.ts'
-import { offerTools } from '../extensions/server-tool/offer.ts'
-import { handOver } from '../extensions/videos/start.ts'
 import { admitRun, confirmRun } from './admit.ts'
 import { attemptStep } from './attempt.ts'
+import { beginExtensions, closeExtensions, openExtensions, readNeeds } from './extension.ts'
 import { planStep } from './plan.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
@@ -22,7 +17,7 @@ interface Stage<Subject> {
    */
   run(world: InferenceWorld, subject: Subject): void | Promise<void>
   /** Whether the call has any need of it; absent if every call has. One without is passed over. */
-  when?(subject: Subject): boolean
+  when?(subject: Subject, world: InferenceWorld): boolean
   /** The event that is published when it is done. */
   publishes?: 'call.opened' | 'step.planned' | 'call.closed'
   /** Whether providers are called from here on: a dry run ends before this stage. */
@@ -41,32 +36,21 @@ export interface Stages {
   close: Stage<Run>[]
 }
 
-function mentionsTools({ call }: Run): boolean {
-  if (call.kind !== 'text') return false
-  return call.serverTools !== undefined || typeof call.params.tool_choice === 'object'
-}
-
-const hasPlugins = ({ call }: Run): boolean => call.plugins !== undefined
+const begins = ({ extensions }: Run): boolean => extensions.some(({ begin }) => begin)
+const closes = ({ extensions }: Run): boolean => extensions.some(({ close }) => close)
 
 /** The life of a call, on one screen. */
 export const STAGES: Stages = {
   open: [
     // Whether the call may be made at all, and now: 403, 503, 429.
     { name: 'admit', run: admitRun, reads: true },
-    // What plugins have to read for it is read: 400.
-    { name: 'prepare', run: prepareRun, reads: true },
-    // The gateway's own tools are shown to the model: 400.
-    { name: 'offer', run: offerTools, when: mentionsTools },
-    // Texts are redacted, refused or noted: 403.
-    { name: 'filter', run: filterRun, reads: true, when: ({ policy }) => Boolean(policy.filters) },
-    // Plugins may look at what is left: 403.
-    { name: 'review', run: reviewRun, when: hasPlugins },
-    // Plugins may ask others for what the call is to contain, and filters read it: 402, 403.
-    { name: 'enrich', run: enrichRun, when: hasPlugins },
+    // What it has beside what all calls have is attached: what it needs is fetched and read, tools are
+    // offered, content filters look at it, and others are asked: 400, 402, 403.
+    { name: 'open', run: openExtensions, when: (run, world) => readNeeds(world, run) !== 0 },
     // What holds now, after filters had time: 401.
     { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
-    // Uses of tools that the client has approved since: 400, 402, 403.
-    { name: 'resume', run: runApproved, when: ({ toolLoop }) => toolLoop !== null },
+    // What comes before its first turn: uses of tools that the client has approved: 400, 402, 403.
+    { name: 'begin', run: beginExtensions, when: begins },
   ],
   step: [
     // Which endpoints, in which order: 400, 404.
@@ -79,8 +63,8 @@ export const STAGES: Stages = {
     { name: 'attempt', run: attemptStep, sends: true },
   ],
   close: [
-    // The job that it has begun is stored and followed: 503.
-    { name: 'hand over', run: handOver, when: ({ kind }) => kind === 'video' },
+    // A job that it has begun goes on with the work: 503.
+    { name: 'close', run: closeExtensions, when: closes },
     // What the last step cost.
     { name: 'settle', run: settleLastStep },
     // Charged and on record: always, and once.
@@ -98,15 +82,16 @@ export function runStages<Subject extends { isDry: boolean }>(
   subject: Subject,
   from = 0,
 ): void | Promise<void> {
-  const startedAt = world.clock.ticks()
+  let startedAt: number | null = null
   for (let index = from; index < stages.length; index++) {
     const stage = stages[index]
-    if (stage?.when?.(subject) === false) continue
-    const pending = stage?.run(world, subject)
+    if (!stage || stage.when?.(subject, world) === false) continue
+    if (stage.reads) startedAt ??= world.clock.ticks()
+    const pending = stage.run(world, subject)
     // Synchronous as long as nothing has to be awaited: most stages of most calls are.
     if (pending) return continueStages(world, stages, subject, index, pending)
-    publishStageEvent(world, stages, subject, index)
-    if (stage?.reads && isLongTurn(world.clock, startedAt))
+    if (stage.publishes) publishStageEvent(world, stage, subject)
+    if (stage.reads && startedAt !== null && isLongTurn(world.clock, startedAt))
       return resumeStages(world, stages, subject, index + 1)
   }
 }
@@ -127,18 +112,17 @@ const continueStages = <Subject extends { isDry: boolean }>(
   pending: Promise<void>,
 ): Promise<void> =>
   pending.then(() => {
-    publishStageEvent(world, stages, subject, index)
+    const stage = stages[index]
+    if (stage?.publishes) publishStageEvent(world, stage, subject)
     return runStages(world, stages, subject, index + 1)
   })
 
 function publishStageEvent<Subject extends { isDry: boolean }>(
-  world: InferenceWorld,
-  stages: Stage<Subject>[],
+  { events }: InferenceWorld,
+  { publishes }: Stage<Subject>,
   subject: Subject,
-  index: number,
 ): void {
-  const eventName = stages[index]?.publishes
-  if (eventName && !subject.isDry) world.events.publish(eventName, subject as never)
+  if (publishes && !subject.isDry) events.publish(publishes, subject as never)
 }
 
 /** Lists the stages that come before any provider is called. */

@@ -1,11 +1,5 @@
 import type { Mac } from '../base/mac.ts'
 import type { Seal } from '../base/seal.ts'
-import type { Documents } from '../extensions/documents.ts'
-import type { Healer } from '../extensions/healing.ts'
-import type { Plugin } from '../extensions/plugin.ts'
-import type { ServerTool } from '../extensions/server-tool.ts'
-import type { VideoJobs } from '../extensions/videos/poller.ts'
-import type { VideoStore } from '../extensions/videos/store.ts'
 import type { HeadFile } from '../limits/chain.ts'
 import type { FreeCalls } from '../limits/counters.ts'
 import type { HoldJournal, LedgerStore } from '../limits/ledger.ts'
@@ -18,7 +12,9 @@ import type { GenerationStore } from '../observability/generations.ts'
 import type { Recorder } from '../observability/recorder.ts'
 import type { BlobStore } from '../resources/files/blobs.ts'
 import type { FileStore } from '../resources/files/store.ts'
+import type { VideoStore } from '../resources/videos.ts'
 import type { Tokenizers } from '../translation/tokenizers.ts'
+import type { Extension } from './extension.ts'
 import type { Stages } from './stages.ts'
 import type { Traffic } from './traffic.ts'
 
@@ -63,24 +59,16 @@ export interface InferenceWorld
       derive: (purpose: string, size: number) => Uint8Array
     }
   traffic: Traffic
-  /** Follows the jobs of videos. */
-  videos: VideoJobs
   journal: Journal
   recorder: Recorder
   /** What destinations are still to be told. */
   deliveries: { list(): { waiting: number }[] }
   /** The bytes of files. */
   blobs: BlobStore
-  /** Reads documents that calls contain. */
-  documents: Documents
-  /** Mends answers that should be JSON. */
-  healer: Healer
   /** Counts tokens that providers did not count. */
   tokenizers: Tokenizers
   /** The life of a call. */
   stages: Stages
-  /** The plugins that calls may ask for. */
-  plugins: Plugin[]
-  /** The tools that the gateway runs itself when models call them. */
-  tools: ServerTool[]
+  /** What some calls have beside what all have, in the order in which it is attached. */
+  extensions: readonly Extension[]
 }

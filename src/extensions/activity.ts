@@ -2,7 +2,6 @@ import type { EventMap } from '../base/events.ts'
 import { toUsd } from '../base/money.ts'
 import { VERSION } from '../base/version.ts'
 import { Run } from '../engine/run.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { Generation } from '../observability/generations.ts'
 import type { Refusal } from '../observability/refusals.ts'
 import type { Actor } from '../resources/actor.ts'
@@ -24,6 +23,7 @@ import {
 import { ActivityListener, type Viewer } from './activity/listener.ts'
 import { listPast } from './activity/past.ts'
 import { Totals } from './activity/totals.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /** In milliseconds, between two entries about the state of the server. */
 const TICK = 1_000
@@ -43,7 +43,7 @@ const MOST_LEVELS = 10_000
  * has a subscriber. A listener that does not read loses entries and is told how many.
  */
 export class Activity {
-  readonly #world: InferenceWorld
+  readonly #world: ExtensionWorld
   readonly #listeners = new Set<ActivityListener>()
   #stops: (() => void)[] = []
   readonly #repeat: Repeat
@@ -55,7 +55,7 @@ export class Activity {
   #tickedAt = 0
 
   /** Takes what repeats its work once a second; a timer by default. */
-  constructor(world: InferenceWorld, repeat: Repeat = startTimer) {
+  constructor(world: ExtensionWorld, repeat: Repeat = startTimer) {
     this.#world = world
     this.#repeat = repeat
     this.#totals = new Totals(0)
@@ -332,7 +332,7 @@ export class Activity {
   }
 }
 
-const countQueues = ({ traffic, recorder, deliveries }: InferenceWorld): Queues => ({
+const countQueues = ({ traffic, recorder, deliveries }: ExtensionWorld): Queues => ({
   calls: traffic.admission.turns.size,
   records: recorder.listPending().length,
   deliveries: deliveries.list().reduce((sum, { waiting }) => sum + waiting, 0),

@@ -1,5 +1,5 @@
+import type { Watcher } from '../engine/extension.ts'
 import type { Run } from '../engine/run.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { retainsNothing } from '../limits/zdr.ts'
 import type { OpenedDestination } from '../observability/destinations/opened.ts'
@@ -10,6 +10,7 @@ import type { Generation } from '../observability/generations.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
 import { buildExportedCall } from './broadcast/exported-call.ts'
 import { GatheredAnswer } from './broadcast/gathered-answer.ts'
+import type { ExtensionWorld } from './world.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -18,26 +19,60 @@ declare module '../base/events.ts' {
   }
 }
 
-/** Who is told of a run, and what is gathered for them. */
-export interface Broadcast {
-  subscribers: OpenedDestination[]
-  /** Null if no listener wants content, or may have it. */
-  answer: GatheredAnswer | null
-}
-
 /**
  * Decides who is told of a run, when its answer begins. Returns null, after one look, where there
  * is no listener. What a call contains is kept only for those who want it, and nothing of a call
  * that nobody may keep.
  */
-export function startBroadcast(world: InferenceWorld, run: Run): Broadcast | null {
+export function startBroadcast(world: ExtensionWorld, run: Run): Watcher | null {
   if (run.within || run.isDry) return null
   const subscribers = listSubscribers(world, run.actor, run.call)
   if (subscribers.length === 0) return null
   const isTold =
     subscribers.some(({ destination }) => needsContent(destination)) &&
     !retainsNothing(run.policy.zdr, run.call)
-  return { subscribers, answer: isTold ? new GatheredAnswer() : null }
+  return new Broadcast(world, subscribers, isTold ? new GatheredAnswer() : null)
+}
+
+/** Who is told of a run, and what is gathered for them. */
+class Broadcast implements Watcher {
+  readonly #world: ExtensionWorld
+  readonly #subscribers: OpenedDestination[]
+  /** Null if no listener wants content, or may have it. */
+  readonly #answer: GatheredAnswer | null
+
+  constructor(
+    world: ExtensionWorld,
+    subscribers: OpenedDestination[],
+    answer: GatheredAnswer | null,
+  ) {
+    this.#world = world
+    this.#subscribers = subscribers
+    this.#answer = answer
+  }
+
+  /** Gathers what the client is shown. */
+  read(parts: AnswerPart<Kind>[]): void {
+    this.#answer?.read(parts as AnswerPart<'text'>[])
+  }
+
+  /** Builds the message about a finished run, which is encrypted in its record if it has content. */
+  close(run: Run, generation: Generation): OutboxMessage[] | undefined {
+    const receivers = listReceivers(this.#world, this.#subscribers)
+    if (receivers.length === 0) return undefined
+    try {
+      const call = buildExportedCall(this.#world, run, generation, {
+        subscribers: this.#subscribers,
+        answer: mayTell(run, generation) ? this.#answer : null,
+      })
+      const hasContent = call.input !== null || call.output !== null
+      return [{ topic: 'trace', payload: JSON.stringify(call), hasContent, receivers }]
+    } catch (error) {
+      // No call fails because others cannot be told of it.
+      this.#world.events.publish('broadcast.failed', { id: run.call.id, error })
+      return undefined
+    }
+  }
 }
 
 /** Whether a destination is told contents, or has rules that read them. */
@@ -54,37 +89,6 @@ const needsContent = ({
   ) ??
     false)
 
-/** Gathers what the client is shown. */
-export const gatherAnswer = <K extends Kind>({ answer }: Broadcast, parts: AnswerPart<K>[]): void =>
-  answer?.read(parts as AnswerPart<'text'>[])
-
-/**
- * Builds the message about a finished run: it is recorded with the run, and encrypted there if it
- * has content. Undefined if there is no listener.
- */
-export function buildMessages<K extends Kind>(
-  world: InferenceWorld,
-  run: Run<K>,
-  generation: Generation,
-): OutboxMessage[] | undefined {
-  const broadcast = run.broadcast ?? startBroadcast(world, run as unknown as Run)
-  if (!broadcast) return undefined
-  const receivers = listReceivers(world, broadcast)
-  if (receivers.length === 0) return undefined
-  try {
-    const call = buildExportedCall(world, run as unknown as Run, generation, {
-      ...broadcast,
-      answer: mayTell(run, generation) ? broadcast.answer : null,
-    })
-    const hasContent = call.input !== null || call.output !== null
-    return [{ topic: 'trace', payload: JSON.stringify(call), hasContent, receivers }]
-  } catch (error) {
-    // No call fails because others cannot be told of it.
-    world.events.publish('broadcast.failed', { id: run.call.id, error })
-    return undefined
-  }
-}
-
 /**
  * Whether the words of a call may be told: filters have not blocked it, and the models that were
  * asked, which a router may have named, let others keep it.
@@ -99,7 +103,7 @@ function mayTell(
 }
 
 /** Lists those of the subscribers that are still told of calls. */
-function listReceivers(world: InferenceWorld, { subscribers }: Broadcast): string[] {
+function listReceivers(world: ExtensionWorld, subscribers: OpenedDestination[]): string[] {
   const receivers: string[] = []
   for (const { destination } of subscribers) {
     const now = findDestination(world, destination.id)

@@ -5,7 +5,6 @@ import { closeRun, startRun } from '../engine/infer.ts'
 import { clientLeft, type Run } from '../engine/run.ts'
 import { startTranscript } from '../engine/settle/transcript.ts'
 import type { KeptAnswer } from '../engine/traffic/response-cache.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CommonPart } from '../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../language/usage.ts'
@@ -13,6 +12,7 @@ import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { getPolicy, listAppliedGuardrails } from '../limits/effective.ts'
 import { retainsNothing } from '../limits/zdr.ts'
 import type { Actor } from '../resources/actor.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /** How a call uses the cache of answers (wire reference K.7). */
 export interface CacheUse {
@@ -31,7 +31,7 @@ export interface PresetCaching {
 
 /** Returns what the preset of a call says about the cache; null without a preset. */
 export function findPresetCaching(
-  { memory }: InferenceWorld,
+  { memory }: ExtensionWorld,
   { preset_id }: Work[Kind]['call'],
 ): PresetCaching | null {
   if (preset_id === null) return null
@@ -48,7 +48,7 @@ export function findPresetCaching(
 
 /** Whether answers to this call may be kept: never under zero data retention. */
 export function isCacheable(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   call: Work[Kind]['call'],
 ): boolean {
@@ -57,12 +57,12 @@ export function isCacheable(
 
 /** Finds the answer to a call that was given before, under the same config. */
 export const findKeptAnswer = (
-  { traffic, config, clock }: InferenceWorld,
+  { traffic, config, clock }: ExtensionWorld,
   { name }: CacheUse,
 ): KeptAnswer | null => traffic.responseCache.find(name, config, clock.now().getTime())
 
 /** Describes the guardrails of an actor: answers under others are others. */
-export const describeRules = (world: InferenceWorld, actor: Actor): string =>
+export const describeRules = (world: ExtensionWorld, actor: Actor): string =>
   JSON.stringify(
     listAppliedGuardrails(world, actor).map(({ guardrail }) => guardrail),
     (_, value) => (typeof value === 'bigint' ? value.toString() : value),
@@ -73,7 +73,7 @@ export const describeRules = (world: InferenceWorld, actor: Actor): string =>
  * counts as a call for rate limits. Throws what the stage `admit` throws.
  */
 export function replayAnswer<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   call: Work[K]['call'],
   kept: KeptAnswer,
@@ -107,7 +107,7 @@ export function replayAnswer<K extends Kind>(
 }
 
 async function endReplay(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   isAbandoned: boolean,
 ): Promise<CommonPart[]> {
@@ -120,7 +120,7 @@ async function endReplay(
 
 /** Follows an answer on its way to the client, and keeps it if it ends well. */
 export function keepAnswer<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   kind: K,
   answer: Answer<K>,
   { name, ttl }: CacheUse,

@@ -2,13 +2,13 @@ import { Cancellation } from '../base/cancellation.ts'
 import { denied } from '../base/errors.ts'
 import { unknownModel } from '../engine/plan/refusal.ts'
 import { findRouterReference } from '../engine/plan/resolve-models.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Actor } from '../resources/actor.ts'
 import { findModel, type Model } from '../resources/models.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import { estimatePrompt } from '../translation/tokenizers/prompt.ts'
 import { readStoredFiles } from './stored-files.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /**
  * Counts the tokens of a prompt as the first model of the call would, without asking a provider.
@@ -17,7 +17,7 @@ import { readStoredFiles } from './stored-files.ts'
  * that the key's workspace does not have, and 429.
  */
 export async function countTokens(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   call: TextCall,
 ): Promise<number> {
@@ -36,7 +36,7 @@ export async function countTokens(
 }
 
 // A router has not picked a model yet.
-function requireNames(world: InferenceWorld, slug: string) {
+function requireNames(world: ExtensionWorld, slug: string) {
   const model = world.catalog.models.get(slug) ?? findModel(world, slug)
   if (!model && !findRouterReference(world, slug)) throw unknownModel(world.catalog, slug)
   return { model: model?.id ?? slug, upstreamModel: findUpstreamName(model) }

@@ -1,20 +1,8 @@
 import { type GatewayError, invalid, unavailable } from '../base/errors.ts'
 import { JobError, JobWorker, type JobWorkerOptions } from '../base/job-worker.ts'
+import type { DocumentText } from '../engine/traffic/read-documents.ts'
 import { mayBeDocument } from './documents/detect.ts'
 import { startWorker } from './documents/start-worker.ts'
-
-/** The kinds of documents that are read. */
-export type DocumentType = 'pdf' | 'docx' | 'xlsx' | 'pptx'
-
-/** What a document says. */
-export interface DocumentText {
-  type: DocumentType
-  text: string
-  /** Whether the text is longer and was cut. */
-  isCut: boolean
-  /** How many pages it has; only of a PDF. */
-  pages?: number
-}
 
 /**
  * What the Worker answers: the text, or why there is none. An `unknown` document is none of the

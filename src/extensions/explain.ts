@@ -10,7 +10,6 @@ import { estimateCost, estimateUsage, isPayable, limitToHold } from '../engine/r
 import { buildToolStages } from '../engine/routing-metadata/tool-stages.ts'
 import { type Run, Step } from '../engine/run.ts'
 import { listStagesBeforeSending, runStages } from '../engine/stages.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { computeCost } from '../limits/cost.ts'
 import { getPolicy } from '../limits/effective.ts'
@@ -23,6 +22,7 @@ import type { Endpoint } from '../resources/models.ts'
 import { explainDrop, explainNotPayable, explainNotPicked } from './explain/dropped.ts'
 import type { ExplainedEndpoint, Explanation } from './explain/explanation.ts'
 import { explainPolicy, listExhaustedBounds, type Question } from './explain/policy.ts'
+import type { ExtensionWorld } from './world.ts'
 
 export { Explanation } from './explain/explanation.ts'
 
@@ -44,7 +44,7 @@ export interface DryRunIdentity {
  * What the call itself would be refused for is part of the explanation.
  */
 export async function explain<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   asker: Actor,
   identity: DryRunIdentity,
   kind: K,
@@ -63,7 +63,7 @@ export async function explain<K extends Kind>(
 }
 
 function resolveActor(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   asker: Actor,
   { key, workspace_id }: DryRunIdentity,
 ): Actor {
@@ -84,7 +84,7 @@ interface DryRun<K extends Kind> {
 
 /** Runs the stages of `infer` up to where the call would be sent. */
 async function makeDryRun<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   kind: K,
   understand: (actor: Actor) => Work[K]['call'],
@@ -102,7 +102,7 @@ async function makeDryRun<K extends Kind>(
 }
 
 async function buildExplanation<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   question: Question,
   kind: K,
   { run, error }: DryRun<K>,
@@ -134,13 +134,13 @@ async function buildExplanation<K extends Kind>(
   }
 }
 
-function explainKey({ memory: { keys } }: InferenceWorld, { key_hash }: Actor): Explanation['key'] {
+function explainKey({ memory: { keys } }: ExtensionWorld, { key_hash }: Actor): Explanation['key'] {
   const key = keys.get(key_hash ?? '')
   return key ? { hash: key.hash, name: key.name, label: key.label } : null
 }
 
 function explainPreset(
-  { memory: { presets } }: InferenceWorld,
+  { memory: { presets } }: ExtensionWorld,
   preset_id: string | null,
 ): Explanation['preset'] {
   const preset =
@@ -151,7 +151,7 @@ function explainPreset(
 }
 
 function explainEndpoints<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   kind: K,
   step: Step<K>,
 ): Explanation['endpoints'] {
@@ -186,7 +186,7 @@ function explainEndpoints<K extends Kind>(
 }
 
 function explainDropped<K extends Kind>(
-  { ledger }: InferenceWorld,
+  { ledger }: ExtensionWorld,
   kind: K,
   step: Step<K>,
 ): Explanation['dropped'] {
@@ -239,7 +239,7 @@ interface RouteExplanation<K extends Kind> {
  * call.
  */
 function explainEndpoint<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   route: RouteExplanation<K>,
   endpoint: Endpoint,
 ): ExplainedEndpoint {
@@ -278,7 +278,7 @@ const UNPRICED = { estimated_cost: null, max_cost: null }
 // The expected prompt, none of it cached, with all the output that the call may have: how long an
 // answer will be is unknown.
 function estimateEndpointCost<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   route: RouteExplanation<K>,
   endpoint: Endpoint,
 ): ExplainedEndpoint['estimated_cost'] {
@@ -304,7 +304,7 @@ const countChoices = <K extends Kind>(kind: K, call: Work[K]['call']): number =>
 
 /** Computes how many tokens one answer may have, and what bounds them. */
 function computeOutputBound<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { kind, call, amounts }: RouteExplanation<K>,
   endpoint: Endpoint,
 ) {
@@ -322,7 +322,7 @@ function computeOutputBound<K extends Kind>(
 
 /** Computes what the call may cost there at most, as far as the limits allow. */
 function computeMaxCost<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { kind, call, amounts }: RouteExplanation<K>,
   endpoint: Endpoint,
 ): number {
@@ -333,7 +333,7 @@ function computeMaxCost<K extends Kind>(
 }
 
 function renderCooldown(
-  { traffic: { health }, clock }: InferenceWorld,
+  { traffic: { health }, clock }: ExtensionWorld,
   endpoint: Endpoint,
 ): ExplainedEndpoint['cooldown'] {
   const cooldown = health.findCooldown(endpoint)

@@ -2,9 +2,9 @@ import { GatewayError } from '../base/errors.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
 import { handleEach, runInTurns, type Work as WorkInTurns } from '../base/turns.ts'
 import { Filtering } from '../engine/filtering.ts'
-import { type AnswerFilter, type ContentFiltering, kinds } from '../engine/kinds.ts'
+import type { AnswerFilter, ContentFiltering } from '../engine/kind.ts'
+import { kinds } from '../engine/kinds.ts'
 import type { Run } from '../engine/run.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextSegment } from '../language/text-segment.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
@@ -12,7 +12,7 @@ import type { CompiledRule, Match } from '../limits/filters/rule.ts'
 import type { Filters } from '../limits/filters.ts'
 import type { Endpoint } from '../resources/models.ts'
 import type { UpstreamRequest } from '../translation/protocols/protocol.ts'
-import type { PluginUse } from './plugin.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /** The call as filters leave it, and the error if they block it. */
 interface FilterResult<K extends Kind> {
@@ -24,7 +24,7 @@ interface FilterResult<K extends Kind> {
  * Applies the policy's filters to the call: it is redacted, or blocked. Returns synchronously if
  * the policy has none. Never throws.
  */
-export function filterRun<K extends Kind>(_: InferenceWorld, run: Run<K>): void | Promise<void> {
+export function filterRun<K extends Kind>(_: ExtensionWorld, run: Run<K>): void | Promise<void> {
   const { filters } = run.policy
   if (filters) return filterCall(run, filters)
 }
@@ -145,14 +145,15 @@ function* readSegment(
  * what is blocked; no other endpoint may get the call then.
  */
 export async function filterRequest(
+  _: ExtensionWorld,
   run: Run,
-  filtering: Filtering,
   request: UpstreamRequest,
   endpoint: Endpoint,
 ): Promise<UpstreamRequest> {
+  const { filtering } = run
   // By then it is unknown who wrote what, so rules for users' messages alone do not apply.
-  const filterSet = filtering.filters.getInputFilters('system')
-  if (!filterSet) return request
+  const filterSet = filtering?.filters.getInputFilters('system')
+  if (!filtering || !filterSet) return request
   filtering.readTexts.add(endpoint.upstreamModel)
   if (run.call.user !== null) filtering.readTexts.add(run.call.user)
   const { body, headers } = request
@@ -205,55 +206,41 @@ const listPhrases = (blocking: BlockingMatch[]): string[] =>
   [...new Set(blocking.map(({ found }) => found.slice(0, LONGEST_PHRASE)))].slice(0, MAX_PHRASES)
 
 /**
- * Returns the answer as plugins and content filters leave it, or null if none looks at answers.
- * `read` gets what the provider sent, whatever is left of it: that is what is charged. What blocks
- * the answer ends it with 403 and closes the provider's stream.
+ * Returns the answer as content filters leave it; null if none looks at answers. What blocks the
+ * answer ends it with 403 and closes the provider's stream.
  */
-export function filterAnswerParts<K extends Kind>(
-  world: InferenceWorld,
+export function filterAnswer<K extends Kind>(
+  _: ExtensionWorld,
   run: Run<K>,
-  uses: PluginUse[],
   answer: PeekedSequence<AnswerPart<K>[]>,
   read: (batch: AnswerPart<K>[]) => void,
 ): PeekedSequence<AnswerPart<K>[]> | null {
-  let filtered: PeekedSequence<AnswerPart<K>[]> | null = null
-  // Tools and turns that still run end for this reason, and not as if the client had left.
-  const onBlocked = (error: GatewayError) => {
-    if (run.pendingStep) run.cancellation.cancel(error)
-  }
-  for (const filter of listAnswerFilters(world, run, uses))
-    filtered = addFilterLayer(filter, filtered ?? answer, {
-      read: filtered ? () => undefined : read,
-      onBlocked,
-    })
-  return filtered
+  const { filtering, call } = run
+  const filterSet = filtering?.filters.outputFilters
+  const { filterAnswer: createFilter }: ContentFiltering<K> = kinds[run.kind].filtering
+  const filter = filterSet && createFilter?.(call, filtering, filterSet)
+  return filter ? addFilter(run, filter as AnswerFilter<AnswerPart<K>>, answer, read) : null
 }
+
+/** Returns the answer as a filter leaves it. What it blocks ends the answer, as of content filters. */
+export const addFilter = <K extends Kind>(
+  run: Run<K>,
+  filter: AnswerFilter<AnswerPart<K>>,
+  answer: PeekedSequence<AnswerPart<K>[]>,
+  read: (batch: AnswerPart<K>[]) => void,
+): PeekedSequence<AnswerPart<K>[]> =>
+  addFilterLayer(filter, answer, {
+    read,
+    // Tools and turns that still run end for this reason, and not as if the client had left.
+    onBlocked(error) {
+      if (run.pendingStep) run.cancellation.cancel(error)
+    },
+  })
 
 /** Who hears of what passes a filter: of the batches, and of the error of a blocked answer. */
 interface LayerHooks<Part> {
   read(batch: Part[]): void
   onBlocked(error: GatewayError): void
-}
-
-/**
- * Lists the filters of the answer: plugins first, so that content filters see what the client would
- * get.
- */
-function listAnswerFilters<K extends Kind>(
-  world: InferenceWorld,
-  run: Run<K>,
-  uses: PluginUse[],
-): AnswerFilter<AnswerPart<K>>[] {
-  const { filtering, call } = run
-  const filterSet = filtering?.filters.outputFilters
-  const { filterAnswer }: ContentFiltering<K> = kinds[run.kind].filtering
-  const pluginFilters = uses.flatMap(
-    ({ plugin, options }) => plugin.after?.(world, run, options) ?? [],
-  )
-  const contentFilter = filterSet && filterAnswer?.(call, filtering, filterSet)
-  return [...pluginFilters, ...(contentFilter ? [contentFilter] : [])] as AnswerFilter<
-    AnswerPart<K>
-  >[]
 }
 
 // How an answer starts and what it counts are no texts: they need not wait, and a message begins

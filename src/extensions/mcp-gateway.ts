@@ -3,7 +3,6 @@ import { Cancellation } from '../base/cancellation.ts'
 import { denied, GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject, type Json, readObjects } from '../base/json.ts'
 import { VERSION } from '../base/version.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { Actor } from '../resources/actor.ts'
 import { isUsable } from '../resources/keys.ts'
 import { findMismatch } from './mcp-gateway/json-schema.ts'
@@ -27,6 +26,7 @@ import {
   readSessionTools,
 } from './tools/mcp/tool-list.ts'
 import { runLimited, ToolFailure, toFailedResult } from './tools/use-limit.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /** The versions of the protocol that clients may speak, the newest first. */
 export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18']
@@ -43,7 +43,7 @@ export class UnknownMethod extends Error {
   override readonly name = 'UnknownMethod'
 }
 
-type Method = (world: InferenceWorld, request: McpRequest, params: Json) => Json | Promise<Json>
+type Method = (world: ExtensionWorld, request: McpRequest, params: Json) => Json | Promise<Json>
 
 const METHODS = new Map<string, Method>([
   ['ping', () => ({})],
@@ -62,12 +62,12 @@ const METHODS = new Map<string, Method>([
  */
 export class McpGateway {
   readonly sessions = new ClientSessions()
-  readonly #world: InferenceWorld
+  readonly #world: ExtensionWorld
   /** What the clients that listen may use, as they were last told. */
   readonly #listening = new Map<ClientSession, { actor: Actor; rights: string }>()
   #unsubscribe: (() => void)[] = []
 
-  constructor(world: InferenceWorld) {
+  constructor(world: ExtensionWorld) {
     this.#world = world
   }
 
@@ -146,7 +146,7 @@ const nameTool = (request: McpRequest, { label }: McpServer, tool: string): stri
   isAlone(request) ? tool : nameFunction(label, tool)
 
 /** Lists what an actor may use. At the path of all, a server that fails has nothing. */
-async function listTools(world: InferenceWorld, request: McpRequest): Promise<Json> {
+async function listTools(world: ExtensionWorld, request: McpRequest): Promise<Json> {
   const { actor, session } = request
   const lists = await askEach(world, request, async server => {
     const { tools } = await listServerTools(world, server)
@@ -169,7 +169,7 @@ const showTool = (name: string, tool: McpTool): Json => ({
 
 /** Asks every server that the actor may use. A server alone may fail: the client is told why. */
 async function askEach<T>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   request: McpRequest,
   ask: (server: McpServer) => Promise<T[]>,
 ): Promise<T[][]> {
@@ -186,7 +186,7 @@ async function askEach<T>(
 
 /** Calls a tool, as it was listed to this session. */
 async function callTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   request: McpRequest,
   { name, arguments: input = {} }: Json,
 ): Promise<Json> {
@@ -219,7 +219,7 @@ async function callTool(
 const showFailure = (text: string): Json => ({ content: [{ type: 'text', text }], isError: true })
 
 async function readTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   server: McpServer,
   upstream: McpSession,
   name: string,
@@ -241,7 +241,7 @@ function checkResult({ outputSchema }: McpTool, result: CallToolResult): void {
 
 /** Finds the tool that a name means. Throws 404, and 403 before a server is asked that is forbidden. */
 async function findTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   request: McpRequest,
   name: string,
 ): Promise<{ server: McpServer; tool: McpTool }> {
@@ -261,7 +261,7 @@ async function findTool(
 const LONGEST_NAME = 128
 
 /** Lists the servers of which a name may be: it begins with the label, or is at the label's path. */
-function listLabels({ config }: InferenceWorld, { label }: McpRequest, name: string): string[] {
+function listLabels({ config }: ExtensionWorld, { label }: McpRequest, name: string): string[] {
   if (label !== null) return [label]
   const begins = (one: string) => name.startsWith(nameFunction(one, '').slice(0, SURE_START))
   return Object.keys(config.mcp_servers).filter(begins)
@@ -271,14 +271,14 @@ function listLabels({ config }: InferenceWorld, { label }: McpRequest, name: str
 const SURE_START = 55
 
 /** Throws 403 for a tool that the operator lets no one call without an approval. */
-function requireApproval({ config }: InferenceWorld, { label }: McpServer, tool: string): void {
+function requireApproval({ config }: ExtensionWorld, { label }: McpServer, tool: string): void {
   if (config.mcp_servers[label]?.require_approval !== 'always') return
   throw denied(`The tool ${tool} needs an approval (mcp_servers.${label}.require_approval)`)
 }
 
 /** Lists the prompts or the resources of each server. */
 async function listNamed(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   request: McpRequest,
   method: AskedMethod,
   field: 'prompts' | 'resources',
@@ -300,7 +300,7 @@ const nameItem = ({ label }: McpServer, item: Json): Json =>
 const JOINED = 'gateway://mcp/'
 
 // Whatever a template stands for has no place in the URIs of the path of all.
-async function listTemplates(world: InferenceWorld, request: McpRequest): Promise<Json> {
+async function listTemplates(world: ExtensionWorld, request: McpRequest): Promise<Json> {
   const lists = await askEach(world, request, async server =>
     isAlone(request)
       ? askAll(world, request, server, 'resources/templates/list', 'resourceTemplates')
@@ -314,7 +314,7 @@ const MOST_ITEMS = 1_024
 
 /** Asks a server for the pages of a list, within the rates of the actor's key. */
 async function askAll(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { actor }: McpRequest,
   server: McpServer,
   method: AskedMethod,
@@ -347,7 +347,7 @@ async function askAll(
 }
 
 async function getPrompt(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   request: McpRequest,
   { name, arguments: input = {} }: Json,
 ): Promise<Json> {
@@ -365,7 +365,7 @@ function splitName(name: string): [label: string, own: string] {
 }
 
 async function readResource(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   request: McpRequest,
   { uri }: Json,
 ): Promise<Json> {
@@ -386,7 +386,7 @@ function splitUri(uri: string): [label: string, own: string] {
 
 /** Asks a server for a prompt or a resource, as a call that costs nothing. */
 async function askServer(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   request: McpRequest,
   label: string,
   method: AskedMethod,

@@ -1,28 +1,13 @@
 import type { Cancellation } from '../base/cancellation.ts'
 import { checkDataUrl, isDataUrl } from '../base/data-url.ts'
 import { GatewayError, invalid } from '../base/errors.ts'
+import type { CallTarget } from '../engine/extension.ts'
 import type { MediaReference } from '../engine/kinds/media.ts'
-import type { KindOfWork } from '../engine/kinds.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { fetchMedia } from '../network/media.ts'
 import { refusePrivateHost } from '../network/untrusted-url.ts'
-import type { Media } from '../translation/protocols/protocol.ts'
 import { checkUnreadOrigins, listUnreadOrigins, type UnreadOrigin } from './media/unread-urls.ts'
-
-/** How the media of a call are fetched. */
-interface MediaOptions<K extends Kind> {
-  kind: KindOfWork<K>
-  /** The kinds of media whose URLs the protocol has a field for. */
-  takesUrls: Media[]
-  /** The schemes of addresses at the provider itself. */
-  ownSchemes?: string[] | undefined
-  /** Whether URLs of callers go on to the provider. */
-  fetchesUrls: boolean
-  /** What was fetched for the call, as data URLs by their URL. */
-  media: Map<string, string>
-  cancellation: Cancellation
-}
+import type { ExtensionWorld } from './world.ts'
 
 /** What may be fetched for one call: how many files, and how many bytes. */
 const MAX_URLS = 32
@@ -38,9 +23,9 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
  * fetches them.
  */
 export function inlineMedia<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   call: Work[K]['call'],
-  { kind, takesUrls, ownSchemes = [], fetchesUrls, media, cancellation }: MediaOptions<K>,
+  { kind, takesUrls, ownSchemes = [], fetchesUrls, media, cancellation }: CallTarget<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
   const { listMedia, readRichContents } = kind.understanding
   const all = listMedia(call)
@@ -60,9 +45,9 @@ export function inlineMedia<K extends Kind>(
 
 // A function of its own, so that calls without media make no closures.
 function fetchReferences<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   call: Work[K]['call'],
-  { kind, media, cancellation }: Pick<MediaOptions<K>, 'kind' | 'media' | 'cancellation'>,
+  { kind, media, cancellation }: Pick<CallTarget<K>, 'kind' | 'media' | 'cancellation'>,
   references: MediaReference[],
   unread: UnreadOrigin[],
 ): Promise<Work[K]['call']> {
@@ -77,7 +62,7 @@ function fetchReferences<K extends Kind>(
  * for media that cannot be fetched, and for too many.
  */
 export async function fetchMissing(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   media: Map<string, string>,
   cancellation: Cancellation,
   references: MediaReference[],

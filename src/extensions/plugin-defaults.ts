@@ -3,9 +3,9 @@ import { describeIssue, findSchemaIssue, type SchemaIssue } from '../base/schema
 import type { FoundIssue } from '../config/issues.ts'
 import type { Config, PluginDefaults } from '../config.ts'
 import type { Run } from '../engine/run.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { CallBase } from '../language/call.ts'
 import type { Plugin } from './plugin.ts'
+import type { ExtensionWorld } from './world.ts'
 
 type Options = NonNullable<CallBase['plugins']>
 
@@ -28,7 +28,7 @@ interface AllDefaults {
  * Returns the options of the plugins of a run's call, with the defaults of its workspace: the call's
  * own entries take precedence, unless overrides are prevented. Undefined if there are none.
  */
-export function resolvePluginOptions(world: InferenceWorld, run: Run): CallBase['plugins'] {
+export function resolvePluginOptions(world: ExtensionWorld, run: Run): CallBase['plugins'] {
   const { common, byWorkspace } = getDefaults(world.config, world.plugins)
   const { plugins } = run.call
   if (!common && byWorkspace.size === 0) return plugins

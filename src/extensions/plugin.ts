@@ -1,16 +1,19 @@
 import { type GatewayError, invalid } from '../base/errors.ts'
+import type { PeekedSequence } from '../base/iterate.ts'
 import type { Json } from '../base/json.ts'
-import type { AnswerFilter } from '../engine/kinds.ts'
+import type { Extension } from '../engine/extension.ts'
+import type { AnswerFilter } from '../engine/kind.ts'
 import { sortByNumber } from '../engine/plan/order.ts'
 import type { RouterInputs } from '../engine/plan/router-candidates.ts'
-import type { RouterDecision } from '../engine/plan/router-decision.ts'
+import { getRouterPluginId, type RouterDecision } from '../engine/plan/router-decision.ts'
 import type { PipelineStage } from '../engine/routing-metadata.ts'
 import type { Run, Step } from '../engine/run.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { TextCall } from '../language/call.ts'
-import type { Kind, Work } from '../language/work.ts'
+import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Model } from '../resources/models.ts'
 import type { ReadablePlugin } from '../translation/dialects/world.ts'
+import { addFilter } from './filters.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /**
  * A plugin or a server tool: stages of its own in the life of a call that asks for it (wire
@@ -22,24 +25,24 @@ export interface Plugin<Options = unknown> extends ReadablePlugin<Options> {
    * asked of a call with a file, with search options, or with a model that the catalogue has not or
    * that has a variant.
    */
-  imply?(world: InferenceWorld, call: Work[Kind]['call']): Options | undefined
+  imply?(world: ExtensionWorld, call: Work[Kind]['call']): Options | undefined
   /**
    * Returns the call with what has to be fetched or read for it, before filters see it. Throws what
    * stops the call. A dry run fetches nothing.
    */
   prepare?(
-    world: InferenceWorld,
+    world: ExtensionWorld,
     run: Run,
     options: Options,
   ): Work[Kind]['call'] | Promise<Work[Kind]['call']>
   /** Looks at the call as filters leave it, and returns why it is blocked; null if it is not. */
-  review?(world: InferenceWorld, run: Run, options: Options): Promise<GatewayError | null>
+  review?(world: ExtensionWorld, run: Run, options: Options): Promise<GatewayError | null>
   /**
    * Returns what others know that the call should have beside its last message of the user; null if
    * nothing. It may cost something. A dry run sends no request. Throws what stops the call.
    */
   enrich?(
-    world: InferenceWorld,
+    world: ExtensionWorld,
     run: Run,
     call: TextCall,
     options: Options,
@@ -63,17 +66,17 @@ export interface Plugin<Options = unknown> extends ReadablePlugin<Options> {
   rank?(call: Work[Kind]['call'], model: Model, options: Options | undefined): number
   /** Returns the call of the next step once a step is answered; null if there is none. */
   around?(
-    world: InferenceWorld,
+    world: ExtensionWorld,
     step: Step,
     options: Options,
   ): Work[Kind]['call'] | null | Promise<Work[Kind]['call'] | null>
   /** Picks models for a call that names a router: the plugin is called `<router>-router`. */
-  decide?(world: InferenceWorld, inputs: RouterInputs): RouterDecision
+  decide?(world: ExtensionWorld, inputs: RouterInputs): RouterDecision
   /**
    * Returns a filter that changes what the client gets; null if nothing is changed. The charge is
    * for what the provider sent.
    */
-  after?(world: InferenceWorld, run: Run, options: Options): AnswerFilter<Work[Kind]['part']> | null
+  after?(world: ExtensionWorld, run: Run, options: Options): AnswerFilter<Work[Kind]['part']> | null
 }
 
 /** What a plugin adds to the last message of the user. */
@@ -98,7 +101,7 @@ export interface PluginUse {
 
 /** Lists the plugins that a call asks for, in the order of the list. */
 export function listPluginUses(
-  { plugins }: Pick<InferenceWorld, 'plugins'>,
+  { plugins }: ExtensionWorld,
   { plugins: requested }: Work[Kind]['call'],
 ): PluginUse[] {
   return plugins.flatMap(plugin => {
@@ -109,7 +112,7 @@ export function listPluginUses(
 
 /** Returns the call with what its plugins add. */
 export const applyPlugins = <K extends Kind>(
-  world: Pick<InferenceWorld, 'plugins'>,
+  world: ExtensionWorld,
   call: Work[K]['call'],
 ): Work[K]['call'] =>
   listPluginUses(world, call).reduce(
@@ -122,7 +125,7 @@ export const applyPlugins = <K extends Kind>(
  * then nothing is looked at but the model.
  */
 export function fitToModel<K extends Kind>(
-  { plugins }: Pick<InferenceWorld, 'plugins'>,
+  { plugins }: ExtensionWorld,
   call: Work[K]['call'],
   model: Model,
 ): { call: Work[K]['call']; stages: PipelineStage[] } {
@@ -156,7 +159,7 @@ const unaskedByModel = new WeakMap<Model, { plugins: Plugin[]; unasked: Plugin[]
 
 /** Sorts the models of a call as plugins ask for. Most calls have one model, and nothing to sort. */
 export function rankModels<Entry extends { model: Model }>(
-  { plugins }: Pick<InferenceWorld, 'plugins'>,
+  { plugins }: ExtensionWorld,
   call: Work[Kind]['call'],
   models: Entry[],
 ): Entry[] {
@@ -169,6 +172,33 @@ export function rankModels<Entry extends { model: Model }>(
   }
   return sorted
 }
+
+/** What plugins do while models are found. */
+export const chooser: NonNullable<Extension['choose']> = {
+  decide: (world: ExtensionWorld, router, inputs) =>
+    world.plugins.find(({ id }) => id === getRouterPluginId(router))?.decide?.(world, inputs),
+  rank: rankModels,
+  extend: applyPlugins,
+  fit: fitToModel,
+  fitsUnasked: ({ plugins }: ExtensionWorld, model) => listUnasked(plugins, model).length > 0,
+}
+
+/** Returns the answer as the plugins of a call leave it; null if none looks at it. */
+export function filterByPlugins<K extends Kind>(
+  world: ExtensionWorld,
+  run: Run<K>,
+  answer: PeekedSequence<AnswerPart<K>[]>,
+  read: (batch: AnswerPart<K>[]) => void,
+): PeekedSequence<AnswerPart<K>[]> | null {
+  let filtered: PeekedSequence<AnswerPart<K>[]> | null = null
+  for (const { plugin, options } of listPluginUses(world, run.call)) {
+    const filter = plugin.after?.(world, run, options) as AnswerFilter<AnswerPart<K>> | null
+    if (filter) filtered = addFilter(run, filter, filtered ?? answer, filtered ? ignore : read)
+  }
+  return filtered
+}
+
+const ignore = () => undefined
 
 /** Throws 400 for an option that a plugin does not have. `at` is its entry's path in the body. */
 export function requireOptions(entry: Json, at: string, names: string[]): void {

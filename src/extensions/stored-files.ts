@@ -3,12 +3,12 @@ import { GatewayError, invalid } from '../base/errors.ts'
 import { isObject, readObject, readString } from '../base/json.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
 import type { Run } from '../engine/run.ts'
-import type { InferenceWorld } from '../engine/world.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Block, CacheControl } from '../language/message.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { StoredFile } from '../resources/files/store.ts'
 import { readStored } from '../resources/files.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /** The ids of files that the gateway keeps begin so; all others are files at a provider. */
 const ID_START = 'or_file_'
@@ -19,7 +19,7 @@ const ID_START = 'or_file_'
  * 400 naming the part for a file that the key's workspace does not have, for a type that the part
  * cannot be, and for more bytes than a body may have.
  */
-export function resolveStoredFiles(world: InferenceWorld, run: Run): void | Promise<void> {
+export function resolveStoredFiles(world: ExtensionWorld, run: Run): void | Promise<void> {
   const { actor, call, cancellation } = run
   if (call.kind !== 'text') return
   const pending = readStoredFiles(world, actor, call, cancellation)
@@ -33,7 +33,7 @@ export function resolveStoredFiles(world: InferenceWorld, run: Run): void | Prom
  * for one that names none. Throws as `resolveStoredFiles` does.
  */
 export const readStoredFiles = (
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   call: TextCall,
   cancellation: Cancellation,
@@ -63,7 +63,7 @@ interface Contents {
 }
 
 async function readFiles(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   call: TextCall,
   cancellation: Cancellation,
@@ -88,7 +88,7 @@ async function readFiles(
 }
 
 async function findFile(
-  { store }: InferenceWorld,
+  { store }: ExtensionWorld,
   actor: Actor,
   id: string,
   block: Block,
@@ -98,7 +98,7 @@ async function findFile(
   throw refuse(block, `there is no file ${id.slice(0, 64)} in this workspace`)
 }
 
-async function readUrl(world: InferenceWorld, file: StoredFile): Promise<string> {
+async function readUrl(world: ExtensionWorld, file: StoredFile): Promise<string> {
   try {
     const bytes = await new Response(await readStored(world, file)).arrayBuffer()
     return `data:${file.mime_type};base64,${Buffer.from(bytes).toString('base64')}`

@@ -2,10 +2,10 @@ import { getIsoTime } from '../base/clock.ts'
 import { conflict, requireFound } from '../base/errors.ts'
 import type { Actor } from '../resources/actor.ts'
 import { resolveWorkspaceId } from '../resources/management.ts'
+import { isOwnJob, type VideoJob } from '../resources/videos.ts'
 import { type CallbackWorld, deriveCallbackSecret } from './videos/callback.ts'
 import { openVideoContent, type RangeWish, type VideoContent } from './videos/content.ts'
 import type { VideoContentQuery, VideoQuery, VideoSecretQuery } from './videos/schema.ts'
-import { isOwnJob, type VideoJob } from './videos/store.ts'
 import { showVideo, showVideoToOperator } from './videos/view.ts'
 
 /** What this noun needs beside the inference world: where users find the gateway. */

@@ -38,17 +38,6 @@ export type StopCondition =
   /** The last turn ended for this reason. */
   | { type: 'finish_reason_is'; reason: FinishReason }
 
-/** How often the gateway's own tools were called and used. */
-export interface ServerToolCounts {
-  requested: number
-  executed: number
-  /** Searches of the web, and pages that were fetched. */
-  searches: number
-  fetches: number
-  /** The bound that left nothing for a turn or a use; absent if none did. */
-  endedBy?: string
-}
-
 /** How the parameters of a tool are read. */
 export interface ToolReading {
   /** Whether its type has no prefix, so that the parameters stand beside it. */

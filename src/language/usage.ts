@@ -1,6 +1,5 @@
 /** What a call used and what it cost. */
 
-import type { ServerToolCounts } from './server-tools.ts'
 import { listUnits, sumUnits, UNITS, type UnitRow, type Units } from './units.ts'
 
 /**
@@ -161,3 +160,14 @@ const sumCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts):
   Object.fromEntries(
     Object.keys({ ...a, ...b }).map(name => [name, (a[name] ?? 0) + (b[name] ?? 0)]),
   ) as Counts
+
+/** How often the gateway's own tools were called and used. */
+export interface ServerToolCounts {
+  requested: number
+  executed: number
+  /** Searches of the web, and pages that were fetched. */
+  searches: number
+  fetches: number
+  /** The bound that left nothing for a turn or a use; absent if none did. */
+  endedBy?: string
+}

@@ -5,35 +5,10 @@ import { MAX_USD, toNanos, toUsd } from '../base/money.ts'
 import { PAGE_SIZE, PageQuery } from '../base/pages.ts'
 import type { Actor } from '../resources/actor.ts'
 import { defineAudit, identifyById } from '../resources/audit/entry.ts'
-import type { AuditEntry } from '../resources/audit.ts'
 import { assertCanManageAll } from '../resources/management.ts'
-import { type Bound, DAYS_KEPT, type Opening, type Payer } from './ledger.ts'
-import type { LedgerWorld } from './world.ts'
-
-/**
- * An amount paid in. A correction is another credit with a negative amount. Money in nano-dollars,
- * times in ISO 8601.
- */
-export interface Credit {
-  id: string
-  created_at: string
-  amount: bigint
-  note: string | null
-  user_id: string
-}
-
-/** Stores credits. They are only added, never changed or removed. */
-export interface CreditStore {
-  /**
-   * Adds a credit. With an opening, it pays for what that opens an account with, in one transaction;
-   * both are left out where an opening of that id is there.
-   */
-  insert(credit: Credit, entry: AuditEntry, opening?: Opening): Promise<void>
-  /** Returns the sum of all credits. */
-  computeTotal(): Promise<bigint>
-  /** Returns one page, newest first, and the total count. */
-  listPage(offset: number, limit: number): Promise<{ credits: Credit[]; count: number }>
-}
+import { defineNoun, defineOperation, defineTerminalOperation } from '../resources/operation.ts'
+import { type Bound, DAYS_KEPT, type Payer } from './ledger.ts'
+import type { Credit, LedgerWorld } from './world.ts'
 
 /** The input of the terminal command, which is the only way to add credits. */
 export const NewCredit = Type.Object({
@@ -175,3 +150,18 @@ export async function countSpentElsewhere(
 /** Finds the day on which an opening counts: in its window, and in as few others as can be. */
 export const findOpeningDay = (period: Period | null, now: Date): number =>
   period ? computeFirstDay(period, now) : toDayNumber(now) - DAYS_KEPT - 1
+
+/** What can be done with prepaid credits. They are added only at the terminal. */
+export const credits = defineNoun(
+  { tag: 'Credits', access: 'management' },
+  {
+    create: defineTerminalOperation(addCredit, NewCredit),
+    show: defineOperation(
+      'GET /credits',
+      'getCredits',
+      'Get the credits paid in and spent',
+      getCredits,
+    ),
+    list: defineTerminalOperation(listCredits, CreditQuery),
+  },
+)

@@ -151,6 +151,8 @@ export interface JournalEntry {
 
 /** Keeps the running calls for the next process. Only the serving process writes to it. */
 export interface HoldJournal {
+  /** How much of the disk its log takes. */
+  readonly bytes: number
   /** Adds a call. The call must not be sent before the entry is written. */
   append(held: HeldCall): JournalEntry
   /** Updates what running calls have cost so far. */
@@ -164,6 +166,11 @@ export interface HoldJournal {
   listGarbled(): GarbledCall[]
   /** Gives the journal another name, under which it goes on. */
   moveTo(name: string): void
+  /**
+   * Seals what is written with the current secret, and nothing with the one before, which may not be
+   * known any more.
+   */
+  reseal(isKnown: boolean): void
   /** Drops all calls but the running ones. A copy of garbled lines stays beside the journal. */
   clear(): void
 }

@@ -78,8 +78,9 @@ export interface GenerationStep {
 }
 
 /**
- * The record of a finished call: the public one field by field (wire reference B.4), and whose it
- * was and how its cost is known. Money in nano-dollars, times in milliseconds.
+ * The record of a finished call, in the order of its columns: the public one field by field (wire
+ * reference B.4), and whose it was and how its cost is known. Money in nano-dollars, times in
+ * milliseconds.
  */
 export interface Generation {
   id: string
@@ -290,9 +291,12 @@ function showGeneration(generation: Generation, { kind, key_hash }: Actor) {
 }
 
 /** Lists what was left out for the endpoints that answered: each name once. */
-export const listIgnored = (responses: ProviderResponse[]): string[] => [
-  ...new Set(responses.flatMap(({ error, ignored = [] }) => (error ? [] : ignored))),
-]
+export function listIgnored(responses: ProviderResponse[]): string[] {
+  const names = new Set<string>()
+  for (const { error, ignored } of responses)
+    if (!error && ignored) for (const name of ignored) names.add(name)
+  return [...names]
+}
 
 const hideTaken = ({ taken: _, ...response }: ProviderResponse): ProviderResponse => response
 

@@ -246,6 +246,11 @@ function readGauges(world: TelemetryWorld): MetricReading[] {
       world.recorder.healthy ? 1 : 0,
     ),
     readValue(
+      'gateway_log_bytes',
+      'The size of the log of running calls and of records that wait',
+      world.journal.holds.bytes,
+    ),
+    readValue(
       'gateway_write_log_bytes',
       'The size of the log that the store writes ahead of its file',
       world.writeLog.state.bytes,

@@ -1,4 +1,3 @@
-import { yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError, unavailable } from '../base/errors.ts'
 import type { Events } from '../base/events.ts'
 import { toReceivedText } from '../base/halves.ts'
@@ -120,8 +119,7 @@ export function openRecorder(
     while (waiting.length > 0) {
       // Everything that ends in these turns of the event loop is written together, and streams
       // continue between two batches. A transaction costs as much as several of its calls.
-      await yieldToEventLoop()
-      await yieldToEventLoop()
+      await skipTwoTurns()
       if (paused) await paused.promise
       if (await writeBatch()) {
         askedAt = null
@@ -243,6 +241,10 @@ export function openRecorder(
     },
   }
 }
+
+/** Resolves in the turn of the event loop after the next one. */
+const skipTwoTurns = (): Promise<void> =>
+  new Promise(resolve => setImmediate(() => setImmediate(resolve)))
 
 /** What clients and providers write into a record themselves. */
 const WRITTEN_BY_OTHERS = [

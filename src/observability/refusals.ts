@@ -155,7 +155,7 @@ export const RefusalQuery = Type.Object({
 })
 export type RefusalQuery = Static<typeof RefusalQuery>
 
-/** A gateway, as far as its refusals go. */
+/** The services that refusals use. */
 interface RefusalReader {
   store: { refusals: Pick<RefusalStore, 'list'> }
 }

@@ -83,7 +83,7 @@ export interface RollupStore {
   verify(): Promise<string[]>
 }
 
-/** A gateway, as far as its roll-ups go. */
+/** The services that roll-ups use. */
 export interface RollupReader {
   store: { rollups: RollupStore }
 }

@@ -1,4 +1,5 @@
 import type { Events } from '../base/events.ts'
+import type { HoldJournal } from '../limits/ledger.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import type { GenerationStore } from './generations.ts'
 import type { Recorder } from './recorder.ts'
@@ -22,6 +23,7 @@ export interface TelemetryWorld extends IdentityWorld {
   warm: { size: number; pool: { size: number } }
   recorder: Pick<Recorder, 'healthy'>
   writeLog: Pick<WriteLog, 'state'>
+  journal: { holds: Pick<HoldJournal, 'bytes'> }
   /** What became of what destinations are told: each count, by the id of its destination. */
   deliveries: {
     list(): (Record<DestinationCount, number> & { destination_id: string })[]

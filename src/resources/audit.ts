@@ -4,6 +4,7 @@ import { PAGE_SIZE, PageQuery } from '../base/pages.ts'
 import { UtcTime, Uuid } from '../base/schema-builders.ts'
 import type { Actor } from './actor.ts'
 import { canManageAll } from './management.ts'
+import { defineNoun, defineOperation } from './operation.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
@@ -124,3 +125,13 @@ function listChangedFields({ before, after }: AuditEntry): string[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
   return names.filter(name => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
 }
+
+/** What can be done with the audit trail: it is read-only. */
+export const audit = defineNoun(
+  { tag: 'Audit', access: 'management' },
+  {
+    list: defineOperation('GET /audit', 'listAudit', 'List changes, newest first', listAudit, {
+      query: AuditQuery,
+    }),
+  },
+)

@@ -1,7 +1,19 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { GatewayError } from '../base/errors.ts'
+import { budgets } from '../limits/budgets/operations.ts'
+import { credits } from '../limits/credits.ts'
+import { guardrails } from '../limits/guardrails/operations.ts'
+import { destinations } from '../observability/destinations/operations.ts'
 import { type Metrics, openMetrics } from '../observability/metrics.ts'
+import { audit } from '../resources/audit.ts'
+import { byok } from '../resources/byok/operations.ts'
+import { keys } from '../resources/keys/operations.ts'
+import { members } from '../resources/members/operations.ts'
+import type { Operation } from '../resources/operation.ts'
+import { presets } from '../resources/presets/operations.ts'
+import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
+import { workspaces } from '../resources/workspaces/operations.ts'
 import { findRequiredCredential } from './access.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
@@ -9,38 +21,32 @@ import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
 import { PATHS } from './paths.data.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
+import { createRoutes } from './resource.ts'
 import { createActivityRoutes } from './routes/activity.ts'
 import { createAnalyticsRoutes } from './routes/analytics.ts'
-import { createAuditRoutes } from './routes/audit.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
 import { createAzureRoutes } from './routes/azure.ts'
 import { createBatchRoutes } from './routes/batches.ts'
-import { createBudgetRoutes } from './routes/budgets.ts'
-import { createByokRoutes } from './routes/byok.ts'
+import { createBedrockRoutes } from './routes/bedrock.ts'
 import { createContainerRoutes } from './routes/containers.ts'
 import { createCreditRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
-import { createDestinationRoutes } from './routes/destinations.ts'
 import { createFileRoutes } from './routes/files.ts'
 import { createGeminiRoutes } from './routes/gemini.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
-import { createGuardrailRoutes } from './routes/guardrails.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
-import { createKeyRoutes } from './routes/keys.ts'
 import { createMcpRoutes } from './routes/mcp.ts'
-import { createMemberRoutes } from './routes/members.ts'
-import { createModelRoutes } from './routes/models.ts'
+import { createMessageBatchRoutes } from './routes/message-batches.ts'
+import { createModelRoutes, createProviderRoutes } from './routes/models.ts'
+import { createModerationRoutes } from './routes/moderations.ts'
 import { createJwksRoutes, createTokenRoutes } from './routes/oauth.ts'
 import { createPresetRoutes } from './routes/presets.ts'
-import { createProviderRoutes } from './routes/providers.ts'
 import { createResponseRoutes } from './routes/responses.ts'
 import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
-import { createScimRoutes } from './routes/scim.ts'
 import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
 import { createVideoRoutes } from './routes/videos.ts'
-import { createWorkspaceRoutes } from './routes/workspaces.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -87,27 +93,31 @@ export function createApp(
     .use(createAzureRoutes(gateway, findPeer))
     .use(createMcpRoutes(gateway, findPeer))
     .use(createGeminiRoutes(gateway, findPeer))
+    .use(createBedrockRoutes(gateway, findPeer))
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))
-        .use(createKeyRoutes(gateway))
+        .use(createRoutes(gateway, keys))
         .use(createCurrentKeyRoutes(gateway))
         .use(createPresetRoutes(gateway))
-        .use(createByokRoutes(gateway))
-        .use(createScimRoutes(gateway))
+        .use(createRoutes(gateway, byok))
+        .use(createRoutes(gateway, mappings))
+        .use(createRoutes(gateway, groups))
+        .use(createRoutes(gateway, syncJobs))
         .use(createProvisioningRoutes(gateway))
-        .use(createWorkspaceRoutes(gateway))
-        .use(createMemberRoutes(gateway))
-        .use(createBudgetRoutes(gateway))
-        .use(createAuditRoutes(gateway))
+        .use(createRoutes(gateway, workspaces))
+        .use(createRoutes(gateway, members))
+        .use(createRoutes(gateway, budgets))
+        .use(createRoutes(gateway, audit))
         .use(createActivityRoutes(gateway))
         .use(createCreditRoutes(gateway))
         .use(createFileRoutes(gateway, findPeer))
         .use(createBatchRoutes(gateway, findPeer))
-        .use(createDestinationRoutes(gateway))
+        .use(createMessageBatchRoutes(gateway, findPeer))
+        .use(createRoutes(gateway, destinations))
         .use(createContainerRoutes(gateway, findPeer))
         .use(createResponseRoutes(gateway, findPeer))
-        .use(createGuardrailRoutes(gateway))
+        .use(createRoutes(gateway, guardrails))
         .use(createAuthCodeRoutes(gateway))
         .use(createAuthKeyRoutes(gateway, findPeer))
         .use(createTokenRoutes(gateway, findPeer))
@@ -117,6 +127,7 @@ export function createApp(
         .use(createDatasetRoutes(gateway))
         .use(createFeedbackRoutes(gateway))
         .use(createVideoRoutes(gateway))
+        .use(createModerationRoutes(gateway))
         .use(createModelRoutes(gateway))
         .use(createProviderRoutes(gateway)),
     )
@@ -128,9 +139,30 @@ export function createApp(
 export const openOwnMetrics = (gateway: Gateway): Metrics | null =>
   gateway.config.server.metrics_address === undefined ? openMetrics(gateway) : null
 
-/** Lists the paths of the app. */
-export const listPaths = (metrics: Metrics | null): string[] =>
-  PATHS.filter(path => path !== '/metrics' || metrics !== null)
+/** The nouns whose tables say their paths. */
+const NOUNS: { operations: Record<string, Operation> }[] = [
+  audit,
+  budgets,
+  byok,
+  credits,
+  destinations,
+  groups,
+  guardrails,
+  keys,
+  mappings,
+  members,
+  presets,
+  syncJobs,
+  workspaces,
+]
+
+/** Lists the paths of the app, without creating it. */
+export const listPaths = (metrics: Metrics | null): string[] => [
+  ...PATHS.filter(path => path !== '/metrics' || metrics !== null),
+  ...new Set(NOUNS.flatMap(({ operations }) => Object.values(operations).flatMap(listPath))),
+]
+
+const listPath = ({ route }: Operation) => (route ? [`/api/v1${route.path}`] : [])
 
 /** Creates the app of the metrics' own address. */
 export function createMetricsApp(gateway: Gateway): AnyElysia {

@@ -12,7 +12,7 @@ interface Door {
   /** Bun’s patterns of what follows: a segment of theirs may be anything. */
   patterns: string[]
   /** The header that has the key, unless `authorization` has it. */
-  keyHeader: KeyHeader
+  keyHeader?: KeyHeader
   /** Writes what follows the start as the app has it; undefined for what is no path of the door. */
   find(rest: string): string | undefined
 }
@@ -22,6 +22,9 @@ const ACTIONS = [
   ...['chat/completions', 'completions', 'embeddings', 'images/generations', 'images/edits'],
   ...['audio/speech', 'audio/transcriptions'],
 ]
+
+/** What Bedrock’s clients ask of a model. */
+const INVOCATIONS = ['converse', 'converse-stream', 'invoke', 'invoke-with-response-stream']
 
 const DOORS: Door[] = [
   {
@@ -35,6 +38,11 @@ const DOORS: Door[] = [
     patterns: ACTIONS.flatMap(action => [`:a/${action}`, `:a/:b/${action}`]),
     keyHeader: 'api-key',
     find: findDeployment,
+  },
+  {
+    start: '/model/',
+    patterns: INVOCATIONS.flatMap(action => [`:a/${action}`, `:a/:b/${action}`]),
+    find: findInvocation,
   },
 ]
 
@@ -58,6 +66,14 @@ function findDeployment(rest: string): string | undefined {
   const [, deployment = '', action = ''] = DEPLOYMENT.exec(rest) ?? []
   const model = writeModel(deployment)
   return model && `/openai/deployments/${model}${action}`
+}
+
+const INVOCATION = new RegExp(`^(.+)(/(?:${INVOCATIONS.join('|')}))$`)
+
+function findInvocation(rest: string): string | undefined {
+  const [, written = '', action = ''] = INVOCATION.exec(rest) ?? []
+  const model = writeModel(written)
+  return model && `/model/${model}${action}`
 }
 
 /** Writes a model’s id as one segment. Undefined for what is none, or would be another path. */
@@ -115,8 +131,13 @@ function isAsSent(request: Request & { params?: Record<string, string> }, start:
   )
 }
 
-function enter(world: DoorWorld, request: Request, keyHeader: KeyHeader, moved: string): void {
-  takeKey(request, keyHeader)
+function enter(
+  world: DoorWorld,
+  request: Request,
+  keyHeader: KeyHeader | undefined,
+  moved: string,
+): void {
+  if (keyHeader) takeKey(request, keyHeader)
   takeQueryKey(moveTo(request, readPath(request), moved), world)
 }
 

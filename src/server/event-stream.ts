@@ -10,6 +10,13 @@ interface KeepAlive {
   interval: number
 }
 
+/** How a stream is written, where that is not as events. */
+interface StreamForm {
+  media_type?: string
+  /** Each character of its texts is a byte. */
+  isBinary?: boolean
+}
+
 const encoder = new TextEncoder()
 
 /** In bytes: a larger text is counted in the memory of calls until its reader has taken it. */
@@ -26,8 +33,10 @@ export function createEventStreamResponse(
   { render, interval }: KeepAlive,
   headers: Record<string, string>,
   connection?: Connection,
-  media_type = 'text/event-stream; charset=utf-8',
+  { media_type = 'text/event-stream; charset=utf-8', isBinary = false }: StreamForm = {},
 ) {
+  const encode = (text: string): Uint8Array =>
+    isBinary ? Buffer.from(text, 'latin1') : encoder.encode(text)
   let timer: ReturnType<typeof setInterval> | undefined
   connection?.startReading()
   const limits = connection?.paceLimits
@@ -42,7 +51,7 @@ export function createEventStreamResponse(
   const createWriter = (controller: Controller): TextWriter => ({
     write(text) {
       timer?.refresh()
-      const bytes = encoder.encode(text)
+      const bytes = encode(text)
       controller.enqueue(bytes)
       if (bytes.length > LARGE) connection?.holdUnread(bytes.length)
       pace?.hand(bytes.length, performance.now())
@@ -63,11 +72,11 @@ export function createEventStreamResponse(
     {
       start(controller) {
         // A client whose answer is still pending has waited for one interval already.
-        if (source instanceof Promise) controller.enqueue(encoder.encode(render()))
+        if (source instanceof Promise) controller.enqueue(encode(render()))
         // Only a client that has read everything so far is waiting.
         timer = setInterval(() => {
           if (pace?.isTooSlow(performance.now())) cut(controller)
-          else if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(render()))
+          else if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encode(render()))
           else connection?.holdUnread(0)
         }, interval)
       },

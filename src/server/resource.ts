@@ -1,10 +1,19 @@
-import type { Static, TSchema } from '@sinclair/typebox'
+import type { TSchema } from '@sinclair/typebox'
 import { type AnyElysia, type Context, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { isObject } from '../base/json.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { closeSchema } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
+import {
+  type Access,
+  findNames,
+  type Noun,
+  type Operation,
+  type Resource,
+  type Route,
+  type Run,
+} from '../resources/operation.ts'
 import { allowAnyone, requireKey, requireManagementKey } from './access.ts'
 import { readBody, readQuery } from './body.ts'
 import { describeOperation } from './operation.ts'
@@ -14,94 +23,42 @@ const ACCESS = {
   management: { guard: requireManagementKey, refusals: [401, 403, 429] },
   key: { guard: requireKey, refusals: [401] },
   open: { guard: allowAnyone, refusals: [] },
-}
-type Access = keyof typeof ACCESS
+} satisfies Record<Access, object>
+
 type ActorFor<Level extends Access> = Level extends 'open' ? null : Actor
 
-/** What the routes of a resource have in common. */
-interface Resource<Level extends Access> {
-  /** Their heading in the description. */
-  tag: string
-  access: Level
-  /** The descriptions of the names in their paths. Every name in a path needs one. */
-  params?: Record<string, string>
-}
+/** An operation that runs in the gateway. */
+type GatewayOperation<Level extends Access> = Operation<Run<Gateway, ActorFor<Level>>>
 
-type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-
-/** A string for every name in a path: `/workspaces/:id/budgets/:interval` has two. */
-type PathParams<Path> = Path extends `${string}:${string}/${infer Rest}`
-  ? [string, ...PathParams<Rest>]
-  : Path extends `${string}:${string}`
-    ? [string]
-    : []
-
-type InputOf<Schema> = Schema extends TSchema ? [Static<Schema>] : []
-
-/** What a route takes and answers with, as far as its path and its resource do not define it. */
-interface RouteOptions<Body, Query, Answer> {
-  body?: Body
-  query?: Query
-  /** The status of its answers, if it is not 200. */
-  status?: number
-  /** The statuses of its refusals that do not follow from its access, path and input. */
-  refusals?: number[]
-  /** Returns the path of what was started, for the header `Location`. Needs its own status. */
-  location?: (answer: Answer) => string
-  /** Its heading, if it is not its resource's. */
-  tag?: string
-}
-
-/** One row of a resource's table. `Caller` is the actor that its function takes. */
-interface Route<Caller> {
-  method: Method
-  path: string
-  id: string
-  summary: string
-  options: RouteOptions<TSchema | undefined, TSchema | undefined, never>
-  run: (gateway: Gateway, actor: Caller, ...input: unknown[]) => unknown
+/** A route and what it runs. */
+interface Row extends Route {
+  run: Run<Gateway>
 }
 
 /**
- * Defines one route: its method and path, the operation's id in clients, its summary, the core
- * function that it calls, and its options. The function gets the gateway, the actor, the path's
- * parameters in their order, then the body, then the query. Its result is the answer.
+ * Creates the routes of a noun: of those of its operations that have one, in the order of its table.
+ * Each has the guard of the noun's access. Throws when a path has a name that `params` does not
+ * describe.
  */
-export function defineRoute<
-  Caller,
-  Answer,
-  Path extends string,
-  Body extends TSchema | undefined = undefined,
-  Query extends TSchema | undefined = undefined,
->(
-  methodAndPath: `${Method} ${Path}`,
-  id: string,
-  summary: string,
-  run: (
-    gateway: Gateway,
-    actor: Caller,
-    ...input: [...PathParams<Path>, ...InputOf<Body>, ...InputOf<Query>]
-  ) => Answer | Promise<Answer>,
-  options: RouteOptions<Body, Query, Answer> = {},
-): Route<Caller> {
-  const [method, path] = methodAndPath.split(' ') as [Method, string]
-  return { method, path, id, summary, options, run: run as Route<Caller>['run'] }
-}
-
-/**
- * Defines the routes of a resource, in the order of its table. Each has the guard of the resource's
- * access. Throws when a path has a name that `params` does not describe.
- */
-export const defineResource =
-  <Level extends Access>(resource: Resource<Level>, routes: Route<ActorFor<Level>>[]) =>
-  (gateway: Gateway): AnyElysia => {
-    const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway))
-    for (const row of routes) {
-      const handler = createHandler(gateway, row) as (context: object) => unknown
-      app.route(row.method, row.path, handler, describeRoute(resource, row))
-    }
-    return app
+export function createRoutes<Level extends Access>(
+  gateway: Gateway,
+  { operations, ...resource }: Noun<Level, Record<string, GatewayOperation<Level>>>,
+): AnyElysia {
+  const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway))
+  for (const { route, run } of Object.values(operations)) {
+    if (!route) continue
+    const row: Row = { ...route, run }
+    const handler = createHandler(gateway, row) as (context: object) => unknown
+    app.route(row.method, row.path, handler, describeRoute(resource, row))
   }
+  return app
+}
+
+/** Defines routes that belong to no noun with commands, as `createRoutes` creates them. */
+export const defineResource =
+  <Level extends Access>(resource: Resource<Level>, operations: GatewayOperation<Level>[]) =>
+  (gateway: Gateway): AnyElysia =>
+    createRoutes(gateway, { ...resource, operations: Object.fromEntries(operations.entries()) })
 
 interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
   actor: never
@@ -109,9 +66,9 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 
 // Elysia inspects the source of a handler for what it uses, and a handler that uses `set` answers
 // with another Content-Type. Hence there are two.
-function createHandler(gateway: Gateway, row: Route<never>): (context: never) => unknown {
+function createHandler(gateway: Gateway, row: Row): (context: never) => unknown {
   const { status = 200, location } = row.options
-  const input = closeInput(row.options)
+  const input = { ...closeInput(row.options), names: findNames(row.path) }
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
       runRoute(row, input, gateway, { actor, params, request })
@@ -125,15 +82,15 @@ function createHandler(gateway: Gateway, row: Route<never>): (context: never) =>
 }
 
 async function runRoute(
-  { path, run }: Route<never>,
-  { body, query }: Input,
+  { run }: Row,
+  { names, body, query }: Input & { names: string[] },
   gateway: Gateway,
   { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
-  const input: unknown[] = findNames(path).map(name => lowerUuid(params[name] ?? ''))
+  const input: unknown[] = names.map(name => lowerUuid(params[name] ?? ''))
   if (body) input.push(lowerUuids(body, await readBody(request, body)))
   if (query) input.push(readQuery(request, query))
-  return run(gateway, actor, ...input)
+  return run(gateway, actor, ...(input as never[]))
 }
 
 /** Writes the ids of other nouns as they are stored. */
@@ -160,9 +117,7 @@ const closeInput = ({ body, query }: Input): Input => ({
   ...(query ? { query: closeSchema(query) } : {}),
 })
 
-const findNames = (path: string): string[] => path.match(/(?<=:)\w+/g) ?? []
-
-function describeRoute({ tag, access, params = {} }: Resource<Access>, row: Route<never>) {
+function describeRoute({ tag, access, params = {} }: Resource, row: Row) {
   const { status = 200, refusals = [] } = row.options
   const { body, query } = closeInput(row.options)
   const described = findNames(row.path).map(name => [name, describeParam(name, params)])

@@ -52,15 +52,16 @@ export interface DamagedLogs {
 
 const GARBLED = '.garbled'
 
-/** Keeps a copy of a log beside it, behind those that were kept before. */
-export function keepDamagedLog(path: string): void {
-  appendDataFile(path + GARBLED, readDataFile(path) ?? '')
-}
+/** Keeps a copy of what was found damaged in a log beside it, behind what was kept before. */
+export const appendEvidence = (path: string, damaged: string | Uint8Array): void =>
+  appendDataFile(path + GARBLED, damaged)
 
 /** Opens the damaged logs that a data directory keeps. */
 export function openDamagedLogs(data: string): DamagedLogs {
   const listKept = () =>
-    ['holds.log', 'records.log'].filter(name => readDataFile(join(data, name + GARBLED)) !== null)
+    ['log', 'log.before', 'holds.log', 'records.log'].filter(
+      name => readDataFile(join(data, name + GARBLED)) !== null,
+    )
   return {
     list: () =>
       listKept().map(name => `${name} was damaged: it is kept as ${name}${GARBLED} (--accept)`),

@@ -1,118 +1,77 @@
-import { closeSync, existsSync, fstatSync, ftruncateSync, renameSync, writeSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { yieldToEventLoop } from '../base/clock.ts'
-import { unavailable } from '../base/errors.ts'
 import { parseObject } from '../base/json.ts'
 import { LiveSet } from '../base/live-set.ts'
 import type { GarbledCall, HeldCall, HoldJournal } from '../limits/ledger.ts'
 import {
+  appendEvidence,
   computeChecksum,
-  keepDamagedLog,
   parseCheckedLine,
   renderCheckedLine,
   splitLines,
 } from './checked-lines.ts'
-import { openDataFile, readDataFile, writeDataFile } from './data-files.ts'
-
-/** Beyond this many bytes the file is rewritten with only the calls that still run. */
-const LARGEST = 4 * 1024 * 1024
+import { readDataFile } from './data-files.ts'
+import { type Block, LOG, type Log, readBlocks } from './log.ts'
+import { isOfRecords } from './record-log.ts'
 
 /**
- * Opens the journal of holds, a file beside the database. A call gets a line before it goes out,
- * and another when it has spent more. Writing takes no lock and a few microseconds, once for all
- * calls that begin in one turn of the event loop. What is written survives a kill of the process.
- * The end of a call is not written: by then the call is on record.
+ * Opens the journal of holds, which is in the log. A call gets a line before it goes out, and
+ * another when it has spent more. Writing takes no lock and a few microseconds, once for all calls
+ * that begin in one turn of the event loop. What is written survives a kill of the process. The end
+ * of a call is not written: by then the call is on record.
  */
-export function openHoldJournal(data: string, name = 'holds.log'): HoldJournal {
-  let path = join(data, name)
+export function openHoldJournal(data: string, log: Log): HoldJournal {
   const openCalls = new LiveSet<HeldCall>()
-  let file: number | undefined
-  let size = 0
-  let pending: PendingWrite | undefined
-
-  function append(lines: string): void {
-    file ??= openFile()
-    try {
-      size += writeAll(file, lines)
-    } catch (error) {
-      // These calls do not go out, so no part of their lines may stay.
-      ftruncateSync(file, size)
-      throw error
-    }
-    if (size > LARGEST) rewrite()
-  }
-
-  function openFile(): number {
-    const existing = openDataFile(path, 'append')
-    size = fstatSync(existing).size
-    return existing
-  }
-
-  function rewrite(): void {
-    const newPath = `${path}.new`
-    const newFile = openDataFile(newPath, 'replace')
-    size = writeAll(newFile, [...openCalls].map(renderLine).join(''))
-    renameSync(newPath, path)
-    if (file !== undefined) closeSync(file)
-    file = newFile
-  }
-
-  async function writePending(): Promise<void> {
-    await yieldToEventLoop()
-    const lines = pending?.lines ?? ''
-    pending = undefined
-    try {
-      append(lines)
-    } catch (cause) {
-      throw unavailable('The call could not be recorded', undefined, cause)
-    }
-  }
-
+  log.renderOpening = () => [...openCalls].map(renderLine).join('')
   return {
-    append(held) {
-      pending ??= { lines: '', written: writePending() }
-      pending.lines += renderLine(held)
-      return { written: pending.written, forget: openCalls.add(held) }
+    get bytes() {
+      return log.bytes
     },
+    append: held => ({ written: log.add(renderLine(held)), forget: openCalls.add(held) }),
     updateSpent(calls) {
       const changed = calls.filter(({ held, spent }) => held.spent !== spent)
       for (const { held, spent } of changed) held.spent = spent
-      if (changed.length > 0) append(changed.map(({ held }) => renderLine(held)).join(''))
+      if (changed.length > 0) log.append(changed.map(({ held }) => renderLine(held)).join(''))
     },
-    moveTo(other) {
-      const target = join(data, other)
-      if (existsSync(path)) renameSync(path, target)
-      path = target
-    },
-    listCalls: () => readJournal(path).calls,
-    listGarbled: () => readJournal(path).garbled.map(readGarbled),
+    moveTo: name => log.moveTo(name),
+    reseal: isKnown => log.reseal(isKnown),
+    listCalls: () => readJournal(data, log.name, log.read()).calls,
+    listGarbled: () => readJournal(data, log.name, log.read()).garbled.map(readGarbled),
     clear() {
-      if (readJournal(path).garbled.length > 0) keepDamagedLog(path)
-      rewrite()
+      log.keepDamage(({ lines }) => !lines.every(isOfRecords))
+      log.take()
+      removeEarlierJournal(data, log.name)
     },
   }
 }
 
-/** The lines of all calls that began in this turn of the event loop, written at its end. */
-interface PendingWrite {
-  lines: string
-  written: Promise<void>
+/** Where a program before the log had its journal. */
+const nameEarlier = (log: string): string =>
+  log === LOG ? 'holds.log' : log.replace(LOG, 'holds').concat('.log')
+
+/** Whether a program before the log has left its journal. */
+export const hasEarlierJournal = (data: string, log: string): boolean =>
+  existsSync(join(data, nameEarlier(log)))
+
+/** Lists the calls in the log of a data directory, without a look at its seals. */
+export const listHeldCalls = (data: string): HeldCall[] =>
+  readJournal(data, LOG, readBlocks(data, LOG, null)).calls
+
+function removeEarlierJournal(data: string, log: string): void {
+  const path = join(data, nameEarlier(log))
+  const text = readDataFile(path)?.toString() ?? ''
+  if (splitLines(text).some(line => parseLine(verifyLine(line)) === null))
+    appendEvidence(path, text)
+  rmSync(path, { force: true })
 }
 
-/** Writes the whole text or throws. Returns its number of bytes. */
-function writeAll(file: number, text: string): number {
-  const written = writeSync(file, text)
-  if (written < Buffer.byteLength(text)) throw new Error('Only a part of the lines was written')
-  return written
-}
-
-/** Writes the journal of a copied data directory, which no server uses. */
-export const writeHolds = (data: string, calls: HeldCall[]): void =>
-  writeDataFile(join(data, 'holds.log'), calls.map(renderLine).join(''))
+/** Renders the journal of a backup, as programs before the log had it. */
+export const renderHolds = (calls: HeldCall[]): string =>
+  calls.map(call => renderCheckedLine(renderLine(call).trimEnd(), computeChecksum)).join('')
 
 // Field by field: copying an object with a rest pattern costs more than writing it.
-const renderLine = (call: HeldCall): string => {
-  const json = JSON.stringify({
+const renderLine = (call: HeldCall): string =>
+  `${JSON.stringify({
     key_hash: call.key_hash,
     user_id: call.user_id,
     workspace_id: call.workspace_id,
@@ -130,32 +89,35 @@ const renderLine = (call: HeldCall): string => {
     region: call.region,
     nanos: String(call.nanos),
     spent: String(call.spent),
-  })
-  return renderCheckedLine(json, computeChecksum)
-}
+  })}\n`
 
 /**
  * Reads every call in the journal, each with the last line of its last step and of every inner one,
- * and the lines that are not as they were written. Only the last line can be cut, and its call
+ * and the lines that are not as they were written. Only the last block can be cut, and its calls
  * had not gone out.
  */
-function readJournal(path: string): { calls: HeldCall[]; garbled: string[] } {
+function readJournal(
+  data: string,
+  log: string,
+  blocks: Block[],
+): { calls: HeldCall[]; garbled: string[] } {
   const found = new Map<string, HeldCall>()
-  const lines = splitLines(readDataFile(path)?.toString() ?? '')
   const garbled: string[] = []
-  for (const line of lines) {
-    const entry = parseLine(line)
-    if (!entry) garbled.push(line)
-    const place = entry?.inner === true ? `${entry.id} ${entry.step}` : entry?.id
-    if (entry && place !== undefined && entry.step >= (found.get(place)?.step ?? 1))
-      found.set(place, entry)
+  const note = (line: string, json: string | null) => {
+    const entry = parseLine(json)
+    if (!entry) return garbled.push(line)
+    const place = entry.inner === true ? `${entry.id} ${entry.step}` : entry.id
+    if (entry.step >= (found.get(place)?.step ?? 1)) found.set(place, entry)
   }
+  for (const line of splitLines(readDataFile(join(data, nameEarlier(log)))?.toString() ?? ''))
+    note(line, verifyLine(line))
+  for (const { lines, isWhole } of blocks)
+    for (const line of lines) if (!isOfRecords(line)) note(line, isWhole ? line : null)
   return { calls: [...found.values()], garbled }
 }
 
-/** Returns the call of a line; null unless the line is as it was written. */
-function parseLine(line: string): HeldCall | null {
-  const json = verifyLine(line)
+/** Returns the call of a line that is as it was written; null where it names none. */
+function parseLine(json: string | null): HeldCall | null {
   const { nanos, spent, ...call } = (json !== null && parseObject(json)) || {}
   if (typeof call.id !== 'string' || !isAmount(nanos) || !isAmount(spent)) return null
   return {

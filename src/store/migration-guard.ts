@@ -6,6 +6,7 @@ import type { Seal } from '../base/seal.ts'
 import { VERSION } from '../base/version.ts'
 import { readDataFile, syncPath } from './data-files.ts'
 import { lockData } from './lock.ts'
+import { LOG, listSegments, readSegments } from './log.ts'
 import { RECORD_LOG } from './record-log.ts'
 import { addParts, copyWholeDatabase, type Parts } from './sqlite/backup-file.ts'
 import { MIGRATIONS } from './sqlite/contents.ts'
@@ -90,7 +91,8 @@ function readRoom(path: string): number {
 /** Throws 503 unless a backup fits: nothing has to be removed in a hurry from a disk that is full. */
 function requireRoom(data: string, free: number): void {
   let needed = 0
-  for (const name of ['gateway.db', 'gateway.db-wal', ...PARTS])
+  const segments = listSegments(data).map(segment => `${LOG}.${segment}`)
+  for (const name of ['gateway.db', 'gateway.db-wal', ...PARTS, ...segments])
     needed += statSync(join(data, name), { throwIfNoEntry: false })?.size ?? 0
   if (needed <= free) return
   const [wanted, found] = [Math.ceil(needed / MIB), Math.floor(free / MIB)]
@@ -136,6 +138,7 @@ function backUpSchema(data: string, schema: number, seal: () => Seal): string {
     const content = readDataFile(join(data, name))
     if (content) parts.set(name, content)
   }
+  for (const [segment, bytes] of readSegments(data)) parts.set(`${LOG}.${segment}`, bytes)
   try {
     copyWholeDatabase(join(data, 'gateway.db'), part)
     if (schema >= SPOOLED_SINCE) moveSpool(data, part, seal)

@@ -1,19 +1,18 @@
-import { closeSync, ftruncateSync, readSync, writeSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Mac } from '../base/mac.ts'
-import type { RecordSecrets } from '../limits/seals.ts'
-import { keepDamagedLog, parseCheckedLine, renderCheckedLine, splitLines } from './checked-lines.ts'
-import { hasCode, openDataFile, readDataFile } from './data-files.ts'
+import { appendEvidence, parseCheckedLine, splitLines } from './checked-lines.ts'
+import { readDataFile } from './data-files.ts'
 import { lockData, tryLock } from './lock.ts'
+import { LOG, type Log, type LogMacs, readBlocks } from './log.ts'
 import type { SqliteOptions } from './sqlite.ts'
 
-/** The file of a data directory in which records wait for their transaction. */
+/** The file in which programs before the log had records wait for their transaction. */
 export const RECORD_LOG = 'records.log'
 
 /**
- * A file beside the database in which records wait for their transaction: what is written there
- * survives a kill of the process, takes no lock, and costs a tenth of a transaction. Its lines are
- * sealed, so that no one else can have records or charges written.
+ * The part of the log in which records wait for their transaction: what is written there survives a
+ * kill of the process, takes no lock, and costs a tenth of a transaction. Its blocks are sealed, so
+ * that no one else can have records or charges written.
  */
 export interface RecordLog {
   /** Whether records may wait here. Else it is only read, when the store is opened. */
@@ -22,15 +21,10 @@ export interface RecordLog {
   append(records: string[]): void
   /** Drops all: they are in the database. */
   clear(): void
-  /** Reads the records, and how many lines are not as they were written. */
-  read(): { records: unknown[]; garbled: number }
-  /** Keeps a copy beside it, to be looked into: `doctor` tells of it until that is accepted. */
-  keepCopy(): void
-}
-
-/** How a record log is used, and the secret before this one: what it has sealed is restored too. */
-export interface RecordLogOptions extends Pick<SqliteOptions, 'durability' | 'secrets'> {
-  previous(): RecordSecrets | null
+  /** Reads the records, and how many lines are not as they were written, which a copy keeps. */
+  restore(): { records: unknown[]; garbled: number }
+  /** Keeps a copy of a record beside it: `doctor` tells of it until that is accepted. */
+  keepCopy(record: string): void
 }
 
 /**
@@ -40,16 +34,15 @@ export interface RecordLogOptions extends Pick<SqliteOptions, 'durability' | 'se
 export async function takeRecordLog(
   data: string,
   access: 'command' | 'server' | 'copy',
-  { durability, secrets, previous }: RecordLogOptions,
+  { log, macs, durability }: Pick<SqliteOptions, 'durability'> & { log: Log; macs: LogMacs },
 ): Promise<{ log?: RecordLog; unlock(): void }> {
-  const macs = { current: secrets.mac, previous: () => previous()?.mac ?? null }
   if (access !== 'command') {
     const isOpen = access === 'server' && durability === 'normal'
-    return { log: openRecordLog(data, macs, isOpen), unlock() {} }
+    return { log: openRecordLog(data, log, macs, isOpen), unlock() {} }
   }
-  if (readBeginning(data) === '') return { unlock() {} }
+  if (findWaiting(data) === null) return { unlock() {} }
   const unlock = tryLock(() => lockData(data))
-  if (unlock) return { log: openRecordLog(data, macs, false), unlock }
+  if (unlock) return { log: openRecordLog(data, log, macs, false), unlock }
   await awaitRecords(data)
   return { unlock() {} }
 }
@@ -58,85 +51,84 @@ export async function takeRecordLog(
 const PATIENCE = 2_000
 const PAUSE = 5
 
-/** Waits until a server has written what waits now, or is too slow. Each run of it begins anew. */
+/** Waits until a server has written what waits now, or is too slow. */
 async function awaitRecords(data: string): Promise<void> {
-  const beginning = readBeginning(data)
+  const first = findWaiting(data)
   for (let waited = 0; waited < PATIENCE; waited += PAUSE) {
-    if (beginning === '' || readBeginning(data) !== beginning) return
+    const now = findWaiting(data)
+    if (now === null || now !== first) return
     await Bun.sleep(PAUSE)
   }
 }
 
-/** In bytes: the seal of the first record, and its id. */
-const BEGINNING = 200
-
-function readBeginning(data: string): string {
-  let file: number
-  try {
-    file = openDataFile(join(data, RECORD_LOG), 'read')
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return ''
-    throw error
-  }
-  try {
-    const bytes = Buffer.alloc(BEGINNING)
-    return bytes.toString('latin1', 0, readSync(file, bytes))
-  } finally {
-    closeSync(file)
-  }
+/** Finds the block of the first record that waits for its transaction; null if none does. */
+export function findWaiting(data: string): string | null {
+  if (readEarlier(data) !== '') return RECORD_LOG
+  let first: string | null = null
+  for (const { lines, chain } of readBlocks(data, LOG, null))
+    for (const line of lines)
+      if (line === APPLIED) first = null
+      else if (isOfRecords(line)) first ??= chain
+  return first
 }
 
-/** What seals lines, and what may have sealed those that are left: null if it is not known. */
-interface RecordLogMacs {
-  current: Mac
-  previous(): Mac | null
-}
+/** The line that says that all records before it are in the database. */
+const APPLIED = '{"applied":true}'
 
-/** Opens the log of a data directory. The file is made with the first record. */
-export function openRecordLog(data: string, macs: RecordLogMacs, isOpen: boolean): RecordLog {
-  const path = join(data, RECORD_LOG)
-  let file: number | undefined
-  let size = 0
+/** Whether a line of the log is one of records, also where it is damaged. */
+export const isOfRecords = (line: string): boolean =>
+  line.includes('{"record":') || line.includes('{"bundle":') || line === APPLIED
+
+const readEarlier = (data: string): string => readDataFile(join(data, RECORD_LOG))?.toString() ?? ''
+
+/** Opens the part of the log of a data directory in which records wait. */
+export function openRecordLog(data: string, log: Log, macs: LogMacs, isOpen: boolean): RecordLog {
+  let hasEarlier = false
   return {
     isOpen,
     append(records) {
-      file ??= openDataFile(path, 'append')
-      const lines = records.map(json => renderCheckedLine(json, macs.current)).join('')
-      try {
-        size += writeAll(file, lines)
-      } catch (error) {
-        ftruncateSync(file, size)
-        throw error
-      }
+      log.append(`${records.join('\n')}\n`)
+      log.retain()
     },
     clear() {
-      file ??= openDataFile(path, 'append')
-      ftruncateSync(file, 0)
-      size = 0
+      log.append(`${APPLIED}\n`)
+      log.release()
+      if (hasEarlier) rmSync(join(data, RECORD_LOG), { force: true })
+      hasEarlier = false
     },
-    read: () => readLog(path, macs),
-    keepCopy: () => keepDamagedLog(path),
+    restore() {
+      const earlier = readEarlierLog(data, macs)
+      hasEarlier = earlier.records.length + earlier.garbled > 0
+      const found = readLog(log)
+      const records = [...earlier.records, ...found.records]
+      if (earlier.garbled > 0) appendEvidence(join(data, RECORD_LOG), readEarlier(data))
+      if (found.garbled > 0) log.keepDamage(({ lines }) => lines.some(isOfRecords))
+      return { records, garbled: earlier.garbled + found.garbled }
+    },
+    keepCopy: record => appendEvidence(join(data, log.name), `${record}\n`),
   }
 }
 
-/** Writes the whole text or throws. Returns its number of bytes. */
-function writeAll(file: number, text: string): number {
-  const written = writeSync(file, text)
-  if (written < Buffer.byteLength(text)) throw new Error('Only a part of the records was written')
-  return written
+/** Reads the records that are not known to be in the database. */
+function readLog(log: Log): { records: unknown[]; garbled: number } {
+  let records: unknown[] = []
+  let garbled = 0
+  for (const { lines, isWhole } of log.read())
+    for (const line of lines.filter(isOfRecords))
+      if (!isWhole) garbled += 1
+      else if (line === APPLIED) [records, garbled] = [[], 0]
+      else records.push(JSON.parse(line))
+  return { records, garbled }
 }
 
-// Only the last line can be cut, and its call got no end.
-function readLog(path: string, macs: RecordLogMacs): ReturnType<RecordLog['read']> {
-  const lines = splitLines(readDataFile(path)?.toString() ?? '')
+/** Reads what a program before the log has left. Only the last line can be cut. */
+function readEarlierLog(data: string, macs: LogMacs): { records: unknown[]; garbled: number } {
+  const lines = splitLines(readEarlier(data))
   const whole = lines.map(line => parseSealedLine(line, macs)).filter(json => json !== null)
-  return {
-    records: whole.map(json => JSON.parse(json)),
-    garbled: lines.length - whole.length,
-  }
+  return { records: whole.map(json => JSON.parse(json)), garbled: lines.length - whole.length }
 }
 
-function parseSealedLine(line: string, { current, previous }: RecordLogMacs): string | null {
+function parseSealedLine(line: string, { current, previous }: LogMacs): string | null {
   const json = parseCheckedLine(line, current)
   const before = json === null ? previous() : null
   return before ? parseCheckedLine(line, before) : json

@@ -264,13 +264,22 @@ const textOf = async (answer: Promise<Response>) => {
   return choices[0]?.message.content
 }
 
+/** Resolves once the process has had nothing to do for a while, however busy its machine is. */
+async function waitForCalm(): Promise<void> {
+  for (let calm = 0; calm < 10; ) {
+    const asleep = performance.now()
+    await Bun.sleep(50)
+    calm = performance.now() - asleep < 70 ? calm + 1 : 0
+  }
+}
+
 /** The result of a call, which is aborted if it keeps waiting. */
 async function unlessWaiting<Outcome>(
   call: (signal: AbortSignal) => Promise<Outcome>,
 ): Promise<Outcome | 'waits'> {
   const leaving = new AbortController()
   const outcome = call(leaving.signal).catch(() => 'waits' as const)
-  const waits = Bun.sleep(500).then(() => 'waits' as const)
+  const waits = waitForCalm().then(() => 'waits' as const)
   const first = await Promise.race([outcome, waits])
   leaving.abort()
   await outcome

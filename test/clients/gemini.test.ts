@@ -298,6 +298,7 @@ test.each([
     { contents: [{ parts: [{ functionResponse: { name: 'x' } }] }] },
     400,
   ],
+  ['a bound that is misspelt', { contents: 'Hi', generationConfig: { maxOutputToken: 5 } }, 400],
   ['a role of another API', { contents: [{ role: 'assistant', parts: [] }] }, 400],
   ['33 MB of it', { contents: 'x'.repeat(33 * 2 ** 20) }, 413],
 ])('%s is refused', async (_, body, expected) => {

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineGateway } from '../../src/app/doctor.ts'
@@ -11,6 +11,7 @@ import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildStepCharge, PAYER } from '../support/generation.ts'
+import { changeLog, listLogFiles } from '../support/log.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-garbled-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -39,8 +40,7 @@ async function leaveCall(more: Partial<HeldCall> = {}): Promise<{ data: string; 
 
 /** Changes the journal, then starts there as a server does. */
 async function recoverAfter(data: string, change: (line: string) => string) {
-  const path = join(data, 'holds.log')
-  writeFileSync(path, change(readFileSync(path, 'utf8')))
+  changeLog(data, change)
   const gateway = await openData(data)
   const found = (await examineGateway(gateway)).data.find(({ check }) => check === 'holds')
   const recovery = await recoverCalls(gateway)
@@ -66,10 +66,30 @@ describe('a garbled line of the journal', () => {
         calls: 0,
         garbled: { lines: 1, charged: 1, unknown: 0 },
       })
-      const evidence = { check: 'logs', ok: false, found: expect.stringContaining('holds.log was') }
+      const evidence = { check: 'logs', ok: false, found: expect.stringContaining('log was') }
       expect([result.spent, result.wrong]).toEqual([spent, [evidence]])
-      expect(readFileSync(join(data, 'holds.log.garbled'), 'utf8')).toContain('acme')
+      expect(readFileSync(join(data, 'log.garbled'), 'utf8')).toContain('acme')
     })
+
+  test('is each one in segments that were exchanged, which the first command names', async () => {
+    const { data, hash } = await leaveCall()
+    const second = await openData(data)
+    const [held] = second.journal.holds.listCalls()
+    const other = { id: ID.replace('0123', '0124'), request_id: REQUEST.replace('9', '8') }
+    if (held) await second.journal.holds.append({ ...held, ...other, key_hash: hash }).written
+    await second.close()
+    const [one = '', two = ''] = listLogFiles(data)
+    for (const [from, to] of [
+      [one, `${one}.aside`],
+      [two, one],
+      [`${one}.aside`, two],
+    ] as const)
+      renameSync(from, to)
+    const { found, recovery, wrong } = await recoverAfter(data, log => log)
+    expect(found).toMatchObject({ ok: false, found: expect.stringContaining('2') })
+    expect(recovery).toEqual({ calls: 0, garbled: { lines: 2, charged: 2, unknown: 0 } })
+    expect(wrong).toMatchObject([{ check: 'logs' }])
+  })
 
   test('that names no call or no key is counted as unknown', async () => {
     for (const [field, form] of [

@@ -62,7 +62,7 @@ describe('a dry run leaves no trace', () => {
   test.each(calls.map(route => [route.operation.id, route] as const))(
     'of %s, whatever its identity',
     async (id, route) => {
-      const { body } = (await REQUESTS[id]?.(world.gateway, world.actors.operator)) ?? {}
+      const { body, ...place } = (await REQUESTS[id]?.(world.gateway, world.actors.operator)) ?? {}
       const { data } = await createKey(world.gateway, world.actors.operator, {
         name: 'as',
         limit: 1,
@@ -70,6 +70,7 @@ describe('a dry run leaves no trace', () => {
       const before = trace(world)
       for (const key of [null, data.hash]) {
         const request = {
+          ...place,
           body: { ...(body as object), session_id: 's', debug: { dry_run: true, key } },
         }
         const {

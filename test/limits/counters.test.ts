@@ -43,11 +43,14 @@ async function limited(
   const post = (path: string, body: object, key = keys.inference) => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
     return app.handle(
-      new Request(`http://localhost/api/v1${path}`, {
-        method: 'POST',
-        headers,
-        body: JSON.stringify(body),
-      }),
+      new Request(
+        `http://localhost${/^\/(v1beta|openai|model\/)/.test(path) ? '' : '/api/v1'}${path}`,
+        {
+          method: 'POST',
+          headers,
+          body: JSON.stringify(body),
+        },
+      ),
     )
   }
   const chat = (body: object = {}, key?: string) =>
@@ -85,7 +88,38 @@ const BODIES: Record<string, object> = {
   createAudioSpeech: { model: 'sandbox/speech', input: 'Hi' },
   createVideos: { model: 'sandbox/video', prompt: 'Hi' },
   createImages: { model: 'sandbox/image', prompt: 'Hi' },
+  converse: { messages: [{ role: 'user', content: [{ text: 'Hi' }] }] },
+  converseStream: { messages: [{ role: 'user', content: [{ text: 'Hi' }] }] },
+  invokeModel: { max_tokens: 9, messages },
+  invokeModelWithResponseStream: { max_tokens: 9, messages },
+  generateContent: { contents: 'Hi' },
+  streamGenerateContent: { contents: 'Hi' },
+  embedContent: { content: { parts: [{ text: 'Hi' }] } },
+  batchEmbedContents: { requests: [{ content: { parts: [{ text: 'Hi' }] } }] },
+  createDeploymentChatCompletion: { messages },
+  createDeploymentCompletion: { prompt: 'Hi' },
+  createDeploymentEmbeddings: { input: 'Hi' },
+  createDeploymentImages: { prompt: 'Hi' },
+  createDeploymentImageEdits: { prompt: 'Hi' },
+  createDeploymentSpeech: { input: 'Hi' },
+  createDeploymentTranscription: { input_audio: INPUT_AUDIO },
 }
+
+/** The models of what the path names. */
+const NAMED: Record<string, string> = {
+  embedContent: 'sandbox/embed',
+  batchEmbedContents: 'sandbox/embed',
+  createDeploymentEmbeddings: 'sandbox/embed',
+  createDeploymentImages: 'sandbox/image',
+  createDeploymentImageEdits: 'sandbox/image',
+  createDeploymentSpeech: 'sandbox/speech',
+  createDeploymentTranscription: 'sandbox/transcribe',
+}
+
+/** The path of a call: one of a door names the model. */
+const nameModel = (id: string, path: string): string =>
+  path.replace(/:(model|deployment)\b/, encodeURIComponent(NAMED[id] ?? 'acme/tiny')) +
+  (path.startsWith('/openai') ? '?api-version=2024-10-21' : '')
 
 const inference = listDescribedRoutes(createApp(await testGateway())).filter(
   ({ method, operation: { statuses: known } }) => method === 'post' && known.includes(402),
@@ -96,7 +130,9 @@ test('every operation that calls a model has a body here', () => {
 })
 
 describe.each(
-  inference.map(({ path, operation: { id } }) => [id, path.replace('/api/v1', '')] as const),
+  inference.map(
+    ({ path, operation: { id } }) => [id, nameModel(id, path.replace('/api/v1', ''))] as const,
+  ),
 )('%s', (id, path) => {
   test('answers 429 with the limit and its reset to a call too many in a minute', async () => {
     const { post, clock } = await limited({ requests_per_minute: 2 })
@@ -112,12 +148,20 @@ describe.each(
       'x-ratelimit-remaining': '0',
       'x-ratelimit-reset': reset,
     })
-    const body = (await refused.json()) as {
-      error: { message: string; metadata?: object }
+    const json = (await refused.json()) as { error?: object; metadata?: object }
+    // Bedrock’s form has no object around it.
+    const body = ('error' in json ? json : { ...json, error: json }) as {
+      error: { message: string; metadata?: object; details?: { metadata: object }[] }
       metadata?: object
     }
+    // Google’s form has texts.
+    const [info] = body.error.details ?? []
+    const told = Object.entries(info?.metadata ?? {}).map(([name, text]) => [
+      name,
+      /^(\{|null$)/.test(text) ? JSON.parse(text) : text,
+    ])
     expect(body.error.message).toBe('Rate limit exceeded: requests-per-min')
-    expect(body.error.metadata ?? body.metadata).toMatchObject({
+    expect(body.error.metadata ?? body.metadata ?? Object.fromEntries(told)).toMatchObject({
       headers: {
         'X-RateLimit-Limit': '2',
         'X-RateLimit-Remaining': '0',

@@ -14,12 +14,12 @@ import {
   openLedger,
   type Payer,
 } from '../../src/limits/ledger.ts'
-import { openHoldJournal } from '../../src/store/hold-journal.ts'
 import { openSqlite } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { TestClock } from '../support/gateway.ts'
 import { buildRecordEntry, buildStepCharge } from '../support/generation.ts'
 import { TEST_SECRETS, toExactEstimate } from '../support/ledger.ts'
+import { openJournal } from '../support/log.ts'
 import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
 
 const OPERATIONS = LONG ? 10_000 : 4_000
@@ -140,7 +140,7 @@ async function differenceIn(
     busyTimeout: 0,
     secrets: TEST_SECRETS,
   })
-  const journal = openHoldJournal(mkdtempSync(join(directory, 'run-')))
+  const journal = openJournal(mkdtempSync(join(directory, 'run-')))
   const reference = new Reference()
   const open = new Map<string, Open>()
   let written = Promise.resolve()

@@ -5,6 +5,7 @@ import type { GenerationStore } from '../../src/observability/generations.ts'
 import { openRecorder, type RecorderEntry } from '../../src/observability/recorder.ts'
 import { TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
+import { TestTimers } from '../support/timers.ts'
 
 /** A store of which only `record` is used. */
 const storeOf = (record: (batch: RecorderEntry[]) => Promise<void>): GenerationStore => ({
@@ -259,5 +260,62 @@ describe('recorder', () => {
     await recording
     expect(taken).toEqual(['a', 'b'])
     expect(await poisoned).toBe('conflict')
+  })
+
+  test('asks a locked store ever less often, and after an answer as often as before', async () => {
+    const timers = new TestTimers()
+    try {
+      const { state, recorder } = bench({ clock: timers })
+      for (const id of ['a', 'b']) {
+        state.tries = 0
+        state.fault = locked
+        const record = recorder.record(buildRecordEntry(id)).catch(() => undefined)
+        // After 0, 5, 15, 35, 75, 155, 315 and 635 milliseconds, and then twice a second.
+        await timers.passSeconds(0.7, 0.005)
+        expect(state.tries).toBe(8)
+        await timers.passSeconds(2, 0.005)
+        expect(state.tries).toBe(12)
+        state.fault = null
+        await timers.passSeconds(0.5, 0.005)
+        await record
+      }
+      expect(state.batches).toEqual([['a'], ['b']])
+    } finally {
+      timers.stop()
+    }
+  })
+
+  test('is healthy again once the last record was refused', async () => {
+    const clock = new TestClock()
+    const { state, recorder } = bench({ clock })
+    state.fault = new GatewayError('conflict', 'This call cannot be recorded')
+    await recorder.record(buildRecordEntry('poison')).catch(() => undefined)
+    await recorder.flush()
+    clock.pass(10_000)
+    expect([recorder.healthy, recorder.listPending()]).toEqual([true, []])
+  })
+
+  test('is not healthy while the store holds a record that follows others of its batch', async () => {
+    const clock = new TestClock()
+    const held = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<void>()
+    const store = storeOf(async batch => {
+      if (batch.length > 1) throw new GatewayError('conflict', 'One of them cannot be recorded')
+      clock.pass(900)
+      if (batch[0]?.generation?.id !== 'b') return
+      begun.resolve()
+      await held.promise
+    })
+    const recorder = openRecorder(store, openEvents(), clock.ticks)
+    const records = ['a', 'b'].map(id => recorder.record(buildRecordEntry(id)))
+    await begun.promise
+    // Each of the two has been asked for less than a second.
+    expect(recorder.healthy).toBe(true)
+    clock.pass(100)
+    expect(recorder.healthy).toBe(false)
+    held.resolve()
+    await Promise.all(records)
+    await recorder.flush()
+    expect(recorder.healthy).toBe(true)
   })
 })

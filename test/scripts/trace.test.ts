@@ -25,6 +25,7 @@ describe('a traced call', () => {
     expect(files).toContain('src/server/routes/inference.ts')
     expect(whole.rooms['src/engine']?.length).toBeGreaterThan(1)
     expect(whole.rooms).toContainKey('src/network')
+    expect(Object.keys(whole.rooms).filter(room => room.startsWith('src/extensions'))).toEqual([])
     expect(whole.files).toBe(new Set(files).size)
     expect(whole.changes).toBe(steps.length - 1)
     expect(planning.files).toBeWithin(1, whole.files)

@@ -12,6 +12,7 @@ import { EXAMPLES } from '../support/operations.ts'
 // test/server/scim/scenarios.test.ts.
 const UNCHANGING = new Set([
   'countTokens',
+  'createModeration',
   'countMessageTokens',
   'countResponseTokens',
   ...['askMcp', 'askMcpServer', 'leaveMcp', 'leaveMcpServer'],
@@ -90,12 +91,14 @@ test('every operation that changes something has an example, and no other has on
   expect(Object.keys(EXAMPLES).sort()).toEqual(changing.map(({ operation }) => operation.id).sort())
 })
 
-describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (_, route) => {
+describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (id, route) => {
   test('leaves exactly one entry: actor, action, and state before and after', async () => {
     const { action, key, ...asking } = await exampleOf(route)
     const before = await entries()
     expect(Math.floor((await ask(route, { ...asking, key })) / 100)).toBe(2)
-    const [entry, ...rest] = await entries()
+    const [entry, ...others] = await entries()
+    // Its requests are a file of their own.
+    const rest = id === 'createMessageBatch' ? others.slice(1) : others
     expect(rest).toEqual(before)
     expect(entry).toMatchObject({
       action,

@@ -240,6 +240,41 @@ describe('a panel', () => {
   })
 })
 
+describe('a guardrail that excludes a model', () => {
+  const openWithout = async (model: string): Promise<LoopStage> => {
+    const at = await open(playing())
+    const operator = getOperator(at.gateway)
+    const rules = { name: 'g', ignored_models: [model] }
+    const { data } = await createGuardrail(at.gateway, operator, rules as never)
+    await assignKeys(at.gateway, operator, data.id, { key_hashes: [at.key.hash] })
+    return at
+  }
+  const EXCLUDED = 'acme/cohere-chat'
+  const NAMED = { model: EXCLUDED }
+
+  test.each<[who: string, type: string, parameters: Json]>([
+    ['the judge of a panel', 'fusion', { analysis_models: ['acme/gemini'], ...NAMED }],
+    ['an advisor', 'advisor', NAMED],
+    ['a subagent', 'subagent', NAMED],
+  ])('refuses %s by that model, and asks nobody', async (_, type, parameters) => {
+    const at = await openWithout(EXCLUDED)
+    const tools = [{ type: `openrouter:${type}`, parameters }]
+    expect((await at.ask('chat', { tools })).status).toBe(404)
+    expect(at.heard).toEqual([])
+    expect(at.generations).toEqual([])
+    await expectBooks(at)
+  })
+
+  test('leaves it out of a panel, and says so', async () => {
+    const at = await openWithout(EXCLUDED)
+    expect((await at.ask('chat', FUSION())).status).toBe(200)
+    const { responses, failed_models } = readResult(at)
+    expect(responses).toMatchObject([{ model: 'acme/gemini' }])
+    expect(failed_models).toMatchObject([{ model: EXCLUDED }])
+    await expectBooks(at)
+  })
+})
+
 describe('the plugin and the router', () => {
   const metadata = { 'x-gateway-metadata': 'enabled' }
   const find = (raw: Json[]) =>

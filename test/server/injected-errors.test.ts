@@ -37,7 +37,7 @@ const FAULTS: Fault[] = isLong
       ['fsync', 'EIO', 1, 3],
     ]
 
-const MONEY = ['gateway.db', 'gateway.db-wal', 'holds.log', 'records.log', 'ledger.head']
+const MONEY = ['gateway.db', 'gateway.db-wal', 'log.1', 'log.2', 'ledger.head']
 const CALLS = 12
 const AT_ONCE = 4
 

@@ -10,6 +10,8 @@ import { testGateway } from '../support/gateway.ts'
 /** What is no management: calls travel on with what they have, and so do lists of models. */
 const isOpen = ({ path, operation, credential }: DescribedRoute): boolean =>
   dialects.some(dialect => path === `/api/v1${dialect.path}`) ||
+  // Doors of other clients.
+  /^\/(openai|v1beta|model|api\/v1\/moderations)(\/|$)/.test(path) ||
   /^\/api\/v1\/(models?|images\/models|videos\/models|embeddings\/models|presets\/:slug\/(chat|messages|responses)|responses|messages)(\/|$)/.test(
     path,
   ) ||

@@ -174,6 +174,31 @@ describe('an exchange', () => {
     expect([...house.gateway.memory.keys.values()]).toHaveLength(1)
   })
 
+  test('makes one key where its store answers only once all of them wait', async () => {
+    await using house = await openHouse()
+    const { gateway } = house
+    const token = await house.issuer.sign()
+    const all = Promise.withResolvers<void>()
+    let callers = 0
+    const { catchUp } = gateway
+    gateway.catchUp = async () => {
+      const isChanged = await catchUp()
+      callers += 1
+      if (callers === 8) all.resolve()
+      return isChanged
+    }
+    const { insert } = gateway.store.keys
+    let inserts = 0
+    gateway.store.keys.insert = async (...key) => {
+      inserts += 1
+      await all.promise
+      return insert(...key)
+    }
+    const answers = await Promise.all(Array.from({ length: 8 }, () => house.exchange(token)))
+    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200))
+    expect(inserts).toBe(1)
+  })
+
   test('gives the models of the policy’s guardrail, and nothing while that is missing', async () => {
     await using house = await openHouse()
     const { data } = await createGuardrail(house.gateway, getOperator(house.gateway), {

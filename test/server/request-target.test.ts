@@ -201,7 +201,8 @@ const toExpression = (pattern: string) =>
       .replaceAll('.', '\\.')
       .replace(/:(deployment|model)\b/, MODEL)
       .replace(/:\w+/g, '[^/]+')
-      .replace('/api/v1/', ANY_BASE)}$`,
+      .replace('/api/v1/', ANY_BASE)
+      .replace('/v1beta/models/', '/v1beta/(models/)?')}$`,
   )
 const expressions = patterns.map(toExpression)
 

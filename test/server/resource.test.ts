@@ -2,9 +2,10 @@ import { beforeEach, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { Uuid } from '../../src/base/schema-builders.ts'
+import { defineOperation, defineTerminalOperation } from '../../src/resources/operation.ts'
 import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
-import { defineResource, defineRoute } from '../../src/server/resource.ts'
+import { defineResource } from '../../src/server/resource.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 
 const Boat = Type.Object({ length: Type.Integer(), owner_id: Type.Optional(Uuid) })
@@ -14,20 +15,21 @@ const echo = (_: Gateway, __: unknown, ...input: unknown[]) => ({ data: input })
 const params = { name: 'The boat’s name', port: 'The port’s name' }
 
 const boats = defineResource({ tag: 'Boats', access: 'management', params }, [
-  defineRoute('GET /boats', 'listBoats', 'List boats', echo, { query: Query }),
-  defineRoute('POST /boats', 'createBoat', 'Make a boat', echo, {
+  defineOperation('GET /boats', 'listBoats', 'List boats', echo, { query: Query }),
+  defineOperation('POST /boats', 'createBoat', 'Make a boat', echo, {
     body: Boat,
     status: 201,
     location: ({ data }) => `/boats/${data.length}`,
   }),
-  defineRoute('PUT /ports/:port/boats/:name', 'berthBoat', 'Berth a boat', echo, {
+  defineOperation('PUT /ports/:port/boats/:name', 'berthBoat', 'Berth a boat', echo, {
     body: Boat,
     query: Query,
     refusals: [409],
   }),
+  defineTerminalOperation(echo),
 ])
 const harbour = defineResource({ tag: 'Boats', access: 'open' }, [
-  defineRoute('GET /harbour', 'getHarbour', 'The harbour', (_, nobody) => ({
+  defineOperation('GET /harbour', 'getHarbour', 'The harbour', (_, nobody) => ({
     asks: nobody ?? null,
   })),
 ])
@@ -49,7 +51,7 @@ const ask = (method: string, path: string, body?: string, key: string = keys.man
     }),
   )
 
-test('statuses follow from the access, the path’s names and the input', () => {
+test('routes are those of operations with a path; statuses follow from access, names and input', () => {
   const statuses = Object.fromEntries(
     [boats, harbour].flatMap(noun =>
       listDescribedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses]),
@@ -131,7 +133,7 @@ test('a route that needs no key has no actor', async () => {
 
 test('a name in a path without a description is refused when the app is created', () => {
   const unnamed = defineResource({ tag: 'Boats', access: 'open' }, [
-    defineRoute('GET /boats/:name', 'getBoat', 'Get a boat', echo),
+    defineOperation('GET /boats/:name', 'getBoat', 'Get a boat', echo),
   ])
   expect(() => unnamed(gateway)).toThrow('The path parameter :name has no description')
 })

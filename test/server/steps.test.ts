@@ -2,22 +2,24 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import fc from 'fast-check'
 import { examineGateway } from '../../src/app/doctor.ts'
 import { type Gateway, openGateway } from '../../src/app/gateway.ts'
 import { GatewayError } from '../../src/base/errors.ts'
 import { parseConfig } from '../../src/config.ts'
 import { recoverCalls } from '../../src/engine/recover.ts'
-import { STAGES } from '../../src/engine/stages.ts'
+import { STAGES, type Stages } from '../../src/engine/stages.ts'
 import type { Plugin } from '../../src/extensions/plugin.ts'
+import { PLUGINS } from '../../src/extensions/plugins/registry.ts'
+import { EXTENSIONS } from '../../src/extensions/registry.ts'
 import { assignKeys } from '../../src/limits/assignments.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
 import type { Generation } from '../../src/observability/generations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
-import { createApp } from '../../src/server/app.ts'
 import { getApp } from '../support/app.ts'
 import { countRows, readBooks } from '../support/books.ts'
-import { testGateway } from '../support/gateway.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
 import { buildLocalConfig } from '../support/server.ts'
 import { again, SECOND } from '../support/steps/again.ts'
 import {
@@ -98,7 +100,7 @@ function ask(dialect: Dialect, body: object = {}, from: Gateway = gateway, signa
     body: JSON.stringify(json),
     ...(signal ? { signal } : {}),
   }
-  return createApp(from).handle(new Request(`http://localhost/api/v1${PATHS[dialect]}`, init))
+  return getApp(from).handle(new Request(`http://localhost/api/v1${PATHS[dialect]}`, init))
 }
 
 const contentsOf = (hit: Hit | undefined) =>
@@ -588,6 +590,56 @@ test('a replaced stage is replaced for calls, dry runs and explanations alike', 
     expect(endpoints.map(one => one.provider)).toEqual([...order])
   }
 })
+
+test('every extension attached to calls that need none leaves each byte as it is', async () => {
+  const attached: Stages = {
+    ...STAGES,
+    open: STAGES.open.map(stage => (stage.name === 'open' ? { ...stage, ...ATTACH_ALL } : stage)),
+  }
+  const config = buildLocalConfig(upstream.url)
+  const more = { config, plugins: PLUGINS }
+  const [plain, full] = [await testGateway(more), await testGateway({ ...more, stages: attached })]
+  const secrets = await Promise.all(
+    [plain, full].map(async one => (await createTestKeys(one)).inference),
+  )
+  const send = async (i: number, dialect: Dialect, body: object, script: Script) => {
+    upstream.plan(script)
+    key = { hash: '', secret: secrets[i] ?? '' }
+    const response = await ask(dialect, { plugins: undefined, ...body }, i === 0 ? plain : full)
+    return [response.status, await response.text(), upstream.hits.at(-1)?.json]
+  }
+  try {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom<Dialect>('chat', 'messages'),
+        fc.array(fc.string({ unit: 'grapheme', minLength: 1 }), { minLength: 1, maxLength: 4 }),
+        fc.string(),
+        fc.boolean(),
+        async (dialect, texts, answer, stream) => {
+          const role = (i: number) => (i % 2 === 0 ? 'user' : 'assistant')
+          const messages = texts.map((content, i) => ({ role: role(i), content }))
+          const script = stream ? streamed(`a${answer}`) : whole(`a${answer}`)
+          const expected = await send(0, dialect, { messages, stream }, script)
+          expect(await send(1, dialect, { messages, stream }, script)).toEqual(expected)
+        },
+      ),
+      { numRuns: 30 },
+    )
+    expect(attachedCount).toBe(30 * EXTENSIONS.length)
+  } finally {
+    await Promise.all([plain.close(), full.close()])
+  }
+})
+
+let attachedCount = 0
+const ATTACH_ALL: Pick<Stages['open'][number], 'run' | 'when'> = {
+  when: () => true,
+  async run(world, run) {
+    run.extensions = world.extensions
+    attachedCount += run.extensions.length
+    for (const { open } of run.extensions) await open?.(world, run)
+  },
+}
 
 describe('a plugin that changes the answer', () => {
   const loud: Plugin<object> = {

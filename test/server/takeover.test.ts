@@ -1,9 +1,10 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { takeOver } from '../../src/cli/commands/serve/takeover.ts'
 import { serveStatus } from '../../src/cli/status-socket.ts'
+import { LOG_BEFORE, listSegments } from '../../src/store/log.ts'
 import { MIGRATIONS } from '../../src/store/sqlite/contents.ts'
 import { findFaults, listHeldCalls, readBooks } from '../support/books.ts'
 import { createLimitedKey, fetchKeyState, sendChat, waitUntil } from '../support/chat.ts'
@@ -145,7 +146,7 @@ describe('a server that is taken over', () => {
     expect(await askWhole()).toBe(200)
     expect(await fetchKeyState(server, key)).toMatchObject({ usage: 0.03 })
     expectCharged(2)
-    expect(readdirSync(server.data)).not.toContain('holds.before.log')
+    expect(listSegments(server.data, LOG_BEFORE)).toEqual([])
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
     expect(await findFaults(server.data)).toBeNull()
@@ -235,7 +236,7 @@ describe('a server that is taken over', () => {
     await server.kill()
     expect((await call.outcome()).complete).toBe(false)
     await waitUntil(() => listHeldCalls(server.data).length === 0)
-    await waitUntil(() => !readdirSync(server.data).includes('holds.before.log'))
+    await waitUntil(() => listSegments(server.data, LOG_BEFORE).length === 0)
     const { ledger, recorded, counted, calls } = readBooks(server.data, key)
     expect([calls, recorded, counted]).toEqual([1, ledger, ledger])
     expect(ledger).toBeGreaterThan(0)
@@ -261,7 +262,7 @@ describe('a server that is taken over', () => {
       expect((await call.outcome()).body).toContain('you')
       expect(await server.process.exited).toBe(1)
       await waitUntil(() => readBooks(server.data, key).calls === 1)
-      await waitUntil(() => !readdirSync(server.data).includes('holds.before.log'))
+      await waitUntil(() => listSegments(server.data, LOG_BEFORE).length === 0)
       expectCharged(1)
       expect((await restarted.stop()).code).toBe(0)
       expect(await findFaults(server.data)).toBeNull()

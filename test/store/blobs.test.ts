@@ -22,7 +22,7 @@ const root = mkdtempSync(join(tmpdir(), 'gateway-blobs-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 const makeRoom = () => mkdtempSync(join(root, 'data-'))
 
-testBlobStore('blobs on disk', () => openDiskBlobs(join(makeRoom(), 'files')))
+testBlobStore('blobs on disk', openDiskBlobs)
 testBlobStore('blobs in memory', createMemoryBlobs)
 
 test('S-16 blobs are in 256 directories, so that none has them all', async () => {
@@ -53,10 +53,10 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 let prefixes = 0
-const openBucketRoom = (prefix = `p${++prefixes}/blobs/`) =>
-  openBucketBlobs({ endpoint, directory: join(makeRoom(), 'files'), prefix })
-testBlobStore('blobs on S3', () => openBucketRoom())
-testBlobStore('blobs on S3, elsewhere', () => openBucketRoom(`q${++prefixes}`))
+const openBucketRoom = (directory = join(makeRoom(), 'files'), prefix = `p${++prefixes}/blobs/`) =>
+  openBucketBlobs({ endpoint, directory, prefix })
+testBlobStore('blobs on S3', openBucketRoom)
+testBlobStore('blobs on S3, elsewhere', directory => openBucketRoom(directory, `q${++prefixes}`))
 
 const WORKSPACE = '019aa000-0000-7000-8000-0000000000aa'
 const place = (name: string) => ({ workspace_id: WORKSPACE, name })
@@ -214,7 +214,7 @@ describe('a bucket', () => {
     const client = new Bun.S3Client(keys)
     const others = ['mine/notes.txt', `mine/${WORKSPACE}/xx/abcd`, `mine2/${WORKSPACE}/cd/abcd`]
     for (const key of others) await client.write(key, 'theirs')
-    const store = openBucketRoom('mine')
+    const store = openBucketRoom(undefined, 'mine')
     expect(await Array.fromAsync(store.list())).toEqual([])
     await store.remove(place('abcd'), async () => undefined)
     expect((await readKeys('mine')).sort()).toEqual(others.sort())

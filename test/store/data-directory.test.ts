@@ -15,11 +15,11 @@ import { join } from 'node:path'
 import { openGateway } from '../../src/app/gateway.ts'
 import { GatewayError } from '../../src/base/errors.ts'
 import { openDataDirectory } from '../../src/store/data-directory.ts'
-import { openHoldJournal } from '../../src/store/hold-journal.ts'
 import { openHeadFile } from '../../src/store/ledger-head.ts'
 import { lockData } from '../../src/store/lock.ts'
 import { loadDataSecret } from '../../src/store/secret.ts'
 import { TEST_MAC } from '../support/ledger.ts'
+import { openJournal } from '../support/log.ts'
 import { runGateway } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-test-'))
@@ -88,8 +88,8 @@ describe('a link in the data directory', () => {
     loadDataSecret(data)
     openHeadFile(data, TEST_MAC).read()
     openHeadFile(data, TEST_MAC).write({ ledger: { seq: 0, hash: '' }, seals: null })
-    openHoldJournal(data).listCalls()
-    openHoldJournal(data).clear()
+    openJournal(data).listCalls()
+    openJournal(data).clear()
   }
 
   test.each([
@@ -101,7 +101,7 @@ describe('a link in the data directory', () => {
     'ledger.head',
     'ledger.head.new',
     'holds.log',
-    'holds.log.new',
+    'log.1',
   ])('%s is refused, and its target is unchanged', async name => {
     const data = newDirectory()
     const target = join(newDirectory(), 'target')

@@ -25,6 +25,7 @@ import { renderCheckedLine } from '../../src/store/checked-lines.ts'
 import { openDatabaseNow } from '../support/database.ts'
 import { TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry, buildStepEntry } from '../support/generation.ts'
+import { changeLog, listLogFiles, listWaitingLines, replaceLog } from '../support/log.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-records-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -54,9 +55,11 @@ function killNow(): string {
 
 const UNKNOWN_COST = { total_cost: null, upstream_inference_cost: null }
 
-const logOf = (directory = data) => join(directory, 'records.log')
+const evidenceOf = (directory = data) => join(directory, 'log.garbled')
 const readLog = (directory = data) =>
-  existsSync(logOf(directory)) ? readFileSync(logOf(directory), 'utf8') : ''
+  listWaitingLines(directory)
+    .map(line => `${line}\n`)
+    .join('')
 
 /** Lists the ids in the file, in the order of their rows, without asking the store. */
 function listRows(directory = data): string[] {
@@ -80,7 +83,7 @@ describe('records that come fast', () => {
     const gateway = await open()
     await record(gateway, 'a', 'b', 'c')
     expect([listRows(), readLog().split('\n').length - 1]).toEqual([['a'], 2])
-    expect(statSync(logOf()).mode & 0o777).toBe(0o600)
+    for (const path of listLogFiles(data)) expect(statSync(path).mode & 0o777).toBe(0o600)
   })
 
   test('are in the database a little later, in their order, and in the log no more', async () => {
@@ -163,7 +166,7 @@ describe('records that come fast', () => {
   ] as const)('%s do not wait', async (_, more) => {
     const gateway = await open(more)
     await record(gateway, 'a', 'b')
-    expect([listRows(), existsSync(logOf())]).toEqual([['a', 'b'], false])
+    expect([listRows(), listLogFiles(data)]).toEqual([['a', 'b'], []])
   })
 })
 
@@ -192,10 +195,10 @@ describe('records of a killed process', () => {
   test('are not restored twice where they were in the database by then', async () => {
     const gateway = await open()
     await record(gateway, 'a', 'b', 'c')
-    const left = readLog()
+    const killed = killNow()
     await gateway.close()
     opened = []
-    writeFileSync(logOf(), left)
+    for (const path of listLogFiles(data)) cpSync(path.replace(data, killed), path)
     const next = await open()
     expect(listRows()).toEqual(['a', 'b', 'c'])
     expect(await readTotal(next)).toBe(3n * 4_500n)
@@ -214,12 +217,11 @@ describe('records of a killed process', () => {
     const gateway = await open()
     await record(gateway, 'a', 'b', 'c')
     const copy = killNow()
-    const garbled = readLog(copy).replace('"b"', '"B"')
-    writeFileSync(logOf(copy), `${garbled}0123`)
+    changeLog(copy, log => `${log.replace('"b"', '"B"')}#0123`)
     const next = await open({ data: copy })
     expect(listRows(copy)).toEqual(['a', 'c'])
     expect(next.journal.garbledRecords).toBe(1)
-    expect(readFileSync(`${logOf(copy)}.garbled`, 'utf8')).toBe(`${garbled}0123`)
+    expect(readFileSync(evidenceOf(copy), 'utf8')).toMatch(/^#.*\n.*"B".*\n$/)
   })
 
   test.each([
@@ -230,13 +232,12 @@ describe('records of a killed process', () => {
     const gateway = await open()
     await record(gateway, 'a', 'b', 'c')
     const copy = killNow()
-    const damaged = change(readLog(copy))
-    writeFileSync(logOf(copy), damaged)
+    changeLog(copy, change)
     const first = await open({ data: copy, access: 'command' })
     await first.close()
     opened = opened.filter(one => one !== first)
     const next = await open({ data: copy })
-    const found = `records.log was damaged: it is kept as records.log.garbled (--accept)`
+    const found = 'log was damaged: it is kept as log.garbled (--accept)'
     expect((await listFaults(next)).filter(({ check }) => check === 'logs')).toEqual([
       { check: 'logs', ok: false, found },
     ])
@@ -253,15 +254,14 @@ describe('records of a killed process', () => {
     expect(entries).toMatchObject({
       data: [{ before: { accepted: expect.arrayContaining([found]) } }],
     })
-    expect(readFileSync(`${logOf(copy)}.accepted`, 'utf8')).toBe(damaged)
+    expect(readFileSync(join(copy, 'log.accepted'), 'utf8')).toContain('{"record":')
   })
 
   test('are not restored from a line that another secret has sealed', async () => {
     const gateway = await open()
     await record(gateway, 'a', 'b')
     const copy = killNow()
-    const json = readLog().slice(readLog().indexOf(' ') + 1, -1)
-    writeFileSync(logOf(copy), renderCheckedLine(json, openMacOfKey('another')))
+    replaceLog(copy, listWaitingLines(copy), openMacOfKey('another'))
     const next = await open({ data: copy })
     expect([listRows(copy), next.journal.garbledRecords]).toEqual([['a'], 1])
   })
@@ -278,13 +278,29 @@ describe('records of a killed process', () => {
     const gateway = await open()
     await record(gateway, 'a', 'b')
     const copy = killNow()
-    const [line = ''] = readLog(copy).split('\n')
-    const logged = JSON.parse(line.slice(line.indexOf(' ') + 1))
+    const logged = JSON.parse(listWaitingLines(copy)[0] ?? '')
     logged.record.pop()
-    writeFileSync(logOf(copy), renderCheckedLine(JSON.stringify(logged), gateway.secrets.mac))
+    replaceLog(copy, [JSON.stringify(logged)], gateway.secrets.mac)
     const next = await open({ data: copy })
     expect(await next.store.generations.byId('b')).toEqual(buildGeneration({ id: 'b' }))
     expect(await listFaults(next)).toEqual([])
+  })
+
+  test('are restored from the log of an earlier program, whose damage stays evidence', async () => {
+    const gateway = await open()
+    await record(gateway, 'a', 'b', 'c')
+    const copy = killNow()
+    const [good = '', bad = ''] = listWaitingLines(copy).map(line =>
+      renderCheckedLine(line, gateway.secrets.mac),
+    )
+    for (const path of listLogFiles(copy)) rmSync(path)
+    writeFileSync(join(copy, 'records.log'), good + bad.replace('"c"', '"C"'))
+    const next = await open({ data: copy })
+    expect([listRows(copy), next.journal.garbledRecords]).toEqual([['a', 'b'], 1])
+    expect(existsSync(join(copy, 'records.log'))).toBe(false)
+    expect(await listFaults(next)).toMatchObject([
+      { check: 'logs', found: expect.stringContaining('records.log was damaged') },
+    ])
   })
 
   test('are in a backup that is made before the next start', async () => {
@@ -327,16 +343,16 @@ describe('faults', () => {
     await record(gateway, 'a', 'a', 'b')
     expect(await gateway.store.generations.byId('b')).toBeDefined()
     expect(faults).toHaveLength(1)
-    expect(readFileSync(`${logOf()}.garbled`, 'utf8').split('\n')).toHaveLength(3)
+    expect(readFileSync(evidenceOf(), 'utf8').split('\n')).toHaveLength(2)
     expect(listRows()).toEqual(['a', 'b'])
     expect(await listFaults(gateway)).toMatchObject([{ check: 'logs' }])
   })
 
   test('where the log cannot be written, records go into the database at once', async () => {
     const gateway = await open()
-    mkdirSync(logOf())
+    mkdirSync(join(data, 'log.1'))
     await record(gateway, 'a', 'b')
     expect(listRows()).toEqual(['a', 'b'])
-    rmSync(logOf(), { recursive: true })
+    rmSync(join(data, 'log.1'), { recursive: true })
   })
 })

@@ -22,6 +22,7 @@ import { backUp } from '../../src/app/backup.ts'
 import { examineSpool } from '../../src/app/doctor.ts'
 import { type Gateway, type GatewayParts, openGateway } from '../../src/app/gateway.ts'
 import { parseConfig } from '../../src/config.ts'
+import { Log } from '../../src/store/log.ts'
 import { openRecordLog } from '../../src/store/record-log.ts'
 import { Spool } from '../../src/store/spool.ts'
 import { moveSpool } from '../../src/store/sqlite/outbox/messages.ts'
@@ -32,6 +33,7 @@ import { openDatabaseNow } from '../support/database.ts'
 import { TestClock } from '../support/gateway.ts'
 import { buildRecordEntry, buildStepEntry } from '../support/generation.ts'
 import { TEST_SECRETS } from '../support/ledger.ts'
+import { listWaitingLines, TEST_MACS } from '../support/log.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-spool-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -57,7 +59,7 @@ async function openSmall(largest: number): Promise<Store> {
   const store = await openSqlite({
     path: join(data, 'gateway.db'),
     ...{ durability: 'normal', busyTimeout: 0, secrets: TEST_SECRETS, ticks: () => 0 },
-    recordLog: openRecordLog(data, { current: TEST_SECRETS.mac, previous: () => null }, true),
+    recordLog: openRecordLog(data, new Log(data, TEST_MACS), TEST_MACS, true),
     spool: new Spool(data, 'write', largest),
   })
   opened.push(store)
@@ -139,7 +141,7 @@ describe('messages of calls that come fast', () => {
     expect(listSegments()).toEqual(['1'])
     expect(statSync(join(folder(), '1')).mode & 0o777).toBe(0o600)
     expect(statSync(folder()).mode & 0o777).toBe(0o700)
-    for (const name of ['gateway.db', 'gateway.db-wal', 'spool/1', 'records.log'])
+    for (const name of ['gateway.db', 'gateway.db-wal', 'spool/1', 'log.1'])
       if (existsSync(join(data, name)))
         expect(readFileSync(join(data, name)).includes('words')).toBe(false)
     for (const id of ['a', 'b'])
@@ -174,7 +176,7 @@ describe('messages of calls that come fast', () => {
     await record(gateway, ['a'])
     await record(gateway, ['b', 'c'])
     expect(listPlaces()).toEqual([[['a'], 1, false]])
-    expect(readFileSync(join(data, 'records.log'), 'utf8').split('\n')).toHaveLength(4)
+    expect(listWaitingLines(data)).toHaveLength(3)
     expect(await gateway.store.deliveries.count()).toMatchObject([
       { destination_id: 'a', waiting: 3, bytes: 3 * render('a').length },
     ])
@@ -328,19 +330,19 @@ describe('after a kill', () => {
     await record(gateway, ['b', 'c'])
     await record(gateway, ['d'])
     const killed = killNow()
-    const log = readFileSync(join(killed, 'records.log'))
+    const log = readFileSync(join(killed, 'log.1'))
     const ends = [...log.entries()].flatMap(([i, byte]) => (byte === 10 ? [i + 1] : []))
-    // A bundle and two records, and one of each.
-    expect(ends).toHaveLength(5)
-    const [, second = 0, third = 0, , fourth = 0] = ends
+    // A block with a bundle and two records, and one with one of each. A block is there or not.
+    expect(ends).toHaveLength(7)
+    const [, , , third = 0, , , fourth = 0] = ends
     for (const at of [0, 1, ...ends.flatMap(end => [end - 1, end, end + 1])]) {
       const copy = mkdtempSync(join(root, 'killed-'))
       cpSync(killed, copy, { recursive: true })
-      writeFileSync(join(copy, 'records.log'), log.subarray(0, at))
+      writeFileSync(join(copy, 'log.1'), log.subarray(0, at))
       const next = await openGateway({ data: copy, access: 'server', clock: new TestClock() })
       const recorded = (await next.store.generations.list({}, 9)).map(({ id }) => id).reverse()
       expect((await list(next)).map(([, id]) => id)).toEqual(recorded)
-      const whole = [second, third, fourth].filter(end => end <= at).length
+      const whole = [third, third, fourth].filter(end => end <= at).length
       expect(recorded).toHaveLength(1 + whole)
       await next.close()
     }

@@ -1,4 +1,7 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { BlobPlace, BlobStore } from '../../src/resources/files/blobs.ts'
 
 const WORKSPACE = '019aa000-0000-7000-8000-0000000000aa'
@@ -26,14 +29,39 @@ async function write(store: BlobStore, at: BlobPlace, text: string): Promise<voi
   await draft.keep(kept)
 }
 
-/** Checks that a store of blobs keeps what `BlobStore` promises. */
-export function testBlobStore(name: string, open: () => BlobStore): void {
+/**
+ * Lists the notes of what is being written or deleted, without the directories that they are in;
+ * a store in memory has none.
+ */
+function listNotes(directory: string): string[] {
+  const notes = join(directory, 'part')
+  if (!existsSync(notes)) return []
+  return readdirSync(notes, { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile())
+    .map(entry => entry.name)
+}
+
+/**
+ * Checks that a store of blobs keeps what `BlobStore` promises, and that each test leaves no note in
+ * its directory, if it has one.
+ */
+export function testBlobStore(name: string, open: (directory: string) => BlobStore): void {
   describe(name, () => {
+    const root = mkdtempSync(join(tmpdir(), 'gateway-blob-suite-'))
+    afterAll(() => rmSync(root, { recursive: true, force: true }))
     let store: BlobStore
+    let directory: string
     beforeEach(() => {
-      store = open()
+      directory = join(mkdtempSync(join(root, 'data-')), 'files')
+      store = open(directory)
     })
-    afterEach(() => store.close())
+    afterEach(async () => {
+      expect([listNotes(directory), store.countDrafts(WORKSPACE)]).toEqual([[], 0])
+      await store.close()
+    })
+
+    /** What is noted of a blob, in a store that keeps notes. */
+    const note = (end: string) => (existsSync(directory) ? [`${WORKSPACE}.${place(end).name}`] : [])
 
     test('keeps what was written, in pieces, and reads it again', async () => {
       const draft = await store.create(place('1'))
@@ -62,6 +90,7 @@ export function testBlobStore(name: string, open: () => BlobStore): void {
       expect(await listNames(store)).toEqual([])
       await draft.keep(async () => {
         expect(await store.size(place('1'))).toBe(4)
+        expect(listNotes(directory)).toEqual(expect.arrayContaining(note('1')))
       })
     })
 
@@ -93,6 +122,7 @@ export function testBlobStore(name: string, open: () => BlobStore): void {
       await write(store, place('1'), 'one')
       await store.remove(place('1'), async () => {
         expect(await store.size(place('1'))).toBe(3)
+        expect(listNotes(directory)).toEqual(note('1'))
       })
       expect(await store.size(place('1'))).toBeUndefined()
       await write(store, place('2'), 'two')

@@ -268,7 +268,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     /^\/(credits|favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/,
     undefined,
   ],
-  [/^\/(openai\/deployments|v1beta\/models|mcp)(\/|$)/, 'key'],
+  [/^\/(openai\/deployments|v1beta\/models|model|mcp)(\/|$)/, 'key'],
   [/^\/api\/v1\/(auth\/keys|oauth\/(token|jwks))$/, undefined],
   [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],
@@ -278,9 +278,9 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|responses)(\/|$)/, 'key'],
   [/^\/api\/v1\/generation\/feedback$/, 'management'],
-  [/^\/api\/v1\/(generation|key|presets|rerank|images|videos|audio)(\/|$)/, 'key'],
+  [/^\/api\/v1\/(generation|key|moderations|presets|rerank|images|videos|audio)(\/|$)/, 'key'],
   [
-    /^\/api\/v1\/(messages(\/count_tokens)?$|(files|containers|batches)(\/|$))/,
+    /^\/api\/v1\/(messages(\/count_tokens)?$|(files|containers|batches|messages\/batches)(\/|$))/,
     'key-in-either-header',
   ],
   [/^\/api\/v1\/(datasets|classifications|benchmarks)(\/|$)/, 'key'],
@@ -359,6 +359,11 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   if (route.operation.id === 'createOauthToken') return 400
   if (!route.credential) return good(route)
   if (who === null) return 401
+  // There is nothing to judge with.
+  if (route.operation.id === 'createModeration' && /^(stranger’s )?inference key$/.test(who))
+    return 400
+  if (route.operation.id === 'createMessageBatch')
+    return who.includes('management key') ? 403 : good(route) && RULES[route.credential][who](route)
   if (route.operation.id === 'createBatch') {
     if (who.includes('management key')) return 403
     // The file of its body is in another workspace.
@@ -374,7 +379,7 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
 
 /** Tells whether a route is about files, containers or batches, which belong to every key of a workspace. */
 export const isAboutFiles = ({ path }: Pick<DescribedRoute, 'path'>): boolean =>
-  /^\/api\/v1\/(files|containers|batches)(\/|$)/.test(path)
+  /^\/api\/v1\/(files|containers|batches|messages\/batches)(\/|$)/.test(path)
 
 const FILE_RULES: Record<Live, Rule> = {
   'inference key': good,

@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import type { HeldCall } from '../../src/limits/ledger.ts'
 import { hashSecret } from '../../src/resources/keys/secret.ts'
-import { openHoldJournal } from '../../src/store/hold-journal.ts'
+import { listHeldCalls as readHeldCalls } from '../../src/store/hold-journal.ts'
 import { runCommand } from './commands.ts'
 import { openDatabase } from './database.ts'
 import type { Server } from './server.ts'
@@ -40,9 +40,7 @@ export function readBooks(data: string, key: string): Books {
 export const listHeldCalls = (data: string): HeldCall[] =>
   queryDatabase(data, db => {
     const record = db.query('select 1 from generations where id = ?')
-    return openHoldJournal(data)
-      .listCalls()
-      .filter(({ id }) => record.get(id) === null)
+    return readHeldCalls(data).filter(({ id }) => record.get(id) === null)
   })
 
 /** Counts the rows of a table, which a condition may follow. */

@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { findWaiting } from '../../src/store/record-log.ts'
 
 /**
  * Opens the database of a data directory beside its server. A statement waits up to 5 s for a lock,
@@ -29,17 +29,10 @@ const PATIENCE = 2_000
 
 /** Waits until the server has written the records that wait now. A dead one never does. */
 function awaitRecords(data: string): void {
-  const beginning = readBeginning(data)
+  const first = findWaiting(data)
   for (let waited = 0; waited < PATIENCE; waited += 5) {
-    if (beginning === '' || readBeginning(data) !== beginning) return
+    const now = findWaiting(data)
+    if (now === null || now !== first) return
     Bun.sleepSync(5)
-  }
-}
-
-function readBeginning(data: string): string {
-  try {
-    return readFileSync(join(data, 'records.log'), 'latin1').slice(0, 200)
-  } catch {
-    return ''
   }
 }

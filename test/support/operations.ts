@@ -70,18 +70,21 @@ export async function makeBatch(
   gateway: Gateway,
   actor: Actor,
   more: Partial<Batch> = {},
+  endpoint: Batch['endpoint'] = '/v1/chat/completions',
 ): Promise<string> {
   const { hash } = await makeKey(gateway, getOperator(gateway))
   const payer = { ...actor, kind: 'inference' as const, key_hash: hash }
   const body = { messages: [{ role: 'user', content: 'Hello' }] }
   const { id } = await createBatch(gateway, payer, {
-    endpoint: '/v1/chat/completions',
+    endpoint: endpoint as '/v1/messages',
     model: 'sandbox/echo',
     requests: [{ custom_id: 'a', body }],
   })
   if (Object.keys(more).length > 0) await gateway.store.batches.change(id, ['validating'], more)
   return id
 }
+
+const HELLO = [{ role: 'user', content: 'Hello' }]
 
 /** Stores a response of the workspace’s own key for inference, and returns its id. */
 export async function makeStoredResponse(
@@ -276,6 +279,27 @@ export const EXAMPLES: Record<string, Example> = {
     action: 'batches.cancel',
     key: 'either',
     params: { id: await makeBatch(gateway, actor) },
+  }),
+  createMessageBatch: async () => ({
+    action: 'batches.create',
+    key: 'inference',
+    body: {
+      requests: [
+        { custom_id: 'a', params: { model: 'sandbox/echo', max_tokens: 9, messages: HELLO } },
+      ],
+    },
+  }),
+  cancelMessageBatch: async (gateway, actor) => ({
+    action: 'batches.cancel',
+    key: 'either',
+    params: { id: await makeBatch(gateway, actor, {}, '/v1/messages') },
+  }),
+  deleteMessageBatch: async (gateway, actor) => ({
+    action: 'batches.delete',
+    key: 'either',
+    params: {
+      id: await makeBatch(gateway, actor, { ended_at: '2026-03-04T05:06:08.000Z' }, '/v1/messages'),
+    },
   }),
   deleteBatch: async (gateway, actor) => ({
     action: 'batches.delete',

@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Gateway } from '../../src/app/gateway.ts'
-import { openHoldJournal } from '../../src/store/hold-journal.ts'
+import { listHeldCalls } from '../../src/store/hold-journal.ts'
 import { UNMATCHED } from '../../src/store/sqlite/inspection/matches.ts'
 import { openDatabaseNow } from './database.ts'
 
@@ -43,7 +43,7 @@ export function requireRest({ traffic, ledger, recorder }: Gateway): void {
 
 function listBroken(db: Database, data: string): string[] {
   const record = db.query('select 1 from generations where id = ?')
-  const held = openHoldJournal(data).listCalls()
+  const held = listHeldCalls(data)
   const running = new Set(held.flatMap(({ id }) => (record.get(id) ? [] : [id])))
   const list = (name: string, sql: string) =>
     (db.query(sql).values() as [string][])

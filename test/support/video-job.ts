@@ -1,5 +1,5 @@
 import { renderDetails } from '../../src/extensions/videos/details.ts'
-import type { VideoJob } from '../../src/extensions/videos/store.ts'
+import type { VideoJob } from '../../src/resources/videos.ts'
 import { buildGeneration } from './generation.ts'
 
 /** Builds a job of the sandbox that has just begun, with `more` applied. */

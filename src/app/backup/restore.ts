@@ -17,6 +17,7 @@ import { openDiskBlobs } from '../../store/blobs/disk.ts'
 import { RESTORING } from '../../store/data-directory.ts'
 import { readDataFile, syncPath, writeDataFile } from '../../store/data-files.ts'
 import { lockData } from '../../store/lock.ts'
+import { isSegmentName } from '../../store/log.ts'
 import { RECORD_LOG } from '../../store/record-log.ts'
 import { SPOOL } from '../../store/spool.ts'
 import {
@@ -233,7 +234,7 @@ async function copyBlob(from: BlobStore, to: BlobStore, place: BlobPlace): Promi
 /** A secret or a config that is there already is replaced on request only. */
 function refuseOtherFiles(data: string, parts: Parts, force: boolean): void {
   const kept = ['ledger.head', 'holds.log', RECORD_LOG, BYTES_PART]
-  for (const name of [...parts.keys()].filter(one => !kept.includes(one))) {
+  for (const name of [...parts.keys()].filter(one => !kept.includes(one) && !isSegmentName(one))) {
     const [present, given] = [readDataFile(join(data, name)), parts.get(name)]
     if (present && given && !present.equals(given) && !force)
       throw conflict(`${data} has another ${name} than the backup: --force replaces it`)
@@ -248,9 +249,9 @@ const DATABASE = ['gateway.db-wal', 'gateway.db-shm', 'gateway.db-journal', 'gat
  */
 function replaceFiles(data: string, staging: string): string | null {
   const staged = readdirSync(staging).filter(name => isPartName(name) || name === FILES)
-  const inTheWay = [...DATABASE, 'ledger.head', 'holds.log', RECORD_LOG, SPOOL, ...staged].filter(
-    name => existsSync(join(data, name)),
-  )
+  const logs = readdirSync(data).filter(isSegmentName)
+  const left = ['ledger.head', 'holds.log', RECORD_LOG, ...logs, SPOOL]
+  const inTheWay = [...DATABASE, ...left, ...staged].filter(name => existsSync(join(data, name)))
   const aside = join(data, `before-restore-${new Date().toISOString().replaceAll(':', '')}`)
   if (inTheWay.length > 0) makeOwnDirectory(aside)
   for (const name of new Set(inTheWay)) renameSync(join(data, name), join(aside, name))

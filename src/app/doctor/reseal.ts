@@ -134,6 +134,8 @@ async function writeSeals(
   const after = { ...resealing, new_secret: plan.rotates }
   const target = { id: 'seals', workspace_id: null }
   const entry = createAuditEntry(world, actor, 'seals.reseal', target, before, after)
+  const isOwn = Boolean(await world.store.seals.readOpening())
   await world.store.seals.reseal(entry, await findPrevious(world))
+  if (!isOwn) world.journal.holds.reseal(plan.rotates)
   await rewriteEnds(world)
 }

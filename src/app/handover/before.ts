@@ -1,13 +1,10 @@
-import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Recovery, recoverCalls } from '../../engine/recover.ts'
-import type { Hold } from '../../limits/ledger.ts'
-import { openHoldJournal } from '../../store/hold-journal.ts'
+import type { Hold, HoldJournal } from '../../limits/ledger.ts'
+import { hasEarlierJournal, openHoldJournal } from '../../store/hold-journal.ts'
 import { lockFile, tryLock } from '../../store/lock.ts'
+import { hasLog, LOG_BEFORE, Log, openLogMacs, removeLog } from '../../store/log.ts'
 import type { Gateway } from '../gateway.ts'
-
-/** The journal of a server that finishes its answers after another one has taken over. */
-export const BEFORE_JOURNAL = 'holds.before.log'
 
 /** Locks the place of the server before this one. Throws 409 while that runs. */
 export const lockBefore = (data: string): (() => void) =>
@@ -31,16 +28,22 @@ export async function recoverBefore(gateway: Gateway, data: string): Promise<Rec
   const unlock = tryLock(() => lockBefore(data))
   if (!unlock) return null
   try {
-    if (!existsSync(join(data, BEFORE_JOURNAL))) return NOTHING
+    const holds = openBefore(gateway, data)
+    if (!holds) return NOTHING
     await gateway.recorder.flush()
-    const holds = openHoldJournal(data, BEFORE_JOURNAL)
     const journal = { ...gateway.journal, holds }
     const recovery = await recoverCalls(Object.assign(Object.create(gateway), { journal }))
-    rmSync(join(data, BEFORE_JOURNAL), { force: true })
+    removeLog(data, LOG_BEFORE)
     return recovery
   } finally {
     unlock()
   }
+}
+
+/** Opens the journal of the server before this one; null where it has left none. */
+function openBefore({ secrets }: Gateway, data: string): HoldJournal | null {
+  const isThere = hasLog(data, LOG_BEFORE) || hasEarlierJournal(data, LOG_BEFORE)
+  return isThere ? openHoldJournal(data, new Log(data, openLogMacs(secrets), LOG_BEFORE)) : null
 }
 
 const NOTHING: Recovery = { calls: 0, garbled: { lines: 0, charged: 0, unknown: 0 } }
@@ -49,9 +52,10 @@ const NOTHING: Recovery = { calls: 0, garbled: { lines: 0, charged: 0, unknown: 
  * Sets aside what the calls of the server before this one may cost, as its journal has them: it runs
  * on, but the one that took over from it is gone. Returns what gives it back.
  */
-export function holdBefore({ ledger }: Gateway, data: string): () => void {
+export function holdBefore(gateway: Gateway, data: string): () => void {
+  const { ledger } = gateway
   const held: Hold[] = []
-  for (const { byok, nanos, ...payer } of openHoldJournal(data, BEFORE_JOURNAL).listCalls()) {
+  for (const { byok, nanos, ...payer } of openBefore(gateway, data)?.listCalls() ?? []) {
     const amounts = { own: byok ? null : nanos, byok: byok ? nanos : null }
     held.push(ledger.reserve(payer, { maximum: amounts, minimum: amounts }, []))
   }

@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { unavailable } from '../../base/errors.ts'
 import type { HeadFile } from '../../limits/chain.ts'
@@ -7,11 +6,12 @@ import type { Amounts, Charge, Hold, Ledger, Payer } from '../../limits/ledger.t
 import type { WrittenMessages } from '../../observability/outbox.ts'
 import type { RecorderEntry } from '../../observability/recorder.ts'
 import { lockData } from '../../store/lock.ts'
+import { LOG, LOG_BEFORE, removeLog } from '../../store/log.ts'
 import { replaceMethods } from '../../store/methods.ts'
 import { hasOwnSchema } from '../../store/sqlite/migrations.ts'
 import type { Store } from '../../store/store.ts'
 import type { Gateway } from '../gateway.ts'
-import { BEFORE_JOURNAL, lockBefore } from './before.ts'
+import { lockBefore } from './before.ts'
 import type { Channel } from './channel.ts'
 import { giveContainers } from './containers.ts'
 import { giveCounts } from './counts.ts'
@@ -158,7 +158,7 @@ export class Predecessor {
       amounts: hold.amounts,
     }))
     holds.push(...this.#listPending())
-    gateway.journal.holds.moveTo(BEFORE_JOURNAL)
+    gateway.journal.holds.moveTo(LOG_BEFORE)
     gateway.journal.head = { ...this.#own.head, isKept: false }
     this.#unlock()
     this.#unlock = () => undefined
@@ -173,7 +173,7 @@ export class Predecessor {
     this.#unlock = await lockSoon(this.#data)
     requireOwnSchema(this.#data)
     const { ledger, journal, recorder } = this.#gateway
-    journal.holds.moveTo('holds.log')
+    journal.holds.moveTo(LOG)
     journal.head = this.#own.head
     Object.assign(ledger, { settle: this.#own.settle, release: this.#own.release })
     ledger.reserveElsewhere = null
@@ -211,7 +211,7 @@ export class Predecessor {
     if (!this.#channel) return this.#unlock()
     await this.#answers?.sent
     await this.#channel.ask('end')
-    rmSync(join(this.#data, BEFORE_JOURNAL), { force: true })
+    removeLog(this.#data, LOG_BEFORE)
     this.#unlockBefore()
     this.#channel.close()
   }

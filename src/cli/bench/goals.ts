@@ -1,5 +1,4 @@
 import type { CaseName } from './cases.ts'
-import type { Row, StartUp } from './report.ts'
 
 /** What the gateway wants to be, and what was measured. Null where nothing was. */
 export interface Goal {
@@ -114,4 +113,36 @@ function judge(measured: number | null, most: number, isJudged: boolean): Goal['
   if (measured === null) return 'not measured'
   if (!isJudged) return 'no verdict'
   return measured <= most ? 'met' : 'missed'
+}
+
+/**
+ * One case of one program: medians of the rounds. Times of streams are those to the first chunk.
+ * Null is what the case or the program does not have.
+ */
+export interface Row {
+  case: CaseName
+  contender: string
+  unit: string
+  calls: number
+  errors: number
+  cpu_us: number | null
+  calls_per_second: number | null
+  p50_ms: number | null
+  p99_ms: number | null
+  relay_p99_ms: number | null
+  resident_mb: number | null
+  /** The CPU time by that of the ten-line proxy in the same round: median and quartiles. */
+  ratio: number | null
+  ratio_q1: number | null
+  ratio_q3: number | null
+  /** How many rounds have a CPU time, and how far its quartiles are apart, as a share of it. */
+  rounds: number
+  cpu_spread: number | null
+}
+
+/** How a gateway starts: medians, in milliseconds and MB. */
+export interface StartUp {
+  version_ms: number
+  first_answer_ms: number
+  idle_mb: number | null
 }

@@ -25,10 +25,11 @@ import {
   startUpstream,
 } from './contenders.ts'
 import type { Order, Outcome } from './generator.ts'
+import type { StartUp } from './goals.ts'
 import { checkLedger, type Ledger } from './ledger.ts'
 import { createMachineReader, readVersions } from './machine.ts'
 import { readResidentMb } from './procfs.ts'
-import { createReport, type Report, type Skipped, type StartUp } from './report.ts'
+import { createReport, type Report, type Skipped } from './report.ts'
 import { runRounds, type Subject } from './rounds.ts'
 import { computeSpread } from './statistics.ts'
 

@@ -1,7 +1,8 @@
 import { formatDollars } from '../output.ts'
 import { CASE_NAMES, type Extent, getCase } from './cases.ts'
+import type { Row } from './goals.ts'
 import { type Goal, isSteady } from './goals.ts'
-import type { Report, Row } from './report.ts'
+import type { Report } from './report.ts'
 
 /** The headings of the table of rows. */
 export const HEADINGS = [

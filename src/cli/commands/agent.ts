@@ -91,6 +91,18 @@ export const AGENTS = {
     start: () => 'qwen --auth-type openai',
     once: '--yolo "$TASK"',
   },
+  gemini: {
+    ...{ title: 'Gemini CLI', package: '@google/gemini-cli', version: '0.61.0' },
+    prepare: ({ url }) => [
+      `export GOOGLE_GEMINI_BASE_URL='${url}'`,
+      'export GEMINI_API_KEY="$GATEWAY_KEY"',
+      'mkdir -p ~/.gemini && cat > ~/.gemini/settings.json <<END',
+      '{ "security": { "auth": { "selectedType": "gemini-api-key" } } }',
+      'END',
+    ],
+    start: ({ model }) => `gemini -m '${model}'`,
+    once: '--skip-trust --yolo -p "$TASK"',
+  },
   cline: {
     ...{ title: 'Cline', package: 'cline', version: '3.0.65' },
     prepare: ({ url, model }) => [

@@ -5,7 +5,7 @@ import { KEYS, MEMBERS, RESOURCES, WORKSPACES } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { print } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../resources/audit.ts'))
+const verb = defineVerbs(async () => (await import('../../resources/audit.ts')).audit.operations)
 
 const WORKSPACE: Fields = {
   options: [
@@ -57,9 +57,7 @@ const BILL = [
 /** `gateway audit`: changes, and who made them; and what providers bill. */
 export const createAuditCommand = () =>
   defineNoun('audit', 'changes, and who made them; bills of providers', [
-    verb('list', 'list the changes, newest first', CHANGES, core =>
-      withInput(core.AuditQuery, core.listAudit),
-    ).printAs({
+    verb('list', 'list the changes, newest first', CHANGES, core => core.list).printAs({
       WHEN: change => change.created_at,
       ACTION: change => change.action,
       RESOURCE: change => change.resource_id,

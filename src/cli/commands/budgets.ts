@@ -1,7 +1,9 @@
 import type { Gateway } from '../../app/gateway.ts'
+import type { Actor } from '../../resources/actor.ts'
+import type { Operation } from '../../resources/operation.ts'
 import { demand, fill, NUMBER, offer, YES_OR_NO } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
-import { defineNoun, defineVerbs, withInput } from '../noun.ts'
+import { defineNoun, defineVerbs } from '../noun.ts'
 import { findWorkspaceId } from '../options.ts'
 import { formatDollars, print, printFields } from '../output.ts'
 
@@ -9,14 +11,13 @@ interface WorkspaceFlags {
   workspace?: string
 }
 
+type PlacedOperation<Rest extends unknown[], Answer> = Operation<
+  (gateway: Gateway, actor: Actor, workspace: string, ...rest: Rest) => Answer | Promise<Answer>
+>
+
 const verb = defineVerbs(
-  async () => ({
-    ...(await import('../../limits/budgets.ts')),
-    ...(await import('../../limits/budgets/schema.ts')),
-  }),
-  {
-    args: { interval: 'daily, weekly, monthly or lifetime' },
-  },
+  async () => (await import('../../limits/budgets/operations.ts')).budgets.operations,
+  { args: { interval: 'daily, weekly, monthly or lifetime' } },
 )
 
 const WORKSPACE = offer('--workspace <id>', 'another workspace, by id or slug')
@@ -36,13 +37,8 @@ const BUDGET = [
  */
 export const createBudgetsCommand = () =>
   defineNoun('budgets', 'spending limits for all keys of a workspace together', [
-    verb(
-      'list',
-      'list the budgets of a workspace',
-      [WORKSPACE],
-      (core, { workspace }: WorkspaceFlags) =>
-        async (gateway, actor) =>
-          core.listBudgets(gateway, actor, await findWorkspace(gateway, workspace)),
+    verb('list', 'list the budgets of a workspace', [WORKSPACE], (core, flags: WorkspaceFlags) =>
+      inWorkspace(core.list, flags),
     ).printAs(
       ({ data, include_byok_in_budgets }, { printList }) =>
         printList(
@@ -58,35 +54,31 @@ export const createBudgetsCommand = () =>
         ),
       describeOthers(({ memory: { budgets } }) => budgets.values().toArray()),
     ),
-    verb(
-      'get <interval>',
-      'show a budget',
-      [WORKSPACE],
-      (core, { workspace }: WorkspaceFlags) =>
-        async (gateway, actor, interval) =>
-          core.getBudget(gateway, actor, await findWorkspace(gateway, workspace), interval),
+    verb('get <interval>', 'show a budget', [WORKSPACE], (core, flags: WorkspaceFlags) =>
+      inWorkspace(core.get, flags),
     ).printAs(printBudget),
     verb(
       'set <interval>',
       'set a budget; the narrower the window, the lower its limit',
       BUDGET,
-      (core, { workspace }: WorkspaceFlags) =>
-        withInput(core.BudgetInput, async (gateway, actor, interval, input) =>
-          core.setBudget(gateway, actor, await findWorkspace(gateway, workspace), interval, input),
-        ),
+      (core, flags: WorkspaceFlags) => inWorkspace(core.set, flags),
     ).printAs(printBudget),
-    verb(
-      'delete <interval>',
-      'delete a budget',
-      [WORKSPACE],
-      (core, { workspace }: WorkspaceFlags) =>
-        async (gateway, actor, interval) =>
-          core.deleteBudget(gateway, actor, await findWorkspace(gateway, workspace), interval),
+    verb('delete <interval>', 'delete a budget', [WORKSPACE], (core, flags: WorkspaceFlags) =>
+      inWorkspace(core.delete, flags),
     ).printAs((_, { args: [interval] }) => print(`Deleted the ${interval} budget`)),
   ])
 
-const findWorkspace = async (gateway: Gateway, workspace: string | undefined): Promise<string> =>
-  (await findWorkspaceId(gateway, workspace)) ?? gateway.memory.owner.workspace_id
+/** What an operation takes after a workspace, in the one that an option names. */
+const inWorkspace = <Rest extends unknown[], Answer>(
+  { run, schema }: PlacedOperation<Rest, Answer>,
+  { workspace }: WorkspaceFlags,
+) => ({
+  schema,
+  run: async (gateway: Gateway, actor: Actor, ...rest: Rest) => {
+    const id = await findWorkspaceId(gateway, workspace)
+    return run(gateway, actor, id ?? gateway.memory.owner.workspace_id, ...rest)
+  },
+})
 
 const printBudget = (budget: { data: object; include_byok_in_budgets: boolean }): void =>
   printFields({ ...budget.data, include_byok_in_budgets: budget.include_byok_in_budgets })

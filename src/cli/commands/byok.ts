@@ -14,7 +14,7 @@ import {
 } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { BYOK_KEYS, KEYS, MEMBERS } from '../names.ts'
-import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
+import { defineNoun, defineVerbs, printDeleted } from '../noun.ts'
 import { printFields } from '../output.ts'
 import { readSecret } from '../prompt.ts'
 
@@ -27,8 +27,8 @@ type KeySource = {
 
 const verb = defineVerbs(
   async () => ({
+    ...(await import('../../resources/byok/operations.ts')).byok.operations,
     ...(await import('../../resources/byok.ts')),
-    ...(await import('../../resources/byok/schema.ts')),
   }),
   { args: { id: 'its id, name or label, or a beginning of one' }, names: { id: BYOK_KEYS } },
 )
@@ -109,11 +109,9 @@ export const createByokCommand = () =>
       'add a provider key. It is read from stdin, a file or a variable, not from an argument, ' +
         'which would stay in the shell’s history',
       NEW,
-      core => withInput(core.NewByokKey, core.createByokKey),
+      core => core.create,
     ),
-    verb('list', 'list the provider keys of a workspace', LIST_FIELDS, core =>
-      withInput(core.ByokQuery, core.listByokKeys),
-    ).printAs(
+    verb('list', 'list the provider keys of a workspace', LIST_FIELDS, core => core.list).printAs(
       {
         PROVIDER: key => key.provider,
         NAME: key => key.name,
@@ -124,16 +122,17 @@ export const createByokCommand = () =>
       },
       describeOthers(({ memory: { byok } }) => Array.from(byok.values(), ({ key }) => key)),
     ),
-    verb('get <id>', 'show a provider key, never its secret', [], core => core.getByokKey).printAs(
+    verb('get <id>', 'show a provider key, never its secret', [], core => core.get).printAs(
       ({ data }, { core, gateway, args: [id] }) =>
         printFields({ ...data, state: core.getByokKeyState(gateway, id) }),
     ),
-    verb('update <id>', 'change a provider key; a new key replaces it', CHANGE, core =>
-      withInput(core.ByokChange, core.updateByokKey),
+    verb(
+      'update <id>',
+      'change a provider key; a new key replaces it',
+      CHANGE,
+      core => core.update,
     ),
-    verb('delete <id>', 'delete a provider key', [], core => core.deleteByokKey).printAs(
-      printDeleted,
-    ),
+    verb('delete <id>', 'delete a provider key', [], core => core.delete).printAs(printDeleted),
   ])
 
 function parseDeclared(text: string): boolean | null {

@@ -1,8 +1,8 @@
 import { demand, fill, NUMBER, PAGE } from '../fields.ts'
-import { defineNoun, defineVerbs, withInput } from '../noun.ts'
+import { defineNoun, defineVerbs } from '../noun.ts'
 import { formatDollars, print } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../limits/credits.ts'))
+const verb = defineVerbs(async () => (await import('../../limits/credits.ts')).credits.operations)
 
 const CREDIT = [
   demand(fill('amount', '--amount <usd>', 'USD; negative for a correction', NUMBER)),
@@ -14,18 +14,16 @@ const CREDIT = [
  */
 export const createCreditsCommand = () =>
   defineNoun('credits', 'prepaid credits, and what was spent of them', [
-    verb('add', 'add credits, or correct an amount', CREDIT, core =>
-      withInput(core.NewCredit, core.addCredit),
-    ).printAs(({ data }, { core, gateway, actor }) => {
-      const { total_credits } = core.getCredits(gateway, actor).data
-      print(`Added ${formatDollars(data.amount)}; ${formatDollars(total_credits)} in all`)
-      if (!gateway.config.limits.credits)
-        print('The config does not count in credits: limits.credits is off')
-    }),
-    verb('show', 'show the credits added and spent', [], core => core.getCredits),
-    verb('list', 'list the credits added, newest first', PAGE, core =>
-      withInput(core.CreditQuery, core.listCredits),
-    ).printAs({
+    verb('add', 'add credits, or correct an amount', CREDIT, core => core.create).printAs(
+      async ({ data }, { core, gateway, actor }) => {
+        const { total_credits } = (await core.show.run(gateway, actor)).data
+        print(`Added ${formatDollars(data.amount)}; ${formatDollars(total_credits)} in all`)
+        if (!gateway.config.limits.credits)
+          print('The config does not count in credits: limits.credits is off')
+      },
+    ),
+    verb('show', 'show the credits added and spent', [], core => core.show),
+    verb('list', 'list the credits added, newest first', PAGE, core => core.list).printAs({
       WHEN: credit => credit.created_at,
       AMOUNT: credit => formatDollars(credit.amount),
       NOTE: credit => credit.note,

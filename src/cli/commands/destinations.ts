@@ -85,6 +85,7 @@ async function readJsonObject(file: string, option: string): Promise<Json> {
 const verb = defineVerbs(
   async () => ({
     ...(await import('../../observability/destinations.ts')),
+    ...(await import('../../observability/destinations/operations.ts')).destinations.operations,
     ...(await import('../../observability/destinations/schema.ts')),
     ...(await import('../../observability/destinations/failures.ts')),
     ...(await import('../../observability/destinations/test-delivery.ts')),
@@ -147,14 +148,12 @@ const CHANGE = [NAME, ...SETTINGS, fillEnabled()]
 /** `gateway destinations`: where calls are told, by the same functions and rules as over HTTP. */
 export const createDestinationsCommand = () =>
   defineNoun('destinations', 'where a workspace’s calls are told', [
-    verb('create', 'add a destination', NEW, core =>
-      withInput(core.NewDestination, core.createDestination),
-    ),
+    verb('create', 'add a destination', NEW, core => core.create),
     verb(
       'list',
       'list the destinations of a workspace',
       [...PAGE, fillWorkspace('another workspace, by id or slug')],
-      core => withInput(core.DestinationQuery, core.listDestinations),
+      core => core.list,
     ).printAs(
       async ({ data }, { core, gateway, printList }) => {
         const health = await core.readHealth(gateway)
@@ -169,22 +168,21 @@ export const createDestinationsCommand = () =>
         Array.from(destinations.values(), ({ destination }) => destination),
       ),
     ),
-    verb(
-      'get <id>',
-      'show a destination and how it is doing',
-      [],
-      core => core.getDestination,
-    ).printAs(async ({ data }, { core, gateway, args: [id] }) =>
-      printFields({ ...data, ...(await core.readHealth(gateway)).get(id) }),
+    verb('get <id>', 'show a destination and how it is doing', [], core => core.get).printAs(
+      async ({ data }, { core, gateway, args: [id] }) =>
+        printFields({ ...data, ...(await core.readHealth(gateway)).get(id) }),
     ),
-    verb('update <id>', 'change a destination; its config is merged field by field', CHANGE, core =>
-      withInput(core.DestinationChange, core.updateDestination),
+    verb(
+      'update <id>',
+      'change a destination; its config is merged field by field',
+      CHANGE,
+      core => core.update,
     ),
     verb(
       'delete <id>',
       'delete a destination, with what waits for it',
       [],
-      core => core.deleteDestination,
+      core => core.delete,
     ).printAs(printDeleted),
     verb(
       'test <id>',

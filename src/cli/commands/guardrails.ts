@@ -19,22 +19,20 @@ import { GUARDRAILS, KEYS, MEMBERS } from '../names.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
 import { formatDollars, print, printFields } from '../output.ts'
 
-const verb = defineVerbs(
-  async () => ({
-    ...(await import('../../limits/guardrails.ts')),
-    ...(await import('../../limits/guardrails/schema.ts')),
-  }),
-  {
-    args: { id: 'its id or name; the id or slug of a workspace for its default one' },
-    names: { id: GUARDRAILS },
-  },
-)
-const assignmentVerb = defineVerbs(
+const load = async () =>
+  (await import('../../limits/guardrails/operations.ts')).guardrails.operations
+const verb = defineVerbs(load, {
+  args: { id: 'its id or name; the id or slug of a workspace for its default one' },
+  names: { id: GUARDRAILS },
+})
+const assignmentVerb = defineVerbs(load, {
+  args: { id: 'its id or name' },
+  names: { id: GUARDRAILS },
+})
+const assignmentsVerb = defineVerbs(
   async () => ({
     ...(await import('../../limits/assignments.ts')),
-    ...(await import('../../limits/assignments/schema.ts')),
     ...(await import('../../limits/guardrails/schema.ts')),
-    ...(await import('../../limits/guardrails.ts')),
   }),
   {
     args: { id: 'its id or name' },
@@ -131,14 +129,15 @@ export const createGuardrailsCommand = () =>
     'guardrails',
     'rules for calls: where they may go, what they may cost, what they may contain',
     [
-      verb('create', 'create a guardrail, which has no effect until it is assigned', NEW, core =>
-        withInput(core.NewGuardrail, core.createGuardrail),
+      verb(
+        'create',
+        'create a guardrail, which has no effect until it is assigned',
+        NEW,
+        core => core.create,
       ).printAs(({ data }) =>
         printFields(Object.fromEntries(Object.entries(data).filter(([, value]) => isSet(value)))),
       ),
-      verb('list', 'list the guardrails of a workspace', LIST_FIELDS, core =>
-        withInput(core.GuardrailQuery, core.listGuardrails),
-      ).printAs(
+      verb('list', 'list the guardrails of a workspace', LIST_FIELDS, core => core.list).printAs(
         {
           NAME: guardrail => guardrail.name,
           BUDGET: ({ limit_usd, reset_interval }) =>
@@ -148,35 +147,27 @@ export const createGuardrailsCommand = () =>
         },
         describeOthers(({ memory: { guardrails } }) => guardrails.values().toArray()),
       ),
-      verb('get <id>', 'show a guardrail', [], core => core.getGuardrail),
+      verb('get <id>', 'show a guardrail', [], core => core.get),
       verb(
         'update <id>',
         'change a guardrail. The first change of a workspace’s default one creates it',
         CHANGE,
-        core => withInput(core.GuardrailChange, core.updateGuardrail),
+        core => core.update,
       ),
-      verb('delete <id>', 'delete a guardrail', [], core => core.deleteGuardrail).printAs(
-        printDeleted,
-      ),
+      verb('delete <id>', 'delete a guardrail', [], core => core.delete).printAs(printDeleted),
       assignmentVerb(
         'assign <id>',
         'assign a guardrail to keys or members, replacing the one that they have',
         ASSIGNEES,
-        (core, flags: Assignees) =>
-          namesKeys(flags)
-            ? withInput(core.KeyNames, core.assignKeys)
-            : withInput(core.MemberNames, core.assignMembers),
+        (core, flags: Assignees) => (namesKeys(flags) ? core.assignKeys : core.assignMembers),
       ).printAs(({ assigned_count }) => print(`Assigned ${assigned_count}`)),
       assignmentVerb(
         'unassign <id>',
         'unassign a guardrail from keys or members',
         ASSIGNEES,
-        (core, flags: Assignees) =>
-          namesKeys(flags)
-            ? withInput(core.KeyNames, core.unassignKeys)
-            : withInput(core.MemberNames, core.unassignMembers),
+        (core, flags: Assignees) => (namesKeys(flags) ? core.unassignKeys : core.unassignMembers),
       ).printAs(({ unassigned_count }) => print(`Unassigned ${unassigned_count}`)),
-      assignmentVerb(
+      assignmentsVerb(
         'assignments [id]',
         'list keys or members with a guardrail of their own: this one, or any',
         ASSIGNMENT_FIELDS,

@@ -17,16 +17,12 @@ import {
 } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { KEYS, MEMBERS } from '../names.ts'
-import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
+import { defineNoun, defineVerbs, printDeleted } from '../noun.ts'
 import { findWorkspaceId, parseDuration } from '../options.ts'
 import { formatDollars, print, printFields, printNote } from '../output.ts'
 
 const verb = defineVerbs(
-  async () => ({
-    ...(await import('../../resources/keys.ts')),
-    ...(await import('../../resources/keys/schema.ts')),
-    ...(await import('../../resources/keys/rotation.ts')),
-  }),
+  async () => (await import('../../resources/keys/operations.ts')).keys.operations,
   { args: { hash: 'its hash, name or label, or a beginning of one' }, names: { hash: KEYS } },
 )
 
@@ -83,16 +79,12 @@ export const createKeysCommand = () =>
       'create a key and print it, once',
       NEW,
       (core, { management }: { management?: boolean }) =>
-        withInput(core.NewKey, (gateway, actor, input) =>
-          core.createKey(gateway, actor, input, management ? 'management' : 'inference'),
-        ),
+        management ? core.createManagement : core.create,
     ).printAs(({ key, data }) => {
       print(key)
       printNote(`This key is shown once. Its hash is ${data.hash}`)
     }),
-    verb('list', 'list the keys of a workspace', LIST_FIELDS, core =>
-      withInput(core.KeyListQuery, core.listKeys),
-    ).printAs(
+    verb('list', 'list the keys of a workspace', LIST_FIELDS, core => core.list).printAs(
       {
         NAME: key => key.name,
         KIND: (key, { gateway }) => getKind(gateway, key.hash),
@@ -104,17 +96,18 @@ export const createKeysCommand = () =>
       },
       describeHidden,
     ),
-    verb('get <hash>', 'show a key', [], core => core.getKey).printAs(({ data }, { gateway }) => {
+    verb('get <hash>', 'show a key', [], core => core.get).printAs(({ data }, { gateway }) => {
       const { hash, name, ...fields } = data
       const { previous_secret_until } = gateway.memory.keys.get(hash) ?? {}
       const rotation = previous_secret_until ? { previous_secret_until } : {}
       printFields({ hash, name, kind: getKind(gateway, hash), ...fields, ...rotation })
     }),
-    verb('update <hash>', 'change a key', CHANGE, core =>
-      withInput(core.KeyChange, core.updateKey),
-    ),
-    verb('rotate <hash>', 'give a key a new secret and print it, once', [OVERLAP], core =>
-      withInput(core.KeyRotation, core.rotateKey),
+    verb('update <hash>', 'change a key', CHANGE, core => core.update),
+    verb(
+      'rotate <hash>',
+      'give a key a new secret and print it, once',
+      [OVERLAP],
+      core => core.rotate,
     ).printAs(({ key, previous_valid_until }) => {
       print(key)
       printNote('This key is shown once. Name, limits and spending stay as they are')
@@ -124,7 +117,7 @@ export const createKeysCommand = () =>
           : `The secret so far is valid until ${previous_valid_until}`,
       )
     }),
-    verb('delete <hash>', 'delete a key', [], core => core.deleteKey).printAs(printDeleted),
+    verb('delete <hash>', 'delete a key', [], core => core.delete).printAs(printDeleted),
   ])
 
 /** Declares whom a key stands for at a partner. That partner's own key is read like every secret. */

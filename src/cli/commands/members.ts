@@ -10,9 +10,8 @@ import { learnSiteUrl } from '../site-url.ts'
 
 const verb = defineVerbs(
   async () => ({
-    ...(await import('../../resources/members.ts')),
+    ...(await import('../../resources/members/operations.ts')).members.operations,
     ...(await import('../../resources/members/schema.ts')),
-    ...(await import('../../resources/members/view.ts')),
     ...(await import('../../resources/workspace-members.ts')),
     ...(await import('../../resources/sign-ins.ts')),
   }),
@@ -88,24 +87,13 @@ export const createMembersCommand = () =>
         ),
       describeInactive,
     ),
-    verb('create', 'add a member to the organization', NEW, core =>
-      withInput(core.NewMember, async (gateway, actor, input) => ({
-        data: core.showMember(await core.addMember(gateway, actor, input)),
-      })),
-    ),
-    verb('update <id>', 'change a member', CHANGE, core =>
-      withInput(core.MemberChange, async (gateway, actor, id, change) => ({
-        data: core.showMember(await core.updateMember(gateway, actor, id, change)),
-      })),
-    ),
+    verb('create', 'add a member to the organization', NEW, core => core.create),
+    verb('update <id>', 'change a member', CHANGE, core => core.update),
     verb(
       'deactivate <id>',
       'deactivate a member and disable every key that they created',
       [],
-      core => async (gateway, actor, id) => {
-        await core.deactivateMember(gateway, actor, id)
-        return { deactivated: true }
-      },
+      core => core.deactivate,
     ).printAs((_, { named }) => print(`Deactivated ${named}`)),
     verb(
       'link <id>',

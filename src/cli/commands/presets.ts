@@ -14,6 +14,7 @@ const verb = defineVerbs(
   async () => ({
     ...(await import('../../resources/presets.ts')),
     ...(await import('../../resources/presets/schema.ts')),
+    ...(await import('../../resources/presets/operations.ts')).presets.operations,
     ...(await import('../../translation/dialects/presets.ts')),
     ...(await import('../../translation/dialects/registry.ts')),
   }),
@@ -56,8 +57,11 @@ export const createPresetsCommand = () =>
         )
       },
     ).printAs(({ data }) => print(`${data.slug} is at version ${data.designated_version.version}`)),
-    verb('list', 'list the presets of a workspace', [WORKSPACE, ...PAGE], core =>
-      withInput(core.PresetQuery, core.listPresets),
+    verb(
+      'list',
+      'list the presets of a workspace',
+      [WORKSPACE, ...PAGE],
+      core => core.list,
     ).printAs(
       {
         SLUG: preset => preset.slug,
@@ -67,12 +71,7 @@ export const createPresetsCommand = () =>
       },
       describeOthers(({ memory: { presets } }) => presets.values().toArray()),
     ),
-    verb(
-      'get <slug>',
-      'show a preset with its current version',
-      [WORKSPACE],
-      core => core.getPreset,
-    ),
+    verb('get <slug>', 'show a preset with its current version', [WORKSPACE], core => core.get),
     verb(
       'versions <slug> [version]',
       'list the versions of a preset, or show one',
@@ -84,8 +83,11 @@ export const createPresetsCommand = () =>
             : core.getPresetVersion(gateway, actor, slug, version),
         ),
     ).printAs(({ data }) => (Array.isArray(data) ? printVersions(data) : printFields({ ...data }))),
-    verb('update <slug>', 'change whether a preset can be used', CHANGE, core =>
-      withInput(core.PresetChange, core.updatePreset),
+    verb(
+      'update <slug>',
+      'change whether a preset can be used',
+      CHANGE,
+      core => core.update,
     ).printAs(({ data }) => print(`${data.slug} is ${data.status}`)),
   ])
 

@@ -9,18 +9,13 @@ const tokenVerb = defineVerbs(() => import('../../resources/scim/tokens.ts'), {
   args: { id: 'its id, name or label, or a beginning of one' },
   names: { id: SCIM_TOKENS },
 })
-const groupVerb = defineVerbs(async () => ({
-  ...(await import('../../resources/scim/groups.ts')),
-  ...(await import('../../resources/scim.ts')),
-}))
-const mappingVerb = defineVerbs(
-  async () => ({
-    ...(await import('../../resources/scim/group-mappings.ts')),
-    ...(await import('../../resources/scim.ts')),
-  }),
-  { args: { id: 'its id, or a beginning of it' }, names: { id: MAPPINGS } },
-)
-const jobVerb = defineVerbs(() => import('../../resources/scim/sync-jobs.ts'))
+const load = () => import('../../resources/scim/operations.ts')
+const groupVerb = defineVerbs(async () => (await load()).groups.operations)
+const mappingVerb = defineVerbs(async () => (await load()).mappings.operations, {
+  args: { id: 'its id, or a beginning of it' },
+  names: { id: MAPPINGS },
+})
+const jobVerb = defineVerbs(async () => (await load()).syncJobs.operations)
 
 const NEW_TOKEN = [demand(fill('name', '--name <name>', 'its name'))]
 const ROLE = demand(fill('role', '--role <role>', 'admin or member'))
@@ -76,9 +71,7 @@ const createTokenCommands = () =>
 
 const createGroupCommands = () =>
   defineNoun('groups', 'the identity provider’s groups', [
-    groupVerb('list', 'list the groups', PAGE, core =>
-      withInput(core.ScimPageQuery, core.listScimGroups),
-    ).printAs({
+    groupVerb('list', 'list the groups', PAGE, core => core.list).printAs({
       NAME: group => group.display_name,
       'EXTERNAL ID': group => group.external_id,
       ID: group => group.id,
@@ -87,32 +80,26 @@ const createGroupCommands = () =>
 
 const createMappingCommands = () =>
   defineNoun('mappings', 'mappings of groups to workspaces and roles', [
-    mappingVerb('create', 'map a group to a workspace', NEW_MAPPING, core =>
-      withInput(core.NewGroupMapping, core.createGroupMapping),
-    ),
-    mappingVerb('list', 'list the mappings', PAGE, core =>
-      withInput(core.ScimPageQuery, core.listGroupMappings),
-    ).printAs({
+    mappingVerb('create', 'map a group to a workspace', NEW_MAPPING, core => core.create),
+    mappingVerb('list', 'list the mappings', PAGE, core => core.list).printAs({
       GROUP: mapping => mapping.scim_group_id,
       WORKSPACE: mapping => mapping.workspace_id,
       ROLE: mapping => mapping.role,
       ID: mapping => mapping.id,
     }),
-    mappingVerb('get <id>', 'show a mapping', [], core => core.getGroupMapping),
-    mappingVerb('update <id>', 'change the role of a mapping', [ROLE], core =>
-      withInput(core.GroupMappingChange, core.updateGroupMapping),
-    ),
+    mappingVerb('get <id>', 'show a mapping', [], core => core.get),
+    mappingVerb('update <id>', 'change the role of a mapping', [ROLE], core => core.update),
     mappingVerb(
       'delete <id>',
       'delete a mapping, and keep or remove its members',
       [DELETION],
-      core => withInput(core.GroupMappingDeletion, core.deleteGroupMapping),
+      core => core.delete,
     ).printAs(printDeleted),
   ])
 
 const createSyncCommand = () =>
   jobVerb('sync', 'apply every mapping again', [], core => async (gateway, actor) => {
-    const finished = await core.finishSyncJob(gateway, actor)
+    const finished = await core.finish.run(gateway, actor)
     if (finished.data.status === 'failed') process.exitCode = 1
     return finished
   })

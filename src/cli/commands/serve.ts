@@ -16,6 +16,7 @@ import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
 import { drain, type Listeners, openListeners } from './serve/listeners.ts'
 import { createServerLog, getCause } from './serve/log.ts'
 import type { Offer } from './serve/offer.ts'
+import type { ServeOptions } from './serve/place.ts'
 import {
   findAddressFlag,
   type ListenPlace,
@@ -24,7 +25,7 @@ import {
   takePlace,
 } from './serve/place.ts'
 import { prepare } from './serve/prepare.ts'
-import { RECOVERED, type ServeOptions, type Serving } from './serve/serving.ts'
+import { RECOVERED, type Serving } from './serve/serving.ts'
 import { finish, limitStop } from './serve/stop.ts'
 import type { Taken } from './serve/takeover.ts'
 import { CHECKPOINT_INTERVAL, scheduleWork } from './serve/timers.ts'

@@ -1,12 +1,9 @@
 import { demand, fill, LIST, NUMBER, OR_NULL, PAGE, YES_OR_NO } from '../fields.ts'
 import { WORKSPACES } from '../names.ts'
-import { defineNoun, defineVerbs, printDeleted, withInput } from '../noun.ts'
+import { defineNoun, defineVerbs, printDeleted } from '../noun.ts'
 
 const verb = defineVerbs(
-  async () => ({
-    ...(await import('../../resources/workspaces.ts')),
-    ...(await import('../../resources/workspaces/schema.ts')),
-  }),
+  async () => (await import('../../resources/workspaces/operations.ts')).workspaces.operations,
   {
     args: { id: 'its id, slug or name, or a beginning of one' },
     names: { id: WORKSPACES },
@@ -81,23 +78,20 @@ const DELETION = [
  */
 export const createWorkspacesCommand = () =>
   defineNoun('workspaces', 'workspaces, which contain keys and rules', [
-    verb('create', 'create a workspace', NEW, core =>
-      withInput(core.NewWorkspace, core.createWorkspace),
-    ),
-    verb('list', 'list the workspaces', PAGE, core =>
-      withInput(core.WorkspaceQuery, core.listWorkspaces),
-    ).printAs({
+    verb('create', 'create a workspace', NEW, core => core.create),
+    verb('list', 'list the workspaces', PAGE, core => core.list).printAs({
       SLUG: workspace => workspace.slug,
       NAME: workspace => workspace.name,
       'TEXT MODEL': workspace => workspace.default_text_model,
       CREATED: workspace => workspace.created_at,
       ID: workspace => workspace.id,
     }),
-    verb('get <id>', 'show a workspace', [], core => core.getWorkspace),
-    verb('update <id>', 'change a workspace', CHANGE, core =>
-      withInput(core.WorkspaceChange, core.updateWorkspace),
-    ),
-    verb('delete <id>', 'delete a workspace with everything in it', DELETION, core =>
-      withInput(core.WorkspaceDeletion, core.deleteWorkspace),
+    verb('get <id>', 'show a workspace', [], core => core.get),
+    verb('update <id>', 'change a workspace', CHANGE, core => core.update),
+    verb(
+      'delete <id>',
+      'delete a workspace with everything in it',
+      DELETION,
+      core => core.delete,
     ).printAs(printDeleted),
   ])

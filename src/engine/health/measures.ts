@@ -106,13 +106,16 @@ export class Tally {
 
   /** Counts one. Times are steady milliseconds. */
   add(now: number, ok: boolean): void {
-    const slice = this.#advanceTo(now)
-    if (ok) slice.ok += 1
-    else slice.failed += 1
+    const at = Math.floor(now / this.#sliceLength)
+    // Almost always in the slice of the one before.
+    if (at !== this.#lastSlice) this.#advanceTo(at)
+    const slice = this.#slices[at % this.#slices.length]
+    if (slice && ok) slice.ok += 1
+    else if (slice) slice.failed += 1
   }
 
   sum(now: number): OutcomeCount {
-    this.#advanceTo(now)
+    this.#advanceTo(Math.floor(now / this.#sliceLength))
     return this.#slices.reduce((sum, { ok, failed }) => ({
       ok: sum.ok + ok,
       failed: sum.failed + failed,
@@ -121,25 +124,19 @@ export class Tally {
 
   /** Forgets everything. */
   clear(): void {
-    for (const slice of this.#slices) this.#clearSlice(slice)
+    for (const slice of this.#slices) clearSlice(slice)
   }
 
-  #advanceTo(now: number): OutcomeCount {
-    const at = Math.floor(now / this.#sliceLength)
+  /** Clears the slices that have begun since the last one, up to this one. */
+  #advanceTo(at: number): void {
     const passed = Math.min(at - this.#lastSlice, this.#slices.length)
-    for (let i = 0; i < passed; i++) this.#clearSlice(this.#getSlice(at - i))
+    for (let i = 0; i < passed; i++) clearSlice(this.#slices[(at - i) % this.#slices.length])
     this.#lastSlice = Math.max(this.#lastSlice, at)
-    return this.#getSlice(at)
   }
+}
 
-  #getSlice(slice: number): OutcomeCount {
-    return this.#slices[slice % this.#slices.length] ?? { ok: 0, failed: 0 }
-  }
-
-  #clearSlice(slice: OutcomeCount): void {
-    slice.ok = 0
-    slice.failed = 0
-  }
+function clearSlice(slice: OutcomeCount | undefined): void {
+  if (slice) Object.assign(slice, { ok: 0, failed: 0 })
 }
 
 /** Quality is measured over a day, in slices of an hour. */

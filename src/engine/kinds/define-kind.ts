@@ -15,7 +15,7 @@ import type {
   Meter,
   Metering,
   Understanding,
-} from '../kinds.ts'
+} from '../kind.ts'
 import { listContentMedia, replaceUrl } from './media.ts'
 import { rewriteContents } from './rewrite.ts'
 

@@ -17,7 +17,7 @@ import {
   listUnsupportedSpeech,
 } from '../../translation/protocols/speech/capabilities.ts'
 import { type CountTokens, estimateContent } from '../../translation/tokenizers/prompt.ts'
-import type { Meter } from '../kinds.ts'
+import type { Meter } from '../kind.ts'
 import { defineKind } from './define-kind.ts'
 
 /** Tokens of a second of sound: Google has 25, OpenAI about 21. */

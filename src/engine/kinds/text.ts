@@ -19,7 +19,7 @@ import {
   computePromptBound,
 } from '../../translation/tokenizers/prompt.ts'
 import { answerBlocked, type Filtering, filterFailure } from '../filtering.ts'
-import type { AnswerFilter, ContentFiltering, Costing } from '../kinds.ts'
+import type { AnswerFilter, ContentFiltering, Costing } from '../kind.ts'
 import { defineKind } from './define-kind.ts'
 import {
   type Rewriter,
@@ -47,9 +47,8 @@ async function rewriteTexts(call: TextCall, rewriteSegment: TextRewrite): Promis
   const messages = await rewriteEach(call.messages, message =>
     rewriteMessage(message, rewriteSegment),
   )
-  const tools = await rewriteEach(call.tools, tool =>
-    rewriteTool(tool, { role: 'system', rewriteSegment }),
-  )
+  const rewrite = (tool: Tool) => rewriteTool(tool, { role: 'system', rewriteSegment })
+  const tools = call.tools.length > 0 ? await rewriteEach(call.tools, rewrite) : call.tools
   const extra = await rewriteValue(call.extra, { role: 'user', rewriteSegment })
   return {
     ...call,

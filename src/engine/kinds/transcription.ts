@@ -18,7 +18,7 @@ import {
 } from '../../translation/protocols/transcription/capabilities.ts'
 import { computeLargestContent, estimateContent } from '../../translation/tokenizers/prompt.ts'
 import { answerBlocked, type Filtering, filterFailure } from '../filtering.ts'
-import type { AnswerFilter } from '../kinds.ts'
+import type { AnswerFilter } from '../kind.ts'
 import { defineKind } from './define-kind.ts'
 
 /**

@@ -1,5 +1,4 @@
 import { getOwn } from '../../base/json.ts'
-import { applyPlugins, fitToModel, rankModels } from '../../extensions/plugin.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Router, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
@@ -11,7 +10,7 @@ import type { PipelineStage, Strategy } from '../routing-metadata.ts'
 import type { InferenceWorld } from '../world.ts'
 import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
 import type { PlanInputs } from './router-candidates.ts'
-import { getRouterPluginId, type RouterDecision } from './router-decision.ts'
+import type { RouterDecision } from './router-decision.ts'
 
 /** The models of a call, in the order in which they are tried, and how they were found. */
 export interface ModelResolution<K extends Kind> {
@@ -122,7 +121,61 @@ function toEffectiveCall<K extends Kind>(
   variant: string,
 ): Work[K]['call'] {
   const variantCall = kinds[kind].understanding.applyVariant(call, variant)
-  return variantCall.plugins ? applyPlugins(world, variantCall) : variantCall
+  return variantCall.plugins ? extendCall<K>(world, variantCall) : variantCall
+}
+
+function extendCall<K extends Kind>(world: InferenceWorld, call: Work[K]['call']): Work[K]['call'] {
+  let extended = call
+  for (const { choose } of world.extensions)
+    if (choose) extended = choose.extend<K>(world, extended)
+  return extended
+}
+
+/**
+ * Returns the call as this model gets it, and what is told of that. Most calls are not changed, and
+ * then nothing is looked at but the model.
+ */
+function fitToModel<K extends Kind>(
+  world: InferenceWorld,
+  call: Work[K]['call'],
+  model: Model,
+): { call: Work[K]['call']; stages: PipelineStage[] } {
+  if (!call.plugins && !isFittedUnasked(world, model)) return { call, stages: NO_STAGES }
+  let fitted = { call, stages: NO_STAGES }
+  for (const { choose } of world.extensions) {
+    const more = choose?.fit<K>(world, fitted.call, model)
+    if (more) fitted = { call: more.call, stages: [...fitted.stages, ...more.stages] }
+  }
+  return fitted
+}
+
+const NO_STAGES: PipelineStage[] = []
+
+/** Tells whether calls to this model are fitted unasked: to most they are not. Models do not change. */
+function isFittedUnasked(world: InferenceWorld, model: Model): boolean {
+  const { extensions } = world
+  const known = unasked.get(model)
+  if (known?.extensions === extensions) return known.isFitted
+  const isFitted = extensions.some(({ choose }) => choose?.fitsUnasked(world, model) ?? false)
+  unasked.set(model, { extensions, isFitted })
+  return isFitted
+}
+
+const unasked = new WeakMap<
+  Model,
+  { extensions: InferenceWorld['extensions']; isFitted: boolean }
+>()
+
+/** Sorts the models of a call as extensions ask for. Most calls have one, and nothing to sort. */
+function rankModels<K extends Kind>(
+  world: InferenceWorld,
+  call: Work[K]['call'],
+  models: ResolvedModel<K>[],
+): ResolvedModel<K>[] {
+  if (models.length < 2) return models
+  let sorted = models
+  for (const { choose } of world.extensions) if (choose) sorted = choose.rank(world, call, sorted)
+  return sorted
 }
 
 /** Returns the call as the endpoint gets it. */
@@ -255,9 +308,11 @@ function decideWithRouter<K extends Kind>(
   inputs: PlanInputs,
 ): RouterDecision {
   if (!isText(call)) throw wrongEndpoint(slug, `gives text, not ${kinds[kind].outputName}`)
-  const plugin = world.plugins.find(({ id }) => id === getRouterPluginId(router))
-  if (!plugin?.decide) throw unknownModel(world.catalog, slug)
-  return plugin.decide(world, { ...inputs, call })
+  for (const { choose } of world.extensions) {
+    const decision = choose?.decide(world, router, { ...inputs, call })
+    if (decision) return decision
+  }
+  throw unknownModel(world.catalog, slug)
 }
 
 const isText = (call: Work[Kind]['call']): call is TextCall => call.kind === 'text'

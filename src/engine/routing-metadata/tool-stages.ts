@@ -1,12 +1,10 @@
-import type { ToolLoop } from '../../extensions/server-tool/loop.ts'
-import type { ToolUse } from '../../extensions/server-tool/use.ts'
 import type { PipelineStage } from '../routing-metadata.ts'
-import type { Run } from '../run.ts'
+import type { RecordedUse, Run, UsedTools } from '../run.ts'
 
 /** Builds the entries of the tools that the gateway runs: one for each that the call asks for. */
-export function buildToolStages(loop: ToolLoop | null): PipelineStage[] {
-  if (!loop) return []
-  return loop.listTools().map(({ name, functions, uses, models }) => {
+export function buildToolStages(tools: UsedTools | null): PipelineStage[] {
+  if (!tools) return []
+  return tools.listTools().map(({ name, functions, uses, models }) => {
     const failed = uses.filter(({ result }) => result?.isError !== false).length
     const turns = uses.flatMap(listTurns)
     return {
@@ -23,7 +21,7 @@ export function buildToolStages(loop: ToolLoop | null): PipelineStage[] {
 }
 
 /** Lists the turns of models that a use took, with those of uses within it. */
-const listTurns = ({ invocation }: ToolUse): { model: string; provider: string }[] =>
+const listTurns = ({ invocation }: RecordedUse): { model: string; provider: string }[] =>
   (invocation?.run.inner ?? []).filter(({ within }) => within === invocation).flatMap(listRunTurns)
 
 const listRunTurns = ({ steps, inner }: Run): { model: string; provider: string }[] => [

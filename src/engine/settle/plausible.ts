@@ -2,7 +2,8 @@ import { listUnits, UNITS, type Unit } from '../../language/units.ts'
 import { countInputTokens, countOutputTokens, type Usage } from '../../language/usage.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import type { Endpoint } from '../../resources/models.ts'
-import { kinds, type Metering } from '../kinds.ts'
+import type { Metering } from '../kind.ts'
+import { kinds } from '../kinds.ts'
 
 /**
  * How often a provider may read or write a whole context for one answer: it searches and runs tools

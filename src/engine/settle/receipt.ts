@@ -1,11 +1,11 @@
-import { countUses, type ToolUse } from '../../extensions/server-tool/use.ts'
+import type { ServerToolCounts } from '../../language/usage.ts'
 import {
   createFreeReceipt,
   createTextUsage,
   type Receipt,
   sumReceipts,
 } from '../../language/usage.ts'
-import type { Run } from '../run.ts'
+import type { RecordedUse, Run } from '../run.ts'
 
 /** Sums what all steps of a run and the uses of its tools cost, with the calls that those made. */
 export function sumRunReceipts(run: Run): Receipt {
@@ -31,8 +31,20 @@ const listReceipts = ({ steps, toolMoney, inner }: Run): Receipt[] => [
   ]),
 ]
 
-const listUses = ({ openingUses, toolLoop, inner }: Run): ToolUse[] => [
+const listUses = ({ openingUses, toolLoop, inner }: Run): RecordedUse[] => [
   ...openingUses,
   ...(toolLoop?.uses ?? []),
   ...inner.flatMap(listUses),
 ]
+
+/** Counts the uses of tools, and those that ran. */
+function countUses(uses: RecordedUse[]): ServerToolCounts {
+  const ran = uses.filter(({ invocation }) => invocation !== null)
+  const countOf = (name: string) => ran.filter(use => use.offered?.tool.name === name).length
+  return {
+    requested: uses.length,
+    executed: ran.length,
+    searches: countOf('web_search'),
+    fetches: countOf('web_fetch'),
+  }
+}

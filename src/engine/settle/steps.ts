@@ -1,7 +1,6 @@
-import type { ToolUse } from '../../extensions/server-tool/use.ts'
 import { countInputTokens, countOutputTokens, createTextUsage } from '../../language/usage.ts'
 import type { GenerationStep } from '../../observability/generations.ts'
-import type { Run, Step } from '../run.ts'
+import type { RecordedUse, Run, Step } from '../run.ts'
 
 /**
  * Lists what a run did, in order, if that was more than one turn of a model: the uses of tools before
@@ -35,7 +34,7 @@ function listSteps(run: Run): GenerationStep[] {
   return depth === 0 ? listed : listed.map(step => ({ depth, ...step }))
 }
 
-const listInnerSteps = ({ inner }: Run, { invocation }: ToolUse): GenerationStep[] =>
+const listInnerSteps = ({ inner }: Run, { invocation }: RecordedUse): GenerationStep[] =>
   inner.filter(({ within }) => within === invocation).flatMap(listSteps)
 
 function toModelStep(step: Step, runEndedAt: number): GenerationStep {
@@ -56,7 +55,7 @@ function toModelStep(step: Step, runEndedAt: number): GenerationStep {
   }
 }
 
-const toToolStep = ({ offered, call, result, latency, error }: ToolUse): GenerationStep => ({
+const toToolStep = ({ offered, call, result, latency, error }: RecordedUse): GenerationStep => ({
   type: 'tool',
   name: offered?.request.type ?? '',
   function: call.name.slice(0, LONGEST_NAME),

@@ -1,4 +1,15 @@
-import type { DocumentText } from '../../extensions/documents.ts'
+/** The kinds of documents that are read. */
+export type DocumentType = 'pdf' | 'docx' | 'xlsx' | 'pptx'
+
+/** What a document says. */
+export interface DocumentText {
+  type: DocumentType
+  text: string
+  /** Whether the text is longer and was cut. */
+  isCut: boolean
+  /** How many pages it has; only of a PDF. */
+  pages?: number
+}
 
 /** How long a text is remembered after it was last used, in milliseconds. */
 const REMEMBERED_MS = 60 * 60 * 1_000

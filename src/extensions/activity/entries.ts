@@ -2,13 +2,13 @@ import { type GatewayError, isCallersFault } from '../../base/errors.ts'
 import { toUsd } from '../../base/money.ts'
 import { computeProbabilities } from '../../engine/plan/probability.ts'
 import type { Attempt, Run, Step } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { Bound } from '../../limits/ledger.ts'
 import { type Generation, getCallStatus } from '../../observability/generations.ts'
 import type { Refusal } from '../../observability/refusals.ts'
 import { toPublicPrices } from '../../resources/models/view.ts'
 import type { Endpoint } from '../../resources/models.ts'
 import { explainDrop } from '../explain/dropped.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /** The entries of the feed, by type. Times in ISO 8601, lengths in milliseconds, money in USD. */
 export type ActivityEntry =
@@ -268,7 +268,7 @@ export interface Lost extends Entry<'lost'> {
 /** How many candidates of a plan are listed. */
 const MOST_CANDIDATES = 50
 
-export function buildCallOpened(world: InferenceWorld, at: string, run: Run): CallOpened {
+export function buildCallOpened(world: ExtensionWorld, at: string, run: Run): CallOpened {
   const { call, actor } = run
   const { http_referer, title } = call.origin
   return {
@@ -284,12 +284,12 @@ export function buildCallOpened(world: InferenceWorld, at: string, run: Run): Ca
 }
 
 /** Names a key as its owner does. */
-export const nameKey = ({ memory }: InferenceWorld, key_hash: string | null) => {
+export const nameKey = ({ memory }: ExtensionWorld, key_hash: string | null) => {
   const key = key_hash === null ? undefined : memory.keys.get(key_hash)
   return { key_hash, key_name: key ? key.name || key.label : null }
 }
 
-export function buildCallPlanned(world: InferenceWorld, at: string, step: Step): CallPlanned {
+export function buildCallPlanned(world: ExtensionWorld, at: string, step: Step): CallPlanned {
   const { run, call, number } = step
   const plan = step.effectivePlan
   const endpoints = plan?.endpoints ?? []
@@ -314,7 +314,7 @@ export function buildCallPlanned(world: InferenceWorld, at: string, step: Step):
 }
 
 function buildCandidate(
-  { traffic: { health } }: InferenceWorld,
+  { traffic: { health } }: ExtensionWorld,
   endpoint: Endpoint,
   probability: number | null,
 ): Candidate {
@@ -360,7 +360,7 @@ export const hideReason = (entry: AttemptFailed, error: GatewayError): AttemptFa
 })
 
 export function buildCallFinished(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   at: string,
   call: Generation,
 ): CallFinished {
@@ -387,7 +387,7 @@ export function buildCallFinished(
 }
 
 export const buildCallRefused = (
-  world: InferenceWorld,
+  world: ExtensionWorld,
   at: string,
   { id, workspace_id, key_hash, key, model, path, status, error_type, message }: Refusal,
 ): CallRefused => ({
@@ -397,7 +397,7 @@ export const buildCallRefused = (
 })
 
 export function buildLimitNear(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   at: string,
   { account, period, limit }: Bound,
   spent: bigint,
@@ -412,7 +412,7 @@ export function buildLimitNear(
   }
 }
 
-function nameAccount(world: InferenceWorld, kind: string, id: string | null): string | null {
+function nameAccount(world: ExtensionWorld, kind: string, id: string | null): string | null {
   if (id === null) return null
   if (kind === 'key') return nameKey(world, id).key_name ?? id
   if (kind === 'workspace') return world.memory.workspaces.get(id)?.slug ?? id

@@ -1,6 +1,6 @@
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { canManage } from '../../resources/management.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { type ActivityEntry, buildCallFinished } from './entries.ts'
 
 /** How many past calls a listener may be told of. */
@@ -11,7 +11,7 @@ export const MOST_PAST = 1_000
  * the gateway those that the actor may see. Where the store cannot be read it is an alarm.
  */
 export async function listPast(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   count: number,
 ): Promise<ActivityEntry[]> {

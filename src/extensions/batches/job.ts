@@ -5,8 +5,9 @@ import { type Line, readLines, SeenIds } from '../../resources/files/request-lin
 import { readStored } from '../../resources/files.ts'
 import { isUsable } from '../../resources/keys.ts'
 import { RequestReader } from './requests.ts'
+import type { LineOutcome } from './results.ts'
 import { reserveFiles, sealOutcome, writeResults } from './results.ts'
-import { buildUnanswered, isPaid, type LineOutcome, runLine } from './run-line.ts'
+import { buildUnanswered, isPaid, runLine } from './run-line.ts'
 import type { Batch, BatchEnd, BatchProblem } from './store.ts'
 import type { BatchWorld } from './world.ts'
 

@@ -2,7 +2,7 @@ import { yieldToEventLoop } from '../../base/clock.ts'
 import type { BatchResult } from '../../observability/recorder.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { createFileId, Upload } from '../../resources/files.ts'
-import type { LineOutcome } from './run-line.ts'
+
 import type { Batch } from './store.ts'
 import type { BatchWorld } from './world.ts'
 
@@ -103,3 +103,11 @@ const buildOwner = ({ workspace_id, key_hash, user_id }: Batch): Actor => ({
   kind: 'inference',
   ...{ workspace_id, key_hash, user_id },
 })
+
+/** What came of one line, as its file has it. */
+export interface LineOutcome {
+  isError: boolean
+  text: string
+  /** Whether it was written with the record of its call. */
+  isOnRecord?: boolean
+}

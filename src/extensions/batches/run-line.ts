@@ -5,17 +5,10 @@ import type { Kind } from '../../language/work.ts'
 import type { Actor } from '../../resources/actor.ts'
 import type { Dialect } from '../../translation/dialects/dialect.ts'
 import type { BatchRequest } from './requests.ts'
+import type { LineOutcome } from './results.ts'
 import { sealOutcome } from './results.ts'
 import type { Batch } from './store.ts'
 import type { BatchWorld } from './world.ts'
-
-/** What came of one line, as its file has it. */
-export interface LineOutcome {
-  isError: boolean
-  text: string
-  /** Whether it was written with the record of its call. */
-  isOnRecord?: boolean
-}
 
 /** A line that can be tried again: nothing was paid for it. */
 interface PutOff {

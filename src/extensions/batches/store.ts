@@ -62,6 +62,10 @@ export interface BatchRange {
   workspace_id: string
   /** Only batches that are older than this one. */
   after?: string | undefined
+  /** Only batches that are newer than this one, and the nearest to it. */
+  before?: string | undefined
+  /** Only batches of this endpoint. */
+  endpoint?: string | undefined
   statuses?: BatchStatus[] | undefined
   created_after?: string | undefined
   created_before?: string | undefined

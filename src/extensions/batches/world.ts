@@ -1,6 +1,6 @@
 import type { Seal } from '../../base/seal.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { DialectWorld } from '../../translation/dialects/world.ts'
+import type { ExtensionWorld } from '../world.ts'
 import type { BatchStore } from './store.ts'
 
 declare module '../../base/events.ts' {
@@ -15,8 +15,8 @@ declare module '../../base/events.ts' {
 }
 
 /** The parts of the gateway that this room uses. */
-export interface BatchWorld extends InferenceWorld {
-  catalog: InferenceWorld['catalog'] & DialectWorld['catalog']
-  store: InferenceWorld['store'] & { batches: BatchStore }
-  secrets: InferenceWorld['secrets'] & { previous(): { contentSeal: () => Seal } | null }
+export interface BatchWorld extends ExtensionWorld {
+  catalog: ExtensionWorld['catalog'] & DialectWorld['catalog']
+  store: ExtensionWorld['store'] & { batches: BatchStore }
+  secrets: ExtensionWorld['secrets'] & { previous(): { contentSeal: () => Seal } | null }
 }

@@ -1,8 +1,7 @@
 import type { GatewayError } from '../../base/errors.ts'
 import { toUsd } from '../../base/money.ts'
-import type { Attempt, Run, Step } from '../../engine/run.ts'
+import type { Attempt, RecordedUse, Run, Step } from '../../engine/run.ts'
 import { sumRunReceipts } from '../../engine/settle/receipt.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import {
   countInputTokens,
@@ -20,10 +19,15 @@ import type { OpenedDestination } from '../../observability/destinations/opened.
 import type { TraceFacts, TraceOutput } from '../../observability/destinations/trace.ts'
 import { resolveTrace } from '../../observability/destinations/trace-context.ts'
 import { type Generation, nameFailure } from '../../observability/generations.ts'
-import type { Broadcast } from '../broadcast.ts'
-import type { ToolUse } from '../server-tool/use.ts'
+import type { ExtensionWorld } from '../world.ts'
 import type { GatheredAnswer } from './gathered-answer.ts'
 import { renderInput } from './messages.ts'
+
+/** Who is told of a call, and what was gathered of its answer; null for no content. */
+interface Gathered {
+  subscribers: OpenedDestination[]
+  answer: GatheredAnswer | null
+}
 
 /** The most characters of these, as the public service has them (wire reference G.4). */
 const [LONGEST_USER, LONGEST_SESSION] = [128, 256]
@@ -33,10 +37,10 @@ const cutSession = (session: string | null) => session?.slice(0, LONGEST_SESSION
 
 /** Builds what is kept of a finished run for those who are told. */
 export function buildExportedCall(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   generation: Generation,
-  { subscribers, answer }: Broadcast,
+  { subscribers, answer }: Gathered,
 ): ExportedCall {
   const { call, actor } = run
   const receipt = sumRunReceipts(run)
@@ -175,7 +179,7 @@ function listExportedSteps(
   from = 0,
 ): ListedStep[] {
   const listed: ListedStep[] = []
-  const addUses = (uses: ToolUse[], startedAt: number) => {
+  const addUses = (uses: RecordedUse[], startedAt: number) => {
     for (const use of uses) {
       const place = from + listed.length
       listed.push(toToolStep(root, use, within, startedAt))
@@ -213,7 +217,7 @@ function toModelStep(root: Run, step: Step, within: number | null, endedAt: numb
 
 function toToolStep(
   root: Run,
-  { offered, call, latency, result, error }: ToolUse,
+  { offered, call, latency, result, error }: RecordedUse,
   within: number | null,
   startedAt: number,
 ): ListedStep {
@@ -270,7 +274,7 @@ function toExportedAttempt(run: Run, step: Step, attempt: Attempt, place: number
  * rest. What a call does not have is left out.
  */
 function buildGroups(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   generation: Generation,
   subscribers: OpenedDestination[],
@@ -299,7 +303,7 @@ function buildCostGroup(generation: Generation): Record<string, unknown> {
 }
 
 function buildIdentityGroup(
-  { memory: { keys, workspaces } }: InferenceWorld,
+  { memory: { keys, workspaces } }: ExtensionWorld,
   { actor, call }: Run,
   generation: Generation,
 ): Record<string, unknown> {

@@ -1,4 +1,5 @@
-import type { DocumentProblem, DocumentResult, DocumentType } from '../documents.ts'
+import type { DocumentType } from '../../engine/traffic/read-documents.ts'
+import type { DocumentProblem, DocumentResult } from '../documents.ts'
 import { isPdf, isZip } from './detect.ts'
 import { isPptxPart, readLinks, readPptx } from './pptx.ts'
 import { TextSink } from './text-sink.ts'

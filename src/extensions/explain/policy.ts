@@ -2,13 +2,13 @@ import { GatewayError } from '../../base/errors.ts'
 import { toUsd } from '../../base/money.ts'
 import { useLeast } from '../../engine/reserve/waiting.ts'
 import { getTreeLimits } from '../../engine/tree.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { listAppliedGuardrails, type Policy } from '../../limits/effective.ts'
 import type { CompiledRule } from '../../limits/filters/rule.ts'
 import type { Bound, CostEstimate, Ledger } from '../../limits/ledger.ts'
 import type { Finding } from '../../observability/generations.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { canManage, canManageAll } from '../../resources/management.ts'
+import type { ExtensionWorld } from '../world.ts'
 import type { Explanation } from './explanation.ts'
 
 type PolicyExplanation = Explanation['policy']
@@ -26,7 +26,7 @@ export interface Question {
  * `costEstimate` is what it may cost; null if the call did not get that far.
  */
 export async function explainPolicy(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { asker, actor, policy }: Question,
   findings: Finding[] | null,
   costEstimate: CostEstimate | null,

@@ -2,7 +2,6 @@ import { denied, GatewayError, notFound } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
 import type { McpRule } from '../../config/tools.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { CallBase } from '../../language/call.ts'
 import { getPolicy, listAppliedGuardrails } from '../../limits/effective.ts'
 import type { Actor } from '../../resources/actor.ts'
@@ -10,10 +9,11 @@ import { isDisabledTool } from '../../resources/workspaces/disabled-tools.ts'
 import { readMcpOptions } from '../tools/mcp/options.ts'
 import { type McpServer, resolveServer } from '../tools/mcp/server.ts'
 import { mcp } from '../tools/mcp.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { findMismatch } from './json-schema.ts'
 
 /** The rules of the guardrails that apply to an actor: what is used must satisfy each. */
-function listRules(world: InferenceWorld, actor: Actor): McpRule[] {
+function listRules(world: ExtensionWorld, actor: Actor): McpRule[] {
   const { rules } = world.config.mcp
   return listAppliedGuardrails(world, actor).flatMap(({ guardrail }) => rules[guardrail.id] ?? [])
 }
@@ -22,7 +22,7 @@ function listRules(world: InferenceWorld, actor: Actor): McpRule[] {
  * Returns a server of the config. Throws 404 for one that there is not, and 403 for one that the
  * config or the actor's workspace has switched off.
  */
-export function requireServer(world: InferenceWorld, actor: Actor, label: string): McpServer {
+export function requireServer(world: ExtensionWorld, actor: Actor, label: string): McpServer {
   if (!Object.hasOwn(world.config.mcp_servers, label))
     throw notFound('There is no such MCP server: mcp_servers of the config names them')
   const server = resolveServer(world.config, readMcpOptions({ server_label: label }, 'server'))
@@ -34,7 +34,7 @@ export function requireServer(world: InferenceWorld, actor: Actor, label: string
 
 /** Lists the servers that an actor may use: the named one, or all. Never throws. */
 export const listServers = (
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   label: string | null,
 ): McpServer[] =>
@@ -50,7 +50,7 @@ export const listServers = (
   })
 
 /** Throws 403 where a guardrail keeps the actor from a server: by its label, or as any receiver. */
-export function checkServer(world: InferenceWorld, actor: Actor, { label }: McpServer): void {
+export function checkServer(world: ExtensionWorld, actor: Actor, { label }: McpServer): void {
   if (!listRules(world, actor).every(({ servers }) => servers?.includes(label) ?? true))
     throw refuse(`The MCP server ${label} is not allowed by a guardrail (servers)`)
   const service = mcp.findService?.(world, readMcpOptions({ server_label: label }, 'server'))
@@ -60,7 +60,7 @@ export function checkServer(world: InferenceWorld, actor: Actor, { label }: McpS
 
 /** Whether the operator and the guardrails let an actor use a tool. */
 export function mayUseTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   { label, operatorTools }: McpServer,
   tool: string,
@@ -71,7 +71,7 @@ export function mayUseTool(
 
 /** Throws 403 where the actor may not use a tool, or not with these arguments. */
 export function checkTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   actor: Actor,
   server: McpServer,
   tool: string,
@@ -90,7 +90,7 @@ export function checkTool(
 }
 
 /** Describes what an actor may use, so that two descriptions differ where that does. */
-export const describeRights = (world: InferenceWorld, actor: Actor, label: string | null): string =>
+export const describeRights = (world: ExtensionWorld, actor: Actor, label: string | null): string =>
   JSON.stringify([
     listServers(world, actor, label).map(server => [server.label, server.operatorTools]),
     listRules(world, actor),

@@ -5,12 +5,11 @@ import { filterToolInput } from '../../engine/filtering.ts'
 import { closeRun, startRun } from '../../engine/infer.ts'
 import { hasDestinations, type Run } from '../../engine/run.ts'
 import { startTranscript } from '../../engine/settle/transcript.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { Origin, TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import { hideSecrets } from '../../network/clean-reason.ts'
 import type { Actor } from '../../resources/actor.ts'
-import { gatherAnswer, startBroadcast } from '../broadcast.ts'
+import { startBroadcast } from '../broadcast.ts'
 import { filterRun } from '../filters.ts'
 import { chargeUses, reserveUses } from '../server-tool/money.ts'
 import { prepareUse, runUse, type ToolUse } from '../server-tool/use.ts'
@@ -20,6 +19,7 @@ import { listSecrets, type McpServer } from '../tools/mcp/server.ts'
 import { type McpSession, runSession } from '../tools/mcp/session.ts'
 import { mcp } from '../tools/mcp.ts'
 import { runLimited, toFailedResult } from '../tools/use-limit.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /** Who asks, and how. */
 export interface Asker {
@@ -50,7 +50,7 @@ export type UseResult = { answer: Json } | { failure: string }
  * sent, unless filters block the answer.
  */
 export async function useServer(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   asker: Asker,
   use: ServerUse,
 ): Promise<UseResult> {
@@ -67,7 +67,7 @@ export async function useServer(
     run.release(counters)
     throw thrown
   }
-  if (hasDestinations(world)) run.broadcast = startBroadcast(world, run as unknown as Run)
+  if (hasDestinations(world)) run.watcher = startBroadcast(world, run as unknown as Run)
   return recordUse(world, run as unknown as Run, use)
 }
 
@@ -79,7 +79,7 @@ const buildCall = ({ id, origin }: Asker, { server }: ServerUse): TextCall => ({
 })
 
 /** Runs the use and records it. What is refused before anything is sent leaves no record. */
-async function recordUse(world: InferenceWorld, run: Run, use: ServerUse): Promise<UseResult> {
+async function recordUse(world: ExtensionWorld, run: Run, use: ServerUse): Promise<UseResult> {
   const { name, server, input } = use
   let result: UseResult | null = null
   const tool = createTool(use, answer => {
@@ -115,7 +115,7 @@ const buildRequest = (options: McpOptions) => ({
 })
 
 /** Sets aside what the use costs, runs it and charges it. */
-async function payUse(world: InferenceWorld, run: Run, use: ToolUse): Promise<void> {
+async function payUse(world: ExtensionWorld, run: Run, use: ToolUse): Promise<void> {
   const money = await reserveUses(world, run, [use])
   run.openingUses.push(use)
   run.cancellation.listen(reason => use.limit.cancel(reason))
@@ -173,7 +173,7 @@ async function filterResult({ filtering }: Run, result: UseResult): Promise<UseR
 
 /** Keeps what was asked and answered for those who may have it. */
 function keepContent(run: Run, { call, invocation }: ToolUse, result: UseResult): void {
-  if (!run.transcript && !run.broadcast) return
+  if (!run.transcript && !run.watcher) return
   const asked = JSON.stringify({ tool: call.name, arguments: invocation?.input ?? {} })
   run.call = {
     ...(run.call as TextCall),
@@ -182,5 +182,5 @@ function keepContent(run: Run, { call, invocation }: ToolUse, result: UseResult)
   const text = 'failure' in result ? result.failure : JSON.stringify(result.answer)
   const parts: TextPart[] = [{ type: 'text-delta', choice: 0, text }]
   run.transcript?.read(parts)
-  if (run.broadcast) gatherAnswer(run.broadcast, parts)
+  run.watcher?.read(parts)
 }

@@ -1,9 +1,9 @@
 import { isDataUrl } from '../../base/data-url.ts'
 import { invalid } from '../../base/errors.ts'
 import { isObject, type Json } from '../../base/json.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { Block } from '../../language/message.ts'
 import { checkUntrustedUrl } from '../../network/untrusted-url.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /**
  * Lists the origins of URLs that go on to a provider which may fetch them: in parts and fields that
@@ -50,7 +50,7 @@ const MAX_ORIGINS = 64
 
 /** Throws 400 unless all of these origins are public. */
 export async function checkUnreadOrigins(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   origins: UnreadOrigin[],
 ): Promise<void> {
   await Promise.all(origins.map(({ origin, field }) => checkUntrustedUrl(world, origin, field)))

@@ -14,11 +14,11 @@ import {
   type RouterDecision,
 } from '../../engine/plan/router-decision.ts'
 import type { PipelineStage } from '../../engine/routing-metadata.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AutoRouter, RouterOptions } from '../../language/routing.ts'
 import { FREE_VARIANT } from '../../resources/models/derived.ts'
 import type { Model } from '../../resources/models.ts'
+import type { ExtensionWorld } from '../world.ts'
 import {
   type Band,
   orderByFitness,
@@ -36,7 +36,7 @@ import { detectTask, type Task } from './auto-router/task.ts'
  * the same call gets the same models unless something else has changed.
  */
 export function decideAutoRoute(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   router: AutoRouter,
   asked: RouterInputs,
 ): RouterDecision {
@@ -87,7 +87,7 @@ const FREE_MODELS = 'free_models'
 
 /** Returns a function that gives the reason why a model is excluded; undefined if it is not. */
 function createExclusionTest(
-  { catalog, config }: InferenceWorld,
+  { catalog, config }: ExtensionWorld,
   { allowed, excluded }: RouterOptions,
 ): (model: Model) => string | undefined {
   const isAllowed = allowed && createSlugMatcher(allowed, catalog.models)
@@ -112,7 +112,7 @@ const stripVariant = (slug: string) =>
  */
 function createSlugMatcher(
   patterns: string[],
-  models: InferenceWorld['catalog']['models'],
+  models: ExtensionWorld['catalog']['models'],
 ): (slug: string) => boolean {
   const names = patterns.filter(one => !one.includes('*'))
   const slugs = new Set(names.flatMap(name => [name, models.get(name)?.id.toLowerCase() ?? name]))
@@ -167,7 +167,7 @@ function pickBest(candidates: PricedCandidate[]): PricedCandidate[] {
 
 /** Finds the candidate that continues the conversation: the pinned one, or the session's. */
 function findKeptModel(
-  catalog: InferenceWorld['catalog'],
+  catalog: ExtensionWorld['catalog'],
   candidates: PricedCandidate[],
   slugs: { pin: string | undefined; session: string | null | undefined },
 ): { model: Model; why: 'pin' | 'session' } | undefined {

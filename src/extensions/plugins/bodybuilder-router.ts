@@ -1,11 +1,11 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { RouterDecision } from '../../engine/plan/router-decision.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import { listCallableModels } from '../../resources/models.ts'
 import { type Plugin, requireOptions } from '../plugin.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { namesRouter } from './routers.ts'
 
@@ -41,7 +41,7 @@ const REFUSAL: RouterDecision = {
 }
 
 /** Tells the model what to answer with, and which models there are. */
-function instruct(world: InferenceWorld, run: Run, call: TextCall): TextCall {
+function instruct(world: ExtensionWorld, run: Run, call: TextCall): TextCall {
   const { data } = listCallableModels(world, {}, run.policy.rules, run.actor)
   const slugs = data.map(({ id }) => id).filter(id => world.catalog.models.has(id))
   const text = `${INSTRUCTION}\n${slugs.slice(0, MOST_MODELS).join('\n')}`

@@ -3,10 +3,9 @@ import { type GatewayError, invalid, unavailable } from '../../base/errors.ts'
 import { isObject, type Json, readObject, readString } from '../../base/json.ts'
 import { toNanos } from '../../base/money.ts'
 import type { Config } from '../../config.ts'
-import type { AnswerFilter } from '../../engine/kinds.ts'
+import type { AnswerFilter } from '../../engine/kind.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message, ParsedFile } from '../../language/message.ts'
 import type { TextPart } from '../../language/part.ts'
@@ -23,6 +22,7 @@ import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 import { findOcrObstacle, OCR_SERVICE } from '../tools/ocr-service.ts'
 import { runUse, ToolFailure, type UseLimit } from '../tools/use-limit.ts'
 import { describeStatus, readJson, sendToEngine } from '../tools/web-search/search.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { hashFile, parseFiles, renderWords, type UnrecognizedFile } from './file-parser/parsing.ts'
 
 const NAME = OCR_SERVICE.name
@@ -36,7 +36,7 @@ const TIMEOUT_SECONDS = 120
  * from Mistral, 400 for a PDF of too many pages, 503 if no text comes, which costs nothing, and as `runOpeningUse` does.
  */
 async function recognizeText(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   file: UnrecognizedFile,
 ): Promise<void> {
@@ -96,7 +96,7 @@ const priceReading = ({ plugins }: Config, pages: number): bigint =>
 
 /** Asks for the text. Repeats nothing of the service's own words. */
 async function askService(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { options: { url, pages } }: ToolInvocation<UnrecognizedFile>,
   limit: UseLimit,
 ): Promise<ToolResult> {
@@ -285,17 +285,17 @@ const isUnreadFile = (block: Block): boolean =>
   block.file.file_data !== undefined &&
   !block.file.file_data.startsWith('data:text/')
 
-const isRefused = (world: InferenceWorld, call: TextCall): boolean =>
+const isRefused = (world: ExtensionWorld, call: TextCall): boolean =>
   listModels(world, call).some(refusesFiles)
 
 /** Lists the models that the call names, without routers: those pick models that read files. */
-const listModels = ({ catalog: { models } }: InferenceWorld, call: TextCall): Model[] =>
+const listModels = ({ catalog: { models } }: ExtensionWorld, call: TextCall): Model[] =>
   call.models.flatMap(slug => models.get(slug) ?? models.get(slug.split(':')[0] ?? '') ?? [])
 
 const refusesFiles = ({ refused_modalities }: Model) => refused_modalities.includes('file')
 
 async function prepareFiles(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   given: TextCall,
   options: FileParserOptions,

@@ -13,17 +13,17 @@ import {
   MAX_ROUTER_MODELS,
   type RouterDecision,
 } from '../../engine/plan/router-decision.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { Router } from '../../language/routing.ts'
 import { FREE_VARIANT, isFreeEndpoint } from '../../resources/models/derived.ts'
 import type { Catalog, Model } from '../../resources/models.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /**
  * Picks free models at random from those that may serve the call and accept its content. A model
  * that answered the session before is kept. The sandbox is picked only if no free model is
  * configured.
  */
-export function decideFreeRoute(world: InferenceWorld, asked: RouterInputs): RouterDecision {
+export function decideFreeRoute(world: ExtensionWorld, asked: RouterInputs): RouterDecision {
   return decideRandomRoute(world, asked, listFreeModels(world.catalog), FREE)
 }
 
@@ -51,7 +51,7 @@ const ANY: RandomChoice = {
 
 /** Picks from these models at random, as `decideFreeRoute` does from the free ones. */
 export function decideRandomRoute(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   asked: RouterInputs,
   from: Model[],
   { router, name, among, none }: RandomChoice = ANY,
@@ -102,7 +102,7 @@ const findFreeModel = ({ models }: Catalog, model: Model): Model | undefined =>
 
 /** Returns the candidates in random order. All orders are equally likely. */
 function shuffleCandidates(
-  { ids: { random } }: InferenceWorld,
+  { ids: { random } }: ExtensionWorld,
   choices: RouterCandidate[],
 ): RouterCandidate[] {
   const lots = choices.map(choice => ({ choice, lot: random() }))

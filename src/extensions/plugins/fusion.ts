@@ -6,12 +6,12 @@ import type { Config } from '../../config.ts'
 import type { RouterInputs } from '../../engine/plan/router-candidates.ts'
 import type { RouterDecision } from '../../engine/plan/router-decision.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { Work } from '../../language/work.ts'
 import { Fusion } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
 import { readFusionOptions } from '../tools/fusion/options.ts'
 import { fusion as tool } from '../tools/fusion.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideRandomRoute } from './free-router.ts'
 import { createToolReading, offerTool } from './offered-tool.ts'
@@ -58,7 +58,7 @@ function readPreset(preset: FusionPreset, path: string, { server_tools }: Config
 }
 
 function offerPanel(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   { parameters, path }: FusionPluginOptions,
 ): Work[keyof Work]['call'] {
@@ -69,7 +69,7 @@ function offerPanel(
 }
 
 /** Picks the model that may ask the panel: the judge that is named, or what the auto router picks. */
-function decide(world: InferenceWorld, asked: RouterInputs): RouterDecision {
+function decide(world: ExtensionWorld, asked: RouterInputs): RouterDecision {
   const { plugins } = asked.call
   const options = plugins?.fusion as FusionPluginOptions | null | undefined
   const decision =
@@ -77,7 +77,7 @@ function decide(world: InferenceWorld, asked: RouterInputs): RouterDecision {
   return { ...decision, stage: { ...decision.stage, name: 'fusion' } }
 }
 
-function decideModel(world: InferenceWorld, asked: RouterInputs, named: unknown): RouterDecision {
+function decideModel(world: ExtensionWorld, asked: RouterInputs, named: unknown): RouterDecision {
   const slug = typeof named === 'string' ? named : world.config.server_tools.fusion.model
   if (slug === undefined) {
     const plugins = { ...asked.call.plugins, 'auto-router': {} }

@@ -4,12 +4,12 @@ import type { Config } from '../../config.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import { enterService } from '../../engine/reserve/service.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import { askProvider } from '../../network/side-request.ts'
 import type { Provider } from '../../resources/providers.ts'
 import { type Plugin, requireOptions } from '../plugin.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /** Which provider judges calls. */
 type Judge = NonNullable<Config['plugins']['moderation']>
@@ -38,7 +38,7 @@ const TIMEOUT = 30_000
 const LARGEST_ANSWER = 4 * 1024 * 1024
 
 async function reviewCall(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   call: TextCall,
   judge: Judge,
@@ -66,7 +66,7 @@ async function reviewCall(
     : blocked(provider, judge, verdicts[flagged] ?? [], input[flagged] ?? '')
 }
 
-function findProvider({ catalog }: InferenceWorld, judge: Judge): Provider {
+function findProvider({ catalog }: ExtensionWorld, judge: Judge): Provider {
   const provider = catalog.providers.get(judge.provider)
   if (provider?.configured) return provider
   throw unavailable(`${judge.provider}, which moderates, is not configured`)

@@ -12,9 +12,9 @@ import {
 } from '../../engine/plan/router-candidates.ts'
 import { MAX_ROUTER_MODELS, type RouterDecision } from '../../engine/plan/router-decision.ts'
 import type { PipelineStage } from '../../engine/routing-metadata.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { ParetoRouter } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /** How well models have to write code, and what they may cost (wire reference C.4). */
 export interface ParetoOptions {
@@ -57,7 +57,7 @@ interface ScoredCandidate extends RouterCandidate {
   price: number
 }
 
-function decideParetoRoute(world: InferenceWorld, asked: RouterInputs): RouterDecision {
+function decideParetoRoute(world: ExtensionWorld, asked: RouterInputs): RouterDecision {
   const options = (asked.call.plugins?.['pareto-router'] as ParetoOptions | undefined) ?? DEFAULTS
   const excluded: Exclusions = { reasons: new Set(), rules: new Set() }
   const scores = readScores(world)
@@ -81,7 +81,7 @@ function decideParetoRoute(world: InferenceWorld, asked: RouterInputs): RouterDe
 }
 
 /** Reads the coding scores of the config, by the models' own names. */
-function readScores({ config, catalog }: InferenceWorld): Map<string, number> {
+function readScores({ config, catalog }: ExtensionWorld): Map<string, number> {
   const { coding_scores } = config.plugins
   return new Map(
     Object.entries(coding_scores).map(([slug, score]) => [

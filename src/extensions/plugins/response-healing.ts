@@ -1,11 +1,11 @@
-import type { AnswerFilter } from '../../engine/kinds.ts'
+import type { AnswerFilter } from '../../engine/kind.ts'
 import type { PipelineStage } from '../../engine/routing-metadata.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { ResponseFormat } from '../../language/params.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { Healed } from '../healing.ts'
 import { type Plugin, requireOptions } from '../plugin.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /**
  * The `response-healing` plugin: an answer that should be JSON and is not quite is mended (wire
@@ -48,13 +48,13 @@ type ChoicePart = Extract<TextPart, { choice: number }>
 
 /** Holds an answer back until its end, and mends the text of each alternative. */
 class HealingFilter implements AnswerFilter<TextPart> {
-  readonly #world: InferenceWorld
+  readonly #world: ExtensionWorld
   readonly #run: Run
   readonly #format: JsonFormat
   readonly #held: ChoicePart[] = []
   readonly blocked = null
 
-  constructor(world: InferenceWorld, run: Run, format: JsonFormat) {
+  constructor(world: ExtensionWorld, run: Run, format: JsonFormat) {
     this.#world = world
     this.#run = run
     this.#format = format

@@ -1,11 +1,11 @@
 import type { Static } from '@sinclair/typebox'
 import { invalid } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { findRouter, type Router, type RouterOptions } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { AutoBetaRouter, AutoRouter } from '../../translation/dialects/plugin-entries.ts'
 import { type Plugin, requireOptions } from '../plugin.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideFreeRoute } from './free-router.ts'
 
@@ -67,7 +67,7 @@ export const freeRouter: Plugin<object> = {
 
 /** Tells whether one of a call's models is this router, whatever its variant. */
 export const namesRouter = (
-  { catalog, config }: InferenceWorld,
+  { catalog, config }: ExtensionWorld,
   { models }: Work[Kind]['call'],
   router: Router,
 ): boolean =>

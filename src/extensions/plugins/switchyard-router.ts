@@ -2,10 +2,10 @@ import type { Static } from '@sinclair/typebox'
 import type { RouterInputs } from '../../engine/plan/router-candidates.ts'
 import { listTextModels } from '../../engine/plan/router-candidates.ts'
 import type { RouterDecision } from '../../engine/plan/router-decision.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { RouterOptions } from '../../language/routing.ts'
 import { type ALGORITHMS, SwitchyardRouter } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideRandomRoute } from './free-router.ts'
 
@@ -36,7 +36,7 @@ export const switchyardRouter: Plugin<SwitchyardOptions> = {
 const getOptions = ({ call }: RouterInputs): SwitchyardOptions =>
   (call.plugins?.['switchyard-router'] as SwitchyardOptions | undefined) ?? { algorithm: 'auto' }
 
-type Decide = (world: InferenceWorld, asked: RouterInputs) => RouterDecision
+type Decide = (world: ExtensionWorld, asked: RouterInputs) => RouterDecision
 
 /** Decides as the auto router does with these options. */
 const decideWith =

@@ -1,14 +1,15 @@
 import type { GatewayError } from '../../base/errors.ts'
 import { isObject, omitUndefined } from '../../base/json.ts'
+import type { AnswerFilter } from '../../engine/kind.ts'
 import { addRequiredCapability } from '../../engine/kinds/text/understanding.ts'
-import type { AnswerFilter } from '../../engine/kinds.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { Plugin } from '../plugin.ts'
+import { listOpeningUses } from '../server-tool/opening-use.ts'
 import { readPlace, renderSource, type TextPlace } from '../server-tool/sources.ts'
 import type { ToolSource } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { requireTool } from './require-tool.ts'
 import { chooseSearcher, implySearch } from './web/choose-searcher.ts'
 import { isOwnEngine, readWebOptions, type WebOptions } from './web/options.ts'
@@ -29,16 +30,16 @@ export const web: Plugin<WebOptions> = {
     isOwnEngine(options) ? searchOnce(world, run, call, options) : null,
   before: (call, options) =>
     call.kind === 'text' && !isOwnEngine(options) ? addSearch(call, options) : call,
-  after: (_, { openingUses }) =>
+  after: (_, run) =>
     SourceFilter.create(
-      openingUses.flatMap(({ offered, result }) =>
+      listOpeningUses(run).flatMap(({ offered, result }) =>
         offered?.request.type === 'web' ? (result?.sources ?? []) : [],
       ),
     ),
 }
 
 function prepareSearch(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   call: TextCall,
   options: WebOptions,

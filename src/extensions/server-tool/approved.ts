@@ -1,10 +1,10 @@
 import { recheckRun } from '../../engine/admit.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import { filterAddedContent } from '../filters.ts'
-import type { ToolLoop } from './loop.ts'
+import type { ExtensionWorld } from '../world.ts'
+import { findLoop, type ToolLoop } from './loop.ts'
 import { UsesRun } from './uses.ts'
 
 /**
@@ -14,12 +14,13 @@ import { UsesRun } from './uses.ts'
  * for one that another call has used, 401 for a key that is no longer valid, 402 if a limit has not
  * enough left, and 403 for a result that filters block.
  */
-export function runApproved(world: InferenceWorld, run: Run): void | Promise<void> {
-  const { toolLoop: loop, isDry, blocked } = run
+export function runApproved(world: ExtensionWorld, run: Run): void | Promise<void> {
+  const { isDry, blocked } = run
+  const loop = findLoop(run)
   if (loop && loop.approved.length > 0 && !isDry && !blocked) return runUses(world, run, loop)
 }
 
-async function runUses(world: InferenceWorld, run: Run, loop: ToolLoop): Promise<void> {
+async function runUses(world: ExtensionWorld, run: Run, loop: ToolLoop): Promise<void> {
   const uses = new UsesRun(world, run, loop, loop.beginApproved(world, run))
   let hasBegun = false
   try {

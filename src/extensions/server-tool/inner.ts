@@ -5,15 +5,16 @@ import { startMetering } from '../../engine/infer.ts'
 import { isAbandoned, Run, Step } from '../../engine/run.ts'
 import { findAnsweredStep, recordStep, settleStep } from '../../engine/settle.ts'
 import { runStages } from '../../engine/stages.ts'
-import { chainSteps } from '../../engine/steps.ts'
 import { nameBound } from '../../engine/tree.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ImageCall, Picture } from '../../language/image.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../../language/work.ts'
 import { filterInnerCall } from '../filters.ts'
 import type { ToolInvocation, ToolSource } from '../server-tool.ts'
+import { openChain } from '../steps.ts'
+import type { ExtensionWorld } from '../world.ts'
+import { findLoop } from './loop.ts'
 import { offerTools } from './offer.ts'
 
 /** What a use of a tool asks a model. */
@@ -55,7 +56,7 @@ interface DrawnPictures {
  * cancelled. An answer that is watched is streamed by its provider.
  */
 export async function askModel(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation,
   question: InnerQuestion,
   watch: InnerWatch | null = null,
@@ -72,7 +73,7 @@ export async function askModel(
  * does.
  */
 export async function drawPictures(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation,
   question: PictureQuestion,
 ): Promise<DrawnPictures> {
@@ -99,7 +100,7 @@ interface InnerEnding<K extends Kind> {
 
 /** Runs a call within a use of a tool; null if that is too deep inside others. */
 async function takeTurns<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation,
   kind: K,
   call: Work[K]['call'],
@@ -137,16 +138,14 @@ function cancelInner(invocation: ToolInvocation, reason: GatewayError): void {
 }
 
 function createInnerRun<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation,
   kind: K,
   call: Work[K]['call'],
 ): Run<K> {
-  const { actor, policy, created, filtering } = invocation.run
+  const { actor, policy, created } = invocation.run
   const startedAt = world.clock.ticks()
-  const run = new Run<K>({ actor, policy, created, within: invocation, kind, call, startedAt })
-  run.filtering = filtering
-  return run
+  return new Run<K>({ actor, policy, created, within: invocation, kind, call, startedAt })
 }
 
 /**
@@ -167,7 +166,7 @@ const buildInnerCall = (invocation: ToolInvocation, question: InnerQuestion): Te
 
 /** Reads the whole answer; returns what went wrong if that is for the model that asked. */
 async function readAnswer<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run<K>,
   read: (parts: AnswerPart<K>[]) => void,
 ): Promise<GatewayError | null> {
@@ -180,7 +179,7 @@ async function readAnswer<K extends Kind>(
     await runStages(world, world.stages.step, step)
     const meter = (next: Step<K>) => startMetering(world, next)
     const options = { run, followUps: [], startMetering: meter }
-    await readAll(chainSteps(world, meter(step), options), read)
+    await readAll(openChain(world, meter(step), options), read)
   } catch (thrown) {
     const error = GatewayError.from(thrown)
     const isForModel = isOfModel(run, error)
@@ -249,7 +248,7 @@ function isOfModel({ step, cancellation, blocked }: Run, error: GatewayError): b
 
 /** Settles and charges the last turn. Resolves when that is on disk. Throws as `recordStep` does. */
 async function closeInnerRun<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run<K>,
   error: GatewayError | null,
 ): Promise<void> {
@@ -266,12 +265,12 @@ async function closeInnerRun<K extends Kind>(
 
 function readOutcome(run: Run<'text'>, { text }: LastWords): InnerAnswer {
   const model = findAnsweredStep(run)?.answer?.endpoint.model ?? null
-  const isPaused = run.toolLoop?.uses.some(({ result }) => result?.pauses)
+  const isPaused = findLoop(run)?.uses.some(({ result }) => result?.pauses)
   if (isPaused) return { ...fail('It called a tool that its client must approve or run.'), model }
   return text.trim() === ''
     ? { ...fail('The model gave no answer.'), model }
     : { text, model, error: null, status: null, sources: listSources(run) }
 }
 
-const listSources = ({ toolLoop }: Run<'text'>): ToolSource[] =>
-  toolLoop?.uses.flatMap(({ result }) => result?.sources ?? []) ?? []
+const listSources = (run: Run<'text'>): ToolSource[] =>
+  findLoop(run)?.uses.flatMap(({ result }) => result?.sources ?? []) ?? []

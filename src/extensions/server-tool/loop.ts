@@ -1,7 +1,6 @@
 import { type GatewayError, invalid } from '../../base/errors.ts'
-import type { Run, Step } from '../../engine/run.ts'
+import type { Run, Step, UsedTools } from '../../engine/run.ts'
 import { sumRunReceipts } from '../../engine/settle/receipt.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { ServerToolUse, TextPart } from '../../language/part.ts'
@@ -9,6 +8,7 @@ import type { ServerTools, StopCondition } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool } from '../../language/tool.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
 import type { ApprovedUse, ToolSource } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { readPlace, renderSource, type TextPlace } from './sources.ts'
 import { Turn } from './turn.ts'
 import { type OfferedFunction, prepareUse, refuse, runUse, type ToolUse } from './use.ts'
@@ -41,7 +41,7 @@ interface LoopOptions {
  * them, until none is pending or a condition stops it (wire reference D.2). It belongs to a run; the
  * chain of steps (`steps.ts`) asks it after each turn what comes next.
  */
-export class ToolLoop {
+export class ToolLoop implements UsedTools {
   /** The functions of the client that the model has not found yet, by name. */
   readonly deferred: Map<string, FunctionTool>
   /** Every use so far, in the order in which the model asked for them. */
@@ -81,7 +81,7 @@ export class ToolLoop {
    * Prepares the uses that the client has approved. Each approval is used with that: throws 400 if
    * another call has used one meanwhile.
    */
-  beginApproved(world: InferenceWorld, run: Run): ToolUse[] {
+  beginApproved(world: ExtensionWorld, run: Run): ToolUse[] {
     const { approvals } = world.traffic
     for (const [i, { id, field }] of this.approved.entries()) {
       if (approvals.use(id)) continue
@@ -100,7 +100,7 @@ export class ToolLoop {
   }
 
   /** Takes back the uses that the client has approved: none of them has begun. */
-  forgetApproved({ traffic }: InferenceWorld): void {
+  forgetApproved({ traffic }: ExtensionWorld): void {
     for (const { id } of this.approved) traffic.approvals.giveBack(id)
     this.#current = []
     this.uses.length = 0
@@ -149,7 +149,7 @@ export class ToolLoop {
    * Prepares the uses that the turn asks for, once it has ended. Empty if nothing is to be run: the
    * turn asked for nothing, it broke off, or tools were switched off.
    */
-  prepareUses(world: InferenceWorld, step: Step): ToolUse[] {
+  prepareUses(world: ExtensionWorld, step: Step): ToolUse[] {
     const { calls, finish } = this.#turn
     if (this.#isLast || !isWhole(finish)) return []
     this.#turn.separateIds()
@@ -166,7 +166,7 @@ export class ToolLoop {
   }
 
   /** Runs the uses of this turn side by side. Each promise resolves when its use has a result. */
-  startUses(world: InferenceWorld): Promise<void>[] {
+  startUses(world: ExtensionWorld): Promise<void>[] {
     return this.#current.map(use => runUse(world, use))
   }
 
@@ -176,7 +176,7 @@ export class ToolLoop {
   }
 
   /** Renders the beginning of the uses of this turn, for clients. */
-  renderStarts(world: InferenceWorld, run: Run): TextPart[] {
+  renderStarts(world: ExtensionWorld, run: Run): TextPart[] {
     return this.#current.flatMap((use): TextPart[] => {
       const shown = toShownUse(use)
       return shown ? [{ type: 'server-tool-start', ...shown, item: toItem(world, run, use) }] : []
@@ -202,7 +202,7 @@ export class ToolLoop {
    * Returns the call of the next turn; null if none follows. After a condition holds, one turn
    * without tools follows.
    */
-  takeNextCall(world: InferenceWorld, run: Run, call: TextCall): TextCall | null {
+  takeNextCall(world: ExtensionWorld, run: Run, call: TextCall): TextCall | null {
     const uses = this.#current
     const turn = this.#turn
     this.#current = []
@@ -276,11 +276,15 @@ export class ToolLoop {
   }
 }
 
+/** Returns the loop of a run; null if its call has none of the gateway's own tools. */
+export const findLoop = ({ toolLoop }: Pick<Run, 'toolLoop'>): ToolLoop | null =>
+  toolLoop instanceof ToolLoop ? toolLoop : null
+
 /**
  * Sets aside the turn that follows the next one of a client's call, which is the last one if there is
  * nothing left for another. Returns whether it is.
  */
-export const setTurnAside = (world: InferenceWorld, run: Run, isLast = false): boolean =>
+export const setTurnAside = (world: ExtensionWorld, run: Run, isLast = false): boolean =>
   run.tree?.prepareTurn(isLast, () => {
     const { actor, call } = run
     const isInBatch = call.origin.batch_id !== undefined
@@ -305,7 +309,7 @@ const isWhole = (finish: Turn['finish']): boolean => finish === 'tool_calls' || 
 const GONE = 'There is no such tool any more.'
 
 /** Returns the fields of the item of a use that are known when it begins. */
-function toItem(world: InferenceWorld, run: Run, { offered, invocation, result, call }: ToolUse) {
+function toItem(world: ExtensionWorld, run: Run, { offered, invocation, result, call }: ToolUse) {
   if (!offered) return {}
   const { tool, request } = offered
   if (invocation) return tool.describeUse?.(world, invocation) ?? {}

@@ -1,10 +1,10 @@
 import { buildHeldCall, getPayer } from '../../engine/reserve.ts'
 import type { Run } from '../../engine/run.ts'
 import { recordCharge } from '../../engine/settle.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { createFreeReceipt, createTextUsage, type Receipt } from '../../language/usage.ts'
 import type { Grant } from '../../limits/counters.ts'
 import type { JournalEntry } from '../../limits/ledger.ts'
+import type { ExtensionWorld } from '../world.ts'
 import type { ToolUse } from './use.ts'
 
 /**
@@ -29,7 +29,7 @@ export interface UsesMoney {
  * Throws 402 if a limit has not enough left, and 503 if the journal cannot be written.
  */
 export async function reserveUses(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   uses: ToolUse[],
 ): Promise<UsesMoney | null> {
@@ -68,7 +68,7 @@ const doNothing = () => undefined
 
 /** Gives back what was set aside for uses that do not run. */
 export function releaseUses(
-  { traffic: { counters } }: InferenceWorld,
+  { traffic: { counters } }: ExtensionWorld,
   { grant, journalEntry, spend }: UsesMoney,
 ): void {
   journalEntry?.forget()
@@ -77,7 +77,7 @@ export function releaseUses(
 }
 
 /** Charges what the uses cost. Resolves when that is on disk. Throws as `recordRun` does. */
-export async function chargeUses(world: InferenceWorld, money: UsesMoney): Promise<void> {
+export async function chargeUses(world: ExtensionWorld, money: UsesMoney): Promise<void> {
   const cost = money.uses.reduce((sum, { result }) => sum + (result?.cost ?? 0n), 0n)
   money.receipt = {
     ...createFreeReceipt(createTextUsage(0, 0)),

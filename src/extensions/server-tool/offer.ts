@@ -5,7 +5,6 @@ import { findHighestCount } from '../../engine/kinds/text/counts.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import type { Run } from '../../engine/run.ts'
 import { createTree } from '../../engine/tree.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { ServerToolRequest, StopCondition } from '../../language/server-tools.ts'
@@ -13,6 +12,7 @@ import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findStandIns, listToolNames } from '../../translation/client-tools.ts'
 import { readServiceName } from '../../translation/dialects/server-tools.ts'
 import type { Restored, ServerTool, ToolFunction } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { setTurnAside, ToolLoop } from './loop.ts'
 import type { OfferedFunction } from './use.ts'
 
@@ -21,7 +21,7 @@ import type { OfferedFunction } from './use.ts'
  * Returns synchronously if it asks for none. Throws 400 for names that two functions have, for a
  * condition or a choice that names no tool of the call, and for a call of several answers.
  */
-export function offerTools(world: InferenceWorld, run: Run): void | Promise<void> {
+export function offerTools(world: ExtensionWorld, run: Run): void | Promise<void> {
   const { call } = run
   if (call.kind !== 'text') return
   checkChoice(world, call)
@@ -29,7 +29,7 @@ export function offerTools(world: InferenceWorld, run: Run): void | Promise<void
 }
 
 /** Throws 400 for a choice of a tool that the call does not ask for. */
-function checkChoice({ config }: InferenceWorld, { params, tools, serverTools }: TextCall): void {
+function checkChoice({ config }: ExtensionWorld, { params, tools, serverTools }: TextCall): void {
   const { tool_choice: choice } = params
   if (typeof choice !== 'object' || CHOICES.includes(choice.type)) return
   const isTool =
@@ -55,7 +55,7 @@ function isNamed(config: Config, { name, type }: ServerToolRequest, wanted: stri
   return wanted === type || plain === name || plain === readServiceName(config, type)
 }
 
-async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<void> {
+async function offer(world: ExtensionWorld, run: Run, asked: TextCall): Promise<void> {
   requireServices(world, run, asked)
   const left = delegateTools(world, asked)
   const { serverTools: request } = left
@@ -84,7 +84,7 @@ async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<
   const shown = call.tools.filter(tool => !deferred.has(tool))
   const names = new Set([...functions.keys(), ...clientFunctions])
   const stops = request.stops.map((stop, i) => resolveStop(world, functions, names, stop, i))
-  run.toolLoop = new ToolLoop({
+  const loop = new ToolLoop({
     request: { ...request, stops },
     functions,
     deferred: new Map([...deferred.values()].map(loaded => [loaded.name, loaded])),
@@ -92,18 +92,19 @@ async function offer(world: InferenceWorld, run: Run, asked: TextCall): Promise<
     hasOtherTools: call.tools.some(isOfUnknownNames),
     ...{ approved, opening },
   })
+  run.toolLoop = loop
   const params = chooseTool(world, call, offers.flat())
   run.tree ??= createTree(world, run)
   const isLast = run.within === null && !run.isDry && setTurnAside(world, run)
   run.call = {
     ...call,
     tools: [...shown, ...offers.flat().map(({ definition }) => toTool(definition))],
-    params: isLast ? run.toolLoop.endBeforehand(params) : params,
+    params: isLast ? loop.endBeforehand(params) : params,
   } as typeof run.call
 }
 
 /** Throws 403 where rules keep the call from a service that is asked before the model. */
-function requireServices(world: InferenceWorld, run: Run, { serverTools }: TextCall): void {
+function requireServices(world: ExtensionWorld, run: Run, { serverTools }: TextCall): void {
   for (const request of serverTools?.requests ?? []) {
     const tool = findTool(world, request)
     const service = tool.asksWhenOffered && tool.findService?.(world, request.options)
@@ -119,7 +120,7 @@ function omitStepLimit(call: TextCall): TextCall {
 }
 
 /** Returns the call without the tools that a provider has itself, and with what it asks for them. */
-function delegateTools(world: InferenceWorld, call: TextCall): TextCall {
+function delegateTools(world: ExtensionWorld, call: TextCall): TextCall {
   const { serverTools, ...rest } = call
   if (!serverTools) return call
   let delegated: TextCall = rest
@@ -138,7 +139,7 @@ function delegateTools(world: InferenceWorld, call: TextCall): TextCall {
 
 /** Renders what the tools of a call show of themselves before all else. */
 async function announceTools(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   requests: ServerToolRequest[],
 ): Promise<TextPart[]> {
@@ -154,7 +155,7 @@ async function announceTools(
 }
 
 /** Translates what the conversation has of earlier uses, tool by tool. */
-function restoreUses(world: InferenceWorld, run: Run, delegated: TextCall): Restored {
+function restoreUses(world: ExtensionWorld, run: Run, delegated: TextCall): Restored {
   const requests = delegated.serverTools?.requests ?? []
   let restored: Restored = { call: delegated, approved: [] }
   for (const tool of new Set(requests.map(one => findTool(world, one)))) {
@@ -173,7 +174,7 @@ interface Offer extends OfferedFunction {
 }
 
 async function listFunctions(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   request: ServerToolRequest,
   tool: ServerTool,
@@ -184,7 +185,7 @@ async function listFunctions(
 
 // Throws 400 for a tool that cannot work with this configuration.
 function findTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { name, type, field, options }: ServerToolRequest,
 ): ServerTool {
   const tool = world.tools.find(one => one.name === name)
@@ -215,7 +216,7 @@ const TOOL_SEARCH = 'tool_search'
 
 /** Returns a condition with the name by which the loop knows its tool. Throws 400 for none. */
 function resolveStop(
-  { config }: InferenceWorld,
+  { config }: ExtensionWorld,
   functions: Map<string, OfferedFunction>,
   names: Set<string>,
   stop: StopCondition,
@@ -236,7 +237,7 @@ const toTool = ({ name, description, parameters }: ToolFunction): Tool => ({
 
 /** Returns the parameters with the function in place of a tool of ours that the model must call. */
 function chooseTool(
-  { config }: InferenceWorld,
+  { config }: ExtensionWorld,
   { params, serverTools }: TextCall,
   offers: Offer[],
 ): TextCall['params'] {

@@ -2,7 +2,7 @@ import { recheckRun } from '../../engine/admit.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import { Run, Step } from '../../engine/run.ts'
 import { listStagesBeforeSending, runStages } from '../../engine/stages.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { chargeUses, releaseUses, reserveUses, type UsesMoney } from './money.ts'
 import { runUse, type ToolUse } from './use.ts'
 
@@ -13,7 +13,7 @@ import { runUse, type ToolUse } from './use.ts'
  * no longer valid, 402 if a limit has not enough left, 403 where rules keep the call from who is
  * asked, what the plan of the call throws, and the reason of a run that is cancelled.
  */
-export async function runOpeningUse(world: InferenceWorld, run: Run, use: ToolUse): Promise<void> {
+export async function runOpeningUse(world: ExtensionWorld, run: Run, use: ToolUse): Promise<void> {
   recheckRun(world, run)
   const money = await reserveUses(world, run, [use])
   await rehearseTurn(world, run, use, money)
@@ -27,9 +27,12 @@ export async function runOpeningUse(world: InferenceWorld, run: Run, use: ToolUs
   }
 }
 
+/** Lists the uses of tools before the first turn. */
+export const listOpeningUses = ({ openingUses }: Run): ToolUse[] => openingUses as ToolUse[]
+
 /** Plans the first turn as it would be without the use. Releases the money if it cannot be made. */
 async function rehearseTurn(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   { offered }: ToolUse,
   money: UsesMoney | null,

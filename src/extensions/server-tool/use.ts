@@ -6,9 +6,9 @@ import { denyService, findExclusion } from '../../engine/plan/constraints.ts'
 import { enterService } from '../../engine/reserve/service.ts'
 import type { Run } from '../../engine/run.ts'
 import { nameBound } from '../../engine/tree.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
-import type { ServerToolCounts, ServerToolRequest } from '../../language/server-tools.ts'
+import type { ServerToolRequest } from '../../language/server-tools.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import type { PendingCall } from './turn.ts'
 
 /** A function that a model is shown for one of the gateway's own tools. */
@@ -52,7 +52,7 @@ interface Asked extends Pick<ToolUse, 'call' | 'offered' | 'turn'> {
  * Arguments that are no JSON object are an answer to the model, as are functions that do not exist.
  */
 export function prepareUse(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   { call, offered, turn, uses, approvalId }: Asked,
 ): ToolUse {
@@ -87,7 +87,7 @@ export function refuse(use: ToolUse, text: string): ToolUse {
  * Runs the tool, within its time. Whatever goes wrong is a result; throws only what ends the whole
  * call: its cancellation, or a limit.
  */
-export async function runUse(world: InferenceWorld, use: ToolUse): Promise<void> {
+export async function runUse(world: ExtensionWorld, use: ToolUse): Promise<void> {
   const { invocation, offered } = use
   if (!invocation || !offered) return
   await filterInput(use, invocation)
@@ -131,7 +131,7 @@ async function filterInput(use: ToolUse, invocation: ToolInvocation): Promise<vo
 
 /** Tells whether rules keep the use from whom its tool asks. The model is told which. */
 function isForbidden(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   use: ToolUse,
   { tool }: OfferedFunction,
   { run, options }: ToolInvocation,
@@ -149,7 +149,7 @@ function isForbidden(
  * nothing is left for that.
  */
 async function runTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   use: ToolUse,
   { tool }: OfferedFunction,
   invocation: ToolInvocation,
@@ -203,15 +203,3 @@ const cut = (result: ToolResult, most: number): ToolResult =>
   result.text.length <= most
     ? result
     : { ...result, text: `${result.text.slice(0, most)}\n[The rest was cut off.]` }
-
-/** Counts the uses of tools, and those that ran. */
-export function countUses(uses: ToolUse[]): ServerToolCounts {
-  const ran = uses.filter(({ invocation }) => invocation !== null)
-  const countOf = (name: string) => ran.filter(use => use.offered?.tool.name === name).length
-  return {
-    requested: uses.length,
-    executed: ran.length,
-    searches: countOf('web_search'),
-    fetches: countOf('web_fetch'),
-  }
-}

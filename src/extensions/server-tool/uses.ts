@@ -3,8 +3,8 @@ import { recheckRun } from '../../engine/admit.ts'
 import { keepNextTurn } from '../../engine/reserve.ts'
 import type { Run } from '../../engine/run.ts'
 import { nameBound, TreeEnded } from '../../engine/tree.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextPart, ToolProgress } from '../../language/part.ts'
+import type { ExtensionWorld } from '../world.ts'
 import type { ToolLoop } from './loop.ts'
 import { chargeUses, releaseUses, reserveUses, type UsesMoney } from './money.ts'
 import { refuse, type ToolUse } from './use.ts'
@@ -76,7 +76,7 @@ const showsProgress = ({ call, within }: Run): boolean =>
  * they cost is set aside before any runs, and on disk before the last batch.
  */
 export class UsesRun {
-  readonly #world: InferenceWorld
+  readonly #world: ExtensionWorld
   readonly #run: Run
   readonly #loop: ToolLoop
   readonly #uses: ToolUse[]
@@ -87,7 +87,7 @@ export class UsesRun {
   #charged: Promise<void> | null = null
   #shown = 0
 
-  constructor(world: InferenceWorld, run: Run, loop: ToolLoop, uses: ToolUse[]) {
+  constructor(world: ExtensionWorld, run: Run, loop: ToolLoop, uses: ToolUse[]) {
     this.#world = world
     this.#run = run
     this.#loop = loop

@@ -1,11 +1,11 @@
 import { Type } from '@sinclair/typebox'
 import { type Json, readString } from '../../base/json.ts'
 import { closed, optional } from '../../base/schema-builders.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
 import { askModel, type InnerWatch } from '../server-tool/inner.ts'
 import type { ServerTool, ToolFunction, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import {
   buildFailure,
   buildMessage,
@@ -124,7 +124,7 @@ function describe({ name, options, run, input }: ToolInvocation<AdvisorOptions>)
 }
 
 async function runAdvisor(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<AdvisorOptions>,
 ): Promise<ToolResult> {
   const { options, input } = invocation

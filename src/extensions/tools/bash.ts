@@ -1,8 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { type Json, readString } from '../../base/json.ts'
 import { closed, oneOf, optional } from '../../base/schema-builders.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import {
   describeMachine,
   Environment,
@@ -89,7 +89,7 @@ const buildFunction = (options: EnvironmentOptions) => ({
 })
 
 async function runBash(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<BashOptions>,
 ): Promise<ToolResult> {
   const { callId, input } = invocation

@@ -2,8 +2,8 @@ import { Type } from '@sinclair/typebox'
 import { invalid } from '../../base/errors.ts'
 import { type Json, readString } from '../../base/json.ts'
 import { closed, Name, optional } from '../../base/schema-builders.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /** The options of the tool: the zone that a model gets that names none. */
 interface DatetimeOptions {
@@ -39,7 +39,7 @@ export const datetime: ServerTool<DatetimeOptions> = {
 }
 
 function runDatetime(
-  { clock }: InferenceWorld,
+  { clock }: ExtensionWorld,
   invocation: ToolInvocation<DatetimeOptions>,
 ): ToolResult {
   const zone = findZone(invocation)

@@ -2,10 +2,10 @@ import { Type } from '@sinclair/typebox'
 import { GatewayError } from '../../base/errors.ts'
 import { type Json, readString } from '../../base/json.ts'
 import { closed } from '../../base/schema-builders.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { StoredFile } from '../../resources/files/store.ts'
 import { readStored, storeFile } from '../../resources/files.ts'
 import type { ServerTool, ToolFunction, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { cutText, markAsData } from './untrusted-text.ts'
 import { ToolFailure, toFailedResult } from './use-limit.ts'
 
@@ -70,7 +70,7 @@ const describe = ({ callId, input }: ToolInvocation): Json => ({
   ),
 })
 
-type Run = (world: InferenceWorld, invocation: ToolInvocation, item: Json) => Promise<ToolResult>
+type Run = (world: ExtensionWorld, invocation: ToolInvocation, item: Json) => Promise<ToolResult>
 
 const runOperation: Run = (world, invocation, item) => {
   const operation = OPERATIONS.find(one => one === invocation.input.operation)
@@ -143,7 +143,7 @@ function replaceOnce(text: string, input: Json): string {
 
 /** Stores a text as a new file, which may be downloaded. Throws 403 for a quota that is used up. */
 async function store(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { run: { actor }, cancellation }: ToolInvocation,
   filename: string,
   text: string,
@@ -162,7 +162,7 @@ async function* once(bytes: Uint8Array) {
 
 /** Reads a text file by its id, or the newest of a name. */
 async function readText(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation,
 ): Promise<{ file: StoredFile; text: string }> {
   const file = await findFile(world, invocation)
@@ -178,7 +178,7 @@ async function readText(
 }
 
 async function findFile(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { input, run: { actor } }: ToolInvocation,
 ): Promise<StoredFile> {
   const id = readString(input.file_id)
@@ -194,7 +194,7 @@ const PAGE = 1_000
 const MOST_PAGES = 10
 
 async function findNewest(
-  { store: { files: stored } }: InferenceWorld,
+  { store: { files: stored } }: ExtensionWorld,
   workspace_id: string,
   filename: string,
 ): Promise<StoredFile> {

@@ -4,13 +4,13 @@ import type { Json } from '../../base/json.ts'
 import { Content, closed, oneOf, optional, SomeName } from '../../base/schema-builders.ts'
 import { planRoute } from '../../engine/plan.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import type { Params } from '../../language/params.ts'
 import { listUsableByokKeys } from '../../resources/byok.ts'
 import type { InnerAnswer } from '../server-tool/inner.ts'
 import type { ToolContext, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 const Tokens = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
 
@@ -101,7 +101,7 @@ export const listEntries = (tool: string, { call }: Run): InnerOptions[] =>
  * and 404 when a constraint or a guardrail excludes its last endpoint.
  */
 export function checkModel(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { options: { model, path, params }, run }: ToolContext<InnerOptions>,
 ): void {
   if (model !== null) checkInnerModel(world, run, { slug: model, params, field: `${path}.model` })
@@ -118,7 +118,7 @@ interface NamedModel {
 
 /** Checks that a model which a tool is to ask may serve this caller. Throws as `checkModel` does. */
 export function checkInnerModel(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   { slug, params, field, mayBeExcluded = false }: NamedModel,
 ): void {

@@ -2,7 +2,6 @@ import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { GatewayError, invalid } from '../../base/errors.ts'
 import { isObject, type Json } from '../../base/json.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import { hideSecrets } from '../../network/clean-reason.ts'
 import { checkUntrustedUrl } from '../../network/untrusted-url.ts'
@@ -14,6 +13,7 @@ import type {
   ToolInvocation,
   ToolResult,
 } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { buildApprovalRequest } from './mcp/approval.ts'
 import { type McpOptions, McpParameters, noConnectors, readMcpOptions } from './mcp/options.ts'
 import { listAnnounced, restoreItems } from './mcp/restore.ts'
@@ -46,7 +46,7 @@ const NATIVE_PROVIDERS = new Set(['openai', 'azure', 'xai'])
  * endpoint of the call cannot do it, the call has conditions that stop tools, or the client answers a request that this gateway made.
  */
 function delegateToProvider(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   call: TextCall,
   { isPlain, server_url, connector_id, given }: McpOptions,
 ): TextCall | null {
@@ -63,7 +63,7 @@ function delegateToProvider(
   }
 }
 
-function isLeftToProviders({ catalog }: InferenceWorld, { models, dialect }: TextCall): boolean {
+function isLeftToProviders({ catalog }: ExtensionWorld, { models, dialect }: TextCall): boolean {
   const endpoints = models.map(slug => {
     const model = catalog.models.get(slug)
     return model ? listSpoken(model, dialect) : []
@@ -158,7 +158,7 @@ const isOfResponses = (call: Run['call']): boolean =>
 
 /** Finds what the client must approve before this use may run; null if it may. */
 export function findApproval(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { options, name, approvalId }: ToolInvocation<McpOptions>,
 ): OwnName | null {
   const server = resolveServer(world.config, options)
@@ -169,7 +169,7 @@ export function findApproval(
 
 // Other APIs have no such item: there the use does not run, and the model is told why.
 function requestApproval(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<McpOptions>,
 ): Json | null {
   const { run, options, input } = invocation
@@ -181,7 +181,7 @@ function requestApproval(
 }
 
 /** Lists the tools of the server as an item, unless the conversation has that. */
-function announceTools(world: InferenceWorld, { options, run }: ToolContext<McpOptions>): Json[] {
+function announceTools(world: ExtensionWorld, { options, run }: ToolContext<McpOptions>): Json[] {
   const { call } = run
   if (!isPublicForm(run, options) || call.kind !== 'text' || run.isDry) return []
   if (listAnnounced(call.messages).has(options.server_label)) return []
@@ -192,7 +192,7 @@ function announceTools(world: InferenceWorld, { options, run }: ToolContext<McpO
 }
 
 async function listFunctions(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { options, run }: ToolContext<McpOptions>,
 ): Promise<ToolFunction[]> {
   const server = resolveServer(world.config, options)
@@ -214,7 +214,7 @@ const EMPTY_LIST: ToolList = { tools: [], leftOut: 0 }
  * of our own if its tools cannot be listed.
  */
 async function readTools(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   server: McpServer,
   { path }: McpOptions,
 ): Promise<ToolList> {
@@ -238,7 +238,7 @@ const FAILED_DEPENDENCY = 424
  * its type and id. A failure is its `error`.
  */
 export async function describeTools(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { options }: Pick<ToolContext<McpOptions>, 'options'>,
 ): Promise<Record<string, unknown>> {
   const { server_label } = options
@@ -307,7 +307,7 @@ function toItem(
 }
 
 async function runTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<McpOptions>,
 ): Promise<ToolResult> {
   const { options, uses } = invocation
@@ -331,7 +331,7 @@ const NOT_APPROVED =
   'This tool needs the approval of the user, which was not given: require_approval decides'
 
 async function callTool(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   server: McpServer,
   { input }: ToolInvocation<McpOptions>,
   { name }: { name: string },

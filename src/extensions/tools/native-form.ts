@@ -1,8 +1,8 @@
 import type { Json } from '../../base/json.ts'
 import { isAtHome } from '../../engine/kinds/text/foreign-tools.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { TextCall } from '../../language/call.ts'
 import { type Endpoint, listSpoken } from '../../resources/models.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /** A tool as the API of a call has it for its own providers: `web_search_20250305`. */
 export interface NativeForm {
@@ -21,7 +21,7 @@ export function leaveNative(call: TextCall, { value, at }: NativeForm): TextCall
 }
 
 /** Lists the endpoints of each of the call's models, as they speak with it. */
-export const listEndpointsOf = ({ catalog }: InferenceWorld, call: TextCall): Endpoint[][] =>
+export const listEndpointsOf = ({ catalog }: ExtensionWorld, call: TextCall): Endpoint[][] =>
   call.models.map(slug => {
     const model = catalog.models.get(slug)
     return model ? listSpoken(model, call.dialect) : []
@@ -29,7 +29,7 @@ export const listEndpointsOf = ({ catalog }: InferenceWorld, call: TextCall): En
 
 /** Whether every endpoint of the call runs such a tool: where one does not, fallback would fail. */
 export function isRunByAll(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   call: TextCall,
   runs: (endpoint: Endpoint) => boolean = () => false,
 ): boolean {

@@ -1,9 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { type Json, readString } from '../../base/json.ts'
 import { closed, optional } from '../../base/schema-builders.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { listCallableModels } from '../../resources/models.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { rankByWords } from './rank-by-words.ts'
 
 const Parameters = Type.Object(
@@ -47,7 +47,7 @@ export const searchModels: ServerTool<SearchOptions> = {
 }
 
 function runSearch(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { input, options, run }: ToolInvocation<SearchOptions>,
 ): ToolResult {
   const query = readString(input.query)

@@ -1,9 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Json } from '../../base/json.ts'
 import { closed, oneOf, optional } from '../../base/schema-builders.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { CommandResult } from '../../network/sandboxes/sandbox.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import {
   describeMachine,
   Environment,
@@ -96,7 +96,7 @@ function describe(
 }
 
 async function runShell(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<ShellOptions>,
 ): Promise<ToolResult> {
   const input = readCommands(invocation.input.commands, invocation.input)

@@ -2,10 +2,10 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../base/errors.ts'
 import { type Json, readString } from '../../base/json.ts'
 import { closed, list, open, optional, SomeName } from '../../base/schema-builders.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { ServerToolRequest, ToolReading } from '../../language/server-tools.ts'
 import { askModel } from '../server-tool/inner.ts'
 import type { ServerTool, ToolFunction, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import {
   buildFailure,
   buildMessage,
@@ -87,7 +87,7 @@ function readTool(entry: unknown, field: string, reading?: ToolReading): ServerT
   return request
 }
 
-function findObstacle(world: InferenceWorld, { tools }: SubagentOptions): string | null {
+function findObstacle(world: ExtensionWorld, { tools }: SubagentOptions): string | null {
   for (const { name, type, options } of tools) {
     const obstacle = world.tools.find(tool => tool.name === name)?.findObstacle(world, options)
     if (obstacle) return `its tool ${type} does not work: ${obstacle}`
@@ -131,7 +131,7 @@ function describe(invocation: ToolInvocation<SubagentOptions>): Json {
 }
 
 async function runSubagent(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<SubagentOptions>,
 ): Promise<ToolResult> {
   const { options, input } = invocation

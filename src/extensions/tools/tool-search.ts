@@ -3,6 +3,7 @@ import { type Json, readString } from '../../base/json.ts'
 import { closed, optional } from '../../base/schema-builders.ts'
 import type { Run } from '../../engine/run.ts'
 import type { FunctionTool, Tool } from '../../language/tool.ts'
+import { findLoop } from '../server-tool/loop.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 import { hasFunction, isRunByAll, leaveNative, type NativeForm } from './native-form.ts'
 import { rankByWords } from './rank-by-words.ts'
@@ -89,7 +90,7 @@ const toOutputItem = (functions: FunctionTool[]): Json => ({
 function runSearch({ input, options, run }: ToolInvocation<SearchOptions>): ToolResult {
   const query = readString(input.query)
   if (query === null) return { text: 'query: expected a text', isError: true }
-  const deferred = [...(run.toolLoop?.deferred.values() ?? [])]
+  const deferred = [...(findLoop(run)?.deferred.values() ?? [])]
   const found = rankByWords(deferred, query, ({ name, description = '' }) => [name, description])
   const functions = found.slice(0, options.max_results)
   const shown = functions.map(({ name, description }) => ({ name, description }))

@@ -3,11 +3,11 @@ import { type Json, omitUndefined } from '../../base/json.ts'
 import { toNanos } from '../../base/money.ts'
 import { closed, list, oneOf, optional } from '../../base/schema-builders.ts'
 import type { Config } from '../../config.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { ToolReading } from '../../language/server-tools.ts'
 import type { Egress, UpstreamWorld } from '../../network/world.ts'
 import type { ToolWorld } from '../../translation/dialects/world.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { allowsUrl, type DomainLists, readDomainLists } from './domains.ts'
 import { hasFunction, isRunByAll, leaveNative, listNone, type NativeForm } from './native-form.ts'
 import { requireMatch } from './parameters.ts'
@@ -232,7 +232,7 @@ function readOptions(parameters: Json, path: string): WebFetchOptions {
 }
 
 async function runFetch(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<WebFetchOptions>,
 ): Promise<ToolResult> {
   const { options, input, uses } = invocation
@@ -255,7 +255,7 @@ async function runFetch(
 
 /** Reads a page itself. */
 async function readAllowed(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   url: string,
   options: WebFetchOptions,
   limit: UseLimit,
@@ -268,7 +268,7 @@ async function readAllowed(
 
 /** Has a service read a page of the sites that the call allows. */
 async function askAllowed(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   chosen: ConfiguredFetchEngine,
   url: string,
   options: WebFetchOptions,
@@ -291,7 +291,7 @@ const describeStatus = (status: number): ToolFailure =>
 
 /** Fetches a page of the sites that the call allows, and which allow it. */
 async function fetchAllowed(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   url: string,
   { domains }: WebFetchOptions,
   limit: UseLimit,
@@ -321,12 +321,12 @@ const LONGEST_TITLE = 300
 type PageText = Pick<FetchedPage, 'url' | 'status' | 'isCut'> & ReadablePage
 
 /** Returns how many bytes of a page a model is given at most. */
-function countBytes({ config }: InferenceWorld, { max_content_tokens }: WebFetchOptions): number {
+function countBytes({ config }: ExtensionWorld, { max_content_tokens }: WebFetchOptions): number {
   const most = config.web_fetch.max_content_tokens
   return Math.min(max_content_tokens ?? most, most) * BYTES_PER_TOKEN
 }
 
-function renderPage(world: InferenceWorld, page: PageText, options: WebFetchOptions): ToolResult {
+function renderPage(world: ExtensionWorld, page: PageText, options: WebFetchOptions): ToolResult {
   const price = findPrice(world.config, options.engine)
   const whole = cleanText(page.text).trim()
   const content = cutBytes(whole, countBytes(world, options))

@@ -2,7 +2,6 @@ import type { Json } from '../../base/json.ts'
 import { toNanos } from '../../base/money.ts'
 import { WEB_SEARCH } from '../../engine/kinds/text/web-search.ts'
 import type { Run } from '../../engine/run.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type {
   ServerTool,
   ToolInvocation,
@@ -10,6 +9,7 @@ import type {
   ToolResult,
   ToolSource,
 } from '../server-tool.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { allowsUrl } from './domains.ts'
 import { cleanText, cutText, markAsData } from './untrusted-text.ts'
 import { buildFailedResult, runUse } from './use-limit.ts'
@@ -94,7 +94,7 @@ export const webSearch: ServerTool<WebSearchOptions> = {
 const ANY_ENGINE = { engine: 'auto', mode: null } as const
 
 /** Says which models search where no engine of the gateway does: those whose provider does. */
-function findNativeReach(world: InferenceWorld): ToolReach {
+function findNativeReach(world: ExtensionWorld): ToolReach {
   const options = readWebSearchOptions({ engine: 'native' }, 'parameters')
   const works = [...world.catalog.models.values()].some(({ endpoints }) =>
     endpoints.some(
@@ -119,7 +119,7 @@ const FUNCTION = {
 }
 
 async function runSearch(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<WebSearchOptions>,
 ): Promise<ToolResult> {
   const { options, input, uses } = invocation
@@ -143,7 +143,7 @@ function readQuery({ query }: Json): string | null {
 
 /** Searches for at most as many results as the call may still have. */
 async function searchWithin(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<WebSearchOptions>,
   query: string,
   { engine, settings }: ConfiguredEngine,

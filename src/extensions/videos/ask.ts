@@ -2,13 +2,13 @@ import { Cancellation } from '../../base/cancellation.ts'
 import { GatewayError, unavailable } from '../../base/errors.ts'
 import { parseExact } from '../../base/json.ts'
 import { Timeout } from '../../base/timeout.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { authorize } from '../../network/authorize.ts'
 import type { IncomingResponse } from '../../network/egress.ts'
 import type { Provider } from '../../resources/providers.ts'
+import type { VideoJob } from '../../resources/videos.ts'
 import type { JobProtocol, UpstreamRequest } from '../../translation/protocols/protocol.ts'
 import { protocols } from '../../translation/protocols/registry.ts'
-import type { VideoJob } from './store.ts'
+import type { ExtensionWorld } from '../world.ts'
 
 /** The answer of a provider to a question about a job. */
 export interface JobAnswer {
@@ -29,7 +29,7 @@ export function getJobProtocol({ protocol }: Pick<VideoJob, 'protocol'>): JobPro
  * Returns the provider that has the job, with the credential that began it. Throws 503 if it is no
  * longer configured, or if the caller's key is gone.
  */
-export function getJobProvider({ catalog, memory }: InferenceWorld, job: VideoJob): Provider {
+export function getJobProvider({ catalog, memory }: ExtensionWorld, job: VideoJob): Provider {
   const { provider: slug, byok_id, is_byok } = job
   const found = is_byok
     ? memory.byok.get(byok_id ?? '')?.providers.get(slug)
@@ -47,7 +47,7 @@ const MEBIBYTE = 1024 * 1024
  * the reason of the cancellation, of which this is the only listener.
  */
 export async function askJobProvider(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   job: VideoJob,
   request: UpstreamRequest,
   cancellation: Cancellation,
@@ -74,7 +74,7 @@ export async function askJobProvider(
 
 /** Sends a request to the provider of a job, with the credential that began it. */
 export async function sendToJobProvider(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   job: VideoJob,
   request: UpstreamRequest,
   cancellation: Cancellation,

@@ -1,13 +1,14 @@
 import { invalid } from '../../base/errors.ts'
 import { openMacOfKey } from '../../base/mac.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
+import type { Run } from '../../engine/run.ts'
 import type { VideoCall } from '../../language/video.ts'
 import { checkUntrustedUrl, isNamedPrivate } from '../../network/untrusted-url.ts'
-import type { VideoJob } from './store.ts'
+import type { VideoJob } from '../../resources/videos.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { showVideo } from './view.ts'
 
 /** What callbacks need: the secret that signs them, and where users find the gateway. */
-export interface CallbackWorld extends InferenceWorld {
+export interface CallbackWorld extends ExtensionWorld {
   instance: { siteUrl: string }
 }
 
@@ -19,7 +20,7 @@ const FIELD = 'callback_url'
  * lists in `security.allow_private_urls` may be private, and have no certificate.
  */
 export function checkCallbackUrl(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { callback_url: url }: Pick<VideoCall, 'callback_url'>,
 ): Promise<void> | undefined {
   if (url === undefined) return undefined
@@ -29,13 +30,17 @@ export function checkCallbackUrl(
   return checkUntrustedUrl(world, url, FIELD).then(() => undefined)
 }
 
+/** Checks where the end of a call's job is to be told. Throws as `checkCallbackUrl` does. */
+export const checkCallback = (world: ExtensionWorld, { call }: Run): Promise<void> | undefined =>
+  call.kind === 'video' ? checkCallbackUrl(world, call) : undefined
+
 /** Seals the URL of a job for the store: it may hold a secret of its receiver. */
-export const sealCallbackUrl = (world: InferenceWorld, url: string, id: string): string =>
+export const sealCallbackUrl = (world: ExtensionWorld, url: string, id: string): string =>
   world.secrets.destinationSeal().seal(url, id, crypto.getRandomValues(new Uint8Array(12)))
 
 /** Opens the URL of a job; undefined where it was sealed with another secret. */
 export const openCallbackUrl = (
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { callback_url, id }: Pick<VideoJob, 'callback_url' | 'id'>,
 ): string | undefined =>
   callback_url === null ? undefined : world.secrets.destinationSeal().open(callback_url, id)
@@ -50,7 +55,7 @@ export const deriveCallbackSecret = ({ secrets }: CallbackSecrets, workspace_id:
   `whsec_${Buffer.from(secrets.derive(`callbacks ${workspace_id}`, SECRET_BYTES)).toString('base64url')}`
 
 interface CallbackSecrets {
-  secrets: Pick<InferenceWorld['secrets'], 'derive'>
+  secrets: Pick<ExtensionWorld['secrets'], 'derive'>
 }
 
 /**

@@ -10,8 +10,8 @@ import {
   type Sent,
   sendDelivery,
 } from '../../observability/destinations/deliveries/send.ts'
+import type { CallbackState, VideoJob } from '../../resources/videos.ts'
 import { buildCallback, type CallbackWorld, openCallbackUrl } from './callback.ts'
-import type { CallbackState, VideoJob } from './store.ts'
 
 /** Tells the ends of jobs where their calls asked for it. */
 export interface Callbacks {

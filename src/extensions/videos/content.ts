@@ -1,12 +1,12 @@
 import type { ByteRange } from '../../base/byte-source.ts'
 import { Cancellation } from '../../base/cancellation.ts'
 import { conflict, GatewayError, notFound } from '../../base/errors.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { Deadline } from '../../network/answer.ts'
 import type { IncomingResponse } from '../../network/egress.ts'
 import { checkUntrustedUrl } from '../../network/untrusted-url.ts'
+import { hasEnded, type VideoJob } from '../../resources/videos.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { askJobProvider, getJobProtocol, getJobProvider, sendToJobProvider } from './ask.ts'
-import { hasEnded, type VideoJob } from './store.ts'
 import { parseOutputs } from './view.ts'
 
 /** The bytes of a video, or some of them, as they arrive, and their type. */
@@ -41,7 +41,7 @@ const LARGEST = 1024 * 1024 * 1024
  * what is no video.
  */
 export async function openVideoContent(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   job: VideoJob,
   index: number,
   wish: RangeWish = WHOLE,
@@ -83,7 +83,7 @@ const toFailure = (thrown: unknown): GatewayError =>
     ? thrown
     : noVideo(thrown)
 
-const readLimits = ({ config: { timeouts } }: InferenceWorld) => ({
+const readLimits = ({ config: { timeouts } }: ExtensionWorld) => ({
   firstByte: timeouts.first_byte_stream_seconds * 1000,
   idle: timeouts.idle_seconds * 1000,
   total: timeouts.total_seconds * 1000,
@@ -99,7 +99,7 @@ interface Asking {
 }
 
 async function openOutput(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   job: VideoJob,
   output: string,
   { deadline, headers }: Asking,
@@ -135,7 +135,7 @@ const readRedirect = (incoming: IncomingResponse): string | null =>
 
 /** Opens a URL that the provider has named: each host is checked, redirects included. */
 async function openUrl(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   url: string,
   { deadline, headers }: Asking,
 ): Promise<Source> {
@@ -161,7 +161,7 @@ function requireContent(incoming: IncomingResponse): IncomingResponse {
 
 /** Asks once more for an answer that has the video in it. */
 async function readInline(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   job: VideoJob,
   output: string,
   deadline: Deadline,

@@ -1,16 +1,16 @@
 import { renderTime, toDayNumber } from '../../base/clock.ts'
 import { toUsd } from '../../base/money.ts'
 import { buildReceipt, computeUpstreamCost } from '../../engine/settle.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { createFreeReceipt, createTextUsage, type Receipt } from '../../language/usage.ts'
 import { countVideoUnits, USUAL_SECONDS } from '../../language/video.ts'
 import type { Hold, StepCharge } from '../../limits/ledger.ts'
 import type { Generation, ProviderResponse } from '../../observability/generations.ts'
 import type { OutboxMessage } from '../../observability/outbox.ts'
 import type { EndedJob } from '../../observability/recorder.ts'
+import type { VideoJob } from '../../resources/videos.ts'
 import type { JobState } from '../../translation/protocols/protocol.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { type JobDetails, parseDetails } from './details.ts'
-import type { VideoJob } from './store.ts'
 
 /** How a job ends. */
 export type VideoOutcome = Omit<JobState, 'status'> & { status: EndedJob['status'] }
@@ -22,7 +22,7 @@ export type VideoOutcome = Omit<JobState, 'status'> & { status: EndedJob['status
  * could not be written in time; writing is still retried.
  */
 export async function endVideo(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   job: VideoJob,
   hold: Hold | null,
   outcome: VideoOutcome,
@@ -123,7 +123,7 @@ const buildEnd = (
   ended_at: string,
 ): EndedJob => ({ id, status, error, outputs: JSON.stringify(outputs), cost, ended_at })
 
-function publishMissingPrice(world: InferenceWorld, { model, provider }: VideoJob): void {
+function publishMissingPrice(world: ExtensionWorld, { model, provider }: VideoJob): void {
   const endpoints = world.catalog.models.get(model)?.endpoints ?? []
   const endpoint = endpoints.find(one => one.provider.slug === provider)
   if (endpoint) world.events.publish('price.missing', { endpoint })
@@ -131,7 +131,7 @@ function publishMissingPrice(world: InferenceWorld, { model, provider }: VideoJo
 
 /** Adds to a message what was not known when the job began. */
 function completeMessage(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   message: OutboxMessage,
   generation: Generation,
   receipt: Receipt,

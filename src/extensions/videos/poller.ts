@@ -1,18 +1,18 @@
 import { Cancellation } from '../../base/cancellation.ts'
 import { GatewayError } from '../../base/errors.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import type { Hold } from '../../limits/ledger.ts'
 import {
   computePause,
   type DeliveryPace,
 } from '../../observability/destinations/deliveries/retry.ts'
+import type { VideoJob } from '../../resources/videos.ts'
 import type { JobState } from '../../translation/protocols/protocol.ts'
 import { toEnded } from '../../translation/protocols/videos.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { askJobProvider, getJobProtocol, type JobAnswer } from './ask.ts'
 import type { CallbackWorld } from './callback.ts'
 import { CALLBACK_PACE, type CallbackPace, type Callbacks, createCallbacks } from './callbacks.ts'
 import { endVideo, type VideoOutcome } from './end.ts'
-import type { VideoJob } from './store.ts'
 
 /** What follows the jobs of videos. */
 export interface VideoJobs {
@@ -73,7 +73,7 @@ export const createVideoJobs = (world: CallbackWorld, pace: Partial<PollPace> = 
   new JobPoller(world, { ...POLL_PACE, ...pace })
 
 class JobPoller implements VideoJobs {
-  readonly #world: InferenceWorld
+  readonly #world: ExtensionWorld
   readonly #pace: PollPace
   readonly #jobs = new Map<string, FollowedJob>()
   readonly #running = new Set<Promise<void>>()

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { closed, Id, oneOf } from '../../base/schema-builders.ts'
-import { VIDEO_STATUSES } from './store.ts'
+import { VIDEO_STATUSES } from '../../resources/videos.ts'
 
 /** The query of `GET /videos/{jobId}/content`. */
 export const VideoContentQuery = Type.Object(

@@ -3,19 +3,19 @@ import type { Run, Step } from '../../engine/run.ts'
 import { forgetEntries } from '../../engine/settle/entries.ts'
 import { renderTranscript } from '../../engine/settle/transcript.ts'
 import { getSettlementTime, recordRun, toGeneration } from '../../engine/settle.ts'
-import type { InferenceWorld } from '../../engine/world.ts'
 import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import type { VideoCall } from '../../language/video.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Hold } from '../../limits/ledger.ts'
 import type { OutboxMessage } from '../../observability/outbox.ts'
 import type { Endpoint } from '../../resources/models.ts'
+import type { CallbackState, VideoJob } from '../../resources/videos.ts'
 import { fitVideoSize } from '../../translation/protocols/videos/capabilities.ts'
 import { pickSeconds } from '../../translation/protocols/videos.ts'
-import { buildMessages } from '../broadcast.ts'
+import { startBroadcast } from '../broadcast.ts'
+import type { ExtensionWorld } from '../world.ts'
 import { sealCallbackUrl } from './callback.ts'
 import { renderDetails } from './details.ts'
-import type { CallbackState, VideoJob } from './store.ts'
 
 /** A run whose answer has begun a job: it is charged when that is done. */
 interface JobRun {
@@ -30,12 +30,12 @@ interface JobRun {
  * set aside, and is followed until it ends. Does nothing to other runs. If it cannot be stored, the
  * call is recorded as failed and costs nothing. Throws 503 then.
  */
-export function handOver<K extends Kind>(world: InferenceWorld, run: Run<K>): void | Promise<void> {
+export function handOver<K extends Kind>(world: ExtensionWorld, run: Run<K>): void | Promise<void> {
   const begun = findJob(run as unknown as Run)
   if (begun) return keepJob(world, begun)
 }
 
-async function keepJob(world: InferenceWorld, begun: JobRun): Promise<void> {
+async function keepJob(world: ExtensionWorld, begun: JobRun): Promise<void> {
   const { run, step, endpoint } = begun
   const job = buildJob(world, begun)
   try {
@@ -76,7 +76,7 @@ function findJob(run: Run): JobRun | null {
   }
 }
 
-function buildJob(world: InferenceWorld, { run, step, endpoint, upstream_id }: JobRun): VideoJob {
+function buildJob(world: ExtensionWorld, { run, step, endpoint, upstream_id }: JobRun): VideoJob {
   const { call, actor } = run
   const { amounts = null } = step.grant?.hold ?? {}
   return {
@@ -107,7 +107,7 @@ function buildJob(world: InferenceWorld, { run, step, endpoint, upstream_id }: J
 }
 
 function buildCallbackState(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { callback_url: url, job_id }: VideoCall,
 ): CallbackState {
   return {
@@ -119,7 +119,7 @@ function buildCallbackState(
   }
 }
 
-function findByokId({ memory }: InferenceWorld, { is_byok, provider }: Endpoint): string | null {
+function findByokId({ memory }: ExtensionWorld, { is_byok, provider }: Endpoint): string | null {
   if (!is_byok) return null
   const isOf = ({ providers }: { providers: Map<string, unknown> }) =>
     providers.get(provider.slug) === provider
@@ -127,13 +127,14 @@ function findByokId({ memory }: InferenceWorld, { is_byok, provider }: Endpoint)
 }
 
 function buildDetails(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run<'video'>,
   call: VideoCall,
   endpoint: Endpoint,
 ): string {
   const generation = toGeneration(run, getSettlementTime(world).settled_at)
   const anyRun = run as unknown as Run
+  const watcher = run.watcher ?? startBroadcast(world, anyRun)
   return renderDetails({
     // As it was asked for: that is what is made, and charged.
     params: fitVideoSize(call.params, endpoint),
@@ -141,13 +142,13 @@ function buildDetails(
     prices: endpoint.prices,
     generation,
     transcript: renderTranscript(world, anyRun, generation),
-    outbox: encryptMessages(world, generation.id, buildMessages(world, run, generation) ?? []),
+    outbox: encryptMessages(world, generation.id, watcher?.close(anyRun, generation) ?? []),
   })
 }
 
 /** Encrypts what messages tell of a job, for as long as it lasts. None where that cannot be done. */
 function encryptMessages(
-  { secrets, events }: InferenceWorld,
+  { secrets, events }: ExtensionWorld,
   id: string,
   messages: OutboxMessage[],
 ): OutboxMessage[] {

@@ -1,6 +1,6 @@
 import { toUsd } from '../../base/money.ts'
+import { hasEnded, type VideoJob } from '../../resources/videos.ts'
 import { buildVideoPath } from '../../translation/dialects/videos.ts'
-import { hasEnded, type VideoJob } from './store.ts'
 
 /** Shows a job (wire reference B.3, VideoGenerationResponse). */
 export function showVideo(job: VideoJob, siteUrl: string) {

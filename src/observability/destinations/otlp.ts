@@ -1,3 +1,4 @@
+import type { Attributes } from './otlp/attributes.ts'
 import { buildChildAttributes, buildRootAttributes } from './otlp/attributes.ts'
 import { cutText } from './text.ts'
 import type { SpanValue, Trace, TraceSpan } from './trace.ts'
@@ -38,8 +39,6 @@ export type OtlpValue =
   | { boolValue: boolean }
   | { intValue: number }
   | { doubleValue: number }
-
-export type Attributes = Record<string, SpanValue>
 
 /** What a vendor wants beside the attributes that every receiver gets. */
 export interface OtlpOptions {

@@ -1,22 +1,12 @@
-import { type Static, Type } from '@sinclair/typebox'
 import { conflict, requireFound } from '../../base/errors.ts'
 import { overlay } from '../../base/mirror.ts'
 import type { Actor } from '../actor.ts'
 import { createPlaintext, requireManagedKey } from '../keys.ts'
 import type { IdentityWorld } from '../world.ts'
+import type { KeyRotation } from './schema.ts'
 import { hashSecret, maskSecret } from './secret.ts'
 import type { Key } from './store.ts'
 import { auditKey, showKey } from './view.ts'
-
-/** In seconds: a secret that is out of use should not stay valid for longer. */
-const LONGEST_OVERLAP = 90 * 24 * 60 * 60
-
-/** How a key is rotated. */
-export const KeyRotation = Type.Object({
-  /** How long the secret so far stays valid, in seconds. */
-  overlap_seconds: Type.Integer({ minimum: 0, maximum: LONGEST_OVERLAP }),
-})
-export type KeyRotation = Static<typeof KeyRotation>
 
 /**
  * Gives a key a new secret, which leaves here once and is never stored. Everything else stays the

@@ -57,3 +57,13 @@ export type KeyQuery = Static<typeof KeyQuery>
 /** The query of `keys list`. Over HTTP pages have one size. */
 export const KeyListQuery = Type.Composite([KeyQuery, Type.Pick(PageQuery, ['limit'])])
 export type KeyListQuery = Static<typeof KeyListQuery>
+
+/** In seconds: a secret that is out of use should not stay valid for longer. */
+const LONGEST_OVERLAP = 90 * 24 * 60 * 60
+
+/** How a key is rotated. */
+export const KeyRotation = Type.Object({
+  /** How long the secret so far stays valid, in seconds. */
+  overlap_seconds: Type.Integer({ minimum: 0, maximum: LONGEST_OVERLAP }),
+})
+export type KeyRotation = Static<typeof KeyRotation>

@@ -1,12 +1,5 @@
 import { denied } from '../../base/errors.ts'
-import type { PresetVersion } from './store.ts'
-
-/** What the presets of one workspace may take. */
-export interface PresetQuota {
-  workspace_id: string
-  presets: number
-  bytes: number
-}
+import type { PresetQuota, PresetVersion } from './store.ts'
 
 /** What they take, without the preset or version that is to be added. */
 export type PresetUse = Omit<PresetQuota, 'workspace_id'>

@@ -1,6 +1,5 @@
 import type { Json } from '../../base/json.ts'
 import type { AuditEntry } from '../audit.ts'
-import type { PresetQuota } from './quota.ts'
 
 /** The statuses of a preset. */
 export const STATUSES = ['active', 'disabled', 'archived'] as const
@@ -66,4 +65,11 @@ export interface PresetStore {
   /** Returns one page of a preset's versions, oldest first. */
   listVersions(preset_id: string, offset: number, limit: number): Promise<PresetVersion[]>
   findVersion(preset_id: string, version: number): Promise<PresetVersion | undefined>
+}
+
+/** What the presets of one workspace may take. */
+export interface PresetQuota {
+  workspace_id: string
+  presets: number
+  bytes: number
 }

@@ -1,5 +1,3 @@
-import type { ProviderFacts } from './facts.ts'
-
 /**
  * Public facts of providers, as of 2026-11-21, for a paying customer without a contract of their
  * own. Only certain facts are listed: a missing one counts as "may train" and "keeps data". An
@@ -161,3 +159,17 @@ export const FACTS = {
   // Answers are made in this process.
   sandbox: { training: false, retention_days: 0 },
 } satisfies Record<string, Partial<ProviderFacts>>
+
+/** What a provider publishes about itself. Null where it is not certain. */
+export interface ProviderFacts {
+  privacy_policy_url: string | null
+  terms_of_service_url: string | null
+  status_page_url: string | null
+  /** ISO 3166-1 alpha-2. */
+  headquarters: string | null
+  datacenters: string[] | null
+  /** Whether it trains on what its paying API is sent. */
+  training: boolean | null
+  /** The number of days for which it keeps what it is sent. */
+  retention_days: number | null
+}

@@ -1,19 +1,6 @@
 import { getOwn } from '../../base/json.ts'
+import type { ProviderFacts } from './facts.data.ts'
 import { FACTS } from './facts.data.ts'
-
-/** What a provider publishes about itself. Null where it is not certain. */
-export interface ProviderFacts {
-  privacy_policy_url: string | null
-  terms_of_service_url: string | null
-  status_page_url: string | null
-  /** ISO 3166-1 alpha-2. */
-  headquarters: string | null
-  datacenters: string[] | null
-  /** Whether it trains on what its paying API is sent. */
-  training: boolean | null
-  /** The number of days for which it keeps what it is sent. */
-  retention_days: number | null
-}
 
 const UNKNOWN: ProviderFacts = {
   privacy_policy_url: null,

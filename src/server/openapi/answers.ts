@@ -180,6 +180,7 @@ const OWN_SCHEMAS: Answers['schemas'] = {
 
 /** Operations of doors, and those that they answer as. */
 const ALIKE: Record<string, string> = {
+  invokeModel: 'createMessages',
   createDeploymentChatCompletion: 'sendChatCompletionRequest',
   createDeploymentCompletion: 'sendCompletionRequest',
   createDeploymentEmbeddings: 'createEmbeddings',
@@ -189,6 +190,30 @@ const ALIKE: Record<string, string> = {
   createDeploymentTranscription: 'createAudioTranscriptions',
 }
 
+const MESSAGE_BATCH = object({
+  id: text,
+  type: { ...text, enum: ['message_batch'] },
+  processing_status: { ...text, enum: ['in_progress', 'canceling', 'ended'] },
+  request_counts: object({
+    processing: integer,
+    succeeded: integer,
+    errored: integer,
+    canceled: integer,
+    expired: integer,
+  }),
+  ended_at: optionalText,
+  created_at: text,
+  expires_at: text,
+  archived_at: optionalText,
+  cancel_initiated_at: optionalText,
+  results_url: optionalText,
+})
+const CONVERSED = object({
+  output: object({ message: { type: 'object' } }),
+  stopReason: text,
+  usage: { type: 'object' },
+  metrics: { type: 'object' },
+})
 const CONTENT_RESPONSE = object({ candidates: array({ type: 'object' }), modelVersion: text }, [
   'modelVersion',
 ])
@@ -201,6 +226,11 @@ const GEMINI_MODEL = object({
 })
 
 const OWN: Answers['operations'] = {
+  converse: json(CONVERSED),
+  converseStream: { 'application/vnd.amazon.eventstream': { type: 'string', format: 'binary' } },
+  invokeModelWithResponseStream: {
+    'application/vnd.amazon.eventstream': { type: 'string', format: 'binary' },
+  },
   generateContent: json(CONTENT_RESPONSE),
   streamGenerateContent: { ...json(array(CONTENT_RESPONSE)), 'text/event-stream': text },
   countTokens: json(object({ totalTokens: integer })),
@@ -224,6 +254,20 @@ const OWN: Answers['operations'] = {
   ),
   sendCompletionRequest: { ...json(COMPLETION), 'text/event-stream': text },
   getModels: { ...json(refer('ModelsListResponse')), 'application/rss+xml': text },
+  createModeration: json(object({ id: text, model: text, results: array({ type: 'object' }) })),
+  createMessageBatch: json(MESSAGE_BATCH),
+  getMessageBatch: json(MESSAGE_BATCH),
+  cancelMessageBatch: json(MESSAGE_BATCH),
+  deleteMessageBatch: json(object({ id: text, type: text })),
+  getMessageBatchResults: { 'application/x-jsonl': text },
+  listMessageBatches: json(
+    object({
+      data: array(MESSAGE_BATCH),
+      has_more: { type: 'boolean' },
+      first_id: optionalText,
+      last_id: optionalText,
+    }),
+  ),
   createBatch: json(refer('Batch')),
   getBatch: json(refer('Batch')),
   cancelBatch: json(refer('Batch')),

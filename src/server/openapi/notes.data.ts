@@ -25,6 +25,8 @@ const MEMBERS = { member_user_ids: [USER_ID] }
 const MODEL = { author: 'sandbox', slug: 'echo' }
 const id = { id: ID }
 const RESPONSE = { response_id: 'gen-1795730984-0123456789abcdef0123' }
+const BATCH = { id: 'batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c' }
+const CONVERSED = [{ role: 'user', content: [{ text: 'Hello there' }] }]
 const GEMINI = { model: 'sandbox/echo' }
 const CONTENTS = [{ role: 'user', parts: [{ text: 'Hello there' }] }]
 const DEPLOYMENT = { deployment: 'sandbox/echo', 'api-version': '2024-10-21' }
@@ -180,6 +182,61 @@ export const NOTES: Record<string, OperationNote> = {
   deleteResponse: {
     description: 'Deletes a stored response, for good. Others no longer go on from it.',
     examples: RESPONSE,
+  },
+  createModeration: {
+    description:
+      'Judges texts by the provider that `plugins.moderation` names, else by the content filters of ' +
+      'the key: then the categories are its filters.',
+    body: { input: 'Hello there' },
+  },
+  createMessageBatch: {
+    description:
+      'Makes a batch of messages as Anthropic’s clients do, with its requests in the body. Each runs ' +
+      'later as a call of this key, and is charged as one.',
+    body: {
+      requests: [
+        {
+          custom_id: 'first',
+          params: { model: 'sandbox/echo', max_tokens: 100, messages: HELLO },
+        },
+      ],
+    },
+  },
+  listMessageBatches: { description: 'Lists a workspace’s batches of messages, newest first.' },
+  getMessageBatch: { description: 'Shows how far a batch of messages has come.', examples: BATCH },
+  getMessageBatchResults: {
+    description: 'Reads the results of a batch that has ended, one in each line.',
+    examples: BATCH,
+  },
+  cancelMessageBatch: {
+    description: 'Cancels a batch: no request begins any more, and what is done is kept.',
+    examples: BATCH,
+  },
+  deleteMessageBatch: {
+    description: 'Deletes a batch that has ended. The files of its results stay.',
+    examples: BATCH,
+  },
+  converse: {
+    description:
+      'Answers a conversation as Bedrock’s Converse, over every provider. The key is a bearer token; ' +
+      'signatures of AWS are refused.',
+    examples: GEMINI,
+    body: { messages: CONVERSED },
+  },
+  converseStream: {
+    description: 'Answers as `converse`, as it comes, in frames of an AWS event stream.',
+    examples: GEMINI,
+    body: { messages: CONVERSED },
+  },
+  invokeModel: {
+    description: 'Answers a body of Anthropic’s models, over every provider.',
+    examples: GEMINI,
+    body: { max_tokens: 100, messages: HELLO },
+  },
+  invokeModelWithResponseStream: {
+    description: 'Answers as `invoke`, each event of the message in a frame.',
+    examples: GEMINI,
+    body: { max_tokens: 100, messages: HELLO },
   },
   generateContent: {
     description:
@@ -716,12 +773,14 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'TTS', description: 'Texts that models read aloud' },
   { name: 'STT', description: 'Recordings that models write down' },
   { name: 'Rerank', description: 'Documents by their relevance' },
+  { name: 'Moderations', description: 'Texts that are judged' },
   { name: 'Files', description: 'Files of a workspace' },
   { name: 'Batches', description: 'Files of requests that are made later' },
   { name: 'Containers', description: 'Files that commands of models have made' },
   { name: 'Models', description: 'What can be called, and by whom it is served' },
   { name: 'Providers', description: 'Who serves models' },
   { name: 'Gemini', description: 'Calls in the form of Google’s clients' },
+  { name: 'Bedrock', description: 'Calls in the form of Bedrock’s clients' },
   { name: 'Azure', description: 'Calls in the form of Azure’s clients' },
   { name: 'Generations', description: 'Records of finished calls' },
   { name: 'Analytics', description: 'What was used, by whom and on what' },

@@ -14,6 +14,7 @@ import {
 } from '../../resources/auth-codes.ts'
 import { hashSecret } from '../../resources/keys/secret.ts'
 import type { Member } from '../../resources/members/store.ts'
+import { defineOperation } from '../../resources/operation.ts'
 import { beginSignIn, finishSignIn } from '../../resources/sign-ins/oidc.ts'
 import {
   findLinkMember,
@@ -34,13 +35,13 @@ import {
 } from '../consent.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+import { defineResource } from '../resource.ts'
 import { countVisit } from '../visits.ts'
 import type { FindRequestPeer } from './inference.ts'
 
 /** Creates the route by which a key makes a code for an app. */
 export const createAuthCodeRoutes = defineResource({ tag: 'OAuth', access: 'key' }, [
-  defineRoute(
+  defineOperation(
     'POST /auth/keys/code',
     'createAuthKeysCode',
     'Make a code that an app exchanges for a key',
@@ -50,7 +51,7 @@ export const createAuthCodeRoutes = defineResource({ tag: 'OAuth', access: 'key'
 ])
 
 const createExchangeRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
-  defineRoute(
+  defineOperation(
     'POST /auth/keys',
     'exchangeAuthCodeForAPIKey',
     'Exchange a code for a key',

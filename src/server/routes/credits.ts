@@ -1,18 +1,14 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { GatewayError } from '../../base/errors.ts'
-import { getCredits } from '../../limits/credits.ts'
+import { credits } from '../../limits/credits.ts'
 import { allowAnyone } from '../access.ts'
 import { describeOperation } from '../operation.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+import { createRoutes } from '../resource.ts'
 
 /** Creates the routes of credits. Credits are added only at the terminal. */
 export const createCreditRoutes = (gateway: Gateway) =>
-  new Elysia().use(createBalanceRoutes(gateway)).use(createCoinbaseRoutes())
-
-const createBalanceRoutes = defineResource({ tag: 'Credits', access: 'management' }, [
-  defineRoute('GET /credits', 'getCredits', 'Get the credits paid in and spent', getCredits),
-])
+  new Elysia().use(createRoutes(gateway, credits)).use(createCoinbaseRoutes())
 
 const GONE = 410
 

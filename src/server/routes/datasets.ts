@@ -8,28 +8,29 @@ import {
   RankingsDailyQuery,
 } from '../../observability/datasets/rankings-daily.ts'
 import { getSessionCost, SessionCostQuery } from '../../observability/datasets/session-cost.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+import { defineOperation } from '../../resources/operation.ts'
+import { defineResource } from '../resource.ts'
 
 /** Creates the routes of the public datasets. Every key may read them, within their rate limits. */
 export const createDatasetRoutes = (gateway: Gateway) =>
   new Elysia().use(createDatasets(gateway)).use(createOtherDatasets(gateway))
 
 const createDatasets = defineResource({ tag: 'Datasets', access: 'key' }, [
-  defineRoute(
+  defineOperation(
     'GET /datasets/session-cost',
     'getSessionCost',
     'Get what sessions cost, by app, model and turns',
     getSessionCost,
     { query: SessionCostQuery, refusals: [404, 408, 429] },
   ),
-  defineRoute(
+  defineOperation(
     'GET /datasets/app-rankings',
     'getAppRankings',
     'Get the apps that use the most tokens',
     getAppRankings,
     { query: AppRankingsQuery, refusals: [404, 408, 429] },
   ),
-  defineRoute(
+  defineOperation(
     'GET /datasets/rankings-daily',
     'getRankingsDaily',
     'Get the models that use the most tokens',
@@ -39,14 +40,14 @@ const createDatasets = defineResource({ tag: 'Datasets', access: 'key' }, [
 ])
 
 const createOtherDatasets = defineResource({ tag: 'Datasets', access: 'key' }, [
-  defineRoute(
+  defineOperation(
     'GET /classifications/task',
     'getTaskClassifications',
     'Get the tasks that calls are about',
     getTaskClassifications,
     { query: TaskQuery, refusals: [429], tag: 'Classifications' },
   ),
-  defineRoute('GET /benchmarks', 'getBenchmarks', 'Get scores of models', getBenchmarks, {
+  defineOperation('GET /benchmarks', 'getBenchmarks', 'Get scores of models', getBenchmarks, {
     query: BenchmarkQuery,
     refusals: [429],
     tag: 'Benchmarks',

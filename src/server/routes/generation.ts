@@ -1,18 +1,19 @@
 import { NewFeedback, submitFeedback } from '../../observability/feedback.ts'
 import { GenerationQuery, getGeneration } from '../../observability/generations.ts'
 import { getGenerationContent } from '../../observability/transcripts.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+import { defineOperation } from '../../resources/operation.ts'
+import { defineResource } from '../resource.ts'
 
 /** Creates the routes of the record of a finished call. */
 export const createGenerationRoutes = defineResource({ tag: 'Generations', access: 'key' }, [
-  defineRoute(
+  defineOperation(
     'GET /generation',
     'getGeneration',
     'Get the usage, cost and attempts of a finished call',
     (gateway, actor, { id }) => getGeneration(gateway, actor, id),
     { query: GenerationQuery, refusals: [404] },
   ),
-  defineRoute(
+  defineOperation(
     'GET /generation/content',
     'listGenerationContent',
     'Get what was asked and answered in a call, where it is kept',
@@ -23,7 +24,7 @@ export const createGenerationRoutes = defineResource({ tag: 'Generations', acces
 
 /** Creates the route of feedback about calls. */
 export const createFeedbackRoutes = defineResource({ tag: 'Generations', access: 'management' }, [
-  defineRoute(
+  defineOperation(
     'POST /generation/feedback',
     'submitGenerationFeedback',
     'Say what was wrong with an answer',

@@ -102,10 +102,15 @@ export type FindRequestPeer = (request: Request) => string | null
 export function createDoorRoute(
   gateway: Gateway,
   findPeer: FindRequestPeer,
-  { dialect, path, read, query, choose, ...described }: DoorRoute,
+  { dialect, path, read, query, choose, refuse, ...described }: DoorRoute,
 ) {
   const description = describeOperation({ ...describeDialect(dialect), ...described, query })
-  return new Elysia().use(requireKey(gateway)).post(
+  const refused = ({ request }: { request: Request }) => {
+    refuse?.(request)
+    return {}
+  }
+  const app = refuse ? new Elysia().derive({ as: 'scoped' }, refused) : new Elysia()
+  return app.use(requireKey(gateway)).post(
     path,
     ({ actor, request, params: given }) => {
       const generation = findGenerationId(request)
@@ -119,13 +124,17 @@ export function createDoorRoute(
 }
 
 /** A path of a door. */
-export interface DoorRoute extends Required<Pick<Operation, 'params' | 'query' | 'keyHeader'>> {
+export interface DoorRoute
+  extends Required<Pick<Operation, 'params' | 'query'>>,
+    Pick<Operation, 'keyHeader'> {
   dialect: Dialect
   path: string
   /** Reads the fields of the body that the path has. */
   read(params: Record<string, string>): object
   /** Chooses how the call is answered by its query; as `dialect` says, if it is absent. */
   choose?(query: object): Dialect
+  /** Throws for credentials that are none here, before a key is looked for. */
+  refuse?(request: Request): void
 }
 
 function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPeer) {
@@ -226,11 +235,14 @@ const describeDialect = ({ operation, body, errorFormat, ...dialect }: Dialect):
     when: 'with `debug.dry_run`, by management keys',
   },
   ...(dialect.showsRouting ? { headers: METADATA_HEADER } : {}),
-  ...(dialect.streaming ? { produces: ['text/event-stream'] } : {}),
+  ...(dialect.streaming ? { produces: [readStreamType(dialect.streaming)] } : {}),
   ...(dialect.produces ? { produces: dialect.produces } : {}),
   ...(dialect.acceptsApiKeyHeader ? { eitherHeader: true } : {}),
   ...(errorFormat ? { refusal: errorFormat } : {}),
 })
+
+const readStreamType = ({ media_type = 'text/event-stream' }: Streaming): string =>
+  media_type.replace(/;.*/, '')
 
 /** One request to a dialect's route. */
 interface RouteContext {
@@ -414,13 +426,7 @@ async function streamAnswer(
   const render = () =>
     begun ? begun.renderKeepAlive() : (streaming.renderKeepAlive?.(service_name) ?? '')
   const respond = (events: EventSource) =>
-    createEventStreamResponse(
-      events,
-      { render, interval },
-      headers,
-      connection,
-      streaming.media_type,
-    )
+    createEventStreamResponse(events, { render, interval }, headers, connection, streaming)
   const stream = (opened: Answer<Kind>) => {
     if (!begun) return streaming.streamEvents(opened, call, body)
     const written = begun.streamEvents(opened)

@@ -1,5 +1,7 @@
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
+import { open, SomeName } from '../../base/schema-builders.ts'
 import { listImageEndpoints, listImageModels } from '../../extensions/image-models.ts'
 import { getPolicy } from '../../limits/effective.ts'
 import {
@@ -8,6 +10,7 @@ import {
   EmbeddingsQuery,
   ModelQuery,
 } from '../../resources/models/query.ts'
+import type { toPublicModel } from '../../resources/models/view.ts'
 import {
   type Catalog,
   countModels,
@@ -20,10 +23,13 @@ import {
   retrieveModel,
   showModel,
 } from '../../resources/models.ts'
+import { defineOperation } from '../../resources/operation.ts'
+import { listProviders } from '../../resources/providers.ts'
 import { allowAnyone, findActor, requireKey } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { renderModelsFeed } from '../models-feed.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { defineResource } from '../resource.ts'
 
 const describeModelsOperation = (details: Omit<Operation, 'tag'>) =>
   describeOperation({ tag: 'Models', open: true, ...details })
@@ -36,12 +42,19 @@ const slug = { author: 'The author, before the slash', slug: 'The model, after t
 export const createModelRoutes = (gateway: Gateway) =>
   new Elysia().use(createPublicModelRoutes(gateway)).use(createUserModelRoutes(gateway))
 
+/** Creates the route of providers. It needs no key, as at the public service. */
+export const createProviderRoutes = defineResource({ tag: 'Providers', access: 'open' }, [
+  defineOperation('GET /providers', 'listProviders', 'List providers', listProviders),
+])
+
 const createPublicModelRoutes = (gateway: Gateway) =>
   new Elysia()
     .use(allowAnyone())
     .get(
       '/models',
       ({ request }) => {
+        if (isAnthropics(request))
+          return listAsAnthropic(gateway, readQuery(request, AnthropicModelQuery))
         const query = readQuery(request, ModelQuery)
         if (isPlainList(query)) return answerPlainList(gateway, query)
         const list = listModels(gateway, query)
@@ -118,7 +131,7 @@ const createPublicModelRoutes = (gateway: Gateway) =>
     .get(
       '/models/:author',
       // A broken escape leaves no parameter.
-      ({ params }) => retrieveModel(gateway, params.author ?? ''),
+      ({ params, request }) => retrieveAs(request, retrieveModel(gateway, params.author ?? '')),
       describeModelsOperation({
         id: 'retrieveModelById',
         summary: 'Get a model by its encoded slug, or by its plain name',
@@ -128,7 +141,8 @@ const createPublicModelRoutes = (gateway: Gateway) =>
     )
     .get(
       '/models/:author/:slug',
-      ({ params }) => retrieveModel(gateway, `${params.author}/${params.slug}`),
+      ({ params, request }) =>
+        retrieveAs(request, retrieveModel(gateway, `${params.author}/${params.slug}`)),
       describeModelsOperation({
         id: 'retrieveModel',
         summary: 'Get a model as OpenAI’s clients expect it',
@@ -151,6 +165,46 @@ const createPublicModelRoutes = (gateway: Gateway) =>
         statuses: [200, 404, 500],
       }),
     )
+
+/** Anthropic’s clients say the version of their API, and expect its form (wire reference A.8). */
+const isAnthropics = ({ headers }: Request): boolean => headers.has('anthropic-version')
+
+const AnthropicModelQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
+    after_id: Type.Optional(SomeName),
+    before_id: Type.Optional(SomeName),
+  },
+  open,
+)
+
+/** Lists a page of the models that `/models` lists, in Anthropic’s form. */
+function listAsAnthropic(
+  gateway: Gateway,
+  { limit = 20, after_id, before_id }: Static<typeof AnthropicModelQuery>,
+) {
+  const { data: all } = listModels(gateway)
+  const start = all.findIndex(({ id }) => id === after_id) + 1
+  const end = before_id === undefined ? -1 : all.findIndex(({ id }) => id === before_id)
+  const rest = all.slice(start, end === -1 ? undefined : end)
+  const page = before_id === undefined ? rest.slice(0, limit) : rest.slice(-limit)
+  return {
+    data: page.map(showAsAnthropic),
+    has_more: rest.length > page.length,
+    first_id: page[0]?.id ?? null,
+    last_id: page.at(-1)?.id ?? null,
+  }
+}
+
+const showAsAnthropic = ({ id, name, created }: ReturnType<typeof toPublicModel>) => ({
+  type: 'model' as const,
+  id,
+  display_name: name,
+  created_at: new Date(created * 1000).toISOString(),
+})
+
+const retrieveAs = (request: Request, model: ReturnType<typeof retrieveModel>) =>
+  isAnthropics(request) ? showAsAnthropic(model) : model
 
 const isPlainList = (query: ModelQuery) => Object.keys(query).every(name => name === 'all')
 

@@ -2,18 +2,19 @@ import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
 import { exchangeToken, listSigningKeys } from '../../limits/workloads.ts'
+import { defineOperation } from '../../resources/operation.ts'
 import { renderOAuthError } from '../../resources/workloads/refusal.ts'
 import { TokenExchange } from '../../resources/workloads/schema.ts'
 import { allowAnyone } from '../access.ts'
 import { readForm } from '../body.ts'
 import { describeOperation, type Refusal } from '../operation.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+import { defineResource } from '../resource.ts'
 import { countVisit } from '../visits.ts'
 import type { FindRequestPeer } from './inference.ts'
 
 /** Creates the route with the keys that access tokens are signed with. */
 export const createJwksRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
-  defineRoute('GET /oauth/jwks', 'listOauthJwks', 'List the keys of access tokens', gateway =>
+  defineOperation('GET /oauth/jwks', 'listOauthJwks', 'List the keys of access tokens', gateway =>
     listSigningKeys(gateway),
   ),
 ])

@@ -33,7 +33,10 @@ export const createBatchStore = (
     const row = await selectBatches(kysely).where('id', '=', id).executeTakeFirst()
     return row && toBatch(row)
   },
-  list: async range => (await selectRange(kysely, range).execute()).map(toBatch),
+  async list(range) {
+    const found = (await selectRange(kysely, range).execute()).map(toBatch)
+    return range.before === undefined ? found : found.reverse()
+  },
   async listUnfinished() {
     const query = selectBatches(kysely).where('ended_at', 'is', null).orderBy('id')
     return (await query.execute()).map(toBatch)
@@ -146,13 +149,17 @@ const countUnfinished = (kysely: Kysely<Tables>, workspace_id: string) =>
     .where('ended_at', 'is', null)
 
 function selectRange(kysely: Kysely<Tables>, range: BatchRange) {
-  const { workspace_id, after, statuses, created_after, created_before, limit } = range
+  const { workspace_id, after, before, endpoint, statuses, limit } = range
+  const { created_after, created_before } = range
   let found = selectBatches(kysely).where('workspace_id', '=', workspace_id)
   if (after !== undefined) found = found.where('id', '<', after)
   if (statuses !== undefined) found = found.where('status', 'in', statuses)
   if (created_after !== undefined) found = found.where('created_at', '>', created_after)
   if (created_before !== undefined) found = found.where('created_at', '<', created_before)
-  return found.orderBy('id', 'desc').limit(limit)
+  if (endpoint !== undefined) found = found.where('endpoint', '=', endpoint as Batch['endpoint'])
+  return before === undefined
+    ? found.orderBy('id', 'desc').limit(limit)
+    : found.where('id', '>', before).orderBy('id', 'asc').limit(limit)
 }
 
 type Row = Selectable<Tables['batches']>

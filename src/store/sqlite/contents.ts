@@ -63,6 +63,7 @@ import corrections from './migrations/036-corrections.sql' with { type: 'text' }
 import expiry from './migrations/037-expiry.sql' with { type: 'text' }
 import emptyFiles from './migrations/038-empty-files.sql' with { type: 'text' }
 import responses from './migrations/039-responses.sql' with { type: 'text' }
+import log from './migrations/040-log.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -196,4 +197,5 @@ export const MIGRATIONS: string[] = [
   expiry,
   emptyFiles,
   responses,
+  log,
 ]

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { CreditStore } from '../../limits/credits.ts'
+import type { CreditStore } from '../../limits/world.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { createLedgerWriter } from './ledger.ts'
 import type { Tables } from './tables.ts'

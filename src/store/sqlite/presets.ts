@@ -5,10 +5,14 @@ import {
   BYTES_PER_VERSION,
   checkPresetQuota,
   computeVersionBytes,
-  type PresetQuota,
   type PresetUse,
 } from '../../resources/presets/quota.ts'
-import type { DesignatedPreset, PresetStore, PresetVersion } from '../../resources/presets/store.ts'
+import type {
+  DesignatedPreset,
+  PresetQuota,
+  PresetStore,
+  PresetVersion,
+} from '../../resources/presets/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { openVersion, sealVersion } from './presets/sealing.ts'
 import type { Tables } from './tables.ts'

@@ -1,12 +1,11 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Batch } from '../../extensions/batches/store.ts'
-import type { VideoJob } from '../../extensions/videos/store.ts'
 import type { Assignment } from '../../limits/assignments/store.ts'
 import type { Budget } from '../../limits/budgets/store.ts'
 import type { LedgerRow } from '../../limits/chain.ts'
-import type { Credit } from '../../limits/credits.ts'
 import type { Guardrail } from '../../limits/guardrails/store.ts'
 import type { DaySpend } from '../../limits/ledger.ts'
+import type { Credit } from '../../limits/world.ts'
 import type { Container, ContainerFile } from '../../network/containers/store.ts'
 import type {
   DeliveryCounts,
@@ -34,6 +33,7 @@ import type { SyncJob } from '../../resources/scim/sync-jobs.ts'
 import type { ScimToken } from '../../resources/scim/tokens.ts'
 import type { ScimUser } from '../../resources/scim/users/store.ts'
 import type { SignIn } from '../../resources/sign-ins.ts'
+import type { VideoJob } from '../../resources/videos.ts'
 import type { Workspace } from '../../resources/workspaces/store.ts'
 import type { BundleRow } from './outbox/bundles.ts'
 

@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
-import type { VideoJob, VideoStore } from '../../extensions/videos/store.ts'
 import type { EndedJob } from '../../observability/recorder.ts'
+import type { VideoJob, VideoStore } from '../../resources/videos.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 

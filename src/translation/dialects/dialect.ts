@@ -83,6 +83,8 @@ export interface FormFile {
 export interface Streaming<K extends Kind = Kind, Body = DialectBody> {
   /** The media type of its streams, where they are no events. */
   media_type?: string
+  /** Whether each character of its texts is a byte. */
+  isBinary?: boolean
   /**
    * Whether an answer that the provider gives whole is one JSON value even if a stream was asked
    * for. The client then hears nothing until the answer begins.

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { GatewayError, invalid } from '../../base/errors.ts'
 import { type Json, readObjects } from '../../base/json.ts'
-import { list, open, optional } from '../../base/schema-builders.ts'
+import { list, open, optional, SomeContent } from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { EmbeddingCall } from '../../language/embedding.ts'
@@ -175,7 +175,7 @@ function describeStream(): Pick<Dialect<'text'>, 'path' | 'operation'> {
 const EmbedContent = Type.Object(
   {
     content: Type.Object(
-      { parts: list(Type.Object({ text: Type.String({ minLength: 1 }) }, open), { minItems: 1 }) },
+      { parts: list(Type.Object({ text: SomeContent }, open), { minItems: 1 }) },
       open,
     ),
     taskType: optional(Type.String({ maxLength: 64 })),

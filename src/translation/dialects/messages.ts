@@ -8,8 +8,8 @@ import { GrowingText, PIECES_AT_ONCE } from '../../base/turns.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ReceiptPart, TextPart } from '../../language/part.ts'
-import type { ServerToolCounts } from '../../language/server-tools.ts'
 import type { Tool } from '../../language/tool.ts'
+import type { ServerToolCounts } from '../../language/usage.ts'
 import {
   countOutputTokens,
   createTextUsage,

@@ -7,12 +7,8 @@ import type { Config } from '../../config.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextDialect } from '../../language/dialect.ts'
 import { FINISH_REASONS, type FinishReason } from '../../language/part.ts'
-import type {
-  ServerToolCounts,
-  ServerToolRequest,
-  StopCondition,
-  ToolReading,
-} from '../../language/server-tools.ts'
+import type { ServerToolRequest, StopCondition, ToolReading } from '../../language/server-tools.ts'
+import type { ServerToolCounts } from '../../language/usage.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { isDisabledTool } from '../../resources/workspaces/disabled-tools.ts'
 import type { DialectWorld, ReadableTool } from './world.ts'

@@ -119,8 +119,8 @@ describe.each(['local', 'remote'] as const)('changes of a gateway: %s', name => 
     const email = `${name}@example.com`
     await sources.local.change({ noun: 'members', verb: 'create', id: '', input: { email } })
     const user = String((await find('members', 'email', email))?.id)
-    await change('workspaces', 'add', id, { user_ids: [user] })
-    await change('workspaces', 'remove', id, { user_ids: [user] })
+    await change('members', 'add', id, { user_ids: [user] })
+    await change('members', 'remove', id, { user_ids: [user] })
     await change('workspaces', 'delete', id, {})
     expect(await find('workspaces', 'id', id)).toBe(undefined)
   })
@@ -133,8 +133,8 @@ describe.each(['local', 'remote'] as const)('changes of a gateway: %s', name => 
     const hash = String((await find('keys', 'name', 'inference'))?.hash)
     const user = String(((await sources.local.list('members')) as Row[])[0]?.id)
     for (const verb of ['assign', 'unassign']) {
-      await change('guardrails', `${verb}-keys`, id, { key_hashes: [hash] })
-      await change('guardrails', `${verb}-members`, id, { member_user_ids: [user] })
+      await change('guardrails', `${verb}Keys`, id, { key_hashes: [hash] })
+      await change('guardrails', `${verb}Members`, id, { member_user_ids: [user] })
     }
     await change('guardrails', 'delete', id, {})
     expect(await find('guardrails', 'id', id)).toBe(undefined)

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { ReadDocuments } from '../../../src/engine/traffic/read-documents.ts'
-import type { DocumentText } from '../../../src/extensions/documents.ts'
+import { type DocumentText, ReadDocuments } from '../../../src/engine/traffic/read-documents.ts'
 
 describe('the memory of documents', () => {
   const build = (text: string): DocumentText => ({ type: 'pdf', text, isCut: false })

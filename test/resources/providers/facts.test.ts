@@ -1,10 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import type { ProviderFacts } from '../../../src/resources/providers/facts.data.ts'
 import { FACTS } from '../../../src/resources/providers/facts.data.ts'
-import {
-  getDataPolicy,
-  getProviderFacts,
-  type ProviderFacts,
-} from '../../../src/resources/providers/facts.ts'
+import { getDataPolicy, getProviderFacts } from '../../../src/resources/providers/facts.ts'
 import { PROVIDERS } from '../../../src/resources/providers.data.ts'
 
 const facts: [string, Partial<ProviderFacts>][] = Object.entries(FACTS)

@@ -122,7 +122,7 @@ describe('every operation', () => {
       const schema = (content?.[type] ?? content?.[type.replace(/\/.*/, '/*')])?.schema
       expect([id, type, schema]).not.toEqual([id, type, {}])
       expect([id, type, schema]).toEqual([id, type, expect.anything()])
-      const value = type.includes('json') ? JSON.parse(answer.body) : answer.body
+      const value = type.endsWith('json') ? JSON.parse(answer.body) : answer.body
       expect([id, findErrors(schema ?? {}, value)]).toEqual([id, []])
     },
   )
@@ -138,6 +138,7 @@ describe('every operation', () => {
       const isClosed = id === 'createCoinbaseCharge'
       if (isClosed) expect(answer.status).toBe(410)
       else if (id === 'exchangeAuthCodeForAPIKey') expect(answer.status).toBe(403)
+      else if (id === 'createModeration') expect(answer.status).toBe(400)
       // A form has a file that its sender chooses.
       else if (route.operation.accepts) expect(answer.status).toBe(400)
       else if (isAboutAnother) expect([200, 204, 404]).toContain(answer.status)

@@ -40,6 +40,10 @@ export function testBatches(store: GetStore): void {
     expect((await batches.list(range)).map(({ id }) => id)).toEqual([buildId(2), buildId(1)])
     expect(await batches.list({ ...range, statuses: ['completed'] })).toMatchObject([end])
     expect(await batches.list({ ...range, after: buildId(1) })).toEqual([])
+    expect(await batches.list({ ...range, before: buildId(1), limit: 1 })).toMatchObject([
+      { id: buildId(2) },
+    ])
+    expect(await batches.list({ ...range, endpoint: '/v1/messages' })).toEqual([])
     expect(await batches.list({ ...range, workspace_id: 'none' })).toEqual([])
     await batches.remove(buildId(1), buildAuditEntry())
     const again = batches.remove(buildId(1), buildAuditEntry())

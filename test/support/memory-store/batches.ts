@@ -21,17 +21,20 @@ export const createMemoryBatchStore = (connection: Connection): BatchStore => ({
       addAudit(memory, entry)
     }),
   find: id => connection.read(({ batches }) => batches.get(id)),
-  list: ({ workspace_id, after, statuses, created_after, created_before, limit }) =>
-    connection.read(({ batches }) =>
-      batches
+  list: ({ workspace_id, after, before, endpoint, limit, ...range }) =>
+    connection.read(({ batches }) => {
+      const { statuses, created_after, created_before } = range
+      const found = batches
         .all(one => one.workspace_id === workspace_id)
         .filter(({ id }) => after === undefined || compareTexts(id, after) < 0)
+        .filter(({ id }) => before === undefined || compareTexts(id, before) > 0)
+        .filter(one => endpoint === undefined || one.endpoint === endpoint)
         .filter(({ status }) => statuses === undefined || statuses.includes(status))
         .filter(one => created_after === undefined || one.created_at > created_after)
         .filter(one => created_before === undefined || one.created_at < created_before)
         .sort((a, b) => compareTexts(b.id, a.id))
-        .slice(0, limit),
-    ),
+      return before === undefined ? found.slice(0, limit) : found.slice(-limit)
+    }),
   listUnfinished: () =>
     connection.read(({ batches }) =>
       batches.all(one => one.ended_at === null).sort((a, b) => compareTexts(a.id, b.id)),

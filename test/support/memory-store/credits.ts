@@ -1,4 +1,4 @@
-import type { CreditStore } from '../../../src/limits/credits.ts'
+import type { CreditStore } from '../../../src/limits/world.ts'
 import { addAudit } from './audit.ts'
 import { addRow, addSpend } from './ledger.ts'
 import type { Connection } from './memory.ts'

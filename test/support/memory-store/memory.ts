@@ -1,12 +1,11 @@
 import { yieldToEventLoop } from '../../../src/base/clock.ts'
 import type { Batch } from '../../../src/extensions/batches/store.ts'
-import type { VideoJob } from '../../../src/extensions/videos/store.ts'
 import type { Assignment } from '../../../src/limits/assignments/store.ts'
 import type { Budget } from '../../../src/limits/budgets/store.ts'
 import type { LedgerRow } from '../../../src/limits/chain.ts'
-import type { Credit } from '../../../src/limits/credits.ts'
 import type { Guardrail } from '../../../src/limits/guardrails/store.ts'
 import type { DaySpend } from '../../../src/limits/ledger.ts'
+import type { Credit } from '../../../src/limits/world.ts'
 import type { Container, ContainerFile } from '../../../src/network/containers/store.ts'
 import type {
   DeliveryCounts,
@@ -36,6 +35,7 @@ import type { SyncJob } from '../../../src/resources/scim/sync-jobs.ts'
 import type { ScimToken } from '../../../src/resources/scim/tokens.ts'
 import type { ScimUser } from '../../../src/resources/scim/users/store.ts'
 import type { SignIn } from '../../../src/resources/sign-ins.ts'
+import type { VideoJob } from '../../../src/resources/videos.ts'
 import type { Workspace } from '../../../src/resources/workspaces/store.ts'
 import { Table } from './table.ts'
 

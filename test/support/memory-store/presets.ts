@@ -2,10 +2,13 @@ import { parseObject } from '../../../src/base/json.ts'
 import {
   checkPresetQuota,
   computeVersionBytes,
-  type PresetQuota,
   type PresetUse,
 } from '../../../src/resources/presets/quota.ts'
-import type { PresetStore, PresetVersion } from '../../../src/resources/presets/store.ts'
+import type {
+  PresetQuota,
+  PresetStore,
+  PresetVersion,
+} from '../../../src/resources/presets/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'

@@ -1,4 +1,4 @@
-import type { VideoStore } from '../../../src/extensions/videos/store.ts'
+import type { VideoStore } from '../../../src/resources/videos.ts'
 import type { Connection } from './memory.ts'
 import { changedConcurrently } from './table.ts'
 

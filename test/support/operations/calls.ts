@@ -11,6 +11,8 @@ const buildCall =
 
 const contents = [{ role: 'user', parts: [{ text: 'Hi' }] }]
 
+const CONVERSED = [{ role: 'user', content: [{ text: 'Hi' }] }]
+
 const buildContents =
   (body: object, model = 'acme/small'): RequestBuilder =>
   async () => ({ params: { model }, body })
@@ -43,6 +45,11 @@ export const CALLS: Record<string, RequestBuilder> = {
   askMcpServer: async () => ({ body: INITIALIZE, params: { server: 'files' } }),
   listenToMcpServer: async () => ({ params: { server: 'files' } }),
   leaveMcpServer: async () => ({ params: { server: 'files' } }),
+  converse: buildContents({ messages: CONVERSED }),
+  converseStream: buildContents({ messages: CONVERSED }),
+  invokeModel: buildContents({ max_tokens: 9, messages }),
+  invokeModelWithResponseStream: buildContents({ max_tokens: 9, messages }),
+  createModeration: async () => ({ body: { input: 'Hi' } }),
   generateContent: buildContents({ contents }),
   streamGenerateContent: buildContents({ contents }),
   countTokens: buildContents({ contents }),

@@ -178,6 +178,15 @@ export const READINGS: Record<string, RequestBuilder> = {
   getFileMetadata: requestFile,
   downloadFileContent: requestFile,
   listBatches: requestNothing,
+  listMessageBatches: requestNothing,
+  getMessageBatch: async (gateway, actor) => ({
+    params: { id: await makeBatch(gateway, actor, {}, '/v1/messages') },
+  }),
+  getMessageBatchResults: async (gateway, actor) => ({
+    params: {
+      id: await makeBatch(gateway, actor, { ended_at: '2026-03-04T05:06:08.000Z' }, '/v1/messages'),
+    },
+  }),
   getBatch: async (gateway, actor) => ({ params: { id: await makeBatch(gateway, actor) } }),
   listContainerFiles: async (gateway, { workspace_id }) => ({
     params: { container_id: (await makeContainerFile(gateway, workspace_id)).container_id },

@@ -3,8 +3,9 @@ import type { Gateway } from '../../../app/gateway.ts'
 import { invalid } from '../../../base/errors.ts'
 import type { GivenSocket } from '../../../server/listen/given-socket.ts'
 import type { ConfigFile } from '../../config-file.ts'
+import type { CommonOptions } from '../../options.ts'
 import { describeListenError } from '../../system-errors.ts'
-import type { ServeOptions } from './serving.ts'
+import type { LogOptions } from './log.ts'
 
 /** Where a server listens, and what changes the port. */
 export interface ListenPlace {
@@ -63,4 +64,12 @@ export function explainListen<T>(place: ListenPlace, listen: () => T): T {
     const message = describeListenError(thrown, place)
     throw message === undefined ? thrown : new Error(message, { cause: thrown })
   }
+}
+
+/** How a server is to run, as the command line has it. */
+export interface ServeOptions extends CommonOptions, LogOptions {
+  host?: string
+  port?: number
+  drain: number
+  takeover?: boolean
 }

@@ -35,13 +35,13 @@ export async function prepare(serving: Serving): Promise<void> {
       ...garbled,
       consequence:
         'what is not on record was charged at what can be read of it; the lines are kept ' +
-        '(holds.log.garbled)',
+        '(log.garbled)',
     })
   if (gateway.journal.garbledRecords > 0)
     log('error', 'records.garbled', {
       lines: gateway.journal.garbledRecords,
       consequence:
-        'their calls were charged their last known cost; the lines are kept (records.log.garbled)',
+        'their calls were charged their last known cost; the lines are kept (log.garbled)',
     })
   if (calls > 0)
     log('warn', 'calls.recovered', {

@@ -4,18 +4,8 @@ import type { Successor } from '../../../app/handover/successor.ts'
 import type { GivenSocket } from '../../../server/listen/given-socket.ts'
 import type { ConfigFile } from '../../config-file.ts'
 import type { Log } from '../../log.ts'
-import type { CommonOptions } from '../../options.ts'
-import type { LogOptions } from './log.ts'
-import type { ListenPlace } from './place.ts'
+import type { ListenPlace, ServeOptions } from './place.ts'
 import type { Taken } from './takeover.ts'
-
-/** How a server is to run, as the command line has it. */
-export interface ServeOptions extends CommonOptions, LogOptions {
-  host?: string
-  port?: number
-  drain: number
-  takeover?: boolean
-}
 
 /** What the steps in the life of a server share. */
 export interface Serving {

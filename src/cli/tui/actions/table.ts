@@ -122,9 +122,9 @@ function buildAssignments(verb: 'assign' | 'unassign', id: string, found: Found[
   const key_hashes = pickIds(found, 'keys')
   const member_user_ids = pickIds(found, 'members')
   return [
-    ...(key_hashes.length > 0 ? [change('guardrails', `${verb}-keys`, id, { key_hashes })] : []),
+    ...(key_hashes.length > 0 ? [change('guardrails', `${verb}Keys`, id, { key_hashes })] : []),
     ...(member_user_ids.length > 0
-      ? [change('guardrails', `${verb}-members`, id, { member_user_ids })]
+      ? [change('guardrails', `${verb}Members`, id, { member_user_ids })]
       : []),
   ]
 }
@@ -190,7 +190,7 @@ const planPlacement = (
   done: string,
 ): Plan => ({
   question: `${verb === 'add' ? 'Add' : 'Remove'} ${what}?`,
-  changes: [change('workspaces', verb, id, { user_ids: pickIds(found, 'members') })],
+  changes: [change('members', verb, id, { user_ids: pickIds(found, 'members') })],
   done,
 })
 

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type { Gateway } from '../../../app/gateway.ts'
+import { requireValid } from '../../../base/body.ts'
 import { getCallStatus } from '../../../observability/generations.ts'
 import type { Actor } from '../../../resources/actor.ts'
 import { getDataDirectory } from '../../data-directory.ts'
@@ -7,8 +8,18 @@ import { askServer, openLocalFeed } from '../../feed.ts'
 import type { CommonOptions } from '../../options.ts'
 import { withGateway } from '../../with-gateway.ts'
 import { createCall, type LiveCall } from '../live.ts'
-import type { Budget, CallRecord, Money, Noun, PastExplanation, Source } from '../source.ts'
+import type {
+  Budget,
+  CallRecord,
+  Change,
+  KeyRecord,
+  Money,
+  Noun,
+  PastExplanation,
+  Source,
+} from '../source.ts'
 import { type QueryRows, readGroups, toBudgetRows } from './money.ts'
+import { findOperation, PLACED, pickSecret, splitId } from './nouns.ts'
 
 /**
  * Opens a data directory. What is stored is read by the same functions as the commands use, also
@@ -38,12 +49,8 @@ export function openLocalSource(options: CommonOptions): Source {
         .catch(() => run((gateway, actor) => explainHere(gateway, actor, id)))
         .then(answer => (answer as { data: PastExplanation }).data),
     readMoney: () => run(readMoney),
-    list: noun => run((gateway, actor) => LISTS[noun](gateway, actor)),
-    change: change =>
-      run(async (gateway, actor) => {
-        const { makeLocalChange } = await import('./local/changes.ts')
-        return makeLocalChange(gateway, actor, change)
-      }),
+    list: noun => run((gateway, actor) => listNoun(gateway, actor, noun)),
+    change: change => run((gateway, actor) => makeLocalChange(gateway, actor, change)),
     rest: async (endpoint, seconds) => {
       await askServer(data, { do: 'rest', endpoint, seconds })
     },
@@ -63,85 +70,57 @@ async function explainHere(gateway: Gateway, actor: Actor, id: string) {
   return explainGeneration(gateway, actor, id)
 }
 
-async function listAllKeys(gateway: Gateway, actor: Actor) {
-  const { listKeys } = await import('../../../resources/keys.ts')
-  return listKeys(gateway, actor, { include_disabled: 'true', ...EVERYTHING }).data
-}
-
 async function readMoney(gateway: Gateway, actor: Actor): Promise<Money> {
   const { getCredits } = await import('../../../limits/credits.ts')
   const { queryAnalytics } = await import('../../../observability/analytics.ts')
   const query: QueryRows = async body => (await queryAnalytics(gateway, actor, body)).data.data
   const groups = await readGroups(query, gateway.clock.now())
-  const budgets = (await LISTS.budgets(gateway, actor)) as Budget[]
+  const budgets = (await listNoun(gateway, actor, 'budgets')) as Budget[]
   const findName = (id: string) => gateway.memory.workspaces.get(id)?.name ?? id
   return {
     credits: getCredits(gateway, actor).data,
-    keys: await listAllKeys(gateway, actor),
+    keys: (await listNoun(gateway, actor, 'keys')) as KeyRecord[],
     budgets: toBudgetRows(budgets, groups.workspace ?? [], findName),
     groups,
   }
 }
 
-/** Lists what is in each workspace, one workspace after the other. */
-const listEverywhere = async (
-  { memory: { workspaces } }: Gateway,
-  list: (workspace_id: string) => object[] | Promise<object[]>,
-): Promise<object[]> =>
-  (await Promise.all([...workspaces.values()].map(({ id }) => list(id)))).flat()
-
-/** The list of each noun, by the function that its command uses. */
-const LISTS: Record<Noun, (gateway: Gateway, actor: Actor) => Promise<object[]>> = {
-  keys: listAllKeys,
-  async workspaces(gateway, actor) {
-    const { listWorkspaces } = await import('../../../resources/workspaces.ts')
-    return (await listWorkspaces(gateway, actor, EVERYTHING)).data
-  },
-  async members(gateway, actor) {
-    const { listMembers } = await import('../../../resources/workspace-members.ts')
-    return (await listMembers(gateway, actor, EVERYTHING)).data
-  },
-  async budgets(gateway, actor) {
-    const { listBudgets } = await import('../../../limits/budgets.ts')
-    return listEverywhere(gateway, id => listBudgets(gateway, actor, id).data)
-  },
-  async presets(gateway, actor) {
-    const { listPresets } = await import('../../../resources/presets.ts')
-    return listEverywhere(
-      gateway,
-      id => listPresets(gateway, { ...actor, workspace_id: id }, EVERYTHING).data,
-    )
-  },
-  async guardrails(gateway, actor) {
-    const { listGuardrails } = await import('../../../limits/guardrails.ts')
-    return listEverywhere(
-      gateway,
-      workspace_id => listGuardrails(gateway, actor, { ...EVERYTHING, workspace_id }).data,
-    )
-  },
-  async byok(gateway, actor) {
-    const { listByokKeys } = await import('../../../resources/byok.ts')
-    return listEverywhere(
-      gateway,
-      workspace_id => listByokKeys(gateway, actor, { ...EVERYTHING, workspace_id }).data,
-    )
-  },
-  async destinations(gateway, actor) {
-    const { listDestinations } = await import('../../../observability/destinations.ts')
-    return listEverywhere(
-      gateway,
-      workspace_id => listDestinations(gateway, actor, { ...EVERYTHING, workspace_id }).data,
-    )
-  },
-  async credits(gateway, actor) {
-    const { listCredits } = await import('../../../limits/credits.ts')
-    return (await listCredits(gateway, actor, { limit: 1_000 })).data
-  },
-  async audit(gateway, actor) {
-    const { listAudit } = await import('../../../resources/audit.ts')
-    return (await listAudit(gateway, actor, { limit: 1_000 })).data
-  },
+/** What a list is asked for, where it is not everything. */
+const QUERIES: Partial<Record<Noun, object>> = {
+  keys: { include_disabled: 'true', ...EVERYTHING },
+  credits: { limit: 1_000 },
+  audit: { limit: 1_000 },
 }
+
+/** Lists a noun by the function that its command uses: where that is by workspace, each one's. */
+async function listNoun(gateway: Gateway, actor: Actor, noun: Noun): Promise<object[]> {
+  const { run } = await findOperation(noun, 'list')
+  const list = async (owner: Actor, input: unknown) =>
+    ((await run(gateway, owner, input as never)) as { data: object[] }).data
+  const listEverywhere = async (listOne: (workspace_id: string) => Promise<object[]>) =>
+    (await Promise.all([...gateway.memory.workspaces.values()].map(({ id }) => listOne(id)))).flat()
+  if (noun === 'budgets') return listEverywhere(id => list(actor, id))
+  if (noun === 'presets')
+    return listEverywhere(workspace_id => list({ ...actor, workspace_id }, EVERYTHING))
+  if (PLACED.has(noun))
+    return listEverywhere(workspace_id => list(actor, { ...EVERYTHING, workspace_id }))
+  return list(actor, QUERIES[noun] ?? EVERYTHING)
+}
+
+/**
+ * Makes a change of a data directory. Returns a text that is shown this once: a new key. Throws 400
+ * for an input that no such change takes, and what its core function throws.
+ */
+async function makeLocalChange(gateway: Gateway, actor: Actor, change: Change) {
+  const { run, schema } = await findOperation(change.noun, change.verb)
+  const input = schema ? [requireValid(schema, change.input)] : []
+  const values = [...splitId(change), ...input] as never[]
+  return pickSecret(change, await run(gateway, placeActor(actor, change), ...values))
+}
+
+// A preset belongs to the workspace of the actor.
+const placeActor = (actor: Actor, { noun, workspace_id }: Change): Actor =>
+  noun !== 'presets' || workspace_id === undefined ? actor : { ...actor, workspace_id }
 
 /** Shows a record as the feed would have told the call. */
 const toLiveCall = (call: CallRecord, key: string): LiveCall => ({

@@ -1,5 +1,6 @@
 import type { Explanation } from '../../../extensions/explain.ts'
 import type { Transcript } from '../../../observability/transcripts.ts'
+import { findNames } from '../../../resources/operation.ts'
 import { openRemoteFeed } from '../../feed.ts'
 import type { Remote } from '../../remote.ts'
 import type {
@@ -8,51 +9,20 @@ import type {
   Change,
   KeyRecord,
   Money,
-  Noun,
   PastExplanation,
   Source,
 } from '../source.ts'
 import { type QueryRows, readGroups, toBudgetRows } from './money.ts'
+import { findOperation, PLACED, pickSecret, splitId } from './nouns.ts'
 
-/** What makes a change over the API; a sentence where only the server's host can. */
-type Request = [Parameters<Remote['ask']>[0], (id: string) => string] | string
-
-const join = (path: string) => (id: string) => `${path}/${encodeURIComponent(id)}`
-const under = (path: string, rest: string) => (id: string) => join(path)(id) + rest
-
-/** The requests of a noun that is created, changed and deleted as all are. */
-const buildUsual = (noun: string, path: string): Record<string, Request> => ({
-  [`${noun} create`]: ['POST', () => path],
-  [`${noun} update`]: ['PATCH', join(path)],
-  [`${noun} delete`]: ['DELETE', join(path)],
-})
-
-const findBudgetPath = (id: string): string => {
-  const [workspace = '', interval = ''] = id.split(' ')
-  return join(under('/workspaces', '/budgets')(workspace))(interval)
-}
-
-/** Every change, by its noun and its verb. */
-const REQUESTS: Record<string, Request> = {
-  ...buildUsual('keys', '/keys'),
-  ...buildUsual('workspaces', '/workspaces'),
-  ...buildUsual('guardrails', '/guardrails'),
-  ...buildUsual('byok', '/byok'),
-  ...buildUsual('destinations', '/observability/destinations'),
-  'workspaces add': ['POST', under('/workspaces', '/members/add')],
-  'workspaces remove': ['POST', under('/workspaces', '/members/remove')],
+/** Changes that only the server's host can make. */
+const AT_HOST: Record<string, string> = {
   'members create': 'Members are added',
   'members update': 'Members are renamed',
   'members deactivate': 'Members are deactivated',
-  'budgets set': ['PUT', findBudgetPath],
-  'budgets delete': ['DELETE', findBudgetPath],
   // The API lets inference keys alone make presets, and has nothing that changes them.
   'presets create': 'Presets are created',
   'presets update': 'Presets are disabled, enabled and archived',
-  'guardrails assign-keys': ['POST', under('/guardrails', '/assignments/keys')],
-  'guardrails unassign-keys': ['POST', under('/guardrails', '/assignments/keys/remove')],
-  'guardrails assign-members': ['POST', under('/guardrails', '/assignments/members')],
-  'guardrails unassign-members': ['POST', under('/guardrails', '/assignments/members/remove')],
   'credits create': 'Credits are added',
 }
 
@@ -61,14 +31,16 @@ const REQUESTS: Record<string, Request> = {
  * a sentence for what its API has no request for, and what the gateway refuses it with.
  */
 async function makeRemoteChange(remote: Remote, change: Change): Promise<string | null> {
-  const { noun, verb, id, input } = change
-  const request = REQUESTS[`${noun} ${verb}`]
-  if (!request) throw new Error(`${noun} know no ${verb}`)
-  if (typeof request === 'string') throw new Error(`${request} at the server's own host alone`)
-  const [method, findPath] = request
-  const body = method === 'DELETE' ? undefined : input
-  const answer = (await remote.ask(method, findPath(id), body)) as { key?: unknown } | undefined
-  return noun === 'keys' && typeof answer?.key === 'string' ? answer.key : null
+  const { noun, verb, input } = change
+  const { route } = await findOperation(noun, verb)
+  if (!route) throw new Error(`${AT_HOST[`${noun} ${verb}`]} at the server's own host alone`)
+  const values = splitId(change).map(encodeURIComponent)
+  const path = findNames(route.path).reduce(
+    (path, name, i) => path.replace(`:${name}`, () => values[i] ?? ''),
+    route.path,
+  )
+  const body = route.options.body ? input : undefined
+  return pickSecret(change, await remote.ask(route.method, path, body))
 }
 
 /**
@@ -100,22 +72,7 @@ async function readInput(remote: Remote, id: string): Promise<Transcript['input'
   }
 }
 
-/** The path of each noun's list; null for what only the terminal of the server's host lists. */
-const PATHS: Record<Noun, string | null> = {
-  keys: '/keys?include_disabled=true',
-  workspaces: '/workspaces',
-  members: '/organization/members',
-  budgets: '/workspaces',
-  presets: '/presets',
-  guardrails: '/guardrails',
-  byok: '/byok',
-  destinations: '/observability/destinations',
-  credits: null,
-  audit: '/audit',
-}
-
-/** The nouns whose list is that of one workspace. */
-const PLACED = new Set<Noun>(['guardrails', 'byok', 'destinations'])
+const KEYS = '/keys?include_disabled=true'
 
 /** How many past calls the list begins with. */
 const MOST_PAST = 100
@@ -180,16 +137,17 @@ export function openRemoteSource(remote: Remote): Source {
       const findName = (id: string) => workspaces.find(one => one.id === id)?.name ?? id
       return {
         credits: await read<Money['credits']>('/credits').catch(() => null),
-        keys: await readAll<KeyRecord>(PATHS.keys ?? ''),
+        keys: await readAll<KeyRecord>(KEYS),
         budgets: toBudgetRows(await listBudgets(), groups.workspace ?? [], findName),
         groups,
       }
     },
     list: async noun => {
-      const path = PATHS[noun]
-      if (path === null) throw new Error(`${noun} are listed at the server's own host alone`)
       if (noun === 'budgets') return listBudgets()
-      return PLACED.has(noun) ? readEverywhere(path) : readAll<object>(path)
+      const { route } = await findOperation(noun, 'list')
+      if (!route) throw new Error(`${noun} are listed at the server's own host alone`)
+      if (PLACED.has(noun)) return readEverywhere(route.path)
+      return readAll<object>(noun === 'keys' ? KEYS : route.path)
     },
     change: change => makeRemoteChange(remote, change),
     rest: refuse('Endpoints are made to rest'),

@@ -5,7 +5,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import type { ImagePart, Picture, PixelSize } from '../../../language/image.ts'
 import { fetchMedia } from '../../../network/media.ts'
 import type { UpstreamWorld } from '../../../network/world.ts'
-import type { Asked } from '../../kinds.ts'
+import type { Asked } from '../../kind.ts'
 import { convertPicture, findConversion } from './conversion.ts'
 
 /** Whether a text begins as an SVG document: before its root are a prolog and comments. */

@@ -4,11 +4,11 @@ import { GatewayError, invalid } from '../../../base/errors.ts'
 import type { MediaReference } from '../../../engine/kinds/media.ts'
 import type { PipelineStage } from '../../../engine/routing-metadata.ts'
 import type { Run } from '../../../engine/run.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
+import type { DocumentText } from '../../../engine/traffic/read-documents.ts'
 import type { Block, Message, ParsedFile } from '../../../language/message.ts'
 import { retainsNothing } from '../../../limits/zdr.ts'
-import type { DocumentText } from '../../documents.ts'
 import { fetchMissing } from '../../media.ts'
+import type { ExtensionWorld } from '../../world.ts'
 
 const MEBIBYTE = 1024 * 1024
 
@@ -24,7 +24,7 @@ interface Memory {
  * do not send its annotation back. What a call wants nowhere retained is not remembered.
  */
 export function recall(
-  { traffic, config, clock }: InferenceWorld,
+  { traffic, config, clock }: ExtensionWorld,
   run: Run,
   way: 'text' | 'ocr',
   data: string,
@@ -89,7 +89,7 @@ type FileBlock = Extract<Block, { type: 'file' }>
  * 400 for what cannot be fetched or read. In a dry run nothing is fetched: such a file has no words.
  */
 export async function parseFiles(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   options: ParsingOptions,
 ): Promise<{ messages: Message[]; stage: PipelineStage | null; unrecognized: UnrecognizedFile[] }> {
@@ -105,14 +105,14 @@ export const hashFile = (file_data: string): string =>
   Bun.CryptoHasher.hash('sha256', file_data, 'hex')
 
 class FileParser {
-  readonly #world: InferenceWorld
+  readonly #world: ExtensionWorld
   readonly #run: Run
   readonly #options: ParsingOptions
   readonly #parsed = new Map<string, ParsedFile | null>()
   readonly reports: FileReport[] = []
   readonly unrecognized: UnrecognizedFile[] = []
 
-  constructor(world: InferenceWorld, run: Run, options: ParsingOptions) {
+  constructor(world: ExtensionWorld, run: Run, options: ParsingOptions) {
     this.#world = world
     this.#run = run
     this.#options = options

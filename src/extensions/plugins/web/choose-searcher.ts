@@ -1,13 +1,13 @@
 import { invalid } from '../../../base/errors.ts'
 import { isObject, type Json, omitUndefined } from '../../../base/json.ts'
 import type { Config } from '../../../config.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Tool } from '../../../language/tool.ts'
 import { listSpoken } from '../../../resources/models.ts'
 import { readDomainLists } from '../../tools/domains.ts'
 import { chooseEngine, findOwnEngine } from '../../tools/web-search/choose-engine.ts'
 import { isLeftToProvider } from '../../tools/web-search/delegate.ts'
+import type { ExtensionWorld } from '../../world.ts'
 import {
   needsOwnEngine,
   readLocation,
@@ -21,7 +21,7 @@ import {
  * by `web_search_options` where none of its models can search. Undefined if its provider searches,
  * or no search is possible.
  */
-export function implySearch(world: InferenceWorld, call: TextCall): WebOptions | undefined {
+export function implySearch(world: ExtensionWorld, call: TextCall): WebOptions | undefined {
   const isOnline = call.models.some(model => model.endsWith(ONLINE))
   const { web_search_options: asked } = call.params
   if (!isOnline && asked === undefined) return undefined
@@ -37,7 +37,7 @@ const ONLINE = ':online'
  * provider; the call itself if that searches. Throws 400 for search options that no engine reads.
  */
 export function chooseSearcher(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   call: TextCall,
   options: WebOptions,
 ): TextCall {
@@ -54,7 +54,7 @@ export function chooseSearcher(
 }
 
 /** Whether an engine of the gateway searches for the call, rather than its provider. */
-function isOwnSearch(world: InferenceWorld, call: TextCall, options: WebOptions): boolean {
+function isOwnSearch(world: ExtensionWorld, call: TextCall, options: WebOptions): boolean {
   if (options.engine === 'native') return false
   if (needsOwnEngine(options)) return true
   if (!world.config.web_search.enabled) return false
@@ -62,7 +62,7 @@ function isOwnSearch(world: InferenceWorld, call: TextCall, options: WebOptions)
 }
 
 /** Whether any endpoint of the call's models might search itself; true if a model is not known. */
-function canProviderSearch(world: InferenceWorld, call: TextCall): boolean {
+function canProviderSearch(world: ExtensionWorld, call: TextCall): boolean {
   const { models, ...searching } = toSearchingCall(world, call)
   const endpoints = models.map(slug => {
     const model = world.catalog.models.get(slug)
@@ -80,7 +80,7 @@ function canProviderSearch(world: InferenceWorld, call: TextCall): boolean {
 
 /** Returns the call with models as the catalog has them, and with a function if it will have one. */
 function toSearchingCall(
-  { catalog }: InferenceWorld,
+  { catalog }: ExtensionWorld,
   { serverTools, ...call }: TextCall,
 ): TextCall {
   const { tool_choice: _, ...params } = call.params
@@ -104,7 +104,7 @@ const hasEngineWishes = (asked: unknown): asked is Json =>
   isObject(asked) && ENGINE_WISHES.some(name => asked[name] != null)
 
 /** Returns what a call wishes of engines; nothing if the config has none. */
-function readEngineWishes({ config }: InferenceWorld, { params }: TextCall): WebOptions {
+function readEngineWishes({ config }: ExtensionWorld, { params }: TextCall): WebOptions {
   const { web_search_options: asked } = params
   const isNone = 'obstacle' in findOwnEngine(config, { engine: 'auto', mode: null })
   return isNone || !hasEngineWishes(asked) ? {} : readCallOptions(asked, config)

@@ -1,5 +1,4 @@
 import type { Run } from '../../../engine/run.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Enrichment } from '../../plugin.ts'
 import { runOpeningUse } from '../../server-tool/opening-use.ts'
@@ -7,6 +6,7 @@ import { prepareUse, type ToolUse } from '../../server-tool/use.ts'
 import type { ServerTool, ToolResult } from '../../server-tool.ts'
 import { cleanText } from '../../tools/untrusted-text.ts'
 import { webSearch } from '../../tools/web-search.ts'
+import type { ExtensionWorld } from '../../world.ts'
 import { toToolOptions, type WebOptions } from './options.ts'
 
 /**
@@ -15,7 +15,7 @@ import { toToolOptions, type WebOptions } from './options.ts'
  * `runOpeningUse` does.
  */
 export async function searchOnce(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   call: TextCall,
   options: WebOptions,
@@ -35,7 +35,7 @@ export async function searchOnce(
 }
 
 const prepareSearch = (
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   query: string,
   options: WebOptions,
@@ -65,7 +65,7 @@ function buildQuery({ messages }: TextCall): string {
 
 /** Wire reference C.4: a dated text, which `search_prompt` replaces. */
 function buildInstruction(
-  { clock }: InferenceWorld,
+  { clock }: ExtensionWorld,
   { isError }: ToolResult,
   { search_prompt }: WebOptions,
 ): string {

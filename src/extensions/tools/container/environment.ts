@@ -2,13 +2,13 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../../base/errors.ts'
 import type { Json } from '../../../base/json.ts'
 import { closed, optional } from '../../../base/schema-builders.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
 import type { ToolReading } from '../../../language/server-tools.ts'
 import { requireFiles } from '../../../network/containers/commands.ts'
 import { nameCallContainer, nameSessionContainer } from '../../../network/containers/names.ts'
 import { type AllowedHosts, readAllowedHosts } from '../../../network/containers/network.ts'
 import { requireSandbox } from '../../../network/containers/warm.ts'
 import type { ToolContext } from '../../server-tool.ts'
+import type { ExtensionWorld } from '../../world.ts'
 
 const Network = Type.Union([
   Type.Object({ type: Type.Literal('disabled') }, closed),
@@ -91,7 +91,7 @@ export function readEnvironment(
  * container runs with another policy (wire reference F.4).
  */
 export async function requireEnvironment(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   context: ToolContext<EnvironmentOptions & { path: string }>,
 ): Promise<void> {
   const { options, run } = context
@@ -124,7 +124,7 @@ export function nameContainer({ options, run }: ToolContext<EnvironmentOptions>)
 }
 
 /** Returns why no commands can run with this configuration; null if they can. */
-export function findSandboxObstacle({ config, sandboxes }: InferenceWorld): string | null {
+export function findSandboxObstacle({ config, sandboxes }: ExtensionWorld): string | null {
   const { kind } = config.sandbox
   if (kind === false) return 'sandbox.kind in the config names no sandbox'
   const sandbox = sandboxes.find(({ name }) => name === kind)

@@ -1,11 +1,11 @@
 import { GatewayError } from '../../../base/errors.ts'
 import type { Json } from '../../../base/json.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
 import { runCommands } from '../../../network/containers/commands.ts'
 import type { Container, ContainerFile } from '../../../network/containers/store.ts'
 import { citeContainerFile } from '../../../network/containers/view.ts'
 import { type CommandResult, SandboxGone } from '../../../network/sandboxes/sandbox.ts'
 import type { ToolInvocation } from '../../server-tool.ts'
+import type { ExtensionWorld } from '../../world.ts'
 import { type EnvironmentOptions, nameContainer } from './environment.ts'
 
 /** The most commands of one call, and characters of one command (wire reference F.4). */
@@ -68,7 +68,7 @@ interface CommandsRun {
  * Throws only the reason of the cancellation.
  */
 export async function runInContainer(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   invocation: ToolInvocation<EnvironmentOptions>,
   { commands, timeout_ms, max_output_length }: CommandInput,
 ): Promise<CommandsRun | string> {

@@ -1,6 +1,6 @@
 import { invalid } from '../../../base/errors.ts'
 import { type Json, parseObject, readString } from '../../../base/json.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
+import type { ExtensionWorld } from '../../world.ts'
 import type { McpServer } from './server.ts'
 
 /** An item of the input, and where it stands: `input.3`. */
@@ -38,7 +38,7 @@ export interface ApprovalSubject {
  * the workspace, the server with its address, the tool and the arguments.
  */
 export const buildApprovalRequest = (
-  { traffic }: Pick<InferenceWorld, 'traffic'>,
+  { traffic }: Pick<ExtensionWorld, 'traffic'>,
   subject: ApprovalSubject,
 ): Json => ({
   ...{
@@ -54,7 +54,7 @@ export const buildApprovalRequest = (
  * anything else.
  */
 export function checkApproval(
-  { traffic }: Pick<InferenceWorld, 'traffic'>,
+  { traffic }: Pick<ExtensionWorld, 'traffic'>,
   { id, field }: ApprovalDecision,
   subject: ApprovalSubject,
 ): void {

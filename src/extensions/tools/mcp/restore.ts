@@ -1,10 +1,10 @@
 import { invalid } from '../../../base/errors.ts'
 import { isObject, type Json, readString } from '../../../base/json.ts'
 import type { Run } from '../../../engine/run.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
 import type { Block, Message } from '../../../language/message.ts'
 import type { ServerToolRequest } from '../../../language/server-tools.ts'
 import type { ApprovedUse, RestoreContext, Restored } from '../../server-tool.ts'
+import type { ExtensionWorld } from '../../world.ts'
 import { cleanText, cutText, markAsData } from '../untrusted-text.ts'
 import { type ApprovalDecision, checkApproval, type PlacedItem, readApprovals } from './approval.ts'
 import type { McpOptions } from './options.ts'
@@ -18,7 +18,7 @@ import { nameFunction } from './tool-list.ts'
  * new: they are checked, and their uses returned.
  */
 export function restoreItems(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run,
   { call, requests }: RestoreContext,
 ): Restored {
@@ -75,7 +75,7 @@ function listFresh(
 }
 
 function toApproved(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   { actor }: Run,
   requests: ServerToolRequest[],
   decision: ApprovalDecision,

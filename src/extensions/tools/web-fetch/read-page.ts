@@ -1,14 +1,14 @@
 import { isUtf8 } from 'node:buffer'
 import { GatewayError } from '../../../base/errors.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
-import type { DocumentText } from '../../documents.ts'
+import type { DocumentText } from '../../../engine/traffic/read-documents.ts'
+import type { ExtensionWorld } from '../../world.ts'
 import { ToolFailure } from '../use-limit.ts'
 import type { FetchedPage } from './fetch-page.ts'
 import { convertHtml, type ReadablePage } from './html-to-text.ts'
 
 /** Returns what people read in a page or a file. Throws `ToolFailure` if that is not known. */
 export async function readFetchedPage(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   page: FetchedPage,
   mostCharacters: number,
 ): Promise<ReadablePage> {
@@ -45,7 +45,7 @@ const describeType = (type: string): string =>
 
 /** Reads a document; null for bytes that are none. */
 async function readDocument(
-  { documents }: InferenceWorld,
+  { documents }: ExtensionWorld,
   { bytes, isCut }: FetchedPage,
 ): Promise<DocumentText | null> {
   if (isCut) throw new ToolFailure('The file is too large')

@@ -1,10 +1,10 @@
 import { invalid } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import { addRequiredCapability } from '../../../engine/kinds/text/understanding.ts'
-import type { InferenceWorld } from '../../../engine/world.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Tool } from '../../../language/tool.ts'
 import { type Endpoint, listSpoken } from '../../../resources/models.ts'
+import type { ExtensionWorld } from '../../world.ts'
 import { hasFunction, isRunByAll, leaveNative, type NativeForm } from '../native-form.ts'
 import { buildNativeOptions, chooseEngine, findOwnEngine } from './choose-engine.ts'
 import type { WebSearchOptions } from './options.ts'
@@ -15,7 +15,7 @@ import type { WebSearchOptions } from './options.ts'
  * a search of its own is the gateway's, so that fallback keeps working.
  */
 export function isLeftToProvider(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   call: TextCall,
   options: WebSearchOptions,
 ): boolean {
@@ -44,7 +44,7 @@ export function isLeftToProvider(
  * null if the gateway searches.
  */
 export function leaveNativeSearch(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   call: TextCall,
   options: WebSearchOptions,
   native: NativeForm,

@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { closed } from '../../../base/schema-builders.ts'
 import { BodyName, buildBaseUrl, buildHeadersSchema, Credential, joinUrl } from '../config.ts'
 import { type PlainMessage, readInput, readOutput } from '../content.ts'
+import type { Attributes } from '../otlp/attributes.ts'
 import {
   addCosts,
   hasUsage,
@@ -11,7 +12,6 @@ import {
   writePrompt,
 } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
-import type { Attributes } from '../otlp.ts'
 import { cutText, writeJson } from '../text.ts'
 import type { Trace, TraceFacts, TraceSpan } from '../trace.ts'
 

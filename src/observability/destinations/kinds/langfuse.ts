@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox'
 import { closed } from '../../../base/schema-builders.ts'
 import { buildBaseUrl, buildBasic, buildHeadersSchema, Credential, joinUrl } from '../config.ts'
+import type { Attributes } from '../otlp/attributes.ts'
 import { flatten, hasUsage, nameKinds } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
-import type { Attributes } from '../otlp.ts'
 import { writeJson } from '../text.ts'
 import type { Trace, TraceFacts, TraceSpan } from '../trace.ts'
 

@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox'
 import { closed } from '../../../base/schema-builders.ts'
 import { buildHeadersSchema, Credential, HeaderName } from '../config.ts'
+import type { Attributes } from '../otlp/attributes.ts'
 import { flatten } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
-import type { Attributes } from '../otlp.ts'
 import type { Trace, TraceSpan } from '../trace.ts'
 
 const CONFIG = Type.Object(

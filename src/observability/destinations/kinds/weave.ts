@@ -8,8 +8,8 @@ import {
   HeaderName,
   joinUrl,
 } from '../config.ts'
+import type { Attributes } from '../otlp/attributes.ts'
 import { createOtlpKind } from '../otlp/kind.ts'
-import type { Attributes } from '../otlp.ts'
 import type { Trace, TraceSpan } from '../trace.ts'
 
 const BASE_URL = 'https://trace.wandb.ai'

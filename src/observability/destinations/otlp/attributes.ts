@@ -1,5 +1,5 @@
 import type { Kind } from '../../../language/work.ts'
-import type { Attributes } from '../otlp.ts'
+
 import { writeJson } from '../text.ts'
 import type { SpanValue, Trace, TraceFacts, TraceSpan } from '../trace.ts'
 
@@ -229,3 +229,5 @@ function toSpanValue(value: unknown): SpanValue | undefined {
   if (typeof value === 'number') return value
   return writeJson(value)
 }
+
+export type Attributes = Record<string, SpanValue>

@@ -184,7 +184,7 @@ export class RecordBuffer {
         this.#write([entry])
       } catch (error) {
         if (!this.#options.isRefusal(error)) throw error
-        this.#options.log?.keepCopy()
+        this.#options.log?.keepCopy(renderEntry(entry))
         this.#options.onFault?.(error)
       }
       this.#entries.shift()

@@ -108,8 +108,7 @@ export class Recording {
    * they were written. They stay in a copy of it.
    */
   restore(): number {
-    const { records, garbled } = this.#log?.read() ?? { records: [], garbled: 0 }
-    if (garbled > 0) this.#log?.keepCopy()
+    const { records, garbled } = this.#log?.restore() ?? { records: [], garbled: 0 }
     const left = new Map(parseLog(records).map(entry => [entry.record?.values[0] ?? null, entry]))
     this.#buffer.restore([...left].flatMap(([id, entry]) => (this.#isRecorded(id) ? [] : [entry])))
     if (records.length + garbled > 0) this.#log?.clear()

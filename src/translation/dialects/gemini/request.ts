@@ -8,6 +8,7 @@ import {
   readObjects,
   readString,
 } from '../../../base/json.ts'
+import { listNearest } from '../../../base/nearest.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Block, Message } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
@@ -16,7 +17,7 @@ import type { Tool } from '../../../language/tool.ts'
 import type { Actor } from '../../../resources/actor.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase } from '../routing.ts'
-import { readExtraFields } from '../schema.ts'
+import { readExtraFields, readUnknownFields } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { toPlainSchema } from './plain-schema.ts'
 import { type GeminiContent, GeminiRequest, GenerationConfig } from './schema.ts'
@@ -322,17 +323,25 @@ const KNOWN_FIELDS = new Set([
 ])
 const KNOWN_CONFIG = new Set(Object.keys(GenerationConfig.properties))
 
+/** Misspelt, they would bound nothing. */
+const BOUNDS = ['maxOutputTokens', 'stopSequences', 'thinkingConfig']
+
 /** Reads the fields that only Google’s own models understand. */
 function readExtra(body: GeminiRequest, fields: Json, config: GenerationConfig): Json {
   const { candidateCount, ...rest } = config
-  const others = Object.entries(rest).filter(([name]) => !KNOWN_CONFIG.has(name))
+  const others = readUnknownFields(rest, KNOWN_CONFIG) ?? {}
+  for (const name in others) {
+    const [meant] = listNearest(name, BOUNDS, 2)
+    const field = `generationConfig.${name}`
+    if (meant) throw invalid(`${field}: expected no such field; did you mean "${meant}"?`, field)
+  }
   const kept = Object.entries(readExtraFields(body, KNOWN_FIELDS)).map(([name]) => name)
   const extra = toCamel(
     Object.fromEntries(kept.map(name => [name, body[name as keyof GeminiRequest]])),
   )
   const { functionCallingConfig: _, ...toolConfig } = toCamel(readObject(fields, 'toolConfig'))
   if (Object.keys(toolConfig).length > 0) extra.toolConfig = toolConfig
-  if (others.length > 0) extra.generationConfig = Object.fromEntries(others)
+  if (Object.keys(others).length > 0) extra.generationConfig = others
   if (candidateCount != null && candidateCount > 1) extra.n = candidateCount
   return extra
 }

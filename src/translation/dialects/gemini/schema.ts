@@ -69,7 +69,7 @@ export const GenerationConfig = Type.Object(
     topK: optional(Type.Number({ minimum: 0 })),
     maxOutputTokens: optional(Type.Integer({ minimum: 1 })),
     candidateCount: optional(Type.Integer({ minimum: 1, maximum: 8 })),
-    stopSequences: optional(list(Type.String({ minLength: 1 }), { maxItems: 8_191 })),
+    stopSequences: optional(list(SomeName, { maxItems: 8_191 })),
     presencePenalty: optional(Type.Number()),
     frequencyPenalty: optional(Type.Number()),
     seed: optional(Type.Integer()),

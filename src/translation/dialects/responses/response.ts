@@ -6,7 +6,7 @@ import { PIECES_AT_ONCE } from '../../../base/turns.ts'
 import type { Answer } from '../../../language/answer.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { FinishReason, ReceiptPart, TextPart } from '../../../language/part.ts'
-import type { ServerToolCounts } from '../../../language/server-tools.ts'
+import type { ServerToolCounts } from '../../../language/usage.ts'
 import {
   countInputTokens,
   countOutputTokens,

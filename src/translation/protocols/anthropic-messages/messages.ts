@@ -8,7 +8,6 @@ import type { Conversation, ToolResult } from '../conversation.ts'
 import { foreignContent, isNative } from '../native.ts'
 import { filterOwnDetails } from '../reasoning.ts'
 import { fitId, type NameRules, parseInputObject, ToolNames } from '../tools.ts'
-import type { AnswerFormat } from './request.ts'
 
 /**
  * The client dialect that this API speaks too. Fields that only this API knows pass through
@@ -235,3 +234,14 @@ export const createToolNames = (call: TextCall): ToolNames => new ToolNames(call
 
 /** Returns a tool call's id in the form that this API accepts. */
 const fitCallId = (id: string): string => fitId(id, NAME_RULES)
+
+/** How the model is held to the required format of the answer. */
+export type AnswerFormat =
+  /** Not at all: any text will do. */
+  | { by: 'nothing' }
+  /** Natively, by a schema. */
+  | { by: 'schema'; schema: Json }
+  /** By a forced tool whose input is the answer. */
+  | { by: 'tool'; tool: { name: string; description: string; input_schema: Json } }
+  /** By an instruction, where neither of the others is possible. */
+  | { by: 'words'; words: string }

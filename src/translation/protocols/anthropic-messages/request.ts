@@ -23,6 +23,7 @@ import {
   KNOWN_BETAS,
   VERTEX,
 } from './capabilities.data.ts'
+import type { AnswerFormat } from './messages.ts'
 import {
   ContentRenderer,
   createToolNames,
@@ -163,17 +164,6 @@ const SERVICE_TIERS = new Map([
   ['standard', 'standard_only'],
   ['standard_only', 'standard_only'],
 ])
-
-/** How the model is held to the required format of the answer. */
-export type AnswerFormat =
-  /** Not at all: any text will do. */
-  | { by: 'nothing' }
-  /** Natively, by a schema. */
-  | { by: 'schema'; schema: Json }
-  /** By a forced tool whose input is the answer. */
-  | { by: 'tool'; tool: { name: string; description: string; input_schema: Json } }
-  /** By an instruction, where neither of the others is possible. */
-  | { by: 'words'; words: string }
 
 /** Chooses how this endpoint produces the answer format that the call requires. */
 function chooseAnswerFormat(call: TextCall, endpoint: Endpoint): AnswerFormat {

@@ -6,8 +6,8 @@ import { type FunctionTool, foreignTool, isNative } from '../native.ts'
 import { hasOnlySearchOptions } from '../protocol.ts'
 import type { ToolNames } from '../tools.ts'
 import { getCapabilities, isAnthropic, VERTEX } from './capabilities.data.ts'
+import type { AnswerFormat } from './messages.ts'
 import { NATIVE } from './messages.ts'
-import type { AnswerFormat } from './request.ts'
 import { toInputSchema } from './schema.ts'
 
 /** The fields of a request that concern tools. */

@@ -4,7 +4,8 @@ import { getOwn, type Json, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Block, CacheControl } from '../../../language/message.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
-import type { ConversationMessage, ToolResult } from '../conversation.ts'
+import type { Endpoint } from '../../../resources/models.ts'
+import type { Conversation, ConversationMessage, ToolResult } from '../conversation.ts'
 import { foreignContent } from '../native.ts'
 import { filterOwnDetails } from '../reasoning.ts'
 import { fitId, type NameRules, parseInputObject, ToolNames, toMistralCallId } from '../tools.ts'
@@ -16,8 +17,6 @@ import {
   type ModelFamily,
   VIDEO_FORMATS,
 } from './capabilities.data.ts'
-import type { AnswerFormat, RequestInputs } from './request.ts'
-import type { ToolFields } from './tools.ts'
 
 /** Renders tools, system and messages, with their cache points. */
 export function renderMessages(
@@ -318,3 +317,33 @@ const hasRoomForCachePoint = (lists: BlockLists): boolean => countCachePoints(li
 const isCachePoint = (block: Json): boolean => 'cachePoint' in block
 
 const countCachePoints = (lists: BlockLists): number => lists.flat().filter(isCachePoint).length
+
+/**
+ * The fields that concern tools: `toolConfig`, and Claude's own `tool_choice` where Converse has no
+ * equivalent.
+ */
+export interface ToolFields {
+  toolConfig?: { tools: Json[]; toolChoice?: Json }
+  tool_choice?: Json
+}
+
+/** What a request is built from. */
+export interface RequestInputs {
+  call: TextCall
+  endpoint: Endpoint
+  conversation: Conversation
+  format: AnswerFormat
+}
+
+/** How the model is held to the required format of the answer. */
+export type AnswerFormat =
+  /** Not at all: any text will do. */
+  | { by: 'nothing' }
+  /** Natively, by `outputConfig.textFormat`. */
+  | { by: 'schema'; textFormat: Json }
+  /**
+   * By a tool whose input is the answer. A model that cannot be forced to call it is instructed to.
+   */
+  | { by: 'tool'; name: string; description: string; schema: Json; words: string | null }
+  /** By an instruction. */
+  | { by: 'words'; words: string }

@@ -11,6 +11,7 @@ import { leaveOutToolWork, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { toReasoningEffort } from '../reasoning.ts'
 import { BETAS, getModelFamily, type ModelFamily, resolveModelName } from './capabilities.data.ts'
+import type { AnswerFormat } from './messages.ts'
 import { renderMessages } from './messages.ts'
 import { renderTools, requiresToolCall, supportsForcedTools } from './tools.ts'
 
@@ -51,14 +52,6 @@ function buildBody(call: TextCall, endpoint: Endpoint): Json {
   }
 }
 
-/** What a request is built from. */
-export interface RequestInputs {
-  call: TextCall
-  endpoint: Endpoint
-  conversation: Conversation
-  format: AnswerFormat
-}
-
 /**
  * Tells whether the caller began the answer (prefill). Throws 400 if the model does not support
  * that.
@@ -96,19 +89,6 @@ const SERVICE_TIERS = new Set(['default', 'flex', 'priority', 'reserved'])
 
 const renderServiceTier = ({ params: { service_tier = '' } }: TextCall): Json =>
   SERVICE_TIERS.has(service_tier) ? { serviceTier: { type: service_tier } } : {}
-
-/** How the model is held to the required format of the answer. */
-export type AnswerFormat =
-  /** Not at all: any text will do. */
-  | { by: 'nothing' }
-  /** Natively, by `outputConfig.textFormat`. */
-  | { by: 'schema'; textFormat: Json }
-  /**
-   * By a tool whose input is the answer. A model that cannot be forced to call it is instructed to.
-   */
-  | { by: 'tool'; name: string; description: string; schema: Json; words: string | null }
-  /** By an instruction. */
-  | { by: 'words'; words: string }
 
 /** Chooses how this endpoint produces the answer format that the call requires. */
 function chooseAnswerFormat(call: TextCall, endpoint: Endpoint): AnswerFormat {

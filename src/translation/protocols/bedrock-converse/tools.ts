@@ -8,8 +8,8 @@ import type { Conversation } from '../conversation.ts'
 import { type FunctionTool, requireFunctionTool } from '../native.ts'
 import type { ToolNames } from '../tools.ts'
 import { getModelFamily, resolveModelName } from './capabilities.data.ts'
+import type { AnswerFormat, RequestInputs, ToolFields } from './messages.ts'
 import { createToolNames, renderCachePoint } from './messages.ts'
-import type { AnswerFormat, RequestInputs } from './request.ts'
 
 /** Tells whether the model can be forced to call a tool. */
 export const supportsForcedTools = (endpoint: Endpoint): boolean => {
@@ -31,15 +31,6 @@ export const requiresToolCall = (
     call.params.tool_choice === 'required' ||
     getNamedFunction(call.params.tool_choice) !== null) &&
   supportsForcedTools(endpoint)
-
-/**
- * The fields that concern tools: `toolConfig`, and Claude's own `tool_choice` where Converse has no
- * equivalent.
- */
-export interface ToolFields {
-  toolConfig?: { tools: Json[]; toolChoice?: Json }
-  tool_choice?: Json
-}
 
 /**
  * Renders the tools of the call, the tool that stands for the answer format, and the choice between

@@ -1,12 +1,13 @@
 import { isObject, type Json, readObject, readObjects, readString } from '../../../base/json.ts'
+import type { TextCall } from '../../../language/call.ts'
 import type { Logprobs, TextPart } from '../../../language/part.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
+import type { OwnEnds } from '../reader.ts'
 import { type End, MAX_CALLS, readEnd } from '../reader.ts'
 import { buildCallId } from '../tools.ts'
 import { PartialArgs } from './calls.ts'
 import { CitationReader } from './citations.ts'
 import { buildMediaId, REASONING_FORMAT } from './messages.ts'
-import type { AnswerContext } from './reader.ts'
 
 /** Arguments arrive for one call after another. At most this many calls may be open at once. */
 const MAX_OPEN = 8
@@ -308,4 +309,15 @@ const toTokenLogprob = ({ token, logProbability }: Json) => {
     logprob: typeof logProbability === 'number' ? logProbability : 0,
     bytes: [...new TextEncoder().encode(chosenText)],
   }
+}
+
+/** What reading an answer depends on. */
+export interface AnswerContext {
+  call: TextCall
+  /** Returns the client's name of a tool. */
+  getClientToolName: (name: string) => string
+  /** The name of the tool whose input is the answer, or null if none is used. */
+  answerTool: string | null
+  /** The finish reasons of the provider's own words. */
+  ownEnds?: OwnEnds
 }

@@ -11,7 +11,8 @@ import type { TextPart } from '../../../language/part.ts'
 import type { Endpoint } from '../../../resources/models.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { type OwnEnds, readChoiceIndex, UnreadableEvents } from '../reader.ts'
+import { readChoiceIndex, UnreadableEvents } from '../reader.ts'
+import type { AnswerContext } from './candidate.ts'
 import { CandidateReader } from './candidate.ts'
 import { readStreamFailure } from './failure.ts'
 import { createToolNames } from './messages.ts'
@@ -145,17 +146,6 @@ function parseChunk(data: string): Json | undefined {
 /** Returns the reason why the prompt was blocked, if it was. */
 const readBlockReason = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' && !value.endsWith('_UNSPECIFIED') ? value : undefined
-
-/** What reading an answer depends on. */
-export interface AnswerContext {
-  call: TextCall
-  /** Returns the client's name of a tool. */
-  getClientToolName: (name: string) => string
-  /** The name of the tool whose input is the answer, or null if none is used. */
-  answerTool: string | null
-  /** The finish reasons of the provider's own words. */
-  ownEnds?: OwnEnds
-}
 
 /** Creates the context for reading this endpoint's answer to the call. */
 export function createAnswerContext(call: TextCall, endpoint: Endpoint): AnswerContext {

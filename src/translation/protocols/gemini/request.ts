@@ -21,6 +21,7 @@ import {
 } from './capabilities.data.ts'
 import { createToolNames, NATIVE, renderMessages } from './messages.ts'
 import { reduceSchema, toJsonSchema } from './schema.ts'
+import type { AnswerFormat } from './tools.ts'
 import { renderTools } from './tools.ts'
 
 /**
@@ -202,16 +203,6 @@ function pickBudget(
     : toReasoningBudget(reasoning, bound ?? LONGEST_OUTPUT)
   if (budget === undefined) return {}
   return { thinkingBudget: budget === 0 ? off : Math.min(Math.max(budget, least), most) }
-}
-
-/** How an answer of a required format is requested. */
-export interface AnswerFormat {
-  /** The members of the `generationConfig`. */
-  config: Json
-  /**
-   * The function whose input is the answer, for models that cannot combine a format with functions.
-   */
-  tool: { name: string; description: string; schema: Json } | null
 }
 
 const NO_FORMAT: AnswerFormat = { config: {}, tool: null }

@@ -7,7 +7,7 @@ import { hasOnlySearchOptions } from '../protocol.ts'
 import type { ToolNames } from '../tools.ts'
 import { getCapabilities } from './capabilities.data.ts'
 import { NATIVE } from './messages.ts'
-import type { AnswerFormat } from './request.ts'
+
 import { reduceSchema, toJsonSchema } from './schema.ts'
 
 /**
@@ -104,3 +104,13 @@ function renderToolChoice(choice: ToolChoice | undefined, names: ToolNames): Jso
 // only this one is allowed.
 const forceAnswerTool = (name: string, choice: ToolChoice | undefined): Json =>
   choice === 'none' ? { mode: 'ANY', allowedFunctionNames: [name] } : { mode: 'ANY' }
+
+/** How an answer of a required format is requested. */
+export interface AnswerFormat {
+  /** The members of the `generationConfig`. */
+  config: Json
+  /**
+   * The function whose input is the answer, for models that cannot combine a format with functions.
+   */
+  tool: { name: string; description: string; schema: Json } | null
+}

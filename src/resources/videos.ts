@@ -1,4 +1,4 @@
-import type { Actor } from '../../resources/actor.ts'
+import type { Actor } from './actor.ts'
 
 export const VIDEO_STATUSES = [
   ...['pending', 'in_progress', 'completed', 'failed', 'cancelled', 'expired'],

@@ -1,55 +1,51 @@
-import {
-  DestinationChange,
-  DestinationQuery,
-  NewDestination,
-} from '../../observability/destinations/schema.ts'
+import { defineNoun, defineOperation } from '../../resources/operation.ts'
 import {
   createDestination,
   deleteDestination,
   getDestination,
   listDestinations,
   updateDestination,
-} from '../../observability/destinations.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+} from '../destinations.ts'
+import { DestinationChange, DestinationQuery, NewDestination } from './schema.ts'
 
 const params = { id: 'The destination’s id' }
 
-/** Creates the routes of destinations (specification E7, wire reference G.1). */
-export const createDestinationRoutes = defineResource(
+/** What can be done with destinations (specification E7, wire reference G.1). */
+export const destinations = defineNoun(
   { tag: 'Observability', access: 'management', params },
-  [
-    defineRoute(
+  {
+    list: defineOperation(
       'GET /observability/destinations',
       'listObservabilityDestinations',
       'List destinations',
       listDestinations,
       { query: DestinationQuery },
     ),
-    defineRoute(
+    create: defineOperation(
       'POST /observability/destinations',
       'createObservabilityDestination',
       'Add a destination',
       createDestination,
       { body: NewDestination, status: 201, refusals: [409] },
     ),
-    defineRoute(
+    get: defineOperation(
       'GET /observability/destinations/:id',
       'getObservabilityDestination',
       'Get a destination',
       getDestination,
     ),
-    defineRoute(
+    update: defineOperation(
       'PATCH /observability/destinations/:id',
       'updateObservabilityDestination',
       'Change a destination',
       updateDestination,
       { body: DestinationChange },
     ),
-    defineRoute(
+    delete: defineOperation(
       'DELETE /observability/destinations/:id',
       'deleteObservabilityDestination',
       'Delete a destination',
       deleteDestination,
     ),
-  ],
+  },
 )

@@ -1,6 +1,6 @@
-import { BudgetInput } from '../../limits/budgets/schema.ts'
-import { deleteBudget, getBudget, listBudgets, setBudget } from '../../limits/budgets.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+import { defineNoun, defineOperation } from '../../resources/operation.ts'
+import { deleteBudget, getBudget, listBudgets, setBudget } from '../budgets.ts'
+import { BudgetInput } from './schema.ts'
 
 const params = {
   id: 'The workspace’s id or slug',
@@ -8,36 +8,36 @@ const params = {
 }
 const refusals = [400]
 
-/** Creates the routes of workspaces' budgets (wire reference J.3). */
-export const createBudgetRoutes = defineResource(
+/** What can be done with workspaces' budgets (wire reference J.3). */
+export const budgets = defineNoun(
   { tag: 'Workspaces', access: 'management', params },
-  [
-    defineRoute(
+  {
+    list: defineOperation(
       'GET /workspaces/:id/budgets',
       'listWorkspaceBudgets',
       'List a workspace’s budgets',
       listBudgets,
     ),
-    defineRoute(
+    get: defineOperation(
       'GET /workspaces/:id/budgets/:interval',
       'getWorkspaceBudget',
       'Get a workspace’s budget',
       getBudget,
       { refusals },
     ),
-    defineRoute(
+    set: defineOperation(
       'PUT /workspaces/:id/budgets/:interval',
       'upsertWorkspaceBudget',
       'Set a workspace’s budget',
       setBudget,
       { body: BudgetInput },
     ),
-    defineRoute(
+    delete: defineOperation(
       'DELETE /workspaces/:id/budgets/:interval',
       'deleteWorkspaceBudget',
       'Delete a workspace’s budget',
       deleteBudget,
       { refusals },
     ),
-  ],
+  },
 )

@@ -1,4 +1,6 @@
-import { KeyNames, MemberNames } from '../../limits/assignments/schema.ts'
+import type { Actor } from '../../resources/actor.ts'
+import { defineNoun, defineOperation } from '../../resources/operation.ts'
+import { KeyNames, MemberNames } from '../assignments/schema.ts'
 import {
   assignKeys,
   assignMembers,
@@ -6,103 +8,110 @@ import {
   listMemberAssignments,
   unassignKeys,
   unassignMembers,
-} from '../../limits/assignments.ts'
-import {
-  AssignmentQuery,
-  GuardrailChange,
-  GuardrailQuery,
-  NewGuardrail,
-} from '../../limits/guardrails/schema.ts'
+} from '../assignments.ts'
 import {
   createGuardrail,
   deleteGuardrail,
   getGuardrail,
   listGuardrails,
   updateGuardrail,
-} from '../../limits/guardrails.ts'
-import { defineResource, defineRoute } from '../resource.ts'
+} from '../guardrails.ts'
+import type { PolicyWorld } from '../policy-world.ts'
+import { AssignmentQuery, GuardrailChange, GuardrailQuery, NewGuardrail } from './schema.ts'
 
 const params = { id: 'The guardrail’s id' }
 const page = { query: AssignmentQuery }
 
 /**
- * Creates the routes of guardrails and their assignments (specification E5 and E14, wire reference
+ * What can be done with guardrails and their assignments (specification E5 and E14, wire reference
  * B.2 and H).
  */
-export const createGuardrailRoutes = defineResource(
+export const guardrails = defineNoun(
   { tag: 'Guardrails', access: 'management', params },
-  [
-    defineRoute('GET /guardrails', 'listGuardrails', 'List guardrails', listGuardrails, {
+  {
+    list: defineOperation('GET /guardrails', 'listGuardrails', 'List guardrails', listGuardrails, {
       query: GuardrailQuery,
     }),
-    defineRoute('POST /guardrails', 'createGuardrail', 'Create a guardrail', createGuardrail, {
-      body: NewGuardrail,
-      status: 201,
-    }),
-    defineRoute('GET /guardrails/:id', 'getGuardrail', 'Get a guardrail', getGuardrail),
-    defineRoute(
+    create: defineOperation(
+      'POST /guardrails',
+      'createGuardrail',
+      'Create a guardrail',
+      createGuardrail,
+      {
+        body: NewGuardrail,
+        status: 201,
+      },
+    ),
+    get: defineOperation('GET /guardrails/:id', 'getGuardrail', 'Get a guardrail', getGuardrail),
+    update: defineOperation(
       'PATCH /guardrails/:id',
       'updateGuardrail',
       'Change a guardrail, or make a workspace’s default one',
       updateGuardrail,
       { body: GuardrailChange, refusals: [409] },
     ),
-    defineRoute('DELETE /guardrails/:id', 'deleteGuardrail', 'Delete a guardrail', deleteGuardrail),
-    defineRoute(
+    delete: defineOperation(
+      'DELETE /guardrails/:id',
+      'deleteGuardrail',
+      'Delete a guardrail',
+      deleteGuardrail,
+    ),
+    listKeys: defineOperation(
       'GET /guardrails/assignments/keys',
       'listKeyAssignments',
       'List the keys that have a guardrail',
       listKeyAssignments,
       page,
     ),
-    defineRoute(
+    listItsKeys: defineOperation(
       'GET /guardrails/:id/assignments/keys',
       'listGuardrailKeyAssignments',
       'List the keys that have this guardrail',
-      (gateway, actor, id, query) => listKeyAssignments(gateway, actor, query, id),
+      (world: PolicyWorld, actor: Actor, id, query) => listKeyAssignments(world, actor, query, id),
       page,
     ),
-    defineRoute(
+    assignKeys: defineOperation(
       'POST /guardrails/:id/assignments/keys',
       'bulkAssignKeysToGuardrail',
       'Assign this guardrail to keys',
       assignKeys,
       { body: KeyNames, refusals: [409] },
     ),
-    defineRoute(
+    unassignKeys: defineOperation(
       'POST /guardrails/:id/assignments/keys/remove',
       'bulkUnassignKeysFromGuardrail',
       'Unassign this guardrail from keys',
       unassignKeys,
       { body: KeyNames },
     ),
-    defineRoute(
+    listMembers: defineOperation(
       'GET /guardrails/assignments/members',
       'listMemberAssignments',
       'List the members that have a guardrail',
       listMemberAssignments,
       page,
     ),
-    defineRoute(
+    listItsMembers: defineOperation(
       'GET /guardrails/:id/assignments/members',
       'listGuardrailMemberAssignments',
       'List the members that have this guardrail',
-      (gateway, actor, id, query) => listMemberAssignments(gateway, actor, query, id),
+      (world: PolicyWorld, actor: Actor, id, query) =>
+        listMemberAssignments(world, actor, query, id),
       page,
     ),
-    defineRoute(
+    assignMembers: defineOperation(
       'POST /guardrails/:id/assignments/members',
       'bulkAssignMembersToGuardrail',
       'Assign this guardrail to members',
       assignMembers,
       { body: MemberNames, refusals: [409] },
     ),
-    defineRoute(
+    unassignMembers: defineOperation(
       'POST /guardrails/:id/assignments/members/remove',
       'bulkUnassignMembersFromGuardrail',
       'Unassign this guardrail from members',
       unassignMembers,
       { body: MemberNames },
     ),
-  ],
+  },
 )

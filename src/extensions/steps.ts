@@ -1,51 +1,60 @@
 import { GatewayError } from '../base/errors.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
-import { filterAddedContent } from '../extensions/filters.ts'
-import type { PluginUse } from '../extensions/plugin.ts'
-import type { ToolLoop } from '../extensions/server-tool/loop.ts'
-import { UsesRun } from '../extensions/server-tool/uses.ts'
+import { recheckRun } from '../engine/admit.ts'
+import type { OpenedAnswer } from '../engine/attempt.ts'
+import type { Turns } from '../engine/extension.ts'
+import { clientLeft, type Run, Step } from '../engine/run.ts'
+import { forgetEntries } from '../engine/settle/entries.ts'
+import { recordStep, settleStep } from '../engine/settle.ts'
+import { runStages } from '../engine/stages.ts'
+import { createTree } from '../engine/tree.ts'
 import type { TextCall } from '../language/call.ts'
 import type { TextPart } from '../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import { recheckRun } from './admit.ts'
-import type { OpenedAnswer } from './attempt.ts'
-import { clientLeft, type Run, Step } from './run.ts'
-import { forgetEntries } from './settle/entries.ts'
-import { recordStep, settleStep } from './settle.ts'
-import { runStages } from './stages.ts'
-import { createTree } from './tree.ts'
-import type { InferenceWorld } from './world.ts'
+import { filterAddedContent } from './filters.ts'
+import { listPluginUses, type PluginUse } from './plugin.ts'
+import { findLoop, type ToolLoop } from './server-tool/loop.ts'
+import { UsesRun } from './server-tool/uses.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /** The most steps that a call takes, whatever its plugins ask for. */
 const MAX_STEPS = 100
 
 /**
- * Chains the answers of a run's steps into one. After each step the gateway's own tools run, if the
- * model called any; then the `followUps` are asked for the next call, and the first that returns one
- * is followed.
+ * Chains the answers of a run's steps into one; null for a run that takes one step only. After each
+ * step the gateway's own tools run, if the model called any; then the plugins that may ask for
+ * another step are asked for the next call, and the first that returns one is followed.
  */
 export function chainSteps<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
+  answer: OpenedAnswer<K>,
+  turns: Turns<K>,
+): PeekedSequence<AnswerPart<K>[]> | null {
+  const followUps = listPluginUses(world, turns.run.call).filter(({ plugin }) => plugin.around)
+  const isChained = followUps.length > 0 || turns.run.toolLoop !== null
+  return isChained ? openChain(world, answer, { ...turns, followUps }) : null
+}
+
+/** Chains the answers of a run's steps into one, and has its meters read them. */
+export function openChain<K extends Kind>(
+  world: ExtensionWorld,
   { first, rest }: OpenedAnswer<K>,
   options: ChainOptions<K>,
 ): PeekedSequence<AnswerPart<K>[]> {
   const chain = new StepChain(world, rest, options)
   const batch = chain.readBatch(first)
-  const opened = options.run.toolLoop?.open(batch as TextPart[])
+  const opened = findLoop(options.run)?.open(batch as TextPart[])
   return { first: (opened as AnswerPart<K>[] | undefined) ?? batch, rest: chain }
 }
 
 /** The options of a chain. */
-interface ChainOptions<K extends Kind> {
-  run: Run<K>
+interface ChainOptions<K extends Kind> extends Turns<K> {
   /** The plugins that may ask for another step. */
   followUps: PluginUse[]
-  /** Starts to count the answer of a step and returns it. */
-  startMetering: (step: Step<K>) => OpenedAnswer<K>
 }
 
 class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
-  readonly #world: InferenceWorld
+  readonly #world: ExtensionWorld
   readonly #run: Run<K>
   readonly #followUps: PluginUse[]
   readonly #startMetering: (step: Step<K>) => OpenedAnswer<K>
@@ -59,7 +68,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   #isEnded = false
 
   constructor(
-    world: InferenceWorld,
+    world: ExtensionWorld,
     rest: AsyncIterator<AnswerPart<K>[]> | null,
     { run, followUps, startMetering }: ChainOptions<K>,
   ) {
@@ -108,7 +117,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   }
 
   get #loop(): ToolLoop | null {
-    return this.#run.toolLoop
+    return findLoop(this.#run)
   }
 
   // Tools are called in texts only.
@@ -186,7 +195,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
  * enough left, and what its attempts throw.
  */
 async function takeStep<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run<K>,
   call: Work[K]['call'],
 ): Promise<Step<K>> {
@@ -206,7 +215,7 @@ async function takeStep<K extends Kind>(
 
 /** Settles an answered step of a run that goes on, and charges it on disk. */
 async function endStep<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtensionWorld,
   run: Run<K>,
   step: Step<K>,
 ): Promise<void> {

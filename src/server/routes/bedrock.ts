@@ -1,0 +1,42 @@
+import { Type } from '@sinclair/typebox'
+import { type AnyElysia, Elysia } from 'elysia'
+import type { Gateway } from '../../app/gateway.ts'
+import { unauthenticated } from '../../base/errors.ts'
+import { open } from '../../base/schema-builders.ts'
+import {
+  converse,
+  converseStream,
+  invoke,
+  invokeStream,
+} from '../../translation/dialects/bedrock.ts'
+import type { Dialect } from '../../translation/dialects/dialect.ts'
+import { createDoorRoute, type FindRequestPeer } from './inference.ts'
+
+const Query = Type.Object({}, open)
+
+/**
+ * Creates the routes of Bedrock’s clients: `/model/{model}/…`. They send the key as a bearer token;
+ * a signature of AWS proves nothing here.
+ */
+export const createBedrockRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
+  [converse, converseStream, invoke, invokeStream].reduce<AnyElysia>(
+    (app, dialect) =>
+      app.use(
+        createDoorRoute(gateway, findPeer, {
+          dialect: dialect as unknown as Dialect,
+          path: dialect.path,
+          params: { model: 'The model; in a path as clients write it, its slash may be plain' },
+          query: Query,
+          refuse: refuseSignature,
+          read: ({ model }) => ({ model, stream: dialect.streaming !== undefined }),
+        }),
+      ),
+    new Elysia(),
+  )
+
+function refuseSignature({ headers }: Request): void {
+  if (headers.get('authorization')?.startsWith('AWS4-'))
+    throw unauthenticated(
+      'Signatures of AWS are not accepted: send the key as a bearer token (AWS_BEARER_TOKEN_BEDROCK)',
+    )
+}

@@ -1,7 +1,0 @@
-import { listProviders } from '../../resources/providers.ts'
-import { defineResource, defineRoute } from '../resource.ts'
-
-/** Creates the route of providers. It needs no key, as at the public service. */
-export const createProviderRoutes = defineResource({ tag: 'Providers', access: 'open' }, [
-  defineRoute('GET /providers', 'listProviders', 'List providers', listProviders),
-])

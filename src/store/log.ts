@@ -1,0 +1,433 @@
+import {
+  closeSync,
+  ftruncateSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { yieldToEventLoop } from '../base/clock.ts'
+import { unavailable } from '../base/errors.ts'
+import type { Mac } from '../base/mac.ts'
+import { appendEvidence, computeChecksum } from './checked-lines.ts'
+import { hasCode, openDataFile, readDataFile } from './data-files.ts'
+
+/** The name of a server's log, and of one that finishes its answers after another has taken over. */
+export const LOG = 'log'
+export const LOG_BEFORE = 'log.before'
+
+/** In bytes: a segment that has as many gets no more blocks. */
+const FULL = 16 * 1024 * 1024
+
+/** What seals blocks, and what may have sealed those that are left: null if it is not known. */
+export interface LogMacs {
+  current: Mac
+  previous(): Mac | null
+}
+
+/** Opens what seals a log, and what has sealed it before the secret was replaced. */
+export function openLogMacs(secrets: { mac: Mac; previous(): { mac: Mac } | null }): LogMacs {
+  let previous: { mac: Mac | null } | undefined
+  return {
+    current: secrets.mac,
+    previous() {
+      previous ??= { mac: secrets.previous()?.mac ?? null }
+      return previous.mac
+    },
+  }
+}
+
+/** A block of a log, or the bytes between two that are none. */
+export interface Block {
+  /** Its lines of JSON; what looks like lines where it is not as it was written. */
+  lines: string[]
+  /** Whether it is as it was written, and follows the one before. */
+  isWhole: boolean
+  /** What proves it, and all before it. */
+  chain: string
+  bytes: Uint8Array
+}
+
+/** How a log is written. */
+interface LogOptions {
+  /** In bytes. */
+  largest?: number
+  /** Writes a text at the end of a file, and returns its number of bytes. */
+  write?: (file: number, text: string) => number
+}
+
+/** What proves that nothing is before a block. */
+const NOTHING = '0'.repeat(32)
+
+/** The lines of one turn of the event loop. */
+interface Turn {
+  lines: string
+  written: Promise<void>
+  /** Why they could not be written, where something else has tried. */
+  error?: unknown
+}
+
+/**
+ * One log for all that has to survive a kill of the process, in segments beside the database. What
+ * comes in one turn of the event loop is one block, whose seal covers its place and the block
+ * before: a byte that was changed, a block that was taken out, and segments that were exchanged are
+ * found. Each process that writes begins a segment of its own, under a number that none had.
+ */
+export class Log {
+  readonly #data: string
+  readonly #macs: LogMacs
+  readonly #largest: number
+  readonly #writeText: (file: number, text: string) => number
+  #name: string
+  #open: { segment: number; file: number; size: number; isTorn: boolean } | null = null
+  /** The newest segment that this process knows of. */
+  #last = 0
+  #chain = NOTHING
+  #turn: Turn | null = null
+  /** The newest segment of a process before this one: `take` says when it is not needed. */
+  #left = 0
+  /** Whether earlier segments are needed: not everything in them is in the database. */
+  #isNeeded = false
+  /** Renders what each segment begins with: what still counts of the one before. */
+  renderOpening: () => string = () => ''
+
+  constructor(data: string, macs: LogMacs, name: string = LOG, options: LogOptions = {}) {
+    this.#data = data
+    this.#macs = macs
+    this.#name = name
+    this.#largest = options.largest ?? FULL
+    this.#writeText = options.write ?? writeSync
+  }
+
+  get name(): string {
+    return this.#name
+  }
+
+  /** How much of the disk it takes, with what processes before this one have left. */
+  get bytes(): number {
+    let bytes = 0
+    for (const segment of listSegments(this.#data, this.#name))
+      bytes += statSync(this.#pathOf(segment), { throwIfNoEntry: false })?.size ?? 0
+    return bytes
+  }
+
+  /**
+   * Adds lines to the block of this turn. Resolves when that survives the process. Throws 503 when
+   * it cannot be written.
+   */
+  add(lines: string): Promise<void> {
+    this.#turn ??= this.#beginTurn()
+    this.#turn.lines += lines
+    return this.#turn.written
+  }
+
+  /** Writes lines now, in one block with those of this turn. Throws where it cannot be written. */
+  append(lines: string): void {
+    const turn = this.#turn
+    this.#turn = null
+    try {
+      this.#write(turn ? turn.lines + lines : lines)
+    } catch (error) {
+      if (turn) turn.error = error
+      throw error
+    }
+  }
+
+  /** Has every segment stay until `release`, also those that are full. */
+  retain(): void {
+    this.#isNeeded = true
+  }
+
+  /** Removes every segment but the one that is written. */
+  release(): void {
+    this.#isNeeded = false
+    this.#removeEarlier()
+  }
+
+  /** Begins anew: what processes before this one have left is dealt with. */
+  take(): void {
+    this.#begin()
+    this.#left = 0
+    if (!this.#isNeeded) this.#removeEarlier()
+  }
+
+  /**
+   * Seals what is as it was written with the current secret. Where nobody knows the one before, its
+   * seals are not checked: what looks like a block is one.
+   */
+  reseal(isKnown: boolean): void {
+    const blocks = isKnown ? this.read() : readBlocks(this.#data, this.#name, null)
+    if (blocks.length === 0) return
+    if (isKnown) this.keepDamage(() => true)
+    const lines = blocks.filter(({ isWhole }) => isWhole).flatMap(block => block.lines)
+    this.#create()
+    this.#writeBlock(lines.map(line => `${line}\n`).join(''))
+    this.#left = 0
+    this.#removeEarlier()
+  }
+
+  /** Reads every block there is, oldest first. */
+  read(): Block[] {
+    return readBlocks(this.#data, this.#name, this.#macs)
+  }
+
+  /** Keeps a copy of what is damaged, to be looked into. */
+  keepDamage(isConcerned: (block: Block) => boolean): void {
+    const damaged = this.read().filter(block => !block.isWhole && isConcerned(block))
+    if (damaged.length > 0)
+      appendEvidence(join(this.#data, this.#name), Buffer.concat(damaged.map(({ bytes }) => bytes)))
+  }
+
+  /** Gives the log another name, under which it goes on. */
+  moveTo(name: string): void {
+    this.#last = Math.max(this.#last, ...listSegments(this.#data, name))
+    removeLog(this.#data, name)
+    for (const segment of listSegments(this.#data, this.#name))
+      renameSync(this.#pathOf(segment), join(this.#data, `${name}.${segment}`))
+    this.#name = name
+  }
+
+  #beginTurn(): Turn {
+    const turn: Turn = { lines: '', written: Promise.resolve() }
+    turn.written = this.#endTurn(turn)
+    return turn
+  }
+
+  async #endTurn(turn: Turn): Promise<void> {
+    await yieldToEventLoop()
+    try {
+      if (this.#turn === turn) this.append('')
+      else if (turn.error) throw turn.error
+    } catch (cause) {
+      throw unavailable('The call could not be recorded', undefined, cause)
+    }
+  }
+
+  #write(lines: string): void {
+    if (!this.#open) this.#create()
+    else if (this.#open.size >= this.#largest) this.#begin()
+    this.#writeBlock(lines)
+  }
+
+  /** Begins another segment. Those before it are removed as soon as nothing needs them. */
+  #begin(): void {
+    const opening = this.renderOpening()
+    this.#create()
+    this.#writeBlock(opening)
+    if (!this.#isNeeded) this.#removeEarlier()
+  }
+
+  #create(): void {
+    const segments = listSegments(this.#data, this.#name)
+    const before = listSegments(this.#data, this.#name === LOG ? LOG_BEFORE : LOG)
+    const segment = Math.max(this.#last, ...segments, ...before) + 1
+    if (!this.#open) this.#left = Math.max(0, ...segments)
+    if (!this.#open) this.#chain = findChain(readBlocks(this.#data, this.#name, null))
+    const file = openDataFile(this.#pathOf(segment), 'create')
+    if (this.#open) closeSync(this.#open.file)
+    this.#open = { segment, file, size: 0, isTorn: false }
+    this.#last = segment
+  }
+
+  #writeBlock(body: string): void {
+    const open = this.#open
+    if (!open) throw new Error('The log has no segment')
+    const length = Buffer.byteLength(body)
+    const chain = sealBlock(this.#macs.current, open.segment, this.#chain, body)
+    const head = `#${length} ${countLines(body)} ${this.#chain} ${chain}`
+    const text = `${head} ${computeChecksum(head)}\n${body}`
+    if (open.isTorn) ftruncateSync(open.file, open.size)
+    open.isTorn = true
+    const whole = text.length - body.length + length
+    try {
+      if (this.#writeText(open.file, text) < whole)
+        throw new Error('Only a part of the block was written')
+      open.isTorn = false
+    } finally {
+      // What was written of it is taken away at once, or before the next one.
+      if (open.isTorn) takeBack(open)
+    }
+    open.size += whole
+    this.#chain = chain
+  }
+
+  #removeEarlier(): void {
+    for (const segment of listSegments(this.#data, this.#name))
+      if (segment > this.#left && segment !== this.#open?.segment)
+        rmSync(this.#pathOf(segment), { force: true })
+  }
+
+  #pathOf(segment: number): string {
+    return join(this.#data, `${this.#name}.${segment}`)
+  }
+}
+
+const findChain = (blocks: Block[]): string =>
+  blocks.findLast(({ chain }) => chain !== '')?.chain ?? NOTHING
+
+function takeBack(open: { file: number; size: number; isTorn: boolean }): void {
+  try {
+    ftruncateSync(open.file, open.size)
+    open.isTorn = false
+  } catch {
+    // Tried again before the next block.
+  }
+}
+
+const sealBlock = (mac: Mac, segment: number, before: string, body: string): string =>
+  mac(`${segment} ${before}\n${body}`).slice(0, 32)
+
+/** Whether a file is a segment of the log. */
+export const isSegmentName = (file: string): boolean => parseName(file, LOG) !== null
+
+function parseName(file: string, name: string): number | null {
+  const [, number] = /^\.([1-9]\d{0,14})$/.exec(file.slice(name.length)) ?? []
+  return file.startsWith(name) && number !== undefined ? Number(number) : null
+}
+
+/** Lists the numbers of the segments of a log, oldest first. */
+export const listSegments = (data: string, name: string = LOG): number[] =>
+  listNames(data)
+    .map(file => parseName(file, name))
+    .filter(number => number !== null)
+    .sort((a, b) => a - b)
+
+function listNames(data: string): string[] {
+  try {
+    return readdirSync(data)
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return []
+    throw error
+  }
+}
+
+/** Whether a directory has a log of this name. */
+export const hasLog = (data: string, name: string): boolean => listSegments(data, name).length > 0
+
+/** Removes a log. */
+export function removeLog(data: string, name: string): void {
+  for (const segment of listSegments(data, name))
+    rmSync(join(data, `${name}.${segment}`), { force: true })
+}
+
+/** Reads the segments of a log, while a server may write it and remove them. */
+export function readSegments(data: string, name: string = LOG): Map<number, Buffer> {
+  for (;;) {
+    const found = new Map<number, Buffer>()
+    const segments = listSegments(data, name)
+    for (const segment of segments) {
+      const bytes = readDataFile(join(data, `${name}.${segment}`))
+      if (bytes) found.set(segment, bytes)
+    }
+    if (found.size === segments.length) return found
+  }
+}
+
+/**
+ * Reads the blocks of a log, oldest first. The last one of a segment may have been cut by the end of
+ * its process, and is left out. Without the secret, seals are not checked.
+ */
+export function readBlocks(data: string, name: string, macs: LogMacs | null): Block[] {
+  const blocks: Block[] = []
+  let before: string | null = null
+  for (const [segment, bytes] of readSegments(data, name))
+    for (const block of parseSegment(bytes, segment, macs)) {
+      const { head } = block
+      // Behind what is damaged, nothing is known of the block before.
+      const follows: boolean = !head || before === null || before === head.before
+      before = head?.chain ?? null
+      const isWhole = block.isWhole && follows
+      const lines = isWhole || block.lines.length > 0 ? block.lines : ['']
+      blocks.push({ lines, isWhole, chain: before ?? '', bytes: block.bytes })
+    }
+  return blocks
+}
+
+interface Head {
+  /** In bytes: the lines behind it. */
+  length: number
+  lines: number
+  /** What proves the block before, and this one. */
+  before: string
+  chain: string
+}
+
+interface ParsedBlock extends Omit<Block, 'chain'> {
+  head: Head | null
+}
+
+const MARK = 0x23
+const LINE_END = 0x0a
+/** In bytes: no head is longer. */
+const LONGEST_HEAD = 110
+
+function* parseSegment(
+  bytes: Buffer,
+  segment: number,
+  macs: LogMacs | null,
+): Generator<ParsedBlock> {
+  for (let start = 0, end = 0; start < bytes.length; start = end) {
+    const headEnd = bytes.indexOf(LINE_END, start)
+    const head = headEnd === -1 ? null : parseHead(bytes.toString('latin1', start, headEnd))
+    end = headEnd + 1 + (head?.length ?? 0)
+    let body = head && end <= bytes.length ? bytes.toString('utf8', headEnd + 1, end) : null
+    const isWhole = head !== null && body !== null && isGenuine(head, body, segment, macs)
+    if (!isWhole) {
+      if (!head || !isHead(bytes, end)) end = findNextHead(bytes, start)
+      const rest = bytes.toString('utf8', head ? headEnd + 1 : start, end)
+      if (body === null && end === bytes.length && isCut(head, rest)) return
+      body = rest
+    }
+    yield { head, lines: splitBody(body ?? '', head), isWhole, bytes: bytes.subarray(start, end) }
+  }
+}
+
+/** Whether these last bytes are of a block that was cut: one that was changed has all its lines. */
+const isCut = (head: Head | null, rest: string): boolean =>
+  head ? countLines(rest) < head.lines : !rest.includes('\n') && rest.length < LONGEST_HEAD
+
+function countLines(body: string): number {
+  let count = 0
+  for (let at = body.indexOf('\n'); at !== -1; at = body.indexOf('\n', at + 1)) count += 1
+  return count
+}
+
+/** Splits a body into its lines. Without its head, what is left of that is before them. */
+function splitBody(body: string, head: Head | null): string[] {
+  const lines = body.split('\n').filter(line => line !== '')
+  return head || lines.length < 2 ? lines : lines.slice(1)
+}
+
+function isGenuine(
+  { before, chain }: Head,
+  body: string,
+  segment: number,
+  macs: LogMacs | null,
+): boolean {
+  if (!macs) return true
+  if (sealBlock(macs.current, segment, before, body) === chain) return true
+  const previous = macs.previous()
+  return previous !== null && sealBlock(previous, segment, before, body) === chain
+}
+
+function parseHead(line: string): Head | null {
+  const [, head = '', length, lines, before = '', chain = '', checksum] =
+    /^(#(\d{1,10}) (\d{1,10}) ([0-9a-f]{32}) ([0-9a-f]{32})) ([0-9a-f]{8})$/.exec(line) ?? []
+  return head !== '' && computeChecksum(head) === checksum
+    ? { length: Number(length), lines: Number(lines), before, chain }
+    : null
+}
+
+/** Finds where the next block begins, behind bytes that are none. */
+function findNextHead(bytes: Buffer, start: number): number {
+  for (let at = bytes.indexOf(LINE_END, start); at !== -1; at = bytes.indexOf(LINE_END, at + 1))
+    if (isHead(bytes, at + 1)) return at + 1
+  return bytes.length
+}
+
+function isHead(bytes: Buffer, start: number): boolean {
+  const end = bytes[start] === MARK ? bytes.indexOf(LINE_END, start) : -1
+  return end !== -1 && parseHead(bytes.toString('latin1', start, end)) !== null
+}

@@ -1,0 +1,197 @@
+import { Type } from '@sinclair/typebox'
+import { requireValid } from '../../base/body.ts'
+import type { GatewayError } from '../../base/errors.ts'
+import { type Json, parseObject, readObject } from '../../base/json.ts'
+import { open } from '../../base/schema-builders.ts'
+import type { Answer } from '../../language/answer.ts'
+import type { TextCall } from '../../language/call.ts'
+import {
+  ConverseRequest,
+  toBase64,
+  toConverseAnswer,
+  toMessagesBody,
+  toStopReason,
+  toUsage,
+} from './bedrock/converse.ts'
+import { BEDROCK_ERROR_FORMAT, nameException } from './bedrock/error.ts'
+import { renderFrame } from './bedrock/frame.ts'
+import type { Dialect, Streaming } from './dialect.ts'
+import { MessagesRequest } from './messages/schema.ts'
+import { messages, streamMessagesEvents } from './messages.ts'
+
+/*
+ * Bedrock’s doors over the Messages dialect: `converse` says the same in other words, and `invoke`
+ * takes bodies of Anthropic’s models as they are. What streams is frames of bytes.
+ */
+
+/** Renders what one event of the Messages API becomes. */
+type ToFrames = (event: Json) => string
+
+/** The frames in place of the events of a message. */
+function writeFrames(events: AsyncIterator<string>, toFrames: ToFrames): AsyncIterator<string> {
+  return {
+    async next() {
+      const step = await events.next()
+      if (step.done) return step
+      return { done: false, value: toEvents(step.value).map(toFrames).join('') }
+    },
+    async return() {
+      await events.return?.()
+      return { done: true, value: undefined }
+    },
+  }
+}
+
+function toEvents(text: string): Json[] {
+  const events: Json[] = []
+  for (const event of text.split('\n\n')) {
+    const parsed = parseObject(event.slice(event.indexOf('data: ') + 'data: '.length))
+    if (parsed) events.push(parsed)
+  }
+  return events
+}
+
+const renderException = (error: GatewayError): string => {
+  const name = nameException(error)
+  return renderFrame('exception', name[0]?.toLowerCase() + name.slice(1), {
+    message: error.message,
+  })
+}
+
+const BROKEN = 'modelStreamErrorException'
+
+/** Creates what turns the events of a message into those of `converse-stream`. */
+function createConverseFrames(): ToFrames {
+  const startedAt = performance.now()
+  const frame = (name: string, payload: object) => renderFrame('event', name, payload)
+  return event => {
+    const contentBlockIndex = event.index
+    const delta = (change: Json) => frame('contentBlockDelta', { contentBlockIndex, delta: change })
+    switch (event.type) {
+      case 'message_start':
+        return frame('messageStart', { role: 'assistant' })
+      case 'content_block_start': {
+        const { type, id, name, data } = readObject(event, 'content_block')
+        if (type === 'redacted_thinking')
+          return delta({ reasoningContent: { redactedContent: toBase64(data) } })
+        const start = { toolUse: { toolUseId: id, name } }
+        return type === 'tool_use' ? frame('contentBlockStart', { contentBlockIndex, start }) : ''
+      }
+      case 'content_block_delta':
+        return toDelta(readObject(event, 'delta'), delta)
+      case 'content_block_stop':
+        return frame('contentBlockStop', { contentBlockIndex })
+      case 'message_delta':
+        return (
+          frame('messageStop', {
+            stopReason: toStopReason(readObject(event, 'delta').stop_reason),
+          }) +
+          frame('metadata', {
+            usage: toUsage(event.usage),
+            metrics: { latencyMs: Math.round(performance.now() - startedAt) },
+          })
+        )
+      case 'error':
+        return renderFrame('exception', BROKEN, { message: readObject(event, 'error').message })
+      default:
+        return ''
+    }
+  }
+}
+
+function toDelta(change: Json, delta: (change: Json) => string): string {
+  switch (change.type) {
+    case 'text_delta':
+      return delta({ text: change.text })
+    case 'input_json_delta':
+      return delta({ toolUse: { input: change.partial_json } })
+    case 'thinking_delta':
+      return delta({ reasoningContent: { text: change.thinking } })
+    case 'signature_delta':
+      return delta({ reasoningContent: { signature: change.signature } })
+    default:
+      return ''
+  }
+}
+
+/** The events of a message as they are, each in a frame. */
+const toChunk: ToFrames = event =>
+  event.type === 'error'
+    ? renderFrame('exception', BROKEN, { message: readObject(event, 'error').message })
+    : renderFrame('event', 'chunk', { bytes: toBase64(JSON.stringify(event)) })
+
+const createStreaming = (create: () => ToFrames): Streaming<'text'> => ({
+  media_type: 'application/vnd.amazon.eventstream',
+  isBinary: true,
+  streamEvents: (answer: Answer<'text'>, call: TextCall) =>
+    writeFrames(streamMessagesEvents(answer, call), create()),
+  renderFailure: (_, error) => renderException(error),
+})
+
+/** `POST /model/{model}/converse`. */
+export const converse: Dialect<'text', ConverseRequest> = {
+  name: 'messages',
+  kind: 'text',
+  path: '/model/:model/converse',
+  operation: { id: 'converse', tag: 'Bedrock', summary: 'Answer a conversation as Converse does' },
+  body: ConverseRequest,
+  errorFormat: BEDROCK_ERROR_FORMAT,
+  toCall: (world, actor, body, context) =>
+    messages.toCall(world, actor, requireValid(MessagesRequest, toMessagesBody(body)), context),
+  async collectResponse(answer, call) {
+    const startedAt = performance.now()
+    const message = (await messages.collectResponse(answer, call, {} as never)) as Json
+    return toConverseAnswer(message, Math.round(performance.now() - startedAt))
+  },
+}
+
+/** `POST /model/{model}/converse-stream`. */
+export const converseStream: Dialect<'text', ConverseRequest> = {
+  ...converse,
+  path: '/model/:model/converse-stream',
+  operation: {
+    id: 'converseStream',
+    tag: 'Bedrock',
+    summary: 'Answer a conversation as Converse does, as a stream',
+  },
+  streaming: createStreaming(createConverseFrames) as Streaming<'text', ConverseRequest>,
+}
+
+const { model: _, ...invokeFields } = MessagesRequest.properties
+
+/** A body of Anthropic’s models, with the version of it that Bedrock wants. */
+const InvokeRequest = Type.Object(
+  { ...invokeFields, anthropic_version: Type.Optional(Type.String({ maxLength: 64 })) },
+  open,
+)
+
+/** `POST /model/{model}/invoke`, for bodies of Anthropic’s models. */
+export const invoke: Dialect<'text', MessagesRequest> = {
+  name: 'messages',
+  kind: 'text',
+  path: '/model/:model/invoke',
+  operation: {
+    id: 'invokeModel',
+    tag: 'Bedrock',
+    summary: 'Answer a body of Anthropic’s models',
+  },
+  body: InvokeRequest,
+  errorFormat: BEDROCK_ERROR_FORMAT,
+  toCall: (world, actor, body, context) => {
+    const { anthropic_version: __, ...rest } = body as MessagesRequest & Json
+    return messages.toCall(world, actor, rest as MessagesRequest, context)
+  },
+  collectResponse: messages.collectResponse,
+}
+
+/** `POST /model/{model}/invoke-with-response-stream`. */
+export const invokeStream: Dialect<'text', MessagesRequest> = {
+  ...invoke,
+  path: '/model/:model/invoke-with-response-stream',
+  operation: {
+    id: 'invokeModelWithResponseStream',
+    tag: 'Bedrock',
+    summary: 'Answer a body of Anthropic’s models as a stream',
+  },
+  streaming: createStreaming(() => toChunk) as Streaming<'text', MessagesRequest>,
+}

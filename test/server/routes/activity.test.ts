@@ -1,0 +1,62 @@
+import { expect, test } from 'bun:test'
+import type { Gateway } from '../../../src/app/gateway.ts'
+import { getApp } from '../../support/app.ts'
+import { createTestKeys, testGateway } from '../../support/gateway.ts'
+import { TestTimers } from '../../support/timers.ts'
+
+/** Asks for the feed with a management key. */
+async function ask(gateway: Gateway, query = '', method = 'GET'): Promise<Response> {
+  const { management } = await createTestKeys(gateway)
+  return getApp(gateway).handle(
+    new Request(`http://localhost/api/v1/activity/stream${query}`, {
+      method,
+      headers: { authorization: `Bearer ${management}` },
+    }),
+  )
+}
+
+test('a feed is kept alive as often as the config says, between what it tells each second', async () => {
+  const timers = new TestTimers()
+  try {
+    const config = { service_name: 'acme', timeouts: { keep_alive_seconds: 0.3 } }
+    const gateway = await testGateway({ clock: timers, config })
+    const { body } = await ask(gateway, '')
+    const reader = body?.pipeThrough(new TextDecoderStream()).getReader()
+    const texts: string[] = []
+    const reading = (async () => {
+      for (;;) {
+        const { value, done } = (await reader?.read()) ?? { done: true }
+        if (done) return
+        texts.push(value ?? '')
+      }
+    })()
+    await timers.passSeconds(1)
+    texts.length = 0
+    await timers.passSeconds(4, 0.05)
+    const kept = texts.filter(text => text.startsWith(':'))
+    expect(kept).toEqual(Array(12).fill(': ACME PROCESSING\n\n'))
+    await reader?.cancel()
+    await reading
+    await gateway.close()
+  } finally {
+    timers.stop()
+  }
+})
+
+test('HEAD and a wrong query listen to nothing', async () => {
+  const gateway = await testGateway()
+  const head = await ask(gateway, '', 'HEAD')
+  expect([head.status, head.headers.get('content-type')]).toEqual([
+    200,
+    'text/event-stream; charset=utf-8',
+  ])
+  expect(await head.text()).toBe('')
+  for (const query of ['?limit=0', '?past=-1', '?until=noon']) {
+    const refused = await ask(gateway, query)
+    expect(refused.status).toBe(400)
+    const { error } = (await refused.json()) as { error: { message: string } }
+    expect(error.message).toStartWith(query.slice(1, query.indexOf('=')))
+  }
+  expect(gateway.activity.size).toBe(0)
+  await gateway.close()
+})
