@@ -116,9 +116,13 @@ export class McpGateway {
   }
 
   #subscribe(): void {
-    const { events } = this.#world
+    const { events, memory } = this.#world
     const tell = () => this.#tellChanges()
-    this.#unsubscribe = [events.on('policies.changed', tell), events.on('config.applied', tell)]
+    memory.policyWatchers.add(tell)
+    this.#unsubscribe = [
+      () => memory.policyWatchers.delete(tell),
+      events.on('config.applied', tell),
+    ]
   }
 
   /** Tells those of the listeners whose rights have changed. A key that is gone ends its session. */
