@@ -303,7 +303,9 @@ describe('at /mcp', () => {
 })
 
 test('a server may be a program of the operator', async () => {
-  await open({ mcp_servers: { own: { command: [process.execPath, PROGRAM], usd_per_call: PRICE } } })
+  await open({
+    mcp_servers: { own: { command: [process.execPath, PROGRAM], usd_per_call: PRICE } },
+  })
   const client = await connect()
   expect(await listNames(client)).toContain('own__pid')
   expect(await call(client, 'own__noise')).toEqual(textResult('after noise'))

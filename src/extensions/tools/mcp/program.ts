@@ -87,6 +87,7 @@ class RunningServer implements OwnProgram {
   readonly #server: McpServer
   readonly #transport: StdioTransport
   readonly #startedAt: number
+  #isReady = false
   #examination: Promise<void> | null = null
 
   constructor(world: McpWorld, server: McpServer, library: Library, failures: number) {
@@ -105,6 +106,7 @@ class RunningServer implements OwnProgram {
   async #connect(client: Client): Promise<Client> {
     try {
       await client.connect(this.#transport, { timeout: this.#server.timeoutMilliseconds })
+      this.#isReady = true
       return client
     } catch (thrown) {
       await this.#transport.kill(NOT_STARTED)
@@ -148,7 +150,7 @@ class RunningServer implements OwnProgram {
 
   #noteEnd(reason: string, isWanted: boolean, exitCode: number | null, stderr: string): void {
     if (this.endReason !== null) return
-    this.endReason = reason
+    this.endReason = reason === ENDED && !this.#isReady ? NOT_STARTED : reason
     if (isWanted) return
     const now = this.#world.clock.ticks()
     this.failures = now - this.#startedAt > LONG_RUN ? 1 : this.failures + 1
@@ -157,13 +159,14 @@ class RunningServer implements OwnProgram {
     this.startAgainAt = now + Math.min(pause, LONGEST_PAUSE)
     const { label } = this.#server
     this.#world.events.publish('mcp_program.ended', {
-      ...{ label, reason, exit_code: exitCode },
+      ...{ label, reason: this.endReason, exit_code: exitCode },
       stderr: toPrintable(hideCredentials(hideSecrets(stderr, listSecrets(this.#server)))),
     })
   }
 }
 
 const NOT_STARTED = 'could not be started'
+const ENDED = 'ended before it answered'
 
 type NoteEnd = (reason: string, isWanted: boolean, exitCode: number | null, stderr: string) => void
 
@@ -210,15 +213,21 @@ class StdioTransport implements Transport {
       signalGroup(child, 'SIGKILL')
       // What it said last may still be on its way, or a pipe be held by what has left the group.
       await waitFor(Promise.all(read), LONGEST_END)
-      this.#finish('ended before it answered', false)
+      this.#finish(ENDED, false)
     })
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
     if (!this.#child || this.#isEnded) throw new Error('It has ended')
     if ('method' in message && 'id' in message) this.#asked.add(message.id)
-    this.#child.stdin.write(`${JSON.stringify(message)}\n`)
-    await this.#child.stdin.flush()
+    try {
+      this.#child.stdin.write(`${JSON.stringify(message)}\n`)
+      await this.#child.stdin.flush()
+    } catch (error) {
+      // What has closed its input cannot be asked any more.
+      await this.kill(ENDED)
+      throw error
+    }
   }
 
   /** Is called by the library for a process that does not begin as the protocol has it. */

@@ -147,8 +147,9 @@ describe('a server that is a program', () => {
   test('that cannot be started says so', async () => {
     await open({ command: ['/no/such/program'] })
     expect(await use('pid')).toBe('The MCP server own could not be started')
+    await gateway.close()
     await open({ command: ['sh', '-c', 'exit 1'] })
-    expect(await use('pid')).toContain('The MCP server own ended before it answered')
+    expect(await use('pid')).toBe('The MCP server own could not be started')
   })
 
   test('that hangs is replaced once it answers nothing at all', async () => {
