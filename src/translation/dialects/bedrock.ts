@@ -52,17 +52,26 @@ function toEvents(text: string): Json[] {
   return events
 }
 
-const renderException = (error: GatewayError): string => {
+const renderException = (error: GatewayError, request_id: string): string => {
   const name = nameException(error)
   return renderFrame('exception', name[0]?.toLowerCase() + name.slice(1), {
     message: error.message,
+    request_id,
+    ...error.siblingFields,
   })
 }
 
-const BROKEN = 'modelStreamErrorException'
+const renderBroken = (event: Json): string => {
+  const { error, ...rest } = event
+  return renderFrame('exception', 'modelStreamErrorException', {
+    message: readObject({ error }, 'error').message,
+    ...rest,
+  })
+}
 
 /** Creates what turns the events of a message into those of `converse-stream`. */
 function createConverseFrames(call: TextCall): ToFrames {
+  let usage: unknown
   const frame = (name: string, payload: object) => renderFrame('event', name, payload)
   return event => {
     const contentBlockIndex = event.index
@@ -82,17 +91,17 @@ function createConverseFrames(call: TextCall): ToFrames {
       case 'content_block_stop':
         return frame('contentBlockStop', { contentBlockIndex })
       case 'message_delta':
-        return (
-          frame('messageStop', {
-            stopReason: toStopReason(readObject(event, 'delta').stop_reason),
-          }) +
-          frame('metadata', {
-            usage: toUsage(event.usage),
-            metrics: { latencyMs: readLatency(call) },
-          })
-        )
+        usage = event.usage
+        return frame('messageStop', {
+          stopReason: toStopReason(readObject(event, 'delta').stop_reason),
+        })
+      case 'message_stop': {
+        const { type: _, ...beside } = event
+        const metrics = { latencyMs: readLatency(call) }
+        return frame('metadata', { usage: toUsage(usage), metrics, ...beside })
+      }
       case 'error':
-        return renderFrame('exception', BROKEN, { message: readObject(event, 'error').message })
+        return renderBroken(event)
       default:
         return ''
     }
@@ -117,16 +126,23 @@ function toDelta(change: Json, delta: (change: Json) => string): string {
 /** The events of a message as they are, each in a frame. */
 const toChunk: ToFrames = event =>
   event.type === 'error'
-    ? renderFrame('exception', BROKEN, { message: readObject(event, 'error').message })
+    ? renderBroken(event)
     : renderFrame('event', 'chunk', { bytes: toBase64(JSON.stringify(event)) })
 
-const createStreaming = (create: (call: TextCall) => ToFrames): Streaming<'text'> => ({
+const createStreaming = (
+  create: (call: TextCall) => ToFrames,
+  keepAlive: string,
+): Streaming<'text'> => ({
   media_type: 'application/vnd.amazon.eventstream',
   isBinary: true,
+  renderKeepAlive: () => keepAlive,
   streamEvents: (answer: Answer<'text'>, call: TextCall) =>
     writeFrames(streamMessagesEvents(answer, call), create(call)),
-  renderFailure: (_, error) => renderException(error),
+  renderFailure: ({ id }, error) => renderException(error, id),
 })
+
+/** An event that Converse’s clients do not know, and pass over. */
+const WAITING = renderFrame('event', 'ping', {})
 
 /** When calls have begun, by the clock of `performance`: Converse tells how long they took. */
 const starts = new WeakMap<TextCall, number>()
@@ -159,9 +175,10 @@ const addBetas = (context: CallContext, named: unknown): CallContext => ({
 
 /** `POST /model/{model}/converse`. */
 export const converse: Dialect<'text', ConverseRequest> = {
-  name: 'messages',
+  name: 'converse',
   kind: 'text',
   path: '/model/:model/converse',
+  showsRouting: true,
   operation: { id: 'converse', tag: 'Bedrock', summary: 'Answer a conversation as Converse does' },
   body: ConverseRequest,
   errorFormat: BEDROCK_ERROR_FORMAT,
@@ -181,7 +198,7 @@ export const converseStream: Dialect<'text', ConverseRequest> = {
     tag: 'Bedrock',
     summary: 'Answer a conversation as Converse does, as a stream',
   },
-  streaming: createStreaming(createConverseFrames) as Streaming<'text', ConverseRequest>,
+  streaming: createStreaming(createConverseFrames, WAITING) as Streaming<'text', ConverseRequest>,
 }
 
 const { model: _, ...invokeFields } = MessagesRequest.properties
@@ -199,7 +216,8 @@ const InvokeRequest = Type.Object(
 
 /** `POST /model/{model}/invoke`, for bodies of Anthropic’s models. */
 export const invoke: Dialect<'text', MessagesRequest> = {
-  name: 'messages',
+  name: 'invoke',
+  showsRouting: true,
   kind: 'text',
   path: '/model/:model/invoke',
   operation: {
@@ -225,5 +243,8 @@ export const invokeStream: Dialect<'text', MessagesRequest> = {
     tag: 'Bedrock',
     summary: 'Answer a body of Anthropic’s models as a stream',
   },
-  streaming: createStreaming(() => toChunk) as Streaming<'text', MessagesRequest>,
+  streaming: createStreaming(() => toChunk, toChunk({ type: 'ping' })) as Streaming<
+    'text',
+    MessagesRequest
+  >,
 }

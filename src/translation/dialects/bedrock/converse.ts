@@ -321,18 +321,21 @@ export function toUsage(usage: unknown): Json {
   }
 }
 
-/** Converts a message into the answer of `converse`. */
-export const toConverseAnswer = (message: Json, latencyMs: number): Json => ({
-  output: {
-    message: {
-      role: 'assistant',
-      content: readObjects(message.content).flatMap(toConverseBlock),
+/** Converts a message into the answer of `converse`. What stands beside its fields stays there. */
+export function toConverseAnswer(message: Json, latencyMs: number): Json {
+  const { content, stop_reason, usage, ...rest } = message
+  const { id, type, role, model, provider, stop_sequence, stop_details, container, ...beside } =
+    rest
+  return {
+    output: {
+      message: { role: 'assistant', content: readObjects(content).flatMap(toConverseBlock) },
     },
-  },
-  stopReason: toStopReason(message.stop_reason),
-  usage: toUsage(message.usage),
-  metrics: { latencyMs },
-})
+    stopReason: toStopReason(stop_reason),
+    usage: toUsage(usage),
+    metrics: { latencyMs },
+    ...beside,
+  }
+}
 
 function toConverseBlock(block: Json): Json[] {
   switch (block.type) {
