@@ -479,8 +479,9 @@ async function openMemory(
   }
   const byId = ({ id }: { id: string }) => id
   const keys = await KeyMirror.openKeys(() => store.keys.all(), {
+    // No event: a new key changes no other's rights, and who listens asks for its own.
     onChange() {
-      onChange()
+      policies.clear()
       onKeysChange()
     },
     // As the store does.

@@ -14,7 +14,7 @@ import { ZDR_GROUPS, type ZdrGroup } from './zdr.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
-    /** Keys, guardrails or what assigns them have changed: policies are built anew. */
+    /** Guardrails, assignments, workspaces or budgets have changed: policies are built anew. */
     'policies.changed': object
   }
 }
