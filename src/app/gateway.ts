@@ -211,6 +211,8 @@ export interface Memory {
   credits: bigint
   /** The policies of keys, computed on demand and cleared when anything they depend on changes. */
   policies: Map<string, Policy>
+  /** Told when the policies are cleared. */
+  policyWatchers: Set<() => void>
   /** Forgets a workspace and everything in it. */
   forgetWorkspace(id: string): void
 }
@@ -348,7 +350,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       ...{ send, clock },
       readPatience: () => gateway.config.timeouts.idle_seconds * 1000,
     })
-  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops(), events)
+  const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   let activity: Activity | undefined
   const ledger = await openLedger(store.ledger, clock)
   const gateway: Gateway = {
@@ -470,18 +472,17 @@ async function openMemory(
   owner: Owner,
   { byok, destinations }: Pick<Memory, 'byok' | 'destinations'>,
   onKeysChange: () => void,
-  events: Events,
 ): Promise<Memory> {
   const policies = new Map<string, Policy>()
+  const policyWatchers = new Set<() => void>()
   const onChange = () => {
     policies.clear()
-    events.publish('policies.changed', {})
+    for (const tell of policyWatchers) tell()
   }
   const byId = ({ id }: { id: string }) => id
   const keys = await KeyMirror.openKeys(() => store.keys.all(), {
-    // No event: a new key changes no other's rights, and who listens asks for its own.
     onChange() {
-      policies.clear()
+      onChange()
       onKeysChange()
     },
     // As the store does.
@@ -490,6 +491,7 @@ async function openMemory(
   const memory: Memory = {
     owner,
     policies,
+    policyWatchers,
     keys,
     byok,
     destinations,

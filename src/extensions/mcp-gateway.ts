@@ -125,7 +125,7 @@ export class McpGateway {
   }
 
   #subscribe(): void {
-    const { events } = this.#world
+    const { events, memory } = this.#world
     let tells = false
     // Many assignments change in one step: what they come to is told once.
     const tell = () => {
@@ -136,7 +136,11 @@ export class McpGateway {
         this.#tellChanges()
       })
     }
-    this.#unsubscribe = [events.on('policies.changed', tell), events.on('config.applied', tell)]
+    memory.policyWatchers.add(tell)
+    this.#unsubscribe = [
+      () => memory.policyWatchers.delete(tell),
+      events.on('config.applied', tell),
+    ]
   }
 
   /** Tells those of the listeners whose rights have changed. */

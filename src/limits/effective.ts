@@ -12,13 +12,6 @@ import type { PolicyWorld } from './policy-world.ts'
 import { getRules, type Rule } from './rules.ts'
 import { ZDR_GROUPS, type ZdrGroup } from './zdr.ts'
 
-declare module '../base/events.ts' {
-  interface EventMap {
-    /** Guardrails, assignments, workspaces or budgets have changed: policies are built anew. */
-    'policies.changed': object
-  }
-}
-
 /**
  * Everything that applies to an actor's calls, combined. Built once for a key, and dropped when
  * anything that it is built from changes.
