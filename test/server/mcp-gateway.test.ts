@@ -12,6 +12,7 @@ import { createGuardrail, updateGuardrail } from '../../src/limits/guardrails.ts
 import type { Generation } from '../../src/observability/generations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
+import type { NewKey } from '../../src/resources/keys/schema.ts'
 import { createKey, deleteKey, updateKey } from '../../src/resources/keys.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type TestClock, testGateway } from '../support/gateway.ts'
@@ -70,10 +71,10 @@ let hash: string
 let generations: Generation[]
 let app: ReturnType<typeof createApp>
 
-async function open(settings: Json = {}, limit?: number): Promise<void> {
+async function open(settings: Json = {}, key: Partial<NewKey> = {}): Promise<void> {
   gateway = await testGateway({ config: { ...CONFIG, ...settings } })
   const operator = getOperator(gateway)
-  const made = await createKey(gateway, operator, { name: 'k', ...(limit ? { limit } : {}) })
+  const made = await createKey(gateway, operator, { name: 'k', ...key })
   secret = made.key
   hash = made.data.hash
   guardrail = getDefaultGuardrailId(operator.workspace_id)
@@ -149,7 +150,7 @@ const forbid = async (rule: McpRule) => {
 
 describe('a call of a tool', () => {
   test('is answered, charged and on record', async () => {
-    await open({}, 1)
+    await open({}, { limit: 1 })
     const client = await connect('/mcp/files')
     expect(await call(client, 'add', { a: 20, b: 22 })).toEqual(textResult('42'))
     expect(calls).toEqual([{ a: 20, b: 22 }])
@@ -174,7 +175,7 @@ describe('a call of a tool', () => {
   })
 
   test('never goes out where no money is left for it', async () => {
-    await open({}, 0.3)
+    await open({}, { limit: 0.3 })
     const client = await connect('/mcp/files')
     await call(client, 'add', { a: 1, b: 1 })
     expect(await refusal(client, 'add', { a: 1, b: 1 })).toContain('Key limit exceeded')
@@ -309,8 +310,7 @@ describe('what a key may use', () => {
       // Nothing happens when a key expires: it is asked for again.
       [0.01, () => (gateway.clock as TestClock).pass(3_600_000)],
     ] as const) {
-      await open({ timeouts: { keep_alive_seconds } })
-      await updateKey(gateway, operator(), hash, { expires_at: '2026-03-04T06:00:00Z' })
+      await open({ timeouts: { keep_alive_seconds } }, { expires_at: '2026-03-04T06:00:00Z' })
       const response = await post({ method: 'initialize', params: {} })
       const session = response.headers.get('mcp-session-id') ?? ''
       const stream = await ask('/mcp', { headers: { 'mcp-session-id': session } })
