@@ -115,9 +115,27 @@ export class McpGateway {
     for (const stop of this.#unsubscribe.splice(0)) stop()
   }
 
+  /** Ends a session whose key may no longer be used. Returns whether it did. */
+  endIfGone(session: ClientSession): boolean {
+    const { memory, clock } = this.#world
+    const key = memory.keys.get(this.#listening.get(session)?.actor.key_hash ?? '')
+    if (key && isUsable(key, clock.now())) return false
+    this.sessions.end(session)
+    return true
+  }
+
   #subscribe(): void {
     const { events, memory } = this.#world
-    const tell = () => this.#tellChanges()
+    let tells = false
+    // Many assignments change in one step: what they come to is told once.
+    const tell = () => {
+      if (tells) return
+      tells = true
+      setImmediate(() => {
+        tells = false
+        this.#tellChanges()
+      })
+    }
     memory.policyWatchers.add(tell)
     this.#unsubscribe = [
       () => memory.policyWatchers.delete(tell),
@@ -125,15 +143,10 @@ export class McpGateway {
     ]
   }
 
-  /** Tells those of the listeners whose rights have changed. A key that is gone ends its session. */
+  /** Tells those of the listeners whose rights have changed. */
   #tellChanges(): void {
-    const { memory, clock } = this.#world
     for (const [session, told] of [...this.#listening]) {
-      const key = memory.keys.get(told.actor.key_hash ?? '')
-      if (!key || !isUsable(key, clock.now())) {
-        this.sessions.end(session)
-        continue
-      }
+      if (this.endIfGone(session)) continue
       const rights = describeRights(this.#world, told.actor, session.label)
       if (rights === told.rights) continue
       told.rights = rights

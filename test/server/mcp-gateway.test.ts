@@ -6,13 +6,16 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { reconfigure } from '../../src/app/reconfigure.ts'
 import type { Json } from '../../src/base/json.ts'
 import { parseConfig } from '../../src/config.ts'
-import { updateGuardrail } from '../../src/limits/guardrails.ts'
+import { assignKeys } from '../../src/limits/assignments.ts'
+import type { McpRule } from '../../src/limits/guardrails/mcp-rule.ts'
+import { createGuardrail, updateGuardrail } from '../../src/limits/guardrails.ts'
 import type { Generation } from '../../src/observability/generations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
-import { createKey } from '../../src/resources/keys.ts'
+import type { NewKey } from '../../src/resources/keys/schema.ts'
+import { createKey, deleteKey, updateKey } from '../../src/resources/keys.ts'
 import { createApp } from '../../src/server/app.ts'
-import { testGateway } from '../support/gateway.ts'
+import { type TestClock, testGateway } from '../support/gateway.ts'
 import { startMcpServer, type TestTool, textResult } from '../support/mcp-server.ts'
 
 /*
@@ -68,10 +71,10 @@ let hash: string
 let generations: Generation[]
 let app: ReturnType<typeof createApp>
 
-async function open(settings: Json = {}, limit?: number): Promise<void> {
+async function open(settings: Json = {}, key: Partial<NewKey> = {}): Promise<void> {
   gateway = await testGateway({ config: { ...CONFIG, ...settings } })
   const operator = getOperator(gateway)
-  const made = await createKey(gateway, operator, { name: 'k', ...(limit ? { limit } : {}) })
+  const made = await createKey(gateway, operator, { name: 'k', ...key })
   secret = made.key
   hash = made.data.hash
   guardrail = getDefaultGuardrailId(operator.workspace_id)
@@ -104,14 +107,30 @@ const post = (body: object, path = '/mcp', headers: Record<string, string> = {})
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...body }),
   })
 
-/** Connects the official client. */
+/** Connects the official client, which listens then. */
 async function connect(path = '/mcp'): Promise<Client> {
   const client = new Client({ name: 'test', version: '1' })
+  const listening = Promise.withResolvers<void>()
   const transport = new StreamableHTTPClientTransport(new URL(`http://localhost${path}`), {
-    fetch: (url, init) => ask(new URL(url).pathname, init as RequestInit),
+    async fetch(url, init) {
+      const response = await ask(new URL(url).pathname, init as RequestInit)
+      if (init?.method === 'GET') listening.resolve()
+      return response
+    },
   })
   await client.connect(transport as Parameters<typeof client.connect>[0])
+  await listening.promise
   return client
+}
+
+/** Returns a function that waits for the next change that a client is told of. */
+function followChanges(client: Client): () => Promise<void> {
+  let told = Promise.withResolvers<void>()
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => told.resolve())
+  return async () => {
+    await told.promise
+    told = Promise.withResolvers<void>()
+  }
 }
 
 const listNames = async (client: Client) => (await client.listTools()).tools.map(({ name }) => name)
@@ -122,16 +141,16 @@ const refusal = (client: Client, name: string, args: Json = {}): Promise<string>
     result => `result: ${JSON.stringify(result)}`,
     (thrown: Error) => thrown.message,
   )
-const forbid = async (rule: Json, settings: Json = {}) => {
+const setRule = (mcp: McpRule | null) =>
+  updateGuardrail(gateway, getOperator(gateway), guardrail, { mcp })
+const forbid = async (rule: McpRule) => {
   await open()
-  const config = { ...CONFIG, ...settings, mcp: { rules: { [guardrail]: rule } } }
-  await updateGuardrail(gateway, getOperator(gateway), guardrail, { description: 'MCP' })
-  await reconfigure(gateway, parseConfig(JSON.stringify(config), {}))
+  await setRule(rule)
 }
 
 describe('a call of a tool', () => {
   test('is answered, charged and on record', async () => {
-    await open({}, 1)
+    await open({}, { limit: 1 })
     const client = await connect('/mcp/files')
     expect(await call(client, 'add', { a: 20, b: 22 })).toEqual(textResult('42'))
     expect(calls).toEqual([{ a: 20, b: 22 }])
@@ -156,7 +175,7 @@ describe('a call of a tool', () => {
   })
 
   test('never goes out where no money is left for it', async () => {
-    await open({}, 0.3)
+    await open({}, { limit: 0.3 })
     const client = await connect('/mcp/files')
     await call(client, 'add', { a: 1, b: 1 })
     expect(await refusal(client, 'add', { a: 1, b: 1 })).toContain('Key limit exceeded')
@@ -230,27 +249,31 @@ describe('what a key may use', () => {
 
   test('are arguments that match the schema of a rule', async () => {
     const schema = {
-      properties: { a: { type: 'integer', maximum: 9 }, b: { pattern: '^/safe/' } },
+      properties: { a: { type: 'integer', maximum: 9 }, b: { type: 'string', pattern: '^/safe/' } },
       required: ['a'],
     }
     await forbid({ arguments: { 'files:add': schema } })
     const client = await connect('/mcp/files')
     expect(await refusal(client, 'add', { a: 10 })).toContain('arguments.a: not as a guardrail')
     expect(await refusal(client, 'add', { b: '/safe/x' })).toContain('arguments.a')
-    expect(await refusal(client, 'add', { a: 1, b: '/etc' })).toContain('arguments.b')
+    for (const b of ['/etc', ['/etc'], { path: '/etc' }, null])
+      expect(await refusal(client, 'add', { a: 1, b })).toContain('arguments.b')
     expect(calls).toEqual([])
     expect(await refusal(client, 'add', { a: 1, b: '/safe/x' })).toStartWith('result')
   })
 
-  test('an unknown word of a rule is refused by name', () => {
-    const rules = (rule: Json) =>
-      parseConfig(
-        JSON.stringify({ mcp: { rules: { '00000000-0000-4000-8000-000000000000': rule } } }),
-        {},
-      )
-    expect(() => rules({ server: ['files'] })).toThrow('server')
-    expect(() => rules({ arguments: { 'files:add': { patern: 'x' } } })).toThrow('patern')
-    expect(() => parseConfig(JSON.stringify({ mcp: { rules: { x: {} } } }), {})).toThrow('x')
+  test('is what the strictest of its guardrails allows', async () => {
+    await forbid({ tools: ['files:add', 'files:fail'] })
+    const operator = getOperator(gateway)
+    const mcp = { tools: ['files:add', 'web:add'] }
+    const { data } = await createGuardrail(gateway, operator, { name: 'own', mcp })
+    await assignKeys(gateway, operator, data.id, { key_hashes: [hash] })
+    const client = await connect()
+    expect(await listNames(client)).toEqual(['files__add'])
+    await setRule({ servers: [] })
+    expect(await listNames(client)).toEqual([])
+    await setRule(null)
+    expect(await listNames(client)).toEqual(['files__add', 'web__add'])
   })
 
   test('a guardrail that ignores MCP servers refuses before any of them is asked', async () => {
@@ -264,16 +287,36 @@ describe('what a key may use', () => {
 
   test('a client that listens is told when it changes', async () => {
     await open()
-    await updateGuardrail(gateway, getOperator(gateway), guardrail, { description: 'MCP' })
     const client = await connect()
-    const told = Promise.withResolvers<void>()
-    client.setNotificationHandler(ToolListChangedNotificationSchema, () => told.resolve())
+    const changed = followChanges(client)
     expect(await listNames(client)).toContain('web__add')
-    const config = { ...CONFIG, mcp: { rules: { [guardrail]: { servers: ['files'] } } } }
-    await reconfigure(gateway, parseConfig(JSON.stringify(config), {}))
-    await told.promise
+    await setRule({ servers: ['files'] })
+    await changed()
+    expect(await listNames(client)).not.toContain('web__add')
+    const { web: _, ...rest } = CONFIG.mcp_servers
+    await setRule(null)
+    await changed()
+    await reconfigure(gateway, parseConfig(JSON.stringify({ mcp_servers: rest }), {}))
+    await changed()
     expect(await listNames(client)).not.toContain('web__add')
     await client.close()
+  })
+
+  test('a client that listens loses its stream with its key', async () => {
+    const operator = () => getOperator(gateway)
+    for (const [keep_alive_seconds, end] of [
+      [59, () => deleteKey(gateway, operator(), hash)],
+      [59, () => updateKey(gateway, operator(), hash, { disabled: true })],
+      // Nothing happens when a key expires: it is asked for again.
+      [0.01, () => (gateway.clock as TestClock).pass(3_600_000)],
+    ] as const) {
+      await open({ timeouts: { keep_alive_seconds } }, { expires_at: '2026-03-04T06:00:00Z' })
+      const response = await post({ method: 'initialize', params: {} })
+      const session = response.headers.get('mcp-session-id') ?? ''
+      const stream = await ask('/mcp', { headers: { 'mcp-session-id': session } })
+      await end()
+      expect(await stream.text()).not.toContain('list_changed')
+    }
   })
 })
 

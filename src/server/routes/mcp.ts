@@ -55,8 +55,12 @@ export function createMcpRoutes(gateway: Gateway, findPeer: FindRequestPeer): An
   const answerPost = serve((context, mcp) => answerMessage(gateway, findPeer, context, mcp))
   const listen = serve((context, mcp) => {
     const { timeouts, service_name } = gateway.config
-    const stream = mcp.listen(context.actor, requireSession(gateway, context, mcp))
-    const render = () => `: ${service_name.toUpperCase()} LISTENING\n\n`
+    const session = requireSession(gateway, context, mcp)
+    const stream = mcp.listen(context.actor, session)
+    const render = () => {
+      mcp.endIfGone(session)
+      return `: ${service_name.toUpperCase()} LISTENING\n\n`
+    }
     const keepAlive = { render, interval: timeouts.keep_alive_seconds * 1000 }
     return createEventStreamResponse(stream, keepAlive, {}, findConnection(context.request))
   })
