@@ -406,6 +406,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       send,
       resolve: overrides.resolve ?? resolveHost,
       accessTokens: openAccessTokens(send, clock),
+      programs: new Map(),
     },
     secrets,
     workloads: {
@@ -440,6 +441,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await gateway.deliveries.stop()
       await gateway.videos.stop()
       await gateway.warm.close()
+      await Promise.all(Array.from(gateway.egress.programs.values(), program => program.end()))
       activity?.close()
       documents.close()
       healer.close()

@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
@@ -22,6 +23,7 @@ import { startMcpServer, type TestTool, textResult } from '../support/mcp-server
  * The gateway as an MCP server: the official client, unmodified, at /mcp and /mcp/{server}.
  */
 
+const PROGRAM = join(import.meta.dir, '../support/mcp-program.ts')
 const SECRET = 'token-of-the-operator-0123456789'
 const PRICE = 0.25
 
@@ -341,6 +343,17 @@ describe('at /mcp', () => {
       ['mcp/files', 0n],
     ])
   })
+})
+
+test('a server may be a program of the operator', async () => {
+  await open({
+    mcp_servers: { own: { command: [process.execPath, PROGRAM], usd_per_call: PRICE } },
+  })
+  const client = await connect()
+  expect(await listNames(client)).toContain('own__pid')
+  expect(await call(client, 'own__noise')).toEqual(textResult('after noise'))
+  expect(generations).toMatchObject([{ model: 'mcp/own', total_cost: 250_000_000n }])
+  await gateway.close()
 })
 
 describe('the protocol', () => {
