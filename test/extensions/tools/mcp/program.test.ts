@@ -168,7 +168,7 @@ describe('a server that is a program', () => {
     const first = await use('pid')
     const cancellation = new Cancellation()
     const left = use('ponder', cancellation)
-    cancellation.cancel(new GatewayError('client_disconnected', 'left'))
+    cancellation.cancel(new GatewayError('cancelled', 'left'))
     expect(await left).toContain('left')
     expect(await use('pid')).toBe(first)
     expect(ends).toEqual([])
