@@ -764,6 +764,8 @@ async function ensureOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner>
     user_id: `user_${ids.uuid().replaceAll('-', '')}`,
     workspace_id: ids.uuid(),
   })
+  // Written after the workspace: what reads must not wait for those who write.
+  if ((await store.members.byIds([owner.user_id])).length > 0) return owner
   await store.workspaces.insertIfAbsent(
     buildDefaultWorkspace(owner.workspace_id, owner.user_id, clock.now()),
   )
