@@ -224,6 +224,7 @@ export const McpConfig = Type.Object(
       description: 'How long a server’s list of tools is remembered; 0: not at all',
     }),
     timeout_seconds: Seconds(60, 'How long one list or call of a tool may take'),
+    approval_seconds: Seconds(300, 'How long the user of a client at /mcp may take to approve'),
   },
   { ...closed, default: {} },
 )
