@@ -1,8 +1,8 @@
-import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openDatabase } from '../support/database.ts'
 import { runGateway } from '../support/server.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
@@ -110,7 +110,7 @@ test('a created secret is alone on stdout, so that a script can take it', async 
 test('a command that reads writes nothing, and waits for nobody who writes', async () => {
   const data = emptyDirectory()
   await runGateway(['init', '--data', data])
-  using db = new Database(join(data, 'gateway.db'), { strict: true })
+  using db = openDatabase(data)
   db.run('begin immediate')
   const { code, stdout } = await runGateway(['workspaces', 'list', '--data', data])
   db.run('rollback')
