@@ -2,23 +2,21 @@ import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { GatewayError } from '../base/errors.ts'
 import { budgets } from '../limits/budgets/operations.ts'
-import { credits } from '../limits/credits.ts'
 import { guardrails } from '../limits/guardrails/operations.ts'
 import { destinations } from '../observability/destinations/operations.ts'
-import { type Metrics, openMetrics } from '../observability/metrics.ts'
+import type { Metrics } from '../observability/metrics.ts'
 import { audit } from '../resources/audit.ts'
 import { byok } from '../resources/byok/operations.ts'
 import { keys } from '../resources/keys/operations.ts'
 import { members } from '../resources/members/operations.ts'
-import type { Operation } from '../resources/operation.ts'
-import { presets } from '../resources/presets/operations.ts'
 import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
 import { workspaces } from '../resources/workspaces/operations.ts'
 import { findRequiredCredential } from './access.ts'
+import type { FindRequestPeer } from './calls.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
-import { PATHS } from './paths.data.ts'
+import { openOwnMetrics } from './paths.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createRoutes } from './resource.ts'
@@ -35,7 +33,7 @@ import { createDescriptionRoutes } from './routes/description.ts'
 import { createFileRoutes } from './routes/files.ts'
 import { createGeminiRoutes } from './routes/gemini.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
-import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
+import { createInferenceRoutes } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createMcpRoutes } from './routes/mcp.ts'
 import { createMessageBatchRoutes } from './routes/message-batches.ts'
@@ -135,41 +133,12 @@ export function createApp(
   return app
 }
 
-/** Counts for `/metrics` from now on. Null where that has an address of its own. */
-export const openOwnMetrics = (gateway: Gateway): Metrics | null =>
-  gateway.config.server.metrics_address === undefined ? openMetrics(gateway) : null
-
-/** The nouns whose tables say their paths. */
-const NOUNS: { operations: Record<string, Operation> }[] = [
-  audit,
-  budgets,
-  byok,
-  credits,
-  destinations,
-  groups,
-  guardrails,
-  keys,
-  mappings,
-  members,
-  presets,
-  syncJobs,
-  workspaces,
-]
-
-/** Lists the paths of the app, without creating it. */
-export const listPaths = (metrics: Metrics | null): string[] => [
-  ...PATHS.filter(path => path !== '/metrics' || metrics !== null),
-  ...new Set(NOUNS.flatMap(({ operations }) => Object.values(operations).flatMap(listPath))),
-]
-
-const listPath = ({ route }: Operation) => (route ? [`/api/v1${route.path}`] : [])
-
 /** Creates the app of the metrics' own address. */
-export function createMetricsApp(gateway: Gateway): AnyElysia {
+export function createMetricsApp(gateway: Gateway, metrics: Metrics): AnyElysia {
   const findRoutes = createRouteFinder(() => app)
   const app: AnyElysia = new Elysia(OPTIONS)
     .onError(({ error, request }) => renderRefusal(findRoutes, error, request, gateway.ids.uuid()))
-    .use(createMetricsRoutes(gateway, openMetrics(gateway)))
+    .use(createMetricsRoutes(gateway, metrics))
   return app
 }
 
