@@ -37,7 +37,8 @@ import { PLUGINS } from '../extensions/plugins/registry.ts'
 import { EXTENSIONS } from '../extensions/registry.ts'
 import type { ServerTool } from '../extensions/server-tool.ts'
 import { TOOLS } from '../extensions/tools/registry.ts'
-import { createVideoJobs, type PollPace, type VideoJobs } from '../extensions/videos/poller.ts'
+import { createVideoJobs, type PollPace } from '../extensions/videos/poller.ts'
+import type { VideoJobs } from '../extensions/world.ts'
 import { ASSIGNMENT_PACKING } from '../limits/assignments/packing.ts'
 import type { Assignment } from '../limits/assignments/store.ts'
 import type { Budget } from '../limits/budgets/store.ts'
@@ -45,9 +46,9 @@ import { buildBudgetName } from '../limits/budgets.ts'
 import type { HeadFile } from '../limits/chain.ts'
 import { hasDailyFreeLimit, openCounters } from '../limits/counters.ts'
 import { reloadCredits } from '../limits/credits.ts'
-import type { Policy } from '../limits/effective.ts'
 import type { Guardrail } from '../limits/guardrails/store.ts'
 import { type HoldJournal, type Ledger, openLedger } from '../limits/ledger.ts'
+import type { Policy } from '../limits/policy-world.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { openAccessTokens } from '../network/authorize/google-service-account.ts'
 import { type BucketWorld, openBucket } from '../network/bucket.ts'
@@ -62,8 +63,9 @@ import type { Renderer } from '../observability/destinations/deliveries/renderer
 import type { DeliveryPace } from '../observability/destinations/deliveries/retry.ts'
 import { createDeliveries, type Deliveries } from '../observability/destinations/deliveries.ts'
 import type { DestinationKind } from '../observability/destinations/kind.ts'
-import { OpenedDestinations, readDestinations } from '../observability/destinations/opened.ts'
+import { OpenedDestinations } from '../observability/destinations/opened.ts'
 import { KINDS } from '../observability/destinations/registry.ts'
+import { readDestinations } from '../observability/destinations.ts'
 import { openRecorder, type Recorder } from '../observability/recorder.ts'
 import { openRefusalLog, type RefusalLog } from '../observability/refusals.ts'
 import { openRollupKeeper, type RollupKeeper } from '../observability/rollups.ts'
@@ -683,6 +685,7 @@ const createMemoryJournal = (): HoldJournal => ({
   reseal: () => undefined,
   clear: () => undefined,
 })
+
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
 const NO_HEAD: HeadFile = {
   isKept: false,

@@ -1,7 +1,7 @@
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Bound } from '../limits/ledger.ts'
-import type { Rule } from '../limits/rules.ts'
+import type { Rule } from '../limits/policy-world.ts'
 import type { DecryptedKey } from '../resources/byok/decrypted-keys.ts'
 import { listUsableByokKeys } from '../resources/byok.ts'
 import { type Endpoint, listSpoken, type Model } from '../resources/models.ts'

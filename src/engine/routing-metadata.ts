@@ -1,7 +1,7 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { Region } from '../language/region.ts'
 import type { RoutingPreferences } from '../language/routing.ts'
-import type { Finding } from '../observability/generations.ts'
+import type { Finding } from '../observability/generations/store.ts'
 import type { Endpoint } from '../resources/models.ts'
 import { renderCause } from './attempt/summary.ts'
 import type { Filtering } from './filtering.ts'

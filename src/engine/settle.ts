@@ -16,9 +16,12 @@ import type { AnswerPart, Kind } from '../language/work.ts'
 import { computeCost } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
-import type { Generation, ProviderResponse } from '../observability/generations.ts'
+import type {
+  Generation,
+  ProviderResponse,
+  RecorderEntry,
+} from '../observability/generations/store.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
-import type { RecorderEntry } from '../observability/recorder.ts'
 import type { Endpoint } from '../resources/models.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import type { Rule } from '../../limits/rules.ts'
+import type { Rule } from '../../limits/policy-world.ts'
 import { FREE_VARIANT } from '../../resources/models/derived.ts'
 import {
   type Catalog,

@@ -1,6 +1,6 @@
 import type { TextCall } from '../../language/call.ts'
 import type { Bound } from '../../limits/ledger.ts'
-import type { Rule } from '../../limits/rules.ts'
+import type { Rule } from '../../limits/policy-world.ts'
 import type { DecryptedKey } from '../../resources/byok/decrypted-keys.ts'
 import type { Catalog, Endpoint, Model } from '../../resources/models.ts'
 import { listUnsupported } from '../kinds/text/understanding.ts'

@@ -1,4 +1,4 @@
-import type { BatchResult } from '../../observability/recorder.ts'
+import type { BatchResult } from '../../observability/generations/store.ts'
 import type { AuditEntry } from '../../resources/audit.ts'
 
 /** How far a batch is. The last four are its ends. */

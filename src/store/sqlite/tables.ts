@@ -13,11 +13,13 @@ import type {
 } from '../../observability/destinations/deliveries/store.ts'
 import type { Destination } from '../../observability/destinations/store.ts'
 import type { Feedback } from '../../observability/feedback.ts'
-import type { Generation } from '../../observability/generations.ts'
-import type { BatchResult } from '../../observability/recorder.ts'
+import type {
+  BatchResult,
+  Generation,
+  StoredTranscript,
+} from '../../observability/generations/store.ts'
 import type { StoredRefusal } from '../../observability/refusals.ts'
 import type { EvictionCount } from '../../observability/retention.ts'
-import type { StoredTranscript } from '../../observability/transcripts.ts'
 import type { AuditEntry } from '../../resources/audit.ts'
 import type { AuthCode } from '../../resources/auth-codes/store.ts'
 import type { ByokKey } from '../../resources/byok/store.ts'

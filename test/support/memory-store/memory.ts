@@ -13,13 +13,15 @@ import type {
 } from '../../../src/observability/destinations/deliveries/store.ts'
 import type { Destination } from '../../../src/observability/destinations/store.ts'
 import type { Feedback } from '../../../src/observability/feedback.ts'
-import type { Generation } from '../../../src/observability/generations.ts'
+import type {
+  BatchResult,
+  Generation,
+  StoredTranscript,
+} from '../../../src/observability/generations/store.ts'
 import type { OutboxRow } from '../../../src/observability/outbox.ts'
-import type { BatchResult } from '../../../src/observability/recorder.ts'
 import type { StoredRefusal } from '../../../src/observability/refusals.ts'
 import type { EvictionCount } from '../../../src/observability/retention.ts'
 import type { App } from '../../../src/observability/rollups/apps.ts'
-import type { StoredTranscript } from '../../../src/observability/transcripts.ts'
 import type { AuditEntry } from '../../../src/resources/audit.ts'
 import type { AuthCode } from '../../../src/resources/auth-codes/store.ts'
 import type { ByokKey } from '../../../src/resources/byok/store.ts'
