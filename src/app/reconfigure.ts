@@ -6,9 +6,11 @@ import type { PluginWorld } from '../extensions/plugin.ts'
 import { listPluginIssues } from '../extensions/plugin-defaults.ts'
 import { hasDailyFreeLimit } from '../limits/counters.ts'
 import { probeSandbox } from '../network/sandboxes/registry.ts'
-import { type DecryptedKey, decryptKey } from '../resources/byok/decrypted-keys.ts'
+import type { DecryptedKey } from '../resources/byok/decrypted-keys.ts'
+import { decryptKey } from '../resources/byok.ts'
 import type { BuiltInModels } from '../resources/models/built-in.ts'
-import { type Catalog, openCatalog } from '../resources/models.ts'
+import type { Catalog } from '../resources/models/catalog.ts'
+import { openCatalog } from '../resources/models.ts'
 import { protocolNames } from '../translation/protocols/registry.ts'
 
 declare module '../base/events.ts' {

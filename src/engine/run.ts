@@ -8,7 +8,7 @@ import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../limits/le
 import type { Policy } from '../limits/policy-world.ts'
 import type { BatchResult } from '../observability/generations/store.ts'
 import type { Actor } from '../resources/actor.ts'
-import type { Endpoint } from '../resources/models.ts'
+import type { Endpoint } from '../resources/models/catalog.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import type { Extension, Watcher } from './extension.ts'

@@ -22,7 +22,7 @@ import type {
   RecorderEntry,
 } from '../observability/generations/store.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
-import type { Endpoint } from '../resources/models.ts'
+import type { Endpoint } from '../resources/models/catalog.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Secret } from '../base/secret.ts'
 import type { Config } from '../config.ts'
-import type { ServiceAccount } from '../resources/providers/credential.ts'
+import type { ServiceAccount } from '../resources/providers/provider.ts'
 import type { Resolve, Send } from './egress.ts'
 
 /** Everything that leaves the process: requests, name lookups and token exchanges. */

@@ -11,7 +11,7 @@ import type { Block, Message, ParsedFile } from '../../language/message.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { Work } from '../../language/work.ts'
 import type { Service } from '../../limits/rules.ts'
-import type { Model } from '../../resources/models.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import { FileParser } from '../../translation/dialects/plugin-entries.ts'
 import { FILE, getFacts } from '../../translation/tokenizers/prompt.ts'
 import { TextSink } from '../documents/text-sink.ts'
@@ -25,6 +25,7 @@ import { describeStatus, readJson, sendToEngine } from '../tools/web-search/sear
 import { hashFile, parseFiles, renderWords, type UnrecognizedFile } from './file-parser/parsing.ts'
 
 const NAME = OCR_SERVICE.name
+
 /** The most pages of one document (Mistral, "OCR"). */
 const MOST_PAGES = 1_000
 const TIMEOUT_SECONDS = 120

@@ -1,4 +1,4 @@
-import type { Model } from '../../resources/models.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import type { Generation } from '../generations/store.ts'
 import { getCallStatus } from '../generations.ts'
 import type { TelemetryWorld } from '../world.ts'

@@ -6,7 +6,7 @@ import { planRoute } from '../../../src/engine/plan.ts'
 import type { TextCall } from '../../../src/language/call.ts'
 import { COST_TIERS, type RouterOptions } from '../../../src/language/routing.ts'
 import type { Rule } from '../../../src/limits/policy-world.ts'
-import type { Endpoint } from '../../../src/resources/models.ts'
+import type { Endpoint } from '../../../src/resources/models/catalog.ts'
 import { buildEmbeddingCall, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 

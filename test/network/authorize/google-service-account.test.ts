@@ -6,7 +6,7 @@ import { createDefaultConfig } from '../../../src/config.ts'
 import { openAccessTokens } from '../../../src/network/authorize/google-service-account.ts'
 import { openEgress } from '../../../src/network/egress.ts'
 import type { AccessTokens } from '../../../src/network/world.ts'
-import type { ServiceAccount } from '../../../src/resources/providers/credential.ts'
+import type { ServiceAccount } from '../../../src/resources/providers/provider.ts'
 import { TestClock } from '../../support/gateway.ts'
 import {
   body,
