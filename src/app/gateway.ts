@@ -214,6 +214,8 @@ export interface Memory {
   credits: bigint
   /** The policies of keys, computed on demand and cleared when anything they depend on changes. */
   policies: Map<string, Policy>
+  /** Told when the policies are cleared. */
+  policyWatchers: Set<() => void>
   /** Forgets a workspace and everything in it. */
   forgetWorkspace(id: string): void
 }
@@ -407,6 +409,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       send,
       resolve: overrides.resolve ?? resolveHost,
       accessTokens: openAccessTokens(send, clock),
+      programs: new Map(),
     },
     secrets,
     workloads: {
@@ -441,6 +444,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await gateway.deliveries.stop()
       await gateway.videos.stop()
       await gateway.warm.close()
+      await Promise.all(Array.from(gateway.egress.programs.values(), program => program.end()))
       activity?.close()
       documents.close()
       healer.close()
@@ -475,7 +479,11 @@ async function openMemory(
   onKeysChange: () => void,
 ): Promise<Memory> {
   const policies = new Map<string, Policy>()
-  const onChange = () => policies.clear()
+  const policyWatchers = new Set<() => void>()
+  const onChange = () => {
+    policies.clear()
+    for (const tell of policyWatchers) tell()
+  }
   const byId = ({ id }: { id: string }) => id
   const keys = await KeyMirror.openKeys(() => store.keys.all(), {
     onChange() {
@@ -488,6 +496,7 @@ async function openMemory(
   const memory: Memory = {
     owner,
     policies,
+    policyWatchers,
     keys,
     byok,
     destinations,
@@ -759,6 +768,8 @@ async function ensureOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner>
     user_id: `user_${ids.uuid().replaceAll('-', '')}`,
     workspace_id: ids.uuid(),
   })
+  // Written after the workspace: what reads must not wait for those who write.
+  if ((await store.members.byIds([owner.user_id])).length > 0) return owner
   await store.workspaces.insertIfAbsent(
     buildDefaultWorkspace(owner.workspace_id, owner.user_id, clock.now()),
   )

@@ -224,6 +224,7 @@ export const McpConfig = Type.Object(
       description: 'How long a server’s list of tools is remembered; 0: not at all',
     }),
     timeout_seconds: Seconds(60, 'How long one list or call of a tool may take'),
+    approval_seconds: Seconds(300, 'How long the user of a client at /mcp may take to approve'),
   },
   { ...closed, default: {} },
 )
@@ -232,7 +233,28 @@ export const McpConfig = Type.Object(
 export const McpServerConfig = Type.Object(
   {
     enabled: Type.Optional(Type.Boolean({ description: 'false: the server is not called' })),
-    url: Type.String({ format: 'url', description: 'Its address, for streamable HTTP' }),
+    url: Type.Optional(
+      Type.String({ format: 'url', description: 'Its address, for streamable HTTP' }),
+    ),
+    command: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description:
+          'In place of url: a program and its arguments, which the gateway runs as its own user ' +
+          'and speaks to over stdio. No shell reads them',
+      }),
+    ),
+    env: Type.Optional(
+      Type.Record(Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }), Type.String(), {
+        ...closed,
+        description:
+          'The environment of the program, beside HOME, LANG, PATH, TMPDIR and TZ: it has ' +
+          'nothing else of the gateway’s',
+      }),
+    ),
+    cwd: Type.Optional(
+      Type.String({ minLength: 1, description: 'Where the program runs; / when omitted' }),
+    ),
     authorization: Type.Optional(Secret('A token, sent as `Authorization: Bearer`')),
     headers: Type.Optional(
       Type.Record(Type.String({ pattern: '^[A-Za-z0-9-]+$' }), Secret('The value'), {
@@ -265,6 +287,22 @@ export const McpServerConfig = Type.Object(
   closed,
 )
 export type McpServerConfig = Static<typeof McpServerConfig>
+
+/** Returns what of a server’s settings cannot stand beside what is there, and why; null if all can. */
+export function findServerContradiction(
+  settings: McpServerConfig,
+): { name: keyof McpServerConfig; message: string } | null {
+  const { url, command } = settings
+  if (url === undefined && command === undefined)
+    return { name: 'url', message: 'expected an address, or a command in place of it' }
+  const strange = command ? FIELDS_OF_HTTP : FIELDS_OF_PROGRAMS
+  const name = strange.find(one => settings[one] !== undefined)
+  if (name === undefined) return null
+  return { name, message: `expected none beside ${command ? 'command' : 'url'}` }
+}
+
+const FIELDS_OF_HTTP = ['url', 'authorization', 'headers'] as const
+const FIELDS_OF_PROGRAMS = ['env', 'cwd'] as const
 
 /** The panels of fusion that a plugin may name (wire reference C.4). */
 export const FUSION_PRESETS = ['general-high', 'general-budget', 'general-fast'] as const

@@ -66,6 +66,8 @@ export interface TextCall extends CallBase {
    * speak the same dialect.
    */
   dialect: TextDialect
+  /** Set where no model is asked: a client calls a tool itself, as MCP hosts do. */
+  isToolCall?: true
   messages: Message[]
   tools: Tool[]
   /** The functions that stand in for tools of it at other providers; absent if all are functions. */
@@ -75,8 +77,10 @@ export interface TextCall extends CallBase {
   params: Params
   /** Parameters that the gateway does not know. They are forwarded unchanged. */
   extra: Record<string, unknown>
-  /** Features of Anthropic's API that the client requested by header. */
+  /** Features of Anthropic's API that the client requested, mostly by header. */
   betas: string[]
+  /** What the client said that no call says: it is told that it was ignored. */
+  leftOut?: string[]
   /** What the endpoint must support. Other endpoints would ignore the request for it. */
   requiredCapabilities?: Capability[]
 }

@@ -25,6 +25,7 @@ export interface PolicyWorld extends CatalogWorld, LedgerWorld {
     guardrails: Mirror<Guardrail>
     assignments: PackedMirror<Assignment>
     policies: Map<string, Policy>
+    policyWatchers: Set<() => void>
   }
   ledger: LedgerWorld['ledger']
   secrets: CatalogWorld['secrets']

@@ -37,6 +37,7 @@ import { createGeminiRoutes } from './routes/gemini.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
 import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
+import { createMcpRoutes } from './routes/mcp.ts'
 import { createMessageBatchRoutes } from './routes/message-batches.ts'
 import { createModelRoutes, createProviderRoutes } from './routes/models.ts'
 import { createModerationRoutes } from './routes/moderations.ts'
@@ -90,6 +91,7 @@ export function createApp(
     .use(createConsentRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .use(createAzureRoutes(gateway, findPeer))
+    .use(createMcpRoutes(gateway, findPeer))
     .use(createGeminiRoutes(gateway, findPeer))
     .use(createBedrockRoutes(gateway, findPeer))
     .group('/api/v1', api =>
@@ -190,7 +192,10 @@ function renderRefusal(
 ): Response {
   const routes = findRoutes(trimPath(readPath(request)))
   const refusal = routes.find(route => route.method === getMethod(request))?.operation.refusal
-  const envelope = refusal && ((failure: GatewayError) => refusal.renderError(failure, null))
+  const envelope = refusal && {
+    ...refusal,
+    renderError: (failure: GatewayError) => refusal.renderError(failure, null),
+  }
   const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
   return createErrorResponse(
     explainNotFound(routes, error, request),

@@ -37,6 +37,8 @@ export const PATHS = [
   '/openai/deployments/:deployment/images/edits',
   '/openai/deployments/:deployment/audio/speech',
   '/openai/deployments/:deployment/audio/transcriptions',
+  '/mcp',
+  '/mcp/:server',
   '/api/v1/chat/completions',
   '/api/v1/completions',
   '/api/v1/messages',

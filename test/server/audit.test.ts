@@ -16,6 +16,7 @@ const UNCHANGING = new Set([
   'createModeration',
   'countMessageTokens',
   'countResponseTokens',
+  ...['askMcp', 'askMcpServer', 'leaveMcp', 'leaveMcpServer'],
   'queryAnalytics',
 ])
 

@@ -11,7 +11,7 @@ import { testGateway } from '../support/gateway.ts'
 const isOpen = ({ path, operation, credential }: DescribedRoute): boolean =>
   dialects.some(dialect => path === `/api/v1${dialect.path}`) ||
   // Doors of other clients.
-  /^\/(openai|v1beta|model|api\/v1\/moderations)(\/|$)/.test(path) ||
+  /^\/(openai|v1beta|model|mcp|api\/v1\/moderations)(\/|$)/.test(path) ||
   /^\/api\/v1\/(models?|images\/models|videos\/models|embeddings\/models|presets\/:slug\/(chat|messages|responses)|responses|messages)(\/|$)/.test(
     path,
   ) ||

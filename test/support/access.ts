@@ -141,7 +141,10 @@ export async function openWorld(upstream: string): Promise<World> {
   cpSync(path, data, { recursive: true, filter: one => !one.endsWith('.sock') })
   const clock = new TestClock()
   clock.pass(PREPARATION)
-  const config = buildLocalConfig(upstream, { responses: { store: true } })
+  const config = buildLocalConfig(upstream, {
+    responses: { store: true },
+    mcp_servers: { files: { url: upstream } },
+  })
   const gateway = await testGateway({ data, clock, ids: createCountedIds(USED_IDS), config })
   return new World(data, gateway, { ...credentials, actors: findActors(gateway, credentials) })
 }
@@ -265,7 +268,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
     /^\/(credits|favicon\.ico|healthz?|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))?$/,
     undefined,
   ],
-  [/^\/(openai\/deployments|v1beta\/models|model)(\/|$)/, 'key'],
+  [/^\/(openai\/deployments|v1beta\/models|model|mcp)(\/|$)/, 'key'],
   [/^\/api\/v1\/(auth\/keys|oauth\/(token|jwks))$/, undefined],
   [/^\/api\/v1\/auth\/keys\/code$/, 'key'],
   [/^\/api\/v1\/models\/user$/, 'key'],
@@ -366,6 +369,10 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
     // The file of its body is in another workspace.
     if (who === 'stranger’s inference key') return 404
   }
+  // It has no session that could be listened to, or ended. Servers are of every workspace.
+  if (route.operation.tag === 'MCP' && who.endsWith('inference key'))
+    return route.method === 'post' ? 200 : 400
+  if (route.operation.tag === 'MCP' && who.endsWith('management key')) return 403
   if (isStoredResponse(route)) return RESPONSE_RULES[who](route)
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
 }

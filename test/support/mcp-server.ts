@@ -3,7 +3,11 @@ import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/
 import {
   CallToolRequestSchema,
   type CallToolResult,
+  GetPromptRequestSchema,
+  ListPromptsRequestSchema,
+  ListResourcesRequestSchema,
   ListToolsRequestSchema,
+  ReadResourceRequestSchema,
   type Tool,
 } from '@modelcontextprotocol/sdk/types.js'
 
@@ -15,6 +19,8 @@ export interface TestTool extends Omit<Tool, 'inputSchema'> {
 
 interface TestServerOptions {
   tools: TestTool[]
+  /** The texts of its prompts by name, and of its resources by URI; none when absent. */
+  texts?: { prompts: Record<string, string>; resources: Record<string, string> }
   /** Answers with JSON instead of a stream. */
   isJson?: boolean
   /** Gives each client a session. */
@@ -78,8 +84,12 @@ export function startMcpServer(options: TestServerOptions): TestMcpServer {
   }
 }
 
-function createServer({ tools, pageSize }: TestServerOptions, headers: Headers): Server {
-  const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities: { tools: {} } })
+function createServer({ tools, pageSize, texts }: TestServerOptions, headers: Headers): Server {
+  const server = new Server(
+    { name: 'test', version: '1.0.0' },
+    { capabilities: { tools: {}, ...(texts ? { prompts: {}, resources: {} } : {}) } },
+  )
+  if (texts) addTexts(server, texts)
   server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
     const from = Number(params?.cursor ?? 0)
     const to = pageSize === undefined ? tools.length : from + pageSize
@@ -97,6 +107,24 @@ function createServer({ tools, pageSize }: TestServerOptions, headers: Headers):
     return tool.run(params.arguments ?? {}, headers)
   })
   return server
+}
+
+function addTexts(
+  server: Server,
+  { prompts, resources }: NonNullable<TestServerOptions['texts']>,
+): void {
+  server.setRequestHandler(ListPromptsRequestSchema, () => ({
+    prompts: Object.keys(prompts).map(name => ({ name })),
+  }))
+  server.setRequestHandler(GetPromptRequestSchema, ({ params: { name } }) => ({
+    messages: [{ role: 'user', content: { type: 'text', text: prompts[name] ?? '' } }],
+  }))
+  server.setRequestHandler(ListResourcesRequestSchema, () => ({
+    resources: Object.keys(resources).map(uri => ({ uri, name: uri })),
+  }))
+  server.setRequestHandler(ReadResourceRequestSchema, ({ params: { uri } }) => ({
+    contents: [{ uri, text: resources[uri] ?? '' }],
+  }))
 }
 
 /** Builds a result that is one text. */

@@ -322,7 +322,7 @@ function countToolSearches(tool: unknown): number {
 /** Conversations and completions: text in, text out, and whatever else models accept or return. */
 export const text = defineKind<'text'>({
   apiType: 'completions',
-  readApiType: ({ dialect }) => TEXT_DIALECTS[dialect].apiType,
+  readApiType: ({ dialect, isToolCall }) => (isToolCall ? 'mcp' : TEXT_DIALECTS[dialect].apiType),
   outputName: 'text',
   matchesModalities,
   isMeaningful,

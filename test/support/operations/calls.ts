@@ -3,6 +3,8 @@ import { INPUT_AUDIO } from '../recording.ts'
 
 const messages = [{ role: 'user', content: 'Hi' }]
 
+const INITIALIZE = { jsonrpc: '2.0', id: 1, method: 'initialize', params: {} }
+
 const buildCall =
   (body: object): RequestBuilder =>
   async () => ({ body: { model: 'acme/small', ...body } })
@@ -37,6 +39,12 @@ export const CALLS: Record<string, RequestBuilder> = {
   createAudioSpeech: buildCall({ model: 'sandbox/speech', input: 'Hi' }),
   createVideos: buildCall({ model: 'sandbox/video', prompt: 'Hi' }),
   createImages: buildCall({ model: 'sandbox/image', prompt: 'Hi' }),
+  askMcp: async () => ({ body: INITIALIZE }),
+  listenToMcp: async () => ({}),
+  leaveMcp: async () => ({}),
+  askMcpServer: async () => ({ body: INITIALIZE, params: { server: 'files' } }),
+  listenToMcpServer: async () => ({ params: { server: 'files' } }),
+  leaveMcpServer: async () => ({ params: { server: 'files' } }),
   converse: buildContents({ messages: CONVERSED }),
   converseStream: buildContents({ messages: CONVERSED }),
   invokeModel: buildContents({ max_tokens: 9, messages }),

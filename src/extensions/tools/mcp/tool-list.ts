@@ -7,7 +7,7 @@ import { cleanText, cutText } from '../untrusted-text.ts'
 import { runLimited } from '../use-limit.ts'
 import type { AllowedTools } from './options.ts'
 import { listSecrets, type McpServer } from './server.ts'
-import { runSession } from './session.ts'
+import { type McpSession, type McpWorld, runSession } from './session.ts'
 
 /** A tool of a server, checked. */
 export interface McpTool {
@@ -15,7 +15,11 @@ export interface McpTool {
   name: string
   description: string
   inputSchema: Record<string, unknown>
+  /** What its results are said to be; absent where nothing is said. */
+  outputSchema?: Record<string, unknown>
   isReadOnly: boolean
+  /** A digest of all that is said of it. */
+  digest: string
 }
 
 /** The tools of a server, and how many it lists that cannot be used. */
@@ -40,7 +44,7 @@ const caches = new WeakMap<Egress, Map<string, CachedList>>()
  * Lists the tools of a server. A list is remembered for `mcp.list_seconds`, by the server's URL and
  * credentials; calls that need the same one at once share it. Throws `ToolFailure`.
  */
-export function listServerTools(world: UpstreamWorld, server: McpServer): Promise<ToolList> {
+export function listServerTools(world: McpWorld, server: McpServer): Promise<ToolList> {
   const cache = getCache(world)
   const key = buildKey(server)
   const known = cache.get(key)
@@ -71,18 +75,29 @@ function getCache({ egress }: UpstreamWorld): Map<string, CachedList> {
 }
 
 // A hash without known collisions: a list belongs to those who hold its credentials.
-const buildKey = ({ url, headers, isConfigured }: McpServer): string =>
-  new Bun.CryptoHasher('sha256')
-    .update(JSON.stringify([url, isConfigured, Object.entries(headers).sort()]))
-    .digest('base64')
+const buildKey = ({ url, program, headers, isConfigured }: McpServer): string =>
+  digest([url, program, isConfigured, Object.entries(headers).sort()])
+
+const digest = (value: unknown[]): string =>
+  new Bun.CryptoHasher('sha256').update(JSON.stringify(value)).digest('base64')
 
 // Calls share it, so it ends with none of them, but with its own time.
-const readToolList = (world: UpstreamWorld, server: McpServer): Promise<ToolList> =>
+const readToolList = (world: McpWorld, server: McpServer): Promise<ToolList> =>
   runLimited(new Cancellation(), server.timeoutMilliseconds, limit =>
-    runSession(world, server, limit, async session =>
-      checkTools(server, await session.listTools(world.config.mcp.max_tools)),
-    ),
+    runSession(world, server, limit, session => readSessionTools(world, server, session)),
   )
+
+/** Lists the tools of a server in a session that is open. */
+export const readSessionTools = async (
+  { config }: UpstreamWorld,
+  server: McpServer,
+  session: McpSession,
+): Promise<ToolList> => checkTools(server, await session.listTools(config.mcp.max_tools))
+
+/** Forgets the list of a server: it is not what is remembered. */
+export const forgetTools = (world: UpstreamWorld, server: McpServer): void => {
+  getCache(world).delete(buildKey(server))
+}
 
 /** A name that every server may have (MCP 2025-11-25, "Tool Names"), and that no terminal acts on. */
 const NAME = /^[A-Za-z0-9_./:-]{1,128}$/
@@ -94,8 +109,8 @@ const DEEPEST_SCHEMA = 32
 function checkTools(server: McpServer, listed: Tool[]): ToolList {
   const tools = new Map<string, McpTool>()
   let room = LARGEST_SCHEMAS
-  for (const { name, description, inputSchema, annotations } of listed) {
-    const size = measureSchema(inputSchema)
+  for (const { name, description, inputSchema, outputSchema, annotations } of listed) {
+    const size = measureSchema(inputSchema) + (outputSchema ? measureSchema(outputSchema) : 0)
     if (!NAME.test(name) || tools.has(name) || size > Math.min(LARGEST_SCHEMA, room)) continue
     room -= size
     tools.set(name, {
@@ -105,7 +120,9 @@ function checkTools(server: McpServer, listed: Tool[]): ToolList {
         listSecrets(server),
       ),
       inputSchema: inputSchema as Record<string, unknown>,
+      ...(outputSchema ? { outputSchema: outputSchema as Record<string, unknown> } : {}),
       isReadOnly: annotations?.readOnlyHint === true,
+      digest: digest([description, inputSchema, outputSchema, annotations]),
     })
   }
   return { tools: [...tools.values()], leftOut: listed.length - tools.size }
