@@ -4,6 +4,7 @@ import { GatewayError } from '../base/errors.ts'
 import { budgets } from '../limits/budgets/operations.ts'
 import { credits } from '../limits/credits.ts'
 import { guardrails } from '../limits/guardrails/operations.ts'
+import { alerts } from '../observability/alerts/operations.ts'
 import { destinations } from '../observability/destinations/operations.ts'
 import { type Metrics, openMetrics } from '../observability/metrics.ts'
 import { audit } from '../resources/audit.ts'
@@ -115,6 +116,7 @@ export function createApp(
         .use(createBatchRoutes(gateway, findPeer))
         .use(createMessageBatchRoutes(gateway, findPeer))
         .use(createRoutes(gateway, destinations))
+        .use(createRoutes(gateway, alerts))
         .use(createContainerRoutes(gateway, findPeer))
         .use(createResponseRoutes(gateway, findPeer))
         .use(createRoutes(gateway, guardrails))
@@ -141,6 +143,7 @@ export const openOwnMetrics = (gateway: Gateway): Metrics | null =>
 
 /** The nouns whose tables say their paths. */
 const NOUNS: { operations: Record<string, Operation> }[] = [
+  alerts,
   audit,
   budgets,
   byok,

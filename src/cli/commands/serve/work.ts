@@ -28,6 +28,10 @@ export class Work {
     const { MetricsExport } = await import('../../../observability/destinations/metrics-export.ts')
     const metricsExport = new MetricsExport(gateway)
     this.#stops.push(() => metricsExport.stop())
+    const { AlertWatch } = await import('../../../observability/alerts/watch.ts')
+    const alerts = new AlertWatch(gateway)
+    await alerts.start()
+    this.#stops.push(() => alerts.stop())
     // Lines of the server before this one run to their end there.
     if (succession) void succession.ended.then(() => this.#startBatches())
     else await this.#startBatches()
