@@ -414,6 +414,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       send,
       resolve: overrides.resolve ?? resolveHost,
       accessTokens: openAccessTokens(send, clock),
+      programs: new Map(),
     },
     secrets,
     workloads: {
@@ -448,6 +449,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await gateway.deliveries.stop()
       await gateway.videos.stop()
       await gateway.warm.close()
+      await Promise.all(Array.from(gateway.egress.programs.values(), program => program.end()))
       activity?.close()
       documents.close()
       healer.close()
@@ -770,6 +772,8 @@ async function ensureOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner>
     user_id: `user_${ids.uuid().replaceAll('-', '')}`,
     workspace_id: ids.uuid(),
   })
+  // Written after the workspace: what reads must not wait for those who write.
+  if ((await store.members.byIds([owner.user_id])).length > 0) return owner
   await store.workspaces.insertIfAbsent(
     buildDefaultWorkspace(owner.workspace_id, owner.user_id, clock.now()),
   )

@@ -136,6 +136,8 @@ function applyConfig(
   world.traffic.health.reconfigure(config.routing)
   world.memory.policies.clear()
   world.warm.pool.refill(world)
+  for (const program of world.egress.programs.values())
+    if (!program.isWanted(config)) void program.end()
 }
 
 // A caller's key is sent to the address that the config has for its provider.

@@ -1,10 +1,11 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { Cancellation } from '../base/cancellation.ts'
-import { denied, GatewayError, invalid, notFound } from '../base/errors.ts'
+import { GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject, type Json, readObjects } from '../base/json.ts'
 import { VERSION } from '../base/version.ts'
 import type { Actor } from '../resources/actor.ts'
 import { isUsable } from '../resources/keys.ts'
+import { getApproval, type WaitingClient } from './mcp-gateway/approval.ts'
 import { findMismatch } from './mcp-gateway/json-schema.ts'
 import {
   checkServer,
@@ -14,7 +15,7 @@ import {
   mayUseTool,
   requireServer,
 } from './mcp-gateway/rights.ts'
-import { type ClientSession, ClientSessions, NotificationStream } from './mcp-gateway/sessions.ts'
+import { type ClientSession, ClientSessions, MessageStream } from './mcp-gateway/sessions.ts'
 import { type Asker, useServer } from './mcp-gateway/use.ts'
 import type { McpServer } from './tools/mcp/server.ts'
 import { type AskedMethod, type McpSession, runSession } from './tools/mcp/session.ts'
@@ -32,10 +33,8 @@ import type { ExtensionWorld } from './world.ts'
 export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18']
 
 /** A request of a client: at the path of one server, or at that of all (`label` is null). */
-export interface McpRequest extends Asker {
+export interface McpRequest extends Asker, WaitingClient {
   label: string | null
-  /** Null for a client that keeps none. */
-  session: ClientSession | null
 }
 
 /** A method that the gateway does not have. */
@@ -76,7 +75,8 @@ export class McpGateway {
     const { clock, ids, config } = this.#world
     const asked = String(params.protocolVersion)
     const protocolVersion = PROTOCOL_VERSIONS.includes(asked) ? asked : PROTOCOL_VERSIONS[0]
-    const session = this.sessions.open(ids.uuid(), actor, label, clock.ticks())
+    const about = { id: ids.uuid(), actor, label, canAsk: canAskUser(params.capabilities) }
+    const session = this.sessions.open(about, clock.ticks())
     const capability = { listChanged: true }
     const result = {
       protocolVersion,
@@ -96,10 +96,15 @@ export class McpGateway {
     return answer(this.#world, request, params)
   }
 
+  /** Opens a stream for what a client is sent before its answer. */
+  openStream(onEnd: () => void): MessageStream {
+    return new MessageStream(onEnd)
+  }
+
   /** Opens the stream of a session, in place of the one that it has. */
-  listen(actor: Actor, session: ClientSession): NotificationStream {
+  listen(actor: Actor, session: ClientSession): MessageStream {
     session.stream?.end()
-    const stream = new NotificationStream(() => this.#remove(session, stream))
+    const stream = new MessageStream(() => this.#remove(session, stream))
     session.stream = stream
     const rights = describeRights(this.#world, actor, session.label)
     this.#listening.set(session, { actor, rights })
@@ -107,7 +112,7 @@ export class McpGateway {
     return stream
   }
 
-  #remove(session: ClientSession, stream: NotificationStream): void {
+  #remove(session: ClientSession, stream: MessageStream): void {
     if (session.stream !== stream) return
     session.stream = null
     this.#listening.delete(session)
@@ -115,9 +120,27 @@ export class McpGateway {
     for (const stop of this.#unsubscribe.splice(0)) stop()
   }
 
+  /** Ends a session whose key may no longer be used. Returns whether it did. */
+  endIfGone(session: ClientSession): boolean {
+    const { memory, clock } = this.#world
+    const key = memory.keys.get(this.#listening.get(session)?.actor.key_hash ?? '')
+    if (key && isUsable(key, clock.now())) return false
+    this.sessions.end(session)
+    return true
+  }
+
   #subscribe(): void {
     const { events, memory } = this.#world
-    const tell = () => this.#tellChanges()
+    let tells = false
+    // Many assignments change in one step: what they come to is told once.
+    const tell = () => {
+      if (tells) return
+      tells = true
+      setImmediate(() => {
+        tells = false
+        this.#tellChanges()
+      })
+    }
     memory.policyWatchers.add(tell)
     this.#unsubscribe = [
       () => memory.policyWatchers.delete(tell),
@@ -125,22 +148,23 @@ export class McpGateway {
     ]
   }
 
-  /** Tells those of the listeners whose rights have changed. A key that is gone ends its session. */
+  /** Tells those of the listeners whose rights have changed. */
   #tellChanges(): void {
-    const { memory, clock } = this.#world
     for (const [session, told] of [...this.#listening]) {
-      const key = memory.keys.get(told.actor.key_hash ?? '')
-      if (!key || !isUsable(key, clock.now())) {
-        this.sessions.end(session)
-        continue
-      }
+      if (this.endIfGone(session)) continue
       const rights = describeRights(this.#world, told.actor, session.label)
       if (rights === told.rights) continue
       told.rights = rights
       for (const noun of ['tools', 'prompts', 'resources'])
-        session.stream?.notify(`notifications/${noun}/list_changed`)
+        session.stream?.send({ method: `notifications/${noun}/list_changed` })
     }
   }
+}
+
+/** Whether a client can ask its user by a form. One that names no mode of elicitation has this one. */
+function canAskUser(capabilities: unknown): boolean {
+  const elicitation = isObject(capabilities) ? capabilities.elicitation : undefined
+  return isObject(elicitation) && ('form' in elicitation || Object.keys(elicitation).length === 0)
 }
 
 /** Whether what a server has is named without its label: at its own path. */
@@ -197,17 +221,23 @@ async function callTool(
   if (typeof name !== 'string') throw invalid('name: expected the name of a tool', 'name')
   if (!isObject(input)) throw invalid('arguments: expected an object', 'arguments')
   const { actor, session } = request
-  const { server, tool } = await findTool(world, request, name)
-  checkTool(world, actor, server, tool.name, input)
-  requireApproval(world, server, tool.name)
-  const listed = session?.digests.get(name)
+  const find = async () => {
+    const found = await findTool(world, request, name)
+    checkTool(world, actor, found.server, found.tool.name, input)
+    return found
+  }
+  const { tool, ...found } = await find()
+  const isApproved = await getApproval(world, request, { ...found, tool: tool.name, input })
+  // Who decides takes their time: what may be used is asked again.
+  const { server } = isApproved ? await find() : found
+  const listed = session?.digests.get(name) ?? (isApproved ? tool.digest : undefined)
   const result = await useServer(world, request, {
     ...{ server, name: tool.name, input, isPriced: true },
     async work(upstream, filtered) {
       const now = listed === undefined ? tool : await readTool(world, server, upstream, tool.name)
       if (listed !== undefined && now?.digest !== listed) {
         forgetTools(world, server)
-        session?.stream?.notify('notifications/tools/list_changed')
+        session?.stream?.send({ method: 'notifications/tools/list_changed' })
         throw new ToolFailure(
           `The tool ${name} has changed since it was listed: list the tools again`,
         )
@@ -273,12 +303,6 @@ function listLabels({ config }: ExtensionWorld, { label }: McpRequest, name: str
 
 /** So much of a name stands as it is, however long it is. */
 const SURE_START = 55
-
-/** Throws 403 for a tool that the operator lets no one call without an approval. */
-function requireApproval({ config }: ExtensionWorld, { label }: McpServer, tool: string): void {
-  if (config.mcp_servers[label]?.require_approval !== 'always') return
-  throw denied(`The tool ${tool} needs an approval (mcp_servers.${label}.require_approval)`)
-}
 
 /** Lists the prompts or the resources of each server. */
 async function listNamed(

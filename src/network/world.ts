@@ -11,6 +11,15 @@ export interface Egress {
   resolve: Resolve
   /** Caches the access tokens of Google service accounts. */
   accessTokens: AccessTokens
+  /** The programs of the operator that run, by their names in the config. */
+  programs: Map<string, OwnProgram>
+}
+
+/** A program of the operator that runs until the gateway ends or the config has it no more. */
+export interface OwnProgram {
+  isWanted(config: Config): boolean
+  /** Ends it and all that it has started. */
+  end(): Promise<void>
 }
 
 /** What this room needs from the gateway. */

@@ -195,7 +195,10 @@ function renderRefusal(
 ): Response {
   const routes = findRoutes(trimPath(readPath(request)))
   const refusal = routes.find(route => route.method === getMethod(request))?.operation.refusal
-  const envelope = refusal && ((failure: GatewayError) => refusal.renderError(failure, null))
+  const envelope = refusal && {
+    ...refusal,
+    renderError: (failure: GatewayError) => refusal.renderError(failure, null),
+  }
   const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
   return createErrorResponse(
     explainNotFound(routes, error, request),

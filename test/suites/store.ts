@@ -89,6 +89,7 @@ const buildGuardrail = (more: Partial<Guardrail> = {}): Guardrail => ({
   allowed_providers: ['openai', "o'hara"],
   ignored_models: ['acme/large'],
   ignored_providers: ['azure'],
+  mcp: { servers: ['files'], arguments: { 'files:read': { maxItems: 2 } } },
   content_filter_builtins: [{ slug: 'email', action: 'redact' }],
   content_filters: [{ pattern: '\\d+“', action: 'block', label: null }],
   filterOutput: true,

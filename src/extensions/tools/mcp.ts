@@ -216,9 +216,9 @@ const EMPTY_LIST: ToolList = { tools: [], leftOut: 0 }
 async function readTools(
   world: ExtensionWorld,
   server: McpServer,
-  { path }: McpOptions,
+  { path, server_url }: McpOptions,
 ): Promise<ToolList> {
-  if (!server.isConfigured) await checkUntrustedUrl(world, server.url, `${path}.server_url`)
+  if (server_url !== null) await checkUntrustedUrl(world, server_url, `${path}.server_url`)
   try {
     return await listServerTools(world, server)
   } catch (thrown) {

@@ -353,7 +353,10 @@ function startCached(
 
 /** Returns what renders errors in the dialect's form, if it has one. */
 const createEnvelope = ({ errorFormat }: Dialect, id: string) =>
-  errorFormat && ((error: GatewayError) => errorFormat.renderError(error, id))
+  errorFormat && {
+    ...errorFormat,
+    renderError: (error: GatewayError) => errorFormat.renderError(error, id),
+  }
 
 /** Returns what notes a failure after the response has begun. */
 const createFailureNote =

@@ -65,6 +65,7 @@ import expiry from './migrations/037-expiry.sql' with { type: 'text' }
 import emptyFiles from './migrations/038-empty-files.sql' with { type: 'text' }
 import responses from './migrations/039-responses.sql' with { type: 'text' }
 import log from './migrations/040-log.sql' with { type: 'text' }
+import mcpRules from './migrations/041-mcp-rules.sql' with { type: 'text' }
 import alerts from './migrations/043-alerts.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
@@ -201,5 +202,6 @@ export const MIGRATIONS: string[] = [
   emptyFiles,
   responses,
   log,
+  mcpRules,
   alerts,
 ]

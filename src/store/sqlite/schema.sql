@@ -206,7 +206,7 @@ CREATE TABLE guardrails (
   revision integer not null,
   created_at text not null,
   updated_at text
-) strict;
+, mcp text) strict;
 
 CREATE TABLE guardrail_keys (
   id text primary key,

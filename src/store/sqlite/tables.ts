@@ -76,7 +76,7 @@ export interface Tables {
   batch_results: Columns<BatchResult>
   containers: Columns<Container>
   container_files: Columns<ContainerFile>
-  guardrails: Columns<Guardrail>
+  guardrails: Omit<Columns<Guardrail>, 'mcp'> & { mcp: string | null }
   guardrail_keys: AssignmentTable & { key_hash: string }
   guardrail_members: AssignmentTable & { user_id: string }
   refusals: Columns<Omit<StoredRefusal, 'sequence' | 'left_out' | 'left_out_until'>> & {

@@ -124,6 +124,7 @@ test('sums that counted a call for each correction count calls', async () => {
   db.run('drop index files_by_expiry')
   db.run('alter table files drop column expires_at')
   db.run('alter table batches drop column output_expires_after')
+  db.run('alter table guardrails drop column mcp')
   db.run('pragma user_version = 35')
   db.close()
   const migrated = await open()

@@ -100,7 +100,7 @@ const supportsAll = (call: TextCall, endpoint: Endpoint): boolean =>
 function listIgnored(call: TextCall, endpoint: Endpoint): string[] {
   const unsupported = listUnsupported(endpoint, call)
   const own = call.dialect === 'gemini' && !isAtHome(call, endpoint) ? Object.keys(call.extra) : []
-  return [...unsupported, ...own, ...listIgnoredTools(call, endpoint)]
+  return [...unsupported, ...(call.leftOut ?? own), ...listIgnoredTools(call, endpoint)]
 }
 
 /** Finds a capability that the call requires and the endpoint lacks. */

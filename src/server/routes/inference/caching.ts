@@ -16,7 +16,9 @@ import type { CallContext, Dialect } from '../../../translation/dialects/dialect
 import type { CacheHeaders } from '../../headers.ts'
 
 /** The dialects whose answers can be kept (wire reference K.7). */
-const CACHED: DialectName[] = ['chat', 'responses', 'messages', 'embeddings']
+const CACHED: DialectName[] = [
+  ...(['chat', 'responses', 'messages', 'embeddings', 'converse', 'invoke'] as const),
+]
 
 /** In seconds: how long an answer is kept by default. */
 const USUAL_TTL = 300
