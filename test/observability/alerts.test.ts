@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/app/gateway.ts'
-import { openReceiver } from '../../src/observability/alerts/receiver.ts'
+import { openReceiver } from '../../src/observability/alerts.ts'
 import { createDestination } from '../../src/observability/destinations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { deleteKey } from '../../src/resources/keys.ts'

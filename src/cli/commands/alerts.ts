@@ -1,6 +1,6 @@
 import { Option } from 'commander'
 import { GatewayError, invalid } from '../../base/errors.ts'
-import { ALERT_CAUSES } from '../../observability/alerts/causes.data.ts'
+import { ALERT_CAUSES } from '../../observability/alerts/schema.ts'
 import {
   demand,
   type Fields,

@@ -1,6 +1,6 @@
 import { getIsoTime } from '../../base/clock.ts'
-import { type AlertCause, describeCause } from './causes.data.ts'
 import type { Finding } from './causes.ts'
+import { type AlertCause, describeCause } from './schema.ts'
 import type { Alert, Notice } from './store.ts'
 import type { AlertWorld } from './world.ts'
 

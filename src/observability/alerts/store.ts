@@ -1,6 +1,5 @@
 import type { AuditEntry } from '../../resources/audit.ts'
-import type { AlertCause } from './causes.data.ts'
-import type { AlertWindow } from './schema.ts'
+import type { AlertCause, AlertWindow } from './schema.ts'
 
 /** What a workspace wants to be told of, and by whom. Times are ISO 8601. */
 export interface Alert {

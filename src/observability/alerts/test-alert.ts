@@ -1,10 +1,9 @@
 import { invalid } from '../../base/errors.ts'
 import type { Actor } from '../../resources/actor.ts'
-import { requireAlert } from '../alerts.ts'
+import { openReceiver, requireAlert } from '../alerts.ts'
 import { describeReason } from '../destinations/deliveries/send.ts'
 import type { TestResult } from '../destinations/test-delivery.ts'
 import { buildTestContent } from './notice.ts'
-import { openReceiver } from './receiver.ts'
 import { sendNotice } from './sender.ts'
 import type { AlertWorld } from './world.ts'
 

@@ -1,6 +1,5 @@
 import { shareRuns } from '../../base/share-runs.ts'
 import type { Key } from '../../resources/keys/store.ts'
-import type { AlertCause } from './causes.data.ts'
 import {
   type Finding,
   findBacklogs,
@@ -11,6 +10,7 @@ import {
   findLimits,
 } from './causes.ts'
 import { buildNotice, findReached } from './notice.ts'
+import type { AlertCause } from './schema.ts'
 import { AlertSender } from './sender.ts'
 import type { Alert } from './store.ts'
 import type { AlertWorld } from './world.ts'

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Gateway, openGateway } from '../../../src/app/gateway.ts'
+import type { Gateway } from '../../../src/app/gateway.ts'
 import { toDayNumber } from '../../../src/base/clock.ts'
 import { addCredit } from '../../../src/limits/credits.ts'
 import type { NoticeContent } from '../../../src/observability/alerts/notice.ts'
@@ -365,18 +365,19 @@ describe('a test', () => {
 test('a kill -9 between the decision and the delivery leaves one notice, which keeps its id', async () => {
   const data = mkdtempSync(join(tmpdir(), 'gateway-alerts-'))
   const config = { security: { allow_private_urls: [receiver.host] } }
-  const own = await openGateway({ data, config: gateway.config })
-  const expires_at = new Date(Date.now() + DAY).toISOString()
-  await createKey(own, getOperator(own), { name: 'ci', expires_at })
-  const to = { type: 'webhook' as const, url: `${receiver.url}/hook`, secret: SECRET }
-  await createAlert(own, getOperator(own), { name: 'mine', cause: 'credential_ending', to })
-  await own.close()
   const killed = Promise.withResolvers<void>()
   const first = await startServer({ data, config })
   receiver.answer = () => {
     killed.resolve(first.kill())
     return 'hang'
   }
+  const key = first.management_key
+  const expires_at = new Date(Date.now() + DAY).toISOString()
+  await first.fetch('/keys', { key, json: { name: 'ci', expires_at } })
+  const to = { type: 'webhook', url: `${receiver.url}/hook`, secret: SECRET }
+  const alert = { name: 'mine', cause: 'credential_ending', to }
+  // The process may be killed before it has answered.
+  void first.fetch('/alerts', { key, json: alert }).catch(() => undefined)
   await killed.promise
   receiver.answer = () => ({ status: 200 })
   const second = await startServer({ data, config })
