@@ -1,22 +1,13 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { GatewayError } from '../base/errors.ts'
-import { budgets } from '../limits/budgets/operations.ts'
-import { guardrails } from '../limits/guardrails/operations.ts'
-import { destinations } from '../observability/destinations/operations.ts'
 import type { Metrics } from '../observability/metrics.ts'
-import { audit } from '../resources/audit.ts'
-import { byok } from '../resources/byok/operations.ts'
-import { keys } from '../resources/keys/operations.ts'
-import { members } from '../resources/members/operations.ts'
-import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
-import { workspaces } from '../resources/workspaces/operations.ts'
 import { findRequiredCredential } from './access.ts'
 import type { FindRequestPeer } from './calls.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
-import { openOwnMetrics } from './paths.ts'
+import { NOUNS, openOwnMetrics } from './paths.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createRoutes } from './resource.ts'
@@ -27,7 +18,7 @@ import { createAzureRoutes } from './routes/azure.ts'
 import { createBatchRoutes } from './routes/batches.ts'
 import { createBedrockRoutes } from './routes/bedrock.ts'
 import { createContainerRoutes } from './routes/containers.ts'
-import { createCreditRoutes } from './routes/credits.ts'
+import { createCoinbaseRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createFileRoutes } from './routes/files.ts'
@@ -95,27 +86,17 @@ export function createApp(
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))
-        .use(createRoutes(gateway, keys))
+        .use(createNounRoutes(gateway))
         .use(createCurrentKeyRoutes(gateway))
         .use(createPresetRoutes(gateway))
-        .use(createRoutes(gateway, byok))
-        .use(createRoutes(gateway, mappings))
-        .use(createRoutes(gateway, groups))
-        .use(createRoutes(gateway, syncJobs))
         .use(createProvisioningRoutes(gateway))
-        .use(createRoutes(gateway, workspaces))
-        .use(createRoutes(gateway, members))
-        .use(createRoutes(gateway, budgets))
-        .use(createRoutes(gateway, audit))
         .use(createActivityRoutes(gateway))
-        .use(createCreditRoutes(gateway))
+        .use(createCoinbaseRoutes())
         .use(createFileRoutes(gateway, findPeer))
         .use(createBatchRoutes(gateway, findPeer))
         .use(createMessageBatchRoutes(gateway, findPeer))
-        .use(createRoutes(gateway, destinations))
         .use(createContainerRoutes(gateway, findPeer))
         .use(createResponseRoutes(gateway, findPeer))
-        .use(createRoutes(gateway, guardrails))
         .use(createAuthCodeRoutes(gateway))
         .use(createAuthKeyRoutes(gateway, findPeer))
         .use(createTokenRoutes(gateway, findPeer))
@@ -132,6 +113,9 @@ export function createApp(
   for (const route of app.routes) refuseUndeclared(route)
   return app
 }
+
+const createNounRoutes = (gateway: Gateway): AnyElysia =>
+  NOUNS.reduce<AnyElysia>((app, noun) => app.use(createRoutes(gateway, noun)), new Elysia())
 
 /** Creates the app of the metrics' own address. */
 export function createMetricsApp(gateway: Gateway, metrics: Metrics): AnyElysia {

@@ -2,13 +2,14 @@ import type { Gateway } from '../app/gateway.ts'
 import { budgets } from '../limits/budgets/operations.ts'
 import { credits } from '../limits/credits.ts'
 import { guardrails } from '../limits/guardrails/operations.ts'
+import { alerts } from '../observability/alerts/operations.ts'
 import { destinations } from '../observability/destinations/operations.ts'
 import { type Metrics, openMetrics } from '../observability/metrics.ts'
 import { audit } from '../resources/audit.ts'
 import { byok } from '../resources/byok/operations.ts'
 import { keys } from '../resources/keys/operations.ts'
 import { members } from '../resources/members/operations.ts'
-import type { Operation } from '../resources/operation.ts'
+import type { Access, Noun, Operation } from '../resources/operation.ts'
 import { presets } from '../resources/presets/operations.ts'
 import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
 import { workspaces } from '../resources/workspaces/operations.ts'
@@ -18,8 +19,9 @@ import { PATHS } from './paths.data.ts'
 export const openOwnMetrics = (gateway: Gateway): Metrics | null =>
   gateway.config.server.metrics_address === undefined ? openMetrics(gateway) : null
 
-/** The nouns whose tables say their paths. */
-const NOUNS: { operations: Record<string, Operation> }[] = [
+/** The nouns, whose tables say their routes. */
+export const NOUNS: Noun<Access, Record<string, Operation>>[] = [
+  alerts,
   audit,
   budgets,
   byok,
