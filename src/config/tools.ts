@@ -1,4 +1,4 @@
-import { type Static, type TObject, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { closed, oneOf } from '../base/schema-builders.ts'
 
 /** The search engines that the gateway can ask itself, in the order of their names. */
@@ -205,72 +205,6 @@ export const OcrConfig = Type.Object(
 )
 export type OcrConfig = Static<typeof OcrConfig>
 
-/** The types of JSON Schema. */
-const JSON_TYPES = [
-  ...(['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'] as const),
-] as const
-
-/** A JSON Schema of which the gateway checks every word. What it has no word for is refused by name. */
-const ArgumentSchema = (depth: number): TObject =>
-  Type.Object(
-    {
-      type: Type.Optional(oneOf(...JSON_TYPES)),
-      enum: Type.Optional(Type.Array(Type.Union([Type.String(), Type.Number(), Type.Boolean()]))),
-      pattern: Type.Optional(
-        Type.String({ maxLength: 1_000, description: 'A regular expression of RE2' }),
-      ),
-      minLength: Type.Optional(Type.Integer({ minimum: 0 })),
-      maxLength: Type.Optional(Type.Integer({ minimum: 0 })),
-      minimum: Type.Optional(Type.Number()),
-      maximum: Type.Optional(Type.Number()),
-      ...(depth === 0
-        ? {}
-        : {
-            items: Type.Optional(ArgumentSchema(depth - 1)),
-            maxItems: Type.Optional(Type.Integer({ minimum: 0 })),
-            properties: Type.Optional(Type.Record(Type.String(), ArgumentSchema(depth - 1))),
-            required: Type.Optional(Type.Array(Type.String())),
-            additionalProperties: Type.Optional(Type.Boolean()),
-          }),
-    },
-    closed,
-  )
-
-/** The form of ids, in small letters. */
-const UUID = '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-
-/** How deep the schemas of rules go. */
-const DEEPEST_RULE = 2
-
-const McpToolName = Type.String({
-  pattern: '^[A-Za-z0-9_-]{1,64}:[A-Za-z0-9_./:-]{1,128}$',
-  title: 'server:tool',
-})
-
-/** What a guardrail says of MCP servers at `/mcp`. */
-const McpRule = Type.Object(
-  {
-    servers: Type.Optional(
-      Type.Array(Type.String({ pattern: MCP_LABEL }), {
-        description: 'The servers that may be used, by label; all when omitted',
-      }),
-    ),
-    tools: Type.Optional(
-      Type.Array(McpToolName, {
-        description: 'The tools that may be used, as server:tool; all when omitted',
-      }),
-    ),
-    arguments: Type.Optional(
-      Type.Record(McpToolName, ArgumentSchema(DEEPEST_RULE), {
-        ...closed,
-        description: 'By server:tool: a JSON Schema that the arguments of a call must match',
-      }),
-    ),
-  },
-  closed,
-)
-export type McpRule = Static<typeof McpRule>
-
 /** The settings of the tool that calls MCP servers. */
 export const McpConfig = Type.Object(
   {
@@ -290,13 +224,7 @@ export const McpConfig = Type.Object(
       description: 'How long a server’s list of tools is remembered; 0: not at all',
     }),
     timeout_seconds: Seconds(60, 'How long one list or call of a tool may take'),
-    rules: Type.Record(Type.String({ pattern: UUID, title: 'the id of a guardrail' }), McpRule, {
-      ...closed,
-      default: {},
-      description:
-        'By the id of a guardrail: what the keys and members that it is assigned to may use at ' +
-        '/mcp. The strictest of several wins',
-    }),
+    approval_seconds: Seconds(300, 'How long the user of a client at /mcp may take to approve'),
   },
   { ...closed, default: {} },
 )
