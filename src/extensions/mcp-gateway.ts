@@ -4,7 +4,7 @@ import { GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject, type Json, readObjects } from '../base/json.ts'
 import { VERSION } from '../base/version.ts'
 import type { Actor } from '../resources/actor.ts'
-import { isUsable } from '../resources/keys.ts'
+import { isUsable } from '../resources/keys/store.ts'
 import { getApproval, type WaitingClient } from './mcp-gateway/approval.ts'
 import { findMismatch } from './mcp-gateway/json-schema.ts'
 import {
@@ -17,6 +17,7 @@ import {
 } from './mcp-gateway/rights.ts'
 import { type ClientSession, ClientSessions, MessageStream } from './mcp-gateway/sessions.ts'
 import { type Asker, useServer } from './mcp-gateway/use.ts'
+import type { ToolWorld } from './server-tool.ts'
 import type { McpServer } from './tools/mcp/server.ts'
 import { type AskedMethod, type McpSession, runSession } from './tools/mcp/session.ts'
 import {
@@ -27,7 +28,6 @@ import {
   readSessionTools,
 } from './tools/mcp/tool-list.ts'
 import { runLimited, ToolFailure, toFailedResult } from './tools/use-limit.ts'
-import type { ExtensionWorld } from './world.ts'
 
 /** The versions of the protocol that clients may speak, the newest first. */
 export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18']
@@ -42,7 +42,7 @@ export class UnknownMethod extends Error {
   override readonly name = 'UnknownMethod'
 }
 
-type Method = (world: ExtensionWorld, request: McpRequest, params: Json) => Json | Promise<Json>
+type Method = (world: ToolWorld, request: McpRequest, params: Json) => Json | Promise<Json>
 
 const METHODS = new Map<string, Method>([
   ['ping', () => ({})],
@@ -61,12 +61,12 @@ const METHODS = new Map<string, Method>([
  */
 export class McpGateway {
   readonly sessions = new ClientSessions()
-  readonly #world: ExtensionWorld
+  readonly #world: ToolWorld
   /** What the clients that listen may use, as they were last told. */
   readonly #listening = new Map<ClientSession, { actor: Actor; rights: string }>()
   #unsubscribe: (() => void)[] = []
 
-  constructor(world: ExtensionWorld) {
+  constructor(world: ToolWorld) {
     this.#world = world
   }
 
@@ -174,7 +174,7 @@ const nameTool = (request: McpRequest, { label }: McpServer, tool: string): stri
   isAlone(request) ? tool : nameFunction(label, tool)
 
 /** Lists what an actor may use. At the path of all, a server that fails has nothing. */
-async function listTools(world: ExtensionWorld, request: McpRequest): Promise<Json> {
+async function listTools(world: ToolWorld, request: McpRequest): Promise<Json> {
   const { actor, session } = request
   const lists = await askEach(world, request, async server => {
     const { tools } = await listServerTools(world, server)
@@ -197,7 +197,7 @@ const showTool = (name: string, tool: McpTool): Json => ({
 
 /** Asks every server that the actor may use. A server alone may fail: the client is told why. */
 async function askEach<T>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   ask: (server: McpServer) => Promise<T[]>,
 ): Promise<T[][]> {
@@ -214,7 +214,7 @@ async function askEach<T>(
 
 /** Calls a tool, as it was listed to this session. */
 async function callTool(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   { name, arguments: input = {} }: Json,
 ): Promise<Json> {
@@ -253,7 +253,7 @@ async function callTool(
 const showFailure = (text: string): Json => ({ content: [{ type: 'text', text }], isError: true })
 
 async function readTool(
-  world: ExtensionWorld,
+  world: ToolWorld,
   server: McpServer,
   upstream: McpSession,
   name: string,
@@ -275,7 +275,7 @@ function checkResult({ outputSchema }: McpTool, result: CallToolResult): void {
 
 /** Finds the tool that a name means. Throws 404, and 403 before a server is asked that is forbidden. */
 async function findTool(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   name: string,
 ): Promise<{ server: McpServer; tool: McpTool }> {
@@ -295,7 +295,7 @@ async function findTool(
 const LONGEST_NAME = 128
 
 /** Lists the servers of which a name may be: it begins with the label, or is at the label's path. */
-function listLabels({ config }: ExtensionWorld, { label }: McpRequest, name: string): string[] {
+function listLabels({ config }: ToolWorld, { label }: McpRequest, name: string): string[] {
   if (label !== null) return [label]
   const begins = (one: string) => name.startsWith(nameFunction(one, '').slice(0, SURE_START))
   return Object.keys(config.mcp_servers).filter(begins)
@@ -306,7 +306,7 @@ const SURE_START = 55
 
 /** Lists the prompts or the resources of each server. */
 async function listNamed(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   method: AskedMethod,
   field: 'prompts' | 'resources',
@@ -328,7 +328,7 @@ const nameItem = ({ label }: McpServer, item: Json): Json =>
 const JOINED = 'gateway://mcp/'
 
 // Whatever a template stands for has no place in the URIs of the path of all.
-async function listTemplates(world: ExtensionWorld, request: McpRequest): Promise<Json> {
+async function listTemplates(world: ToolWorld, request: McpRequest): Promise<Json> {
   const lists = await askEach(world, request, async server =>
     isAlone(request)
       ? askAll(world, request, server, 'resources/templates/list', 'resourceTemplates')
@@ -342,7 +342,7 @@ const MOST_ITEMS = 1_024
 
 /** Asks a server for the pages of a list, within the rates of the actor's key. */
 async function askAll(
-  world: ExtensionWorld,
+  world: ToolWorld,
   { actor }: McpRequest,
   server: McpServer,
   method: AskedMethod,
@@ -375,7 +375,7 @@ async function askAll(
 }
 
 async function getPrompt(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   { name, arguments: input = {} }: Json,
 ): Promise<Json> {
@@ -392,11 +392,7 @@ function splitName(name: string): [label: string, own: string] {
   return [name.slice(0, at), name.slice(at + 2)]
 }
 
-async function readResource(
-  world: ExtensionWorld,
-  request: McpRequest,
-  { uri }: Json,
-): Promise<Json> {
+async function readResource(world: ToolWorld, request: McpRequest, { uri }: Json): Promise<Json> {
   if (typeof uri !== 'string') throw invalid('uri: expected the URI of a resource', 'uri')
   const [label, own] = request.label === null ? splitUri(uri) : [request.label, uri]
   return askServer(world, request, label, 'resources/read', { uri: own })
@@ -414,7 +410,7 @@ function splitUri(uri: string): [label: string, own: string] {
 
 /** Asks a server for a prompt or a resource, as a call that costs nothing. */
 async function askServer(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   label: string,
   method: AskedMethod,

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
+import type { Secret } from '../base/secret.ts'
 import type { Config } from '../config.ts'
-import type { AccessTokens } from './authorize/google-service-account.ts'
+import type { ServiceAccount } from '../resources/providers/provider.ts'
 import type { Resolve, Send } from './egress.ts'
 
 /** Everything that leaves the process: requests, name lookups and token exchanges. */
@@ -27,4 +28,10 @@ export interface UpstreamWorld {
   config: Config
   egress: Egress
   clock: Clock
+}
+
+/** Access tokens of service accounts, each cached while it is valid. */
+export interface AccessTokens {
+  /** Returns a token that is valid for another minute. Throws `provider_unavailable` if none is. */
+  getToken(account: ServiceAccount): Promise<Secret>
 }

@@ -5,7 +5,8 @@ import type { Run } from '../../engine/run.ts'
 import type { TextCall } from '../../language/call.ts'
 import { hideSecrets } from '../../network/clean-reason.ts'
 import { checkUntrustedUrl } from '../../network/untrusted-url.ts'
-import { type Endpoint, listSpoken } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
+import { listSpoken } from '../../resources/models.ts'
 import type {
   ServerTool,
   ToolContext,

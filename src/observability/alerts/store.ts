@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../../resources/audit.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 import type { AlertCause, AlertWindow } from './schema.ts'
 
 /** What a workspace wants to be told of, and by whom. Times are ISO 8601. */

@@ -14,14 +14,16 @@ import type {
 } from '../../../src/observability/destinations/deliveries/store.ts'
 import type { Destination } from '../../../src/observability/destinations/store.ts'
 import type { Feedback } from '../../../src/observability/feedback.ts'
-import type { Generation } from '../../../src/observability/generations.ts'
+import type {
+  BatchResult,
+  Generation,
+  StoredTranscript,
+} from '../../../src/observability/generations/store.ts'
 import type { OutboxRow } from '../../../src/observability/outbox.ts'
-import type { BatchResult } from '../../../src/observability/recorder.ts'
 import type { StoredRefusal } from '../../../src/observability/refusals.ts'
 import type { EvictionCount } from '../../../src/observability/retention.ts'
 import type { App } from '../../../src/observability/rollups/apps.ts'
-import type { StoredTranscript } from '../../../src/observability/transcripts.ts'
-import type { AuditEntry } from '../../../src/resources/audit.ts'
+import type { AuditEntry } from '../../../src/resources/audit/store.ts'
 import type { AuthCode } from '../../../src/resources/auth-codes/store.ts'
 import type { ByokKey } from '../../../src/resources/byok/store.ts'
 import type { StoredFile } from '../../../src/resources/files/store.ts'
@@ -30,11 +32,13 @@ import type { Key } from '../../../src/resources/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../../src/resources/members/store.ts'
 import type { Preset, PresetVersion } from '../../../src/resources/presets/store.ts'
 import type { StoredResponse } from '../../../src/resources/responses/store.ts'
-import type { GroupMapping } from '../../../src/resources/scim/group-mappings.ts'
-import type { ScimGroup } from '../../../src/resources/scim/groups.ts'
-import type { SyncJob } from '../../../src/resources/scim/sync-jobs.ts'
-import type { ScimToken } from '../../../src/resources/scim/tokens.ts'
-import type { ScimUser } from '../../../src/resources/scim/users/store.ts'
+import type {
+  GroupMapping,
+  ScimGroup,
+  ScimToken,
+  ScimUser,
+  SyncJob,
+} from '../../../src/resources/scim.ts'
 import type { SignIn } from '../../../src/resources/sign-ins.ts'
 import type { VideoJob } from '../../../src/resources/videos.ts'
 import type { Workspace } from '../../../src/resources/workspaces/store.ts'
