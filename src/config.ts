@@ -4,6 +4,7 @@ import { describeIssue, findSchemaIssues, type SchemaIssue } from './base/schema
 import { closed, oneOf } from './base/schema-builders.ts'
 import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { createConfigError, type FoundIssue } from './config/issues.ts'
+import { MailConfig } from './config/mail.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import { SignInConfig } from './config/sign-in.ts'
@@ -719,6 +720,7 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
+    mail: Type.Optional(MailConfig),
     telemetry: Type.Object(
       {
         queue_mib: Type.Integer({

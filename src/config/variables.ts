@@ -68,13 +68,14 @@ function readSecret(file: string, { readSecretFile }: VariableSources): string |
 }
 
 /**
- * Returns parsed settings whose providers, engines, MCP servers, bucket and collector need no secret:
+ * Returns parsed settings whose providers, engines, MCP servers, bucket, collector and mail need no secret:
  * one whose variables have no values here keeps its other settings, and sends no credential. For
  * commands that call none of them.
  */
 export function removeMissingSecrets(settings: unknown, sources: VariableSources): unknown {
   if (!isMapping(settings)) return settings
-  const { providers, web_search, web_fetch, mcp_servers, plugins, storage, telemetry } = settings
+  const { providers, web_search, web_fetch, mcp_servers, plugins, storage, telemetry, mail } =
+    settings
   return {
     ...settings,
     ...replaceMembers('providers', providers, sources, removeSecrets),
@@ -86,8 +87,12 @@ export function removeMissingSecrets(settings: unknown, sources: VariableSources
       : {}),
     ...replaceMembers('storage', storage, sources, removeBucketSecrets),
     ...removeCollector(telemetry, sources),
+    ...(isMapping(mail) ? { mail: { ...NO_MAIL, ...keepValues(mail, sources) } } : {}),
   }
 }
+
+/** Where a mail goes whose server is not known. */
+const NO_MAIL = { host: 'missing.invalid', from: 'missing@missing.invalid' }
 
 // Nothing is told without its credential.
 function removeCollector(telemetry: unknown, sources: VariableSources): Mapping {

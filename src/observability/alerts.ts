@@ -197,6 +197,14 @@ const SHORTEST_SECRET = 16
  * URL that may not be called, and for a secret that can be guessed.
  */
 function checkReceiver(world: Pick<AlertWorld, 'config'>, to: AlertReceiver): void {
+  if (to.type === 'mail') {
+    if (!world.config.mail)
+      throw invalid(
+        'to.type: expected no mail, as the config has no server for it (mail.host)',
+        'to.type',
+      )
+    return
+  }
   parseUntrustedUrl(world, to.url, 'to.url')
   refusePrivateHost(world, to.url, 'to.url')
   if ('secret' in to && to.secret.length < SHORTEST_SECRET)
@@ -208,27 +216,26 @@ function replaceSecret(
   to: AlertReceiver,
   replace: { secret(text: string): string; url(url: string): string },
 ): AlertReceiver {
-  return to.type === 'slack'
-    ? { ...to, url: replace.url(to.url) }
-    : { ...to, secret: replace.secret(to.secret) }
+  if (to.type === 'slack') return { ...to, url: replace.url(to.url) }
+  return to.type === 'webhook' ? { ...to, secret: replace.secret(to.secret) } : to
 }
 
 /** Replaces secrets by their masks. The mask of a URL is a URL of the same host. */
 const maskReceiver = (to: AlertReceiver): AlertReceiver =>
-  replaceSecret(to, {
-    secret: maskCredential,
-    url: url => `${new URL(url).origin}/.../${url.slice(-4).replaceAll('/', '')}`,
-  })
+  replaceSecret(to, { secret: maskCredential, url: maskUrl })
+
+const maskUrl = (url: string): string =>
+  `${new URL(url).origin}/.../${url.slice(-4).replaceAll('/', '')}`
 
 /**
  * Puts the secret in the place of its mask, which was read from an answer and sent back. Throws 400
  * where it would go to another host than the one that it was given for.
  */
 function keepSecret(before: AlertReceiver | null, to: AlertReceiver): AlertReceiver {
-  if (before === null || before.type !== to.type) return to
-  const mask = maskReceiver(before)
-  if (before.type === 'slack') return to.url === mask.url ? before : to
-  if (!('secret' in to && 'secret' in mask) || to.secret !== mask.secret) return to
+  if (before?.type === 'slack' && to.type === 'slack')
+    return to.url === maskUrl(before.url) ? before : to
+  if (before?.type !== 'webhook' || to.type !== 'webhook') return to
+  if (to.secret !== maskCredential(before.secret)) return to
   if (new URL(before.url).origin !== new URL(to.url).origin)
     throw invalid(
       'to.secret: expected again, since requests go to another host from now on',

@@ -163,6 +163,22 @@ describe('POST /alerts refuses', () => {
       { to: { ...HOOK, url: 'https://hooks.example.com:6379/a' } },
       /^to\.url: expected a URL at port/,
     ],
+    [
+      'mail without a server',
+      { to: { type: 'mail', addresses: ['ada@example.com'] } },
+      /^to\.type: expected no mail/,
+    ],
+    [
+      'an address with a line break',
+      { to: { type: 'mail', addresses: ['ada@example.com\r\nBcc: eve@example.com'] } },
+      /^to\.addresses/,
+    ],
+    [
+      'two addresses in one',
+      { to: { type: 'mail', addresses: ['ada@example.com,eve@example.com'] } },
+      /^to\.addresses/,
+    ],
+    ['no address', { to: { type: 'mail', addresses: [] } }, /^to\.addresses/],
     ['another scheme', { to: { ...HOOK, url: 'file:///etc/passwd' } }, /^to\.url/],
   ]
   test.each(REFUSED)('%s', async (_, body, message) => {

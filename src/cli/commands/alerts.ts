@@ -28,21 +28,39 @@ interface ReceiverFlags {
   webhook?: string
   secretEnv?: string
   slackEnv?: string
+  mail?: string
 }
 
 /** Declares the options that fill `to`. */
 const createReceiverFields = (): Fields => ({
   options: [
-    new Option('--webhook <url>', 'told by a signed request').conflicts('slackEnv'),
+    new Option('--webhook <url>', 'told by a signed request').conflicts(['slackEnv', 'mail']),
     new Option('--secret-env <variable>', 'the environment variable with what signs requests'),
-    new Option('--slack-env <variable>', 'the one with the URL of an incoming webhook of Slack'),
+    new Option(
+      '--slack-env <variable>',
+      'the one with the URL of an incoming webhook of Slack',
+    ).conflicts('mail'),
+    new Option('--mail <addresses>', 'told by mail, with commas between'),
   ],
   flags: { to: '--webhook' },
   read: readReceiver,
 })
 
+const RECEIVER = createReceiverFields()
+
+/** Has one of the options be there. */
+const demandReceiver = (fields: Fields): Fields => ({
+  ...fields,
+  async read(flags, args) {
+    const found = (await fields.read?.(flags, args)) ?? {}
+    if (!('to' in found)) throw invalid('expected one of --webhook, --slack-env and --mail')
+    return found
+  },
+})
+
 function readReceiver(flags: Flags) {
-  const { webhook, secretEnv, slackEnv } = flags as ReceiverFlags
+  const { webhook, secretEnv, slackEnv, mail } = flags as ReceiverFlags
+  if (mail !== undefined) return { to: { type: 'mail', addresses: splitList(mail) } }
   if (slackEnv !== undefined)
     return { to: { type: 'slack', url: readVariable('slack-env', slackEnv) } }
   if (webhook === undefined && secretEnv === undefined) return {}
@@ -71,7 +89,7 @@ const SETTINGS: Fields[] = [
   fillNamed('key_hash', '--key <key>', 'only about this API key', KEYS),
   fill('provider', '--provider <slug>', 'only about this provider'),
   fillNamed('destination_id', '--destination <id>', 'only about this destination', DESTINATIONS),
-  createReceiverFields(),
+  RECEIVER,
   fillDisabled('switch it off; what is not told yet is given up', 'switch it on'),
 ]
 
@@ -90,7 +108,7 @@ export const createAlertsCommand = () =>
       [
         demand(NAME),
         demand(createCauseField()),
-        ...SETTINGS,
+        ...SETTINGS.map(fields => (fields === RECEIVER ? demandReceiver(fields) : fields)),
         fillWorkspace('its workspace, by id or slug'),
       ],
       core => core.create,

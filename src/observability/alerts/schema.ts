@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { PageQuery } from '../../base/pages.ts'
 import { closed, oneOf, optional, SomeName, Uuid } from '../../base/schema-builders.ts'
+import { MailAddress } from '../../config/mail.ts'
 import { EndpointUrl } from '../destinations/config.ts'
 
 /** What an alert may be about, and which of its fields have a meaning then. */
@@ -97,6 +98,13 @@ export const AlertReceiver = Type.Union([
     closed,
   ),
   Type.Object({ type: Type.Literal('slack'), url: EndpointUrl }, closed),
+  Type.Object(
+    {
+      type: Type.Literal('mail'),
+      addresses: Type.Array(MailAddress, { minItems: 1, maxItems: 10, uniqueItems: true }),
+    },
+    closed,
+  ),
 ])
 export type AlertReceiver = Static<typeof AlertReceiver>
 

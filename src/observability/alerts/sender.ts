@@ -4,7 +4,12 @@ import { DueQueue } from '../../base/due-queue.ts'
 import { GatewayError } from '../../base/errors.ts'
 import { openReceiver } from '../alerts.ts'
 import { computePause, DELIVERY_PACE, LONGEST_RETRY } from '../destinations/deliveries/retry.ts'
-import { describeReason, type Sent, sendDelivery } from '../destinations/deliveries/send.ts'
+import {
+  describeReason,
+  type Sent,
+  sendDelivery,
+  sendWithin,
+} from '../destinations/deliveries/send.ts'
 import type { DeliveryRequest } from '../destinations/kind.ts'
 import type { NoticeContent } from './notice.ts'
 import type { AlertReceiver } from './schema.ts'
@@ -101,15 +106,35 @@ export const sendNotice = (
   to: AlertReceiver,
   content: NoticeContent,
   { id, requests }: { id: string; requests: Set<Cancellation> },
-): Promise<Sent> =>
-  sendDelivery(world, FORMS[to.type](world, to as never, content, id), {
-    ...{ timeout: PACE.timeout, requests },
-  })
+): Promise<Sent> => {
+  const sending = { timeout: PACE.timeout, requests }
+  return to.type === 'mail'
+    ? sendWithin(sending, limit => sendByMail(world, to, content, { id, limit }))
+    : sendDelivery(world, FORMS[to.type](world, to as never, content, id), sending)
+}
+
+async function sendByMail(
+  { config: { mail } }: AlertWorld,
+  { addresses }: ReceiverOf<'mail'>,
+  { alert, data, created_at }: NoticeContent,
+  { id, limit }: { id: string; limit: Cancellation },
+): Promise<Sent> {
+  if (!mail) return { answer: null, retryAfter: null, failure: 'The config has no mail server' }
+  const text = `${data.message}\n\nAlert: ${alert.name} (${alert.id})\nTime: ${created_at}\n`
+  const letter = { to: addresses, subject: `${alert.name}: ${data.message}`, text, id }
+  const { sendMail } = await import('../../network/mail.ts')
+  const sent = await limit.awaitUnlessCancelled(sendMail(mail, letter, PACE.timeout))
+  return 'failure' in sent
+    ? { answer: null, retryAfter: null, failure: sent.failure }
+    : { answer: { status: sent.status, text: '' }, retryAfter: null, failure: null }
+}
+
+type ReceiverOf<Type extends AlertReceiver['type']> = Extract<AlertReceiver, { type: Type }>
 
 const FORMS: {
-  [Type in AlertReceiver['type']]: (
+  [Type in Exclude<AlertReceiver['type'], 'mail'>]: (
     world: AlertWorld,
-    to: Extract<AlertReceiver, { type: Type }>,
+    to: ReceiverOf<Type>,
     content: NoticeContent,
     id: string,
   ) => DeliveryRequest

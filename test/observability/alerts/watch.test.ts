@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { toDayNumber } from '../../../src/base/clock.ts'
+import { parseConfig } from '../../../src/config.ts'
 import { addCredit } from '../../../src/limits/credits.ts'
 import type { NoticeContent } from '../../../src/observability/alerts/notice.ts'
 import type { NewAlert } from '../../../src/observability/alerts/schema.ts'
@@ -20,6 +21,7 @@ import { TestClock, testGateway } from '../../support/gateway.ts'
 import { buildGeneration } from '../../support/generation.ts'
 import { type Receiver, startReceiver } from '../../support/receiver.ts'
 import { startServer } from '../../support/server.ts'
+import { startMailServer } from '../../support/smtp.ts'
 
 const SECRET = 'whsec_MDEyMzQ1Njc4OWFiY2RlZg=='
 const DAY = 86_400_000
@@ -242,6 +244,20 @@ describe('a notice', () => {
     expect(JSON.parse(receiver.requests[0]?.body ?? '')).toEqual({
       text: '&lt;!channel&gt;: The key ci &lt;b&gt; &amp; co ends at 2026-03-05T00:00:00Z',
     })
+  })
+
+  test('is a mail, whose Message-ID is that of its notice', async () => {
+    const server = await startMailServer()
+    const mail = { host: '127.0.0.1', port: server.port, security: 'none', from: 'a@acme.example' }
+    gateway.config = parseConfig(JSON.stringify({ mail }), {})
+    await prepare({ to: { type: 'mail', addresses: ['ada@example.com'] } })
+    await watch.start()
+    await look()
+    const text = server.mails[0]?.text ?? ''
+    const [id] = await gateway.store.alerts.listNoticeIds()
+    expect(text).toContain(`Message-ID: <${id}@acme.example>`)
+    expect(text).toContain('The key ci <b> & co ends at 2026-03-05T00:00:00Z')
+    await server.close()
   })
 
   test('is sent again under the same id, whatever its receiver does, and never again after that', async () => {

@@ -30,16 +30,22 @@ interface Sending {
  * request. Never throws: an address that may not be called and a connection that fails have no
  * answer.
  */
-export async function sendDelivery(
+export const sendDelivery = (
   world: UpstreamWorld,
   request: DeliveryRequest,
-  { timeout: milliseconds, requests: running, isOperators = false }: Sending,
+  { isOperators = false, ...sending }: Sending,
+): Promise<Sent> => sendWithin(sending, limit => exchange(world, request, limit, isOperators))
+
+/** Sends by work that can be cancelled, and is when it takes too long. Never throws. */
+export async function sendWithin(
+  { timeout: milliseconds, requests: running }: Omit<Sending, 'isOperators'>,
+  send: (limit: Cancellation) => Promise<Sent>,
 ): Promise<Sent> {
   const limit = new Cancellation()
   const timeout = new Timeout(milliseconds, () => limit.cancel(TOO_SLOW))
   running.add(limit)
   try {
-    return await exchange(world, request, limit, isOperators)
+    return await send(limit)
   } catch (thrown) {
     return { answer: null, retryAfter: null, failure: describeFailure(limit.reason ?? thrown) }
   } finally {
