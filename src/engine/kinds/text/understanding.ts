@@ -1,7 +1,7 @@
 import type { Capability, TextCall } from '../../../language/call.ts'
 import { type Block, type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
-import type { Endpoint, Model } from '../../../resources/models.ts'
+import type { Endpoint, Model } from '../../../resources/models/catalog.ts'
 import { askForSummary, isCompacting } from '../../../translation/compaction.ts'
 import { protocols } from '../../../translation/protocols/registry.ts'
 import {
