@@ -78,7 +78,9 @@ export class AlertSender {
     if (alert.disabled) return { hopeless: 'The alert was switched off' }
     const to = openReceiver(this.#world, alert)
     if (to === null) return { hopeless: 'Its receiver was sealed with another secret' }
-    return sendNotice(this.#world, to, JSON.parse(content), { id, requests: this.#requests })
+    return sendNotice(this.#world, to, JSON.parse(content), {
+      ...{ id, requests: this.#requests, timeout: this.#pace.timeout },
+    })
   }
 
   #judge({ attempts: before, created_at }: Notice, sent: Sent | Hopeless): NoticeState {
@@ -100,14 +102,21 @@ interface Hopeless {
   hopeless: string
 }
 
+/** How a notice is sent: under which id, and for how many milliseconds at most. */
+interface NoticeSending {
+  id: string
+  requests: Set<Cancellation>
+  timeout?: number
+}
+
 /** Sends a notice. Never throws: a receiver that cannot be reached has no answer. */
 export const sendNotice = (
   world: AlertWorld,
   to: AlertReceiver,
   content: NoticeContent,
-  { id, requests }: { id: string; requests: Set<Cancellation> },
+  { id, requests, timeout = PACE.timeout }: NoticeSending,
 ): Promise<Sent> => {
-  const sending = { timeout: PACE.timeout, requests }
+  const sending = { timeout, requests }
   return to.type === 'mail'
     ? sendWithin(sending, limit => sendByMail(world, to, content, { id, limit }))
     : sendDelivery(world, FORMS[to.type](world, to as never, content, id), sending)

@@ -35,6 +35,8 @@ export class AlertWatch {
   #known: Set<string> | null = null
   /** The keys that calls were made with since the last look; null for all. */
   #used: Set<string> | null = null
+  /** Whether calls have ended since the last look. */
+  #hasCalls = true
   /** The providers that have said since the last look that their account is empty. */
   #empty = new Set<string>()
   #slowAt = Number.NEGATIVE_INFINITY
@@ -102,6 +104,7 @@ export class AlertWatch {
   }
 
   #lookAtAll(): void {
+    this.#hasCalls = true
     this.#used = null
     this.#slowAt = Number.NEGATIVE_INFINITY
   }
@@ -121,7 +124,7 @@ export class AlertWatch {
     this.#lookAtAll()
     for (const stop of this.#listeners) stop()
     this.#listeners = []
-    if (this.#list('limit_near').length > 0)
+    if (this.#list('limit_near').length + this.#list('error_rate').length > 0)
       this.#listeners.push(
         events.on('generation.finished', ({ key_hash }) => this.#noteUse(key_hash)),
       )
@@ -134,6 +137,7 @@ export class AlertWatch {
   }
 
   #noteUse(key_hash: string | null): void {
+    this.#hasCalls = true
     if (this.#used === null || key_hash === null) return
     if (this.#used.size < MOST_USED) this.#used.add(key_hash)
     else this.#used = null
@@ -153,17 +157,29 @@ export class AlertWatch {
     if (isSlow) this.#slowAt = this.#world.clock.ticks()
     const empty = this.#empty
     this.#empty = new Set()
-    const errors = this.#list('error_rate').map(
-      async (alert): Promise<[Alert, Finding[]]> => [alert, await findErrors(this.#world, alert)],
-    )
     return [
       ...(await this.#findLimits()),
-      ...(await Promise.all(errors)),
+      ...(await this.#findErrors()),
       ...this.#find('provider_empty', alert => findEmpty(this.#world, alert, empty)),
       ...this.#find('destination_backlog', alert => findBacklogs(this.#world, alert)),
       ...(isSlow ? await this.#findEnding() : []),
       ...this.#find('credits_low', alert => findCredits(this.#world, alert)),
     ]
+  }
+
+  /** One after the other: many may be about the same calls, which are summed once. */
+  async #findErrors(): Promise<[Alert, Finding[]][]> {
+    if (!this.#hasCalls) return []
+    this.#hasCalls = false
+    const known = new Map<string, Finding[]>()
+    const found: [Alert, Finding[]][] = []
+    for (const alert of this.#list('error_rate')) {
+      const name = `${alert.workspace_id} ${alert.key_hash} ${alert.window}`
+      const findings = known.get(name) ?? (await findErrors(this.#world, alert))
+      known.set(name, findings)
+      found.push([alert, findings])
+    }
+    return found
   }
 
   #find(cause: AlertCause, find: (alert: Alert) => Finding[]): [Alert, Finding[]][] {

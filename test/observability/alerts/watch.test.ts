@@ -83,6 +83,7 @@ async function recordCalls(count: number, more: object): Promise<void> {
       ...more,
     })
     await gateway.store.generations.record([{ generation, charge: null }])
+    gateway.events.publish('generation.finished', generation)
   }
 }
 
@@ -279,6 +280,18 @@ describe('a notice', () => {
       Array(4).fill(listTold()[0]?.id),
     )
     expect(new Set(receiver.requests.map(({ body }) => body)).size).toBe(1)
+  })
+
+  test('waits again for a receiver that takes it and never answers', async () => {
+    receiver.answer = () => 'hang'
+    const pace = { firstPause: 60_000, timeout: 20 }
+    watch = new AlertWatch(gateway, new AlertSender(gateway, pace))
+    await prepare()
+    await watch.start()
+    await look()
+    expect(await gateway.store.alerts.listWaiting()).toMatchObject([
+      { state: 'waiting', attempts: 1, error: 'It did not answer in time' },
+    ])
   })
 
   test('is given up after a day, or once its alert is switched off or gone', async () => {
