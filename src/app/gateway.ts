@@ -59,6 +59,7 @@ import { openIssuerKeys } from '../network/issuer-keys.ts'
 import { SANDBOXES } from '../network/sandboxes/registry.ts'
 import type { Sandbox } from '../network/sandboxes/sandbox.ts'
 import type { Egress, UpstreamWorld } from '../network/world.ts'
+import type { Alert } from '../observability/alerts/store.ts'
 import type { Renderer } from '../observability/destinations/deliveries/renderer.ts'
 import type { DeliveryPace } from '../observability/destinations/deliveries/retry.ts'
 import { createDeliveries, type Deliveries } from '../observability/destinations/deliveries.ts'
@@ -210,6 +211,8 @@ export interface Memory {
   assignments: PackedMirror<Assignment>
   /** Where calls are told, with decrypted configs. */
   destinations: OpenedDestinations
+  /** What workspaces want to be told of, by id. */
+  alerts: Mirror<Alert>
   /** The total of credits paid in, in nano-dollars. */
   credits: bigint
   /** The policies of keys, computed on demand and cleared when anything they depend on changes. */
@@ -345,7 +348,12 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     () => readDestinations(gateway),
     () => events.publish('destinations.changed', {}),
   )
-  const mirrors = { byok, destinations }
+  const alerts = new Mirror<Alert>({
+    read: () => store.alerts.all(),
+    getName: ({ id }) => id,
+    onChange: () => events.publish('alerts.changed', {}),
+  })
+  const mirrors = { byok, destinations, alerts }
   const send = overrides.egress ?? openEgress(() => gateway.config)
   const blobs =
     overrides.blobs ??
@@ -468,6 +476,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()
   await destinations.reload()
+  await alerts.reload()
   return gateway
 }
 
@@ -475,7 +484,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
 async function openMemory(
   { store, blobs }: Pick<Gateway, 'store' | 'blobs'>,
   owner: Owner,
-  { byok, destinations }: Pick<Memory, 'byok' | 'destinations'>,
+  { byok, destinations, alerts }: Pick<Memory, 'byok' | 'destinations' | 'alerts'>,
   onKeysChange: () => void,
 ): Promise<Memory> {
   const policies = new Map<string, Policy>()
@@ -500,6 +509,7 @@ async function openMemory(
     keys,
     byok,
     destinations,
+    alerts,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
     budgets: await Mirror.open({
       read: () => store.budgets.all(),
@@ -522,18 +532,16 @@ async function openMemory(
   return memory
 }
 
-function forgetWorkspace(
-  { workspaces, budgets, presets, guardrails, assignments, byok, destinations }: Memory,
-  id: string,
-): void {
+function forgetWorkspace(memory: Memory, id: string): void {
   const isInWorkspace = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
-  workspaces.delete(id)
-  budgets.deleteWhere(isInWorkspace)
-  presets.deleteWhere(isInWorkspace)
-  for (const guardrail of guardrails.deleteWhere(isInWorkspace))
-    assignments.deleteMentioning(guardrail.id, one => one.guardrail_id === guardrail.id)
-  byok.deleteWhere(({ key }) => isInWorkspace(key))
-  destinations.deleteWhere(({ destination }) => isInWorkspace(destination))
+  memory.workspaces.delete(id)
+  memory.budgets.deleteWhere(isInWorkspace)
+  memory.presets.deleteWhere(isInWorkspace)
+  for (const guardrail of memory.guardrails.deleteWhere(isInWorkspace))
+    memory.assignments.deleteMentioning(guardrail.id, one => one.guardrail_id === guardrail.id)
+  memory.byok.deleteWhere(({ key }) => isInWorkspace(key))
+  memory.destinations.deleteWhere(({ destination }) => isInWorkspace(destination))
+  memory.alerts.deleteWhere(isInWorkspace)
 }
 
 async function reload(gateway: Gateway): Promise<void> {

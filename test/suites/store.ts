@@ -12,6 +12,7 @@ import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 import type { Store } from '../../src/store/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
+import { testAlerts } from './store/alerts.ts'
 import { testBatches } from './store/batches.ts'
 import { testBudgets } from './store/budgets.ts'
 import { testConnections } from './store/connections.ts'
@@ -840,5 +841,6 @@ export function testStore(
     testOutbox(opened)
     testRollups(opened)
     testDestinations(opened)
+    testAlerts(opened)
   })
 }

@@ -18,9 +18,10 @@ import {
 } from '../../translation/dialects/gemini.ts'
 import { requireKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
+import { type FindRequestPeer, readContext } from '../calls.ts'
 import { readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
-import { createDoorRoute, type DoorRoute, type FindRequestPeer, readContext } from './inference.ts'
+import { createDoorRoute, type DoorRoute } from './inference.ts'
 
 /** What Google’s clients may say beside the body: `alt` is the form of the answer. */
 const Query = Type.Object({ alt: Type.Optional(oneOf('sse', 'json')) }, open)

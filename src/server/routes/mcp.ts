@@ -9,12 +9,12 @@ import type { McpGateway, McpRequest } from '../../extensions/mcp-gateway.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { requireKey } from '../access.ts'
 import { readBody } from '../body.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
 import { createEventStreamResponse } from '../event-stream.ts'
 import { readOrigin, readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** A message of JSON-RPC: a request, a notification, or an answer of the client. */
 const Message = Type.Object(

@@ -7,6 +7,7 @@ import type { Guardrail } from '../../limits/guardrails/store.ts'
 import type { DaySpend } from '../../limits/ledger.ts'
 import type { Credit } from '../../limits/world.ts'
 import type { Container, ContainerFile } from '../../network/containers/store.ts'
+import type { Alert, Notice } from '../../observability/alerts/store.ts'
 import type {
   DeliveryCounts,
   FailedDelivery,
@@ -101,6 +102,8 @@ export interface Tables {
       : Generated<BundleRow[Name]>
   }
   destinations: DestinationTable
+  alerts: Columns<Alert>
+  alert_notices: Columns<Notice>
   deliveries: { destination_id: string; sequence: number; bytes: number; calls: Generated<number> }
   delivery_receivers: { destination_id: string }
   failed_deliveries: Omit<FailedDelivery, 'generation_id'> & { destination_id: string }

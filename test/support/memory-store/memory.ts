@@ -7,6 +7,7 @@ import type { Guardrail } from '../../../src/limits/guardrails/store.ts'
 import type { DaySpend } from '../../../src/limits/ledger.ts'
 import type { Credit } from '../../../src/limits/world.ts'
 import type { Container, ContainerFile } from '../../../src/network/containers/store.ts'
+import type { Alert, Notice } from '../../../src/observability/alerts/store.ts'
 import type {
   DeliveryCounts,
   DeliveryRefusal,
@@ -88,6 +89,8 @@ export class Memory {
   readonly evicted = new Table<Generation>()
   readonly evictions = new Table<EvictionCount>()
   readonly destinations = new Table<Deletable<Destination>>()
+  readonly alerts = new Table<Alert>()
+  readonly alertNotices = new Table<Notice>()
   readonly deliveries = new Table<QueuedDelivery>()
   readonly failedDeliveries = new Table<QueuedDelivery & DeliveryRefusal>()
   readonly deliveryCounts = new Table<Omit<DeliveryCounts, 'waiting' | 'bytes' | 'failed'>>()

@@ -212,6 +212,12 @@ function logCalls(log: Log, { events }: Gateway): void {
         'gateway_operator_needed_total counts such attempts',
     })
   })
+  events.on('alert.undelivered', ({ alert_id, name, error }) =>
+    log('warn', 'alert.undelivered', {
+      ...{ alert_id, name, cause: error },
+      consequence: 'it is not sent again; gateway alerts test says what its receiver answers',
+    }),
+  )
   events.on('filter.matched', finding => log('info', 'filter.matched', { ...finding }))
 }
 
