@@ -1,8 +1,8 @@
 import { unauthenticated } from '../base/errors.ts'
 import type { ActorKind } from './audit/store.ts'
+import { isUsable } from './keys/mirror.ts'
 import { hashSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
-import { isUsable } from './keys/store.ts'
 import { findTokenKey, verifyToken } from './workloads/grants.ts'
 import type { IdentityWorld } from './world.ts'
 
