@@ -317,7 +317,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   const secrets = openSecrets(data, overrides)
   const events = openEvents()
   const macs = openLogMacs(secrets)
-  const log = data === undefined ? null : new Log(data, macs, LOG, { ticks: clock.ticks, ...overrides.log })
+  const log =
+    data === undefined ? null : new Log(data, macs, LOG, { ticks: clock.ticks, ...overrides.log })
   let garbledRecords = 0
   const store =
     overrides.store ??
@@ -337,12 +338,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     }))
   const journal = openJournal(data, log, secrets.mac, garbledRecords)
   await markOpening({ store, journal })
-  const recorder = openRecorder(
-    store.generations,
-    events,
-    clock.ticks,
-    () => journal.holds.keepsUp,
-  )
+  const recorder = openRecorder(store.generations, events, clock.ticks, () => journal.holds.keepsUp)
   const owner = await ensureOwner(store, ids, clock)
   // Read before everything else: what another process writes meanwhile is picked up later.
   let version = await store.version()

@@ -149,10 +149,7 @@ export class Log {
 
   /** Whether the disk keeps up: else nothing should begin that has to be written. */
   get keepsUp(): boolean {
-    return (
-      !this.#writing ||
-      ((this.#turn?.lines.length ?? 0) < MOST_WAITING && this.lag < PATIENCE)
-    )
+    return !this.#writing || ((this.#turn?.lines.length ?? 0) < MOST_WAITING && this.lag < PATIENCE)
   }
 
   /** What was added and is not written yet; null if all is. It rejects where `add` does. */
@@ -286,8 +283,11 @@ export class Log {
 
   #onWritten = (error: unknown, bytes: number): void => {
     const open = this.#open
-    if (!open || error || bytes < this.#length)
-      return this.#takeBack(error ?? new Error('Only a part of the block was written'))
+    if (!open) return
+    if (error || bytes < this.#length) {
+      this.#takeBack(open, error ?? new Error('Only a part of the block was written'))
+      return
+    }
     open.isTorn = false
     open.size += this.#length
     this.#chain = this.#nextChain
@@ -298,9 +298,7 @@ export class Log {
   }
 
   /** Takes away at once what was written of a block, or before the next one. */
-  #takeBack(cause: unknown): void {
-    const open = this.#open
-    if (!open) return this.#end(cause)
+  #takeBack(open: OpenSegment, cause: unknown): void {
     ftruncate(open.file, open.size, error => {
       open.isTorn = Boolean(error)
       this.#end(cause)

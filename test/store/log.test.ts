@@ -200,11 +200,7 @@ describe('what is not as it was written', () => {
   })
 
   test('are segments that were exchanged, and one that is missing between two', async () => {
-    const [one, two, three] = [
-      await write('"1"'),
-      await write('"2"'),
-      await write('"3"'),
-    ]
+    const [one, two, three] = [await write('"1"'), await write('"2"'), await write('"3"')]
     expect([basename(one), isWhole()]).toEqual(['log.1', true])
     const aside = join(data, 'aside')
     renameSync(two, aside)

@@ -3,7 +3,14 @@ import { join } from 'node:path'
 import type { Mac } from '../../src/base/mac.ts'
 import type { HoldJournal } from '../../src/limits/ledger.ts'
 import { openHoldJournal } from '../../src/store/hold-journal.ts'
-import { isSegmentName, LOG, Log, type LogMacs, type LogOptions, readBlocks } from '../../src/store/log.ts'
+import {
+  isSegmentName,
+  LOG,
+  Log,
+  type LogMacs,
+  type LogOptions,
+  readBlocks,
+} from '../../src/store/log.ts'
 import { isOfRecords } from '../../src/store/record-log.ts'
 import { TEST_MAC } from './ledger.ts'
 
