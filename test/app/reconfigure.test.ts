@@ -54,6 +54,7 @@ import {
   hasFetchObstacle,
   hasMcpObstacle,
   hasSearchObstacle,
+  isTooLate,
   priceFetch,
   readMcpTimeout,
   readPage,
@@ -963,6 +964,16 @@ const ROWS: Row[] = [
       seen: async ({ gateway }) => readMcpTimeout(gateway),
       was: 60_000,
       is: 7_000,
+    },
+  ),
+  row(
+    'mcp.approval_seconds',
+    { mcp: { approval_seconds: 0.001 } },
+    {
+      before: { mcp_servers: { own: { ...MCP_SERVERS.own, require_approval: 'always' } } },
+      seen: async ({ gateway }) => isTooLate(gateway),
+      was: false,
+      is: true,
     },
   ),
   row(

@@ -2,6 +2,7 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { Cancellation } from '../../src/base/cancellation.ts'
 import type { Json } from '../../src/base/json.ts'
 import { clientLeft } from '../../src/engine/run.ts'
+import { getApproval } from '../../src/extensions/mcp-gateway/approval.ts'
 import type { ServerTool, ToolResult } from '../../src/extensions/server-tool.ts'
 import { resolveServer } from '../../src/extensions/tools/mcp/server.ts'
 import { mcp } from '../../src/extensions/tools/mcp.ts'
@@ -78,6 +79,30 @@ export const hasMcpObstacle = (gateway: Gateway, parameters: Json = MCP) =>
 export function readMcpTimeout(gateway: Gateway): number | undefined {
   const server = resolveServer(gateway.config, mcp.readOptions(MCP, 'p'))
   return 'obstacle' in server ? undefined : server.timeoutMilliseconds
+}
+
+/** Whether a user who needs 20 ms to approve a call is too late. */
+export async function isTooLate(gateway: Gateway): Promise<boolean> {
+  const questions = new Map<string, (answer: Json) => void>()
+  const send = () =>
+    setTimeout(() => {
+      for (const answer of questions.values()) answer({ result: { action: 'accept' } })
+    }, 20)
+  const client = {
+    session: { canAsk: true, questions },
+    openStream: () => ({ send }),
+    signal: new AbortController().signal,
+  } as unknown as Parameters<typeof getApproval>[1]
+  const subject = { server: { label: 'own' }, tool: 'read', input: {} }
+  const asked = getApproval(
+    answerAll(gateway, () => null),
+    client,
+    subject as never,
+  )
+  return asked.then(
+    () => false,
+    (thrown: Error) => thrown.message.endsWith('in time'),
+  )
 }
 
 /** Lists the tools of a server twice, and uses one of them, as the second use of a call. */

@@ -228,6 +228,8 @@ const MESSAGE_BATCH = object({
   cancel_initiated_at: optionalText,
   results_url: optionalText,
 })
+/** An answer of JSON-RPC: what was asked for, or why there is none. */
+const MESSAGE = object({ jsonrpc: text, id: {}, result: {}, error: {} }, ['result', 'error'])
 const CONVERSED = object({
   output: object({ message: { type: 'object' } }),
   stopReason: text,
@@ -246,6 +248,10 @@ const GEMINI_MODEL = object({
 })
 
 const OWN: Answers['operations'] = {
+  askMcp: json(MESSAGE),
+  listenToMcp: { 'text/event-stream': text },
+  askMcpServer: json(MESSAGE),
+  listenToMcpServer: { 'text/event-stream': text },
   converse: json(CONVERSED),
   converseStream: { 'application/vnd.amazon.eventstream': { type: 'string', format: 'binary' } },
   invokeModelWithResponseStream: {

@@ -7,6 +7,19 @@ export interface OperationNote {
   examples?: Record<string, string | number>
 }
 
+/** How a client of MCP begins. */
+const INITIALIZE = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'example', version: '1.0.0' },
+  },
+}
+const MCP_SERVER = { server: 'files' }
+
 const HELLO = [{ role: 'user', content: 'Hello there' }]
 const HASH = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 const ID = '4b6f3f0e-6d0c-4c64-9c3a-0a6f1f3f2b11'
@@ -216,6 +229,24 @@ export const NOTES: Record<string, OperationNote> = {
     description: 'Deletes a batch that has ended. The files of its results stay.',
     examples: BATCH,
   },
+  askMcp: {
+    description:
+      'Answers one message of JSON-RPC, as one MCP server in front of all of the config. `initialize` ' +
+      'begins a session, which the answer names in `Mcp-Session-Id`.',
+    body: INITIALIZE,
+  },
+  listenToMcp: { description: 'Tells a session of changes of what it may use, as they happen.' },
+  leaveMcp: { description: 'Ends a session.' },
+  askMcpServer: {
+    description: 'Answers as `/mcp` does, for one server, under its own names.',
+    examples: MCP_SERVER,
+    body: INITIALIZE,
+  },
+  listenToMcpServer: {
+    description: 'Tells a session of one server of changes of what it may use.',
+    examples: MCP_SERVER,
+  },
+  leaveMcpServer: { description: 'Ends a session of one server.', examples: MCP_SERVER },
   converse: {
     description:
       'Answers a conversation as Bedrock’s Converse, over every provider. The key is a bearer token; ' +
@@ -813,6 +844,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Gemini', description: 'Calls in the form of Google’s clients' },
   { name: 'Bedrock', description: 'Calls in the form of Bedrock’s clients' },
   { name: 'Azure', description: 'Calls in the form of Azure’s clients' },
+  { name: 'MCP', description: 'The MCP servers of the config, for hosts' },
   { name: 'Generations', description: 'Records of finished calls' },
   { name: 'Analytics', description: 'What was used, by whom and on what' },
   { name: 'Datasets', description: 'Medians and rankings that name no one, under CC BY 4.0' },
