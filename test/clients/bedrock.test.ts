@@ -442,6 +442,14 @@ test.each([
 
 const ECHO = '/model/sandbox%2Fecho/converse'
 
+test('what has no effect is named', async () => {
+  const { headers } = await post(ECHO, {
+    messages: [{ role: 'user', content: [{ text: 'Hi' }] }],
+    performanceConfig: { latency: 'optimized' },
+  })
+  expect(headers.get('x-gateway-ignored')).toBe('performanceConfig')
+})
+
 test('a signature of AWS and keys of other doors are refused in its form', async () => {
   const signed = await post(ECHO, undefined, {
     authorization: 'AWS4-HMAC-SHA256 Credential=AKIA/20261128/us-east-1/bedrock/aws4_request',
