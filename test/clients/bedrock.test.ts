@@ -382,6 +382,20 @@ test('clients that wait hear frames that they pass over', async () => {
   waiting.destroy()
 })
 
+test('a block that Converse has no form for leaves no trace', async () => {
+  const block = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} }
+  const hidden = [
+    { type: 'content_block_start', index: 1, content_block: block },
+    { type: 'content_block_stop', index: 1 },
+  ]
+  scripted.plan([sseHead(), STREAM.toSpliced(4, 0, ...hidden).map(event), chunkedEnd()])
+  const { stream } = await client.send(
+    new ConverseStreamCommand({ modelId: CLAUDE, messages: ask('Hi') }),
+  )
+  const events = await Array.fromAsync(stream ?? [])
+  expect(events.filter(one => one.contentBlockStop)).toHaveLength(1)
+})
+
 test('the model hears of a client that leaves', async () => {
   scripted.plan([sseHead(), STREAM.slice(0, 3).map(event), { wait: 'never' }])
   const hit = scripted.hit(scripted.hits.length + 1)
