@@ -339,7 +339,7 @@ test('features that a body names are asked of Anthropic’s API', async () => {
   expect(sent).not.toContainKey('anthropic_beta')
 })
 
-const STREAM = [
+const STREAM: object[] = [
   { type: 'message_start', message: { ...MESSAGE, content: [] } },
   { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
   { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello' } },
