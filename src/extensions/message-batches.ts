@@ -1,10 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
 import { conflict, notFound } from '../base/errors.ts'
 import { isObject, type Json, parseObject, readObject, readString } from '../base/json.ts'
 import { closed, list, open } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
 import { LINE_FIELDS } from '../resources/files/request-lines.ts'
 import { readFile, resolveScope } from '../resources/files.ts'
+import { RequestReader } from './batches/requests.ts'
 import type { Batch } from './batches/store.ts'
 import type { BatchWorld } from './batches/world.ts'
 import { cancelBatch, createBatch, deleteBatch } from './batches.ts'
@@ -44,12 +46,23 @@ export type MessageBatchQuery = Static<typeof MessageBatchQuery>
 /** The batches on a page when the query states none. */
 const PAGE_SIZE = 20
 
-/** Makes a batch of messages. Throws what `createBatch` throws. */
+/**
+ * Makes a batch of messages. Throws what `createBatch` throws, and 400 for a request that is no
+ * message: a batch that fails has no results to say so.
+ */
 export async function createMessageBatch(
   world: BatchWorld,
   actor: Actor,
   { requests }: NewMessageBatch,
 ) {
+  const reader = new RequestReader(ENDPOINT)
+  let startedAt = world.clock.ticks()
+  for (const [i, { params }] of requests.entries()) {
+    reader.check(params, `requests.${i}.params`)
+    if (!isLongTurn(world.clock, startedAt)) continue
+    await yieldToEventLoop()
+    startedAt = world.clock.ticks()
+  }
   const made = await createBatch(world, actor, {
     endpoint: ENDPOINT,
     requests: requests.map(({ custom_id, params }) => ({ custom_id, body: params })),

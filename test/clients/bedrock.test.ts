@@ -339,7 +339,7 @@ test('features that a body names are asked of Anthropic’s API', async () => {
   expect(sent).not.toContainKey('anthropic_beta')
 })
 
-const STREAM = [
+const STREAM: object[] = [
   { type: 'message_start', message: { ...MESSAGE, content: [] } },
   { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
   { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello' } },
@@ -380,6 +380,20 @@ test('clients that wait hear frames that they pass over', async () => {
   )
   expect([types[0], types.at(-1)]).toEqual(['ping', 'message_stop'])
   waiting.destroy()
+})
+
+test('a block that Converse has no form for leaves no trace', async () => {
+  const block = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} }
+  const hidden = [
+    { type: 'content_block_start', index: 1, content_block: block },
+    { type: 'content_block_stop', index: 1 },
+  ]
+  scripted.plan([sseHead(), STREAM.toSpliced(4, 0, ...hidden).map(event), chunkedEnd()])
+  const { stream } = await client.send(
+    new ConverseStreamCommand({ modelId: CLAUDE, messages: ask('Hi') }),
+  )
+  const events = await Array.fromAsync(stream ?? [])
+  expect(events.filter(one => one.contentBlockStop)).toHaveLength(1)
 })
 
 test('the model hears of a client that leaves', async () => {
@@ -441,6 +455,14 @@ test.each([
 })
 
 const ECHO = '/model/sandbox%2Fecho/converse'
+
+test('what has no effect is named', async () => {
+  const { headers } = await post(ECHO, {
+    messages: [{ role: 'user', content: [{ text: 'Hi' }] }],
+    performanceConfig: { latency: 'optimized' },
+  })
+  expect(headers.get('x-gateway-ignored')).toBe('performanceConfig')
+})
 
 test('a signature of AWS and keys of other doors are refused in its form', async () => {
   const signed = await post(ECHO, undefined, {

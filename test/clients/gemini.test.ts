@@ -305,16 +305,19 @@ test.each([
   expect((await ask(`${ECHO}:generateContent`, { body })).status).toBe(expected)
 })
 
-test('what a model cannot use is left out and named', async () => {
-  const response = await ask('/v1beta/models/openai-chat/hello:generateContent', {
-    body: {
-      contents: 'Hi',
-      safetySettings: [{ category: 'HARM_CATEGORY_HATE_SPEECH', threshold: 'BLOCK_NONE' }],
-      tools: [{ codeExecution: {} }],
-    },
+const SAFETY = {
+  safetySettings: [{ category: 'HARM_CATEGORY_HATE_SPEECH', threshold: 'BLOCK_NONE' }],
+}
+test.each([
+  ['openai-chat', { ...SAFETY, tools: [{ codeExecution: {} }] }, 'safetySettings, codeExecution'],
+  ['openai-chat', SAFETY, 'safetySettings'],
+  ['gemini', SAFETY, null],
+])('what a model of %s cannot use of %j is left out and named', async (protocol, more, named) => {
+  const response = await ask(`/v1beta/models/${protocol}/hello:generateContent`, {
+    body: { contents: 'Hi', ...more },
   })
   expect(response.status).toBe(200)
-  expect(response.headers.get('x-gateway-ignored')).toBe('safetySettings, codeExecution')
+  expect(response.headers.get('x-gateway-ignored')).toBe(named)
 })
 
 test('names in snake_case are read as well', async () => {

@@ -89,15 +89,18 @@ test('one that is cancelled says what became of its requests', async () => {
   expect(count('canceled')).toBeGreaterThan(0)
 })
 
-test.each([
-  [{ requests: [] }],
-  [{ requests: [build('a'), build('a')] }],
-  [{ requests: [{ custom_id: 'a' }] }],
-  [{ requests: [build('a')], priority: 'high' }],
-])('%j is 400 in its form', async body => {
+test.each<[body: object, message: string]>([
+  [{ requests: [] }, 'requests: '],
+  [{ requests: [build('a'), build('a')] }, 'custom_id'],
+  [{ requests: [{ custom_id: 'a' }] }, 'requests.0.params: '],
+  [{ requests: [build('a')], priority: 'high' }, 'priority: '],
+  [{ requests: [build('a'), build('b', { max_tokens: 0 })] }, 'requests.1.params.max_tokens: '],
+  [{ requests: [build('a', { stream: true })] }, 'requests.0.params.stream: '],
+])('%j is 400 in its form', async (body, message) => {
   const refused = await client.messages.batches.create(body as never).catch(thrown => thrown)
   expect(refused).toBeInstanceOf(Anthropic.BadRequestError)
-  expect(refused.error).toMatchObject({ type: 'error', error: { type: 'invalid_request_error' } })
+  const error = { type: 'invalid_request_error', message: expect.stringContaining(message) }
+  expect(refused.error).toMatchObject({ type: 'error', error })
 })
 
 test('batches of other endpoints are none, and management keys make none', async () => {

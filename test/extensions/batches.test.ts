@@ -57,6 +57,22 @@ test('every line is a call on record, with its batch', async () => {
   await gateway.close()
 })
 
+test('one that is cancelled before it was looked at names every request', async () => {
+  const { gateway, actor, create, read, readResults, run } = await openBatchHouse()
+  const { id } = await create(buildLines(3))
+  const { id: unreadable } = await create(['{'])
+  await cancelBatch(gateway, actor, id)
+  await cancelBatch(gateway, actor, unreadable)
+  await run()
+  const batch = await read(id)
+  expect(batch).toMatchObject({ status: 'cancelled', total: 3, completed: 0, failed: 0 })
+  const errors = await readResults(batch.error_file_id)
+  expect(errors.map(({ custom_id }) => custom_id)).toEqual(nameLines(3))
+  expect(errors[0].error.code).toBe('batch_cancelled')
+  expect(await read(unreadable)).toMatchObject({ status: 'cancelled', total: 0 })
+  await gateway.close()
+})
+
 test('requests in the body become a file, for one model and its providers', async () => {
   const { gateway, actor, read, readResults, run } = await openBatchHouse()
   const messages = [{ role: 'user', content: 'Hello' }]

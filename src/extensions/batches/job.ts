@@ -260,7 +260,9 @@ export class BatchJob {
     const { batches } = this.#world.store
     const files = batch.status === 'validating' ? {} : reserveFiles(this.#world)
     const status = batch.status === 'cancelling' ? 'cancelling' : 'finalizing'
-    const change = { status, ends_as: as, errors: problems, ...files } as const
+    // One that is cancelled before it was looked at names its requests all the same.
+    const count = as === 'cancelled' && batch.total === 0 ? await this.#countReadable(batch) : {}
+    const change = { status, ends_as: as, errors: problems, ...files, ...count } as const
     await batches.change(batch.id, [batch.status], { ...change, finalizing_at: this.#getTime() })
     // It may have been cancelled at the same moment: then it ends as that, at the next turn.
     const now = await batches.find(batch.id)
@@ -268,10 +270,15 @@ export class BatchJob {
     return now?.ends_as ? now : null
   }
 
+  async #countReadable(batch: Batch): Promise<{ total?: number }> {
+    const { total, problems } = await this.#readAll(batch)
+    return problems.length === 0 ? { total } : {}
+  }
+
   /** Renders the lines that were not made. Their file may be gone: then nothing is known of them. */
   async *#readUnanswered(batch: Batch, as: BatchEnd): AsyncGenerator<string> {
     // What was not looked at may not be readable.
-    if (batch.in_progress_at === null) return
+    if (batch.total === 0) return
     const done = new Set(await this.#world.store.batches.listDoneLines(batch.id))
     const reader = this.#getReader(batch)
     if (!(await this.#world.store.files.find(batch.input_file_id))) return

@@ -1,6 +1,7 @@
 import { type TObject, Type } from '@sinclair/typebox'
-import { parseBody } from '../../base/body.ts'
+import { parseBody, refuseIssue } from '../../base/body.ts'
 import { invalid } from '../../base/errors.ts'
+import { findSchemaIssue } from '../../base/schema.ts'
 import { LINE_FIELDS, type Line, parseLine } from '../../resources/files/request-lines.ts'
 import type { Dialect, DialectBody } from '../../translation/dialects/dialect.ts'
 import { dialects } from '../../translation/dialects/registry.ts'
@@ -25,6 +26,13 @@ export class RequestReader {
     this.#schema = Type.Object({ ...LINE_FIELDS, url: Type.Literal(endpoint), body: dialect.body })
   }
 
+  /** Throws 400 for a body that `read` would refuse, under the name of its place. */
+  check(body: object, place: string): void {
+    const issue = findSchemaIssue(this.dialect.body, body)
+    if (issue) throw refuseIssue(issue, [place, issue.path].filter(Boolean).join('.'))
+    checkPlain(body, place)
+  }
+
   /**
    * Reads a line. Throws 400 with its number for one that is no request to the endpoint, or asks
    * for a stream or a dry run.
@@ -38,7 +46,10 @@ export class RequestReader {
   }
 }
 
-function checkPlain({ stream, debug }: DialectBody & { stream?: unknown }): void {
-  if (stream === true) throw invalid('body.stream: expected none in a batch', 'body.stream')
-  if (debug?.dry_run) throw invalid('body.debug.dry_run: expected none in a batch', 'body.debug')
+function checkPlain(body: DialectBody & { stream?: unknown }, place = 'body'): void {
+  const { stream, debug } = body
+  const refuse = (name: string, field = name) =>
+    invalid(`${place}.${name}: expected none in a batch`, `${place}.${field}`)
+  if (stream === true) throw refuse('stream')
+  if (debug?.dry_run) throw refuse('debug.dry_run', 'debug')
 }

@@ -69,9 +69,13 @@ const renderBroken = (event: Json): string => {
   })
 }
 
+/** The blocks that Converse has a form for. */
+const SHOWN = ['text', 'tool_use', 'thinking', 'redacted_thinking']
+
 /** Creates what turns the events of a message into those of `converse-stream`. */
 function createConverseFrames(call: TextCall): ToFrames {
   let usage: unknown
+  let isShown = false
   const frame = (name: string, payload: object) => renderFrame('event', name, payload)
   return event => {
     const contentBlockIndex = event.index
@@ -81,6 +85,7 @@ function createConverseFrames(call: TextCall): ToFrames {
         return frame('messageStart', { role: 'assistant' })
       case 'content_block_start': {
         const { type, id, name, data } = readObject(event, 'content_block')
+        isShown = SHOWN.includes(String(type))
         if (type === 'redacted_thinking')
           return delta({ reasoningContent: { redactedContent: toBase64(data) } })
         const start = { toolUse: { toolUseId: id, name } }
@@ -89,7 +94,7 @@ function createConverseFrames(call: TextCall): ToFrames {
       case 'content_block_delta':
         return toDelta(readObject(event, 'delta'), delta)
       case 'content_block_stop':
-        return frame('contentBlockStop', { contentBlockIndex })
+        return isShown ? frame('contentBlockStop', { contentBlockIndex }) : ''
       case 'message_delta':
         usage = event.usage
         return frame('messageStop', {

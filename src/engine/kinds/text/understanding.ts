@@ -138,7 +138,9 @@ export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
     ? fitCompaction(tiered, endpoint)
     : replaceOwnForms(tiered, endpoint)
   const unsupported = listUnsupported(endpoint, call)
-  if (unsupported.length === 0) return call
+  // A copy where something may be left out: only of a call that was changed is that listed.
+  if (unsupported.length === 0)
+    return call.leftOut || call.dialect === 'gemini' ? { ...call } : call
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
   const tools = unsupported.includes('tools') ? [] : call.tools
   return { ...call, params: Object.fromEntries(params), tools }
