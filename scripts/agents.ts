@@ -105,7 +105,7 @@ async function tryAgent(
     const result = failure ?? `done${usesMcp ? ', with an MCP server' : ''}`
     if (failure !== undefined) process.exitCode = 1
     const ignored = [...recorder.ignored].map(left => `\`${left}\``).join(', ')
-    const failed = recorder.failures.map(text => `; ${text}`).join('')
+    const failed = [...recorder.failures].map(text => `, ${text}`).join('')
     printRow(agent.title, installed.version, provider, result + failed, ignored)
     // Some ask OpenAI's own models otherwise than those that they do not know.
     if (provider === PROTOCOLS[0] || provider === 'openai') kept.push(...recorder.pickRequests())
@@ -120,7 +120,7 @@ async function writeFixture(
 ): Promise<void> {
   mkdirSync(FIXTURES, { recursive: true })
   for (const file of readdirSync(FIXTURES))
-    if (file.startsWith(`${name}-`)) rmSync(join(FIXTURES, file))
+    if (file.replace(/-\d.*$/, '') === name) rmSync(join(FIXTURES, file))
   const lines = new Map(requests.map(request => [describe(request), JSON.stringify(request)]))
   const path = join(FIXTURES, `${name}-${version}.data.json`)
   await Bun.write(path, `[\n${[...lines.values()].join(',\n')}\n]\n`)

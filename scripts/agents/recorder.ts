@@ -17,7 +17,7 @@ const HOME = /\/\S*\/gateway-agent-\w+\/home-\w+/g
 const INFERENCE = /^\/api\/v1\/(messages|responses|chat\/completions)$/
 
 /** The doors of other clients: what they send names the model in its path. */
-const DOOR = /^(\/v1(?:beta)?\/models\/).+(:\w+)$/
+const DOORS = [/^(\/v1(?:beta)?\/models\/).+(:\w+)$/, /^(\/model\/).+(\/[\w-]+)$/]
 
 /** Stands before the gateway, hands everything on as it is, and notes the calls of models. */
 export class Recorder {
@@ -25,8 +25,8 @@ export class Recorder {
   requests: RecordedRequest[] = []
   /** What the answers say was left out. */
   ignored = new Set<string>()
-  /** The statuses of answers that are errors, with their beginning. */
-  failures: string[] = []
+  /** The statuses of answers that are errors, and where they were given. */
+  failures = new Set<string>()
 
   constructor(target: string) {
     this.#server = Bun.serve({
@@ -42,7 +42,7 @@ export class Recorder {
   forget(): void {
     this.requests = []
     this.ignored = new Set()
-    this.failures = []
+    this.failures = new Set()
   }
 
   /** Returns the first request of each door with these fields, and the last, which has all results. */
@@ -70,7 +70,10 @@ export class Recorder {
 
   #note(path: string | undefined, bytes: Uint8Array, { status, headers }: Response): void {
     if (path === undefined) return
-    if (status >= 400) this.failures.push(`${status} at ${path}`)
+    if (status >= 400) {
+      this.failures.add(`${status} at ${path}`)
+      return
+    }
     for (const name of headers.get('x-gateway-ignored')?.split(', ') ?? []) this.ignored.add(name)
     const body = parseObject(new TextDecoder().decode(bytes))
     if (body) this.requests.push({ path, body: shorten(body) as Json })
@@ -79,7 +82,7 @@ export class Recorder {
 
 /** Undefined for what is no call of a model. */
 function readPath(pathname: string, search: string): string | undefined {
-  const [, before, action] = DOOR.exec(pathname) ?? []
+  const [, before, action] = DOORS.flatMap(door => door.exec(pathname) ?? [])
   return action ? `${before}{model}${action}${search}` : INFERENCE.exec(pathname)?.[1]
 }
 

@@ -13,9 +13,9 @@ import { openSeal, type Seal } from '../base/seal.ts'
 import { shareRuns } from '../base/share-runs.ts'
 import { type Config, createDefaultConfig } from '../config.ts'
 import { endLoopsOfGoneKeys } from '../engine/admit.ts'
-import type { Extension } from '../engine/extension.ts'
 import { Health } from '../engine/health.ts'
 import { markEnds, markOpening } from '../engine/recover.ts'
+import type { Extension } from '../engine/run.ts'
 import { STAGES, type Stages } from '../engine/stages.ts'
 import { Admission } from '../engine/traffic/admission.ts'
 import { Approvals } from '../engine/traffic/approvals.ts'
@@ -96,7 +96,7 @@ import { openFreeCalls } from '../store/free-calls.ts'
 import { openHoldJournal } from '../store/hold-journal.ts'
 import { openHeadFile } from '../store/ledger-head.ts'
 import { lockData } from '../store/lock.ts'
-import { Log, type LogMacs, openLogMacs } from '../store/log.ts'
+import { LOG, Log, type LogMacs, type LogOptions, openLogMacs } from '../store/log.ts'
 import { guardMigration, type Migration, refuseMigration } from '../store/migration-guard.ts'
 import { takeRecordLog } from '../store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from '../store/secret.ts'
@@ -248,6 +248,8 @@ export interface GatewayParts {
   config: Config
   /** The data directory. Without one, everything is kept in memory only. */
   data: string
+  /** How its log is written. */
+  log: LogOptions
   /**
    * How the data directory is used: beside a server that may run, by the server that has locked it,
    * or as a copy that no other process knows and that is migrated without a backup.
@@ -315,7 +317,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   const secrets = openSecrets(data, overrides)
   const events = openEvents()
   const macs = openLogMacs(secrets)
-  const log = data === undefined ? null : new Log(data, macs)
+  const log =
+    data === undefined ? null : new Log(data, macs, LOG, { ticks: clock.ticks, ...overrides.log })
   let garbledRecords = 0
   const store =
     overrides.store ??
@@ -335,7 +338,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     }))
   const journal = openJournal(data, log, secrets.mac, garbledRecords)
   await markOpening({ store, journal })
-  const recorder = openRecorder(store.generations, events, clock.ticks)
+  const recorder = openRecorder(store.generations, events, clock.ticks, () => journal.holds.keepsUp)
   const owner = await ensureOwner(store, ids, clock)
   // Read before everything else: what another process writes meanwhile is picked up later.
   let version = await store.version()
@@ -695,13 +698,15 @@ function openNetwork(world: () => UpstreamWorld): ContainerNetwork {
 /** Holds that are kept in memory end with the process. */
 const createMemoryJournal = (): HoldJournal => ({
   bytes: 0,
+  lag: 0,
+  keepsUp: true,
   append: () => FORGOTTEN,
-  updateSpent: () => undefined,
+  updateSpent: async () => undefined,
   listCalls: () => [],
   listGarbled: () => [],
-  moveTo: () => undefined,
-  reseal: () => undefined,
-  clear: () => undefined,
+  moveTo: async () => undefined,
+  reseal: async () => undefined,
+  clear: async () => undefined,
 })
 
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }

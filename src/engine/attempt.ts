@@ -28,30 +28,30 @@ import {
   tellsBound,
 } from './attempt/shares.ts'
 import { type AttemptFailure, isWorthFallback, summarizeFailures } from './attempt/summary.ts'
-import { fitContents, sendThrough } from './extension.ts'
+import { type ExtendedWorld, fitContents, sendThrough } from './extension.ts'
 import type { Asked, KindOfWork, Understanding } from './kind.ts'
 import { kinds } from './kinds.ts'
+import type { Plan } from './plan/candidates.ts'
 import { sortByNumber } from './plan/order.ts'
 import { unknownModel } from './plan/refusal.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
-import type { Plan } from './plan.ts'
 import { limitToHold } from './reserve.ts'
 import {
-  type Attempt,
   isAbandoned,
   isDeparture,
+  type OpenedAnswer,
   type Run,
+  type RunningAttempt,
   type SentRequest,
   type Step,
 } from './run.ts'
 import type { LargeAnswer } from './traffic/admission/answers.ts'
 import type { Permit } from './traffic/retry-budget.ts'
 import type { TreeTurn } from './tree.ts'
-import type { InferenceWorld } from './world.ts'
 
 /** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
 export async function attemptStep<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
 ): Promise<void> {
   step.isSent = true
@@ -68,7 +68,7 @@ export async function attemptStep<K extends Kind>(
  * `metadata.previous_errors`.
  */
 export async function attemptInOrder<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
 ): Promise<OpenedAnswer<K>> {
   const queue = new AttemptQueue<K>(world, step)
@@ -92,7 +92,7 @@ export async function attemptInOrder<K extends Kind>(
 }
 
 // What neither the catalogue nor the provider knows is no failure of the provider.
-function findUnknownName({ catalog }: InferenceWorld, failures: AttemptFailure[]) {
+function findUnknownName({ catalog }: ExtendedWorld, failures: AttemptFailure[]) {
   const [first] = failures
   const isUnknown = failures.every(({ endpoint, error }) => isMisspelt(catalog, endpoint, error))
   return first && isUnknown ? unknownModel(catalog, first.endpoint.model) : undefined
@@ -103,7 +103,7 @@ const isMisspelt = ({ models }: Catalog, { model }: Endpoint, { trouble }: Gatew
 
 // A function of its own, so that calls without a hedge make no closure.
 const raceAttempt = <K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   attempt: RunningAttempt,
   { step, queue, delay }: { step: Step<K>; queue: AttemptQueue<K>; delay: number },
 ): Promise<OpenedAnswer<K> | null> =>
@@ -121,7 +121,7 @@ const raceAttempt = <K extends Kind>(
  * long whole answers take to begin is not measured.
  */
 export function computeHedgeDelay(
-  { config, traffic: { health } }: InferenceWorld,
+  { config, traffic: { health } }: ExtendedWorld,
   { call, plan }: { call: Work[Kind]['call']; plan: Pick<Plan, 'endpoints'> | null },
   endpoint: Endpoint,
 ): number | null {
@@ -136,11 +136,11 @@ export function computeHedgeDelay(
 const MOST_TOLD = 12
 
 /** The endpoints of a plan that are still to be tried, and the failures of those that were. */
-export class AttemptQueue<K extends Kind> {
+class AttemptQueue<K extends Kind> {
   readonly failures: AttemptFailure[] = []
   /** The requests that were sent, for a caller who asked to see them. */
   readonly echoes: AnswerPart<K>[] = []
-  readonly #world: InferenceWorld
+  readonly #world: ExtendedWorld
   readonly #endpoints: Endpoint[]
   readonly #plan: Plan<K> | null
   readonly #run: Run<K>
@@ -153,7 +153,7 @@ export class AttemptQueue<K extends Kind> {
   readonly #turn: TreeTurn | null
   #isStopped = false
 
-  constructor(world: InferenceWorld, { plan, run, turn }: Step<K>) {
+  constructor(world: ExtendedWorld, { plan, run, turn }: Step<K>) {
     this.#turn = turn
     this.#world = world
     this.#endpoints = plan?.endpoints ?? []
@@ -366,45 +366,18 @@ function isNamed<K extends Kind>(plan: Plan<K> | null, id: string): boolean {
   return plan?.models.some(({ model, router }) => !router && model.id === id) ?? false
 }
 
-/** An answer that has begun: from here on no other endpoint may be tried. */
-export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<K>[]> {
-  endpoint: Endpoint
-  /** When its request was sent, in steady milliseconds. */
-  sentAt: number
-  /** What may be read on after the client has left; null if nothing is. */
-  leftover: Leftover<AnswerPart<K>> | null
-  /** The parameters and tools that were left out, as the endpoint has none of them. */
-  ignored?: string[]
-  /** The most tokens of an answer that is shortened to what a limit pays for. */
-  maxTokens?: number
-}
-
 /** What a client is told of how its call was changed. */
 const tellChanges = ({ ignored, maxTokens }: RunningAttempt) => ({
   ...(ignored ? { ignored } : {}),
   ...(maxTokens === undefined ? {} : { maxTokens }),
 })
 
-/** One attempt at one endpoint while it runs. */
-export interface RunningAttempt extends Attempt {
-  /** The retry permit that it holds, if it needed one. */
-  permit: Permit | null
-  /** Ends it. */
-  cancellation: Cancellation
-  /** Called when the request is sent; null if nothing waits for that. */
-  onSent: (() => void) | null
-  /** How many items its server takes at once, where that has told. */
-  most?: number
-  /** Whether nothing was sent, as the endpoint's protocol cannot express the call. */
-  isInexpressible: boolean
-}
-
 /**
  * Sends the call to one endpoint and waits for the first meaningful part of its answer. Throws if
  * there is none.
  */
 async function tryEndpoint<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   attempt: RunningAttempt,
   echoes: AnswerPart<K>[],
@@ -472,7 +445,7 @@ async function tryEndpoint<K extends Kind>(
 
 /** Builds the requests of a call that is asked for in shares, but for the first. */
 const buildOthers = <K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   run: Run<K>,
   protocol: Protocol<K>,
   [, ...shares]: Work[K]['call'][],
@@ -491,7 +464,7 @@ const buildOthers = <K extends Kind>(
 const isExtended = ({ extensions }: Pick<Run, 'extensions'>): boolean => extensions.length > 0
 
 /** Notes that the client has something to read. */
-function markFirstPart(world: InferenceWorld, run: Run): void {
+function markFirstPart(world: ExtendedWorld, run: Run): void {
   run.firstPartAt = world.clock.ticks()
   world.events.publish('first.token', run)
 }
@@ -507,7 +480,7 @@ function getProtocol<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
  * and without what the endpoint does not support, which is named.
  */
 function buildUpstreamCall<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   attempt: RunningAttempt,
   { acceptsNames }: Protocol<K>,
@@ -530,7 +503,7 @@ function buildUpstreamCall<K extends Kind>(
 
 /** Returns the most tokens of a call that gets fewer than it asks for, as no more could be set aside. */
 function findShortened<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   { run: { kind }, call, plan, costEstimate, grant }: Step<K>,
   endpoint: Endpoint,
   payable: Work[K]['call'],
@@ -564,7 +537,7 @@ interface PreparedRequest<K extends Kind> extends ShareRequest<K> {
 
 /** Sends the request and returns the answer from its first meaningful part on. */
 async function awaitAnswer<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   attempt: RunningAttempt,
   prepared: PreparedRequest<K>,
@@ -604,7 +577,7 @@ const getPeer = ({ provider, base_url }: Endpoint): Provider =>
 
 /** Creates what is read on after the client has left, if the provider charges for it anyway. */
 function createLeftover<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   { run }: Step<K>,
   { endpoint, cancellation }: RunningAttempt,
 ): Leftover<AnswerPart<K>> | null {
@@ -632,7 +605,7 @@ interface OpeningRequest<K extends Kind> {
 
 /** Sends the request, and resolves when a first part has come that a caller can use. */
 async function openParts<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   attempt: RunningAttempt,
   prepared: PreparedRequest<K>,
   opening: OpeningRequest<K>,
@@ -653,7 +626,7 @@ async function openParts<K extends Kind>(
 
 /** Sends one request, and resolves with its answer once its kind has admitted it. */
 function openAdmitted<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
   { outgoing, sent: { leftover, endpoint }, enter, beginGrowth }: OpeningRequest<K>,
@@ -675,7 +648,7 @@ function markHop({ headers }: OutgoingRequest, { isHosted }: Provider, { origin 
 
 /** Sends every request of a call at once. The attempt shows the head of any answer. */
 async function openInShares<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   attempt: RunningAttempt,
   prepared: PreparedRequest<K>,
   opening: OpeningRequest<K>,
@@ -705,7 +678,7 @@ function createMerging<K extends Kind>({ kind, call }: PreparedRequest<K>): Merg
 
 /** Reads on to the end, for a client that can use nothing of an answer that breaks off. */
 async function readToEnd<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   attempt: RunningAttempt,
   { first, rest }: PeekedSequence<AnswerPart<K>[]>,
   kind: KindOfWork<K>,
@@ -747,7 +720,7 @@ async function* readInTurns<Batch>(batches: Batch[]): AsyncGenerator<Batch> {
 
 /** Returns the failure of an answer that ended as one, with the provider's own word for that. */
 function explainEnd<K extends Kind>(
-  { events }: InferenceWorld,
+  { events }: ExtendedWorld,
   { endpoint }: RunningAttempt,
   parts: AnswerPart<K>[],
   kind: KindOfWork<K>,
@@ -765,7 +738,7 @@ function explainEnd<K extends Kind>(
  * it until it is over.
  */
 function growAnswer<K extends Kind>(
-  { traffic: { admission } }: InferenceWorld,
+  { traffic: { admission } }: ExtendedWorld,
   run: Run<K>,
   enter: (() => Promise<void>) | null,
 ): (bytes: number) => Promise<void> {
@@ -786,14 +759,14 @@ function growAnswer<K extends Kind>(
 }
 
 /** Waits for a place among the answers that take much memory. The run has it until it is over. */
-async function enterRoom<K extends Kind>({ traffic }: InferenceWorld, run: Run<K>): Promise<void> {
+async function enterRoom<K extends Kind>({ traffic }: ExtendedWorld, run: Run<K>): Promise<void> {
   run.room ??= traffic.largeAnswers.enter()
   await run.room
 }
 
 /** Returns the answer with every batch admitted by its kind. What is refused ends it. */
 async function admitAnswer<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: KindOfWork<K>,
   { first, rest }: PeekedSequence<Work[K]['part'][]>,
   asked: Asked<K>,
@@ -844,7 +817,7 @@ function createObserver(
 
 /** Reads on to the first part that a caller can use. */
 async function readUntilMeaningful<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   attempt: RunningAttempt,
   { first, rest }: PeekedSequence<Work[K]['part'][]>,
   kind: KindOfWork<K>,

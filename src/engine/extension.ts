@@ -1,18 +1,10 @@
 import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
-import type { Router } from '../language/routing.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import type { Generation } from '../observability/generations/store.ts'
-import type { OutboxMessage } from '../observability/outbox.ts'
-import type { Endpoint, Model } from '../resources/models/catalog.ts'
-import type { Media, UpstreamRequest } from '../translation/protocols/protocol.ts'
+import type { Endpoint } from '../resources/models/catalog.ts'
+import type { UpstreamRequest } from '../translation/protocols/protocol.ts'
 import { FILE, getFacts, OTHER } from '../translation/tokenizers/prompt.ts'
-import type { OpenedAnswer } from './attempt.ts'
-import type { KindOfWork } from './kind.ts'
-import type { RouterInputs } from './plan/router-candidates.ts'
-import type { RouterDecision } from './plan/router-decision.ts'
-import type { PipelineStage } from './routing-metadata.ts'
-import type { Run, Step } from './run.ts'
+import type { CallTarget, Extension, OpenedAnswer, Run, Turns, Watcher } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
@@ -39,107 +31,10 @@ export const NEEDS = {
   subscribers: 512,
 } as const
 
-/**
- * What some calls have beside what all have. The engine knows this interface and no extension: the
- * written list of them is handed to it (`extensions/registry.ts`), and each is attached to the runs
- * that need it. A hook throws what stops the call. A plain run has none, and pays for none.
- */
-export interface Extension {
-  name: string
-  /** The needs, any of which it is for. */
-  when: number
-  /**
-   * Before the plan: fetches, reads, filters, refuses. Extensions are opened in the order of the
-   * list. A dry run counts, sets aside, remembers, sends and records nothing.
-   */
-  open?(world: InferenceWorld, run: Run): void | Promise<void>
-  /** Before the first turn, once it is known that the key still holds. */
-  begin?(world: InferenceWorld, run: Run): void | Promise<void>
-  /** What it does while models are found. */
-  choose?: Chooser
-  /** Returns the call as an endpoint takes it. */
-  fit?<K extends Kind>(
-    world: InferenceWorld,
-    call: Work[K]['call'],
-    target: CallTarget<K>,
-  ): Work[K]['call'] | Promise<Work[K]['call']>
-  /** Has the last look at a request, and returns it as it may leave. */
-  send?(
-    world: InferenceWorld,
-    run: Run,
-    request: UpstreamRequest,
-    endpoint: Endpoint,
-  ): UpstreamRequest | Promise<UpstreamRequest>
-  /** Returns the answer with those of the turns that follow; null if none can follow. */
-  next?<K extends Kind>(
-    world: InferenceWorld,
-    answer: OpenedAnswer<K>,
-    turns: Turns<K>,
-  ): PeekedSequence<AnswerPart<K>[]> | null
-  /**
-   * Returns the answer as its client gets it; null to leave it. `read` gets what the provider sent,
-   * whatever is left of it: that is what is charged.
-   */
-  read?<K extends Kind>(
-    world: InferenceWorld,
-    run: Run<K>,
-    answer: PeekedSequence<AnswerPart<K>[]>,
-    read: (batch: AnswerPart<K>[]) => void,
-  ): PeekedSequence<AnswerPart<K>[]> | null
-  /** Begins to watch what the client of a run is shown; null if nobody is told of it. */
-  watch?(world: InferenceWorld, run: Run): Watcher | null
-  /** Before the run is settled and recorded. */
-  close?(world: InferenceWorld, run: Run): void | Promise<void>
-}
-
-/** What an extension does while models are found. */
-interface Chooser {
-  /** Picks models for a router's name; undefined if it does not know that one. */
-  decide(world: InferenceWorld, router: Router, inputs: RouterInputs): RouterDecision | undefined
-  /** Sorts the models of a call. */
-  rank<Entry extends { model: Model }>(
-    world: InferenceWorld,
-    call: Work[Kind]['call'],
-    models: Entry[],
-  ): Entry[]
-  /** Returns the call with what it adds, whichever the model is. */
-  extend<K extends Kind>(world: InferenceWorld, call: Work[K]['call']): Work[K]['call']
-  /** Returns the call as this model gets it, and what is told of that. */
-  fit<K extends Kind>(
-    world: InferenceWorld,
-    call: Work[K]['call'],
-    model: Model,
-  ): { call: Work[K]['call']; stages: PipelineStage[] }
-  /** Whether calls to this model are fitted that ask for nothing. Models do not change. */
-  fitsUnasked(world: InferenceWorld, model: Model): boolean
-}
-
-/** What an endpoint takes of a call, and what was fetched for it. */
-export interface CallTarget<K extends Kind> {
-  kind: KindOfWork<K>
-  /** The kinds of media whose URLs the protocol has a field for. */
-  takesUrls: Media[]
-  /** The schemes of addresses at the provider itself. */
-  ownSchemes?: string[] | undefined
-  /** Whether URLs of callers go on to the provider. */
-  fetchesUrls: boolean
-  /** What was fetched for the call, as data URLs by their URL. */
-  media: Map<string, string>
-  cancellation: Run['cancellation']
-}
-
-/** How the turns after the first one are taken. */
-export interface Turns<K extends Kind> {
-  run: Run<K>
-  /** Starts to count the answer of a step and returns it. */
-  startMetering: (step: Step<K>) => OpenedAnswer<K>
-}
-
-/** Watches what the client of a run is shown, for those who are told of it. */
-export interface Watcher {
-  read(parts: AnswerPart<Kind>[]): void
-  /** Builds what is written down with the record; undefined for nothing. */
-  close(run: Run, generation: Generation): OutboxMessage[] | undefined
+/** What has the list of extensions. */
+export interface ExtendedWorld extends InferenceWorld {
+  /** What some calls have beside what all have, in the order in which it is attached. */
+  extensions: readonly Extension[]
 }
 
 /** Reads what a run needs that a plain one does not: 0 for most. */
@@ -167,7 +62,7 @@ function hasDefaults({ defaults = [], workspaces }: InferenceWorld['config']['pl
  * Attaches the extensions that a run needs, and opens each before the next: what one of them adds
  * to the call, another may be for. Others get their turn after one that took long.
  */
-export function openExtensions(world: InferenceWorld, run: Run, from = 0): void | Promise<void> {
+export function openExtensions(world: ExtendedWorld, run: Run, from = 0): void | Promise<void> {
   const startedAt = world.clock.ticks()
   for (let index = from; index < world.extensions.length; index++) {
     const extension = world.extensions[index]
@@ -192,7 +87,7 @@ export async function closeExtensions(world: InferenceWorld, run: Run): Promise<
 
 /** Returns a call with contents that are no plain text as its target takes it. */
 export async function fitContents<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   call: Work[K]['call'],
   target: CallTarget<K>,
 ): Promise<Work[K]['call']> {
@@ -251,7 +146,7 @@ export function readThrough<K extends Kind>(
 const ignore = () => undefined
 
 /** Begins to watch a run for its subscribers; null if it has none. */
-export function watchRun(world: InferenceWorld, run: Run): Watcher | null {
+export function watchRun(world: ExtendedWorld, run: Run): Watcher | null {
   for (const { when, watch } of world.extensions) {
     const watcher = when & NEEDS.subscribers ? watch?.(world, run) : null
     if (watcher) return watcher

@@ -17,7 +17,6 @@ import type { BatchResult } from '../observability/generations/store.ts'
 import type { Actor } from '../resources/actor.ts'
 import { cutAtHold } from './attempt/cut-answer.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
-import type { OpenedAnswer } from './attempt.ts'
 import { chainTurns, readThrough, watchRun } from './extension.ts'
 import { GatheredMemory } from './gathered-memory.ts'
 import { kinds } from './kinds.ts'
@@ -25,12 +24,12 @@ import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
+import type { OpenedAnswer } from './run.ts'
 import { clientLeft, hasDestinations, isAbandoned, isDeparture, Run, Step } from './run.ts'
 import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep } from './settle.ts'
-import { runStages } from './stages.ts'
-import type { InferenceWorld } from './world.ts'
+import { runStages, type StagedWorld } from './stages.ts'
 
 /** Renders what came of a call from its answer; null where nothing is to be kept. Never throws. */
 export type KeepResult<K extends Kind> = (answer: Answer<K>) => Promise<BatchResult | null>
@@ -40,7 +39,7 @@ export type KeepResult<K extends Kind> = (answer: Answer<K>) => Promise<BatchRes
  * it. What `keep` returns is written in the transaction of its record.
  */
 export async function infer<K extends Kind>(
-  world: InferenceWorld,
+  world: StagedWorld,
   actor: Actor,
   kind: K,
   call: Work[K]['call'],
@@ -66,7 +65,7 @@ export async function infer<K extends Kind>(
 
 /** Creates the run of this call. Nothing has happened to it yet. */
 export const startRun = <K extends Kind>(
-  world: InferenceWorld,
+  world: StagedWorld,
   actor: Actor,
   kind: K,
   call: Work[K]['call'],
@@ -87,7 +86,7 @@ export const startRun = <K extends Kind>(
  * that is refused before it is sent leaves no record.
  */
 async function closeUnansweredRun<K extends Kind>(
-  world: InferenceWorld,
+  world: StagedWorld,
   run: Run<K>,
   thrown: unknown,
 ): Promise<unknown> {
@@ -108,7 +107,7 @@ async function closeUnansweredRun<K extends Kind>(
  * Finds the endpoints that would have served a blocked call. Never throws: the reason for the
  * refusal is already known.
  */
-function planBlockedRun<K extends Kind>(world: InferenceWorld, run: Run<K>): void {
+function planBlockedRun<K extends Kind>(world: StagedWorld, run: Run<K>): void {
   const step = new Step(run, run.call)
   try {
     step.candidates = findStepCandidates(world, step)
@@ -123,7 +122,7 @@ function planBlockedRun<K extends Kind>(world: InferenceWorld, run: Run<K>): voi
  * that has read it can rely on the record being on disk.
  */
 export function createRunAnswer<K extends Kind>(
-  world: InferenceWorld,
+  world: StagedWorld,
   run: Run<K>,
   step: Step<K>,
 ): Answer<K> {
@@ -162,7 +161,7 @@ export function createRunAnswer<K extends Kind>(
 }
 
 const takeTurns = <K extends Kind>(
-  world: InferenceWorld,
+  world: StagedWorld,
   run: Run<K>,
   answer: OpenedAnswer<K>,
 ): PeekedSequence<AnswerPart<K>[]> | null =>
@@ -186,7 +185,7 @@ async function keepResult<K extends Kind>(
 }
 
 const countGathered = <K extends Kind>(
-  { traffic }: InferenceWorld,
+  { traffic }: StagedWorld,
   run: Run<K>,
   parts: Sequence<AnswerPart<K>[]>,
 ): Sequence<AnswerPart<K>[]> =>
@@ -202,7 +201,7 @@ const listIgnored = ({ steps }: Run): string[] => [
 ]
 
 /** Starts to count the answer of a step and returns that answer: as long as a limit pays for it. */
-export function startMetering<K extends Kind>(world: InferenceWorld, step: Step<K>) {
+export function startMetering<K extends Kind>(world: StagedWorld, step: Step<K>) {
   const { answer, run, plan } = step
   if (!answer) throw new GatewayError('server', 'Internal Server Error')
   // What the model got, not what the client sent: plugins may have added to it, or left out of it.
@@ -223,7 +222,7 @@ export function startMetering<K extends Kind>(world: InferenceWorld, step: Step<
  * Ends a run and returns the error that its caller must see, also if recording fails. Never throws.
  */
 export async function closeRun<K extends Kind>(
-  world: InferenceWorld,
+  world: StagedWorld,
   run: Run<K>,
   error: GatewayError | null,
 ): Promise<GatewayError | null> {
@@ -239,7 +238,7 @@ export async function closeRun<K extends Kind>(
 }
 
 async function endAnswer<K extends Kind>(
-  world: InferenceWorld,
+  world: StagedWorld,
   run: Run<K>,
   ending: SequenceEnding,
 ): Promise<CommonPart[]> {

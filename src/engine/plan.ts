@@ -7,7 +7,15 @@ import { listUsableByokKeys } from '../resources/byok.ts'
 import type { Endpoint, Model } from '../resources/models/catalog.ts'
 import { listSpoken } from '../resources/models.ts'
 import { getPublicSlug } from '../resources/providers/names.ts'
+import type { ExtendedWorld } from './extension.ts'
 import { kinds } from './kinds.ts'
+import type {
+  CandidateGroup,
+  Candidates,
+  Plan,
+  PlanInputs,
+  ResolvedModel,
+} from './plan/candidates.ts'
 import { BYOK_ONLY, findViolatedConstraint, UNKNOWN_PRICE } from './plan/constraints.ts'
 import {
   deferEndpoints,
@@ -20,32 +28,9 @@ import {
   sortEndpoints,
 } from './plan/order.ts'
 import { type DroppedEndpoint, noEndpointsLeft } from './plan/refusal.ts'
-import { type ModelResolution, type ResolvedModel, resolveModels } from './plan/resolve-models.ts'
-import type { PlanInputs } from './plan/router-candidates.ts'
+import { resolveModels } from './plan/resolve-models.ts'
 import type { Step } from './run.ts'
 import { findSession } from './traffic/sessions.ts'
-import type { InferenceWorld } from './world.ts'
-
-/** The endpoints to try, in order, out of all candidates. */
-export interface Plan<K extends Kind = Kind> extends Candidates<K> {
-  endpoints: Endpoint[]
-}
-
-/** Creates a plan of just these endpoints. */
-export const createPlan = <K extends Kind>(endpoints: Endpoint[]): Plan<K> => ({
-  endpoints,
-  groups: [{ tiers: [endpoints], sort: undefined, stickyEndpointId: undefined }],
-  dropped: [],
-  models: [],
-  strategy: 'direct',
-  stages: [],
-})
-
-/** Returns a plan that is never carried out: all candidates, in no particular order. */
-export const toUnorderedPlan = <K extends Kind>(candidates: Candidates<K>): Plan<K> => ({
-  ...candidates,
-  endpoints: candidates.groups.flatMap(({ tiers }) => tiers.flat()),
-})
 
 /**
  * Plans which endpoints may serve the call, and in which order. Of each model that the call names
@@ -58,7 +43,7 @@ export const toUnorderedPlan = <K extends Kind>(candidates: Candidates<K>): Plan
  * guardrail excludes the last endpoint, naming it.
  */
 export const planRoute = <K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   inputs: Partial<PlanInputs> = {},
@@ -74,7 +59,7 @@ export const planRoute = <K extends Kind>(
  * Plans a step: finds its candidates by what holds at this moment, and orders them. Throws as
  * `planRoute` does.
  */
-export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
+export function planStep<K extends Kind>(world: ExtendedWorld, step: Step<K>): void {
   step.candidates = findStepCandidates(world, step)
   step.plan = orderCandidates(world, step.run.kind, step.call, step.candidates)
 }
@@ -84,7 +69,7 @@ export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): 
  * that is still allowed. Throws 400 as `planRoute` does.
  */
 export function findStepCandidates<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   { run, call }: Step<K>,
 ): Candidates<K> {
   const { actor, kind, policy } = run
@@ -100,20 +85,15 @@ export function findStepCandidates<K extends Kind>(
 }
 
 const NO_KEYS: DecryptedKey[] = []
-const NO_BOUNDS: Bound[] = []
 
-/** The endpoints that may serve a call, before they are ordered, and why others may not. */
-export interface Candidates<K extends Kind = Kind> extends ModelResolution<K> {
-  groups: CandidateGroup[]
-  dropped: DroppedEndpoint[]
-}
+const NO_BOUNDS: Bound[] = []
 
 /**
  * The first half of `planRoute`: finds all endpoints that may serve, and why others may not. Throws
  * 400 as it does.
  */
 export function findCandidates<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   inputs: PlanInputs,
@@ -173,7 +153,7 @@ const findUncounted = (
  * Throws 404 as it does.
  */
 export function orderCandidates<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   candidates: Candidates<K>,
@@ -190,15 +170,6 @@ export function orderCandidates<K extends Kind>(
   return { ...candidates, endpoints: deferEndpoints(world, endpoints, call.routing) }
 }
 
-/** Endpoints that are ordered together, tier by tier. */
-export interface CandidateGroup {
-  tiers: Endpoint[][]
-  /** The sort key of the model's variant. */
-  sort: SortKey | undefined
-  /** The id of the endpoint that serves the call's session. */
-  stickyEndpointId: string | undefined
-}
-
 /** Merges the endpoints of all models into the group of the first. */
 function mergeGroups(groups: CandidateGroup[]): CandidateGroup[] {
   const [first] = groups
@@ -210,7 +181,7 @@ function mergeGroups(groups: CandidateGroup[]): CandidateGroup[] {
 
 /** An order that the caller asks for leaves nothing to chance. */
 function orderTier<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   tier: Endpoint[],
   kind: K,
   call: Work[K]['call'],
@@ -236,7 +207,7 @@ function orderTier<K extends Kind>(
  * go first because it serves the session.
  */
 export function listTieBreakers<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   { stickyEndpointId }: Pick<CandidateGroup, 'stickyEndpointId'>,
@@ -263,7 +234,7 @@ export const getSortKey = (
 
 /** Without fallbacks only the first endpoint is tried, unless the caller gives an order. */
 const applyFallbackPreference = (
-  world: InferenceWorld,
+  world: ExtendedWorld,
   endpoints: Endpoint[],
   routing: RoutingPreferences,
 ) =>
@@ -277,7 +248,7 @@ const applyFallbackPreference = (
  * dropped if a key allows no other credential beside it.
  */
 export function buildTiers(
-  { catalog }: InferenceWorld,
+  { catalog }: ExtendedWorld,
   model: Model,
   call: Work[Kind]['call'],
   { byokKeys, dropped }: { byokKeys: DecryptedKey[]; dropped: DroppedEndpoint[] },

@@ -32,7 +32,7 @@ export async function recoverCalls(world: InferenceWorld): Promise<Recovery> {
   const deadCalls = await listDeadCalls(world)
   const guessed = await listGarbledCalls(world, garbled)
   await Promise.all([...deadCalls, ...guessed.calls].map(steps => settleDeadCall(world, steps)))
-  world.journal.holds.clear()
+  await world.journal.holds.clear()
   return {
     calls: deadCalls.length,
     garbled: { lines: garbled.length, charged: guessed.calls.length, unknown: guessed.unknown },
@@ -227,7 +227,7 @@ export function createCheckpoint(world: InferenceWorld & { events: Events }): ()
   let isFailing = false
   return async () => {
     try {
-      world.journal.holds.updateSpent(world.traffic.calls.listProgress())
+      await world.journal.holds.updateSpent(world.traffic.calls.listProgress())
       await markEnds(world)
       if (isFailing) world.events.publish('checkpoint.recovered', {})
       isFailing = false
@@ -242,10 +242,10 @@ export function createCheckpoint(world: InferenceWorld & { events: Events }): ()
  * Writes what calls came to that could not be recorded into the journal, so that the next start
  * charges exactly that. Returns how many calls there were.
  */
-export function keepUnrecorded({
+export async function keepUnrecorded({
   recorder,
   journal: { holds },
-}: Pick<InferenceWorld, 'recorder' | 'journal'>): number {
+}: Pick<InferenceWorld, 'recorder' | 'journal'>): Promise<number> {
   const byId = Map.groupBy(
     recorder.listPending(),
     ({ generation, charge }) => generation?.id ?? charge?.id,
@@ -257,7 +257,7 @@ export function keepUnrecorded({
       journaled.filter(held => held.id === id),
     ),
   )
-  holds.updateSpent(unrecorded.map(held => ({ held, spent: held.nanos })))
+  await holds.updateSpent(unrecorded.map(held => ({ held, spent: held.nanos })))
   return unrecorded.length
 }
 

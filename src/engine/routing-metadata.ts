@@ -5,26 +5,9 @@ import type { Finding } from '../observability/generations/store.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import { renderCause } from './attempt/summary.ts'
 import type { Filtering } from './filtering.ts'
-import type { Plan } from './plan.ts'
+import type { PipelineStage, Plan, Strategy } from './plan/candidates.ts'
 import { buildToolStages } from './routing-metadata/tool-stages.ts'
 import { type Attempt, clientLeft, type Run } from './run.ts'
-
-/** How the models of a call were found (wire reference K.4). */
-export type Strategy =
-  | ('direct' | 'auto' | 'free' | 'pareto' | 'latest' | 'alias' | 'fallback')
-  | ('fusion' | 'bodybuilder')
-
-/**
- * One entry of `pipeline`: what was done with a call apart from sending it (wire reference K.6).
- */
-export interface PipelineStage {
-  type: 'guardrail' | 'plugin' | 'server_tools' | 'response_healing' | 'context_compression'
-  name: string
-  summary?: string
-  guardrail_id?: string
-  guardrail_scope?: string
-  data?: Record<string, unknown>
-}
 
 /**
  * How a call was routed, as its caller may see it (specification, Routing metadata; wire reference
@@ -139,6 +122,7 @@ export function buildRoutingMetadata(
 }
 
 const ROUTED: Strategy[] = ['auto', 'free', 'pareto']
+
 const isRouted = ({ strategy }: Plan) => ROUTED.includes(strategy)
 
 /** Finds what was done to fit the call to the model that answered, or to the first. */
@@ -236,7 +220,9 @@ export const buildGuardrailStages = (
   })) ?? []
 
 const INJECTION = 'regex-prompt-injection'
+
 const SCOPES = { workspace: 'workspace', member: 'member', key: 'api-key' } as const
+
 const DONE = { block: 'blocked', redact: 'redacted', flag: 'flagged' } as const
 
 function renderInjectionStage(finding: Finding, error: GatewayError | null): PipelineStage {

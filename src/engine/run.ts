@@ -1,24 +1,33 @@
 import { Cancellation } from '../base/cancellation.ts'
 import { renderTime } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
+import type { PeekedSequence } from '../base/iterate.ts'
+import type { Router } from '../language/routing.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Counters, Grant } from '../limits/counters.ts'
 import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../limits/ledger.ts'
 import type { Policy } from '../limits/policy-world.ts'
-import type { BatchResult } from '../observability/generations/store.ts'
+import type { BatchResult, Generation } from '../observability/generations/store.ts'
+import type { OutboxMessage } from '../observability/outbox.ts'
+import type { TranscriptOutput } from '../observability/transcripts.ts'
 import type { Actor } from '../resources/actor.ts'
-import type { Endpoint } from '../resources/models/catalog.ts'
+import type { Endpoint, Model } from '../resources/models/catalog.ts'
+import type { Media, UpstreamRequest } from '../translation/protocols/protocol.ts'
 import type { Leftover } from './attempt/leftover.ts'
-import type { OpenedAnswer } from './attempt.ts'
-import type { Extension, Watcher } from './extension.ts'
 import type { Filtering } from './filtering.ts'
-import type { Meter } from './kind.ts'
-import { type Candidates, createPlan, type Plan, toUnorderedPlan } from './plan.ts'
-import type { PipelineStage } from './routing-metadata.ts'
-import type { TranscriptRecorder } from './settle/transcript.ts'
+import type { KindOfWork, Meter } from './kind.ts'
+import type {
+  Candidates,
+  PipelineStage,
+  Plan,
+  RouterDecision,
+  RouterInputs,
+} from './plan/candidates.ts'
 import type { KeptAnswer } from './traffic/response-cache.ts'
+import type { Permit } from './traffic/retry-budget.ts'
 import type { Tree, TreeTurn } from './tree.ts'
+import type { InferenceWorld } from './world.ts'
 
 /**
  * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
@@ -81,7 +90,7 @@ export interface RecordedUse {
 }
 
 /** A use of a tool that runs, and may make calls within the call that it is part of. */
-export interface UseOfTool {
+interface UseOfTool {
   run: Run
   /** The function that the model called. */
   name: string
@@ -99,6 +108,15 @@ interface PaidUses {
   journalEntry: JournalEntry | null
   receipt: Receipt | null
   isCharged: boolean
+}
+
+/** Gathers what is answered, where the content of a call is kept. */
+interface AnswerGatherer {
+  /** Whether more has come than is ever kept. */
+  readonly isTooLarge: boolean
+  read(parts: AnswerPart<Kind>[]): void
+  /** Returns what was answered so far. */
+  render(): TranscriptOutput
 }
 
 /** How a run ended. Times in steady milliseconds. */
@@ -151,7 +169,7 @@ export class Run<K extends Kind = Kind> {
   /** Ends the run from outside: the client left, or the gateway stops. */
   readonly cancellation = new Cancellation()
   /** Gathers what is answered; null unless the content of the call is to be kept. */
-  transcript: TranscriptRecorder | null = null
+  transcript: AnswerGatherer | null = null
   /** The answer that is given again instead of asking anyone; null for almost all. */
   replayed: KeptAnswer | null = null
   /** What plugins did with the call as a whole, for a caller who asks how it was routed. */
@@ -381,4 +399,150 @@ export const hasDestinations = ({ memory, config }: Listeners): boolean =>
 interface Listeners {
   memory: { destinations: { size: number } }
   config: { telemetry: { otlp?: unknown } }
+}
+
+/** Creates a plan of just these endpoints. */
+export const createPlan = <K extends Kind>(endpoints: Endpoint[]): Plan<K> => ({
+  endpoints,
+  groups: [{ tiers: [endpoints], sort: undefined, stickyEndpointId: undefined }],
+  dropped: [],
+  models: [],
+  strategy: 'direct',
+  stages: [],
+})
+
+/** Returns a plan that is never carried out: all candidates, in no particular order. */
+const toUnorderedPlan = <K extends Kind>(candidates: Candidates<K>): Plan<K> => ({
+  ...candidates,
+  endpoints: candidates.groups.flatMap(({ tiers }) => tiers.flat()),
+})
+
+/** An answer that has begun: from here on no other endpoint may be tried. */
+export interface OpenedAnswer<K extends Kind> extends PeekedSequence<AnswerPart<K>[]> {
+  endpoint: Endpoint
+  /** When its request was sent, in steady milliseconds. */
+  sentAt: number
+  /** What may be read on after the client has left; null if nothing is. */
+  leftover: Leftover<AnswerPart<K>> | null
+  /** The parameters and tools that were left out, as the endpoint has none of them. */
+  ignored?: string[]
+  /** The most tokens of an answer that is shortened to what a limit pays for. */
+  maxTokens?: number
+}
+
+/** One attempt at one endpoint while it runs. */
+export interface RunningAttempt extends Attempt {
+  /** The retry permit that it holds, if it needed one. */
+  permit: Permit | null
+  /** Ends it. */
+  cancellation: Cancellation
+  /** Called when the request is sent; null if nothing waits for that. */
+  onSent: (() => void) | null
+  /** How many items its server takes at once, where that has told. */
+  most?: number
+  /** Whether nothing was sent, as the endpoint's protocol cannot express the call. */
+  isInexpressible: boolean
+}
+
+/**
+ * What some calls have beside what all have. The engine knows this interface and no extension: the
+ * written list of them is handed to it (`extensions/registry.ts`), and each is attached to the runs
+ * that need it. A hook throws what stops the call. A plain run has none, and pays for none.
+ */
+export interface Extension {
+  name: string
+  /** The needs, any of which it is for. */
+  when: number
+  /**
+   * Before the plan: fetches, reads, filters, refuses. Extensions are opened in the order of the
+   * list. A dry run counts, sets aside, remembers, sends and records nothing.
+   */
+  open?(world: InferenceWorld, run: Run): void | Promise<void>
+  /** Before the first turn, once it is known that the key still holds. */
+  begin?(world: InferenceWorld, run: Run): void | Promise<void>
+  /** What it does while models are found. */
+  choose?: Chooser
+  /** Returns the call as an endpoint takes it. */
+  fit?<K extends Kind>(
+    world: InferenceWorld,
+    call: Work[K]['call'],
+    target: CallTarget<K>,
+  ): Work[K]['call'] | Promise<Work[K]['call']>
+  /** Has the last look at a request, and returns it as it may leave. */
+  send?(
+    world: InferenceWorld,
+    run: Run,
+    request: UpstreamRequest,
+    endpoint: Endpoint,
+  ): UpstreamRequest | Promise<UpstreamRequest>
+  /** Returns the answer with those of the turns that follow; null if none can follow. */
+  next?<K extends Kind>(
+    world: InferenceWorld,
+    answer: OpenedAnswer<K>,
+    turns: Turns<K>,
+  ): PeekedSequence<AnswerPart<K>[]> | null
+  /**
+   * Returns the answer as its client gets it; null to leave it. `read` gets what the provider sent,
+   * whatever is left of it: that is what is charged.
+   */
+  read?<K extends Kind>(
+    world: InferenceWorld,
+    run: Run<K>,
+    answer: PeekedSequence<AnswerPart<K>[]>,
+    read: (batch: AnswerPart<K>[]) => void,
+  ): PeekedSequence<AnswerPart<K>[]> | null
+  /** Begins to watch what the client of a run is shown; null if nobody is told of it. */
+  watch?(world: InferenceWorld, run: Run): Watcher | null
+  /** Before the run is settled and recorded. */
+  close?(world: InferenceWorld, run: Run): void | Promise<void>
+}
+
+/** What an extension does while models are found. */
+interface Chooser {
+  /** Picks models for a router's name; undefined if it does not know that one. */
+  decide(world: InferenceWorld, router: Router, inputs: RouterInputs): RouterDecision | undefined
+  /** Sorts the models of a call. */
+  rank<Entry extends { model: Model }>(
+    world: InferenceWorld,
+    call: Work[Kind]['call'],
+    models: Entry[],
+  ): Entry[]
+  /** Returns the call with what it adds, whichever the model is. */
+  extend<K extends Kind>(world: InferenceWorld, call: Work[K]['call']): Work[K]['call']
+  /** Returns the call as this model gets it, and what is told of that. */
+  fit<K extends Kind>(
+    world: InferenceWorld,
+    call: Work[K]['call'],
+    model: Model,
+  ): { call: Work[K]['call']; stages: PipelineStage[] }
+  /** Whether calls to this model are fitted that ask for nothing. Models do not change. */
+  fitsUnasked(world: InferenceWorld, model: Model): boolean
+}
+
+/** What an endpoint takes of a call, and what was fetched for it. */
+export interface CallTarget<K extends Kind> {
+  kind: KindOfWork<K>
+  /** The kinds of media whose URLs the protocol has a field for. */
+  takesUrls: Media[]
+  /** The schemes of addresses at the provider itself. */
+  ownSchemes?: string[] | undefined
+  /** Whether URLs of callers go on to the provider. */
+  fetchesUrls: boolean
+  /** What was fetched for the call, as data URLs by their URL. */
+  media: Map<string, string>
+  cancellation: Run['cancellation']
+}
+
+/** How the turns after the first one are taken. */
+export interface Turns<K extends Kind> {
+  run: Run<K>
+  /** Starts to count the answer of a step and returns it. */
+  startMetering: (step: Step<K>) => OpenedAnswer<K>
+}
+
+/** Watches what the client of a run is shown, for those who are told of it. */
+export interface Watcher {
+  read(parts: AnswerPart<Kind>[]): void
+  /** Builds what is written down with the record; undefined for nothing. */
+  close(run: Run, generation: Generation): OutboxMessage[] | undefined
 }

@@ -25,14 +25,14 @@ import type { OutboxMessage } from '../observability/outbox.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
-import type { OpenedAnswer } from './attempt.ts'
-import { watchRun } from './extension.ts'
+import { type ExtendedWorld, watchRun } from './extension.ts'
 import { isEndpointFault } from './health.ts'
 import type { Meter } from './kind.ts'
 import { kinds } from './kinds.ts'
 import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import { estimatePromptNanos } from './reserve.ts'
+import type { OpenedAnswer } from './run.ts'
 import {
   type Attempt,
   hasDestinations,
@@ -50,11 +50,10 @@ import { listGenerationSteps } from './settle/steps.ts'
 import { renderTranscript } from './settle/transcript.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { TreeTurn } from './tree.ts'
-import type { InferenceWorld } from './world.ts'
 
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
 export function settleLastStep<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   run: Run<K>,
 ): void | Promise<void> {
   const { step, ending } = run
@@ -66,7 +65,7 @@ export function settleLastStep<K extends Kind>(
  * step without an answer costs nothing, unless its client left while a provider was at work.
  */
 export function settleStep<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   ending: RunEnding,
 ): void | Promise<void> {
@@ -80,7 +79,7 @@ export function settleStep<K extends Kind>(
 }
 
 function settleAnswer<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   ending: RunEnding,
 ): void | Promise<void> {
@@ -101,7 +100,7 @@ function settleAnswer<K extends Kind>(
 
 /** Tells the operator what they can mend of how an answer ended that had begun. */
 function tellOperator(
-  { events }: InferenceWorld,
+  { events }: ExtendedWorld,
   endpoint: Endpoint,
   { finish }: Meter<never>,
   error: GatewayError | null,
@@ -117,7 +116,7 @@ function tellOperator(
 
 /** Settles a step of which two endpoints were asked: the one that did not answer in time as well. */
 async function settleOutrun<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   outrun: Outrun,
   ending: RunEnding,
@@ -135,7 +134,7 @@ async function settleOutrun<K extends Kind>(
 
 /** Settles an answer that a client may have left, after reading on to its count. */
 async function settleLeftover<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   leftover: Leftover<AnswerPart<K>>,
   ending: RunEnding,
@@ -151,7 +150,7 @@ async function settleLeftover<K extends Kind>(
  * estimated. A provider that fails meanwhile is not paid.
  */
 async function settleUnanswered<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
 ): Promise<void> {
   const [sent, ...others] = step.unanswered
@@ -162,7 +161,7 @@ async function settleUnanswered<K extends Kind>(
 }
 
 async function settleSentRequest<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   { endpoint, leftover, received }: SentRequest<K>,
 ): Promise<Receipt> {
@@ -194,7 +193,7 @@ const raiseToInput = (receipt: Receipt, prompt: bigint): Receipt =>
     : receipt
 
 function keepReceipt<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   endpoint: Endpoint,
   receipt: Receipt,
@@ -207,7 +206,7 @@ function keepReceipt<K extends Kind>(
 
 /** Records how the answer ended, with its output tokens, as a sign of the endpoint's health. */
 function reportHealth(
-  { traffic: { health } }: InferenceWorld,
+  { traffic: { health } }: ExtendedWorld,
   { endpoint, sentAt }: OpenedAnswer<Kind>,
   { error, cancelled }: RunEnding,
   tokens: number,
@@ -221,7 +220,7 @@ function reportHealth(
  * endpoint's fault.
  */
 function judgeToolCalls(
-  { traffic: { health }, events }: InferenceWorld,
+  { traffic: { health }, events }: ExtendedWorld,
   endpoint: Endpoint,
   meter: Meter<never>,
   error: GatewayError | null,
@@ -235,7 +234,7 @@ function judgeToolCalls(
 
 /** Remembers the endpoint that answered, so that the session may stay there. */
 function rememberSession<K extends Kind>(
-  { traffic: { sessions } }: InferenceWorld,
+  { traffic: { sessions } }: ExtendedWorld,
   { run, call, plan }: Step<K>,
   endpoint: Endpoint,
   { usage }: Receipt,
@@ -263,7 +262,7 @@ interface MeteredAnswer {
  * K.8).
  */
 function computeReceipt<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
   answer: MeteredAnswer,
 ): Receipt | Promise<Receipt> {
@@ -286,7 +285,7 @@ function leaveUnpaid<K extends Kind>(step: Step<K>, endpoint: Endpoint, usage: U
 
 /** Estimates what was delivered: no more than was set aside for it. */
 async function estimateReceipt<K extends Kind>(
-  { tokenizers }: InferenceWorld,
+  { tokenizers }: ExtendedWorld,
   { grant, run }: Step<K>,
   { endpoint, meter, counted }: MeteredAnswer,
 ): Promise<Receipt> {
@@ -346,7 +345,7 @@ const takeLargerOutput = (counted: Usage, estimated: Usage): Usage =>
  * these counts. Then what was delivered is estimated, and an alarm is raised.
  */
 function readCount<K extends Kind>(
-  { events }: InferenceWorld,
+  { events }: ExtendedWorld,
   { run, call }: Step<K>,
   endpoint: Endpoint,
   meter: Meter<AnswerPart<K>>,
@@ -407,7 +406,7 @@ function getPricedTier(
  * notified then. Nothing of a run that was handed over: its job is. Throws 503 if they could not be
  * written in time.
  */
-export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
+export async function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K>): Promise<void> {
   if (run.isHandedOver) return
   const result = run.renderResult && (await run.renderResult())
   const settled = getSettlementTime(world)
@@ -431,7 +430,7 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
 }
 
 const buildOutbox = (
-  world: InferenceWorld,
+  world: ExtendedWorld,
   run: Run,
   generation: Generation,
 ): OutboxMessage[] | undefined => (run.watcher ?? watchRun(world, run))?.close(run, generation)
@@ -442,7 +441,7 @@ const buildOutbox = (
  * as `recordRun` does.
  */
 export async function recordStep<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   step: Step<K>,
 ): Promise<void> {
   const others = step.outrun ? recordCharge(world, step.outrun) : null
@@ -451,7 +450,7 @@ export async function recordStep<K extends Kind>(
 }
 
 /** Charges what is settled of a call that goes on. Promises what `recordStep` does. */
-export async function recordCharge(world: InferenceWorld, charged: Chargeable): Promise<void> {
+export async function recordCharge(world: ExtendedWorld, charged: Chargeable): Promise<void> {
   const charge = chargeStep(world, charged, getSettlementTime(world))
   if (charge) await world.recorder.record({ generation: null, charge })
 }
@@ -470,14 +469,14 @@ interface Chargeable {
 type SettlementTime = Pick<StepCharge, 'day' | 'settled_at'>
 
 /** Returns the time of a charge that is made now. */
-export function getSettlementTime({ clock }: InferenceWorld): SettlementTime {
+export function getSettlementTime({ clock }: ExtendedWorld): SettlementTime {
   const { day, time } = readMoment(clock)
   return { day, settled_at: time }
 }
 
 /** Gives back what a step has taken, and turns its hold into its charge, once. */
 function chargeStep(
-  { traffic: { counters } }: InferenceWorld,
+  { traffic: { counters } }: ExtendedWorld,
   step: Chargeable,
   { day, settled_at }: SettlementTime,
 ): StepCharge | null {

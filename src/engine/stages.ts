@@ -1,12 +1,17 @@
 import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
 import { admitRun, confirmRun } from './admit.ts'
 import { attemptStep } from './attempt.ts'
-import { beginExtensions, closeExtensions, openExtensions, readNeeds } from './extension.ts'
+import {
+  beginExtensions,
+  closeExtensions,
+  type ExtendedWorld,
+  openExtensions,
+  readNeeds,
+} from './extension.ts'
 import { planStep } from './plan.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
 import { recordRun, settleLastStep } from './settle.ts'
-import type { InferenceWorld } from './world.ts'
 
 /** One stage of the life of a call, or of one of its steps. */
 interface Stage<Subject> {
@@ -15,9 +20,9 @@ interface Stage<Subject> {
    * Does its part; throws what stops the call. In a dry run it counts, sets aside, remembers and
    * records nothing.
    */
-  run(world: InferenceWorld, subject: Subject): void | Promise<void>
+  run(world: ExtendedWorld, subject: Subject): void | Promise<void>
   /** Whether the call has any need of it; absent if every call has. One without is passed over. */
-  when?(subject: Subject, world: InferenceWorld): boolean
+  when?(subject: Subject, world: ExtendedWorld): boolean
   /** The event that is published when it is done. */
   publishes?: 'call.opened' | 'step.planned' | 'call.closed'
   /** Whether providers are called from here on: a dry run ends before this stage. */
@@ -34,6 +39,12 @@ export interface Stages {
   step: Stage<Step>[]
   /** Once per call, however it ends. */
   close: Stage<Run>[]
+}
+
+/** What has the list of stages. */
+export interface StagedWorld extends ExtendedWorld {
+  /** The life of a call. */
+  stages: Stages
 }
 
 const begins = ({ extensions }: Run): boolean => extensions.some(({ begin }) => begin)
@@ -77,7 +88,7 @@ export const STAGES: Stages = {
  * events. Others get their turn after a stage that took long.
  */
 export function runStages<Subject extends { isDry: boolean }>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   stages: Stage<Subject>[],
   subject: Subject,
   from = 0,
@@ -98,14 +109,14 @@ export function runStages<Subject extends { isDry: boolean }>(
 
 // Functions of their own: a closure in the loop would cost something in each of its turns.
 const resumeStages = <Subject extends { isDry: boolean }>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   stages: Stage<Subject>[],
   subject: Subject,
   index: number,
 ): Promise<void> => yieldToEventLoop().then(() => runStages(world, stages, subject, index))
 
 const continueStages = <Subject extends { isDry: boolean }>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   stages: Stage<Subject>[],
   subject: Subject,
   index: number,
@@ -118,7 +129,7 @@ const continueStages = <Subject extends { isDry: boolean }>(
   })
 
 function publishStageEvent<Subject extends { isDry: boolean }>(
-  { events }: InferenceWorld,
+  { events }: ExtendedWorld,
   { publishes }: Stage<Subject>,
   subject: Subject,
 ): void {

@@ -14,8 +14,6 @@ import type { BlobStore } from '../resources/files/blobs.ts'
 import type { FileStore } from '../resources/files/store.ts'
 import type { VideoStore } from '../resources/videos.ts'
 import type { Tokenizers } from '../translation/tokenizers.ts'
-import type { Extension } from './extension.ts'
-import type { Stages } from './stages.ts'
 import type { Traffic } from './traffic.ts'
 
 /** What survives the process in addition to the store. */
@@ -63,8 +61,4 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld, WarmWorld, D
   blobs: BlobStore
   /** Counts tokens that providers did not count. */
   tokenizers: Tokenizers
-  /** The life of a call. */
-  stages: Stages
-  /** What some calls have beside what all have, in the order in which it is attached. */
-  extensions: readonly Extension[]
 }

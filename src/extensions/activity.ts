@@ -163,6 +163,8 @@ export class Activity {
         tellAll(() => ({ type: 'config.rejected', at: this.#now(), message: error.message })),
       ),
       events.on('store.failing', alarm('store.failing', 'Records cannot be written: calls wait')),
+      events.on('store.slow', alarm('store.slow', 'The disk stands still: calls wait')),
+      events.on('store.recovered', alarm('store.recovered', 'The disk has caught up')),
       events.on(
         'checkpoint.failing',
         alarm('checkpoint.failing', 'The end of the ledger cannot be written down'),

@@ -1,5 +1,4 @@
-import type { Watcher } from '../engine/extension.ts'
-import type { Run } from '../engine/run.ts'
+import type { Run, Watcher } from '../engine/run.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { retainsNothing } from '../limits/zdr.ts'
 import type { OpenedDestination } from '../observability/destinations/opened.ts'

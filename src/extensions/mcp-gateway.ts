@@ -4,7 +4,7 @@ import { GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject, type Json, readObjects } from '../base/json.ts'
 import { VERSION } from '../base/version.ts'
 import type { Actor } from '../resources/actor.ts'
-import { isUsable } from '../resources/keys/store.ts'
+import { isUsable } from '../resources/keys/mirror.ts'
 import { getApproval, type WaitingClient } from './mcp-gateway/approval.ts'
 import { findMismatch } from './mcp-gateway/json-schema.ts'
 import {

@@ -1,11 +1,11 @@
-import type { InferenceWorld } from '../engine/world.ts'
+import type { StagedWorld } from '../engine/stages.ts'
 import type { Hold } from '../limits/ledger.ts'
 import type { VideoJob } from '../resources/videos.ts'
 import type { Documents } from './documents.ts'
 import type { Healer } from './healing.ts'
 
 /** What this room needs from the gateway. */
-export interface ExtensionWorld extends InferenceWorld {
+export interface ExtensionWorld extends StagedWorld {
   /** Follows the jobs of videos. */
   videos: VideoJobs
   /** Reads documents that calls contain. */

@@ -153,10 +153,14 @@ export interface JournalEntry {
 export interface HoldJournal {
   /** How much of the disk its log takes. */
   readonly bytes: number
+  /** How long the disk has been taking for what is being written, in milliseconds. */
+  readonly lag: number
+  /** Whether the disk keeps up: else no call should begin. */
+  readonly keepsUp: boolean
   /** Adds a call. The call must not be sent before the entry is written. */
   append(held: HeldCall): JournalEntry
-  /** Updates what running calls have cost so far. */
-  updateSpent(calls: { held: HeldCall; spent: bigint }[]): void
+  /** Updates what running calls have cost so far. Throws when that cannot be written. */
+  updateSpent(calls: { held: HeldCall; spent: bigint }[]): Promise<void>
   /**
    * Returns every journaled call, including those that are on record by now: its last step, and
    * after that every inner one.
@@ -165,14 +169,14 @@ export interface HoldJournal {
   /** Lists the lines that are not as they were written: their calls may not be listed. */
   listGarbled(): GarbledCall[]
   /** Gives the journal another name, under which it goes on. */
-  moveTo(name: string): void
+  moveTo(name: string): Promise<void>
   /**
    * Seals what is written with the current secret, and nothing with the one before, which may not be
    * known any more.
    */
-  reseal(isKnown: boolean): void
+  reseal(isKnown: boolean): Promise<void>
   /** Drops all calls but the running ones. A copy of garbled lines stays beside the journal. */
-  clear(): void
+  clear(): Promise<void>
 }
 
 /** Everything that money depends on, apart from the ledger's rows. */

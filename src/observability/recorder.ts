@@ -10,6 +10,10 @@ declare module '../base/events.ts' {
     /** A content filter matched in a finished call. */
     'filter.matched': { generation_id: string } & Finding
     'store.failing': { error: unknown }
+    /** The disk has been taking that long for what is being written. */
+    'store.slow': { milliseconds: number }
+    /** The disk has taken it. */
+    'store.recovered': object
     /** Messages were recorded with their calls. */
     'outbox.written': WrittenMessages
   }
@@ -60,13 +64,14 @@ const LONGEST_PAUSE = 500
  * Creates the recorder over a store. Calls that finish together share one transaction, and
  * `generation.finished` is published once it is done. A locked or full store is retried after a
  * pause; nothing is dropped meanwhile, what the store can keep is answered, and `healthy` tells
- * admission to refuse more. A call that the store can never accept is given up alone. Entries keep
+ * admission to refuse more, as `keepsUp` does where the disk stands still. A call that the store can never accept is given up alone. Entries keep
  * their order: a batch is written when the one before is done.
  */
 export function openRecorder(
   store: GenerationStore,
   events: Events,
   ticks: () => number,
+  keepsUp: () => boolean = () => true,
 ): Recorder {
   const waiting: PendingEntry[] = []
   let failing = false
@@ -185,6 +190,7 @@ export function openRecorder(
     // Not since an entry waits: on a busy event loop, that is no fault of the store.
     get healthy() {
       return (
+        keepsUp() &&
         waiting.length < MAX_WAITING &&
         (paused !== null || isPatient || askedAt === null || ticks() - askedAt < ALARM)
       )

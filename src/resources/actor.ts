@@ -1,7 +1,8 @@
 import { unauthenticated } from '../base/errors.ts'
+import type { ActorKind } from './audit/store.ts'
+import { isUsable } from './keys/mirror.ts'
 import { hashSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
-import { isUsable } from './keys/store.ts'
 import { findTokenKey, verifyToken } from './workloads/grants.ts'
 import type { IdentityWorld } from './world.ts'
 
@@ -10,7 +11,7 @@ import type { IdentityWorld } from './world.ts'
  * is the operator, and on the page of consent a member.
  */
 export interface Actor {
-  kind: 'operator' | 'management' | 'inference' | 'scim' | 'member'
+  kind: ActorKind
   user_id: string
   workspace_id: string
   key_hash: string | null

@@ -27,19 +27,25 @@ export function openHoldJournal(data: string, log: Log): HoldJournal {
     get bytes() {
       return log.bytes
     },
+    get lag() {
+      return log.lag
+    },
+    get keepsUp() {
+      return log.keepsUp
+    },
     append: held => ({ written: log.add(renderLine(held)), forget: openCalls.add(held) }),
-    updateSpent(calls) {
+    async updateSpent(calls) {
       const changed = calls.filter(({ held, spent }) => held.spent !== spent)
       for (const { held, spent } of changed) held.spent = spent
-      if (changed.length > 0) log.append(changed.map(({ held }) => renderLine(held)).join(''))
+      if (changed.length > 0) await log.add(changed.map(({ held }) => renderLine(held)).join(''))
     },
     moveTo: name => log.moveTo(name),
     reseal: isKnown => log.reseal(isKnown),
     listCalls: () => readJournal(data, log.name, log.read()).calls,
     listGarbled: () => readJournal(data, log.name, log.read()).garbled.map(readGarbled),
-    clear() {
+    async clear() {
       log.keepDamage(({ lines }) => !lines.every(isOfRecords))
-      log.take()
+      await log.take()
       removeEarlierJournal(data, log.name)
     },
   }

@@ -1,14 +1,6 @@
-import {
-  closeSync,
-  ftruncateSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, ftruncate, readdirSync, renameSync, rmSync, statSync, write } from 'node:fs'
 import { join } from 'node:path'
-import { yieldToEventLoop } from '../base/clock.ts'
+import { systemClock } from '../base/clock.ts'
 import { unavailable } from '../base/errors.ts'
 import type { Mac } from '../base/mac.ts'
 import { appendEvidence, computeChecksum } from './checked-lines.ts'
@@ -51,43 +43,79 @@ export interface Block {
 }
 
 /** How a log is written. */
-interface LogOptions {
+export interface LogOptions {
   /** In bytes. */
   largest?: number
-  /** Writes a text at the end of a file, and returns its number of bytes. */
-  write?: (file: number, text: string) => number
+  /** Writes a text at the end of a file, off the event loop, and tells its number of bytes. */
+  write?: (file: number, text: string, tell: (error: unknown, bytes: number) => void) => void
+  /** In milliseconds. */
+  ticks?: () => number
 }
 
 /** What proves that nothing is before a block. */
 const NOTHING = '0'.repeat(32)
 
-/** The lines of one turn of the event loop. */
+/** In characters: where as much waits for the disk, no more calls are taken. */
+const MOST_WAITING = 8 * 1024 * 1024
+
+/** In milliseconds: where the disk takes longer for a block, no more calls are taken. */
+const PATIENCE = 2_000
+
+/** The lines of one turn of the event loop, and of those in which the block before was written. */
 interface Turn {
   lines: string
   written: Promise<void>
-  /** Why they could not be written, where something else has tried. */
-  error?: unknown
+  resolve(): void
+  reject(error: unknown): void
+  /** Whether every segment stays from here on; undefined: as before. */
+  isNeeded: boolean | undefined
+}
+
+/** The segment that is written. */
+interface OpenSegment {
+  segment: number
+  file: number
+  /** In bytes, up to the end of its last whole block. */
+  size: number
+  /** Whether something may be behind that. */
+  isTorn: boolean
+  /** Whether its first block is still to say what counts of the segments before. */
+  lacksOpening: boolean
 }
 
 /**
  * One log for all that has to survive a kill of the process, in segments beside the database. What
  * comes in one turn of the event loop is one block, whose seal covers its place and the block
  * before: a byte that was changed, a block that was taken out, and segments that were exchanged are
- * found. Each process that writes begins a segment of its own, under a number that none had.
+ * found. Blocks are written one after the other, off the event loop: a disk that stands still holds
+ * up who waits for it, and nothing else. Each process that writes begins a segment of its own, under
+ * a number that none had.
  */
 export class Log {
   readonly #data: string
   readonly #macs: LogMacs
   readonly #largest: number
-  readonly #writeText: (file: number, text: string) => number
+  readonly #writeText: NonNullable<LogOptions['write']>
+  readonly #ticks: () => number
   #name: string
-  #open: { segment: number; file: number; size: number; isTorn: boolean } | null = null
+  #open: OpenSegment | null = null
   /** The newest segment that this process knows of. */
   #last = 0
   #chain = NOTHING
+  /** What is not yet being written. */
   #turn: Turn | null = null
+  #writing: Turn | null = null
+  /** Since when the block is being written; meaningless while none is. */
+  #writingSince = 0
+  /** The block that is being written: its bytes, and what proves it. */
+  #length = 0
+  #nextChain = NOTHING
+  /** Whether the next block begins a segment, however small this one is. */
+  #isOver = false
   /** The newest segment of a process before this one: `take` says when it is not needed. */
   #left = 0
+  /** Whether this process has filled segments that are still there. */
+  #hasEarlier = false
   /** Whether earlier segments are needed: not everything in them is in the database. */
   #isNeeded = false
   /** Renders what each segment begins with: what still counts of the one before. */
@@ -98,7 +126,8 @@ export class Log {
     this.#macs = macs
     this.#name = name
     this.#largest = options.largest ?? FULL
-    this.#writeText = options.write ?? writeSync
+    this.#writeText = options.write ?? ((file, text, tell) => write(file, text, tell))
+    this.#ticks = options.ticks ?? systemClock.ticks
   }
 
   get name(): string {
@@ -113,42 +142,41 @@ export class Log {
     return bytes
   }
 
+  /** How long the disk has been taking for a block, in milliseconds; 0 while none is written. */
+  get lag(): number {
+    return this.#writing ? this.#ticks() - this.#writingSince : 0
+  }
+
+  /** Whether the disk keeps up: else nothing should begin that has to be written. */
+  get keepsUp(): boolean {
+    return !this.#writing || ((this.#turn?.lines.length ?? 0) < MOST_WAITING && this.lag < PATIENCE)
+  }
+
+  /** What was added and is not written yet; null if all is. It rejects where `add` does. */
+  get pending(): Promise<void> | null {
+    return (this.#turn ?? this.#writing)?.written ?? null
+  }
+
+  /** Waits until all that was added is written, or cannot be. */
+  async settle(): Promise<void> {
+    while (this.pending) await this.pending.catch(() => undefined)
+  }
+
   /**
    * Adds lines to the block of this turn. Resolves when that survives the process. Throws 503 when
-   * it cannot be written.
+   * it cannot be written. `isNeeded` says whether all segments stay from here on, or whether those
+   * before this block go.
    */
-  add(lines: string): Promise<void> {
+  add(lines: string, isNeeded?: boolean): Promise<void> {
     this.#turn ??= this.#beginTurn()
     this.#turn.lines += lines
+    if (isNeeded !== undefined) this.#turn.isNeeded = isNeeded
     return this.#turn.written
   }
 
-  /** Writes lines now, in one block with those of this turn. Throws where it cannot be written. */
-  append(lines: string): void {
-    const turn = this.#turn
-    this.#turn = null
-    try {
-      this.#write(turn ? turn.lines + lines : lines)
-    } catch (error) {
-      if (turn) turn.error = error
-      throw error
-    }
-  }
-
-  /** Has every segment stay until `release`, also those that are full. */
-  retain(): void {
-    this.#isNeeded = true
-  }
-
-  /** Removes every segment but the one that is written. */
-  release(): void {
-    this.#isNeeded = false
-    this.#removeEarlier()
-  }
-
   /** Begins anew: what processes before this one have left is dealt with. */
-  take(): void {
-    this.#begin()
+  async take(): Promise<void> {
+    await this.#beginSegment('')
     this.#left = 0
     if (!this.#isNeeded) this.#removeEarlier()
   }
@@ -157,13 +185,12 @@ export class Log {
    * Seals what is as it was written with the current secret. Where nobody knows the one before, its
    * seals are not checked: what looks like a block is one.
    */
-  reseal(isKnown: boolean): void {
+  async reseal(isKnown: boolean): Promise<void> {
     const blocks = isKnown ? this.read() : readBlocks(this.#data, this.#name, null)
     if (blocks.length === 0) return
     if (isKnown) this.keepDamage(() => true)
     const lines = blocks.filter(({ isWhole }) => isWhole).flatMap(block => block.lines)
-    this.#create()
-    this.#writeBlock(lines.map(line => `${line}\n`).join(''))
+    await this.#beginSegment(lines.map(line => `${line}\n`).join(''))
     this.#left = 0
     this.#removeEarlier()
   }
@@ -181,7 +208,8 @@ export class Log {
   }
 
   /** Gives the log another name, under which it goes on. */
-  moveTo(name: string): void {
+  async moveTo(name: string): Promise<void> {
+    await this.settle()
     this.#last = Math.max(this.#last, ...listSegments(this.#data, name))
     removeLog(this.#data, name)
     for (const segment of listSegments(this.#data, this.#name))
@@ -190,33 +218,32 @@ export class Log {
   }
 
   #beginTurn(): Turn {
-    const turn: Turn = { lines: '', written: Promise.resolve() }
-    turn.written = this.#endTurn(turn)
-    return turn
+    if (!this.#writing) setImmediate(this.#writeTurn)
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    return { lines: '', written: promise, resolve, reject, isNeeded: undefined }
   }
 
-  async #endTurn(turn: Turn): Promise<void> {
-    await yieldToEventLoop()
+  /** Writes lines into a segment that begins with them. Throws why they cannot be written. */
+  async #beginSegment(lines: string): Promise<void> {
+    await this.settle()
+    this.#isOver = true
+    await this.add(lines).catch(({ cause }) => {
+      throw cause
+    })
+  }
+
+  /** Writes what has come in this turn, or while the block before was written. */
+  #writeTurn = (): void => {
+    this.#writing = this.#turn
+    this.#turn = null
+    this.#writingSince = this.#ticks()
     try {
-      if (this.#turn === turn) this.append('')
-      else if (turn.error) throw turn.error
-    } catch (cause) {
-      throw unavailable('The call could not be recorded', undefined, cause)
+      if (!this.#open || this.#isOver || this.#open.size >= this.#largest) this.#create()
+      if (this.#open?.isTorn) ftruncate(this.#open.file, this.#open.size, this.#onCut)
+      else this.#writeBlock()
+    } catch (error) {
+      this.#end(error)
     }
-  }
-
-  #write(lines: string): void {
-    if (!this.#open) this.#create()
-    else if (this.#open.size >= this.#largest) this.#begin()
-    this.#writeBlock(lines)
-  }
-
-  /** Begins another segment. Those before it are removed as soon as nothing needs them. */
-  #begin(): void {
-    const opening = this.renderOpening()
-    this.#create()
-    this.#writeBlock(opening)
-    if (!this.#isNeeded) this.#removeEarlier()
   }
 
   #create(): void {
@@ -227,36 +254,78 @@ export class Log {
     if (!this.#open) this.#chain = findChain(readBlocks(this.#data, this.#name, null))
     const file = openDataFile(this.#pathOf(segment), 'create')
     if (this.#open) closeSync(this.#open.file)
-    this.#open = { segment, file, size: 0, isTorn: false }
+    if (this.#open) this.#hasEarlier = true
+    const lacksOpening = this.#open !== null || this.#isOver
+    this.#open = { segment, file, size: 0, isTorn: false, lacksOpening }
+    this.#isOver = false
     this.#last = segment
   }
 
-  #writeBlock(body: string): void {
+  #onCut = (error: unknown): void => {
+    if (this.#open && !error) this.#open.isTorn = false
+    if (error) this.#end(error)
+    else this.#writeBlock()
+  }
+
+  #writeBlock(): void {
     const open = this.#open
-    if (!open) throw new Error('The log has no segment')
+    const turn = this.#writing
+    if (!open || !turn) return
+    const body = open.lacksOpening ? this.renderOpening() + turn.lines : turn.lines
     const length = Buffer.byteLength(body)
-    const chain = sealBlock(this.#macs.current, open.segment, this.#chain, body)
-    const head = `#${length} ${countLines(body)} ${this.#chain} ${chain}`
+    this.#nextChain = sealBlock(this.#macs.current, open.segment, this.#chain, body)
+    const head = `#${length} ${countLines(body)} ${this.#chain} ${this.#nextChain}`
     const text = `${head} ${computeChecksum(head)}\n${body}`
-    if (open.isTorn) ftruncateSync(open.file, open.size)
+    this.#length = text.length - body.length + length
     open.isTorn = true
-    const whole = text.length - body.length + length
-    try {
-      if (this.#writeText(open.file, text) < whole)
-        throw new Error('Only a part of the block was written')
-      open.isTorn = false
-    } finally {
-      // What was written of it is taken away at once, or before the next one.
-      if (open.isTorn) takeBack(open)
+    this.#writeText(open.file, text, this.#onWritten)
+  }
+
+  #onWritten = (error: unknown, bytes: number): void => {
+    const open = this.#open
+    if (!open) return
+    if (error || bytes < this.#length) {
+      this.#takeBack(open, error ?? new Error('Only a part of the block was written'))
+      return
     }
-    open.size += whole
-    this.#chain = chain
+    open.isTorn = false
+    open.size += this.#length
+    this.#chain = this.#nextChain
+    open.lacksOpening = false
+    this.#isNeeded = this.#writing?.isNeeded ?? this.#isNeeded
+    if (this.#hasEarlier && !this.#isNeeded) this.#dropEarlier()
+    this.#end(null)
+  }
+
+  /** Takes away at once what was written of a block, or before the next one. */
+  #takeBack(open: OpenSegment, cause: unknown): void {
+    ftruncate(open.file, open.size, error => {
+      open.isTorn = Boolean(error)
+      this.#end(cause)
+    })
+  }
+
+  #end(cause: unknown): void {
+    const turn = this.#writing
+    this.#writing = null
+    if (this.#turn) setImmediate(this.#writeTurn)
+    if (cause === null) turn?.resolve()
+    else turn?.reject(unavailable('The call could not be recorded', undefined, cause))
+  }
+
+  #dropEarlier(): void {
+    try {
+      this.#removeEarlier()
+    } catch {
+      // Tried again with the next block.
+    }
   }
 
   #removeEarlier(): void {
     for (const segment of listSegments(this.#data, this.#name))
       if (segment > this.#left && segment !== this.#open?.segment)
         rmSync(this.#pathOf(segment), { force: true })
+    this.#hasEarlier = false
   }
 
   #pathOf(segment: number): string {
@@ -266,15 +335,6 @@ export class Log {
 
 const findChain = (blocks: Block[]): string =>
   blocks.findLast(({ chain }) => chain !== '')?.chain ?? NOTHING
-
-function takeBack(open: { file: number; size: number; isTorn: boolean }): void {
-  try {
-    ftruncateSync(open.file, open.size)
-    open.isTorn = false
-  } catch {
-    // Tried again before the next block.
-  }
-}
 
 const sealBlock = (mac: Mac, segment: number, before: string, body: string): string =>
   mac(`${segment} ${before}\n${body}`).slice(0, 32)

@@ -16,10 +16,19 @@ export const RECORD_LOG = 'records.log'
 export interface RecordLog {
   /** Whether records may wait here. Else it is only read, when the store is opened. */
   readonly isOpen: boolean
-  /** Adds the JSON of records. Throws when they cannot be written; then none of them is there. */
-  append(records: string[]): void
-  /** Drops all: they are in the database. */
-  clear(): void
+  /** Whether the disk keeps up with what is added. */
+  readonly keepsUp: boolean
+  /** What was added to the log and is not written yet; null if all is. */
+  readonly pending: Promise<void> | null
+  /**
+   * Adds the JSON of records. Resolves when they survive the process. Throws when they cannot be
+   * written; then none of them is there.
+   */
+  append(records: string[]): Promise<void>
+  /** Drops all that were added before: they are in the database. Throws as `append` does. */
+  clear(): Promise<void>
+  /** Waits until all that was added is written, or cannot be. */
+  settle(): Promise<void>
   /** Reads the records, and how many lines are not as they were written, which a copy keeps. */
   restore(): { records: unknown[]; garbled: number }
   /** Keeps a copy of a record beside it: `doctor` tells of it until that is accepted. */
@@ -85,13 +94,16 @@ export function openRecordLog(data: string, log: Log, macs: LogMacs, isOpen: boo
   let hasEarlier = false
   return {
     isOpen,
-    append(records) {
-      log.append(`${records.join('\n')}\n`)
-      log.retain()
+    get keepsUp() {
+      return log.keepsUp
     },
-    clear() {
-      log.append(`${APPLIED}\n`)
-      log.release()
+    get pending() {
+      return log.pending
+    },
+    append: records => log.add(`${records.join('\n')}\n`, true),
+    settle: () => log.settle(),
+    async clear() {
+      await log.add(`${APPLIED}\n`, false)
       if (hasEarlier) rmSync(join(data, RECORD_LOG), { force: true })
       hasEarlier = false
     },

@@ -106,7 +106,7 @@ export async function openSqlite({
     ...{ db, mac: secrets.mac, fresh, log: recordLog, onFault, ticks },
     ...{ spool: spool ?? null, seal, onUntold },
   })
-  onGarbled?.(recording.restore())
+  onGarbled?.(await recording.restore())
   const messages = new Messages({
     ...{ db, spool: spool ?? null, seal },
     findOldestWaiting: () => recording.findOldestSegment(),
@@ -128,6 +128,7 @@ export async function openSqlite({
     async close() {
       // What cannot be written now is in the log, for the next start.
       await recording.flush().catch(() => undefined)
+      await recordLog?.settle()
       messages.close()
       copier?.close()
       db.close()

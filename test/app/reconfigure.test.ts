@@ -19,6 +19,8 @@ import { webFetch } from '../../src/extensions/tools/web-fetch.ts'
 import { getPolicy } from '../../src/limits/effective.ts'
 import { isReachable } from '../../src/network/containers/network.ts'
 import { checkUntrustedUrl } from '../../src/network/untrusted-url.ts'
+import { testAlert } from '../../src/observability/alerts/test-alert.ts'
+import { createAlert } from '../../src/observability/alerts.ts'
 import { queryAnalytics } from '../../src/observability/analytics.ts'
 import { getBenchmarks } from '../../src/observability/benchmarks.ts'
 import { getRankingsDaily } from '../../src/observability/datasets/rankings-daily.ts'
@@ -50,6 +52,7 @@ import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
 import { makeStoredResponse } from '../support/operations.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
 import { createSigner } from '../support/signer.ts'
+import { type MailServer, startMailServer } from '../support/smtp.ts'
 import {
   hasFetchObstacle,
   hasMcpObstacle,
@@ -91,14 +94,19 @@ async function followLostVideo({ ids, clock, store, videos }: Gateway): Promise<
 }
 
 let first: Upstream
+let mailbox: MailServer
 let second: Upstream
 
 beforeEach(async () => {
-  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
+  ;[first, second, mailbox] = await Promise.all([
+    startUpstream(),
+    startUpstream(),
+    startMailServer(),
+  ])
   first.answer(() => completion('first'))
   second.answer(() => completion('second'))
 })
-afterEach(() => Promise.all([first.close(), second.close()]))
+afterEach(() => Promise.all([first.close(), second.close(), mailbox.close()]))
 
 const provider = (base_url: string, more: object = {}) => ({
   protocol: 'openai-chat',
@@ -551,7 +559,45 @@ async function readLimits(house: House) {
   return house.sandbox.boxes.at(-1)?.limits
 }
 
+const MAIL = {
+  get mail() {
+    const sender = { user: 'me', password: 'one', from: 'a@acme.example' }
+    return { host: '127.0.0.1', port: mailbox.port, security: 'none', ...sender }
+  },
+}
+
+/** Sends a mail, and lists what the server was told of its sender; null if none has come. */
+async function sendMail({ gateway }: House): Promise<string[] | null> {
+  const operator = getOperator(gateway)
+  const to = { type: 'mail' as const, addresses: ['ada@example.com'] }
+  const { data: alert } = await createAlert(gateway, operator, {
+    name: 'low',
+    cause: 'credits_low',
+    to,
+  })
+  const { data: test } = await testAlert(gateway, operator, alert.id)
+  if (!test.passed) return null
+  const said = (word: string) => mailbox.lines.findLast(line => line.startsWith(word)) ?? ''
+  const login = Buffer.from(said('AUTH PLAIN ').slice('AUTH PLAIN '.length), 'base64')
+  return [...login.toString().split('\0').slice(1), said('MAIL FROM').slice('MAIL FROM:'.length)]
+}
+
+const SENDER = ['me', 'one', '<a@acme.example>']
+
+const mailRow = (change: Json, is: string[] | null) =>
+  row(
+    `mail.${Object.keys(change)[0]}`,
+    { mail: change },
+    { before: MAIL, seen: sendMail, was: SENDER, is },
+  )
+
 const ROWS: Row[] = [
+  mailRow({ host: '127.0.0.2' }, null),
+  mailRow({ port: 1 }, null),
+  mailRow({ security: 'starttls' }, null),
+  mailRow({ user: 'you' }, ['you', 'one', '<a@acme.example>']),
+  mailRow({ password: 'two' }, ['me', 'two', '<a@acme.example>']),
+  mailRow({ from: 'b@acme.example' }, ['me', 'one', '<b@acme.example>']),
   row(
     'service_name',
     { service_name: 'acme' },

@@ -132,7 +132,7 @@ describe('what a store has not taken when its server ends', () => {
     const gateway = await openData(data)
     const [call] = gateway.journal.holds.listCalls()
     if (inner && call) await gateway.journal.holds.append({ ...call, ...inner }).written
-    keepUnrecorded({
+    await keepUnrecorded({
       journal: gateway.journal,
       recorder: { ...gateway.recorder, listPending: () => entries },
     })

@@ -143,7 +143,7 @@ for (const [name, openStore] of Object.entries(STORES))
         for (let run = 1; run <= 3; run++) {
           const gateway = await start()
           // The first to start dies before it can forget what it has settled.
-          if (run === 1) gateway.journal.holds.clear = () => undefined
+          if (run === 1) gateway.journal.holds.clear = async () => undefined
           expect((await recoverCalls(gateway)).calls).toBe(run === 1 ? 1 : 0)
           const rows = await gateway.store.ledger.listCharges('dead')
           expect(rows.map(({ step, byok, nanos }) => [step, byok, nanos] as const)).toEqual(charges)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/base/errors.ts'
-import { createPlan, type Plan } from '../../src/engine/plan.ts'
+import type { Plan } from '../../src/engine/plan/candidates.ts'
 import {
   addRoutingToError,
   buildRoutingMetadata,
@@ -9,6 +9,7 @@ import {
   renderRouting,
 } from '../../src/engine/routing-metadata.ts'
 import type { Attempt } from '../../src/engine/run.ts'
+import { createPlan } from '../../src/engine/run.ts'
 import type { Endpoint, Model } from '../../src/resources/models/catalog.ts'
 import { buildEndpoint, buildProvider, buildTextCall } from '../support/call.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/base/errors.ts'
-import { createPlan } from '../../src/engine/plan.ts'
+import { createPlan } from '../../src/engine/run.ts'
 import type { TextPart } from '../../src/language/part.ts'
 import type { Units } from '../../src/language/units.ts'
 import { createTextUsage, type Usage } from '../../src/language/usage.ts'

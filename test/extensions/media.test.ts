@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { kinds } from '../../src/engine/kinds.ts'
-import { createPlan } from '../../src/engine/plan.ts'
+import { createPlan } from '../../src/engine/run.ts'
 import { inlineMedia } from '../../src/extensions/media.ts'
 import type { TextCall } from '../../src/language/call.ts'
 import type { Block } from '../../src/language/message.ts'

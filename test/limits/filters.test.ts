@@ -26,8 +26,8 @@ test('a server without content filters loads neither the engine nor a builtin', 
     ...(await loadedWith('src/app/gateway.ts')),
   ]
   expect(loaded).toContain('src/engine/infer.ts')
-  expect(loaded).toContain('elysia')
-  const own = /^src\/core\/policy\/(filters\/(?!labels)|patterns)/
+  expect(loaded).toContain('kysely')
+  const own = /^src\/limits\/filters\/(?!labels)/
   const packages = /^(re2js|libphonenumber-js|validator)/
   expect(loaded.filter(path => own.test(path) || packages.test(path))).toEqual([])
 })

@@ -287,7 +287,7 @@ async function reopened(
     open.get(id)?.word.forget()
     reference.charges.push(charge)
   }
-  journal.clear()
+  await journal.clear()
   expect(journal.listCalls()).toEqual([])
   reference.holds.clear()
   open.clear()

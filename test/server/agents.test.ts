@@ -6,6 +6,7 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { type Json, parseObject, readObject, readObjects } from '../../src/base/json.ts'
 import { AGENTS } from '../../src/cli/commands/agent.ts'
+import { AwsEventStreamScanner } from '../../src/network/aws-event-stream.ts'
 import { createApp } from '../../src/server/app.ts'
 import {
   type FakeProviderServer,
@@ -133,8 +134,19 @@ async function ask(
       body: JSON.stringify(body),
     }),
   )
-  const text = await response.text()
+  const text = await readText(response)
   return { status: response.status, headers: response.headers, text, json: parseObject(text) ?? {} }
+}
+
+/** Reads an answer; one of frames as the events that are in them. */
+async function readText(response: Response): Promise<string> {
+  if (response.headers.get('content-type') !== 'application/vnd.amazon.eventstream')
+    return response.text()
+  const frames = new AwsEventStreamScanner().feed(await response.bytes())
+  return frames
+    .map(({ data }) => Buffer.from(String(JSON.parse(data).bytes), 'base64').toString())
+    .map(data => `data: ${data}\n\n`)
+    .join('')
 }
 
 const outputOf = ({ json }: Answered) => readObjects(json.output)
@@ -162,8 +174,9 @@ describe.each([...FOREIGN.map(name => `acme/${name}`), 'openai/m', 'acme/openai-
     test.each(recorded)('$agent $i is answered, and what is left out is named', async recording => {
       const { body } = recording.request
       // A door has the model in its path, as one segment behind it, and not in the body.
-      const path = recording.request.path.replace('{model}:', `${encodeURIComponent(slug)}/`)
-      const isDoor = path !== recording.request.path
+      const named = recording.request.path
+      const path = named.replace(/\{model\}[:/]/, `${encodeURIComponent(slug)}/`)
+      const isDoor = path !== named
       const { status, headers, text } = await ask(path, isDoor ? body : { ...body, model: slug })
       expect([status, text.slice(0, 300)]).toMatchObject([200, expect.stringContaining('data:')])
       expect(readStream(path, text)).toBe('Hello')

@@ -13,6 +13,7 @@ import {
   readAttributes,
   watchDeliveries,
 } from '../support/broadcast.ts'
+import { startMcpServer, textResult } from '../support/mcp-server.ts'
 import { openLoopStage } from '../support/tool-loop.ts'
 
 let house: BroadcastHouse
@@ -30,6 +31,35 @@ async function deliver(count: number) {
   await waitForCalls(count)
   return house.receiver.requests.flatMap(({ body }) => listSpans(body))
 }
+
+test('a tool that an MCP host uses is told, with its arguments, its result and its price', async () => {
+  const server = startMcpServer({ tools: [{ name: 'add', run: () => textResult('forty-two') }] })
+  try {
+    const mcp_servers = { files: { url: server.url, usd_per_call: 0.25 } }
+    const { gateway, keys, addWebhook } = await open({ config: { mcp_servers } })
+    await addWebhook()
+    const params = { name: 'add', arguments: { a: 'canary-argument' } }
+    const headers = {
+      ...{ authorization: `Bearer ${keys.inference}`, 'content-type': 'application/json' },
+    }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+    const request = new Request('http://localhost/mcp/files', { method: 'POST', headers, body })
+    expect((await getApp(gateway).handle(request)).status).toBe(200)
+    const [root, tool] = await deliver(1)
+    if (!root) throw new Error('A span is missing')
+    const told = readAttributes(root)
+    expect([told['gen_ai.request.model'], told['gen_ai.usage.total_cost'], tool?.name]).toEqual([
+      ...['mcp/files', 0.25],
+      'execute_tool mcp',
+    ])
+    expect([told['trace.input'], told['trace.output']]).toEqual([
+      expect.stringContaining('canary-argument'),
+      expect.stringContaining('forty-two'),
+    ])
+  } finally {
+    await server.close()
+  }
+})
 
 const CANARY = { messages: [{ role: 'user', content: 'canary-question' }] }
 

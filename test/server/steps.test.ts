@@ -338,7 +338,7 @@ describe('a call of two steps', () => {
     let text = ''
     while (!text.includes('and ')) text += new TextDecoder().decode((await reader?.read())?.value)
     // A rewritten journal has only the entries of running calls.
-    gateway.journal.holds.clear()
+    await gateway.journal.holds.clear()
     const left = gateway.journal.holds.listCalls()
     upstream.open('counted')
     while (!(await reader?.read())?.done);
@@ -348,7 +348,7 @@ describe('a call of two steps', () => {
       [{ step: 1, nanos: STEP }],
     ])
     expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-    gateway.journal.holds.clear()
+    await gateway.journal.holds.clear()
     expect(gateway.journal.holds.listCalls()).toEqual([])
   })
 

@@ -7,7 +7,6 @@ import {
   rmSync,
   statSync,
   writeFileSync,
-  writeSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +15,7 @@ import type { HeldCall } from '../../src/limits/ledger.ts'
 import { openHoldJournal } from '../../src/store/hold-journal.ts'
 import { LOG, Log } from '../../src/store/log.ts'
 import { PAYER } from '../support/generation.ts'
-import { listLogFiles, openJournal, TEST_MACS } from '../support/log.ts'
+import { limitRoom, listLogFiles, openJournal, TEST_MACS } from '../support/log.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-holds-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -75,11 +74,11 @@ describe('the journal of holds', () => {
     const [a, b] = [held('a'), held('b')]
     journal.append(a)
     await journal.append(b).written
-    journal.updateSpent([
+    await journal.updateSpent([
       { held: a, spent: 7n },
       { held: b, spent: 5n },
     ])
-    journal.updateSpent([{ held: a, spent: 11n }])
+    await journal.updateSpent([{ held: a, spent: 11n }])
     expect(openJournal(data).listCalls()).toEqual([held('a', { spent: 11n }), held('b')])
   })
 
@@ -88,9 +87,9 @@ describe('the journal of holds', () => {
     const [first, second] = [held('a'), held('a', { step: 2, byok: true, spent: 1n })]
     journal.append(first)
     await journal.append(second).written
-    journal.updateSpent([{ held: first, spent: 9n }])
+    await journal.updateSpent([{ held: first, spent: 9n }])
     expect(openJournal(data).listCalls()).toEqual([second])
-    journal.updateSpent([{ held: second, spent: 3n }])
+    await journal.updateSpent([{ held: second, spent: 3n }])
     expect(openJournal(data).listCalls()).toEqual([{ ...second, spent: 3n }])
   })
 
@@ -100,7 +99,7 @@ describe('the journal of holds', () => {
     const inner = [2, 3].map(step => held('a', { step, inner: true }))
     for (const entry of [held('a'), ...inner]) journal.append(entry)
     await journal.append(outer).written
-    journal.updateSpent([{ held: inner[1] as HeldCall, spent: 9n }])
+    await journal.updateSpent([{ held: inner[1] as HeldCall, spent: 9n }])
     expect(openJournal(data).listCalls()).toEqual([
       outer,
       ...[inner[0], { ...inner[1], spent: 9n }].map(entry => entry as HeldCall),
@@ -120,7 +119,7 @@ describe('the journal of holds', () => {
     const a = held('a')
     await journal.append(a).written
     const before = statSync(file()).size
-    journal.updateSpent([{ held: a, spent: 5n }])
+    await journal.updateSpent([{ held: a, spent: 5n }])
     expect(statSync(file()).size).toBe(before)
   })
 
@@ -142,7 +141,7 @@ describe('the journal of holds', () => {
       // A line end within the line makes two of it.
       expect([journal.listCalls(), journal.listGarbled().length > 0]).toEqual([[], true])
     }
-    openJournal(data).clear()
+    await openJournal(data).clear()
     expect(openJournal(data).listGarbled()).toEqual([])
     expect(existsSync(join(data, 'log.garbled'))).toBe(true)
   })
@@ -152,7 +151,7 @@ describe('the journal of holds', () => {
     const [, b, c] = ['a', 'b', 'c'].map(id => journal.append(held(id)))
     await c?.written
     b?.forget()
-    journal.clear()
+    await journal.clear()
     expect(
       openJournal(data)
         .listCalls()
@@ -187,7 +186,7 @@ describe('the journal of holds', () => {
 
   test('refuses all calls of a turn when the disk is full, and no more when there is room', async () => {
     let room = 400
-    const write = (file: number, text: string) => writeSync(file, text.slice(0, room))
+    const write = limitRoom(() => room)
     const journal = openHoldJournal(data, new Log(data, TEST_MACS, LOG, { write }))
     const words = [journal.append(held('a')), journal.append(held('b'))]
     const refusals = await Promise.all(

@@ -1,6 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { findWaiting } from '../../src/store/record-log.ts'
+import { listWaitingLines } from './log.ts'
 
 /**
  * Opens the database of a data directory beside its server. A statement waits up to 5 s for a lock,
@@ -32,7 +33,17 @@ function awaitRecords(data: string): void {
   const first = findWaiting(data)
   for (let waited = 0; waited < PATIENCE; waited += 5) {
     const now = findWaiting(data)
-    if (now === null || now !== first) return
+    if (now === null || now !== first || areRecorded(data)) return
     Bun.sleepSync(5)
   }
+}
+
+/** Whether all that the log has is in the database: a server in this process cannot say so now. */
+function areRecorded(data: string): boolean {
+  const db = openDatabaseNow(data, { readonly: true })
+  const find = db.query('select 1 from generations where id = ?')
+  const lines = listWaitingLines(data).map(line => JSON.parse(line))
+  const isThere = lines.every(({ record }) => !record || find.get(record[0]) !== null)
+  db.close()
+  return isThere
 }

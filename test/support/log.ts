@@ -1,9 +1,16 @@
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Mac } from '../../src/base/mac.ts'
 import type { HoldJournal } from '../../src/limits/ledger.ts'
 import { openHoldJournal } from '../../src/store/hold-journal.ts'
-import { isSegmentName, LOG, Log, type LogMacs, readBlocks } from '../../src/store/log.ts'
+import {
+  isSegmentName,
+  LOG,
+  Log,
+  type LogMacs,
+  type LogOptions,
+  readBlocks,
+} from '../../src/store/log.ts'
 import { isOfRecords } from '../../src/store/record-log.ts'
 import { TEST_MAC } from './ledger.ts'
 
@@ -12,6 +19,12 @@ export const TEST_MACS: LogMacs = { current: TEST_MAC, previous: () => null }
 /** Opens the journal of holds of a data directory. */
 export const openJournal = (data: string): HoldJournal =>
   openHoldJournal(data, new Log(data, TEST_MACS))
+
+/** A disk with room for so many characters of each block. */
+export const limitRoom =
+  (readRoom: () => number): NonNullable<LogOptions['write']> =>
+  (file, text, tell) =>
+    tell(null, writeSync(file, text.slice(0, readRoom())))
 
 /** Lists the paths of the log's segments, oldest first. */
 export const listLogFiles = (data: string): string[] =>
@@ -33,8 +46,9 @@ export function changeLog(data: string, change: (text: string) => string): void 
   writeFileSync(path, change(readFileSync(path, 'latin1')), 'latin1')
 }
 
-/** Replaces a log by one with these lines, which another has sealed. */
-export function replaceLog(data: string, lines: string[], mac: Mac): void {
+/** Replaces a log by one with a block for each of these lines, which another may have sealed. */
+export async function replaceLog(data: string, lines: string[], mac: Mac): Promise<void> {
   for (const path of listLogFiles(data)) rmSync(path)
-  new Log(data, { current: mac, previous: () => null }).append(`${lines.join('\n')}\n`)
+  const log = new Log(data, { current: mac, previous: () => null })
+  for (const line of lines) await log.add(`${line}\n`)
 }

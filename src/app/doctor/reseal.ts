@@ -138,6 +138,6 @@ async function writeSeals(
   const entry = createAuditEntry(world, actor, 'seals.reseal', target, before, after)
   const isOwn = Boolean(await world.store.seals.readOpening())
   await world.store.seals.reseal(entry, await findPrevious(world))
-  if (!isOwn) world.journal.holds.reseal(plan.rotates)
+  if (!isOwn) await world.journal.holds.reseal(plan.rotates)
   await rewriteEnds(world)
 }

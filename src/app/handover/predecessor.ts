@@ -150,6 +150,7 @@ export class Predecessor {
     this.#watchLedger()
     await this.#switch.hold()
     await this.#flushStore()
+    await gateway.journal.holds.moveTo(LOG_BEFORE)
     const jobs = new Set(gateway.videos.listHolds())
     const open = gateway.ledger.listHolds().filter(hold => !jobs.has(hold))
     const holds = open.map(hold => ({
@@ -158,7 +159,6 @@ export class Predecessor {
       amounts: hold.amounts,
     }))
     holds.push(...this.#listPending())
-    gateway.journal.holds.moveTo(LOG_BEFORE)
     gateway.journal.head = { ...this.#own.head, isKept: false }
     this.#unlock()
     this.#unlock = () => undefined
@@ -173,7 +173,7 @@ export class Predecessor {
     this.#unlock = await lockSoon(this.#data)
     requireOwnSchema(this.#data)
     const { ledger, journal, recorder } = this.#gateway
-    journal.holds.moveTo(LOG)
+    await journal.holds.moveTo(LOG)
     journal.head = this.#own.head
     Object.assign(ledger, { settle: this.#own.settle, release: this.#own.release })
     ledger.reserveElsewhere = null

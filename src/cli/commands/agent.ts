@@ -73,6 +73,17 @@ export const AGENTS = {
     start: () => 'claude',
     once: '-p "$TASK" --allowed-tools Bash',
   },
+  'claude-bedrock': {
+    ...{ title: 'Claude Code in Bedrock mode', package: '@anthropic-ai/claude-code' },
+    version: '2.1.197',
+    prepare: ({ url, model }) => [
+      `export CLAUDE_CODE_USE_BEDROCK=1 ANTHROPIC_BEDROCK_BASE_URL='${url}' AWS_REGION=us-east-1`,
+      'export AWS_BEARER_TOKEN_BEDROCK="$GATEWAY_KEY"',
+      `export ANTHROPIC_MODEL='${model}' ANTHROPIC_DEFAULT_HAIKU_MODEL='${model}'`,
+    ],
+    start: () => 'claude',
+    once: '-p "$TASK" --allowed-tools Bash',
+  },
   opencode: {
     ...{ title: 'opencode', package: 'opencode-ai', version: '1.18.33' },
     prepare: target => [

@@ -354,7 +354,7 @@ async function finishAnswers(
   const { gateway, log } = serving
   const { calls, readOns } = gateway.traffic
   log('info', 'handed.over', { running: calls.size })
-  const journal = setInterval(() => updateJournal(gateway), CHECKPOINT_INTERVAL)
+  const journal = scheduleWork(CHECKPOINT_INTERVAL, () => updateJournal(gateway))
   const changes = scheduleWork(CHANGES_ELSEWHERE_INTERVAL, () => gateway.catchUp())
   let isStopped = false
   void stopped.then(() => {
@@ -380,10 +380,6 @@ async function openConnectionCount({ ports: [port = 0] }: Listeners): Promise<()
   return () => calls?.countConnections(port) ?? 0
 }
 
-function updateJournal({ journal, traffic }: Gateway): void {
-  try {
-    journal.holds.updateSpent(traffic.calls.listProgress())
-  } catch {
-    // The next look tries again.
-  }
-}
+// What cannot be written now is written with the next look, as far as it has changed.
+const updateJournal = ({ journal, traffic }: Gateway): Promise<void> =>
+  journal.holds.updateSpent(traffic.calls.listProgress()).catch(() => undefined)

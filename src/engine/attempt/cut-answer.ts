@@ -2,9 +2,8 @@ import type { TextPart } from '../../language/part.ts'
 import { countOutputTokens, createTextUsage } from '../../language/usage.ts'
 import { computeCost } from '../../limits/cost.ts'
 import { getTokenizerFamily } from '../../translation/tokenizers/families.ts'
-import type { OpenedAnswer } from '../attempt.ts'
 import { estimatePromptNanos } from '../reserve.ts'
-import type { Step } from '../run.ts'
+import type { OpenedAnswer, Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 
 /** How much more an answer may have than was set aside for it: counts of our own are estimates. */

@@ -1,9 +1,8 @@
 import type { Cancellation } from '../../base/cancellation.ts'
 import { GatewayError } from '../../base/errors.ts'
 import type { Kind } from '../../language/work.ts'
-import type { AttemptQueue, OpenedAnswer, RunningAttempt } from '../attempt.ts'
 import { stakeHedge } from '../reserve.ts'
-import type { Step } from '../run.ts'
+import type { OpenedAnswer, RunningAttempt, Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 import { isWorthFallback } from './summary.ts'
 
@@ -35,9 +34,16 @@ export async function raceEndpoints<K extends Kind>(
 }
 
 /** The options of a race. */
+/** What a race asks of the queue of endpoints. */
+interface HedgeQueue {
+  nextHedge(): RunningAttempt | undefined
+  addFailure(attempt: RunningAttempt, thrown: unknown): void
+  release(attempt: RunningAttempt): void
+}
+
 interface RaceOptions<K extends Kind> {
   step: Step<K>
-  queue: AttemptQueue<K>
+  queue: HedgeQueue
   /** Milliseconds without a first part after which the second attempt starts. */
   delay: number
   sendAttempt: SendAttempt<K>
@@ -59,7 +65,7 @@ interface RaceOutcome<K extends Kind> {
 class Race<K extends Kind> {
   readonly #world: InferenceWorld
   readonly #step: Step<K>
-  readonly #queue: AttemptQueue<K>
+  readonly #queue: HedgeQueue
   readonly #delay: number
   readonly #sendAttempt: SendAttempt<K>
   readonly #alarm: Alarm

@@ -1,8 +1,9 @@
 import type { Kind, Work } from '../../language/work.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
+import type { ExtendedWorld } from '../extension.ts'
 import { kinds } from '../kinds.ts'
-import { type CandidateGroup, getSortKey, listTieBreakers } from '../plan.ts'
-import type { InferenceWorld } from '../world.ts'
+import { getSortKey, listTieBreakers } from '../plan.ts'
+import type { CandidateGroup } from './candidates.ts'
 import { createPriceLookup, missesPreference } from './order.ts'
 
 /**
@@ -11,7 +12,7 @@ import { createPriceLookup, missesPreference } from './order.ts'
  * square of their price. Null for endpoints whose order is not random.
  */
 export function computeProbabilities<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   groups: CandidateGroup[],
@@ -53,7 +54,7 @@ interface Contender {
 }
 
 function listContenders<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   group: CandidateGroup,

@@ -5,31 +5,18 @@ import type { Kind, Work } from '../../language/work.ts'
 import type { Endpoint, Model } from '../../resources/models/catalog.ts'
 import { changeEndpoints } from '../../resources/models/derived.ts'
 import { findRouterModel } from '../../resources/routers.ts'
+import type { ExtendedWorld } from '../extension.ts'
 import { kinds } from '../kinds.ts'
-import type { PipelineStage, Strategy } from '../routing-metadata.ts'
-import type { InferenceWorld } from '../world.ts'
+import type {
+  ModelResolution,
+  PipelineStage,
+  PlanInputs,
+  ResolvedModel,
+  RouterDecision,
+  RouterReference,
+  Strategy,
+} from './candidates.ts'
 import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
-import type { PlanInputs } from './router-candidates.ts'
-import type { RouterDecision } from './router-decision.ts'
-
-/** The models of a call, in the order in which they are tried, and how they were found. */
-export interface ModelResolution<K extends Kind> {
-  models: ResolvedModel<K>[]
-  strategy: Strategy
-  stages: PipelineStage[]
-}
-
-/** A model, and what its variant changes. */
-export interface ResolvedModel<K extends Kind> {
-  model: Model
-  sort: SortKey | undefined
-  /** The call as this model gets it. */
-  effectiveCall: Work[K]['call']
-  /** What plugins did to fit the call to this model. */
-  stages: PipelineStage[]
-  /** The router that picked the model; absent if the caller names it. */
-  router?: RouterReference
-}
 
 /**
  * Resolves the names in a call to models. Two names of one model are one model, and a router's name
@@ -38,7 +25,7 @@ export interface ResolvedModel<K extends Kind> {
  * from.
  */
 export function resolveModels<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   inputs: PlanInputs,
@@ -55,7 +42,7 @@ export function resolveModels<K extends Kind>(
 }
 
 function resolveEach<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   inputs: PlanInputs,
@@ -94,7 +81,7 @@ interface RouterCall<K extends Kind> {
 
 // A second name of the same router would pick the same models, and adds nothing.
 function resolveRouter<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   reference: RouterReference,
   { kind, call, inputs, decisions }: RouterCall<K>,
 ): ResolvedModel<K>[] {
@@ -115,7 +102,7 @@ function resolveRouter<K extends Kind>(
 
 /** Returns the call as a model gets it under this variant of its name, with what plugins add. */
 function toEffectiveCall<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   variant: string,
@@ -124,7 +111,7 @@ function toEffectiveCall<K extends Kind>(
   return variantCall.plugins ? extendCall<K>(world, variantCall) : variantCall
 }
 
-function extendCall<K extends Kind>(world: InferenceWorld, call: Work[K]['call']): Work[K]['call'] {
+function extendCall<K extends Kind>(world: ExtendedWorld, call: Work[K]['call']): Work[K]['call'] {
   let extended = call
   for (const { choose } of world.extensions)
     if (choose) extended = choose.extend<K>(world, extended)
@@ -136,7 +123,7 @@ function extendCall<K extends Kind>(world: InferenceWorld, call: Work[K]['call']
  * then nothing is looked at but the model.
  */
 function fitToModel<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   call: Work[K]['call'],
   model: Model,
 ): { call: Work[K]['call']; stages: PipelineStage[] } {
@@ -152,7 +139,7 @@ function fitToModel<K extends Kind>(
 const NO_STAGES: PipelineStage[] = []
 
 /** Tells whether calls to this model are fitted unasked: to most they are not. Models do not change. */
-function isFittedUnasked(world: InferenceWorld, model: Model): boolean {
+function isFittedUnasked(world: ExtendedWorld, model: Model): boolean {
   const { extensions } = world
   const known = unasked.get(model)
   if (known?.extensions === extensions) return known.isFitted
@@ -161,14 +148,11 @@ function isFittedUnasked(world: InferenceWorld, model: Model): boolean {
   return isFitted
 }
 
-const unasked = new WeakMap<
-  Model,
-  { extensions: InferenceWorld['extensions']; isFitted: boolean }
->()
+const unasked = new WeakMap<Model, { extensions: ExtendedWorld['extensions']; isFitted: boolean }>()
 
 /** Sorts the models of a call as extensions ask for. Most calls have one, and nothing to sort. */
 function rankModels<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   call: Work[K]['call'],
   models: ResolvedModel<K>[],
 ): ResolvedModel<K>[] {
@@ -207,7 +191,7 @@ const SORTS: Record<string, SortKey> = {
 }
 
 function resolveModel<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   call: Work[K]['call'],
   slug: string,
@@ -266,7 +250,7 @@ const ROUTER_STRATEGIES: Record<Router, Strategy> = {
 
 // Another name of a model is an alias. A name that follows the newest model of a family is `latest`
 // (wire reference K.4).
-function findStrategy(world: InferenceWorld, slug: string): Strategy {
+function findStrategy(world: ExtendedWorld, slug: string): Strategy {
   const { catalog } = world
   if (slug.startsWith('~')) return 'latest'
   const router = findRouterReference(world, slug)?.router
@@ -275,21 +259,12 @@ function findStrategy(world: InferenceWorld, slug: string): Strategy {
   return catalog.models.get(name)?.id !== name ? 'alias' : 'direct'
 }
 
-/** A router as a slug names it, with the variant: that is applied to the model that it picks. */
-interface RouterReference {
-  slug: string
-  router: Router
-  variant: string
-  /** The router as a model. */
-  model: Model
-}
-
 /**
  * Finds the router of this name. A model of the catalogue takes precedence over a router of the
  * same name.
  */
 export function findRouterReference(
-  { catalog, config }: InferenceWorld,
+  { catalog, config }: ExtendedWorld,
   slug: string,
 ): RouterReference | undefined {
   if (catalog.models.has(slug)) return undefined
@@ -301,7 +276,7 @@ export function findRouterReference(
 
 /** Has a router pick models for a call. Throws 400 for a call that is not for text. */
 function decideWithRouter<K extends Kind>(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   kind: K,
   { slug, router }: RouterReference,
   call: Work[K]['call'],

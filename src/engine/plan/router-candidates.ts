@@ -1,32 +1,14 @@
 import type { TextCall } from '../../language/call.ts'
-import type { Bound } from '../../limits/ledger.ts'
 import type { Rule } from '../../limits/policy-world.ts'
 import type { DecryptedKey } from '../../resources/byok/decrypted-keys.ts'
 import type { Catalog, Endpoint, Model } from '../../resources/models/catalog.ts'
+import type { ExtendedWorld } from '../extension.ts'
 import { listUnsupported } from '../kinds/text/understanding.ts'
 import { kinds } from '../kinds.ts'
 import { buildTiers } from '../plan.ts'
-import type { Session } from '../traffic/sessions.ts'
-import type { InferenceWorld } from '../world.ts'
+import type { RouterInputs } from './candidates.ts'
 import { findViolatedConstraint } from './constraints.ts'
 import type { DroppedEndpoint } from './refusal.ts'
-
-/** What planning needs in addition to the call. */
-export interface PlanInputs {
-  /** The provider keys that may be used for the call. */
-  byokKeys: DecryptedKey[]
-  rules: Rule[]
-  /** What may be spent, where a key pays. */
-  bounds?: Bound[]
-  session: Session | null
-  /** The id of the endpoint that answered the previous step. */
-  previousEndpointId?: string
-}
-
-/** A call for which a router picks a model, and the other inputs of planning. */
-export interface RouterInputs extends PlanInputs {
-  call: TextCall
-}
 
 /** A model that may serve a call, and those of its endpoints that may. */
 export interface RouterCandidate {
@@ -88,7 +70,7 @@ const INPUTS = ['image', 'audio', 'video', 'file'] as const
  * against the others are added to `exclusions`.
  */
 export function listRouterCandidates(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   models: Model[],
   inputs: RouterInputs,
   requirements: Requirements,
@@ -111,7 +93,7 @@ export function listRouterCandidates(
 const NONE: Endpoint[] = []
 
 function listAllowedEndpoints(
-  world: InferenceWorld,
+  world: ExtendedWorld,
   model: Model,
   { call, byokKeys, rules }: RouterInputs,
   requirements: Requirements,
@@ -185,6 +167,7 @@ export function listTextModels(catalog: Catalog): Model[] {
 }
 
 const isTextModel = ({ output_modalities }: Model) => output_modalities.includes('text')
+
 const hasOnlySandbox = ({ providers }: Catalog) =>
   [...providers.values()].every(({ configured, protocol }) => !configured || protocol === 'sandbox')
 

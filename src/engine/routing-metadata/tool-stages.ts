@@ -1,4 +1,4 @@
-import type { PipelineStage } from '../routing-metadata.ts'
+import type { PipelineStage } from '../plan/candidates.ts'
 import type { RecordedUse, Run, UsedTools } from '../run.ts'
 
 /** Builds the entries of the tools that the gateway runs: one for each that the call asks for. */

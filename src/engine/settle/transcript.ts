@@ -13,7 +13,7 @@ import type { Run } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 
 /** Gathers the texts of an answer as its client sees them. */
-export class TranscriptRecorder {
+class TranscriptRecorder {
   readonly #texts: string[] = []
   readonly #toolCalls = new Map<string, { id: string; name: string; arguments: string }>()
   #reasoning = ''

@@ -1,12 +1,24 @@
+import type { Cancellation } from '../../base/cancellation.ts'
 import { GatewayError } from '../../base/errors.ts'
 import { LiveSet } from '../../base/live-set.ts'
 import type { HeldCall } from '../../limits/ledger.ts'
+import type { Actor } from '../../resources/actor.ts'
 import { COUNT_TIMEOUT_MS } from '../../translation/tokenizers.ts'
-import type { Run } from '../run.ts'
 import { ReadOns } from './read-ons.ts'
 
-type RunningCall = Pick<Run, 'cancellation' | 'progress'> &
-  Partial<Pick<Run, 'endLoop' | 'actor' | 'inner' | 'isUnconnected'>>
+/** A call that runs, as far as the list of them is concerned. */
+interface RunningCall {
+  readonly cancellation: Pick<Cancellation, 'cancel'>
+  /** What it has cost so far; null until an answer begins. */
+  readonly progress: { held: HeldCall; spent: bigint } | null
+  readonly actor?: Pick<Actor, 'key_hash'>
+  /** The calls that uses of its tools make. */
+  readonly inner?: readonly (RunningCall & { readonly ending: object | null })[]
+  /** Whether no provider has received its current step yet. */
+  readonly isUnconnected?: boolean
+  /** Ends it if it uses tools. */
+  endLoop?(reason: GatewayError): void
+}
 
 /** The calls that run at this moment. */
 export interface RunningCalls {
@@ -37,7 +49,10 @@ const GRACE = COUNT_TIMEOUT_MS + 1_000
 
 const shuttingDown = () => new GatewayError('unavailable', 'The gateway is shutting down')
 
-const listProgress = ({ progress, inner = [] }: RunningCall): NonNullable<Run['progress']>[] => [
+const listProgress = ({
+  progress,
+  inner = [],
+}: RunningCall): NonNullable<RunningCall['progress']>[] => [
   ...(progress ? [progress] : []),
   ...inner.flatMap(listProgress),
 ]

@@ -1,3 +1,4 @@
+import type { PipelineStage, RouterDecision, RouterInputs } from '../../engine/plan/candidates.ts'
 import { noRouterCandidates } from '../../engine/plan/refusal.ts'
 import {
   collectRequirements,
@@ -5,15 +6,12 @@ import {
   isSandbox,
   listRouterCandidates,
   listTextModels,
-  type RouterInputs,
 } from '../../engine/plan/router-candidates.ts'
 import {
   buildRouterMemoryKey,
   getRouterOptions,
   MAX_ROUTER_MODELS,
-  type RouterDecision,
 } from '../../engine/plan/router-decision.ts'
-import type { PipelineStage } from '../../engine/routing-metadata.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AutoRouter, RouterOptions } from '../../language/routing.ts'
 import type { Model } from '../../resources/models/catalog.ts'

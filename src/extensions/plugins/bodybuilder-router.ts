@@ -1,5 +1,5 @@
 import { GatewayError } from '../../base/errors.ts'
-import type { RouterDecision } from '../../engine/plan/router-decision.ts'
+import type { RouterDecision } from '../../engine/plan/candidates.ts'
 import type { Run } from '../../engine/run.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'

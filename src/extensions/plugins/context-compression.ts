@@ -1,5 +1,5 @@
 import type { Static } from '@sinclair/typebox'
-import type { PipelineStage } from '../../engine/routing-metadata.ts'
+import type { PipelineStage } from '../../engine/plan/candidates.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
 import type { Model } from '../../resources/models/catalog.ts'

@@ -1,3 +1,4 @@
+import type { RouterDecision, RouterInputs } from '../../engine/plan/candidates.ts'
 import { noRouterCandidates } from '../../engine/plan/refusal.ts'
 import {
   collectRequirements,
@@ -6,13 +7,8 @@ import {
   listRouterCandidates,
   listTextModels,
   type RouterCandidate,
-  type RouterInputs,
 } from '../../engine/plan/router-candidates.ts'
-import {
-  buildRouterMemoryKey,
-  MAX_ROUTER_MODELS,
-  type RouterDecision,
-} from '../../engine/plan/router-decision.ts'
+import { buildRouterMemoryKey, MAX_ROUTER_MODELS } from '../../engine/plan/router-decision.ts'
 import type { Router } from '../../language/routing.ts'
 import type { Catalog, Model } from '../../resources/models/catalog.ts'
 import { FREE_VARIANT, isFreeEndpoint } from '../../resources/models/derived.ts'

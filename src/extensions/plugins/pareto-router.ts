@@ -1,6 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import { GatewayError } from '../../base/errors.ts'
 import { toAttosPerToken } from '../../base/money.ts'
+import type { PipelineStage, RouterDecision, RouterInputs } from '../../engine/plan/candidates.ts'
 import { noRouterCandidates } from '../../engine/plan/refusal.ts'
 import {
   collectRequirements,
@@ -8,10 +9,8 @@ import {
   listRouterCandidates,
   listTextModels,
   type RouterCandidate,
-  type RouterInputs,
 } from '../../engine/plan/router-candidates.ts'
-import { MAX_ROUTER_MODELS, type RouterDecision } from '../../engine/plan/router-decision.ts'
-import type { PipelineStage } from '../../engine/routing-metadata.ts'
+import { MAX_ROUTER_MODELS } from '../../engine/plan/router-decision.ts'
 import { ParetoRouter } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
 import type { ExtensionWorld } from '../world.ts'

@@ -1,5 +1,5 @@
 import type { AnswerFilter } from '../../engine/kind.ts'
-import type { PipelineStage } from '../../engine/routing-metadata.ts'
+import type { PipelineStage } from '../../engine/plan/candidates.ts'
 import type { Run } from '../../engine/run.ts'
 import type { ResponseFormat } from '../../language/params.ts'
 import type { TextPart } from '../../language/part.ts'

@@ -1,7 +1,6 @@
 import type { Static } from '@sinclair/typebox'
-import type { RouterInputs } from '../../engine/plan/router-candidates.ts'
+import type { RouterDecision, RouterInputs } from '../../engine/plan/candidates.ts'
 import { listTextModels } from '../../engine/plan/router-candidates.ts'
-import type { RouterDecision } from '../../engine/plan/router-decision.ts'
 import type { RouterOptions } from '../../language/routing.ts'
 import { type ALGORITHMS, SwitchyardRouter } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'

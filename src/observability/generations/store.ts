@@ -1,8 +1,8 @@
-import type { ErrorType } from '../../base/errors'
-import type { Region } from '../../language/region'
-import type { StepCharge } from '../../limits/ledger'
-import type { OutboxMessage, WrittenMessages } from '../outbox'
-import type { GenerationListQuery } from './filter'
+import type { ErrorType } from '../../base/errors.ts'
+import type { Region } from '../../language/region.ts'
+import type { StepCharge } from '../../limits/ledger.ts'
+import type { OutboxMessage, WrittenMessages } from '../outbox.ts'
+import type { GenerationListQuery } from './filter.ts'
 
 /**
  * One attempt at one endpoint, as the record has it. Latency in milliseconds; a null status means

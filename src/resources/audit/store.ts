@@ -1,4 +1,5 @@
-import type { Actor } from '../actor'
+/** Who acts: an API key by what it may do, an identity provider, a member, or the operator. */
+export type ActorKind = 'operator' | 'management' | 'inference' | 'scim' | 'member'
 
 /**
  * The record of one change: the actor, the action, the time, and the resource before and after it.
@@ -8,7 +9,7 @@ export interface AuditEntry {
   id: string
   created_at: string
   /** The kind of actor, the user, and the key. The key is null at the terminal. */
-  actor: Actor['kind']
+  actor: ActorKind
   user_id: string
   key_hash: string | null
   /** The workspace of the resource; null if it belongs to none. */

@@ -62,3 +62,6 @@ export class KeyMirror extends PackedMirror<Key> {
 
 const isOverlapping = (key: Key | undefined, now: Date): boolean =>
   key?.previous_secret_until != null && new Date(key.previous_secret_until) > now
+/** Whether a key is valid at this moment. */
+export const isUsable = (key: Key, now: Date): boolean =>
+  !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)

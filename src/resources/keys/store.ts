@@ -58,7 +58,3 @@ export interface KeyDisabling {
   updated_at: string
   entries: AuditEntry[]
 }
-
-/** Whether a key is valid at this moment. */
-export const isUsable = (key: Key, now: Date): boolean =>
-  !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)

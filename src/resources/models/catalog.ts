@@ -1,8 +1,8 @@
-import type { TextDialect } from '../../language/dialect'
-import type { Percentiles, Router, ServiceTier } from '../../language/routing'
-import type { Prices } from '../prices'
-import type { Provider } from '../providers/provider'
-import type { BuiltInModels } from './built-in'
+import type { TextDialect } from '../../language/dialect.ts'
+import type { Percentiles, Router, ServiceTier } from '../../language/routing.ts'
+import type { Prices } from '../prices.ts'
+import type { Provider } from '../providers/provider.ts'
+import type { BuiltInModels } from './built-in.ts'
 
 /** A rule that keeps calls away from endpoints. */
 export interface EndpointRule {

@@ -20,7 +20,12 @@ import { noteRefusal } from '../refusals.ts'
 const Message = Type.Object(
   {
     jsonrpc: Type.Literal('2.0'),
-    id: Type.Optional(Type.Union([Type.String({ maxLength: 256 }), Type.Integer()])),
+    id: Type.Optional(
+      Type.Union([
+        Type.String({ maxLength: 256 }),
+        Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+      ]),
+    ),
     method: Type.Optional(Type.String({ maxLength: 256 })),
     params: Type.Optional(Type.Object({}, open)),
   },
@@ -50,6 +55,7 @@ export function createMcpRoutes(gateway: Gateway, findPeer: FindRequestPeer): An
     (answer: (context: McpContext, mcp: McpGateway) => Promise<Response> | Response) =>
     async ({ actor, request, params }: { actor: Actor; request: Request; params?: object }) => {
       const { server: label = null } = (params ?? {}) as { server?: string }
+      checkOrigin(gateway, request)
       checkDoor(gateway, actor, label)
       return answer({ actor, request, label }, await openMcp())
     }
@@ -97,6 +103,17 @@ const GET = {
 const DELETE = { summary: 'End a session', statuses: [204, ...STATUSES], ...SESSION }
 
 const describe = (details: Omit<Operation, 'tag'>) => describeOperation({ tag: 'MCP', ...details })
+
+/**
+ * Throws 403 for a page of another site than the config allows, as the protocol wants: such a page
+ * may have a name that leads to this host.
+ */
+function checkOrigin({ config: { server }, instance }: Gateway, { headers }: Request): void {
+  const origin = headers.get('origin')
+  if (origin === null || origin === new URL(instance.siteUrl).origin) return
+  if (server.cors.includes('*') || server.cors.includes(origin)) return
+  throw denied('Origin: expected one of server.cors')
+}
 
 /** Throws 403 for a management key, and 404 for a server that is not in the config. */
 function checkDoor({ config }: Gateway, { kind }: Actor, label: string | null): void {

@@ -36,8 +36,8 @@ export function createGenerationStore(
   recording: Recording,
 ): GenerationStore {
   return {
-    record: async batch => recording.record(batch),
-    keep: async batch => recording.keep(batch),
+    record: batch => recording.record(batch),
+    keep: batch => recording.keep(batch),
     flush: () => recording.flush(),
     evictBefore: createEvictor(db),
     async byId(id) {

@@ -136,7 +136,8 @@ describe('the records of calls', () => {
     await gateway.close()
     tamper(
       data,
-      `drop index outbox_by_segment;
+      `drop table alert_notices; drop table alerts; alter table guardrails drop column mcp;
+       drop index outbox_by_segment;
        alter table outbox drop column segment; alter table outbox drop column start;
        alter table outbox drop column length; alter table outbox drop column first;
        alter table outbox drop column sizes;

@@ -71,6 +71,13 @@ export function createServerLog(
       consequence: 'what cannot be written is refused until it can',
     }),
   )
+  gateway.events.on('store.slow', ({ milliseconds }) =>
+    log('warn', 'store.slow', {
+      milliseconds: Math.round(milliseconds),
+      consequence: 'calls wait for the disk; after two seconds new ones are refused with 503',
+    }),
+  )
+  gateway.events.on('store.recovered', () => log('info', 'store.recovered', {}))
   gateway.events.on('checkpoint.failing', ({ error }) =>
     log('error', 'checkpoint.failing', {
       cause: describeSystemError(error) ?? getCause(error),

@@ -43,6 +43,16 @@ export function limitStop(stopping: Stopping, drain: number): void {
   )
 }
 
+/** In milliseconds: how long a journal may take for its last lines. */
+const JOURNAL_GRACE = 1_000
+const LOOK_PAUSE = 100
+
+// In short waits: a store that holds up the event loop is no disk that does not take the lines.
+async function failLater(): Promise<never> {
+  for (let waited = 0; waited < JOURNAL_GRACE; waited += LOOK_PAUSE) await Bun.sleep(LOOK_PAUSE)
+  throw new Error('The disk does not keep up')
+}
+
 /**
  * Ends the process with 1, with what could not be recorded in the journal. Where that cannot be
  * written either, the log has what each call came to.
@@ -54,7 +64,7 @@ export async function endUnrecorded({
 }: Stopping): Promise<void> {
   const { keepUnrecorded } = await import('../../../engine/recover.ts')
   try {
-    const calls = keepUnrecorded(gateway)
+    const calls = await Promise.race([keepUnrecorded(gateway), failLater()])
     const consequence = 'the store took no records; the next start charges what they came to'
     if (calls > 0) log('error', 'calls.unrecorded', { calls, consequence })
   } catch (thrown) {

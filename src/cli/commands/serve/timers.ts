@@ -37,9 +37,29 @@ export async function startTimers(
     scheduleWork(EVICTION_INTERVAL, () => forgetSecrets(gateway)),
     scheduleWork(CHECKPOINT_INTERVAL, createCheckpoint(gateway)),
     scheduleWork(WRITE_LOG_INTERVAL, () => gateway.writeLog.keepShort()),
+    setInterval(createDiskWatch(gateway), DISK_INTERVAL),
     setInterval(() => void watch.look(), LOOK_INTERVAL),
   ]
   return () => timers.forEach(clearInterval)
+}
+
+/** In milliseconds: between two looks at the disk, and when what it takes is said. */
+const DISK_INTERVAL = 250
+const SLOW = 1_000
+
+/** Returns the look at the disk that tells when it is slow first, and when it has caught up. */
+export function createDiskWatch({
+  journal: { holds },
+  events,
+}: Pick<Gateway, 'journal' | 'events'>): () => void {
+  let isSlow = false
+  return () => {
+    const { lag } = holds
+    if (isSlow === lag >= SLOW) return
+    isSlow = !isSlow
+    if (isSlow) events.publish('store.slow', { milliseconds: lag })
+    else events.publish('store.recovered', {})
+  }
 }
 
 const LOG_HELD = 'a process that reads the database keeps its log from being shortened: it grows'

@@ -94,8 +94,11 @@ async function runOverHttp<T>(
   library: Library,
   work: (client: Client, options: RequestOptions) => Promise<T>,
 ): Promise<T> {
+  // The library waits on for an answer whose stream has broken off.
+  const broken = Promise.withResolvers<never>()
+  broken.promise.catch(() => undefined)
   const transport = new library.StreamableHTTPClientTransport(new URL(server.url ?? ''), {
-    fetch: createTransportFetch(world, server, limit),
+    fetch: createTransportFetch(world, server, limit, broken.reject),
     requestInit: { headers: server.headers },
     reconnectionOptions: NO_RECONNECTION,
   })
@@ -105,7 +108,7 @@ async function runOverHttp<T>(
   try {
     // Its type has no undefined for optional fields.
     await client.connect(transport as Parameters<typeof client.connect>[0], options)
-    return await work(client, options)
+    return await Promise.race([work(client, options), broken.promise])
   } finally {
     await endSession(transport)
     await client.close().catch(() => undefined)
@@ -200,6 +203,12 @@ const readCode = (thrown: unknown): number | null =>
     ? Number(thrown.code)
     : null
 
+/** How much a server may send yet, and what is told of an answer that breaks off. */
+interface Budget {
+  bytes: number
+  onBroken(reason: unknown): void
+}
+
 /** A `fetch` for the client library. */
 type TransportFetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 
@@ -213,8 +222,9 @@ function createTransportFetch(
   world: UpstreamWorld,
   server: McpServer,
   limit: UseLimit,
+  onBroken: Budget['onBroken'],
 ): TransportFetch {
-  const budget = { bytes: world.config.mcp.max_answer_mib * 1024 * 1024 }
+  const budget = { bytes: world.config.mcp.max_answer_mib * 1024 * 1024, onBroken }
   return async (address, init = {}) => {
     const url = String(address)
     const { method = 'GET' } = init
@@ -252,11 +262,7 @@ async function checkServerUrl(
 
 const NO_BODY = new Set([204, 205, 304])
 
-function toResponse(
-  incoming: IncomingResponse,
-  budget: { bytes: number },
-  release: () => void,
-): Response {
+function toResponse(incoming: IncomingResponse, budget: Budget, release: () => void): Response {
   const { status } = incoming
   if (status < 200 || status > 599) throw new ToolFailure('The MCP server sent a wrong status')
   const headers = new Headers()
@@ -272,28 +278,27 @@ function toResponse(
   return new Response(body, { status, headers })
 }
 
-const openBody = (
-  read: () => Promise<Uint8Array | null>,
-  budget: { bytes: number },
-  release: () => void,
-) =>
+const openBody = (read: () => Promise<Uint8Array | null>, budget: Budget, release: () => void) =>
   new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
-      const bytes = await read()
-      if (!bytes) {
+      const bytes = await readWithin(budget, read).catch(thrown => {
         release()
-        controller.close()
-        return
-      }
-      budget.bytes -= bytes.length
-      if (budget.bytes < 0) {
-        release()
-        throw new ToolFailure('The MCP server sent too much')
-      }
-      controller.enqueue(new Uint8Array(bytes))
+        budget.onBroken(thrown)
+        throw thrown
+      })
+      if (bytes) return controller.enqueue(new Uint8Array(bytes))
+      release()
+      controller.close()
     },
     cancel: release,
   })
+
+async function readWithin(budget: Budget, read: () => Promise<Uint8Array | null>) {
+  const bytes = await read()
+  budget.bytes -= bytes?.length ?? 0
+  if (budget.bytes < 0) throw new ToolFailure('The MCP server sent too much')
+  return bytes
+}
 
 const LINE_END = 0x0a
 /** The most bytes that wait for the end of their line. */

@@ -45,13 +45,17 @@ const PAUSE = 100
 
 /**
  * Where records wait for their transaction while calls come fast: a transaction costs as much as
- * several of its records. What waits is in the log, so that it survives the process, and every
+ * several of its records. Records are put into the log first, so that a disk that stands still is
+ * met there, off the event loop. What waits is in the log, so that it survives the process, and every
  * method of the store writes it first, so that all who ask see it. A record that comes alone is
- * written at once, and so is everything while the database takes none.
+ * written as soon as it is in the log, and so is everything while the database takes none.
  */
 export class RecordBuffer {
   readonly #options: RecordBufferOptions
+  /** What waits: all of it is in the log. */
   #entries: EntryRows[] = []
+  /** What is put into the log, until it is among these or in the database. */
+  readonly #logging = new Set<EntryRows[]>()
   #writtenAt = Number.NEGATIVE_INFINITY
   #timer: ReturnType<typeof setTimeout> | null = null
   #isFailing = false
@@ -71,40 +75,64 @@ export class RecordBuffer {
   /** Finds the oldest segment of the spool that these records refer to; infinite if none does. */
   findOldestSegment(): number {
     let oldest = Number.POSITIVE_INFINITY
-    for (const { messages } of this.#entries)
+    for (const { messages } of [...this.#logging, this.#entries].flat())
       for (const { bundle } of messages)
         oldest = Math.min(oldest, bundle.place?.segment ?? Number.POSITIVE_INFINITY)
     return oldest
   }
 
   /**
-   * Writes entries, or keeps them in the log with the bundles of their messages. Throws what the
+   * Puts entries into the log with the bundles of their messages, and waits for the disk. Resolves
+   * with whether they are there, or in the database by then.
+   */
+  async log(entries: EntryRows[], bundles: Bundle[]): Promise<boolean> {
+    const { log } = this.#options
+    const mayWait = log?.isOpen && this.#mayWait(entries, bundles)
+    if (mayWait) this.#logging.add(entries)
+    if (mayWait) this.#isLogged = true
+    try {
+      // Bundles first: where a kill cuts the log, no call is there without its message.
+      await (mayWait
+        ? log.append([...bundles.map(renderBundle), ...entries.map(renderEntry)])
+        : log?.pending)
+      return mayWait ?? false
+    } catch {
+      // The database may be elsewhere.
+      return mayWait ? !this.#logging.has(entries) : false
+    }
+  }
+
+  /**
+   * Writes entries, or lets them wait that are in the log: `log` was asked before. Throws what the
    * database throws for them.
    */
-  record(entries: EntryRows[], bundles: Bundle[]): void {
-    if (this.#mayWait(entries, bundles) && this.#putAside(entries, bundles)) return
-    this.#writeNow(entries)
+  record(entries: EntryRows[], isLogged: boolean): void {
+    const isWritten = isLogged && !this.#logging.has(entries)
+    this.#logging.delete(entries)
+    if (isWritten) return
+    if (isLogged && this.#isSoon()) this.#putAside(entries)
+    else this.#writeNow(entries)
   }
 
   /** Appends entries that are still to be recorded to the log. Returns false where it takes none. */
-  keep(entries: EntryRows[]): boolean {
+  async keep(entries: EntryRows[]): Promise<boolean> {
     const { log } = this.#options
     if (!log?.isOpen || entries.length === 0) return false
-    try {
-      log.append(entries.map(renderEntry))
-    } catch {
-      return false
-    }
     this.#isLogged = true
     this.#hasKept = true
-    return true
+    return log.append(entries.map(renderEntry)).then(
+      () => true,
+      () => false,
+    )
   }
 
   /** Writes what waits. Throws what the database throws. */
   flush(): void {
     if (this.isEmpty) return
     try {
-      this.#write(this.#entries)
+      // With what is being put into the log: that all of the log is written is said behind it.
+      this.#write([this.#entries, ...this.#logging].flat())
+      this.#logging.clear()
     } catch (error) {
       if (!this.#options.isRefusal(error)) throw error
       this.#writeSeparately()
@@ -122,33 +150,27 @@ export class RecordBuffer {
   }
 
   #mayWait(entries: EntryRows[], bundles: Bundle[]): boolean {
-    const { log } = this.#options
-    if (!log?.isOpen || this.#isFailing || !entries.every(({ entry }) => isPlain(entry)))
-      return false
-    if (bundles.some(({ place }) => place === null)) return false
+    if (this.#isFailing || !entries.every(({ entry }) => isPlain(entry))) return false
+    return !bundles.some(({ place }) => place === null)
+  }
+
+  /** Whether the next transaction is to be soon, but not now. */
+  #isSoon(): boolean {
+    if (this.#isFailing) return false
     return !this.isEmpty || this.#options.ticks() - this.#writtenAt < PERIOD
   }
 
-  /** Returns false where the log cannot be written: the database may be elsewhere. */
-  #putAside(entries: EntryRows[], bundles: Bundle[]): boolean {
-    try {
-      // Bundles first: where a kill cuts the log, no call is there without its message.
-      this.#options.log?.append([...bundles.map(renderBundle), ...entries.map(renderEntry)])
-    } catch {
-      return false
-    }
-    this.#isLogged = true
+  #putAside(entries: EntryRows[]): void {
     this.#hasKept = false
     const before = this.#entries.length
     this.#entries.push(...entries)
     this.#wait(Math.max(0, this.#writtenAt + PERIOD - this.#options.ticks()))
     if (before < MOST && this.#entries.length >= MOST) setImmediate(() => this.#writeWaiting())
-    return true
   }
 
   /** Writes what waits after so many milliseconds, if nothing does before. */
   #wait(pause: number): void {
-    this.#timer ??= setTimeout(() => this.#writeWaiting(), pause)
+    this.#timer ??= setTimeout(() => this.#writeAfterLog(), pause)
   }
 
   /** Writes entries together with what waits. */
@@ -162,6 +184,14 @@ export class RecordBuffer {
     }
     this.#hasKept = false
     this.#empty()
+  }
+
+  /** Writes what waits when the disk has taken what it is given: it may stand still. */
+  #writeAfterLog(): void {
+    const write = () => this.#writeWaiting()
+    const pending = this.#options.log?.pending
+    if (pending) void pending.then(write, write)
+    else write()
   }
 
   #writeWaiting(): void {
@@ -200,13 +230,12 @@ export class RecordBuffer {
   #empty(): void {
     this.#stopTimer()
     this.#entries = []
-    if (!this.#isLogged || this.#hasKept) return
-    try {
-      this.#options.log?.clear()
-      this.#isLogged = false
-    } catch {
+    if (!this.#isLogged || this.#hasKept || this.#logging.size > 0) return
+    this.#isLogged = false
+    this.#options.log?.clear().catch(() => {
       // Tried again with the next ones. What is on record is not restored twice.
-    }
+      this.#isLogged = true
+    })
   }
 
   #stopTimer(): void {

@@ -1,5 +1,5 @@
 import type { Database, Statement } from 'bun:sqlite'
-import { GatewayError } from '../../../base/errors.ts'
+import { GatewayError, unavailable } from '../../../base/errors.ts'
 import type { Mac } from '../../../base/mac.ts'
 import type { DaySpend } from '../../../limits/ledger.ts'
 import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
@@ -33,6 +33,9 @@ interface RecordingOptions extends Omit<BundlingOptions, 'blocks'> {
   ticks: () => number
 }
 
+/** In milliseconds: between two looks at a disk that may stand still. */
+const PAUSE = 100
+
 /** The recording of calls in a database. */
 export class Recording {
   readonly #buffer: RecordBuffer
@@ -62,13 +65,13 @@ export class Recording {
    * Records a batch, and returns what destinations are told. Throws 409 where the store can never
    * take it, and what the store throws.
    */
-  record(batch: RecorderEntry[]): WrittenMessages[] {
+  async record(batch: RecorderEntry[]): Promise<WrittenMessages[]> {
     let bundled: BundledBatch | null = null
     try {
       if (areTold(batch)) bundled = new BundledBatch(batch, this.#bundling)
       const entries: EntryRows[] = []
       for (const entry of batch) entries.push(toRows(entry, bundled?.messages[entries.length]))
-      this.#buffer.record(entries, bundled?.bundles ?? [])
+      this.#buffer.record(entries, await this.#buffer.log(entries, bundled?.bundles ?? []))
       return bundled?.listWritten() ?? []
     } catch (error) {
       bundled?.takeBack()
@@ -82,9 +85,9 @@ export class Recording {
    * Keeps those of a batch that need nothing but their row in the log, and returns them. They are
    * still to be recorded: what is on record is not restored twice.
    */
-  keep(batch: RecorderEntry[]): RecorderEntry[] {
+  async keep(batch: RecorderEntry[]): Promise<RecorderEntry[]> {
     const kept = batch.filter(entry => !areTold([entry]) && isPlain(entry))
-    return this.#buffer.keep(kept.map(entry => toRows(entry))) ? kept : []
+    return (await this.#buffer.keep(kept.map(entry => toRows(entry)))) ? kept : []
   }
 
   /** Whether records wait for their transaction. */
@@ -98,20 +101,33 @@ export class Recording {
   }
 
   /** Writes what waits. Throws 503 while another process writes, and what the store throws. */
-  flush(): Promise<void> {
-    return retryWhileLocked(() => this.#buffer.flush())
+  async flush(): Promise<void> {
+    await this.#awaitLog()
+    await retryWhileLocked(() => this.#buffer.flush())
+    await this.#awaitLog()
   }
 
   /**
    * Writes what an earlier process has left in the log, and returns how many of its lines are not as
    * they were written. They stay in a copy of it.
    */
-  restore(): number {
+  async restore(): Promise<number> {
     const { records, garbled } = this.#log?.restore() ?? { records: [], garbled: 0 }
     const left = new Map(parseLog(records).map(entry => [entry.record?.values[0] ?? null, entry]))
     this.#buffer.restore([...left].flatMap(([id, entry]) => (this.#isRecorded(id) ? [] : [entry])))
-    if (records.length + garbled > 0) this.#log?.clear()
+    if (records.length + garbled > 0) await this.#log?.clear()
     return garbled
+  }
+
+  /** Waits until the log is written. Throws 503 where its disk does not keep up. */
+  async #awaitLog(): Promise<void> {
+    const pending = this.#log?.pending
+    if (!pending) return
+    const { promise: overdue, resolve } = Promise.withResolvers<void>()
+    const timer = setInterval(() => this.#log?.keepsUp || resolve(), PAUSE)
+    await Promise.race([pending.catch(() => undefined), overdue])
+    clearInterval(timer)
+    if (!this.#log?.keepsUp) throw unavailable('The disk does not keep up')
   }
 }
 

@@ -1,4 +1,4 @@
-import { prepare } from '../write'
+import { prepare } from '../write.ts'
 
 /** Deletes those messages among some that no destination waits for, or has refused. */
 export const DELETE_UNREFERRED = `delete from outbox
