@@ -58,10 +58,15 @@ export function listAlerts(world: AlertWorld, actor: Actor, query: AlertQuery) {
   return toPage(own.sort(compareOldestFirst), query, alert => showAlert(world, alert))
 }
 
-/** Gets an alert, with its secrets masked. Throws 404, also for one of another workspace. */
-export const getAlert = (world: AlertWorld, actor: Actor, id: string) => ({
-  data: showAlert(world, requireAlert(world, actor, id)),
-})
+/**
+ * Gets an alert, with its secrets masked, and what became of what it has told. Throws 404, also for
+ * one of another workspace.
+ */
+export async function getAlert(world: AlertWorld, actor: Actor, id: string) {
+  const alert = requireAlert(world, actor, id)
+  const notices = await world.store.alerts.countNotices(id)
+  return { data: { ...showAlert(world, alert), notices } }
+}
 
 /**
  * Changes an alert. A receiver replaces the one before; a secret that equals its mask stays. Throws

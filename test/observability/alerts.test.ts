@@ -60,6 +60,9 @@ describe('an alert', () => {
       ...change,
       thresholds: [0.5, 1],
     })
+    expect((await ask('GET', `/alerts/${id}`)).json.data.notices).toEqual({
+      ...{ waiting: 0, delivered: 0, failed: 0, last_at: null, last_error: null },
+    })
     expect((await ask('DELETE', `/alerts/${id}`)).json).toEqual({ deleted: true })
     expect((await ask('GET', `/alerts/${id}`)).status).toBe(404)
     expect(await gateway.store.alerts.all()).toEqual([])

@@ -44,6 +44,13 @@ export interface Notice extends NoticeState {
   ends_at: string | null
 }
 
+/** What became of what an alert has told, as far as its windows are not forgotten. */
+export interface NoticeCounts extends Record<NoticeState['state'], number> {
+  /** When the newest was decided, and why the newest of those that failed did. */
+  last_at: string | null
+  last_error: string | null
+}
+
 /** Stores alerts and their notices. A change of an alert is one transaction with its audit entry. */
 export interface AlertStore {
   all(): Promise<Alert[]>
@@ -59,6 +66,8 @@ export interface AlertStore {
   listNoticeIds(): Promise<string[]>
   /** Lists the notices that are to be sent, those that are due first. */
   listWaiting(): Promise<Notice[]>
+  /** Counts the notices of an alert by their states. */
+  countNotices(alert_id: string): Promise<NoticeCounts>
   noteNotice(id: string, state: NoticeState): Promise<void>
   /** Forgets the notices whose window was over before a time, unless they are to be sent. */
   removeNotices(before: string): Promise<void>

@@ -88,8 +88,15 @@ const ALERT = object(
     updated_at: text,
     to: { type: ['object', 'null'] },
     warning: text,
+    notices: object({
+      waiting: integer,
+      delivered: integer,
+      failed: integer,
+      last_at: optionalText,
+      last_error: optionalText,
+    }),
   },
-  ['warning'],
+  ['warning', 'notices'],
 )
 
 const JWK = object({

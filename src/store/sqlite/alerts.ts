@@ -51,6 +51,21 @@ export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertSto
       .where('due_at', 'is not', null)
       .orderBy('due_at')
       .execute(),
+  async countNotices(alert_id) {
+    const own = kysely.selectFrom('alert_notices').where('alert_id', '=', alert_id)
+    const states = await own
+      .select(['state', kysely.fn.countAll<number>().as('count')])
+      .groupBy('state')
+      .execute()
+    const newest = own.orderBy('created_at', 'desc').orderBy('id').limit(1)
+    const last = await newest.select('created_at').executeTakeFirst()
+    const failed = await newest.select('error').where('error', 'is not', null).executeTakeFirst()
+    return {
+      ...NO_NOTICES,
+      ...Object.fromEntries(states.map(({ state, count }) => [state, count])),
+      ...{ last_at: last?.created_at ?? null, last_error: failed?.error ?? null },
+    }
+  },
   noteNotice: (id, state) =>
     write(kysely.updateTable('alert_notices').set(state).where('id', '=', id)),
   removeNotices: before =>
@@ -58,6 +73,8 @@ export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertSto
       kysely.deleteFrom('alert_notices').where('ends_at', '<', before).where('due_at', 'is', null),
     ),
 })
+
+const NO_NOTICES = { waiting: 0, delivered: 0, failed: 0 }
 
 type Row = Selectable<Tables['alerts']>
 

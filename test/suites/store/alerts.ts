@@ -85,6 +85,16 @@ export function testAlerts(store: GetStore): void {
     ])
     const told = { state: 'delivered' as const, due_at: null, attempts: 2, error: null }
     await alerts.noteNotice('first', told)
+    const failed = { state: 'failed' as const, due_at: null, attempts: 9, error: 'It answered 500' }
+    await alerts.noteNotice('late', failed)
+    expect(await alerts.countNotices('a1')).toEqual({
+      ...{ waiting: 0, delivered: 2, failed: 1 },
+      ...{ last_at: CREATED, last_error: 'It answered 500' },
+    })
+    expect(await alerts.countNotices('none')).toEqual({
+      ...{ waiting: 0, delivered: 0, failed: 0, last_at: null, last_error: null },
+    })
+    await alerts.noteNotice('late', { ...failed, due_at: LATER })
     await alerts.removeNotices(LATER)
     expect((await alerts.listNoticeIds()).sort()).toEqual(['first', 'kept', 'late'])
     await alerts.removeNotices('2027-01-01T00:00:00.000Z')

@@ -1,3 +1,4 @@
+import { compareTexts } from '../../../src/base/sorting.ts'
 import type { AlertStore } from '../../../src/observability/alerts/store.ts'
 import { tooManyAlerts } from '../../../src/observability/alerts.ts'
 import { addAudit } from './audit.ts'
@@ -39,6 +40,20 @@ export const createMemoryAlertStore = (connection: Connection): AlertStore => ({
         .all(({ due_at }) => due_at !== null)
         .sort((a, b) => ((a.due_at ?? '') < (b.due_at ?? '') ? -1 : 1)),
     ),
+  countNotices: alert_id =>
+    connection.read(({ alertNotices }) => {
+      const own = alertNotices
+        .all(one => one.alert_id === alert_id)
+        .sort((a, b) => compareTexts(b.created_at, a.created_at) || compareTexts(a.id, b.id))
+      const count = (state: string) => own.filter(one => one.state === state).length
+      return {
+        waiting: count('waiting'),
+        delivered: count('delivered'),
+        failed: count('failed'),
+        last_at: own[0]?.created_at ?? null,
+        last_error: own.find(({ error }) => error !== null)?.error ?? null,
+      }
+    }),
   noteNotice: (id, state) => connection.write(({ alertNotices }) => alertNotices.update(id, state)),
   removeNotices: before =>
     connection.write(({ alertNotices }) => {
