@@ -226,7 +226,7 @@ test('what a dead process left of a call is told to destinations, with its key, 
   const key_hash = (await createKey(first, operator, { name: 'theirs' })).data.hash
   await first.close()
   const words = [held(1, { key_hash, workspace_id })]
-  words.push(held(1, { id: 'keyless', key_hash: null, spent: 0n, workspace_id, api_type: 'image' }))
+  words.push(held(1, { id: 'of no key', key_hash: 'gone', workspace_id, api_type: 'image' }))
   await die(() => opened(data), [], ...words)
   const gateway = await opened(data)
   const record = spyOn(gateway.recorder, 'record')
