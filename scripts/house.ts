@@ -1,17 +1,18 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { measureCalls } from './house/calls.ts'
-import { measureHeap } from './house/heap.ts'
+import { measureCalls, measurePlainCall } from './house/calls.ts'
+import { measureHeap, measurePlainHeap } from './house/heap.ts'
 import { type LoadedModule, listLoadedModules } from './house/modules.ts'
 import { listRises, pickHeld, type Ratchet, renderRises, turnRatchet } from './house/ratchet.ts'
 import { countTotals, readTimings } from './house/totals.ts'
 import { measureTree } from './house/tree.ts'
 
 const USAGE = `bun run scripts/house.ts [--only calls,heap,modules,tree,timings,totals]
-  [--json] [--modules] [--write [--why TEXT]]
+  [--plain] [--json] [--modules] [--write [--why TEXT]]
 
 Prints what a call costs its reader and its machine, and the shape of the tree, beside
-test/ratchet.json, where each figure may only fall. --modules lists what the built program loads.
+test/ratchet.json, where each figure may only fall. --plain measures calls and heap by the plain
+call alone. --modules lists what the built program loads.
 --write writes figures that fell to that file, and with --why those that rose.
 `
 
@@ -29,13 +30,16 @@ const SECTIONS = {
 }
 type Section = keyof typeof SECTIONS
 
+const PLAIN = { ...SECTIONS, calls: measurePlainCall, heap: measurePlainHeap }
+
 const NAMES = Object.keys(SECTIONS) as Section[]
 
 async function main(): Promise<void> {
   try {
-    const { only, json, modules, write, why } = readOptions()
+    const { only, plain, json, modules, write, why } = readOptions()
     const measured: Partial<Record<Section, object>> = {}
-    for (const name of only) measured[name] = await SECTIONS[name]()
+    const sections = plain ? PLAIN : SECTIONS
+    for (const name of only) measured[name] = await sections[name]()
     const ratchet: Ratchet = await Bun.file(RATCHET).json()
     const held = pickHeld(measured)
     if (write) await Bun.write(RATCHET, renderJson(turnRatchet(ratchet, held, why)))
@@ -56,7 +60,7 @@ function readOptions() {
   const text = { type: 'string' } as const
   try {
     const { values } = parseArgs({
-      options: { only: text, why: text, json: flag, modules: flag, write: flag },
+      options: { only: text, why: text, plain: flag, json: flag, modules: flag, write: flag },
     })
     const named = values.only?.split(',') ?? NAMES
     const unknown = named.find(name => !NAMES.includes(name as Section))

@@ -30,6 +30,13 @@ const TIMES = 12
 const MORE = 100
 const CHUNKS = 3
 
+/** Traces a plain call, and no other. To be called before anything of the program is loaded. */
+export async function measurePlainCall(): Promise<{ chat: CallFigures }> {
+  const [chat] = await traceCalls([createTracedCall({})], PLANNING, TIMES)
+  if (!chat) throw new Error('The trace is missing')
+  return { chat: measureCall(chat) }
+}
+
 /** Traces the calls. To be called before anything of the program is loaded. */
 export async function measureCalls(): Promise<CallsFigures> {
   const [chat, long, streamed, longStreamed, keys] = await traceCalls(

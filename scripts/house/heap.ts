@@ -37,15 +37,22 @@ const BATCHED_CALLS: Count = { warmUp: 480, calls: 2880, blocks: 1 }
 /** What the longer of two streams has more. */
 const MORE_CHUNKS = 100
 
+/** Measures what a plain call makes, and no other. */
+export async function measurePlainHeap(): Promise<Pick<HeapFigures, 'bytes_of_a_call'>> {
+  return withProvider(async (provider, directory) => {
+    const home = await createHome(provider, directory)
+    const call = await measure({ provider, home, count: CALLS }, {})
+    return { bytes_of_a_call: Math.round(call.bytes) }
+  })
+}
+
 /**
  * Measures what calls make, by servers from the source whose collector is off: what they make is
  * counted, and not what is left. Calls come one after the other, over loopback. The engine
  * interprets: what a compiler leaves out depends on when it has time.
  */
 export async function measureHeap(): Promise<HeapFigures> {
-  const provider = startProvider()
-  const directory = mkdtempSync(join(tmpdir(), 'gateway-heap-'))
-  try {
+  return withProvider(async (provider, directory) => {
     const home = await createHome(provider, join(directory, 'plain'))
     const call = await measure({ provider, home, count: CALLS }, {})
     const long = await measure({ provider, home, count: LONG_CALLS }, { turns: 101 })
@@ -68,6 +75,16 @@ export async function measureHeap(): Promise<HeapFigures> {
       promises_of_a_chunk:
         Math.round(((longStreamed.promises - streamed.promises) * 10) / MORE_CHUNKS) / 10,
     }
+  })
+}
+
+async function withProvider<T>(
+  run: (provider: TraceProvider, directory: string) => Promise<T>,
+): Promise<T> {
+  const provider = startProvider()
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-heap-'))
+  try {
+    return await run(provider, directory)
   } finally {
     await provider.stop()
     rmSync(directory, { recursive: true, force: true })

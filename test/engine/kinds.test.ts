@@ -9,6 +9,7 @@ import { sample as text } from '../suites/kind/text.ts'
 import { sample as transcription } from '../suites/kind/transcription.ts'
 import { sample as video } from '../suites/kind/video.ts'
 import { type KindSample, testKind } from '../suites/kind.ts'
+import { buildEndpoint, buildImageCall } from '../support/call.ts'
 
 const SAMPLES: { [K in Kind]: KindSample<K> } = {
   text,
@@ -29,6 +30,25 @@ for (const name of names) testNamed(name)
 test('every kind has its own word on the record and for people', () => {
   for (const word of ['apiType', 'outputName'] as const)
     expect(new Set(names.map(name => kinds[name][word])).size).toBe(names.length)
+})
+
+test('a picture has at most the tokens of its quality, and those of a model that talks too', () => {
+  const bound = (quality: string | undefined, more = {}) =>
+    kinds.image.costing.boundOutput(
+      buildImageCall({ params: { ...(quality ? { quality } : {}), n: 2 } }),
+      buildEndpoint({ output_modalities: ['image'], ...more }),
+    )
+  expect([bound('low'), bound('medium'), bound('high'), bound(undefined)]).toEqual([
+    2 * 1_024,
+    2 * 4_096,
+    2 * 16_384,
+    2 * 16_384,
+  ])
+  const output_modalities = ['image', 'text']
+  expect([
+    bound('low', { output_modalities, max_completion_tokens: 9_000 }),
+    bound('low', { output_modalities, max_completion_tokens: null }),
+  ]).toEqual([2 * 9_000, 2 * 2 * 16_384])
 })
 
 test('a model does the work of its output, and of no other kind', () => {

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,11 @@ import { examineGateway } from '../../src/app/doctor.ts'
 import { type Gateway, openGateway } from '../../src/app/gateway.ts'
 import { createCheckpoint, recoverCalls } from '../../src/engine/recover.ts'
 import type { HeldCall } from '../../src/limits/ledger.ts'
+import { createDestination } from '../../src/observability/destinations.ts'
 import type { RecorderEntry } from '../../src/observability/generations/store.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createKey } from '../../src/resources/keys.ts'
+import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildRecordEntry, buildStepEntry, PAYER } from '../support/generation.ts'
@@ -208,6 +212,36 @@ for (const [name, openStore] of Object.entries(STORES))
       await gateway.close()
     })
   })
+
+test('what a dead process left of a call is told to destinations, with its key, cost and failure', async () => {
+  const data = mkdtempSync(join(root, 'data-'))
+  const first = await opened(data)
+  const operator = getOperator(first)
+  const { workspace_id } = operator
+  await updateWorkspace(first, operator, workspace_id, {
+    is_observability_broadcast_enabled: true,
+  })
+  const config = { url: 'https://hooks.example.com/' }
+  await createDestination(first, operator, { type: 'webhook', name: 'hook', config })
+  const key_hash = (await createKey(first, operator, { name: 'theirs' })).data.hash
+  await first.close()
+  const words = [held(1, { key_hash, workspace_id })]
+  words.push(held(1, { id: 'of no key', key_hash: 'gone', workspace_id, api_type: 'image' }))
+  await die(() => opened(data), [], ...words)
+  const gateway = await opened(data)
+  const record = spyOn(gateway.recorder, 'record')
+  expect((await recoverCalls(gateway)).calls).toBe(2)
+  const told = record.mock.calls.flatMap(([{ outbox = [] }]) => outbox)
+  expect(told.map(({ payload }) => JSON.parse(payload).facts)).toMatchObject([
+    {
+      ...{ kind: 'text', model: 'acme/small', author: 'acme', apiKeyName: 'theirs' },
+      ...{ startedAt: Date.parse('2026-03-04T05:06:07.000Z'), totalCost: 1e-7 },
+      error: { type: 'server', message: 'The gateway ended before the call did' },
+    },
+    { kind: 'image', apiKeyName: null },
+  ])
+  await gateway.close()
+})
 
 test('a guard that cannot be written is said, once, and again when it can', async () => {
   const gateway = await opened(mkdtempSync(join(root, 'guard-')))

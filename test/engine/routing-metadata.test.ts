@@ -260,6 +260,17 @@ test('what a router did is in the pipeline', () => {
   ).toEqual([stage])
 })
 
+test('of a call that nobody answers, what was done for its first model is in the pipeline', () => {
+  const plan = planOf([FIRST, OTHER])
+  const [first] = plan.models
+  if (!first) return expect.unreachable()
+  const stages = ['small', 'other'].map(name => ({ type: 'plugin' as const, name }))
+  const models = stages.map(stage => ({ ...first, stages: [stage] }))
+  expect(told(routed([tried(FIRST, BUSY)], { ...plan, models }), failed(BUSY)).pipeline).toEqual([
+    { type: 'plugin', name: 'small' },
+  ])
+})
+
 describe('it is shown', () => {
   const { routingMetadata: _, ...unasked } = buildTextCall({ routingMetadata: WISH })
 

@@ -67,7 +67,7 @@ describe('what a call costs its reader and its machine', () => {
     async () => {
       const root = plantTree()
       try {
-        const { code, stderr } = await measure(root, '--only', 'calls,heap,modules')
+        const { code, stderr } = await measure(root, '--only', 'calls,heap,modules', '--plain')
         expect(code).toBe(1)
         for (const figure of [
           'calls.chat.files',

@@ -267,6 +267,19 @@ describe('messages of calls that come fast', () => {
       { waiting: 3, bytes: 3 * size },
     ])
   })
+
+  test('are cut where one is refused, and the others wait on', async () => {
+    const gateway = await open()
+    await record(gateway, ['a', 'b', 'c'])
+    await gateway.store.deliveries.fail('a', [2], REFUSAL, 10)
+    expect(await list(gateway)).toEqual([
+      [1, 'a', 'whole'],
+      [3, 'c', 'whole'],
+    ])
+    expect((await gateway.store.deliveries.listFailed('a', 0, 9)).rows).toMatchObject([
+      { generation_id: 'b' },
+    ])
+  })
 })
 
 test('messages that an earlier version has left in rows leave as they are, alone and bundled', async () => {

@@ -352,17 +352,21 @@ test('a config that came through a pipe is not read again', async () => {
 
 describe('a large config file', () => {
   const many = (build: (i: number) => string) =>
-    Array.from({ length: 100_000 }, (_, i) => build(i)).join('\n')
+    Array.from({ length: 30_000 }, (_, i) => build(i)).join('\n')
 
   test.each([
-    ['unknown names', many(i => `name${i}: 1`), 'only fields that there are, found a number'],
     [
-      'names within a section',
+      '30,000 unknown names',
+      many(i => `name${i}: 1`),
+      'only fields that there are, found a number',
+    ],
+    [
+      '30,000 names within a section',
       `server:\n${many(i => `  n${i}: 1`)}`,
       'server: expected only fields',
     ],
-    ['brackets', '['.repeat(100_000), 'is not valid YAML'],
-  ])('of 100,000 %s is refused, and no call waits for that', async (_, text, message) => {
+    ['100,000 brackets', '['.repeat(100_000), 'is not valid YAML'],
+  ])('of %s is refused, and no call waits for that', async (_, text, message) => {
     write('service_name: one')
     const { watch, told } = await watched()
     write(text)

@@ -334,6 +334,15 @@ describe('an export of the OpenTelemetry SDK with the same spans', () => {
     expect(describeOtlp(encodeOtlp(ours))).toEqual(describeOtlp(theirs as Uint8Array))
   })
 
+  test('has what is longer than all before it, wherever that begins', () => {
+    for (let before = 0; before < 20; before++) {
+      const metadata = { before: 'x'.repeat(before), long: 'é'.repeat(40_000) }
+      const ours = buildOtlp(SOURCE, [{ ...TRACE, metadata }, TRACE])
+      const theirs = ProtobufTraceSerializer.serializeRequest(toReadableSpans(ours))
+      expect(describeOtlp(encodeOtlp(ours))).toEqual(describeOtlp(theirs as Uint8Array))
+    }
+  })
+
   test('has negative integers in two’s complement', () => {
     const ours = buildOtlp(SOURCE, [{ ...TRACE, metadata: { below: -1, least: -(2 ** 53 - 1) } }])
     const theirs = ProtobufTraceSerializer.serializeRequest(toReadableSpans(ours))

@@ -123,6 +123,7 @@ describe('a picture that is', () => {
     svg('<path fill="url(#a)" style="mask: url( \'#b\' )"/><text>A &amp; B = on x="1"</text>'),
     svg('<image href="data:image/png;base64,AAAA"/><style>path { fill: red }</style>'),
     svg('<set attributeName="fill" to="red"/><text>&#x4E2D;&#25991;</text>'),
+    svg('<text>&#x10FFFF; and no character: &#x110000;</text>'),
     `<?xml version="1.0" encoding="UTF-8" standalone="no"?>
 <!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
 ${svg('<path d="M0 0h9"/>')}`,

@@ -109,12 +109,12 @@ describe('hostile pages', () => {
     )
   })
 
-  // Each would take hours if the work grew with the square of the length.
-  const length = 2_000_000
+  // Each would take minutes if the work grew with the square of the length.
+  const length = 500_000
   test.each([
     ...['<div>', '<', '<a x=', '<a x  ', '<!--', '<script>', '</scrip', '&', '&a', '&#', '<nav>'],
     ...['<li>', '<h1>', '<a href=/x>y</a>', '<p hidden>', `<a x="'`, '\u00a0 ', '<td>', '</div>'],
-  ])('two megabytes of %s', async piece => {
+  ])('half a megabyte of %s', async piece => {
     const { text } = await convert(piece.repeat(length / piece.length), 10_000)
     expect(text.length).toBeLessThanOrEqual(10_000)
   })
@@ -129,7 +129,7 @@ describe('hostile pages', () => {
       ...['<a>', '<td>a', '&amp;', '<pre> a</pre>'].map((piece): [string, string] => ['', piece]),
     ]
     for (const [before, piece] of long) {
-      const html = before + piece.repeat((4 * 1024 * 1024) / piece.length)
+      const html = before + piece.repeat((1024 * 1024) / piece.length)
       const { longest } = await measureBestLoopUse(50, () => convert(html))
       expect([before + piece, longest < 50]).toEqual([before + piece, true])
     }
