@@ -12,8 +12,15 @@ import { AGENTS, type Agent } from '../src/cli/commands/agent.ts'
 import { startFakeProviders } from '../test/support/fake-provider-server.ts'
 import { SOURCE, startServer } from '../test/support/server.ts'
 import { type RecordedRequest, Recorder } from './agents/recorder.ts'
-import { type InstalledAgent, installAgent, startClosedProxy } from './agents/run.ts'
-import { createModel } from './agents/task.ts'
+import {
+  type InstalledAgent,
+  installAgent,
+  MCP_COMMAND,
+  renderGatewayMcp,
+  renderOwnMcp,
+  startClosedProxy,
+} from './agents/run.ts'
+import { createModel, MCP } from './agents/task.ts'
 
 const USAGE = `bun run scripts/agents.ts [--latest] [--only codex,claude]
 
@@ -93,16 +100,16 @@ async function tryAgent(
   installed: InstalledAgent,
   isLatest: boolean,
 ): Promise<void> {
-  const usesMcp = name === 'codex'
+  const mcp = findMcp(name)
   const kept: RecordedRequest[] = []
   for (const [provider, slug] of Object.entries(MODELS)) {
-    model = createModel(usesMcp)
+    model = createModel(mcp !== null)
     recorder.forget()
     const target = { url: recorder.url, model: slug }
     const failure = await installed.finishTask(target, {
-      ...{ key: server.inference_key, proxy: proxy.url, usesMcp },
+      ...{ key: server.inference_key, proxy: proxy.url, mcp: mcp?.flags ?? '' },
     })
-    const result = failure ?? `done${usesMcp ? ', with an MCP server' : ''}`
+    const result = failure ?? `done${mcp ? `, with ${mcp.title}` : ''}`
     if (failure !== undefined) process.exitCode = 1
     const ignored = [...recorder.ignored].map(left => `\`${left}\``).join(', ')
     const failed = [...recorder.failures].map(text => `, ${text}`).join('')
@@ -111,6 +118,14 @@ async function tryAgent(
     if (provider === PROTOCOLS[0] || provider === 'openai') kept.push(...recorder.pickRequests())
   }
   if (!isLatest && kept.length > 0) await writeFixture(name, installed.version, kept)
+}
+
+/** Returns which MCP server an agent is given, and how; null for most. */
+function findMcp(name: string): { title: string; flags: string } | null {
+  if (name === 'codex') return { title: 'an MCP server', flags: renderOwnMcp() }
+  if (name !== 'claude') return null
+  const flags = renderGatewayMcp(server.url, server.inference_key)
+  return { title: 'an MCP server of the gateway', flags }
 }
 
 async function writeFixture(
@@ -139,6 +154,7 @@ function createConfig(): Record<string, unknown> {
       ...Object.fromEntries(PROTOCOLS.map(name => [name, { ...at(name), api_key: 'k' }])),
       openai: { api_key: 'k', protocols: ['openai-chat', 'openai-responses'].map(at) },
     },
+    mcp_servers: { [MCP.server]: { command: MCP_COMMAND } },
     models: PROTOCOLS.map(provider => ({
       id: `acme/${provider}`,
       context_length: 200_000,

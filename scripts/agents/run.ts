@@ -29,7 +29,8 @@ interface Surroundings {
   key: string
   /** Leads to the gateway alone. */
   proxy: string
-  usesMcp: boolean
+  /** The flags by which it knows an MCP server; empty for none. */
+  mcp: string
 }
 
 /** An agent in a directory of its own, outside this repository. */
@@ -50,13 +51,12 @@ export class InstalledAgent {
    */
   async finishTask(
     target: AgentTarget,
-    { key, proxy, usesMcp }: Surroundings,
+    { key, proxy, mcp }: Surroundings,
   ): Promise<string | undefined> {
     const home = mkdtempSync(join(this.#directory, 'home-'))
     const cwd = join(home, 'project')
     mkdirSync(cwd)
-    const mcp = usesMcp ? ` ${MCP_FLAGS}` : ''
-    const line = `${renderBlock(this.#agent, target)}${mcp} ${this.#agent.once}\n`
+    const line = `${renderBlock(this.#agent, target)} ${mcp} ${this.#agent.once}\n`
     const { code, text } = await runBounded(['bash', '-ec', line], LONGEST_RUN, {
       ...{ cwd, log: join(home, 'run.log') },
       env: {
@@ -80,8 +80,24 @@ export class InstalledAgent {
   }
 }
 
-const MCP_SERVER = `{command="${process.execPath}",args=["${join(import.meta.dir, 'mcp-server.ts')}"]}`
-const MCP_FLAGS = `-c 'mcp_servers.${MCP.server}=${MCP_SERVER}'`
+/** The command of an MCP server on stdin and stdout. */
+export const MCP_COMMAND = [process.execPath, join(import.meta.dir, 'mcp-server.ts')]
+
+/** Has Codex start the MCP server itself. */
+export function renderOwnMcp(): string {
+  const [command, ...args] = MCP_COMMAND
+  const server = `{command=${JSON.stringify(command)},args=${JSON.stringify(args)}}`
+  return `-c 'mcp_servers.${MCP.server}=${server}'`
+}
+
+/** Has Claude Code use the MCP server of a gateway, under a key. */
+export function renderGatewayMcp(url: string, key: string): string {
+  const headers = { Authorization: `Bearer ${key}` }
+  const server = { type: 'http', url: `${url}/mcp/${MCP.server}`, headers }
+  const servers = { mcpServers: { [MCP.server]: server } }
+  const settings = { permissions: { allow: [`mcp__${MCP.server}__${MCP.tool}`] } }
+  return `--settings '${JSON.stringify(settings)}' --mcp-config '${JSON.stringify(servers)}'`
+}
 
 /** What keeps agents from telling others about themselves. */
 const ENVIRONMENT = {
