@@ -9,6 +9,7 @@ import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../limits/le
 import type { BatchResult } from '../observability/recorder.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { Endpoint } from '../resources/models.ts'
+import type { PooledCredential } from '../resources/providers/pool.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'
 import type { Extension, Watcher } from './extension.ts'
@@ -35,6 +36,8 @@ export interface Attempt {
   sentAt: number | null
   /** When its answer began or it failed, on the same clock; null before. */
   decidedAt: number | null
+  /** Which of its provider's credentials it is sent with, where that has several. */
+  credential?: PooledCredential
   /** Whether a connection has taken its prompt, and its provider has not failed by itself since. */
   isTaken: boolean
   /** The parameters and tools that were left out, as the endpoint has none of them. */

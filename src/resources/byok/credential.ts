@@ -33,6 +33,7 @@ export function openProviderWithCredential(
     api_key: _,
     aws: __,
     service_account: ___,
+    credentials: ____,
     auth,
     headers = {},
     ...rest
