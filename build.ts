@@ -3,6 +3,12 @@ import { basename, dirname, join } from 'node:path'
 
 const OUTFILE = 'dist/gateway'
 
+/** The functions that a start and its first calls run: `bun run start-order` writes them down. */
+export const START_ORDER = 'src/cli/start.order'
+
+/** How much later than usual code is compiled, until the server listens: most of it runs once. */
+const START_PATIENCE = 20
+
 /** Ink imports React's development tools, which are not installed: a stub stands for them. */
 const withoutDevtools: Bun.BunPlugin = {
   name: 'without-devtools',
@@ -135,22 +141,31 @@ function defineCommit({ name, seconds }: Commit): Record<string, string> {
   }
 }
 
-/** A system that a program is built for, and its runtime. */
-export interface Foreign {
-  target: Bun.Build.CompileTarget
+/** What a program is built for, if not for this system and as it is. */
+export interface BuildChoice {
+  target?: Bun.Build.CompileTarget
   /** The file of the runtime. */
-  executablePath: string
+  executablePath?: string
   /** Whether it is the engine that builds: another one does not check bytecode, and crashes. */
-  bytecode: boolean
+  bytecode?: boolean
+  /** Null to lay bytecode out as it comes. */
+  bytecodeOrder?: null
 }
 
 /** Builds one executable that contains everything: the same bytes from the same files, anywhere. */
-export async function buildProgram(outfile: string, foreign?: Foreign): Promise<void> {
-  const { bytecode = true, ...runtime } = foreign ?? {}
+export async function buildProgram(outfile: string, choice: BuildChoice = {}): Promise<void> {
+  const { bytecode = true, ...rest } = choice
   const result = await Bun.build({
     ...OPTIONS,
     define: { ...OPTIONS.define, ...defineCommit(readCommit()) },
-    compile: { outfile, autoloadDotenv: false, autoloadBunfig: false, ...runtime },
+    compile: {
+      outfile,
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+      jitPolicy: START_PATIENCE,
+      bytecodeOrder: bytecode && join(import.meta.dir, START_ORDER),
+      ...rest,
+    },
     bytecode,
   })
   rmSync(join(dirname(outfile), 'start.js.map'), { force: true })

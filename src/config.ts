@@ -13,6 +13,7 @@ import {
   AgreedDataPolicy,
   DisabledToolsConfig,
   FusionConfig,
+  findServerContradiction,
   ImageGenerationConfig,
   MCP_LABEL,
   McpConfig,
@@ -1099,6 +1100,13 @@ function findContradictions(config: Config): Contradiction[] {
     const names = ['oauth', 'issuers', name, 'limit_reset']
     const message = `${names.join('.')}: expected a limit beside it`
     found.push({ names, beside: ['oauth', 'issuers', name, 'limit'], message })
+  }
+  for (const [label, settings] of Object.entries(config.mcp_servers)) {
+    const contradiction = findServerContradiction(settings)
+    if (!contradiction) continue
+    const beside = ['mcp_servers', label]
+    const names = [...beside, contradiction.name]
+    found.push({ names, beside, message: `${names.join('.')}: ${contradiction.message}` })
   }
   return found
 }

@@ -12,6 +12,8 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { START_ORDER } from '../build.ts'
+import { recordStart } from '../scripts/start-order.ts'
 import { PROGRAM, runGateway, SOURCE, startServer } from './support/server.ts'
 
 const built = process.env.GATEWAY_TEST_BINARY !== undefined
@@ -99,10 +101,16 @@ describe.skipIf(!built)('the binary (needs GATEWAY_TEST_BINARY)', () => {
     expect(date).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$|^unknown$/)
   })
 
-  test('uses less than 150 MiB when idle', async () => {
+  test('uses less than 100 MiB when idle', async () => {
     await using server = await startServer()
     await server.fetch('/key')
-    expect(residentMiB(server.process.pid)).toBeLessThan(150)
+    expect(residentMiB(server.process.pid)).toBeLessThan(100)
+  })
+
+  test('has what its start runs side by side: `bun run start-order` after many changes', async () => {
+    const known = new Set((await Bun.file(join(ROOT, START_ORDER)).text()).split('\n'))
+    const ran = await recordStart(PROGRAM[0] ?? '', directory)
+    expect(ran.filter(line => known.has(line)).length / ran.length).toBeGreaterThan(0.7)
   })
 
   test('serves the API reference page, which is embedded', async () => {

@@ -7,6 +7,7 @@ import { digestLedgerRow, hashLedgerRow, type LedgerRow, sealLedgerRow } from '.
 import type { DaySpend, InspectionOptions, LedgerBooks } from '../limits/ledger.ts'
 import type { SealOpening, SealReport } from '../limits/seals.ts'
 import { checkHomes } from '../network/containers.ts'
+import { type AlertReader, listUnreadableAlerts } from '../observability/alerts.ts'
 import { listUnreadableDestinations } from '../observability/destinations.ts'
 import type { OutboxStore } from '../observability/outbox.ts'
 import type { EvictionStore } from '../observability/retention.ts'
@@ -29,7 +30,7 @@ export interface Finding {
  * names records that cannot be read or were changed. `onProgress` hears how many rows were read.
  */
 export async function examineGateway(
-  world: InferenceWorld & RollupReader,
+  world: InferenceWorld & RollupReader & AlertReader,
   onProgress?: InspectionOptions['onProgress'],
 ): Promise<{ data: Finding[] }> {
   const [results, rollups] = await Promise.all([
@@ -129,7 +130,7 @@ export interface CheckResult {
 
 /** Runs every check, with the seals as the owner of this key sees them. */
 export async function runChecks(
-  world: InferenceWorld,
+  world: InferenceWorld & AlertReader,
   mac: Mac,
   onProgress?: InspectionOptions['onProgress'],
 ): Promise<CheckResult[]> {
@@ -373,12 +374,13 @@ const describeHolds = ({ length }: DeadCall[], garbled: number): CheckResult =>
 const checkRollups = async ({ store }: RollupReader) =>
   toResult('roll-ups', await store.rollups.verify(), 'every sum is that of its calls')
 
-const checkProviderKeys = (world: InferenceWorld) =>
+const checkProviderKeys = (world: InferenceWorld & AlertReader) =>
   toResult(
     'provider keys',
     [
       ...listUnreadableByokKeys(world).map(({ id, provider }) => `${provider} key ${id}`),
       ...listUnreadableDestinations(world).map(({ id, type }) => `${type} destination ${id}`),
+      ...listUnreadableAlerts(world).map(({ id }) => `alert ${id}`),
     ].map(sealed => `${sealed} was sealed with another secret`),
     'all can be decrypted',
   )

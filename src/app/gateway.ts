@@ -37,7 +37,8 @@ import { PLUGINS } from '../extensions/plugins/registry.ts'
 import { EXTENSIONS } from '../extensions/registry.ts'
 import type { ServerTool } from '../extensions/server-tool.ts'
 import { TOOLS } from '../extensions/tools/registry.ts'
-import { createVideoJobs, type PollPace, type VideoJobs } from '../extensions/videos/poller.ts'
+import { createVideoJobs, type PollPace } from '../extensions/videos/poller.ts'
+import type { VideoJobs } from '../extensions/world.ts'
 import { ASSIGNMENT_PACKING } from '../limits/assignments/packing.ts'
 import type { Assignment } from '../limits/assignments/store.ts'
 import type { Budget } from '../limits/budgets/store.ts'
@@ -45,9 +46,9 @@ import { buildBudgetName } from '../limits/budgets.ts'
 import type { HeadFile } from '../limits/chain.ts'
 import { hasDailyFreeLimit, openCounters } from '../limits/counters.ts'
 import { reloadCredits } from '../limits/credits.ts'
-import type { Policy } from '../limits/effective.ts'
 import type { Guardrail } from '../limits/guardrails/store.ts'
 import { type HoldJournal, type Ledger, openLedger } from '../limits/ledger.ts'
+import type { Policy } from '../limits/policy-world.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { openAccessTokens } from '../network/authorize/google-service-account.ts'
 import { type BucketWorld, openBucket } from '../network/bucket.ts'
@@ -58,12 +59,14 @@ import { openIssuerKeys } from '../network/issuer-keys.ts'
 import { SANDBOXES } from '../network/sandboxes/registry.ts'
 import type { Sandbox } from '../network/sandboxes/sandbox.ts'
 import type { Egress, UpstreamWorld } from '../network/world.ts'
+import type { Alert } from '../observability/alerts/store.ts'
 import type { Renderer } from '../observability/destinations/deliveries/renderer.ts'
 import type { DeliveryPace } from '../observability/destinations/deliveries/retry.ts'
 import { createDeliveries, type Deliveries } from '../observability/destinations/deliveries.ts'
 import type { DestinationKind } from '../observability/destinations/kind.ts'
-import { OpenedDestinations, readDestinations } from '../observability/destinations/opened.ts'
+import { OpenedDestinations } from '../observability/destinations/opened.ts'
 import { KINDS } from '../observability/destinations/registry.ts'
+import { readDestinations } from '../observability/destinations.ts'
 import { openRecorder, type Recorder } from '../observability/recorder.ts'
 import { openRefusalLog, type RefusalLog } from '../observability/refusals.ts'
 import { openRollupKeeper, type RollupKeeper } from '../observability/rollups.ts'
@@ -75,7 +78,8 @@ import { KeptCalls } from '../resources/idempotency/calls.ts'
 import { KeyMirror } from '../resources/keys/mirror.ts'
 import { buildOwnerMember } from '../resources/members.ts'
 import { createBuiltInReader, locateCatalog } from '../resources/models/built-in.ts'
-import { type Catalog, openCatalog } from '../resources/models.ts'
+import type { Catalog } from '../resources/models/catalog.ts'
+import { openCatalog } from '../resources/models.ts'
 import type { DesignatedPreset } from '../resources/presets/store.ts'
 import { buildPresetName } from '../resources/presets.ts'
 import type { Workloads } from '../resources/workloads/parts.ts'
@@ -207,6 +211,8 @@ export interface Memory {
   assignments: PackedMirror<Assignment>
   /** Where calls are told, with decrypted configs. */
   destinations: OpenedDestinations
+  /** What workspaces want to be told of, by id. */
+  alerts: Mirror<Alert>
   /** The total of credits paid in, in nano-dollars. */
   credits: bigint
   /** The policies of keys, computed on demand and cleared when anything they depend on changes. */
@@ -342,7 +348,12 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     () => readDestinations(gateway),
     () => events.publish('destinations.changed', {}),
   )
-  const mirrors = { byok, destinations }
+  const alerts = new Mirror<Alert>({
+    read: () => store.alerts.all(),
+    getName: ({ id }) => id,
+    onChange: () => events.publish('alerts.changed', {}),
+  })
+  const mirrors = { byok, destinations, alerts }
   const send = overrides.egress ?? openEgress(() => gateway.config)
   const blobs =
     overrides.blobs ??
@@ -406,6 +417,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       send,
       resolve: overrides.resolve ?? resolveHost,
       accessTokens: openAccessTokens(send, clock),
+      programs: new Map(),
     },
     secrets,
     workloads: {
@@ -440,6 +452,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await gateway.deliveries.stop()
       await gateway.videos.stop()
       await gateway.warm.close()
+      await Promise.all(Array.from(gateway.egress.programs.values(), program => program.end()))
       activity?.close()
       documents.close()
       healer.close()
@@ -463,6 +476,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   endLoops = () => endLoopsOfGoneKeys(gateway)
   await byok.reload()
   await destinations.reload()
+  await alerts.reload()
   return gateway
 }
 
@@ -470,7 +484,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
 async function openMemory(
   { store, blobs }: Pick<Gateway, 'store' | 'blobs'>,
   owner: Owner,
-  { byok, destinations }: Pick<Memory, 'byok' | 'destinations'>,
+  { byok, destinations, alerts }: Pick<Memory, 'byok' | 'destinations' | 'alerts'>,
   onKeysChange: () => void,
 ): Promise<Memory> {
   const policies = new Map<string, Policy>()
@@ -495,6 +509,7 @@ async function openMemory(
     keys,
     byok,
     destinations,
+    alerts,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
     budgets: await Mirror.open({
       read: () => store.budgets.all(),
@@ -517,18 +532,16 @@ async function openMemory(
   return memory
 }
 
-function forgetWorkspace(
-  { workspaces, budgets, presets, guardrails, assignments, byok, destinations }: Memory,
-  id: string,
-): void {
+function forgetWorkspace(memory: Memory, id: string): void {
   const isInWorkspace = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
-  workspaces.delete(id)
-  budgets.deleteWhere(isInWorkspace)
-  presets.deleteWhere(isInWorkspace)
-  for (const guardrail of guardrails.deleteWhere(isInWorkspace))
-    assignments.deleteMentioning(guardrail.id, one => one.guardrail_id === guardrail.id)
-  byok.deleteWhere(({ key }) => isInWorkspace(key))
-  destinations.deleteWhere(({ destination }) => isInWorkspace(destination))
+  memory.workspaces.delete(id)
+  memory.budgets.deleteWhere(isInWorkspace)
+  memory.presets.deleteWhere(isInWorkspace)
+  for (const guardrail of memory.guardrails.deleteWhere(isInWorkspace))
+    memory.assignments.deleteMentioning(guardrail.id, one => one.guardrail_id === guardrail.id)
+  memory.byok.deleteWhere(({ key }) => isInWorkspace(key))
+  memory.destinations.deleteWhere(({ destination }) => isInWorkspace(destination))
+  memory.alerts.deleteWhere(isInWorkspace)
 }
 
 async function reload(gateway: Gateway): Promise<void> {
@@ -690,6 +703,7 @@ const createMemoryJournal = (): HoldJournal => ({
   reseal: () => undefined,
   clear: () => undefined,
 })
+
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
 const NO_HEAD: HeadFile = {
   isKept: false,
@@ -762,6 +776,8 @@ async function ensureOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner>
     user_id: `user_${ids.uuid().replaceAll('-', '')}`,
     workspace_id: ids.uuid(),
   })
+  // Written after the workspace: what reads must not wait for those who write.
+  if ((await store.members.byIds([owner.user_id])).length > 0) return owner
   await store.workspaces.insertIfAbsent(
     buildDefaultWorkspace(owner.workspace_id, owner.user_id, clock.now()),
   )

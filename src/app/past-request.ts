@@ -5,7 +5,7 @@ import { explain } from '../extensions/explain.ts'
 import type { ExtensionWorld } from '../extensions/world.ts'
 import type { DialectName } from '../language/dialect.ts'
 import { findGeneration } from '../observability/generations/find.ts'
-import type { Generation } from '../observability/generations.ts'
+import type { Generation } from '../observability/generations/store.ts'
 import {
   getGenerationContent,
   type Transcript,

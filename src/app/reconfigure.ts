@@ -2,13 +2,15 @@ import { toMidnight } from '../base/clock.ts'
 import { type GatewayError, invalid } from '../base/errors.ts'
 import { listChangedSettings, toApplicableConfig } from '../config/changes.ts'
 import type { Config } from '../config.ts'
+import type { PluginWorld } from '../extensions/plugin.ts'
 import { listPluginIssues } from '../extensions/plugin-defaults.ts'
-import type { ExtensionWorld } from '../extensions/world.ts'
 import { hasDailyFreeLimit } from '../limits/counters.ts'
 import { probeSandbox } from '../network/sandboxes/registry.ts'
-import { type DecryptedKey, decryptKey } from '../resources/byok/decrypted-keys.ts'
+import type { DecryptedKey } from '../resources/byok/decrypted-keys.ts'
+import { decryptKey } from '../resources/byok.ts'
 import type { BuiltInModels } from '../resources/models/built-in.ts'
-import { type Catalog, openCatalog } from '../resources/models.ts'
+import type { Catalog } from '../resources/models/catalog.ts'
+import { openCatalog } from '../resources/models.ts'
 import { protocolNames } from '../translation/protocols/registry.ts'
 
 declare module '../base/events.ts' {
@@ -21,8 +23,8 @@ declare module '../base/events.ts' {
 }
 
 /** What a change of the config may affect. */
-interface ReconfigureWorld extends ExtensionWorld {
-  instance: ExtensionWorld['instance'] & { configStatus: ConfigStatus }
+interface ReconfigureWorld extends PluginWorld {
+  instance: PluginWorld['instance'] & { configStatus: ConfigStatus }
 }
 
 /** Since when the config is in effect, and whether a newer one was rejected. */
@@ -136,6 +138,8 @@ function applyConfig(
   world.traffic.health.reconfigure(config.routing)
   world.memory.policies.clear()
   world.warm.pool.refill(world)
+  for (const program of world.egress.programs.values())
+    if (!program.isWanted(config)) void program.end()
 }
 
 // A caller's key is sent to the address that the config has for its provider.

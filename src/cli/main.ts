@@ -16,6 +16,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   presets: async () => (await import('./commands/presets.ts')).createPresetsCommand(),
   byok: async () => (await import('./commands/byok.ts')).createByokCommand(),
   files: async () => (await import('./commands/files.ts')).createFilesCommand(),
+  alerts: async () => (await import('./commands/alerts.ts')).createAlertsCommand(),
   destinations: async () =>
     (await import('./commands/destinations.ts')).createDestinationsCommand(),
   containers: async () => (await import('./commands/containers.ts')).createContainersCommand(),

@@ -120,6 +120,13 @@ export const DESTINATIONS: Naming = {
     Array.from(destinations.values(), ({ destination: { id, name } }) => ({ id, names: [name] })),
 }
 
+/** Alerts, by id or name. */
+export const ALERTS: Naming = {
+  noun: 'alert',
+  list: ({ memory: { alerts } }) =>
+    Array.from(alerts.values(), ({ id, name }) => ({ id, names: [name] })),
+}
+
 /** Guardrails, by id or name. The id or slug of a workspace stands for its default one. */
 export const GUARDRAILS: Naming = {
   noun: 'guardrail',
@@ -194,7 +201,7 @@ export const RESOURCES: Naming = {
   list: async (gateway, actor, text) => {
     const namings = [
       ...[KEYS, WORKSPACES, MEMBERS, BYOK_KEYS, DESTINATIONS, GUARDRAILS, SCIM_TOKENS],
-      MAPPINGS,
+      ...[MAPPINGS, ALERTS],
     ]
     return (await Promise.all(namings.map(({ list }) => list(gateway, actor, text)))).flat()
   },

@@ -1,4 +1,4 @@
-import { type Static, type TObject, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { closed, oneOf } from '../base/schema-builders.ts'
 
 /** The search engines that the gateway can ask itself, in the order of their names. */
@@ -205,72 +205,6 @@ export const OcrConfig = Type.Object(
 )
 export type OcrConfig = Static<typeof OcrConfig>
 
-/** The types of JSON Schema. */
-const JSON_TYPES = [
-  ...(['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'] as const),
-] as const
-
-/** A JSON Schema of which the gateway checks every word. What it has no word for is refused by name. */
-const ArgumentSchema = (depth: number): TObject =>
-  Type.Object(
-    {
-      type: Type.Optional(oneOf(...JSON_TYPES)),
-      enum: Type.Optional(Type.Array(Type.Union([Type.String(), Type.Number(), Type.Boolean()]))),
-      pattern: Type.Optional(
-        Type.String({ maxLength: 1_000, description: 'A regular expression of RE2' }),
-      ),
-      minLength: Type.Optional(Type.Integer({ minimum: 0 })),
-      maxLength: Type.Optional(Type.Integer({ minimum: 0 })),
-      minimum: Type.Optional(Type.Number()),
-      maximum: Type.Optional(Type.Number()),
-      ...(depth === 0
-        ? {}
-        : {
-            items: Type.Optional(ArgumentSchema(depth - 1)),
-            maxItems: Type.Optional(Type.Integer({ minimum: 0 })),
-            properties: Type.Optional(Type.Record(Type.String(), ArgumentSchema(depth - 1))),
-            required: Type.Optional(Type.Array(Type.String())),
-            additionalProperties: Type.Optional(Type.Boolean()),
-          }),
-    },
-    closed,
-  )
-
-/** The form of ids, in small letters. */
-const UUID = '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-
-/** How deep the schemas of rules go. */
-const DEEPEST_RULE = 2
-
-const McpToolName = Type.String({
-  pattern: '^[A-Za-z0-9_-]{1,64}:[A-Za-z0-9_./:-]{1,128}$',
-  title: 'server:tool',
-})
-
-/** What a guardrail says of MCP servers at `/mcp`. */
-const McpRule = Type.Object(
-  {
-    servers: Type.Optional(
-      Type.Array(Type.String({ pattern: MCP_LABEL }), {
-        description: 'The servers that may be used, by label; all when omitted',
-      }),
-    ),
-    tools: Type.Optional(
-      Type.Array(McpToolName, {
-        description: 'The tools that may be used, as server:tool; all when omitted',
-      }),
-    ),
-    arguments: Type.Optional(
-      Type.Record(McpToolName, ArgumentSchema(DEEPEST_RULE), {
-        ...closed,
-        description: 'By server:tool: a JSON Schema that the arguments of a call must match',
-      }),
-    ),
-  },
-  closed,
-)
-export type McpRule = Static<typeof McpRule>
-
 /** The settings of the tool that calls MCP servers. */
 export const McpConfig = Type.Object(
   {
@@ -290,13 +224,7 @@ export const McpConfig = Type.Object(
       description: 'How long a server’s list of tools is remembered; 0: not at all',
     }),
     timeout_seconds: Seconds(60, 'How long one list or call of a tool may take'),
-    rules: Type.Record(Type.String({ pattern: UUID, title: 'the id of a guardrail' }), McpRule, {
-      ...closed,
-      default: {},
-      description:
-        'By the id of a guardrail: what the keys and members that it is assigned to may use at ' +
-        '/mcp. The strictest of several wins',
-    }),
+    approval_seconds: Seconds(300, 'How long the user of a client at /mcp may take to approve'),
   },
   { ...closed, default: {} },
 )
@@ -305,7 +233,28 @@ export const McpConfig = Type.Object(
 export const McpServerConfig = Type.Object(
   {
     enabled: Type.Optional(Type.Boolean({ description: 'false: the server is not called' })),
-    url: Type.String({ format: 'url', description: 'Its address, for streamable HTTP' }),
+    url: Type.Optional(
+      Type.String({ format: 'url', description: 'Its address, for streamable HTTP' }),
+    ),
+    command: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description:
+          'In place of url: a program and its arguments, which the gateway runs as its own user ' +
+          'and speaks to over stdio. No shell reads them',
+      }),
+    ),
+    env: Type.Optional(
+      Type.Record(Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }), Type.String(), {
+        ...closed,
+        description:
+          'The environment of the program, beside HOME, LANG, PATH, TMPDIR and TZ: it has ' +
+          'nothing else of the gateway’s',
+      }),
+    ),
+    cwd: Type.Optional(
+      Type.String({ minLength: 1, description: 'Where the program runs; / when omitted' }),
+    ),
     authorization: Type.Optional(Secret('A token, sent as `Authorization: Bearer`')),
     headers: Type.Optional(
       Type.Record(Type.String({ pattern: '^[A-Za-z0-9-]+$' }), Secret('The value'), {
@@ -338,6 +287,22 @@ export const McpServerConfig = Type.Object(
   closed,
 )
 export type McpServerConfig = Static<typeof McpServerConfig>
+
+/** Returns what of a server’s settings cannot stand beside what is there, and why; null if all can. */
+export function findServerContradiction(
+  settings: McpServerConfig,
+): { name: keyof McpServerConfig; message: string } | null {
+  const { url, command } = settings
+  if (url === undefined && command === undefined)
+    return { name: 'url', message: 'expected an address, or a command in place of it' }
+  const strange = command ? FIELDS_OF_HTTP : FIELDS_OF_PROGRAMS
+  const name = strange.find(one => settings[one] !== undefined)
+  if (name === undefined) return null
+  return { name, message: `expected none beside ${command ? 'command' : 'url'}` }
+}
+
+const FIELDS_OF_HTTP = ['url', 'authorization', 'headers'] as const
+const FIELDS_OF_PROGRAMS = ['env', 'cwd'] as const
 
 /** The panels of fusion that a plugin may name (wire reference C.4). */
 export const FUSION_PRESETS = ['general-high', 'general-budget', 'general-fast'] as const

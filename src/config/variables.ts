@@ -124,11 +124,13 @@ function replaceMembers(
 const keepValues = (member: Mapping, sources: VariableSources): Mapping =>
   Object.fromEntries(Object.entries(member).filter(([, value]) => hasValue(value, sources)))
 
-// Its address may be in a variable, and the setting is required.
-const removeServerSecrets = (server: Mapping, sources: VariableSources): Mapping => ({
-  url: NOWHERE,
-  ...keepValues(server, sources),
-})
+// Its address may be in a variable, and one is required. Of a command with one, no part is known.
+function removeServerSecrets(server: Mapping, sources: VariableSources): Mapping {
+  const kept = keepValues(server, sources)
+  if ('command' in kept) return kept
+  const { env: _, cwd: __, ...others } = kept
+  return { url: NOWHERE, ...others }
+}
 
 // What is asked of the bucket is refused there.
 const removeBucketSecrets = (bucket: Mapping, sources: VariableSources): Mapping => ({

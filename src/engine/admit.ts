@@ -1,7 +1,7 @@
 import { denied, GatewayError, invalid, unauthenticated, unavailable } from '../base/errors.ts'
 import type { Kind } from '../language/work.ts'
 import { getPolicy } from '../limits/effective.ts'
-import { isUsable } from '../resources/keys.ts'
+import { isUsable } from '../resources/keys/store.ts'
 import type { KindOfWork } from './kind.ts'
 import { kinds } from './kinds.ts'
 import type { Run } from './run.ts'

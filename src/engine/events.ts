@@ -1,5 +1,5 @@
 import type { GatewayError, Trouble } from '../base/errors.ts'
-import type { Endpoint } from '../resources/models.ts'
+import type { Endpoint } from '../resources/models/catalog.ts'
 import type { Attempt, Run, Step } from './run.ts'
 
 /** The events of a running call. */

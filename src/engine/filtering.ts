@@ -4,7 +4,7 @@ import { runAtOnce, runInTurns } from '../base/turns.ts'
 import type { FilterSet } from '../limits/filters/filter-set.ts'
 import type { CompiledRule } from '../limits/filters/rule.ts'
 import type { Filters } from '../limits/filters.ts'
-import type { Finding } from '../observability/generations.ts'
+import type { Finding } from '../observability/generations/store.ts'
 
 /** The content filters of a policy, and what they have found in one call. */
 export class Filtering {

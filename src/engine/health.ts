@@ -2,8 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import type { GatewayError } from '../base/errors.ts'
 import type { Config } from '../config.ts'
 import type { Percentiles } from '../language/routing.ts'
-import type { EndpointStats } from '../resources/models/view.ts'
-import type { Endpoint } from '../resources/models.ts'
+import type { Endpoint, EndpointStats } from '../resources/models/catalog.ts'
 import { Circuit, type CooldownReason, type Thresholds } from './health/circuit.ts'
 import {
   type OutcomeCount,
@@ -57,11 +56,13 @@ interface HealthRecord {
  * C.3).
  */
 const WINDOW = 5 * MINUTE
+
 /**
  * How many endpoints are remembered, which takes 70 megabytes. Above that, the tenth that was
  * unused for longest is forgotten.
  */
 const MAX_ENDPOINTS = 10_000
+
 /** For a provider that is busy and does not say for how long. */
 export const SHORTEST_WAIT = 1_000
 

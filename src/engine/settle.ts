@@ -16,10 +16,13 @@ import type { AnswerPart, Kind } from '../language/work.ts'
 import { computeCost } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
-import type { Generation, ProviderResponse } from '../observability/generations.ts'
+import type {
+  Generation,
+  ProviderResponse,
+  RecorderEntry,
+} from '../observability/generations/store.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
-import type { RecorderEntry } from '../observability/recorder.ts'
-import type { Endpoint } from '../resources/models.ts'
+import type { Endpoint } from '../resources/models/catalog.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { OpenedAnswer } from './attempt.ts'

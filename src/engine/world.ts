@@ -5,10 +5,10 @@ import type { FreeCalls } from '../limits/counters.ts'
 import type { HoldJournal, LedgerStore } from '../limits/ledger.ts'
 import type { PolicyWorld } from '../limits/policy-world.ts'
 import type { SealStore } from '../limits/seals.ts'
-import type { ContainerWorld } from '../network/containers/world.ts'
+import type { WarmWorld } from '../network/containers/warm.ts'
 import type { UpstreamWorld } from '../network/world.ts'
 import type { DestinationWorld } from '../observability/destinations/world.ts'
-import type { GenerationStore } from '../observability/generations.ts'
+import type { GenerationStore } from '../observability/generations/store.ts'
 import type { Recorder } from '../observability/recorder.ts'
 import type { BlobStore } from '../resources/files/blobs.ts'
 import type { FileStore } from '../resources/files/store.ts'
@@ -33,17 +33,13 @@ export interface Journal {
 }
 
 /** What this room needs from the gateway. */
-export interface InferenceWorld
-  extends PolicyWorld,
-    UpstreamWorld,
-    ContainerWorld,
-    DestinationWorld {
+export interface InferenceWorld extends PolicyWorld, UpstreamWorld, WarmWorld, DestinationWorld {
   config: PolicyWorld['config']
   catalog: PolicyWorld['catalog']
   ledger: PolicyWorld['ledger']
   clock: PolicyWorld['clock']
   store: PolicyWorld['store'] &
-    ContainerWorld['store'] &
+    WarmWorld['store'] &
     DestinationWorld['store'] & {
       files: FileStore
       generations: GenerationStore

@@ -3,21 +3,20 @@ import type { Run } from '../engine/run.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Block } from '../language/message.ts'
 import { filterAddedContent } from './filters.ts'
-import type { Enrichment } from './plugin.ts'
-import type { ExtensionWorld } from './world.ts'
+import type { Enrichment, PluginWorld } from './plugin.ts'
 
 /**
  * Has plugins ask others for what the call is to contain beside its own words: its words as filters
  * leave them are what they may repeat to others, and filters read what they bring. Returns
  * synchronously if none is asked for, as for most calls. Throws what stops the call.
  */
-export function enrichRun(world: ExtensionWorld, run: Run): void | Promise<void> {
+export function enrichRun(world: PluginWorld, run: Run): void | Promise<void> {
   const { plugins } = run.call
   const isAsked = plugins && world.plugins.some(({ id, enrich }) => enrich && plugins[id] != null)
   if (isAsked && !run.blocked) return enrichInTurn(world, run)
 }
 
-async function enrichInTurn(world: ExtensionWorld, run: Run): Promise<void> {
+async function enrichInTurn(world: PluginWorld, run: Run): Promise<void> {
   for (const { id, enrich } of world.plugins) {
     const options = run.call.plugins?.[id]
     if (!enrich || options == null || run.call.kind !== 'text') continue

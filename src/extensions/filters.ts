@@ -10,7 +10,7 @@ import type { TextSegment } from '../language/text-segment.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { CompiledRule, Match } from '../limits/filters/rule.ts'
 import type { Filters } from '../limits/filters.ts'
-import type { Endpoint } from '../resources/models.ts'
+import type { Endpoint } from '../resources/models/catalog.ts'
 import type { UpstreamRequest } from '../translation/protocols/protocol.ts'
 import type { ExtensionWorld } from './world.ts'
 

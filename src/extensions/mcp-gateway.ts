@@ -1,10 +1,11 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { Cancellation } from '../base/cancellation.ts'
-import { denied, GatewayError, invalid, notFound } from '../base/errors.ts'
+import { GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject, type Json, readObjects } from '../base/json.ts'
 import { VERSION } from '../base/version.ts'
 import type { Actor } from '../resources/actor.ts'
-import { isUsable } from '../resources/keys.ts'
+import { isUsable } from '../resources/keys/store.ts'
+import { getApproval, type WaitingClient } from './mcp-gateway/approval.ts'
 import { findMismatch } from './mcp-gateway/json-schema.ts'
 import {
   checkServer,
@@ -14,8 +15,9 @@ import {
   mayUseTool,
   requireServer,
 } from './mcp-gateway/rights.ts'
-import { type ClientSession, ClientSessions, NotificationStream } from './mcp-gateway/sessions.ts'
+import { type ClientSession, ClientSessions, MessageStream } from './mcp-gateway/sessions.ts'
 import { type Asker, useServer } from './mcp-gateway/use.ts'
+import type { ToolWorld } from './server-tool.ts'
 import type { McpServer } from './tools/mcp/server.ts'
 import { type AskedMethod, type McpSession, runSession } from './tools/mcp/session.ts'
 import {
@@ -26,16 +28,13 @@ import {
   readSessionTools,
 } from './tools/mcp/tool-list.ts'
 import { runLimited, ToolFailure, toFailedResult } from './tools/use-limit.ts'
-import type { ExtensionWorld } from './world.ts'
 
 /** The versions of the protocol that clients may speak, the newest first. */
 export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18']
 
 /** A request of a client: at the path of one server, or at that of all (`label` is null). */
-export interface McpRequest extends Asker {
+export interface McpRequest extends Asker, WaitingClient {
   label: string | null
-  /** Null for a client that keeps none. */
-  session: ClientSession | null
 }
 
 /** A method that the gateway does not have. */
@@ -43,7 +42,7 @@ export class UnknownMethod extends Error {
   override readonly name = 'UnknownMethod'
 }
 
-type Method = (world: ExtensionWorld, request: McpRequest, params: Json) => Json | Promise<Json>
+type Method = (world: ToolWorld, request: McpRequest, params: Json) => Json | Promise<Json>
 
 const METHODS = new Map<string, Method>([
   ['ping', () => ({})],
@@ -62,12 +61,12 @@ const METHODS = new Map<string, Method>([
  */
 export class McpGateway {
   readonly sessions = new ClientSessions()
-  readonly #world: ExtensionWorld
+  readonly #world: ToolWorld
   /** What the clients that listen may use, as they were last told. */
   readonly #listening = new Map<ClientSession, { actor: Actor; rights: string }>()
   #unsubscribe: (() => void)[] = []
 
-  constructor(world: ExtensionWorld) {
+  constructor(world: ToolWorld) {
     this.#world = world
   }
 
@@ -76,7 +75,8 @@ export class McpGateway {
     const { clock, ids, config } = this.#world
     const asked = String(params.protocolVersion)
     const protocolVersion = PROTOCOL_VERSIONS.includes(asked) ? asked : PROTOCOL_VERSIONS[0]
-    const session = this.sessions.open(ids.uuid(), actor, label, clock.ticks())
+    const about = { id: ids.uuid(), actor, label, canAsk: canAskUser(params.capabilities) }
+    const session = this.sessions.open(about, clock.ticks())
     const capability = { listChanged: true }
     const result = {
       protocolVersion,
@@ -96,10 +96,15 @@ export class McpGateway {
     return answer(this.#world, request, params)
   }
 
+  /** Opens a stream for what a client is sent before its answer. */
+  openStream(onEnd: () => void): MessageStream {
+    return new MessageStream(onEnd)
+  }
+
   /** Opens the stream of a session, in place of the one that it has. */
-  listen(actor: Actor, session: ClientSession): NotificationStream {
+  listen(actor: Actor, session: ClientSession): MessageStream {
     session.stream?.end()
-    const stream = new NotificationStream(() => this.#remove(session, stream))
+    const stream = new MessageStream(() => this.#remove(session, stream))
     session.stream = stream
     const rights = describeRights(this.#world, actor, session.label)
     this.#listening.set(session, { actor, rights })
@@ -107,7 +112,7 @@ export class McpGateway {
     return stream
   }
 
-  #remove(session: ClientSession, stream: NotificationStream): void {
+  #remove(session: ClientSession, stream: MessageStream): void {
     if (session.stream !== stream) return
     session.stream = null
     this.#listening.delete(session)
@@ -115,9 +120,27 @@ export class McpGateway {
     for (const stop of this.#unsubscribe.splice(0)) stop()
   }
 
+  /** Ends a session whose key may no longer be used. Returns whether it did. */
+  endIfGone(session: ClientSession): boolean {
+    const { memory, clock } = this.#world
+    const key = memory.keys.get(this.#listening.get(session)?.actor.key_hash ?? '')
+    if (key && isUsable(key, clock.now())) return false
+    this.sessions.end(session)
+    return true
+  }
+
   #subscribe(): void {
     const { events, memory } = this.#world
-    const tell = () => this.#tellChanges()
+    let tells = false
+    // Many assignments change in one step: what they come to is told once.
+    const tell = () => {
+      if (tells) return
+      tells = true
+      setImmediate(() => {
+        tells = false
+        this.#tellChanges()
+      })
+    }
     memory.policyWatchers.add(tell)
     this.#unsubscribe = [
       () => memory.policyWatchers.delete(tell),
@@ -125,22 +148,23 @@ export class McpGateway {
     ]
   }
 
-  /** Tells those of the listeners whose rights have changed. A key that is gone ends its session. */
+  /** Tells those of the listeners whose rights have changed. */
   #tellChanges(): void {
-    const { memory, clock } = this.#world
     for (const [session, told] of [...this.#listening]) {
-      const key = memory.keys.get(told.actor.key_hash ?? '')
-      if (!key || !isUsable(key, clock.now())) {
-        this.sessions.end(session)
-        continue
-      }
+      if (this.endIfGone(session)) continue
       const rights = describeRights(this.#world, told.actor, session.label)
       if (rights === told.rights) continue
       told.rights = rights
       for (const noun of ['tools', 'prompts', 'resources'])
-        session.stream?.notify(`notifications/${noun}/list_changed`)
+        session.stream?.send({ method: `notifications/${noun}/list_changed` })
     }
   }
+}
+
+/** Whether a client can ask its user by a form. One that names no mode of elicitation has this one. */
+function canAskUser(capabilities: unknown): boolean {
+  const elicitation = isObject(capabilities) ? capabilities.elicitation : undefined
+  return isObject(elicitation) && ('form' in elicitation || Object.keys(elicitation).length === 0)
 }
 
 /** Whether what a server has is named without its label: at its own path. */
@@ -150,7 +174,7 @@ const nameTool = (request: McpRequest, { label }: McpServer, tool: string): stri
   isAlone(request) ? tool : nameFunction(label, tool)
 
 /** Lists what an actor may use. At the path of all, a server that fails has nothing. */
-async function listTools(world: ExtensionWorld, request: McpRequest): Promise<Json> {
+async function listTools(world: ToolWorld, request: McpRequest): Promise<Json> {
   const { actor, session } = request
   const lists = await askEach(world, request, async server => {
     const { tools } = await listServerTools(world, server)
@@ -173,7 +197,7 @@ const showTool = (name: string, tool: McpTool): Json => ({
 
 /** Asks every server that the actor may use. A server alone may fail: the client is told why. */
 async function askEach<T>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   ask: (server: McpServer) => Promise<T[]>,
 ): Promise<T[][]> {
@@ -190,24 +214,30 @@ async function askEach<T>(
 
 /** Calls a tool, as it was listed to this session. */
 async function callTool(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   { name, arguments: input = {} }: Json,
 ): Promise<Json> {
   if (typeof name !== 'string') throw invalid('name: expected the name of a tool', 'name')
   if (!isObject(input)) throw invalid('arguments: expected an object', 'arguments')
   const { actor, session } = request
-  const { server, tool } = await findTool(world, request, name)
-  checkTool(world, actor, server, tool.name, input)
-  requireApproval(world, server, tool.name)
-  const listed = session?.digests.get(name)
+  const find = async () => {
+    const found = await findTool(world, request, name)
+    checkTool(world, actor, found.server, found.tool.name, input)
+    return found
+  }
+  const { tool, ...found } = await find()
+  const isApproved = await getApproval(world, request, { ...found, tool: tool.name, input })
+  // Who decides takes their time: what may be used is asked again.
+  const { server } = isApproved ? await find() : found
+  const listed = session?.digests.get(name) ?? (isApproved ? tool.digest : undefined)
   const result = await useServer(world, request, {
     ...{ server, name: tool.name, input, isPriced: true },
     async work(upstream, filtered) {
       const now = listed === undefined ? tool : await readTool(world, server, upstream, tool.name)
       if (listed !== undefined && now?.digest !== listed) {
         forgetTools(world, server)
-        session?.stream?.notify('notifications/tools/list_changed')
+        session?.stream?.send({ method: 'notifications/tools/list_changed' })
         throw new ToolFailure(
           `The tool ${name} has changed since it was listed: list the tools again`,
         )
@@ -223,7 +253,7 @@ async function callTool(
 const showFailure = (text: string): Json => ({ content: [{ type: 'text', text }], isError: true })
 
 async function readTool(
-  world: ExtensionWorld,
+  world: ToolWorld,
   server: McpServer,
   upstream: McpSession,
   name: string,
@@ -245,7 +275,7 @@ function checkResult({ outputSchema }: McpTool, result: CallToolResult): void {
 
 /** Finds the tool that a name means. Throws 404, and 403 before a server is asked that is forbidden. */
 async function findTool(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   name: string,
 ): Promise<{ server: McpServer; tool: McpTool }> {
@@ -265,7 +295,7 @@ async function findTool(
 const LONGEST_NAME = 128
 
 /** Lists the servers of which a name may be: it begins with the label, or is at the label's path. */
-function listLabels({ config }: ExtensionWorld, { label }: McpRequest, name: string): string[] {
+function listLabels({ config }: ToolWorld, { label }: McpRequest, name: string): string[] {
   if (label !== null) return [label]
   const begins = (one: string) => name.startsWith(nameFunction(one, '').slice(0, SURE_START))
   return Object.keys(config.mcp_servers).filter(begins)
@@ -274,15 +304,9 @@ function listLabels({ config }: ExtensionWorld, { label }: McpRequest, name: str
 /** So much of a name stands as it is, however long it is. */
 const SURE_START = 55
 
-/** Throws 403 for a tool that the operator lets no one call without an approval. */
-function requireApproval({ config }: ExtensionWorld, { label }: McpServer, tool: string): void {
-  if (config.mcp_servers[label]?.require_approval !== 'always') return
-  throw denied(`The tool ${tool} needs an approval (mcp_servers.${label}.require_approval)`)
-}
-
 /** Lists the prompts or the resources of each server. */
 async function listNamed(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   method: AskedMethod,
   field: 'prompts' | 'resources',
@@ -304,7 +328,7 @@ const nameItem = ({ label }: McpServer, item: Json): Json =>
 const JOINED = 'gateway://mcp/'
 
 // Whatever a template stands for has no place in the URIs of the path of all.
-async function listTemplates(world: ExtensionWorld, request: McpRequest): Promise<Json> {
+async function listTemplates(world: ToolWorld, request: McpRequest): Promise<Json> {
   const lists = await askEach(world, request, async server =>
     isAlone(request)
       ? askAll(world, request, server, 'resources/templates/list', 'resourceTemplates')
@@ -318,7 +342,7 @@ const MOST_ITEMS = 1_024
 
 /** Asks a server for the pages of a list, within the rates of the actor's key. */
 async function askAll(
-  world: ExtensionWorld,
+  world: ToolWorld,
   { actor }: McpRequest,
   server: McpServer,
   method: AskedMethod,
@@ -351,7 +375,7 @@ async function askAll(
 }
 
 async function getPrompt(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   { name, arguments: input = {} }: Json,
 ): Promise<Json> {
@@ -368,11 +392,7 @@ function splitName(name: string): [label: string, own: string] {
   return [name.slice(0, at), name.slice(at + 2)]
 }
 
-async function readResource(
-  world: ExtensionWorld,
-  request: McpRequest,
-  { uri }: Json,
-): Promise<Json> {
+async function readResource(world: ToolWorld, request: McpRequest, { uri }: Json): Promise<Json> {
   if (typeof uri !== 'string') throw invalid('uri: expected the URI of a resource', 'uri')
   const [label, own] = request.label === null ? splitUri(uri) : [request.label, uri]
   return askServer(world, request, label, 'resources/read', { uri: own })
@@ -390,7 +410,7 @@ function splitUri(uri: string): [label: string, own: string] {
 
 /** Asks a server for a prompt or a resource, as a call that costs nothing. */
 async function askServer(
-  world: ExtensionWorld,
+  world: ToolWorld,
   request: McpRequest,
   label: string,
   method: AskedMethod,

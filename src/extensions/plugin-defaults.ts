@@ -4,8 +4,7 @@ import type { FoundIssue } from '../config/issues.ts'
 import type { Config, PluginDefaults } from '../config.ts'
 import type { Run } from '../engine/run.ts'
 import type { CallBase } from '../language/call.ts'
-import type { Plugin } from './plugin.ts'
-import type { ExtensionWorld } from './world.ts'
+import type { Plugin, PluginWorld } from './plugin.ts'
 
 type Options = NonNullable<CallBase['plugins']>
 
@@ -28,7 +27,7 @@ interface AllDefaults {
  * Returns the options of the plugins of a run's call, with the defaults of its workspace: the call's
  * own entries take precedence, unless overrides are prevented. Undefined if there are none.
  */
-export function resolvePluginOptions(world: ExtensionWorld, run: Run): CallBase['plugins'] {
+export function resolvePluginOptions(world: PluginWorld, run: Run): CallBase['plugins'] {
   const { common, byWorkspace } = getDefaults(world.config, world.plugins)
   const { plugins } = run.call
   if (!common && byWorkspace.size === 0) return plugins

@@ -10,7 +10,7 @@ import type { PipelineStage } from '../engine/routing-metadata.ts'
 import type { Run, Step } from '../engine/run.ts'
 import type { TextCall } from '../language/call.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import type { Model } from '../resources/models.ts'
+import type { Model } from '../resources/models/catalog.ts'
 import type { ReadablePlugin } from '../translation/dialects/world.ts'
 import { addFilter } from './filters.ts'
 import type { ExtensionWorld } from './world.ts'
@@ -25,24 +25,24 @@ export interface Plugin<Options = unknown> extends ReadablePlugin<Options> {
    * asked of a call with a file, with search options, or with a model that the catalogue has not or
    * that has a variant.
    */
-  imply?(world: ExtensionWorld, call: Work[Kind]['call']): Options | undefined
+  imply?(world: PluginWorld, call: Work[Kind]['call']): Options | undefined
   /**
    * Returns the call with what has to be fetched or read for it, before filters see it. Throws what
    * stops the call. A dry run fetches nothing.
    */
   prepare?(
-    world: ExtensionWorld,
+    world: PluginWorld,
     run: Run,
     options: Options,
   ): Work[Kind]['call'] | Promise<Work[Kind]['call']>
   /** Looks at the call as filters leave it, and returns why it is blocked; null if it is not. */
-  review?(world: ExtensionWorld, run: Run, options: Options): Promise<GatewayError | null>
+  review?(world: PluginWorld, run: Run, options: Options): Promise<GatewayError | null>
   /**
    * Returns what others know that the call should have beside its last message of the user; null if
    * nothing. It may cost something. A dry run sends no request. Throws what stops the call.
    */
   enrich?(
-    world: ExtensionWorld,
+    world: PluginWorld,
     run: Run,
     call: TextCall,
     options: Options,
@@ -66,17 +66,17 @@ export interface Plugin<Options = unknown> extends ReadablePlugin<Options> {
   rank?(call: Work[Kind]['call'], model: Model, options: Options | undefined): number
   /** Returns the call of the next step once a step is answered; null if there is none. */
   around?(
-    world: ExtensionWorld,
+    world: PluginWorld,
     step: Step,
     options: Options,
   ): Work[Kind]['call'] | null | Promise<Work[Kind]['call'] | null>
   /** Picks models for a call that names a router: the plugin is called `<router>-router`. */
-  decide?(world: ExtensionWorld, inputs: RouterInputs): RouterDecision
+  decide?(world: PluginWorld, inputs: RouterInputs): RouterDecision
   /**
    * Returns a filter that changes what the client gets; null if nothing is changed. The charge is
    * for what the provider sent.
    */
-  after?(world: ExtensionWorld, run: Run, options: Options): AnswerFilter<Work[Kind]['part']> | null
+  after?(world: PluginWorld, run: Run, options: Options): AnswerFilter<Work[Kind]['part']> | null
 }
 
 /** What a plugin adds to the last message of the user. */
@@ -93,6 +93,12 @@ export interface FittedCall<K extends Kind = Kind> {
   stage?: PipelineStage
 }
 
+/** What has the list of plugins. */
+export interface PluginWorld extends ExtensionWorld {
+  /** The plugins that calls may ask for. */
+  plugins: Plugin[]
+}
+
 /** A plugin that a call asks for, and its options. */
 export interface PluginUse {
   plugin: Plugin
@@ -101,7 +107,7 @@ export interface PluginUse {
 
 /** Lists the plugins that a call asks for, in the order of the list. */
 export function listPluginUses(
-  { plugins }: ExtensionWorld,
+  { plugins }: PluginWorld,
   { plugins: requested }: Work[Kind]['call'],
 ): PluginUse[] {
   return plugins.flatMap(plugin => {
@@ -112,7 +118,7 @@ export function listPluginUses(
 
 /** Returns the call with what its plugins add. */
 export const applyPlugins = <K extends Kind>(
-  world: ExtensionWorld,
+  world: PluginWorld,
   call: Work[K]['call'],
 ): Work[K]['call'] =>
   listPluginUses(world, call).reduce(
@@ -125,7 +131,7 @@ export const applyPlugins = <K extends Kind>(
  * then nothing is looked at but the model.
  */
 export function fitToModel<K extends Kind>(
-  { plugins }: ExtensionWorld,
+  { plugins }: PluginWorld,
   call: Work[K]['call'],
   model: Model,
 ): { call: Work[K]['call']; stages: PipelineStage[] } {
@@ -159,7 +165,7 @@ const unaskedByModel = new WeakMap<Model, { plugins: Plugin[]; unasked: Plugin[]
 
 /** Sorts the models of a call as plugins ask for. Most calls have one model, and nothing to sort. */
 export function rankModels<Entry extends { model: Model }>(
-  { plugins }: ExtensionWorld,
+  { plugins }: PluginWorld,
   call: Work[Kind]['call'],
   models: Entry[],
 ): Entry[] {
@@ -175,17 +181,17 @@ export function rankModels<Entry extends { model: Model }>(
 
 /** What plugins do while models are found. */
 export const chooser: NonNullable<Extension['choose']> = {
-  decide: (world: ExtensionWorld, router, inputs) =>
+  decide: (world: PluginWorld, router, inputs) =>
     world.plugins.find(({ id }) => id === getRouterPluginId(router))?.decide?.(world, inputs),
   rank: rankModels,
   extend: applyPlugins,
   fit: fitToModel,
-  fitsUnasked: ({ plugins }: ExtensionWorld, model) => listUnasked(plugins, model).length > 0,
+  fitsUnasked: ({ plugins }: PluginWorld, model) => listUnasked(plugins, model).length > 0,
 }
 
 /** Returns the answer as the plugins of a call leave it; null if none looks at it. */
 export function filterByPlugins<K extends Kind>(
-  world: ExtensionWorld,
+  world: PluginWorld,
   run: Run<K>,
   answer: PeekedSequence<AnswerPart<K>[]>,
   read: (batch: AnswerPart<K>[]) => void,

@@ -6,7 +6,13 @@ import type { ToolProgress } from '../language/part.ts'
 import type { ServerToolRequest } from '../language/server-tools.ts'
 import type { Service } from '../limits/rules.ts'
 import type { ReadableTool } from '../translation/dialects/world.ts'
-import type { ExtensionWorld } from './world.ts'
+import type { PluginWorld } from './plugin.ts'
+
+/** What has the lists of plugins and tools. */
+export interface ToolWorld extends PluginWorld {
+  /** The tools that the gateway runs itself when models call them. */
+  tools: ServerTool[]
+}
 
 /**
  * A tool that the gateway runs itself when a model calls it (wire reference D.6). Clients name it
@@ -16,57 +22,57 @@ export interface ServerTool<Options = unknown> extends ReadableTool<Options> {
   /** Parameters with which `gateway tools list` asks for its obstacle; none when absent. */
   example?: Json
   /** Lists what it works with here, for `gateway tools list`: its engines, its servers. */
-  listParts?(world: Pick<ExtensionWorld, 'config'>): ToolPart[]
+  listParts?(world: Pick<ToolWorld, 'config'>): ToolPart[]
   /**
    * Says for `gateway tools list` at which models it works where that depends on who serves them;
    * null where it works at all of them.
    */
-  findReach?(world: ExtensionWorld): ToolReach | null
+  findReach?(world: ToolWorld): ToolReach | null
   /** Returns why it does not work with this configuration; null if it does. */
-  findObstacle(world: ExtensionWorld, options: Options): string | null
+  findObstacle(world: ToolWorld, options: Options): string | null
   /**
    * Returns the call as a provider itself does this tool's work in it; null if the gateway runs it.
    * Absent if no provider has such a tool.
    */
-  delegate?(world: ExtensionWorld, call: TextCall, options: Options): TextCall | null
+  delegate?(world: ToolWorld, call: TextCall, options: Options): TextCall | null
   /**
    * Returns who is sent what a use says; null for nobody, or where models alone are asked. Rules and
    * the caller's preferences bind it as an endpoint: a use that they forbid does not run.
    */
-  findService?(world: Pick<ExtensionWorld, 'config'>, options: Options): Service | null
+  findService?(world: Pick<ToolWorld, 'config'>, options: Options): Service | null
   /** Whether its service is asked before the model is: rules refuse the whole call then. */
   asksWhenOffered?: boolean
   /**
    * Returns the most that one use may cost, in nano-dollars: it is held before the tool runs.
    * Absent if the tool is free.
    */
-  priceUse?(world: ExtensionWorld, options: Options): bigint
+  priceUse?(world: ToolWorld, options: Options): bigint
   /**
    * Lists the functions that a model is shown for it: one, or many for an MCP server. In a dry run
    * (`run.isDry`) it sends no request.
    */
   listFunctions(
-    world: ExtensionWorld,
+    world: ToolWorld,
     invocation: ToolContext<Options>,
   ): ToolFunction[] | Promise<ToolFunction[]>
   /**
    * Lists items that stand before all else in the answer, in the form of the call's API: what the
    * tool offers.
    */
-  announce?(world: ExtensionWorld, context: ToolContext<Options>): Json[] | Promise<Json[]>
+  announce?(world: ToolWorld, context: ToolContext<Options>): Json[] | Promise<Json[]>
   /**
    * Translates what the conversation has of earlier uses, of all requests of this tool, into calls
    * of its functions and their results. Returns the uses that the client has approved since, which
    * run before the model's turn. Throws 400 for an approval that is not valid.
    */
-  restore?(world: ExtensionWorld, run: Run, context: RestoreContext): Restored
+  restore?(world: ToolWorld, run: Run, context: RestoreContext): Restored
   /**
    * Returns the item that asks the client for approval; null if the use may run, or if the call's
    * API has no such item. The use does not run, and the answer ends after its turn.
    */
-  requestApproval?(world: ExtensionWorld, invocation: ToolInvocation<Options>): Json | null
+  requestApproval?(world: ToolWorld, invocation: ToolInvocation<Options>): Json | null
   /** Returns the fields of its output item that are known before it has run. */
-  describeUse?(world: ExtensionWorld, invocation: ToolInvocation<Options>): Json
+  describeUse?(world: ToolWorld, invocation: ToolInvocation<Options>): Json
   /** Returns the fields of the output item of a use that does not run: its arguments are no JSON. */
   describeRefusal?(context: ToolContext<Options>, call: { name: string; input: string }): Json
   /** Tells whether a `tool_choice` of its type means this function; all of them if absent. */
@@ -81,7 +87,7 @@ export interface ServerTool<Options = unknown> extends ReadableTool<Options> {
    * Runs it once. A failure that the model can do something about is a result with `isError`;
    * throws only what ends the whole call: its cancellation, or a limit.
    */
-  run(world: ExtensionWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
+  run(world: ToolWorld, invocation: ToolInvocation<Options>): Promise<ToolResult>
 }
 
 /** Whether any model that can be called here gets a tool, and which. */

@@ -15,7 +15,7 @@ import { filterAddedContent } from './filters.ts'
 import { listPluginUses, type PluginUse } from './plugin.ts'
 import { findLoop, type ToolLoop } from './server-tool/loop.ts'
 import { UsesRun } from './server-tool/uses.ts'
-import type { ExtensionWorld } from './world.ts'
+import type { ToolWorld } from './server-tool.ts'
 
 /** The most steps that a call takes, whatever its plugins ask for. */
 const MAX_STEPS = 100
@@ -26,7 +26,7 @@ const MAX_STEPS = 100
  * another step are asked for the next call, and the first that returns one is followed.
  */
 export function chainSteps<K extends Kind>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   answer: OpenedAnswer<K>,
   turns: Turns<K>,
 ): PeekedSequence<AnswerPart<K>[]> | null {
@@ -37,7 +37,7 @@ export function chainSteps<K extends Kind>(
 
 /** Chains the answers of a run's steps into one, and has its meters read them. */
 export function openChain<K extends Kind>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   { first, rest }: OpenedAnswer<K>,
   options: ChainOptions<K>,
 ): PeekedSequence<AnswerPart<K>[]> {
@@ -54,7 +54,7 @@ interface ChainOptions<K extends Kind> extends Turns<K> {
 }
 
 class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
-  readonly #world: ExtensionWorld
+  readonly #world: ToolWorld
   readonly #run: Run<K>
   readonly #followUps: PluginUse[]
   readonly #startMetering: (step: Step<K>) => OpenedAnswer<K>
@@ -68,7 +68,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   #isEnded = false
 
   constructor(
-    world: ExtensionWorld,
+    world: ToolWorld,
     rest: AsyncIterator<AnswerPart<K>[]> | null,
     { run, followUps, startMetering }: ChainOptions<K>,
   ) {
@@ -195,7 +195,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
  * enough left, and what its attempts throw.
  */
 async function takeStep<K extends Kind>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run<K>,
   call: Work[K]['call'],
 ): Promise<Step<K>> {
@@ -215,7 +215,7 @@ async function takeStep<K extends Kind>(
 
 /** Settles an answered step of a run that goes on, and charges it on disk. */
 async function endStep<K extends Kind>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run<K>,
   step: Step<K>,
 ): Promise<void> {

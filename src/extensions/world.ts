@@ -1,9 +1,8 @@
 import type { InferenceWorld } from '../engine/world.ts'
+import type { Hold } from '../limits/ledger.ts'
+import type { VideoJob } from '../resources/videos.ts'
 import type { Documents } from './documents.ts'
 import type { Healer } from './healing.ts'
-import type { Plugin } from './plugin.ts'
-import type { ServerTool } from './server-tool.ts'
-import type { VideoJobs } from './videos/poller.ts'
 
 /** What this room needs from the gateway. */
 export interface ExtensionWorld extends InferenceWorld {
@@ -13,8 +12,22 @@ export interface ExtensionWorld extends InferenceWorld {
   documents: Documents
   /** Mends answers that should be JSON. */
   healer: Healer
-  /** The plugins that calls may ask for. */
-  plugins: Plugin[]
-  /** The tools that the gateway runs itself when models call them. */
-  tools: ServerTool[]
+}
+
+/** What follows the jobs of videos. */
+export interface VideoJobs {
+  /** Lists what is set aside for the jobs that are followed. */
+  listHolds(): Hold[]
+  /** Follows a job. The hold becomes its own. */
+  add(job: VideoJob, hold: Hold | null): void
+  /** Takes over the jobs of the process before, and sets their money aside again. */
+  load(): Promise<void>
+  /** Begins to ask providers, and goes on until `stop`. Only the server of a data directory may. */
+  start(): Promise<void>
+  /** Ends all requests. The jobs go on at their providers and are asked about at the next start. */
+  stop(): Promise<void>
+  /** Waits until nothing is asked or written at this moment. */
+  rest(): Promise<void>
+  /** How many jobs have not ended. */
+  readonly size: number
 }

@@ -77,8 +77,10 @@ export interface TextCall extends CallBase {
   params: Params
   /** Parameters that the gateway does not know. They are forwarded unchanged. */
   extra: Record<string, unknown>
-  /** Features of Anthropic's API that the client requested by header. */
+  /** Features of Anthropic's API that the client requested, mostly by header. */
   betas: string[]
+  /** What the client said that no call says: it is told that it was ignored. */
+  leftOut?: string[]
   /** What the endpoint must support. Other endpoints would ignore the request for it. */
   requiredCapabilities?: Capability[]
 }

@@ -13,7 +13,7 @@ export const DIALECTS = [
 ] as const
 
 /** Those of doors beside the base URL, whose paths name the model. */
-export const DOOR_DIALECTS = ['gemini'] as const
+export const DOOR_DIALECTS = ['gemini', 'converse', 'invoke'] as const
 
 export type DialectName = (typeof DIALECTS)[number] | (typeof DOOR_DIALECTS)[number]
 

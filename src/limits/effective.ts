@@ -1,35 +1,16 @@
 import { renderDollars } from '../base/money.ts'
-import { REGIONS, type Region } from '../language/region.ts'
+import { REGIONS } from '../language/region.ts'
 import type { Actor } from '../resources/actor.ts'
 import { getDefaultGuardrailId } from '../resources/default-guardrail.ts'
 import { findAssignment } from './assignments.ts'
 import { listWorkspaceBounds } from './budgets.ts'
 import { listCreditBounds } from './credits.ts'
-import { type FilterRule, type Filters, openFilters } from './filters.ts'
+import { type FilterRule, openFilters } from './filters.ts'
 import type { Guardrail } from './guardrails/store.ts'
 import type { Account, Bound } from './ledger.ts'
-import type { PolicyWorld } from './policy-world.ts'
-import { getRules, type Rule } from './rules.ts'
-import { ZDR_GROUPS, type ZdrGroup } from './zdr.ts'
-
-/**
- * Everything that applies to an actor's calls, combined. Built once for a key, and dropped when
- * anything that it is built from changes.
- */
-export interface Policy {
-  /** What may be spent. Each bound is counted by itself. */
-  bounds: Bound[]
-  /** Where a call may go: to the endpoints that no rule excludes. */
-  rules: Rule[]
-  /** The regions of the gateway that a call may come in through. */
-  regions: Region[]
-  /** The groups of models whose calls are not kept; absent where there are none. */
-  zdr?: ZdrGroup[]
-  /** The share of calls whose content is kept, at most 1; absent where none is. */
-  contentShare?: number
-  /** The content filters of its calls and their answers; absent where there are none. */
-  filters?: Promise<Filters>
-}
+import type { Policy, PolicyWorld } from './policy-world.ts'
+import { getRules } from './rules.ts'
+import { ZDR_GROUPS } from './zdr.ts'
 
 /** Returns the policy of this actor, from memory alone. */
 export function getPolicy(world: PolicyWorld, actor: Actor): Policy {

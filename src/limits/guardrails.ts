@@ -13,6 +13,7 @@ import { findProviderSlugs } from '../resources/providers/names.ts'
 import { findRouterModel } from '../resources/routers.ts'
 import type { Workspace } from '../resources/workspaces/store.ts'
 import { checkPattern } from './filters.ts'
+import { checkMcpRule } from './guardrails/mcp-rule.ts'
 import {
   FIELDS,
   type GuardrailChange,
@@ -180,6 +181,7 @@ export const EMPTY_FIELDS: GuardrailFields = {
   allowed_providers: null,
   ignored_models: null,
   ignored_providers: null,
+  mcp: null,
   content_filter_builtins: null,
   content_filters: null,
   filterOutput: false,
@@ -223,9 +225,11 @@ export async function readGuardrailFields(
     content_filter_builtins,
     content_filters,
     limit_usd,
+    mcp,
   } = change
   for (const [i, { pattern }] of content_filters?.entries() ?? [])
     await checkPattern(pattern, `content_filters.${i}.pattern`)
+  if (mcp) await checkMcpRule(world, mcp)
   const fields = {
     ...pickPlainFields(change),
     ...copyZdr(change),

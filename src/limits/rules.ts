@@ -1,18 +1,10 @@
-import type { Catalog, Endpoint, EndpointRule } from '../resources/models.ts'
+import type { Catalog, Endpoint } from '../resources/models/catalog.ts'
 import { sumPrices } from '../resources/prices.ts'
 import { findProviderSlugs } from '../resources/providers/names.ts'
-import type { Provider } from '../resources/providers.ts'
+import type { Provider } from '../resources/providers/provider.ts'
 import type { Guardrail } from './guardrails/store.ts'
-import type { PolicyWorld } from './policy-world.ts'
+import type { PolicyWorld, Rule } from './policy-world.ts'
 import { isRetainedInGroup, ZDR_GROUPS } from './zdr.ts'
-
-/** One field of a guardrail that excludes endpoints. */
-export interface Rule extends EndpointRule {
-  guardrail_id: string
-  field: keyof Guardrail
-  /** Its value in `error.availability.excluded_by` (wire reference L.3). */
-  excludedBy: string
-}
 
 /** Somebody who is sent what a call says and does not serve it: a judge, a search engine. */
 export interface Service {
@@ -59,6 +51,7 @@ const rulesCache = new WeakMap<Guardrail, { catalog: Catalog; rules: Rule[] }>()
 
 /** Our own value: the public list has one for providers, and uses it for models too. */
 const ALLOWED_MODELS = 'allowed_models'
+
 const ALLOWED_PROVIDERS = 'allowed_providers'
 
 function* buildListRules(

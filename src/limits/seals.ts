@@ -1,6 +1,6 @@
 import type { Mac } from '../base/mac.ts'
 import type { Seal } from '../base/seal.ts'
-import type { AuditEntry } from '../resources/audit.ts'
+import type { AuditEntry } from '../resources/audit/store.ts'
 
 /** What seals and encrypts records: three keys of one secret. */
 export interface RecordSecrets {

@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../resources/audit.ts'
+import type { AuditEntry } from '../resources/audit/store.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import type { Ledger, Opening } from './ledger.ts'
 

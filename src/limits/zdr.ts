@@ -1,5 +1,5 @@
 import type { CallBase } from '../language/call.ts'
-import type { Endpoint } from '../resources/models.ts'
+import type { Endpoint } from '../resources/models/catalog.ts'
 
 /**
  * The groups of models for which zero data retention is required separately, by their authors. The

@@ -1,7 +1,7 @@
 import { hideCredentials } from '../base/credential.ts'
 import type { GatewayError } from '../base/errors.ts'
 import { toPrintable } from '../base/printable.ts'
-import type { Provider } from '../resources/providers.ts'
+import type { Provider } from '../resources/providers/provider.ts'
 
 /**
  * Removes from the reason of a failure the credentials that the request carried, as some providers

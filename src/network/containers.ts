@@ -17,7 +17,7 @@ import { isSessionContainer, readFileId } from './containers/names.ts'
 import type { ContainerFileQuery, ContainerPrune, ContainerQuery } from './containers/schema.ts'
 import type { Container, ContainerFile } from './containers/store.ts'
 import { auditContainer, showContainerFile, showContainerFiles } from './containers/view.ts'
-import type { ContainerWorld } from './containers/world.ts'
+import type { WarmWorld } from './containers/warm.ts'
 
 /** The files on a page when the query states none. */
 const PAGE_SIZE = 100
@@ -27,7 +27,7 @@ const PAGE_SIZE = 100
  * exist in the workspace, or that has been unused for 30 days.
  */
 export async function listContainerFiles(
-  world: ContainerWorld,
+  world: WarmWorld,
   actor: Actor,
   name: string,
   { limit = PAGE_SIZE, after }: ContainerFileQuery = {},
@@ -40,19 +40,14 @@ export async function listContainerFiles(
 }
 
 /** Returns the record of a container’s file. Throws 404 as for a file that does not exist. */
-export async function getContainerFile(
-  world: ContainerWorld,
-  actor: Actor,
-  name: string,
-  id: string,
-) {
+export async function getContainerFile(world: WarmWorld, actor: Actor, name: string, id: string) {
   const { container, file } = await requireContainerFile(world, actor, name, id)
   return showContainerFile(container, file)
 }
 
 /** Opens the bytes of a container’s file. Throws 404 as for a file that does not exist. */
 export async function readContainerFile(
-  world: ContainerWorld,
+  world: WarmWorld,
   actor: Actor,
   name: string,
   id: string,
@@ -70,7 +65,7 @@ export async function readContainerFile(
  * meanwhile.
  */
 export async function promoteContainerFile(
-  world: ContainerWorld,
+  world: WarmWorld,
   actor: Actor,
   name: string,
   id: string,
@@ -86,7 +81,7 @@ export async function promoteContainerFile(
 }
 
 async function promote(
-  world: ContainerWorld,
+  world: WarmWorld,
   actor: Actor,
   { container, file }: FoundFile,
 ): Promise<StoredFile> {
@@ -103,7 +98,7 @@ async function promote(
 
 /** Reads a file of a home to its end. Throws 409 where it has changed before that. */
 async function* readWhole(
-  world: ContainerWorld,
+  world: WarmWorld,
   { container, file }: FoundFile,
 ): AsyncGenerator<Uint8Array> {
   try {
@@ -124,7 +119,7 @@ interface FoundFile {
 }
 
 async function requireContainerFile(
-  world: ContainerWorld,
+  world: WarmWorld,
   actor: Actor,
   name: string,
   id: string,
@@ -135,14 +130,10 @@ async function requireContainerFile(
   return { container, file: requireFound(file, 'File') }
 }
 
-const findFile = ({ store }: ContainerWorld, { id }: Container, path: string) =>
+const findFile = ({ store }: WarmWorld, { id }: Container, path: string) =>
   store.containers.findFile(id, path)
 
-async function requireContainer(
-  world: ContainerWorld,
-  actor: Actor,
-  name: string,
-): Promise<Container> {
+async function requireContainer(world: WarmWorld, actor: Actor, name: string): Promise<Container> {
   const container = await world.store.containers.find(resolveScope(world, actor, {}), name)
   const isThere = container && container.ended_at === null && !isExpired(world, container)
   return requireFound(isThere ? container : undefined, 'Container')
@@ -150,7 +141,7 @@ async function requireContainer(
 
 /** Lists containers, the longest unused first; all of them without a query. */
 export async function listContainers(
-  { store }: ContainerWorld,
+  { store }: WarmWorld,
   _actor: Actor,
   { workspace_id }: ContainerQuery = {},
 ) {
@@ -161,7 +152,7 @@ export async function listContainers(
 }
 
 /** Returns the record of a container. Throws 404 as for its files. */
-export async function getContainer(world: ContainerWorld, actor: Actor, name: string) {
+export async function getContainer(world: WarmWorld, actor: Actor, name: string) {
   const { workspace_id } = await requireContainer(world, actor, name)
   const { data } = await listContainers(world, actor, { workspace_id })
   const found = data.find(({ container_id }) => container_id === name)
@@ -173,7 +164,7 @@ export async function getContainer(world: ContainerWorld, actor: Actor, name: st
  * within a second. Throws 404 for one that does not exist in the workspace.
  */
 export async function killContainer(
-  world: ContainerWorld,
+  world: WarmWorld,
   actor: Actor,
   name: string,
   { workspace_id }: ContainerQuery = {},
@@ -187,7 +178,7 @@ export async function killContainer(
 
 /** Ends the containers unused for so many days: 30 if none are stated. */
 export async function pruneContainers(
-  world: ContainerWorld,
+  world: WarmWorld,
   actor: Actor,
   { workspace_id, unused_days = KEPT_DAYS }: ContainerPrune = {},
 ) {
@@ -198,11 +189,7 @@ export async function pruneContainers(
   return { deleted: unused.length, bytes: unused.reduce((sum, { bytes }) => sum + bytes, 0) }
 }
 
-async function endContainer(
-  world: ContainerWorld,
-  actor: Actor,
-  container: Container,
-): Promise<void> {
+async function endContainer(world: WarmWorld, actor: Actor, container: Container): Promise<void> {
   await world.warm.end(container.id)
   await emptyHome(world, container)
   // The name of a session’s container stays taken: what it held is gone.
@@ -212,7 +199,7 @@ async function endContainer(
 }
 
 /** Compares the record of every container’s file with its bytes. Returns what differs. */
-export async function checkHomes({ blobs, store: { containers } }: ContainerWorld) {
+export async function checkHomes({ blobs, store: { containers } }: WarmWorld) {
   const problems: string[] = []
   let count = 0
   for (const container of await containers.listUsable()) {
@@ -236,5 +223,5 @@ export async function checkHomes({ blobs, store: { containers } }: ContainerWorl
 }
 
 /** Deletes what killed processes have left of files of every kind. Returns how many those were. */
-export const sweepBlobs = (world: ContainerWorld): Promise<number> =>
+export const sweepBlobs = (world: WarmWorld): Promise<number> =>
   sweepFiles(world, ({ workspace_id, name }) => world.store.containers.hasBlob(workspace_id, name))

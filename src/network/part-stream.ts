@@ -1,7 +1,7 @@
+import type { GatewayError } from '../base/errors.ts'
 import { isObject } from '../base/json.ts'
 import { parseLargeJson } from '../base/large-json.ts'
 import type { Frame, Framing, Reader } from '../translation/protocols/protocol.ts'
-import type { Deadline } from './answer.ts'
 import { AwsEventStreamScanner } from './aws-event-stream.ts'
 import type { IncomingResponse } from './egress.ts'
 import { LARGEST_EVENT, SseScanner } from './sse.ts'
@@ -40,6 +40,17 @@ export interface EventRoom {
   waitForMemory?: ((bytes: number) => Promise<void>) | undefined
 }
 
+/** The time limits of the attempt that a stream is the answer of. */
+interface ReadingDeadline {
+  touch(size: number): void
+  pause(): void
+  resume(): void
+  close(): void
+  abort(): void
+  /** Converts what a read has thrown to what the call fails with. */
+  toGatewayError(thrown: unknown): GatewayError
+}
+
 /** A frame of more takes much memory until it has been passed on. */
 const LARGE = 256 * 1024
 
@@ -60,7 +71,7 @@ const CLOSE_GRACE = 1_000
 export class PartStream<Part> implements AsyncIterator<Part[]> {
   readonly #incoming: IncomingResponse
   readonly #reader: Reader<Part>
-  readonly #deadline: Deadline
+  readonly #deadline: ReadingDeadline
   readonly #scanner: FrameScanner
   readonly #room: EventRoom
   /** The bytes of an event for which there is memory. */
@@ -74,7 +85,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     incoming: IncomingResponse,
     reader: Reader<Part>,
     framing: Framing | 'bytes',
-    deadline: Deadline,
+    deadline: ReadingDeadline,
     room: EventRoom = { largest: LARGEST_EVENT },
   ) {
     this.#incoming = incoming

@@ -1,6 +1,6 @@
 import type { Cancellation } from '../base/cancellation.ts'
 import { GatewayError } from '../base/errors.ts'
-import type { Provider } from '../resources/providers.ts'
+import type { Provider } from '../resources/providers/provider.ts'
 import type { FollowUp } from '../translation/protocols/protocol.ts'
 import { authorizeUrl } from './authorize.ts'
 import type { OutgoingRequest } from './egress.ts'

@@ -2,7 +2,7 @@ import { Cancellation } from '../base/cancellation.ts'
 import { GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject } from '../base/json.ts'
 import type { CatalogWorld } from '../resources/catalog-world.ts'
-import type { Provider } from '../resources/providers.ts'
+import type { Provider } from '../resources/providers/provider.ts'
 import { Deadline } from './answer.ts'
 import { authorize } from './authorize.ts'
 import type { UpstreamWorld } from './world.ts'
@@ -109,6 +109,7 @@ const buildFailure = (status: number | null, error: string): Verdict => ({
   status,
   error,
 })
+
 const buildUnknown = (status: number, error: string): Verdict => ({ ok: null, status, error })
 
 async function probeToken(

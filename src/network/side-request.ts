@@ -2,7 +2,7 @@ import { Cancellation } from '../base/cancellation.ts'
 import { GatewayError } from '../base/errors.ts'
 import { type Json, parseObject } from '../base/json.ts'
 import { Timeout } from '../base/timeout.ts'
-import type { Provider } from '../resources/providers.ts'
+import type { Provider } from '../resources/providers/provider.ts'
 import { authorize } from './authorize.ts'
 import type { UpstreamWorld } from './world.ts'
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
+import type { Secret } from '../base/secret.ts'
 import type { Config } from '../config.ts'
-import type { AccessTokens } from './authorize/google-service-account.ts'
+import type { ServiceAccount } from '../resources/providers/provider.ts'
 import type { Resolve, Send } from './egress.ts'
 
 /** Everything that leaves the process: requests, name lookups and token exchanges. */
@@ -11,6 +12,15 @@ export interface Egress {
   resolve: Resolve
   /** Caches the access tokens of Google service accounts. */
   accessTokens: AccessTokens
+  /** The programs of the operator that run, by their names in the config. */
+  programs: Map<string, OwnProgram>
+}
+
+/** A program of the operator that runs until the gateway ends or the config has it no more. */
+export interface OwnProgram {
+  isWanted(config: Config): boolean
+  /** Ends it and all that it has started. */
+  end(): Promise<void>
 }
 
 /** What this room needs from the gateway. */
@@ -18,4 +28,10 @@ export interface UpstreamWorld {
   config: Config
   egress: Egress
   clock: Clock
+}
+
+/** Access tokens of service accounts, each cached while it is valid. */
+export interface AccessTokens {
+  /** Returns a token that is valid for another minute. Throws `provider_unavailable` if none is. */
+  getToken(account: ServiceAccount): Promise<Secret>
 }

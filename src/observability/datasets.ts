@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../base/errors.ts'
 import type { Actor } from '../resources/actor.ts'
 import { canManageAll } from '../resources/management.ts'
-import type { Model } from '../resources/models.ts'
+import type { Model } from '../resources/models/catalog.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import type { App } from './rollups/apps.ts'
 import { parseDay, renderDay, toDay, toHour } from './rollups/calls.ts'
@@ -50,6 +50,7 @@ export const DayRange = Type.Object({
   start_date: Type.Optional(Day),
   end_date: Type.Optional(Day),
 })
+
 export type DayRange = Static<typeof DayRange>
 
 /**

@@ -1,7 +1,7 @@
 import { getIsoTime, yieldToEventLoop } from '../base/clock.ts'
 import { maskCredential } from '../base/credential.ts'
 import { conflict, invalid, requireFound } from '../base/errors.ts'
-import { isObject, pickDefined } from '../base/json.ts'
+import { isObject, parseObject, pickDefined } from '../base/json.ts'
 import { toPage } from '../base/pages.ts'
 import { compareOldestFirst } from '../base/sorting.ts'
 import type { Region } from '../language/region.ts'
@@ -11,11 +11,7 @@ import { requireManaged, resolveWorkspaceId } from '../resources/management.ts'
 import { DROPPED_AT_ONCE } from './destinations/deliveries/store.ts'
 import { checkFilterRules } from './destinations/filter-rules.ts'
 import type { DestinationKind, DestinationType } from './destinations/kind.ts'
-import {
-  type DestinationConfig,
-  type OpenedDestination,
-  openDestination,
-} from './destinations/opened.ts'
+import type { DestinationConfig, OpenedDestination } from './destinations/opened.ts'
 import {
   CHANGEABLE,
   type DestinationChange,
@@ -400,4 +396,35 @@ const addOpened = (opened: OpenedDestination | null): AuditedDestination | null 
 function sealConfig(world: DestinationWorld, id: string, config: DestinationConfig): string {
   const nonce = Buffer.from(world.ids.secret(), 'hex').subarray(-12)
   return world.secrets.destinationSeal().seal(JSON.stringify(config), id, nonce)
+}
+
+/** Decrypts a destination. Keeps what `before` has if the config is the same. */
+export function openDestination(
+  world: DestinationWorld,
+  destination: Destination,
+  before?: OpenedDestination,
+): OpenedDestination {
+  if (before?.destination.sealed === destination.sealed) return { ...before, destination }
+  const kind = world.destinationKinds.find(({ type }) => type === destination.type) ?? null
+  return { destination, kind, config: decryptConfig(world, destination) }
+}
+
+// A gateway without a secret decrypts nothing and runs all the same.
+function decryptConfig(
+  world: DestinationWorld,
+  { id, sealed }: Destination,
+): DestinationConfig | null {
+  try {
+    return parseObject(world.secrets.destinationSeal().open(sealed, id) ?? '') ?? null
+  } catch {
+    return null
+  }
+}
+
+/** Reads every destination and decrypts it. */
+export async function readDestinations(world: DestinationWorld): Promise<OpenedDestination[]> {
+  const destinations = await world.store.destinations.all()
+  return destinations.map(destination =>
+    openDestination(world, destination, world.memory.destinations.get(destination.id)),
+  )
 }

@@ -3,7 +3,7 @@ import { getIsoTime } from '../base/clock.ts'
 import { oneOf } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
 import { defineAudit } from '../resources/audit/entry.ts'
-import type { AuditEntry } from '../resources/audit.ts'
+import type { AuditEntry } from '../resources/audit/store.ts'
 import { findGeneration } from './generations/find.ts'
 import type { TelemetryWorld } from './world.ts'
 
@@ -41,6 +41,7 @@ export const NewFeedback = Type.Object({
   category: oneOf(...FEEDBACK_CATEGORIES),
   comment: Type.Optional(Type.String({ maxLength: 1_000 })),
 })
+
 export type NewFeedback = Static<typeof NewFeedback>
 
 const auditFeedback = defineAudit<Feedback & { workspace_id: string }>('feedback', {

@@ -1,7 +1,7 @@
 import { VERSION } from '../base/version.ts'
 import { countSpentKeys } from '../resources/keys/view.ts'
-import type { Endpoint } from '../resources/models.ts'
-import type { Generation } from './generations.ts'
+import type { Endpoint } from '../resources/models/catalog.ts'
+import type { Generation } from './generations/store.ts'
 import { ModelMetrics } from './metrics/by-model.ts'
 import {
   Counter,

@@ -3,7 +3,7 @@ import { invalid } from '../base/errors.ts'
 import { toAttos, toNanos } from '../base/money.ts'
 import { SomeName } from '../base/schema-builders.ts'
 import { compareTexts } from '../base/sorting.ts'
-import type { Catalog } from '../resources/models.ts'
+import type { Catalog } from '../resources/models/catalog.ts'
 import { buildOwnFormat, type InvoiceLine, openInvoice } from './reconciliation/invoice.ts'
 import { summarizeUsage } from './usage.ts'
 
@@ -19,6 +19,7 @@ export const Reconciliation = Type.Object({
   input_column: Column,
   output_column: Column,
 })
+
 export type Reconciliation = Static<typeof Reconciliation>
 
 type ReconcileWorld = Parameters<typeof summarizeUsage>[0] & { catalog: Catalog }

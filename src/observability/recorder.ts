@@ -1,10 +1,8 @@
 import { GatewayError, unavailable } from '../base/errors.ts'
 import type { Events } from '../base/events.ts'
 import { toReceivedText } from '../base/halves.ts'
-import type { StepCharge } from '../limits/ledger.ts'
-import type { Finding, Generation, GenerationStore } from './generations.ts'
-import type { OutboxMessage, WrittenMessages } from './outbox.ts'
-import type { StoredTranscript } from './transcripts.ts'
+import type { Finding, Generation, GenerationStore, RecorderEntry } from './generations/store.ts'
+import type { WrittenMessages } from './outbox.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -15,44 +13,6 @@ declare module '../base/events.ts' {
     /** Messages were recorded with their calls. */
     'outbox.written': WrittenMessages
   }
-}
-
-/** How the job of a call has ended. */
-export interface EndedJob {
-  id: string
-  status: 'completed' | 'failed' | 'cancelled' | 'expired'
-  /** Why there is no result; null if there is one. */
-  error: string | null
-  /** Where its results are; a JSON list. */
-  outputs: string
-  /** Nano-dollars. */
-  cost: bigint | null
-  ended_at: string
-}
-
-/** What came of one line of a batch, until it is written into a file. */
-export interface BatchResult {
-  batch_id: string
-  line: number
-  is_error: boolean
-  /** The line of the file, sealed for its batch and number. */
-  sealed: string
-}
-
-/** What is written of a call in one transaction. */
-export interface RecorderEntry {
-  /** The call, if it is finished; null for a step of one that goes on. */
-  generation: Generation | null
-  /** The cost of the step that ended with it. Null: no key is charged. */
-  charge: StepCharge | null
-  /** Messages about the call to outside receivers. They require a generation or a charge. */
-  outbox?: OutboxMessage[]
-  /** What was asked and answered, where that is kept. It requires a generation. */
-  transcript?: StoredTranscript
-  /** The job that the call has begun and that has ended with it. It requires a generation. */
-  job?: EndedJob
-  /** What came of the line of a batch that the call was made for. It requires a generation. */
-  result?: BatchResult
 }
 
 /** Writes finished calls, and settled steps of running ones, in batches. */
@@ -84,11 +44,16 @@ interface PendingEntry {
 }
 
 const MAX_WAITING = 10_000
+
 const MAX_AT_ONCE = 500
+
 const PATIENCE = 5_000
+
 /** When a store has not accepted a record for this long, the gateway refuses new work. */
 const ALARM = 1_000
+
 const FIRST_PAUSE = 5
+
 const LONGEST_PAUSE = 500
 
 /**

@@ -8,12 +8,11 @@ import { computeCost } from '../limits/cost.ts'
 import type { Ledger, StepCharge } from '../limits/ledger.ts'
 import type { Actor } from '../resources/actor.ts'
 import { createAuditEntry } from '../resources/audit/entry.ts'
-import type { Catalog, Endpoint } from '../resources/models.ts'
+import type { Catalog, Endpoint } from '../resources/models/catalog.ts'
 import { type Prices, toExactPrices } from '../resources/prices.ts'
 import type { IdentityWorld } from '../resources/world.ts'
-import type { Generation, GenerationStore } from './generations.ts'
+import type { Generation, GenerationStore, RecorderEntry } from './generations/store.ts'
 import { renderUsd } from './reconciliation.ts'
-import type { RecorderEntry } from './recorder.ts'
 import { CORRECTION, parseDay } from './rollups/calls.ts'
 
 const Price = Type.Optional(Type.Number({ minimum: 0, maximum: 10_000 }))
@@ -39,6 +38,7 @@ export const Repricing = Type.Object({
   was_reasoning: Price,
   was_request: Price,
 })
+
 export type Repricing = Static<typeof Repricing>
 
 /** What pricing again needs from the gateway. */

@@ -1,11 +1,11 @@
-import type { Clock } from '../base/clock.ts'
+import { type Clock, yieldToEventLoop } from '../base/clock.ts'
 import type { Events } from '../base/events.ts'
 import type { Config } from '../config.ts'
 import { findResponseStart } from '../resources/responses.ts'
-import type { GenerationStore } from './generations.ts'
+import type { GenerationStore } from './generations/store.ts'
 import type { RefusalStore } from './refusals.ts'
 import { type RollupReader, rollUp } from './rollups.ts'
-import { removeAll, type TranscriptStore, trimTranscripts } from './transcripts.ts'
+import { findContentStart, MIB, type TranscriptStore, type TranscriptWorld } from './transcripts.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -114,4 +114,38 @@ function findStart(clock: Clock, days: number): string | null {
   if (days === 0) return null
   const midnight = Math.floor(clock.now().getTime() / DAY) * DAY
   return new Date(midnight - days * DAY).toISOString()
+}
+
+interface TrimWorld extends Pick<TranscriptWorld, 'config' | 'clock'> {
+  store: { transcripts: TranscriptStore }
+}
+
+/** Removes what exceeds the bounds of all content, and returns how many rows that were. */
+export async function trimTranscripts({
+  store: { transcripts },
+  config: { retention },
+  clock,
+}: TrimWorld): Promise<Eviction[]> {
+  const now = clock.now()
+  const start = findContentStart({ retention }, now)
+  const old = await removeAll(() => transcripts.removeBefore(start, now.toISOString()))
+  const most = retention.content_mib * MIB
+  const excess = await removeAll(() => transcripts.trim(most, now.toISOString()))
+  return [
+    { kind: 'content', reason: 'age', rows: old },
+    { kind: 'content', reason: 'size', rows: excess },
+  ]
+}
+
+/**
+ * Repeats the removal of some rows until none is left, in turns of their own. Returns how many that
+ * were.
+ */
+export async function removeAll(removeSome: () => Promise<number>): Promise<number> {
+  let removed = 0
+  for (let some = await removeSome(); some > 0; some = await removeSome()) {
+    removed += some
+    await yieldToEventLoop()
+  }
+  return removed
 }

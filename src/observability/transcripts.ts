@@ -1,15 +1,14 @@
-import { yieldToEventLoop } from '../base/clock.ts'
 import { denied, isCallersFault, notFound, requireFound } from '../base/errors.ts'
 import type { Ids } from '../base/ids.ts'
 import type { Seal } from '../base/seal.ts'
 import type { Config } from '../config.ts'
 import type { Actor } from '../resources/actor.ts'
 import { defineAudit } from '../resources/audit/entry.ts'
-import type { AuditEntry } from '../resources/audit.ts'
+import type { AuditEntry } from '../resources/audit/store.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import { findGeneration } from './generations/find.ts'
-import { type Generation, getCallStatus, type ProviderResponse } from './generations.ts'
-import type { Eviction } from './retention.ts'
+import type { Generation, ProviderResponse, StoredTranscript } from './generations/store.ts'
+import { getCallStatus } from './generations.ts'
 import type { TelemetryWorld } from './world.ts'
 
 /**
@@ -28,17 +27,6 @@ export interface TranscriptOutput {
   tool_calls?: { id: string; name: string; arguments: string }[]
   /** The texts of further choices; absent without any. */
   alternatives?: string[]
-}
-
-/** A transcript as it is stored. Only the gateway’s secret opens it. */
-export interface StoredTranscript {
-  generation_id: string
-  workspace_id: string
-  key_hash: string | null
-  created_at: string
-  /** The bytes of the sealed text. */
-  size_bytes: number
-  sealed: string
 }
 
 /** Stores transcripts. The recorder adds them in the transaction of their call. */
@@ -171,38 +159,4 @@ export async function deleteGenerationContent(world: TranscriptWorld, actor: Act
   return { deleted: true as const }
 }
 
-const MIB = 1024 * 1024
-
-interface TrimWorld extends Pick<TranscriptWorld, 'config' | 'clock'> {
-  store: { transcripts: TranscriptStore }
-}
-
-/** Removes what exceeds the bounds of all content, and returns how many rows that were. */
-export async function trimTranscripts({
-  store: { transcripts },
-  config: { retention },
-  clock,
-}: TrimWorld): Promise<Eviction[]> {
-  const now = clock.now()
-  const start = findContentStart({ retention }, now)
-  const old = await removeAll(() => transcripts.removeBefore(start, now.toISOString()))
-  const most = retention.content_mib * MIB
-  const excess = await removeAll(() => transcripts.trim(most, now.toISOString()))
-  return [
-    { kind: 'content', reason: 'age', rows: old },
-    { kind: 'content', reason: 'size', rows: excess },
-  ]
-}
-
-/**
- * Repeats the removal of some rows until none is left, in turns of their own. Returns how many that
- * were.
- */
-export async function removeAll(removeSome: () => Promise<number>): Promise<number> {
-  let removed = 0
-  for (let some = await removeSome(); some > 0; some = await removeSome()) {
-    removed += some
-    await yieldToEventLoop()
-  }
-  return removed
-}
+export const MIB = 1024 * 1024

@@ -1,7 +1,7 @@
 import type { Events } from '../base/events.ts'
 import type { HoldJournal } from '../limits/ledger.ts'
 import type { IdentityWorld } from '../resources/world.ts'
-import type { GenerationStore } from './generations.ts'
+import type { GenerationStore } from './generations/store.ts'
 import type { Recorder } from './recorder.ts'
 import type { RollupStore } from './rollups.ts'
 import type { WriteLog } from './write-log.ts'

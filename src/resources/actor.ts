@@ -1,7 +1,7 @@
 import { unauthenticated } from '../base/errors.ts'
 import { hashSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
-import { isUsable } from './keys.ts'
+import { isUsable } from './keys/store.ts'
 import { findTokenKey, verifyToken } from './workloads/grants.ts'
 import type { IdentityWorld } from './world.ts'
 

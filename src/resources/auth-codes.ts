@@ -10,7 +10,8 @@ import type { AuthCodeExchange, ConsentQuery, NewAuthCode } from './auth-codes/s
 import type { AuthCode, AuthCodeStore } from './auth-codes/store.ts'
 import { addChecksum, hashSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
-import { createKey, isUsable } from './keys.ts'
+import { isUsable } from './keys/store.ts'
+import { createKey } from './keys.ts'
 import type { IdentityWorld } from './world.ts'
 
 /** The parts of the gateway that codes need: whether a guardrail binds a key, too. */
@@ -25,6 +26,7 @@ interface AuthCodeWorld extends IdentityWorld {
 
 /** In milliseconds: how long a code can be exchanged (wire reference B.5). */
 const LIFETIME = 600_000
+
 /** How many codes of one user may wait to be exchanged. */
 const MOST_WAITING = 100
 

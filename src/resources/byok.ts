@@ -6,19 +6,16 @@ import { compareTexts } from '../base/sorting.ts'
 import type { Actor } from './actor.ts'
 import { defineAudit, identifyById } from './audit/entry.ts'
 import { createByokLabel, openProviderWithCredential } from './byok/credential.ts'
-import {
-  type DecryptedKey,
-  decryptKey,
-  decryptText,
-  listProvidersByPublicSlug,
-} from './byok/decrypted-keys.ts'
+import type { DecryptedKey } from './byok/decrypted-keys.ts'
 import { PUBLIC_PROVIDERS } from './byok/providers.data.ts'
 import { type ByokChange, type ByokQuery, CHANGEABLE, type NewByokKey } from './byok/schema.ts'
 import type { ByokKey } from './byok/store.ts'
 import type { CatalogWorld } from './catalog-world.ts'
-import { isUsable } from './keys.ts'
+import { isUsable } from './keys/store.ts'
 import { requireManaged, resolveWorkspaceId } from './management.ts'
+import type { Endpoint } from './models/catalog.ts'
 import { getPublicSlug } from './providers/names.ts'
+import type { Provider } from './providers/provider.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -256,3 +253,45 @@ function showByokKeyForAudit(key: ByokKey, world: CatalogWorld): object {
   const text = decryptText(world, key)
   return { ...showByokKey(key), key: text === undefined ? null : world.secrets.fingerprint(text) }
 }
+
+/** Decrypts a key. Keeps what `before` has if the credential is the same. */
+export function decryptKey(world: CatalogWorld, key: ByokKey, before?: DecryptedKey): DecryptedKey {
+  const endpoints = new WeakMap<Endpoint, Endpoint>()
+  if (before?.key.sealed === key.sealed) return { ...before, key, endpoints }
+  const text = decryptText(world, key)
+  const providers =
+    text === undefined ? new Map<string, Provider>() : openProviders(world, key.provider, text)
+  return {
+    key,
+    isReadable: text !== undefined,
+    credentialVersion: 1 + (before?.credentialVersion ?? 0),
+    providers,
+    endpoints,
+  }
+}
+
+/**
+ * Returns the sealed text, or undefined where it cannot be decrypted. A gateway without a secret
+ * decrypts nothing and runs all the same.
+ */
+export function decryptText(world: CatalogWorld, { id, sealed }: ByokKey): string | undefined {
+  try {
+    return world.secrets.seal().open(sealed, id)
+  } catch {
+    return undefined
+  }
+}
+
+function openProviders(world: CatalogWorld, provider: string, text: string): Map<string, Provider> {
+  const attempts = listProvidersByPublicSlug(world, provider).map(known =>
+    openProviderWithCredential(known, world.config.providers[known.slug], text),
+  )
+  return new Map(attempts.filter(one => 'name' in one).map(one => [one.slug, one]))
+}
+
+/** Lists our providers that the public slug stands for. */
+export const listProvidersByPublicSlug = (
+  { catalog }: CatalogWorld,
+  provider: string,
+): Provider[] =>
+  [...catalog.providers.values()].filter(({ slug }) => getPublicSlug(slug) === provider)

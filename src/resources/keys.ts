@@ -228,10 +228,6 @@ function countFreeModelRequests({ traffic: { counters } }: IdentityWorld) {
   return { limit, used, remaining: Math.max(0, limit - used) }
 }
 
-/** Whether a key is valid at this moment. */
-export const isUsable = (key: Key, now: Date): boolean =>
-  !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
-
 /** Creates the plaintext of a key. */
 export const createPlaintext = (world: IdentityWorld): string =>
   addChecksum(`gw-v1-${world.ids.secret()}`)

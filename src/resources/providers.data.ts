@@ -1,6 +1,5 @@
 import type { Quirks } from '../config/quirks.ts'
-import type { ProviderVariables } from './providers/environment.ts'
-import type { ProviderRow } from './providers.ts'
+import type { ProviderRow, ProviderVariables } from './providers/provider.ts'
 
 /** Sampling parameters that OpenAI's own API does not have. */
 const SAMPLING_EXTRAS = ['top_k', 'min_p', 'top_a', 'repetition_penalty']

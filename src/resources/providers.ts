@@ -1,95 +1,20 @@
 import { getOwn } from '../base/json.ts'
-import type { Auth } from '../config/credentials.ts'
-import { NO_QUIRKS, type Quirks } from '../config/quirks.ts'
+import { NO_QUIRKS } from '../config/quirks.ts'
 import type { ProviderConfig } from '../config.ts'
-import type { FinishReason } from '../language/part.ts'
 import type { CatalogWorld } from './catalog-world.ts'
-import { buildCredential, type Credential } from './providers/credential.ts'
-import type { ProviderVariables } from './providers/environment.ts'
+import { buildCredential } from './providers/credential.ts'
 import { getProviderFacts } from './providers/facts.ts'
-import { CredentialPool, type PooledCredential } from './providers/pool.ts'
+import { CredentialPool } from './providers/pool.ts'
+import type {
+  Credential,
+  PooledCredential,
+  ProtocolSetting,
+  Provider,
+  ProviderRow,
+  SettingIssue,
+  SpokenProtocol,
+} from './providers/provider.ts'
 import { PROVIDERS } from './providers.data.ts'
-
-/** A row of the built-in list of providers: data, no code. */
-export interface ProviderRow {
-  name: string
-  /** The author whose models it serves under the author's own names, where that is not its slug. */
-  home?: string
-  protocol: string
-  /** What it speaks beside that, for calls that come in such a dialect. */
-  also?: ProtocolSetting[]
-  /**
-   * Null where each customer has their own address. The config fills the blanks `{region}` and
-   * `{project}`.
-   */
-  base_url: string | null
-  /** Addresses of regions that do not follow the template. */
-  regions?: Record<string, string>
-  /** How the credential is sent, where it is not the protocol's own way. */
-  auth?: Auth
-  /** The credential that a config may give instead of an `api_key`. */
-  instead?: 'aws' | 'service_account'
-  /** Needs no credential. */
-  keyless?: boolean
-  /** What to do when a client leaves: `cancel` unless the provider goes on and charges for it. */
-  on_abort?: 'cancel' | 'drain'
-  /** How it differs from others that speak OpenAI's chat. */
-  quirks?: Partial<Quirks>
-  /** The environment variables that configure it. */
-  variables?: ProviderVariables
-}
-
-/** A provider that calls can be sent to, or one that is known by name only. */
-export interface Provider extends Credential {
-  slug: string
-  /**
-   * The number of the catalogue of this process that these settings are from. With other settings
-   * its endpoints are judged anew.
-   */
-  edition: number
-  /**
-   * Whether the config has all that a call needs. Nothing is ever sent to a provider that is not
-   * configured.
-   */
-  configured: boolean
-  name: string
-  /** The protocol that it speaks, unless the dialect of a call is that of another. */
-  protocol: string
-  /** The others, and the address of each. */
-  alsoSpeaks: SpokenProtocol[]
-  base_url: string
-  /** Sent with every request, by lower-case name. */
-  headers: Record<string, string>
-  quirks: Quirks
-  /** Why its answers ended, by its own words: what the operator adds to the known ones. */
-  finish_reasons: Record<string, FinishReason>
-  /**
-   * Whether URLs of callers go on to it. Only a hosted provider has a network of its own, where
-   * they can do no harm.
-   */
-  fetchesUrls: boolean
-  /** Whether its address is its vendor's own. Any other may lead back to this gateway. */
-  isHosted: boolean
-  /** What to do when a client leaves: close the connection, or read on for the count. */
-  on_abort: 'cancel' | 'drain'
-  /** Its credentials, where it has several: calls draw one. The fields above have the first. */
-  pool?: CredentialPool
-}
-
-/** A protocol, with an address of its own if that is not the provider's. */
-export type ProtocolSetting = string | { protocol: string; base_url: string }
-
-/** A protocol, and the address before its own path. */
-export interface SpokenProtocol {
-  protocol: string
-  base_url: string
-}
-
-/** A setting of a provider that is wrong, and what was expected. */
-export interface SettingIssue {
-  field: string
-  expected: string
-}
 
 /** Why a configured provider cannot be used. */
 export interface ProviderIssue extends SettingIssue {
@@ -338,6 +263,7 @@ const CONNECTION_HEADERS = [
   'upgrade',
   'expect',
 ]
+
 const isAllowedHeader = (name: string) =>
   /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !CONNECTION_HEADERS.includes(name.toLowerCase())
 

@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts'
 import { findRouter, ROUTERS, type Router } from '../language/routing.ts'
-import type { Model } from './models.ts'
+import type { Model } from './models/catalog.ts'
 
 /**
  * Lists the routers as models, so that clients can select them. They have no endpoints, and a call

@@ -5,8 +5,9 @@ import { getOperator } from './actor.ts'
 import { KEY_MARKS } from './keys/packing.ts'
 import { hashSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
+import { isUsable } from './keys/store.ts'
 import { auditKey } from './keys/view.ts'
-import { buildKeyFields, createPlaintext, describeSecret, isUsable, updateKey } from './keys.ts'
+import { buildKeyFields, createPlaintext, describeSecret, updateKey } from './keys.ts'
 import { findWorkspaceId } from './workloads/grants.ts'
 import { postponeExchange, refuseExchange } from './workloads/refusal.ts'
 import type { Subject } from './workloads/subject-token.ts'
@@ -53,6 +54,7 @@ export async function provideKey(
 }
 
 const RETRY_SECONDS = 60
+
 /** The most subjects of a policy that says nothing else. */
 const MOST_SUBJECTS = 1_000
 

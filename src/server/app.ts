@@ -1,24 +1,13 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { GatewayError } from '../base/errors.ts'
-import { budgets } from '../limits/budgets/operations.ts'
-import { credits } from '../limits/credits.ts'
-import { guardrails } from '../limits/guardrails/operations.ts'
-import { destinations } from '../observability/destinations/operations.ts'
-import { type Metrics, openMetrics } from '../observability/metrics.ts'
-import { audit } from '../resources/audit.ts'
-import { byok } from '../resources/byok/operations.ts'
-import { keys } from '../resources/keys/operations.ts'
-import { members } from '../resources/members/operations.ts'
-import type { Operation } from '../resources/operation.ts'
-import { presets } from '../resources/presets/operations.ts'
-import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
-import { workspaces } from '../resources/workspaces/operations.ts'
+import type { Metrics } from '../observability/metrics.ts'
 import { findRequiredCredential } from './access.ts'
+import type { FindRequestPeer } from './calls.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
-import { PATHS } from './paths.data.ts'
+import { NOUNS, openOwnMetrics } from './paths.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createRoutes } from './resource.ts'
@@ -29,13 +18,13 @@ import { createAzureRoutes } from './routes/azure.ts'
 import { createBatchRoutes } from './routes/batches.ts'
 import { createBedrockRoutes } from './routes/bedrock.ts'
 import { createContainerRoutes } from './routes/containers.ts'
-import { createCreditRoutes } from './routes/credits.ts'
+import { createCoinbaseRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
 import { createDescriptionRoutes } from './routes/description.ts'
 import { createFileRoutes } from './routes/files.ts'
 import { createGeminiRoutes } from './routes/gemini.ts'
 import { createFeedbackRoutes, createGenerationRoutes } from './routes/generation.ts'
-import { createInferenceRoutes, type FindRequestPeer } from './routes/inference.ts'
+import { createInferenceRoutes } from './routes/inference.ts'
 import { createCurrentKeyRoutes } from './routes/key.ts'
 import { createMcpRoutes } from './routes/mcp.ts'
 import { createMessageBatchRoutes } from './routes/message-batches.ts'
@@ -97,27 +86,17 @@ export function createApp(
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))
-        .use(createRoutes(gateway, keys))
+        .use(createNounRoutes(gateway))
         .use(createCurrentKeyRoutes(gateway))
         .use(createPresetRoutes(gateway))
-        .use(createRoutes(gateway, byok))
-        .use(createRoutes(gateway, mappings))
-        .use(createRoutes(gateway, groups))
-        .use(createRoutes(gateway, syncJobs))
         .use(createProvisioningRoutes(gateway))
-        .use(createRoutes(gateway, workspaces))
-        .use(createRoutes(gateway, members))
-        .use(createRoutes(gateway, budgets))
-        .use(createRoutes(gateway, audit))
         .use(createActivityRoutes(gateway))
-        .use(createCreditRoutes(gateway))
+        .use(createCoinbaseRoutes())
         .use(createFileRoutes(gateway, findPeer))
         .use(createBatchRoutes(gateway, findPeer))
         .use(createMessageBatchRoutes(gateway, findPeer))
-        .use(createRoutes(gateway, destinations))
         .use(createContainerRoutes(gateway, findPeer))
         .use(createResponseRoutes(gateway, findPeer))
-        .use(createRoutes(gateway, guardrails))
         .use(createAuthCodeRoutes(gateway))
         .use(createAuthKeyRoutes(gateway, findPeer))
         .use(createTokenRoutes(gateway, findPeer))
@@ -135,41 +114,15 @@ export function createApp(
   return app
 }
 
-/** Counts for `/metrics` from now on. Null where that has an address of its own. */
-export const openOwnMetrics = (gateway: Gateway): Metrics | null =>
-  gateway.config.server.metrics_address === undefined ? openMetrics(gateway) : null
-
-/** The nouns whose tables say their paths. */
-const NOUNS: { operations: Record<string, Operation> }[] = [
-  audit,
-  budgets,
-  byok,
-  credits,
-  destinations,
-  groups,
-  guardrails,
-  keys,
-  mappings,
-  members,
-  presets,
-  syncJobs,
-  workspaces,
-]
-
-/** Lists the paths of the app, without creating it. */
-export const listPaths = (metrics: Metrics | null): string[] => [
-  ...PATHS.filter(path => path !== '/metrics' || metrics !== null),
-  ...new Set(NOUNS.flatMap(({ operations }) => Object.values(operations).flatMap(listPath))),
-]
-
-const listPath = ({ route }: Operation) => (route ? [`/api/v1${route.path}`] : [])
+const createNounRoutes = (gateway: Gateway): AnyElysia =>
+  NOUNS.reduce<AnyElysia>((app, noun) => app.use(createRoutes(gateway, noun)), new Elysia())
 
 /** Creates the app of the metrics' own address. */
-export function createMetricsApp(gateway: Gateway): AnyElysia {
+export function createMetricsApp(gateway: Gateway, metrics: Metrics): AnyElysia {
   const findRoutes = createRouteFinder(() => app)
   const app: AnyElysia = new Elysia(OPTIONS)
     .onError(({ error, request }) => renderRefusal(findRoutes, error, request, gateway.ids.uuid()))
-    .use(createMetricsRoutes(gateway, openMetrics(gateway)))
+    .use(createMetricsRoutes(gateway, metrics))
   return app
 }
 
@@ -192,7 +145,10 @@ function renderRefusal(
 ): Response {
   const routes = findRoutes(trimPath(readPath(request)))
   const refusal = routes.find(route => route.method === getMethod(request))?.operation.refusal
-  const envelope = refusal && ((failure: GatewayError) => refusal.renderError(failure, null))
+  const envelope = refusal && {
+    ...refusal,
+    renderError: (failure: GatewayError) => refusal.renderError(failure, null),
+  }
   const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
   return createErrorResponse(
     explainNotFound(routes, error, request),

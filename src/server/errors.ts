@@ -1,33 +1,40 @@
 import { GatewayError, unavailable } from '../base/errors.ts'
 
-/** Renders a failure as a body. */
-type Envelope = (error: GatewayError, requestId: string) => unknown
+/** Renders a failure as a body, and perhaps in headers. */
+interface Envelope {
+  renderError(error: GatewayError, requestId: string): unknown
+  renderHeaders?(error: GatewayError): Record<string, string>
+}
 
 /** Renders the usual body (specification, Error envelope). */
-const renderEnvelope: Envelope = (
-  { type, status, message, metadata, siblingFields },
-  requestId,
-) => ({
-  error: {
-    code: status,
-    message,
-    metadata: { error_type: type, request_id: requestId, ...metadata },
-  },
-  ...siblingFields,
-})
+const USUAL: Envelope = {
+  renderError: ({ type, status, message, metadata, siblingFields }, requestId) => ({
+    error: {
+      code: status,
+      message,
+      metadata: { error_type: type, request_id: requestId, ...metadata },
+    },
+    ...siblingFields,
+  }),
+}
 
 /** Creates the response to a failure, the only place that does. Shows nothing internal. */
 export function createErrorResponse(
   thrown: unknown,
   requestId: string,
   headers: Record<string, string> = {},
-  envelope: Envelope = renderEnvelope,
+  envelope: Envelope = USUAL,
 ): Response {
   const error = toGatewayError(thrown)
-  const body = envelope(error, requestId)
+  const body = envelope.renderError(error, requestId)
   return Response.json(body, {
     status: error.status,
-    headers: { ...headers, ...toHintHeaders(error), 'x-request-id': requestId },
+    headers: {
+      ...headers,
+      ...envelope.renderHeaders?.(error),
+      ...toHintHeaders(error),
+      'x-request-id': requestId,
+    },
   })
 }
 

@@ -5,7 +5,7 @@ import { GatewayError, notFound } from '../base/errors.ts'
 import { LiveSet } from '../base/live-set.ts'
 import { isLoopback } from '../base/machine.ts'
 import { IPPROTO_TCP, openSocketCalls, SOL_SOCKET, type SocketCalls } from '../base/socket-calls.ts'
-import { createApp, listPaths, openOwnMetrics } from './app.ts'
+import { createDirectAnswer } from './calls.ts'
 import {
   bindConnection,
   type Connection,
@@ -18,10 +18,10 @@ import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
+import { listPaths, openOwnMetrics } from './paths.ts'
+import { createProbeAnswer } from './readiness.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, readPath, refuseTarget } from './request-target.ts'
-import { createDirectAnswer } from './routes/inference.ts'
-import { createProbeAnswer } from './routes/site.ts'
 
 /**
  * Which pages of other sites may read answers of the API (Fetch Standard, "CORS protocol"). Keys
@@ -131,10 +131,14 @@ export function listen(
   const answerCall = createDirectAnswer(gateway, findPeer)
   const answerProbe = createProbeAnswer(gateway)
   // Calls and probes need no app: it is created for the first other request.
-  let app: AnyElysia | undefined
-  const answerRoute = (request: Request) => {
-    app ??= createApp(gateway, findPeer, metrics)
-    return app.fetch(request)
+  let app: Promise<AnyElysia> | undefined
+  const openApp = async () => {
+    const { createApp } = await import('./app.ts')
+    return createApp(gateway, findPeer, metrics)
+  }
+  const answerRoute = async (request: Request) => {
+    app ??= openApp()
+    return (await app).fetch(request)
   }
   const handle = (request: Request, generation?: string) =>
     answerCall(request, generation) ?? answerProbe(request) ?? answerRoute(request)

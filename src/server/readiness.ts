@@ -1,5 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
-import type { Connection } from './connections.ts'
+import { type Connection, findConnection } from './connections.ts'
+import { readPath } from './request-target.ts'
 
 /** Finds why calls cannot be served now, in a few words. Undefined if they can. */
 export function findUnreadiness(
@@ -9,4 +10,33 @@ export function findUnreadiness(
   if (traffic.calls.draining) return 'draining'
   if (!recorder.healthy) return 'the store takes no records'
   return connection?.lacksDescriptors ? 'too many connections' : undefined
+}
+
+/**
+ * Creates the function that answers probes of health and readiness without the app: they are the
+ * first requests of most servers, before there is one. Returns undefined for all other requests.
+ */
+export function createProbeAnswer(gateway: Gateway): (request: Request) => Response | undefined {
+  const probes = new Map<string, (request: Request) => Response>([
+    ['/health', () => renderHealth(gateway)],
+    ['/healthz', () => renderHealth(gateway)],
+    ['/ready', request => renderReadiness(gateway, findConnection(request))],
+  ])
+  return request =>
+    request.method === 'GET' ? probes.get(readPath(request))?.(request) : undefined
+}
+
+// The previous config stays in use, so the process is alive. But monitoring must see the rejection.
+export const renderHealth = ({
+  instance: {
+    configStatus: { rejected },
+  },
+}: Gateway) => Response.json({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
+
+export function renderReadiness(gateway: Gateway, connection: Connection | undefined): Response {
+  const reason = findUnreadiness(gateway, connection)
+  if (reason) return Response.json({ status: reason }, { status: 503 })
+  // A saturated gateway serves as much as it can: to take it out of rotation would lose that.
+  const overload = gateway.traffic.admission.findSaturation()
+  return Response.json({ status: 'ready', ...(overload ? { overloaded: overload } : {}) })
 }

@@ -40,14 +40,14 @@ interface Row extends Route {
  * Each has the guard of the noun's access. Throws when a path has a name that `params` does not
  * describe.
  */
-export function createRoutes<Level extends Access>(
+export function createRoutes(
   gateway: Gateway,
-  { operations, ...resource }: Noun<Level, Record<string, GatewayOperation<Level>>>,
+  { operations, ...resource }: Noun<Access, Record<string, Operation>>,
 ): AnyElysia {
   const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway))
   for (const { route, run } of Object.values(operations)) {
     if (!route) continue
-    const row: Row = { ...route, run }
+    const row: Row = { ...route, run: run as Run<Gateway> }
     const handler = createHandler(gateway, row) as (context: object) => unknown
     app.route(row.method, row.path, handler, describeRoute(resource, row))
   }

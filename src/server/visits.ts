@@ -1,6 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
 import { findClientNetwork } from '../base/address-ranges.ts'
-import type { FindRequestPeer } from './routes/inference.ts'
+import type { FindRequestPeer } from './calls.ts'
 
 /**
  * Counts a request without a key by the network that it came from, before anything else of it is

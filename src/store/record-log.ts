@@ -4,7 +4,6 @@ import { appendEvidence, parseCheckedLine, splitLines } from './checked-lines.ts
 import { readDataFile } from './data-files.ts'
 import { lockData, tryLock } from './lock.ts'
 import { LOG, type Log, type LogMacs, readBlocks } from './log.ts'
-import type { SqliteOptions } from './sqlite.ts'
 
 /** The file in which programs before the log had records wait for their transaction. */
 export const RECORD_LOG = 'records.log'
@@ -34,7 +33,7 @@ export interface RecordLog {
 export async function takeRecordLog(
   data: string,
   access: 'command' | 'server' | 'copy',
-  { log, macs, durability }: Pick<SqliteOptions, 'durability'> & { log: Log; macs: LogMacs },
+  { log, macs, durability }: { log: Log; macs: LogMacs; durability: 'normal' | 'full' },
 ): Promise<{ log?: RecordLog; unlock(): void }> {
   if (access !== 'command') {
     const isOpen = access === 'server' && durability === 'normal'

@@ -195,18 +195,19 @@ function adaptDatabase(db: Database): ConstructorParameters<typeof SqliteDialect
 }
 
 async function claimOwner(kysely: Kysely<Tables>, write: Write, candidate: Owner): Promise<Owner> {
-  const rows = Object.entries(candidate).map(([name, value]) => ({ name, value }))
-  await write(
-    kysely
-      .insertInto('meta')
-      .values(rows)
-      .onConflict(on => on.doNothing()),
-  )
-  const stored = await kysely
-    .selectFrom('meta')
-    .selectAll()
-    .where('name', 'in', Object.keys(candidate))
-    .execute()
+  const names = Object.keys(candidate)
+  const read = () => kysely.selectFrom('meta').selectAll().where('name', 'in', names).execute()
+  let stored = await read()
+  if (stored.length < names.length) {
+    const rows = Object.entries(candidate).map(([name, value]) => ({ name, value }))
+    await write(
+      kysely
+        .insertInto('meta')
+        .values(rows)
+        .onConflict(on => on.doNothing()),
+    )
+    stored = await read()
+  }
   return Object.fromEntries(stored.map(row => [row.name, row.value])) as unknown as Owner
 }
 

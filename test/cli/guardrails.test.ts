@@ -79,6 +79,7 @@ describe('guardrails', () => {
         '--reset',
         'daily',
       ],
+      ...['--mcp', '{"servers":["files"],"tools":["files:read"]}'],
       ...['--byok-in-budgets', '--workspace', 'default'],
     )
     expect(made).toMatchObject({
@@ -101,6 +102,7 @@ describe('guardrails', () => {
       ],
       content_filters: [{ pattern: 'S-\\d+', action: 'block', label: 'S' }],
       filter_output: true,
+      mcp: { servers: ['files'], tools: ['files:read'] },
       limit_usd: 5,
       reset_interval: 'daily',
       include_byok_in_budgets: true,
@@ -120,7 +122,11 @@ describe('guardrails', () => {
       '--filters',
       'email=flag',
       '--filter-output',
+      '--mcp',
+      '{"servers":[]}',
     )
+    for (const rule of ['[]', '{', '{"server":[]}'])
+      expect(codeOf(await run('update', id, '--mcp', rule))).toBe(2)
     const cleared = [
       '--allow-models',
       'none',
@@ -131,6 +137,8 @@ describe('guardrails', () => {
       '--filters',
       'none',
       '--no-filter-output',
+      '--mcp',
+      'none',
       '--zdr',
       'none',
     ]
@@ -149,7 +157,10 @@ describe('guardrails', () => {
       reset_interval: null,
       content_filter_builtins: null,
     })
-    expect([changed.filter_output, changed.enforce_zdr_xai]).toEqual([undefined, false])
+    expect([changed.filter_output, changed.mcp, changed.enforce_zdr_xai]).toEqual([
+      ...[undefined, undefined],
+      false,
+    ])
   })
 
   test('update takes the name of a workspace for its default guardrail', async () => {

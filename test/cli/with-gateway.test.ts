@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openDatabase } from '../support/database.ts'
 import { runGateway } from '../support/server.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
@@ -104,4 +105,14 @@ test('a created secret is alone on stdout, so that a script can take it', async 
   const token = await runGateway(['scim', 'token', 'create', '--name', 'x'], { cwd })
   expect(token.stdout).toMatch(/^gw-scim-v1-[0-9a-f]{72}\n$/)
   expect(token.stderr).toStartWith('This token is shown once')
+})
+
+test('a command that reads writes nothing, and waits for nobody who writes', async () => {
+  const data = emptyDirectory()
+  await runGateway(['init', '--data', data])
+  using db = openDatabase(data)
+  db.run('begin immediate')
+  const { code, stdout } = await runGateway(['workspaces', 'list', '--data', data])
+  db.run('rollback')
+  expect([code, stdout]).toEqual([0, expect.stringContaining('default')])
 })

@@ -7,6 +7,7 @@ import {
   InvokeModelCommand,
   InvokeModelWithResponseStreamCommand,
   type Message,
+  type ToolChoice,
 } from '@aws-sdk/client-bedrock-runtime'
 import { NodeHttpHandler } from '@smithy/node-http-handler'
 import { generateText, isStepCount, jsonSchema, tool } from 'ai'
@@ -16,11 +17,20 @@ import {
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
 import { type Server, startServer } from '../support/server.ts'
+import {
+  chunkedEnd,
+  event,
+  json,
+  sseHead,
+  startUpstream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 /* Clients of Bedrock with a bearer token, unmodified, over providers of other APIs and of its own. */
 
 const PROTOCOLS = ['openai-chat', 'anthropic-messages', 'bedrock-converse']
 const CITY = '{"city":"Paris"}'
+const THOUGHT = { text: 'Which city is it?', signature: 'c2lnbmVkIGJ5IHRoZSBwcm92aWRlcg==' }
 const CALL = { id: 'call_1', name: 'get_weather', input: CITY }
 const SCENES: Record<string, Scenario> = {
   hello: () => ({ answer: { text: 'Hello thére', finish: 'stop' } }),
@@ -30,27 +40,42 @@ const SCENES: Record<string, Scenario> = {
       : { answer: { calls: [CALL], finish: 'tool_calls' } },
   broken: () => ({ failsAfter: 'Hello th' }),
   busy: () => 'is overloaded',
+  'claude-sonnet-4-5': heard =>
+    heard.results.length > 0
+      ? { answer: { text: 'Sunny', finish: 'stop' } }
+      : { answer: { thought: THOUGHT, calls: [CALL], finish: 'tool_calls' } },
 }
+
+const CLAUDE = 'scripted/claude'
 
 let upstream: FakeProviderServer
 let server: Server
 let client: BedrockRuntimeClient
+let scripted: Upstream
 beforeAll(async () => {
   upstream = startFakeProviders(SCENES)
+  scripted = await startUpstream()
   server = await startServer({
     config: {
-      providers: Object.fromEntries(
-        PROTOCOLS.map(name => [
-          name,
-          { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
-        ]),
-      ),
-      models: PROTOCOLS.flatMap(provider =>
-        Object.keys(SCENES).map(model => ({
-          id: `${provider}/${model}`,
-          endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
-        })),
-      ),
+      providers: {
+        ...Object.fromEntries(
+          PROTOCOLS.map(name => [
+            name,
+            { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
+          ]),
+        ),
+        scripted: { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'mock' },
+      },
+      models: [
+        ...PROTOCOLS.flatMap(provider =>
+          Object.keys(SCENES).map(model => ({
+            id: `${provider}/${model}`,
+            endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+          })),
+        ),
+        { id: CLAUDE, endpoints: [{ provider: 'scripted', model: 'claude-sonnet-4-5' }] },
+      ],
+      timeouts: { keep_alive_seconds: 0.1 },
     },
   })
   client = open(server.inference_key)
@@ -59,9 +84,10 @@ afterAll(async () => {
   client?.destroy()
   await server?.[Symbol.asyncDispose]()
   await upstream?.close()
+  await scripted?.close()
 })
 
-const open = (token: string) =>
+const open = (token: string, requestHandler = new NodeHttpHandler()) =>
   new BedrockRuntimeClient({
     region: 'us-east-1',
     endpoint: server.url,
@@ -69,7 +95,7 @@ const open = (token: string) =>
     authSchemePreference: ['httpBearerAuth'],
     maxAttempts: 1,
     // Its own one speaks HTTP/2, which needs TLS before the gateway.
-    requestHandler: new NodeHttpHandler(),
+    requestHandler,
   })
 
 const ask = (text: string): Message[] => [{ role: 'user', content: [{ text }] }]
@@ -201,6 +227,179 @@ describe.each(PROTOCOLS)('over %s', protocol => {
   })
 })
 
+test.each(['anthropic-messages', 'bedrock-converse'])(
+  'what a model of %s has thought and signed goes back to it',
+  async protocol => {
+    const input = {
+      modelId: `${protocol}/claude-sonnet-4-5`,
+      messages: ask('Weather in Paris?'),
+      toolConfig: TOOLS,
+    }
+    const whole = await client.send(new ConverseCommand(input))
+    const content = whole.output?.message?.content ?? []
+    const { text, signature } = THOUGHT
+    expect(content[0]).toEqual({
+      reasoningContent: { reasoningText: { text, signature } },
+    } as never)
+    const { stream } = await client.send(new ConverseStreamCommand(input))
+    const deltas = (await Array.fromAsync(stream ?? [])).flatMap(
+      one => one.contentBlockDelta?.delta?.reasoningContent ?? [],
+    )
+    expect(deltas.map(delta => delta.text ?? '').join('')).toBe(text)
+    expect(deltas.map(delta => delta.signature ?? '').join('')).toBe(signature)
+    await client.send(
+      new ConverseCommand({
+        ...input,
+        messages: [
+          ...input.messages,
+          { role: 'assistant', content },
+          {
+            role: 'user',
+            content: [{ toolResult: { toolUseId: CALL.id, content: [{ text: 'Sunny' }] } }],
+          },
+        ],
+      }),
+    )
+    expect(upstream.getLastRequest(protocol).thoughts).toEqual([THOUGHT])
+  },
+)
+
+test.each(PROTOCOLS)('a tool is forced and an answer has its schema over %s', async protocol => {
+  const input = { modelId: `${protocol}/hello`, messages: ask('Hi') }
+  const choose = async (toolChoice: ToolChoice) => {
+    await client.send(new ConverseCommand({ ...input, toolConfig: { ...TOOLS, toolChoice } }))
+    return upstream.getLastRequest(protocol).choice
+  }
+  expect(await choose({ tool: { name: 'get_weather' } })).toBe('get_weather')
+  expect(await choose({ any: {} })).toBe('required')
+  expect(['auto', null]).toContain(await choose({ auto: {} }))
+  const schema = {
+    type: 'object',
+    properties: { city: { type: 'string' } },
+    required: ['city'],
+    additionalProperties: false,
+  }
+  await client.send(
+    new ConverseCommand({
+      ...input,
+      outputConfig: {
+        textFormat: {
+          type: 'json_schema',
+          structure: { jsonSchema: { schema: JSON.stringify(schema), name: 'city' } },
+        },
+      },
+    }),
+  )
+  expect(upstream.getLastRequest(protocol).schema).toMatchObject(schema)
+})
+
+const MESSAGE = {
+  ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'claude', stop_reason: 'end_turn' },
+  content: [
+    { type: 'redacted_thinking', data: 'EpQB-hidden' },
+    { type: 'text', text: 'Hello' },
+  ],
+  usage: {
+    ...{ input_tokens: 10, output_tokens: 5 },
+    ...{ cache_read_input_tokens: 7, cache_creation_input_tokens: 3 },
+  },
+}
+
+const INVOKED = {
+  modelId: CLAUDE,
+  body: JSON.stringify({
+    anthropic_beta: ['context-1m-2025-08-07'],
+    messages: [{ role: 'user', content: 'Hi' }],
+  }),
+}
+
+test('hidden thoughts go back as they came, and what a cache had is counted', async () => {
+  scripted.plan(json(MESSAGE))
+  const input = { modelId: CLAUDE, messages: ask('Hi') }
+  const { output, usage } = await client.send(new ConverseCommand(input))
+  expect(usage).toMatchObject({
+    ...{ inputTokens: 10, outputTokens: 5, totalTokens: 25 },
+    ...{ cacheReadInputTokens: 7, cacheWriteInputTokens: 3 },
+  })
+  const { content = [] } = output?.message ?? {}
+  expect(content).toHaveLength(2)
+  const again: Message = { role: 'assistant', content }
+  await client.send(
+    new ConverseCommand({ ...input, messages: [...input.messages, again, ...ask('And then?')] }),
+  )
+  const sent = scripted.hits.at(-1)?.json as { messages: { content: unknown }[] }
+  expect(sent.messages[1]?.content).toEqual(MESSAGE.content)
+})
+
+test('features that a body names are asked of Anthropic’s API', async () => {
+  scripted.plan(json(MESSAGE))
+  await client.send(new InvokeModelCommand(INVOKED))
+  const { headers, json: sent } = scripted.hits.at(-1) ?? {}
+  expect(headers?.['anthropic-beta']).toBe('context-1m-2025-08-07')
+  expect(sent).not.toContainKey('anthropic_beta')
+})
+
+const STREAM = [
+  { type: 'message_start', message: { ...MESSAGE, content: [] } },
+  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello' } },
+  { type: 'content_block_stop', index: 0 },
+  { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: MESSAGE.usage },
+  { type: 'message_stop' },
+]
+
+/** Notes that a server has begun its answers: the client itself waits for their first events. */
+class NotingHandler extends NodeHttpHandler {
+  readonly #begun = Array.from({ length: 2 }, () => Promise.withResolvers<void>())
+  #count = 0
+
+  begun = () => Promise.all(this.#begun.map(({ promise }) => promise))
+
+  override async handle(...given: Parameters<NodeHttpHandler['handle']>) {
+    const answer = await super.handle(...given)
+    this.#begun[this.#count++]?.resolve()
+    return answer
+  }
+}
+
+test('clients that wait hear frames that they pass over', async () => {
+  scripted.plan([sseHead(), { wait: 'answer' }, STREAM.map(event), chunkedEnd()])
+  const requestHandler = new NotingHandler()
+  const waiting = open(server.inference_key, requestHandler)
+  const answers = Promise.all([
+    waiting.send(new ConverseStreamCommand({ modelId: CLAUDE, messages: ask('Hi') })),
+    waiting.send(new InvokeModelWithResponseStreamCommand(INVOKED)),
+  ])
+  await requestHandler.begun()
+  scripted.open('answer')
+  const [{ stream }, { body }] = await answers
+  const names = (await Array.fromAsync(stream ?? [])).flatMap(one => Object.keys(one))
+  expect([names[0], names.at(-1)]).toEqual(['messageStart', 'metadata'])
+  const types = (await Array.fromAsync(body ?? [])).map(
+    ({ chunk }) => JSON.parse(new TextDecoder().decode(chunk?.bytes)).type,
+  )
+  expect([types[0], types.at(-1)]).toEqual(['ping', 'message_stop'])
+  waiting.destroy()
+})
+
+test('the model hears of a client that leaves', async () => {
+  scripted.plan([sseHead(), STREAM.slice(0, 3).map(event), { wait: 'never' }])
+  const hit = scripted.hit(scripted.hits.length + 1)
+  const controller = new AbortController()
+  const response = await fetch(`${server.url}/model/${CLAUDE}/converse-stream`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${server.inference_key}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ messages: ask('Hi') }),
+    signal: controller.signal,
+  })
+  await response.body?.getReader().read()
+  controller.abort()
+  await (await hit).clientLeft
+})
+
 async function callWhole(modelId: string, messages: Message[]) {
   const { output, stopReason } = await client.send(
     new ConverseCommand({ modelId, messages, toolConfig: TOOLS }),
@@ -248,6 +447,7 @@ test('a signature of AWS and keys of other doors are refused in its form', async
     authorization: 'AWS4-HMAC-SHA256 Credential=AKIA/20261128/us-east-1/bedrock/aws4_request',
   })
   expect(signed.status).toBe(401)
+  expect(signed.headers.get('x-amzn-errortype')).toBe('UnrecognizedClientException')
   expect(await signed.json()).toMatchObject({
     __type: 'UnrecognizedClientException',
     message: expect.stringContaining('bearer token'),

@@ -50,6 +50,14 @@ describe('the settings of tools', () => {
     [{ mcp_servers: { own: { ...server, headers: { 'a b': 'c' } } } }, 'mcp_servers.own.headers'],
     [{ mcp_servers: { own: { ...server, headers: { a: 'b\r\nc: d' } } } }, 'headers.a'],
     [{ mcp_servers: { own: { ...server, require_approval: 'sometimes' } } }, 'require_approval'],
+    [{ mcp_servers: { own: { ...server, command: ['x'] } } }, 'mcp_servers.own.url: expected none'],
+    [{ mcp_servers: { own: { ...server, env: { A: 'b' } } } }, 'mcp_servers.own.env'],
+    [{ mcp_servers: { own: { ...server, cwd: '/' } } }, 'mcp_servers.own.cwd'],
+    [{ mcp_servers: { own: { command: [] } } }, 'mcp_servers.own.command'],
+    [{ mcp_servers: { own: { command: 'x' } } }, 'mcp_servers.own.command'],
+    [{ mcp_servers: { own: { command: ['x'], env: { 'A B': 'c' } } } }, 'mcp_servers.own.env'],
+    [{ mcp_servers: { own: { command: ['x'], headers: {} } } }, 'mcp_servers.own.headers'],
+    [{ mcp_servers: { own: { command: ['x'], authorization: 'y' } } }, 'own.authorization'],
   ])('%j is refused with its path', (config, path) => {
     expect(() => parse(config)).toThrow(path)
   })
@@ -66,12 +74,18 @@ describe('the settings of tools', () => {
           authorization: buildVariable('MCP_TOKEN'),
           allowed_tools: ['add'],
         },
+        program: { command: ['x'], env: { TOKEN: buildVariable('MCP_TOKEN') } },
+        lost: { command: [buildVariable('MCP_PROGRAM')], env: { A: 'b' } },
       },
     }
     expect(() => parse(config)).toThrow('EXA_KEY')
     const { web_search, web_fetch, mcp_servers } = parse(config, true)
     expect(web_fetch.engines).toEqual({ exa: { enabled: true } })
     expect(web_search.engines).toEqual({ exa: { usd_per_search: 0.005 }, searxng: {} })
-    expect(mcp_servers).toEqual({ own: { url: 'http://missing.invalid', allowed_tools: ['add'] } })
+    expect(mcp_servers).toEqual({
+      own: { url: 'http://missing.invalid', allowed_tools: ['add'] },
+      program: { command: ['x'] },
+      lost: { url: 'http://missing.invalid' },
+    })
   })
 })

@@ -5,10 +5,10 @@ import { infer } from '../../src/engine/infer.ts'
 import type { WebSearch } from '../../src/language/call.ts'
 import { REGIONS } from '../../src/language/region.ts'
 import type { RoutingPreferences } from '../../src/language/routing.ts'
-import type { Rule } from '../../src/limits/rules.ts'
+import type { Rule } from '../../src/limits/policy-world.ts'
 import { type Send, toIncomingResponse } from '../../src/network/egress.ts'
 import { type Actor, getOperator } from '../../src/resources/actor.ts'
-import type { Endpoint } from '../../src/resources/models.ts'
+import type { Endpoint } from '../../src/resources/models/catalog.ts'
 import { buildTextCall } from '../support/call.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { decodeOutgoing } from '../support/outgoing.ts'
@@ -37,6 +37,7 @@ const FACTS = MODELS.flatMap((model, m) =>
     reasons: (i + m) % 3 !== 0,
   })),
 )
+
 type Fact = (typeof FACTS)[number]
 
 const CONFIG = {
@@ -77,6 +78,7 @@ const names = fc.subarray([...PROVIDERS, 'a/us', 'b/us', 'c/fp8', 'd/europe', 'e
   minLength: 1,
   maxLength: 5,
 })
+
 const routing = fc.record(
   {
     order: names,

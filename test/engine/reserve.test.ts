@@ -19,7 +19,7 @@ import type { Usage } from '../../src/language/usage.ts'
 import { createTextUsage } from '../../src/language/usage.ts'
 import { computeCost } from '../../src/limits/cost.ts'
 import { openLedger } from '../../src/limits/ledger.ts'
-import type { Endpoint } from '../../src/resources/models.ts'
+import type { Endpoint } from '../../src/resources/models/catalog.ts'
 import { toExactPrices } from '../../src/resources/prices.ts'
 import { protocols } from '../../src/translation/protocols/registry.ts'
 import {
@@ -463,6 +463,7 @@ const COUNTS = [
   ...['max_output_tokens', 'maxOutputTokens', 'max_new_tokens', 'n_predict', 'num_predict'],
   ...['thinking_budget', 'reasoning_budget'],
 ]
+
 const PLACES = [undefined, undefined, 'generationConfig', 'extra_body', 'options', 'thinking']
 const VALUES = [-1, 0, 1, 2, 3, 9_000, 0.5, 9_000.5, 1e300, 2 ** 53, '1', '-1', 'NaN', [4], null]
 

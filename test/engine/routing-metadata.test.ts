@@ -9,7 +9,7 @@ import {
   renderRouting,
 } from '../../src/engine/routing-metadata.ts'
 import type { Attempt } from '../../src/engine/run.ts'
-import type { Endpoint, Model } from '../../src/resources/models.ts'
+import type { Endpoint, Model } from '../../src/resources/models/catalog.ts'
 import { buildEndpoint, buildProvider, buildTextCall } from '../support/call.ts'
 
 const at = (name: string, more: Partial<Endpoint> = {}) =>
@@ -70,6 +70,7 @@ const good = (endpoint: Endpoint): RoutingOutcome => ({
   error: null,
   generation_time: 12.4,
 })
+
 const failed = (error: GatewayError, endpoint: Endpoint | null = null): RoutingOutcome => ({
   endpoint,
   isGood: false,

@@ -4,7 +4,7 @@ import { createPlan } from '../../src/engine/plan.ts'
 import type { TextPart } from '../../src/language/part.ts'
 import type { Units } from '../../src/language/units.ts'
 import { createTextUsage, type Usage } from '../../src/language/usage.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { toExactPrices } from '../../src/resources/prices.ts'
 import { NAMES } from '../../src/store/sqlite/generations/columns.ts'
@@ -59,6 +59,7 @@ const FILTERED: TextPart = {
   reason: 'content_filter',
   native: 'guardrail_intervened',
 }
+
 const inUnits = (units: Units): Usage => ({ ...createTextUsage(0, 0), units })
 const counted = (usage: Usage): TextPart => ({ type: 'usage', usage })
 

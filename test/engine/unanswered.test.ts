@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { infer } from '../../src/engine/infer.ts'
 import type { Send } from '../../src/network/egress.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { buildTextCall } from '../support/call.ts'
 import { testGateway } from '../support/gateway.ts'

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../src/app/gateway.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../src/limits/assignments.ts'
-import { getPolicy, type Policy } from '../../src/limits/effective.ts'
+import { getPolicy } from '../../src/limits/effective.ts'
 import type { FilterSet } from '../../src/limits/filters/filter-set.ts'
 import type { NewGuardrail } from '../../src/limits/guardrails/schema.ts'
 import { createGuardrail, deleteGuardrail, updateGuardrail } from '../../src/limits/guardrails.ts'
-import type { Rule } from '../../src/limits/rules.ts'
+import type { Policy, Rule } from '../../src/limits/policy-world.ts'
 import { type Actor, getOperator } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
@@ -46,6 +46,7 @@ const setDefault = (more: object) =>
     getDefaultGuardrailId(gateway.memory.owner.workspace_id),
     more,
   )
+
 const giveKey = (id: string, { key_hash }: Actor) =>
   assignKeys(gateway, getOperator(gateway), id, { key_hashes: [key_hash ?? ''] })
 const giveMember = (id: string, user_id: string) =>

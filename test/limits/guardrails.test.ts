@@ -12,7 +12,7 @@ import { getRules } from '../../src/limits/rules.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
-import type { Endpoint } from '../../src/resources/models.ts'
+import type { Endpoint } from '../../src/resources/models/catalog.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { createApi } from '../support/api.ts'
 import { openDatabase } from '../support/database.ts'
@@ -151,6 +151,50 @@ describe('E5 POST /guardrails', () => {
       code: 400,
       metadata: { field: 'filterOutput' },
     })
+  })
+
+  test('shows our own mcp only where it is set, and refuses what it has no word for', async () => {
+    gateway = await testGateway({ config: { mcp_servers: { files: { url: 'http://files/mcp' } } } })
+    keys = await createTestKeys(gateway)
+    ask = createApi(gateway, keys.management)
+    const schema = {
+      properties: {
+        path: { type: 'string', pattern: '^/public/' },
+        kind: { enum: ['a', 1, true] },
+      },
+      required: ['path'],
+      additionalProperties: false,
+    }
+    const mcp = { servers: ['files'], tools: [], arguments: { 'files:read': schema } }
+    const { status, json } = await ask('POST', '/guardrails', { body: { name: 'm', mcp } })
+    expect([status, json.data.mcp]).toEqual([201, mcp])
+    const path = `/guardrails/${json.data.id}`
+    expect((await ask('GET', path)).json).toEqual(json)
+    const [entry] = (await ask('GET', '/audit?limit=1')).json.data
+    expect([entry.before, entry.after.mcp]).toEqual([null, mcp])
+    const cleared = await ask('PATCH', path, { body: { mcp: null } })
+    expect(Object.hasOwn(cleared.json.data, 'mcp')).toBe(false)
+    const of = (properties: object) => ({ arguments: { 'files:read': { properties } } })
+    for (const [wrong, field] of [
+      [{ server: ['files'] }, 'mcp.server'],
+      [{ tools: ['read'] }, 'mcp.tools.0'],
+      [{ arguments: { read: {} } }, 'mcp.arguments.read'],
+      [{ arguments: { 'misspelt:read': {} } }, 'mcp.arguments.misspelt:read'],
+      [of({ a: { patern: 'x' } }), 'mcp.arguments.files:read.properties.a.patern'],
+      // It would say nothing of a list, which then were allowed.
+      [of({ a: { pattern: '^x' } }), 'mcp.arguments.files:read.properties.a.pattern'],
+      [
+        of({ a: { type: 'array', minLength: 1 } }),
+        'mcp.arguments.files:read.properties.a.minLength',
+      ],
+      [
+        of({ a: { type: 'string', pattern: '(?=x)' } }),
+        'mcp.arguments.files:read.properties.a.pattern',
+      ],
+    ] as const) {
+      const refused = await ask('PATCH', path, { body: { mcp: wrong } })
+      expect([refused.status, refused.json.error.metadata?.field]).toEqual([400, field])
+    }
   })
 
   test('accepts every name of a model, and shows its slug', async () => {

@@ -9,7 +9,7 @@ import { getPolicy } from '../../src/limits/effective.ts'
 import { EMPTY_FIELDS, readGuardrailFields } from '../../src/limits/guardrails.ts'
 import type { Actor } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
-import type { Endpoint } from '../../src/resources/models.ts'
+import type { Endpoint } from '../../src/resources/models/catalog.ts'
 import { buildTextCall } from '../support/call.ts'
 import { testGateway } from '../support/gateway.ts'
 import { LONG } from '../support/random.ts'
@@ -28,6 +28,7 @@ const PROVIDERS: Record<string, string[]> = {
   one: ['one'],
   two: ['two'],
 }
+
 /** Who is sent what a call says and serves no models, by the names that a list may use. */
 const OTHERS: Record<string, string[]> = {
   mistral: ['mistral', 'Mistral'],
@@ -37,7 +38,9 @@ const OTHERS: Record<string, string[]> = {
   mcp_url: ['mcp_url'],
   web: ['web', 'WEB'],
 }
+
 const RECEIVERS = { ...PROVIDERS, ...OTHERS }
+
 /** Models by the names that a call or a list may use. */
 const MODELS: Record<string, string[]> = {
   'anthropic/claude-opus-4.5': [
@@ -52,6 +55,7 @@ const MODELS: Record<string, string[]> = {
   'acme/small': ['acme/small'],
   'acme/small:free': ['acme/small:free'],
 }
+
 const slugOf = (table: Record<string, string[]>, name: string) =>
   Object.keys(table).find(slug => table[slug]?.includes(name)) ?? 'none'
 
@@ -81,6 +85,7 @@ const guardrail = fc.record({
   enforce_zdr_xai: flag,
   enforce_zdr_other: flag,
 })
+
 type Given = typeof guardrail extends fc.Arbitrary<infer T> ? T : never
 
 const catalogue = fc.tuple(

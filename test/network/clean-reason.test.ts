@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { cleanReason } from '../../src/network/clean-reason.ts'
-import { openProvider, type Provider } from '../../src/resources/providers.ts'
+import type { Provider } from '../../src/resources/providers/provider.ts'
+import { openProvider } from '../../src/resources/providers.ts'
 import { translateFailure } from '../../src/translation/protocols/failure.ts'
 import { protocolNames } from '../../src/translation/protocols/registry.ts'
 

@@ -10,7 +10,7 @@ import {
   type RankingsDailyQuery,
 } from '../../src/observability/datasets/rankings-daily.ts'
 import { getSessionCost, SessionCostQuery } from '../../src/observability/datasets/session-cost.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import { type Actor, getOperator } from '../../src/resources/actor.ts'
 import { createOtherWorkspace, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration } from '../support/generation.ts'
@@ -24,6 +24,7 @@ const SOURCE = {
     'Licensed under CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/): reuse and republish ' +
     'with attribution to gateway.',
 }
+
 const IN_WEEK = '2026-03-08T23:59:59.999Z'
 
 async function openHistory(

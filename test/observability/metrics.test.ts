@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import manifest from '../../package.json' with { type: 'json' }
 import { GatewayError } from '../../src/base/errors.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import { openMetrics } from '../../src/observability/metrics.ts'
 import { testGateway } from '../support/gateway.ts'
 import { buildGeneration } from '../support/generation.ts'

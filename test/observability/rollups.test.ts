@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openEvents } from '../../src/base/events.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import {
   openRollupKeeper,
   recomputeRollups,

@@ -3,10 +3,10 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { GatewayError } from '../../src/base/errors.ts'
 import { parseConfig } from '../../src/config.ts'
 import { planRoute } from '../../src/engine/plan.ts'
+import type { Catalog } from '../../src/resources/models/catalog.ts'
 import { LazyModels } from '../../src/resources/models/lazy.ts'
 import type { ModelQuery } from '../../src/resources/models/query.ts'
 import {
-  type Catalog,
   countModels,
   getModel,
   listCallableModels,

@@ -3,7 +3,8 @@ import { generateKeyPairSync } from 'node:crypto'
 import { GatewayError } from '../../src/base/errors.ts'
 import { type ProviderConfig, parseConfig } from '../../src/config.ts'
 import { openCatalog } from '../../src/resources/models.ts'
-import { openProviders, type Provider, type ProviderIssue } from '../../src/resources/providers.ts'
+import type { Provider } from '../../src/resources/providers/provider.ts'
+import { openProviders, type ProviderIssue } from '../../src/resources/providers.ts'
 
 /** The protocols of the built-in rows, whether this version supports them or not. */
 const PROTOCOLS = [

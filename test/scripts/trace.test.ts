@@ -22,7 +22,7 @@ describe('a traced call', () => {
     expect([stderr, code]).toEqual(['', 0])
     const { whole, planning, steps }: Report = JSON.parse(stdout)
     const files = filesOf(whole)
-    expect(files).toContain('src/server/routes/inference.ts')
+    expect(files).toContain('src/server/calls.ts')
     expect(whole.rooms['src/engine']?.length).toBeGreaterThan(1)
     expect(whole.rooms).toContainKey('src/network')
     expect(Object.keys(whole.rooms).filter(room => room.startsWith('src/extensions'))).toEqual([])

@@ -3,7 +3,7 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import type { Json } from '../../src/base/json.ts'
 import { getPolicy } from '../../src/limits/effective.ts'
 import { type FilterRule, openFilters } from '../../src/limits/filters.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
@@ -85,6 +85,7 @@ const answerVectors = ({ input }: Json) => ({
   data: [input].flat().map((_, index) => ({ object: 'embedding', index, embedding: [1] })),
   usage: { prompt_tokens: 1, total_tokens: 1 },
 })
+
 const USAGE = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 }
 const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`
 const chunk = (more: object) =>
@@ -97,6 +98,7 @@ const chatEvents = (pieces: string[]) => [
   chunk({ usage: USAGE }),
   'data: [DONE]\n\n',
 ]
+
 const wholeChat = (pieces: string[]) => ({
   id: 'c',
   object: 'chat.completion',

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Charge } from '../../src/limits/ledger.ts'
 import { type Send, toIncomingResponse } from '../../src/network/egress.ts'
-import type { RecorderEntry } from '../../src/observability/recorder.ts'
+import type { RecorderEntry } from '../../src/observability/generations/store.ts'
 import type { Tokenizers } from '../../src/translation/tokenizers.ts'
 import { openDatabase } from '../support/database.ts'
 import { type Acknowledged, findBrokenInvariants, listUnjournaled } from '../support/invariants.ts'
@@ -14,7 +14,6 @@ import { delta, done, finish, usage } from '../support/upstream.ts'
  * The checker that fault tests call must itself be able to fail: each kind of bug is planted by a
  * broken part that is handed in, and has to be found.
  */
-
 const WORDS = 'Hello'
 const unframe = (bytes: Buffer) => bytes.toString().replace(/^[0-9a-f]+\r\n|\r\n$/g, '')
 const END = () => [finish('stop', usage(10, 5)), done()].map(unframe)

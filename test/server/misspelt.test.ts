@@ -102,8 +102,8 @@ describe('a misspelt rule is refused by its name, and nothing is stored', () => 
     expect(kinds.filter(at => !at.endsWith(' headers'))).toEqual([])
     expect(open).toEqual([
       // What a caller calls, its own notes, and what each kind of destination checks.
-      ...['createBatch requests.body', 'createBatch metadata'],
       ...['createObservabilityDestination config', 'updateObservabilityDestination config'],
+      ...['createBatch requests.body', 'createBatch metadata'],
     ])
   })
 })

@@ -67,7 +67,8 @@ describe('/openapi.json', () => {
       showsRouting ? [id] : [],
     )
     told.push('createDeploymentChatCompletion', 'createDeploymentCompletion')
-    told.push('generateContent', 'streamGenerateContent')
+    told.push('generateContent', 'streamGenerateContent', 'converse', 'converseStream')
+    told.push('invokeModel', 'invokeModelWithResponseStream')
     expect(heeding.map(({ operationId }) => operationId).sort()).toEqual(told.toSorted())
     const texts = ['createMessages', 'sendChatCompletionRequest', 'sendCompletionRequest']
     expect(told).toEqual(expect.arrayContaining(texts))

@@ -11,7 +11,7 @@ import { imageGeneration } from '../../src/extensions/tools/image-generation.ts'
 import { mcp } from '../../src/extensions/tools/mcp.ts'
 import { shell } from '../../src/extensions/tools/shell.ts'
 import { subagent } from '../../src/extensions/tools/subagent.ts'
-import type { Generation, GenerationStep } from '../../src/observability/generations.ts'
+import type { Generation, GenerationStep } from '../../src/observability/generations/store.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { updateKey } from '../../src/resources/keys.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
@@ -129,6 +129,7 @@ const FUNCTIONS = [
   ...['free', 'free', 'priced', 'nobodys', 'advisor', 'subagent', 'fusion'],
   ...['image_generation', 'files', 'bash', 'shell', 'remote__do'],
 ]
+
 const DEEDS = ['run', 'run', 'run', 'run', 'fail', 'throw']
 
 const leave = (loop: Loop): void => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { getOperator } from '../../src/resources/actor.ts'
-import type { AuditEntry } from '../../src/resources/audit.ts'
+import type { AuditEntry } from '../../src/resources/audit/store.ts'
 import {
   createGroupMapping,
   type NewGroupMapping,
@@ -18,6 +18,7 @@ const TAGS = ['API Keys', 'Guardrails', 'Workspaces', 'Credits', 'Organization',
 const routes = listDescribedRoutes(createApp(await testGateway())).filter(({ operation }) =>
   TAGS.includes(operation.tag),
 )
+
 /** Refused requests change nothing, so that one gateway sees them all, and then the good one. */
 const isRefused = (status: number) => status >= 400 && status <= 404
 const isShared = (status: number) => isRefused(status) || status < 300

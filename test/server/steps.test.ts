@@ -14,7 +14,7 @@ import { PLUGINS } from '../../src/extensions/plugins/registry.ts'
 import { EXTENSIONS } from '../../src/extensions/registry.ts'
 import { assignKeys } from '../../src/limits/assignments.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
 import { getApp } from '../support/app.ts'
@@ -107,6 +107,7 @@ const contentsOf = (hit: Hit | undefined) =>
   (hit?.json as { messages: { content: string }[] } | undefined)?.messages.map(
     ({ content }) => content,
   )
+
 const modelOf = (hit: Hit | undefined) => (hit?.json as { model?: string } | undefined)?.model
 const userOf = (hit: Hit | undefined) => (hit?.json as { user?: string } | undefined)?.user
 

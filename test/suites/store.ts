@@ -2,16 +2,17 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Assignment } from '../../src/limits/assignments/store.ts'
 import type { Guardrail } from '../../src/limits/guardrails/store.ts'
 import type { GenerationListQuery } from '../../src/observability/generations/filter.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import type { ByokKey } from '../../src/resources/byok/store.ts'
 import type { Member, WorkspaceMember } from '../../src/resources/members/store.ts'
 import { computeVersionBytes } from '../../src/resources/presets/quota.ts'
 import type { DesignatedPreset } from '../../src/resources/presets/store.ts'
-import type { MembershipDifference } from '../../src/resources/scim/memberships.ts'
+import type { MembershipDifference } from '../../src/resources/scim.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 import type { Store } from '../../src/store/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
+import { testAlerts } from './store/alerts.ts'
 import { testBatches } from './store/batches.ts'
 import { testBudgets } from './store/budgets.ts'
 import { testConnections } from './store/connections.ts'
@@ -88,6 +89,7 @@ const buildGuardrail = (more: Partial<Guardrail> = {}): Guardrail => ({
   allowed_providers: ['openai', "o'hara"],
   ignored_models: ['acme/large'],
   ignored_providers: ['azure'],
+  mcp: { servers: ['files'], arguments: { 'files:read': { maxItems: 2 } } },
   content_filter_builtins: [{ slug: 'email', action: 'redact' }],
   content_filters: [{ pattern: '\\d+“', action: 'block', label: null }],
   filterOutput: true,
@@ -839,5 +841,6 @@ export function testStore(
     testOutbox(opened)
     testRollups(opened)
     testDestinations(opened)
+    testAlerts(opened)
   })
 }

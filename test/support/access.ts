@@ -286,7 +286,7 @@ export const GUARDED: [paths: RegExp, opens: DescribedRoute['credential']][] = [
   [/^\/api\/v1\/(datasets|classifications|benchmarks)(\/|$)/, 'key'],
   [/^\/api\/v1\/(activity|analytics)(\/|$)/, 'management'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
-  [/^\/api\/v1\/observability\/destinations(\/|$)/, 'management'],
+  [/^\/api\/v1\/(alerts|observability\/destinations)(\/|$)/, 'management'],
   [
     /^\/api\/v1\/(audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/,
     'management',

@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../../src/resources/audit.ts'
+import type { AuditEntry } from '../../src/resources/audit/store.ts'
 
 let count = 0
 

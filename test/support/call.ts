@@ -7,9 +7,9 @@ import type { RerankCall } from '../../src/language/rerank.ts'
 import type { SpeechCall } from '../../src/language/speech.ts'
 import type { TranscriptionCall } from '../../src/language/transcription.ts'
 import type { VideoCall } from '../../src/language/video.ts'
-import type { Endpoint } from '../../src/resources/models.ts'
+import type { Endpoint } from '../../src/resources/models/catalog.ts'
 import { toExactPrices } from '../../src/resources/prices.ts'
-import type { Provider } from '../../src/resources/providers.ts'
+import type { Provider } from '../../src/resources/providers/provider.ts'
 
 /** Builds a call that says "Hi" to `acme/small`, with `more` applied. */
 export const buildTextCall = (more: Partial<TextCall> = {}): TextCall => ({

@@ -1,6 +1,5 @@
 import type { StepCharge } from '../../src/limits/ledger.ts'
-import type { Generation } from '../../src/observability/generations.ts'
-import type { RecorderEntry } from '../../src/observability/recorder.ts'
+import type { Generation, RecorderEntry } from '../../src/observability/generations/store.ts'
 
 /** Builds the record of an answered call, with `more` applied. */
 export const buildGeneration = (more: Partial<Generation> = {}): Generation => ({

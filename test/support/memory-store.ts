@@ -1,5 +1,6 @@
 import type { SealStore } from '../../src/limits/seals.ts'
 import type { Store } from '../../src/store/store.ts'
+import { createMemoryAlertStore } from './memory-store/alerts.ts'
 import { createMemoryAssignmentStore } from './memory-store/assignments.ts'
 import { createMemoryAuditStore } from './memory-store/audit.ts'
 import { createMemoryAuthCodeStore } from './memory-store/auth-codes.ts'
@@ -83,6 +84,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     evictions: createMemoryEvictionStore(connection),
     outbox: createMemoryOutboxStore(connection),
     destinations: createMemoryDestinationStore(connection),
+    alerts: createMemoryAlertStore(connection),
     deliveries: createMemoryDeliveryStore(connection),
     videos: createMemoryVideoStore(connection),
     refusals: createMemoryRefusalStore(connection),

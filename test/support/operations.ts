@@ -4,6 +4,7 @@ import { createBatch } from '../../src/extensions/batches.ts'
 import { assignKeys, assignMembers } from '../../src/limits/assignments.ts'
 import { setBudget } from '../../src/limits/budgets.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
+import { createAlert } from '../../src/observability/alerts.ts'
 import { createDestination } from '../../src/observability/destinations.ts'
 import { type Actor, getOperator } from '../../src/resources/actor.ts'
 import { createByokKey } from '../../src/resources/byok.ts'
@@ -59,6 +60,17 @@ const DESTINATION = {
     headers: { authorization: 'Bearer sk-canary-1' },
   },
 }
+const ALERT = {
+  name: 'Near',
+  cause: 'limit_near' as const,
+  to: {
+    type: 'webhook' as const,
+    url: 'https://hooks.invalid/alerts',
+    secret: 'whsec_c2stY2FuYXJ5LTE=',
+  },
+}
+export const makeAlert = async (gateway: Gateway, actor: Actor) =>
+  (await createAlert(gateway, actor, ALERT)).data
 export const makeDestination = async (gateway: Gateway, actor: Actor) =>
   (await createDestination(gateway, actor, DESTINATION)).data
 /** Stores a file that can be downloaded, in the actor's workspace. */
@@ -215,6 +227,16 @@ export const EXAMPLES: Record<string, Example> = {
   deleteKeys: async (gateway, actor) => ({
     action: 'keys.delete',
     params: { hash: (await makeKey(gateway, actor)).hash },
+  }),
+  createAlert: async () => ({ action: 'alerts.create', body: ALERT }),
+  updateAlert: async (gateway, actor) => ({
+    action: 'alerts.update',
+    params: { id: (await makeAlert(gateway, actor)).id },
+    body: { to: { ...ALERT.to, secret: 'whsec_c2stY2FuYXJ5LTI=' } },
+  }),
+  deleteAlert: async (gateway, actor) => ({
+    action: 'alerts.delete',
+    params: { id: (await makeAlert(gateway, actor)).id },
   }),
   createObservabilityDestination: async () => ({
     action: 'destinations.create',

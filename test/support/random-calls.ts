@@ -1,4 +1,4 @@
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import { buildGeneration } from './generation.ts'
 
 const pick = <T>(integers: (below: number) => number, from: readonly T[]): T =>
@@ -16,6 +16,7 @@ const APPS: [http_referer: string | null, title: string | null][] = [
   [null, 'A'],
   ['http://localhost:3000', 'Mine'],
 ]
+
 const BEGIN = Date.parse('2026-03-04T22:00:00.000Z')
 const HOUR = 3_600_000
 

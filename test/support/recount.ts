@@ -5,7 +5,7 @@ import { getActivity } from '../../src/observability/activity.ts'
 import { DIMENSIONS } from '../../src/observability/analytics/dimensions.ts'
 import { queryAnalytics } from '../../src/observability/analytics.ts'
 import { createDestination } from '../../src/observability/destinations.ts'
-import type { Generation } from '../../src/observability/generations.ts'
+import type { Generation } from '../../src/observability/generations/store.ts'
 import { openMetrics } from '../../src/observability/metrics.ts'
 import { reprice } from '../../src/observability/repricing.ts'
 import { evictRows } from '../../src/observability/retention.ts'
@@ -95,6 +95,7 @@ const sum = (entries: Entry[]) => ({
   failed: entries.filter(({ end }) => end === 'failed').length,
   cancelled: entries.filter(({ end }) => end === 'cancelled').length,
 })
+
 type Sum = ReturnType<typeof sum>
 
 const toNanos = (usd: unknown): bigint => BigInt(Math.round(Number(usd) * 1e9))
@@ -255,6 +256,7 @@ const MODELS: Partial<Record<string, ModelName>> = {
   speak: 'acme/speak',
   hear: 'acme/hear',
 }
+
 const ENDS = ['ok', 'ok', 'failed', 'cancelled'] as const
 const APPS = [
   null,
@@ -314,6 +316,7 @@ const createComparison =
 const pickPart = ({ calls, cost, byok, prompt, completion }: Sum) => ({
   ...{ calls, cost, byok, prompt, completion },
 })
+
 const renderBig = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value)
 
 const groupBy = (entries: Entry[], read: (entry: Entry) => string): Map<string, Sum> =>
@@ -331,6 +334,7 @@ const METRICS: Record<keyof Sum, string> = {
   ...{ prompt: 'tokens_prompt', completion: 'tokens_completion' },
   ...{ failed: 'error_count', cancelled: 'cancelled_count' },
 }
+
 const USAGE: Record<keyof Sum, string> = {
   ...{ calls: 'calls', cost: 'cost', byok: 'byok_cost', prompt: 'input_tokens' },
   ...{ completion: 'output_tokens', failed: '', cancelled: '' },
@@ -405,6 +409,7 @@ const READERS: Record<string, (entry: Entry, names: Names) => string> = {
   error_type: ({ end }) =>
     end === 'failed' ? 'provider_unavailable' : end === 'cancelled' ? 'cancelled' : '',
 }
+
 const USAGE_READERS: Partial<Record<string, (entry: Entry) => string>> = {
   day: renderDay,
   month: entry => `${renderDay(entry).slice(0, 7)}-01`,

@@ -3,12 +3,14 @@ import { conflict } from '../../base/errors.ts'
 import { rewriteEnds } from '../../engine/recover.ts'
 import type { InferenceWorld } from '../../engine/world.ts'
 import type { RecordSecrets } from '../../limits/seals.ts'
+import type { AlertReader } from '../../observability/alerts.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { createAuditEntry } from '../../resources/audit/entry.ts'
 import { type CheckResult, type Finding, runChecks, shortenProblems } from '../doctor.ts'
 
 /** What resealing needs in addition: the secret before this one, if the operator has kept it. */
 export interface ResealWorld extends InferenceWorld {
+  memory: InferenceWorld['memory'] & AlertReader['memory']
   secrets: InferenceWorld['secrets'] & { previous(): RecordSecrets | null }
   /**
    * Locks the data directory against servers. Returns the function that unlocks it. Throws 409

@@ -1,6 +1,6 @@
 import { unavailable } from '../../base/errors.ts'
 import type { Amounts, Bound, CostEstimate, Hold, Payer } from '../../limits/ledger.ts'
-import type { RecorderEntry } from '../../observability/recorder.ts'
+import type { RecorderEntry } from '../../observability/generations/store.ts'
 import type { Gateway } from '../gateway.ts'
 import { recoverBefore } from './before.ts'
 import type { Channel } from './channel.ts'

@@ -88,6 +88,9 @@ const RULES = [
     'only calls from these ingress regions: global, europe, us',
     LIST,
   ),
+  fill('mcp', '--mcp <json>', 'what may be used at /mcp: servers, tools, arguments; or none', {
+    read: (text: string) => (text === 'none' ? null : parseRule(text)),
+  }),
   fillSwitches(
     ZDR,
     '--zdr <groups>',
@@ -239,6 +242,12 @@ function parseSwitches(switches: Switches, flag: string, text: string): Record<s
 function parseFilter(text: string): { slug: string; action: string } {
   const [slug = '', action = ''] = text.split('=')
   return { slug, action }
+}
+
+function parseRule(text: string): Record<string, unknown> {
+  const rule = parseObject(text)
+  if (!rule) throw invalid('--mcp: expected a JSON object, or none')
+  return rule
 }
 
 async function readObject(file: string): Promise<Record<string, unknown>> {

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../../base/errors.ts'
-import type { Provider } from '../../resources/providers.ts'
+import type { Provider } from '../../resources/providers/provider.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'

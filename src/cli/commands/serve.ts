@@ -265,6 +265,8 @@ export function logBugs(log: Log): void {
 async function announce(serving: Serving, { url, stop }: Listeners): Promise<void> {
   try {
     await printStart(serving, url)
+    // What runs from now on runs again: it is compiled as soon as anywhere. The build says otherwise.
+    Bun.unsafe.setJITPolicy(1)
   } catch (thrown) {
     await stop(0)
     throw thrown

@@ -72,6 +72,15 @@ export const EXAMPLES: Record<string, string[]> = {
   'batches get': ['batches get batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],
   'batches cancel': ['batches cancel batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],
   'batches delete': ['batches delete batch_019aa5d20c4e7f0a8b1c2d3e4f5a6b7c'],
+  'alerts create': [
+    'alerts create --name near --cause limit_near --slack-env SLACK_URL',
+    'alerts create --name errors --cause error_rate --thresholds 0.1,0.5 --window hourly --webhook https://hooks.example.com/alerts --secret-env HOOK_SECRET',
+  ],
+  'alerts list': ['alerts list'],
+  'alerts get': ['alerts get near'],
+  'alerts update': ['alerts update near --thresholds 0.5,0.9', 'alerts update near --disable'],
+  'alerts delete': ['alerts delete near'],
+  'alerts test': ['alerts test near'],
   'destinations create': [
     'destinations create --type webhook --name hook --set url=https://hooks.example.com/traces',
     'destinations create --type langfuse --name team --set publicKey=pk --set-env secretKey=LANGFUSE_KEY',

@@ -46,6 +46,7 @@ export const NOUNS = [
   'guardrails',
   'byok',
   'destinations',
+  'alerts',
   'credits',
   'audit',
 ] as const

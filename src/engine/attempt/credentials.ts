@@ -1,12 +1,9 @@
 import type { GatewayError } from '../../base/errors.ts'
 import type { Kind } from '../../language/work.ts'
 import type { AnswerObserver } from '../../network/answer.ts'
-import type { Endpoint } from '../../resources/models.ts'
-import {
-  type CredentialFailure,
-  type PooledCredential,
-  REFUSED_REST,
-} from '../../resources/providers/pool.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
+import { type CredentialFailure, REFUSED_REST } from '../../resources/providers/pool.ts'
+import type { PooledCredential } from '../../resources/providers/provider.ts'
 import type { RunningAttempt } from '../attempt.ts'
 import { isEndpointFault, SHORTEST_WAIT } from '../health.ts'
 import type { Run } from '../run.ts'

@@ -3,7 +3,7 @@ import { GatewayError } from '../../base/errors.ts'
 import type { PeekedSequence } from '../../base/iterate.ts'
 import { sumUsage, type Usage } from '../../language/usage.ts'
 import type { AnswerPart, Division, Kind, Work } from '../../language/work.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Protocol } from '../../translation/protocols/protocol.ts'
 
 type Part<K extends Kind> = Work[K]['part']

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { CallBase } from '../../language/call.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { exposeReason } from './reason.ts'
 
 /** An attempt that failed. */

@@ -2,7 +2,7 @@ import { invalid, notFound } from '../../base/errors.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { createAuditEntry } from '../../resources/audit/entry.ts'
 import { assertCanManageAll } from '../../resources/management.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { CooldownReason } from './circuit.ts'
 

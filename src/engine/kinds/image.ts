@@ -11,7 +11,7 @@ import {
 import type { Block } from '../../language/message.ts'
 import type { Units } from '../../language/units.ts'
 import type { Drawn } from '../../language/usage.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'
 import {
   drawsAsAsked,

@@ -10,7 +10,7 @@ import {
 } from '../../language/speech.ts'
 import type { Units } from '../../language/units.ts'
 import { createTextUsage, type Usage } from '../../language/usage.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'
 import {
   getSpeechCapabilities,
@@ -197,8 +197,10 @@ function fitToEndpoint(call: SpeechCall, endpoint: Endpoint): SpeechCall {
 
 /** Most voices say 15 letters in a second; scripts with longer characters have fewer of them. */
 const BYTES_PER_SECOND = 15
+
 /** Digits and signs are said as words. */
 const FEWEST_BYTES_PER_SECOND = 4
+
 /** Silence around the words. */
 const SPARE_SECONDS = 5
 

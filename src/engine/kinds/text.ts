@@ -11,7 +11,7 @@ import type { TextRewrite } from '../../language/text-segment.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import type { FilterSet } from '../../limits/filters/filter-set.ts'
 import type { Match } from '../../limits/filters/rule.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'
 import {
   boundJsonTokens,

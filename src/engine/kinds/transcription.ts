@@ -9,7 +9,7 @@ import type {
 } from '../../language/transcription.ts'
 import type { Units } from '../../language/units.ts'
 import type { FilterSet } from '../../limits/filters/filter-set.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'
 import {
   getTranscriptionCapabilities,
@@ -191,6 +191,7 @@ function listTexts(delivered: TranscriptionPart[]): string[] {
 
 /** Fast speech has five words in a second, and some scripts two tokens for each. */
 const SPOKEN_TOKENS = 10
+
 /** What is there even if nothing was said. */
 const FEWEST_TOKENS = 64
 

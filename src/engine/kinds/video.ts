@@ -7,7 +7,7 @@ import {
   type VideoCall,
   type VideoReference,
 } from '../../language/video.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import {
   fitVideoSize,
   listUnsupportedVideo,

@@ -1,6 +1,6 @@
 import type { Block } from '../../language/message.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import type { Model } from '../../resources/models.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import { kinds } from '../kinds.ts'
 
 /** Ours, not in the public list: the model does not accept something that the call contains. */

@@ -5,7 +5,7 @@ import {
   type ServiceTier,
   type SortKey,
 } from '../../language/routing.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { sumPrices } from '../../resources/prices.ts'
 import type { Health } from '../health.ts'
 import type { InferenceWorld } from '../world.ts'

@@ -1,5 +1,5 @@
 import type { Kind, Work } from '../../language/work.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { kinds } from '../kinds.ts'
 import { type CandidateGroup, getSortKey, listTieBreakers } from '../plan.ts'
 import type { InferenceWorld } from '../world.ts'

@@ -1,15 +1,10 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import type { Rule } from '../../limits/rules.ts'
+import type { Rule } from '../../limits/policy-world.ts'
+import type { Catalog, Endpoint, Model } from '../../resources/models/catalog.ts'
 import { FREE_VARIANT } from '../../resources/models/derived.ts'
-import {
-  type Catalog,
-  type Endpoint,
-  listOtherNames,
-  type Model,
-  renderOtherNames,
-} from '../../resources/models.ts'
+import { listOtherNames, renderOtherNames } from '../../resources/models.ts'
 import { listUnsupportedParameters } from '../../translation/protocols/images/capabilities.ts'
 import { listUnsupportedSpeech } from '../../translation/protocols/speech/capabilities.ts'
 import { listUnsupportedTranscription } from '../../translation/protocols/transcription/capabilities.ts'

@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../base/errors.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { AutoRouter, Router, RouterOptions } from '../../language/routing.ts'
-import type { Model } from '../../resources/models.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import type { PipelineStage } from '../routing-metadata.ts'
 
 /** The models that a router has picked, best first, and how; or why it could not. */

@@ -1,7 +1,7 @@
 import { listUnits, UNITS, type Unit } from '../../language/units.ts'
 import { countInputTokens, countOutputTokens, type Usage } from '../../language/usage.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Metering } from '../kind.ts'
 import { kinds } from '../kinds.ts'
 

@@ -1,5 +1,5 @@
 import { countInputTokens, countOutputTokens, createTextUsage } from '../../language/usage.ts'
-import type { GenerationStep } from '../../observability/generations.ts'
+import type { GenerationStep } from '../../observability/generations/store.ts'
 import type { RecordedUse, Run, Step } from '../run.ts'
 
 /**

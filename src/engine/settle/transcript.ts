@@ -1,10 +1,9 @@
 import type { Block, Message } from '../../language/message.ts'
 import type { AnswerPart, Kind } from '../../language/work.ts'
 import { isInZdrGroup } from '../../limits/zdr.ts'
-import type { Generation } from '../../observability/generations.ts'
+import type { Generation, StoredTranscript } from '../../observability/generations/store.ts'
 import {
   LARGEST_TRANSCRIPT,
-  type StoredTranscript,
   sealTranscript,
   type Transcript,
   type TranscriptOutput,

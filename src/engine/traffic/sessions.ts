@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Usage } from '../../language/usage.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import type { Actor } from '../../resources/actor.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { kinds } from '../kinds.ts'
 
 /** The conversation that a call belongs to. */

@@ -1,5 +1,6 @@
 import { toUsd } from '../../base/money.ts'
-import { type Generation, getCallStatus } from '../../observability/generations.ts'
+import type { Generation } from '../../observability/generations/store.ts'
+import { getCallStatus } from '../../observability/generations.ts'
 import type { State } from './entries.ts'
 
 /** How many times to the first part are kept between two entries. */

@@ -1,5 +1,5 @@
 import { yieldToEventLoop } from '../../base/clock.ts'
-import type { BatchResult } from '../../observability/recorder.ts'
+import type { BatchResult } from '../../observability/generations/store.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { createFileId, Upload } from '../../resources/files.ts'
 

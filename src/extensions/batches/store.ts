@@ -1,5 +1,5 @@
-import type { BatchResult } from '../../observability/recorder.ts'
-import type { AuditEntry } from '../../resources/audit.ts'
+import type { BatchResult } from '../../observability/generations/store.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 
 /** How far a batch is. The last four are its ends. */
 export const BATCH_STATUSES = [

@@ -1,6 +1,6 @@
 import type { Seal } from '../../base/seal.ts'
 import type { DialectWorld } from '../../translation/dialects/world.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { ToolWorld } from '../server-tool.ts'
 import type { BatchStore } from './store.ts'
 
 declare module '../../base/events.ts' {
@@ -15,8 +15,8 @@ declare module '../../base/events.ts' {
 }
 
 /** The parts of the gateway that this room uses. */
-export interface BatchWorld extends ExtensionWorld {
-  catalog: ExtensionWorld['catalog'] & DialectWorld['catalog']
-  store: ExtensionWorld['store'] & { batches: BatchStore }
-  secrets: ExtensionWorld['secrets'] & { previous(): { contentSeal: () => Seal } | null }
+export interface BatchWorld extends ToolWorld {
+  catalog: ToolWorld['catalog'] & DialectWorld['catalog']
+  store: ToolWorld['store'] & { batches: BatchStore }
+  secrets: ToolWorld['secrets'] & { previous(): { contentSeal: () => Seal } | null }
 }

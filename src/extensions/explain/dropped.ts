@@ -10,7 +10,7 @@ import { type DroppedEndpoint, SENTENCES } from '../../engine/plan/refusal.ts'
 import { isPayable } from '../../engine/reserve.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Amounts, Bound } from '../../limits/ledger.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { ExplainedDrop } from './explanation.ts'
 
 /** Ours, not in the public list. */

@@ -69,7 +69,7 @@ function finds(pattern: string, text: string): boolean {
   const note = () => {
     found = true
   }
-  runAtOnce(searchText(getPatternProgram(pattern, 'mcp.rules'), text, note))
+  runAtOnce(searchText(getPatternProgram(pattern, 'mcp'), text, note))
   return found
 }
 

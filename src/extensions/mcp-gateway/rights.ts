@@ -1,9 +1,9 @@
 import { denied, GatewayError, notFound } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
-import type { McpRule } from '../../config/tools.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import type { CallBase } from '../../language/call.ts'
 import { getPolicy, listAppliedGuardrails } from '../../limits/effective.ts'
+import type { McpRule } from '../../limits/guardrails/mcp-rule.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { isDisabledTool } from '../../resources/workspaces/disabled-tools.ts'
 import { readMcpOptions } from '../tools/mcp/options.ts'
@@ -13,10 +13,8 @@ import type { ExtensionWorld } from '../world.ts'
 import { findMismatch } from './json-schema.ts'
 
 /** The rules of the guardrails that apply to an actor: what is used must satisfy each. */
-function listRules(world: ExtensionWorld, actor: Actor): McpRule[] {
-  const { rules } = world.config.mcp
-  return listAppliedGuardrails(world, actor).flatMap(({ guardrail }) => rules[guardrail.id] ?? [])
-}
+const listRules = (world: ExtensionWorld, actor: Actor): McpRule[] =>
+  listAppliedGuardrails(world, actor).flatMap(({ guardrail }) => guardrail.mcp ?? [])
 
 /**
  * Returns a server of the config. Throws 404 for one that there is not, and 403 for one that the

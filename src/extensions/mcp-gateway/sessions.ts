@@ -1,3 +1,4 @@
+import type { Json } from '../../base/json.ts'
 import type { Actor } from '../../resources/actor.ts'
 
 /** A client's session: what it was told, so that a tool which has changed since is not called. */
@@ -10,7 +11,11 @@ export interface ClientSession {
   /** The digests of the tools as they were listed, by the names under which they were. */
   digests: Map<string, string>
   /** Its stream, while one is open. */
-  stream: NotificationStream | null
+  stream: MessageStream | null
+  /** Whether the client asks its user what it is asked: elicitation, by a form. */
+  canAsk: boolean
+  /** What takes the client's answers to what it was asked, by the id of the question. */
+  questions: Map<string, (answer: Json) => void>
   /** When it was last used, in steady milliseconds. */
   usedAt: number
 }
@@ -27,14 +32,20 @@ export class ClientSessions {
   readonly #sessions = new Map<string, ClientSession>()
 
   /** Opens a session. The oldest one of its holder, or of all, makes room for it. */
-  open(id: string, actor: Actor, label: string | null, now: number): ClientSession {
+  open(
+    { id, actor, label, canAsk }: Pick<ClientSession, 'id' | 'label' | 'canAsk'> & { actor: Actor },
+    now: number,
+  ): ClientSession {
     this.#forgetIdle(now)
     const holder = nameHolder(actor)
     const own = this.#sessions.values().filter(session => session.holder === holder)
     const ofHolder = [...own]
     if (ofHolder.length >= MOST_OF_HOLDER) this.#forget(ofHolder[0])
     if (this.#sessions.size >= MOST_SESSIONS) this.#forget(this.#sessions.values().next().value)
-    const session = { id, holder, label, digests: new Map(), stream: null, usedAt: now }
+    const session: ClientSession = {
+      ...{ id, holder, label, canAsk, digests: new Map(), questions: new Map() },
+      ...{ stream: null, usedAt: now },
+    }
     this.#sessions.set(id, session)
     return session
   }
@@ -67,13 +78,14 @@ export class ClientSessions {
     if (!session) return
     this.#sessions.delete(session.id)
     session.stream?.end()
+    for (const answer of session.questions.values()) answer({})
   }
 }
 
 const nameHolder = ({ key_hash, kind }: Actor): string => key_hash ?? kind
 
-/** What a client is told beside its answers, as server-sent events. */
-export class NotificationStream implements AsyncIterator<string> {
+/** What a client is sent as server-sent events: the end comes after what was sent before it. */
+export class MessageStream implements AsyncIterator<string> {
   readonly #waiting = new Set<string>()
   readonly #onEnd: () => void
   #wake: (() => void) | null = null
@@ -83,9 +95,9 @@ export class NotificationStream implements AsyncIterator<string> {
     this.#onEnd = onEnd
   }
 
-  /** Tells of a change. One that was not read yet is told once. */
-  notify(method: string): void {
-    this.#waiting.add(method)
+  /** Sends a message. Of those that are the same and were not read yet, one is sent. */
+  send(message: object): void {
+    this.#waiting.add(JSON.stringify({ jsonrpc: '2.0', ...message }))
     this.#wake?.()
   }
 
@@ -101,8 +113,8 @@ export class NotificationStream implements AsyncIterator<string> {
       await new Promise<void>(resolve => {
         this.#wake = resolve
       })
-    if (this.#isEnded) return { done: true, value: undefined }
-    const messages = [...this.#waiting].map(method => JSON.stringify({ jsonrpc: '2.0', method }))
+    if (this.#waiting.size === 0) return { done: true, value: undefined }
+    const messages = [...this.#waiting]
     this.#waiting.clear()
     return {
       done: false,
@@ -111,6 +123,7 @@ export class NotificationStream implements AsyncIterator<string> {
   }
 
   async return(): Promise<IteratorResult<string>> {
+    this.#waiting.clear()
     this.end()
     return { done: true, value: undefined }
   }

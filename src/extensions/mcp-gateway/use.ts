@@ -13,13 +13,12 @@ import { startBroadcast } from '../broadcast.ts'
 import { filterRun } from '../filters.ts'
 import { chargeUses, reserveUses } from '../server-tool/money.ts'
 import { prepareUse, runUse, type ToolUse } from '../server-tool/use.ts'
-import type { ServerTool } from '../server-tool.ts'
+import type { ServerTool, ToolWorld } from '../server-tool.ts'
 import { type McpOptions, readMcpOptions } from '../tools/mcp/options.ts'
 import { listSecrets, type McpServer } from '../tools/mcp/server.ts'
 import { type McpSession, runSession } from '../tools/mcp/session.ts'
 import { mcp } from '../tools/mcp.ts'
 import { runLimited, toFailedResult } from '../tools/use-limit.ts'
-import type { ExtensionWorld } from '../world.ts'
 
 /** Who asks, and how. */
 export interface Asker {
@@ -50,7 +49,7 @@ export type UseResult = { answer: Json } | { failure: string }
  * sent, unless filters block the answer.
  */
 export async function useServer(
-  world: ExtensionWorld,
+  world: ToolWorld,
   asker: Asker,
   use: ServerUse,
 ): Promise<UseResult> {
@@ -79,7 +78,7 @@ const buildCall = ({ id, origin }: Asker, { server }: ServerUse): TextCall => ({
 })
 
 /** Runs the use and records it. What is refused before anything is sent leaves no record. */
-async function recordUse(world: ExtensionWorld, run: Run, use: ServerUse): Promise<UseResult> {
+async function recordUse(world: ToolWorld, run: Run, use: ServerUse): Promise<UseResult> {
   const { name, server, input } = use
   let result: UseResult | null = null
   const tool = createTool(use, answer => {
@@ -115,7 +114,7 @@ const buildRequest = (options: McpOptions) => ({
 })
 
 /** Sets aside what the use costs, runs it and charges it. */
-async function payUse(world: ExtensionWorld, run: Run, use: ToolUse): Promise<void> {
+async function payUse(world: ToolWorld, run: Run, use: ToolUse): Promise<void> {
   const money = await reserveUses(world, run, [use])
   run.openingUses.push(use)
   run.cancellation.listen(reason => use.limit.cancel(reason))

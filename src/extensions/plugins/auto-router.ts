@@ -16,8 +16,8 @@ import {
 import type { PipelineStage } from '../../engine/routing-metadata.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AutoRouter, RouterOptions } from '../../language/routing.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import { FREE_VARIANT } from '../../resources/models/derived.ts'
-import type { Model } from '../../resources/models.ts'
 import type { ExtensionWorld } from '../world.ts'
 import {
   type Band,

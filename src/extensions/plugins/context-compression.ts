@@ -2,7 +2,7 @@ import type { Static } from '@sinclair/typebox'
 import type { PipelineStage } from '../../engine/routing-metadata.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
-import type { Model } from '../../resources/models.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import { ContextCompression } from '../../translation/dialects/plugin-entries.ts'
 import { boundTokens, computePromptBound } from '../../translation/tokenizers/prompt.ts'
 import { estimateByRuleOfThumb } from '../../translation/tokenizers/rule-of-thumb.ts'
@@ -124,8 +124,10 @@ function takeWhileFits(units: Unit[], room: Room): Unit[] {
 }
 
 const MARK = '\n[…]\n'
+
 /** A shorter text is not cut, in characters. */
 const LEAST_TEXT = 200
+
 /** How often texts are cut until the estimate fits. */
 const MOST_ROUNDS = 8
 

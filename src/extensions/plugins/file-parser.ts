@@ -11,21 +11,21 @@ import type { Block, Message, ParsedFile } from '../../language/message.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { Work } from '../../language/work.ts'
 import type { Service } from '../../limits/rules.ts'
-import type { Model } from '../../resources/models.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import { FileParser } from '../../translation/dialects/plugin-entries.ts'
 import { FILE, getFacts } from '../../translation/tokenizers/prompt.ts'
 import { TextSink } from '../documents/text-sink.ts'
 import type { FittedCall, Plugin } from '../plugin.ts'
 import { runOpeningUse } from '../server-tool/opening-use.ts'
 import { prepareUse } from '../server-tool/use.ts'
-import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
+import type { ServerTool, ToolInvocation, ToolResult, ToolWorld } from '../server-tool.ts'
 import { findOcrObstacle, OCR_SERVICE } from '../tools/ocr-service.ts'
 import { runUse, ToolFailure, type UseLimit } from '../tools/use-limit.ts'
 import { describeStatus, readJson, sendToEngine } from '../tools/web-search/search.ts'
-import type { ExtensionWorld } from '../world.ts'
 import { hashFile, parseFiles, renderWords, type UnrecognizedFile } from './file-parser/parsing.ts'
 
 const NAME = OCR_SERVICE.name
+
 /** The most pages of one document (Mistral, "OCR"). */
 const MOST_PAGES = 1_000
 const TIMEOUT_SECONDS = 120
@@ -35,11 +35,7 @@ const TIMEOUT_SECONDS = 120
  * held before and that of the pages that came is charged after. Throws 403 where rules keep the call
  * from Mistral, 400 for a PDF of too many pages, 503 if no text comes, which costs nothing, and as `runOpeningUse` does.
  */
-async function recognizeText(
-  world: ExtensionWorld,
-  run: Run,
-  file: UnrecognizedFile,
-): Promise<void> {
+async function recognizeText(world: ToolWorld, run: Run, file: UnrecognizedFile): Promise<void> {
   const { report, parsed, pages } = file
   requireService(run, findOcr(world.config))
   if (pages > MOST_PAGES)
@@ -96,7 +92,7 @@ const priceReading = ({ plugins }: Config, pages: number): bigint =>
 
 /** Asks for the text. Repeats nothing of the service's own words. */
 async function askService(
-  world: ExtensionWorld,
+  world: ToolWorld,
   { options: { url, pages } }: ToolInvocation<UnrecognizedFile>,
   limit: UseLimit,
 ): Promise<ToolResult> {
@@ -267,9 +263,9 @@ export const fileParser: Plugin<FileParserOptions> = {
       )
     return { pdf: ENGINES[engine] }
   },
-  imply: (world, call) =>
+  imply: (world: ToolWorld, call) =>
     call.kind === 'text' && hasFile(call) && isRefused(world, call) ? {} : undefined,
-  prepare: (world, run, options) =>
+  prepare: (world: ToolWorld, run, options) =>
     run.call.kind === 'text' ? prepareFiles(world, run, run.call, options) : run.call,
   fit: (call, model, options) =>
     options && call.kind === 'text' ? fitFiles(call, model, options) : { call },
@@ -285,17 +281,17 @@ const isUnreadFile = (block: Block): boolean =>
   block.file.file_data !== undefined &&
   !block.file.file_data.startsWith('data:text/')
 
-const isRefused = (world: ExtensionWorld, call: TextCall): boolean =>
+const isRefused = (world: ToolWorld, call: TextCall): boolean =>
   listModels(world, call).some(refusesFiles)
 
 /** Lists the models that the call names, without routers: those pick models that read files. */
-const listModels = ({ catalog: { models } }: ExtensionWorld, call: TextCall): Model[] =>
+const listModels = ({ catalog: { models } }: ToolWorld, call: TextCall): Model[] =>
   call.models.flatMap(slug => models.get(slug) ?? models.get(slug.split(':')[0] ?? '') ?? [])
 
 const refusesFiles = ({ refused_modalities }: Model) => refused_modalities.includes('file')
 
 async function prepareFiles(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run,
   given: TextCall,
   options: FileParserOptions,

@@ -14,8 +14,8 @@ import {
   type RouterDecision,
 } from '../../engine/plan/router-decision.ts'
 import type { Router } from '../../language/routing.ts'
+import type { Catalog, Model } from '../../resources/models/catalog.ts'
 import { FREE_VARIANT, isFreeEndpoint } from '../../resources/models/derived.ts'
-import type { Catalog, Model } from '../../resources/models.ts'
 import type { ExtensionWorld } from '../world.ts'
 
 /**
@@ -42,6 +42,7 @@ const FREE: RandomChoice = {
   among: 'that cost nothing',
   none: 'No free model was left to choose from.',
 }
+
 const ANY: RandomChoice = {
   router: 'switchyard',
   name: 'switchyard-router',

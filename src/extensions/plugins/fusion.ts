@@ -9,9 +9,9 @@ import type { Run } from '../../engine/run.ts'
 import type { Work } from '../../language/work.ts'
 import { Fusion } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
+import type { ToolWorld } from '../server-tool.ts'
 import { readFusionOptions } from '../tools/fusion/options.ts'
 import { fusion as tool } from '../tools/fusion.ts'
-import type { ExtensionWorld } from '../world.ts'
 import { decideAutoRoute } from './auto-router.ts'
 import { decideRandomRoute } from './free-router.ts'
 import { createToolReading, offerTool } from './offered-tool.ts'
@@ -58,7 +58,7 @@ function readPreset(preset: FusionPreset, path: string, { server_tools }: Config
 }
 
 function offerPanel(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run,
   { parameters, path }: FusionPluginOptions,
 ): Work[keyof Work]['call'] {
@@ -69,7 +69,7 @@ function offerPanel(
 }
 
 /** Picks the model that may ask the panel: the judge that is named, or what the auto router picks. */
-function decide(world: ExtensionWorld, asked: RouterInputs): RouterDecision {
+function decide(world: ToolWorld, asked: RouterInputs): RouterDecision {
   const { plugins } = asked.call
   const options = plugins?.fusion as FusionPluginOptions | null | undefined
   const decision =
@@ -77,7 +77,7 @@ function decide(world: ExtensionWorld, asked: RouterInputs): RouterDecision {
   return { ...decision, stage: { ...decision.stage, name: 'fusion' } }
 }
 
-function decideModel(world: ExtensionWorld, asked: RouterInputs, named: unknown): RouterDecision {
+function decideModel(world: ToolWorld, asked: RouterInputs, named: unknown): RouterDecision {
   const slug = typeof named === 'string' ? named : world.config.server_tools.fusion.model
   if (slug === undefined) {
     const plugins = { ...asked.call.plugins, 'auto-router': {} }

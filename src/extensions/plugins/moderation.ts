@@ -7,7 +7,7 @@ import type { Run } from '../../engine/run.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import { askProvider } from '../../network/side-request.ts'
-import type { Provider } from '../../resources/providers.ts'
+import type { Provider } from '../../resources/providers/provider.ts'
 import { type Plugin, requireOptions } from '../plugin.ts'
 import type { ExtensionWorld } from '../world.ts'
 
@@ -32,6 +32,7 @@ export const moderation: Plugin<Judge> = {
 
 /** The most characters that are judged. A longer call is refused: it would pass unread. */
 const MOST_CHARACTERS = 1024 * 1024
+
 /** The characters of one text, and how many texts are sent at once. */
 const LONGEST_INPUT = 16 * 1024
 const TIMEOUT = 30_000

@@ -4,8 +4,8 @@ import type { Run } from '../../engine/run.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ServerTools, ToolReading } from '../../language/server-tools.ts'
 import { readServiceName } from '../../translation/dialects/server-tools.ts'
+import type { ToolWorld } from '../server-tool.ts'
 import { requireMatch } from '../tools/parameters.ts'
-import type { ExtensionWorld } from '../world.ts'
 import { requireTool } from './require-tool.ts'
 
 /** The most turns of a call that does not say when its tools stop. */
@@ -29,7 +29,7 @@ export function offerTool(call: TextCall, name: string, options: unknown): TextC
 }
 
 /** Creates what reads the tools that stand in a plugin's entry: `openrouter:<name>` alone. */
-export const createToolReading = (world: ExtensionWorld, run: Run): ToolReading => ({
+export const createToolReading = (world: ToolWorld, run: Run): ToolReading => ({
   isPlain: false,
   readTool(entry, field) {
     const type = isObject(entry) ? (readString(entry.type) ?? '') : ''

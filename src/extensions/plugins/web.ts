@@ -8,7 +8,7 @@ import type { TextPart } from '../../language/part.ts'
 import type { Plugin } from '../plugin.ts'
 import { listOpeningUses } from '../server-tool/opening-use.ts'
 import { readPlace, renderSource, type TextPlace } from '../server-tool/sources.ts'
-import type { ToolSource } from '../server-tool.ts'
+import type { ToolSource, ToolWorld } from '../server-tool.ts'
 import type { ExtensionWorld } from '../world.ts'
 import { requireTool } from './require-tool.ts'
 import { chooseSearcher, implySearch } from './web/choose-searcher.ts'
@@ -26,7 +26,7 @@ export const web: Plugin<WebOptions> = {
   imply: (world, call) => (call.kind === 'text' ? implySearch(world, call) : undefined),
   prepare: (world, run, options) =>
     run.call.kind === 'text' ? prepareSearch(world, run, run.call, options) : run.call,
-  enrich: async (world, run, call, options) =>
+  enrich: async (world: ToolWorld, run, call, options) =>
     isOwnEngine(options) ? searchOnce(world, run, call, options) : null,
   before: (call, options) =>
     call.kind === 'text' && !isOwnEngine(options) ? addSearch(call, options) : call,

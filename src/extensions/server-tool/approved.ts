@@ -3,7 +3,7 @@ import type { Run } from '../../engine/run.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Message } from '../../language/message.ts'
 import { filterAddedContent } from '../filters.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { ToolWorld } from '../server-tool.ts'
 import { findLoop, type ToolLoop } from './loop.ts'
 import { UsesRun } from './uses.ts'
 
@@ -14,13 +14,13 @@ import { UsesRun } from './uses.ts'
  * for one that another call has used, 401 for a key that is no longer valid, 402 if a limit has not
  * enough left, and 403 for a result that filters block.
  */
-export function runApproved(world: ExtensionWorld, run: Run): void | Promise<void> {
+export function runApproved(world: ToolWorld, run: Run): void | Promise<void> {
   const { isDry, blocked } = run
   const loop = findLoop(run)
   if (loop && loop.approved.length > 0 && !isDry && !blocked) return runUses(world, run, loop)
 }
 
-async function runUses(world: ExtensionWorld, run: Run, loop: ToolLoop): Promise<void> {
+async function runUses(world: ToolWorld, run: Run, loop: ToolLoop): Promise<void> {
   const uses = new UsesRun(world, run, loop, loop.beginApproved(world, run))
   let hasBegun = false
   try {

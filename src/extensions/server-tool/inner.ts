@@ -11,9 +11,8 @@ import type { ImageCall, Picture } from '../../language/image.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { AnswerPart, Kind, Work } from '../../language/work.ts'
 import { filterInnerCall } from '../filters.ts'
-import type { ToolInvocation, ToolSource } from '../server-tool.ts'
+import type { ToolInvocation, ToolSource, ToolWorld } from '../server-tool.ts'
 import { openChain } from '../steps.ts'
-import type { ExtensionWorld } from '../world.ts'
 import { findLoop } from './loop.ts'
 import { offerTools } from './offer.ts'
 
@@ -56,7 +55,7 @@ interface DrawnPictures {
  * cancelled. An answer that is watched is streamed by its provider.
  */
 export async function askModel(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation,
   question: InnerQuestion,
   watch: InnerWatch | null = null,
@@ -73,7 +72,7 @@ export async function askModel(
  * does.
  */
 export async function drawPictures(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation,
   question: PictureQuestion,
 ): Promise<DrawnPictures> {
@@ -100,7 +99,7 @@ interface InnerEnding<K extends Kind> {
 
 /** Runs a call within a use of a tool; null if that is too deep inside others. */
 async function takeTurns<K extends Kind>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation,
   kind: K,
   call: Work[K]['call'],
@@ -138,7 +137,7 @@ function cancelInner(invocation: ToolInvocation, reason: GatewayError): void {
 }
 
 function createInnerRun<K extends Kind>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation,
   kind: K,
   call: Work[K]['call'],
@@ -166,7 +165,7 @@ const buildInnerCall = (invocation: ToolInvocation, question: InnerQuestion): Te
 
 /** Reads the whole answer; returns what went wrong if that is for the model that asked. */
 async function readAnswer<K extends Kind>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run<K>,
   read: (parts: AnswerPart<K>[]) => void,
 ): Promise<GatewayError | null> {
@@ -248,7 +247,7 @@ function isOfModel({ step, cancellation, blocked }: Run, error: GatewayError): b
 
 /** Settles and charges the last turn. Resolves when that is on disk. Throws as `recordStep` does. */
 async function closeInnerRun<K extends Kind>(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run<K>,
   error: GatewayError | null,
 ): Promise<void> {

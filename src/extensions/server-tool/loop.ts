@@ -7,8 +7,7 @@ import type { ServerToolUse, TextPart } from '../../language/part.ts'
 import type { ServerTools, StopCondition } from '../../language/server-tools.ts'
 import type { FunctionTool, Tool } from '../../language/tool.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
-import type { ApprovedUse, ToolSource } from '../server-tool.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { ApprovedUse, ToolSource, ToolWorld } from '../server-tool.ts'
 import { readPlace, renderSource, type TextPlace } from './sources.ts'
 import { Turn } from './turn.ts'
 import { type OfferedFunction, prepareUse, refuse, runUse, type ToolUse } from './use.ts'
@@ -81,7 +80,7 @@ export class ToolLoop implements UsedTools {
    * Prepares the uses that the client has approved. Each approval is used with that: throws 400 if
    * another call has used one meanwhile.
    */
-  beginApproved(world: ExtensionWorld, run: Run): ToolUse[] {
+  beginApproved(world: ToolWorld, run: Run): ToolUse[] {
     const { approvals } = world.traffic
     for (const [i, { id, field }] of this.approved.entries()) {
       if (approvals.use(id)) continue
@@ -100,7 +99,7 @@ export class ToolLoop implements UsedTools {
   }
 
   /** Takes back the uses that the client has approved: none of them has begun. */
-  forgetApproved({ traffic }: ExtensionWorld): void {
+  forgetApproved({ traffic }: ToolWorld): void {
     for (const { id } of this.approved) traffic.approvals.giveBack(id)
     this.#current = []
     this.uses.length = 0
@@ -149,7 +148,7 @@ export class ToolLoop implements UsedTools {
    * Prepares the uses that the turn asks for, once it has ended. Empty if nothing is to be run: the
    * turn asked for nothing, it broke off, or tools were switched off.
    */
-  prepareUses(world: ExtensionWorld, step: Step): ToolUse[] {
+  prepareUses(world: ToolWorld, step: Step): ToolUse[] {
     const { calls, finish } = this.#turn
     if (this.#isLast || !isWhole(finish)) return []
     this.#turn.separateIds()
@@ -166,7 +165,7 @@ export class ToolLoop implements UsedTools {
   }
 
   /** Runs the uses of this turn side by side. Each promise resolves when its use has a result. */
-  startUses(world: ExtensionWorld): Promise<void>[] {
+  startUses(world: ToolWorld): Promise<void>[] {
     return this.#current.map(use => runUse(world, use))
   }
 
@@ -176,7 +175,7 @@ export class ToolLoop implements UsedTools {
   }
 
   /** Renders the beginning of the uses of this turn, for clients. */
-  renderStarts(world: ExtensionWorld, run: Run): TextPart[] {
+  renderStarts(world: ToolWorld, run: Run): TextPart[] {
     return this.#current.flatMap((use): TextPart[] => {
       const shown = toShownUse(use)
       return shown ? [{ type: 'server-tool-start', ...shown, item: toItem(world, run, use) }] : []
@@ -202,7 +201,7 @@ export class ToolLoop implements UsedTools {
    * Returns the call of the next turn; null if none follows. After a condition holds, one turn
    * without tools follows.
    */
-  takeNextCall(world: ExtensionWorld, run: Run, call: TextCall): TextCall | null {
+  takeNextCall(world: ToolWorld, run: Run, call: TextCall): TextCall | null {
     const uses = this.#current
     const turn = this.#turn
     this.#current = []
@@ -284,7 +283,7 @@ export const findLoop = ({ toolLoop }: Pick<Run, 'toolLoop'>): ToolLoop | null =
  * Sets aside the turn that follows the next one of a client's call, which is the last one if there is
  * nothing left for another. Returns whether it is.
  */
-export const setTurnAside = (world: ExtensionWorld, run: Run, isLast = false): boolean =>
+export const setTurnAside = (world: ToolWorld, run: Run, isLast = false): boolean =>
   run.tree?.prepareTurn(isLast, () => {
     const { actor, call } = run
     const isInBatch = call.origin.batch_id !== undefined
@@ -309,7 +308,7 @@ const isWhole = (finish: Turn['finish']): boolean => finish === 'tool_calls' || 
 const GONE = 'There is no such tool any more.'
 
 /** Returns the fields of the item of a use that are known when it begins. */
-function toItem(world: ExtensionWorld, run: Run, { offered, invocation, result, call }: ToolUse) {
+function toItem(world: ToolWorld, run: Run, { offered, invocation, result, call }: ToolUse) {
   if (!offered) return {}
   const { tool, request } = offered
   if (invocation) return tool.describeUse?.(world, invocation) ?? {}

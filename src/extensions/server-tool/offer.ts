@@ -11,8 +11,7 @@ import type { ServerToolRequest, StopCondition } from '../../language/server-too
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findStandIns, listToolNames } from '../../translation/client-tools.ts'
 import { readServiceName } from '../../translation/dialects/server-tools.ts'
-import type { Restored, ServerTool, ToolFunction } from '../server-tool.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { Restored, ServerTool, ToolFunction, ToolWorld } from '../server-tool.ts'
 import { setTurnAside, ToolLoop } from './loop.ts'
 import type { OfferedFunction } from './use.ts'
 
@@ -21,7 +20,7 @@ import type { OfferedFunction } from './use.ts'
  * Returns synchronously if it asks for none. Throws 400 for names that two functions have, for a
  * condition or a choice that names no tool of the call, and for a call of several answers.
  */
-export function offerTools(world: ExtensionWorld, run: Run): void | Promise<void> {
+export function offerTools(world: ToolWorld, run: Run): void | Promise<void> {
   const { call } = run
   if (call.kind !== 'text') return
   checkChoice(world, call)
@@ -29,7 +28,7 @@ export function offerTools(world: ExtensionWorld, run: Run): void | Promise<void
 }
 
 /** Throws 400 for a choice of a tool that the call does not ask for. */
-function checkChoice({ config }: ExtensionWorld, { params, tools, serverTools }: TextCall): void {
+function checkChoice({ config }: ToolWorld, { params, tools, serverTools }: TextCall): void {
   const { tool_choice: choice } = params
   if (typeof choice !== 'object' || CHOICES.includes(choice.type)) return
   const isTool =
@@ -55,7 +54,7 @@ function isNamed(config: Config, { name, type }: ServerToolRequest, wanted: stri
   return wanted === type || plain === name || plain === readServiceName(config, type)
 }
 
-async function offer(world: ExtensionWorld, run: Run, asked: TextCall): Promise<void> {
+async function offer(world: ToolWorld, run: Run, asked: TextCall): Promise<void> {
   requireServices(world, run, asked)
   const left = delegateTools(world, asked)
   const { serverTools: request } = left
@@ -104,7 +103,7 @@ async function offer(world: ExtensionWorld, run: Run, asked: TextCall): Promise<
 }
 
 /** Throws 403 where rules keep the call from a service that is asked before the model. */
-function requireServices(world: ExtensionWorld, run: Run, { serverTools }: TextCall): void {
+function requireServices(world: ToolWorld, run: Run, { serverTools }: TextCall): void {
   for (const request of serverTools?.requests ?? []) {
     const tool = findTool(world, request)
     const service = tool.asksWhenOffered && tool.findService?.(world, request.options)
@@ -120,7 +119,7 @@ function omitStepLimit(call: TextCall): TextCall {
 }
 
 /** Returns the call without the tools that a provider has itself, and with what it asks for them. */
-function delegateTools(world: ExtensionWorld, call: TextCall): TextCall {
+function delegateTools(world: ToolWorld, call: TextCall): TextCall {
   const { serverTools, ...rest } = call
   if (!serverTools) return call
   let delegated: TextCall = rest
@@ -139,7 +138,7 @@ function delegateTools(world: ExtensionWorld, call: TextCall): TextCall {
 
 /** Renders what the tools of a call show of themselves before all else. */
 async function announceTools(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run,
   requests: ServerToolRequest[],
 ): Promise<TextPart[]> {
@@ -155,7 +154,7 @@ async function announceTools(
 }
 
 /** Translates what the conversation has of earlier uses, tool by tool. */
-function restoreUses(world: ExtensionWorld, run: Run, delegated: TextCall): Restored {
+function restoreUses(world: ToolWorld, run: Run, delegated: TextCall): Restored {
   const requests = delegated.serverTools?.requests ?? []
   let restored: Restored = { call: delegated, approved: [] }
   for (const tool of new Set(requests.map(one => findTool(world, one)))) {
@@ -174,7 +173,7 @@ interface Offer extends OfferedFunction {
 }
 
 async function listFunctions(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run,
   request: ServerToolRequest,
   tool: ServerTool,
@@ -184,10 +183,7 @@ async function listFunctions(
 }
 
 // Throws 400 for a tool that cannot work with this configuration.
-function findTool(
-  world: ExtensionWorld,
-  { name, type, field, options }: ServerToolRequest,
-): ServerTool {
+function findTool(world: ToolWorld, { name, type, field, options }: ServerToolRequest): ServerTool {
   const tool = world.tools.find(one => one.name === name)
   const obstacle = tool ? tool.findObstacle(world, options) : 'it does not exist'
   if (!tool || obstacle !== null)
@@ -216,7 +212,7 @@ const TOOL_SEARCH = 'tool_search'
 
 /** Returns a condition with the name by which the loop knows its tool. Throws 400 for none. */
 function resolveStop(
-  { config }: ExtensionWorld,
+  { config }: ToolWorld,
   functions: Map<string, OfferedFunction>,
   names: Set<string>,
   stop: StopCondition,
@@ -237,7 +233,7 @@ const toTool = ({ name, description, parameters }: ToolFunction): Tool => ({
 
 /** Returns the parameters with the function in place of a tool of ours that the model must call. */
 function chooseTool(
-  { config }: ExtensionWorld,
+  { config }: ToolWorld,
   { params, serverTools }: TextCall,
   offers: Offer[],
 ): TextCall['params'] {

@@ -2,7 +2,7 @@ import { recheckRun } from '../../engine/admit.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import { Run, Step } from '../../engine/run.ts'
 import { listStagesBeforeSending, runStages } from '../../engine/stages.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { ToolWorld } from '../server-tool.ts'
 import { chargeUses, releaseUses, reserveUses, type UsesMoney } from './money.ts'
 import { runUse, type ToolUse } from './use.ts'
 
@@ -13,7 +13,7 @@ import { runUse, type ToolUse } from './use.ts'
  * no longer valid, 402 if a limit has not enough left, 403 where rules keep the call from who is
  * asked, what the plan of the call throws, and the reason of a run that is cancelled.
  */
-export async function runOpeningUse(world: ExtensionWorld, run: Run, use: ToolUse): Promise<void> {
+export async function runOpeningUse(world: ToolWorld, run: Run, use: ToolUse): Promise<void> {
   recheckRun(world, run)
   const money = await reserveUses(world, run, [use])
   await rehearseTurn(world, run, use, money)
@@ -32,7 +32,7 @@ export const listOpeningUses = ({ openingUses }: Run): ToolUse[] => openingUses 
 
 /** Plans the first turn as it would be without the use. Releases the money if it cannot be made. */
 async function rehearseTurn(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run,
   { offered }: ToolUse,
   money: UsesMoney | null,

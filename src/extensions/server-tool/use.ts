@@ -7,8 +7,7 @@ import { enterService } from '../../engine/reserve/service.ts'
 import type { Run } from '../../engine/run.ts'
 import { nameBound } from '../../engine/tree.ts'
 import type { ServerToolRequest } from '../../language/server-tools.ts'
-import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { ServerTool, ToolInvocation, ToolResult, ToolWorld } from '../server-tool.ts'
 import type { PendingCall } from './turn.ts'
 
 /** A function that a model is shown for one of the gateway's own tools. */
@@ -52,7 +51,7 @@ interface Asked extends Pick<ToolUse, 'call' | 'offered' | 'turn'> {
  * Arguments that are no JSON object are an answer to the model, as are functions that do not exist.
  */
 export function prepareUse(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run,
   { call, offered, turn, uses, approvalId }: Asked,
 ): ToolUse {
@@ -87,7 +86,7 @@ export function refuse(use: ToolUse, text: string): ToolUse {
  * Runs the tool, within its time. Whatever goes wrong is a result; throws only what ends the whole
  * call: its cancellation, or a limit.
  */
-export async function runUse(world: ExtensionWorld, use: ToolUse): Promise<void> {
+export async function runUse(world: ToolWorld, use: ToolUse): Promise<void> {
   const { invocation, offered } = use
   if (!invocation || !offered) return
   await filterInput(use, invocation)
@@ -131,7 +130,7 @@ async function filterInput(use: ToolUse, invocation: ToolInvocation): Promise<vo
 
 /** Tells whether rules keep the use from whom its tool asks. The model is told which. */
 function isForbidden(
-  world: ExtensionWorld,
+  world: ToolWorld,
   use: ToolUse,
   { tool }: OfferedFunction,
   { run, options }: ToolInvocation,
@@ -149,7 +148,7 @@ function isForbidden(
  * nothing is left for that.
  */
 async function runTool(
-  world: ExtensionWorld,
+  world: ToolWorld,
   use: ToolUse,
   { tool }: OfferedFunction,
   invocation: ToolInvocation,

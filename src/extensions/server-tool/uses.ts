@@ -4,7 +4,7 @@ import { keepNextTurn } from '../../engine/reserve.ts'
 import type { Run } from '../../engine/run.ts'
 import { nameBound, TreeEnded } from '../../engine/tree.ts'
 import type { TextPart, ToolProgress } from '../../language/part.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { ToolWorld } from '../server-tool.ts'
 import type { ToolLoop } from './loop.ts'
 import { chargeUses, releaseUses, reserveUses, type UsesMoney } from './money.ts'
 import { refuse, type ToolUse } from './use.ts'
@@ -76,7 +76,7 @@ const showsProgress = ({ call, within }: Run): boolean =>
  * they cost is set aside before any runs, and on disk before the last batch.
  */
 export class UsesRun {
-  readonly #world: ExtensionWorld
+  readonly #world: ToolWorld
   readonly #run: Run
   readonly #loop: ToolLoop
   readonly #uses: ToolUse[]
@@ -87,7 +87,7 @@ export class UsesRun {
   #charged: Promise<void> | null = null
   #shown = 0
 
-  constructor(world: ExtensionWorld, run: Run, loop: ToolLoop, uses: ToolUse[]) {
+  constructor(world: ToolWorld, run: Run, loop: ToolLoop, uses: ToolUse[]) {
     this.#world = world
     this.#run = run
     this.#loop = loop

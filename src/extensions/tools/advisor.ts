@@ -4,8 +4,13 @@ import { closed, optional } from '../../base/schema-builders.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
 import { askModel, type InnerWatch } from '../server-tool/inner.ts'
-import type { ServerTool, ToolFunction, ToolInvocation, ToolResult } from '../server-tool.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type {
+  ServerTool,
+  ToolFunction,
+  ToolInvocation,
+  ToolResult,
+  ToolWorld,
+} from '../server-tool.ts'
 import {
   buildFailure,
   buildMessage,
@@ -124,7 +129,7 @@ function describe({ name, options, run, input }: ToolInvocation<AdvisorOptions>)
 }
 
 async function runAdvisor(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation<AdvisorOptions>,
 ): Promise<ToolResult> {
   const { options, input } = invocation

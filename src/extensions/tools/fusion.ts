@@ -13,8 +13,8 @@ import type {
   ToolInvocation,
   ToolResult,
   ToolSource,
+  ToolWorld,
 } from '../server-tool.ts'
-import type { ExtensionWorld } from '../world.ts'
 import { isToolDisabled } from './disabled.ts'
 import {
   type FusionOptions,
@@ -126,7 +126,7 @@ const FUNCTION: ToolFunction = {
   },
 }
 
-function findObstacle(world: ExtensionWorld, options: FusionOptions): string | null {
+function findObstacle(world: ToolWorld, options: FusionOptions): string | null {
   if (listPanel(world, options).length === 0)
     return 'neither analysis_models nor server_tools.fusion.analysis_models of the config names models'
   for (const { name, type, options: of } of options.tools ?? []) {
@@ -137,7 +137,7 @@ function findObstacle(world: ExtensionWorld, options: FusionOptions): string | n
 }
 
 /** Throws 400 for a model that does not exist, or that would ask a panel itself. */
-function checkModels(world: ExtensionWorld, { options, run }: ToolContext<FusionOptions>): void {
+function checkModels(world: ToolWorld, { options, run }: ToolContext<FusionOptions>): void {
   const { analysis_models, model, path, params } = options
   const at = (name: string) => `${path}.${name}`
   const named: [slug: string, field: string][] = listPanel(world, options).map((slug, i) => [
@@ -161,7 +161,7 @@ interface PanelAnswer {
 }
 
 async function runFusion(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation<FusionOptions>,
 ): Promise<ToolResult> {
   const prompt = readString(invocation.input.prompt)?.trim() ?? ''
@@ -186,7 +186,7 @@ function isWithinFusion({ run }: ToolInvocation): boolean {
 
 /** Asks every model of the panel at once. One that ends the whole call ends the others. */
 async function askPanel(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation<FusionOptions>,
   prompt: string,
 ): Promise<PanelAnswer[]> {
@@ -227,7 +227,7 @@ function buildQuestion(prompt: string, { cache_control }: FusionOptions): Messag
 
 /** Asks the judge to compare the answers: the model of the parameters, or the one that asks. */
 function askJudge(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation<FusionOptions>,
   prompt: string,
   answered: PanelAnswer[],
@@ -250,7 +250,7 @@ const JUDGE =
   `JSON object in this form, and nothing else:\n${ANALYSIS_SHAPE}`
 
 function pickJudge(
-  { config }: ExtensionWorld,
+  { config }: ToolWorld,
   { options, run }: ToolInvocation<FusionOptions>,
 ): string[] {
   const named = options.model ?? config.server_tools.fusion.model
@@ -263,11 +263,7 @@ function pickJudge(
 const DEFAULT_TOOLS = ['web_search', 'web_fetch']
 
 /** Lists the tools that these models may use, with what stops them. */
-function listTools(
-  world: ExtensionWorld,
-  invocation: ToolInvocation<FusionOptions>,
-  slugs: string[],
-) {
+function listTools(world: ToolWorld, invocation: ToolInvocation<FusionOptions>, slugs: string[]) {
   const { tools, max_tool_calls: step_count } = invocation.options
   const requests = tools ?? listDefaultTools(world, invocation, slugs)
   if (requests.length === 0) return {}
@@ -276,7 +272,7 @@ function listTools(
 
 /** Lists the default tools that work here. A model that calls no functions has none. */
 function listDefaultTools(
-  world: ExtensionWorld,
+  world: ToolWorld,
   { run }: ToolInvocation<FusionOptions>,
   slugs: string[],
 ): ServerToolRequest[] {
@@ -291,10 +287,10 @@ function listDefaultTools(
 }
 
 /** Whether one of the gateway's own engines works, of a tool that has such. */
-const isOfGateway = (world: ExtensionWorld, tool: ServerTool): boolean =>
+const isOfGateway = (world: ToolWorld, tool: ServerTool): boolean =>
   tool.listParts?.(world).some(({ obstacle }) => obstacle === null) ?? true
 
-const callsFunctions = ({ catalog }: ExtensionWorld, slug: string): boolean =>
+const callsFunctions = ({ catalog }: ToolWorld, slug: string): boolean =>
   catalog.models
     .get(slug)
     ?.endpoints.some(({ supported_parameters }) => supported_parameters?.has('tools') ?? true) ??

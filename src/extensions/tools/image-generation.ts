@@ -16,8 +16,8 @@ import type {
   ToolFunction,
   ToolInvocation,
   ToolResult,
+  ToolWorld,
 } from '../server-tool.ts'
-import type { ExtensionWorld } from '../world.ts'
 import { leaveNative, listEndpointsOf } from './native-form.ts'
 
 const Parameters = Type.Object({ model: optional(SomeName), ...IMAGE_FIELDS }, open)
@@ -77,7 +77,7 @@ function readOptions(parameters: Json, path: string, reading?: ToolReading): Dra
  * can be asked to draw for it; null elsewhere.
  */
 function leaveToProvider(
-  world: ExtensionWorld,
+  world: ToolWorld,
   call: TextCall,
   options: DrawingOptions,
 ): TextCall | null {
@@ -92,7 +92,7 @@ function leaveToProvider(
 }
 
 /** Whether a model can be asked to draw. One that the client names itself is, or says why not. */
-function hasDrawingModel(world: ExtensionWorld, options: DrawingOptions): boolean {
+function hasDrawingModel(world: ToolWorld, options: DrawingOptions): boolean {
   const model = world.catalog.models.get(pickModel(world, options))
   return options.model !== null || !!model?.endpoints.some(({ provider }) => provider.configured)
 }
@@ -104,7 +104,7 @@ const WITHOUT_EFFECT: Record<string, unknown[]> = {
 }
 
 /** Throws 400 for what only OpenAI's own tool does, and where no model draws for it here. */
-function checkNative(world: ExtensionWorld, options: DrawingOptions): void {
+function checkNative(world: ToolWorld, options: DrawingOptions): void {
   const { native, path } = options
   if (!native) return
   const stray = Object.keys(native).find(
@@ -135,12 +135,12 @@ const FUNCTION: ToolFunction = {
 }
 
 /** Returns the model's name. OpenAI's own names of its models have no author. */
-function pickModel({ config, catalog }: ExtensionWorld, { model, native }: DrawingOptions): string {
+function pickModel({ config, catalog }: ToolWorld, { model, native }: DrawingOptions): string {
   const slug = model ?? config.server_tools.image_generation.model ?? DEFAULT_MODEL
   return native && !catalog.models.has(slug) ? `openai/${slug}` : slug
 }
 
-function findObstacle(world: ExtensionWorld, options: DrawingOptions): string | null {
+function findObstacle(world: ToolWorld, options: DrawingOptions): string | null {
   const slug = pickModel(world, options)
   const model = world.catalog.models.get(slug)
   if (model?.output_modalities.includes('image')) return null
@@ -153,7 +153,7 @@ function findObstacle(world: ExtensionWorld, options: DrawingOptions): string | 
  * Checks that the model may serve this caller. Throws 400 for parameters that none of its endpoints
  * takes, and 404 when a constraint or a guardrail excludes its last endpoint.
  */
-function checkModel(world: ExtensionWorld, { options, run }: ToolContext<DrawingOptions>): void {
+function checkModel(world: ToolWorld, { options, run }: ToolContext<DrawingOptions>): void {
   const { id, routing, user, trace, preset_id, origin, dialect } = run.call as TextCall
   const call: ImageCall = {
     ...{ kind: 'image', id, routing, user, trace, preset_id, origin, dialect },
@@ -178,7 +178,7 @@ function describe({ input, options: { native } }: ToolInvocation<DrawingOptions>
 }
 
 async function runDrawing(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation<DrawingOptions>,
 ): Promise<ToolResult> {
   const { input, options } = invocation

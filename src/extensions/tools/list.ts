@@ -1,6 +1,5 @@
 import { probeSandbox } from '../../network/sandboxes/registry.ts'
-import type { ServerTool } from '../server-tool.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { ServerTool, ToolWorld } from '../server-tool.ts'
 
 /** A tool, or something that it works with, and whether it can be used with this configuration. */
 export interface ToolState {
@@ -15,7 +14,7 @@ export interface ToolState {
  * Lists the tools that the gateway runs itself, each with the engines or servers that it works with.
  * Sends no request: `gateway providers check` does.
  */
-export async function listTools(world: ExtensionWorld): Promise<{ data: ToolState[] }> {
+export async function listTools(world: ToolWorld): Promise<{ data: ToolState[] }> {
   await probeSandbox(world)
   const data = world.tools.flatMap(tool => [
     findToolState(world, tool),
@@ -32,7 +31,7 @@ const buildState = (tool: string, reason: string | null): ToolState => ({
   reason,
 })
 
-function findToolState(world: ExtensionWorld, tool: ServerTool): ToolState {
+function findToolState(world: ToolWorld, tool: ServerTool): ToolState {
   const options = tool.readOptions(tool.example ?? {}, 'parameters')
   const obstacle = tool.findObstacle(world, options)
   const reach = obstacle === null ? tool.findReach?.(world) : null

@@ -5,7 +5,8 @@ import type { Run } from '../../engine/run.ts'
 import type { TextCall } from '../../language/call.ts'
 import { hideSecrets } from '../../network/clean-reason.ts'
 import { checkUntrustedUrl } from '../../network/untrusted-url.ts'
-import { type Endpoint, listSpoken } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
+import { listSpoken } from '../../resources/models.ts'
 import type {
   ServerTool,
   ToolContext,
@@ -216,9 +217,9 @@ const EMPTY_LIST: ToolList = { tools: [], leftOut: 0 }
 async function readTools(
   world: ExtensionWorld,
   server: McpServer,
-  { path }: McpOptions,
+  { path, server_url }: McpOptions,
 ): Promise<ToolList> {
-  if (!server.isConfigured) await checkUntrustedUrl(world, server.url, `${path}.server_url`)
+  if (server_url !== null) await checkUntrustedUrl(world, server_url, `${path}.server_url`)
   try {
     return await listServerTools(world, server)
   } catch (thrown) {

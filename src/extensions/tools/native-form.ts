@@ -1,7 +1,8 @@
 import type { Json } from '../../base/json.ts'
 import { isAtHome } from '../../engine/kinds/text/foreign-tools.ts'
 import type { TextCall } from '../../language/call.ts'
-import { type Endpoint, listSpoken } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
+import { listSpoken } from '../../resources/models.ts'
 import type { ExtensionWorld } from '../world.ts'
 
 /** A tool as the API of a call has it for its own providers: `web_search_20250305`. */

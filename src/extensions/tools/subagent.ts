@@ -4,8 +4,13 @@ import { type Json, readString } from '../../base/json.ts'
 import { closed, list, open, optional, SomeName } from '../../base/schema-builders.ts'
 import type { ServerToolRequest, ToolReading } from '../../language/server-tools.ts'
 import { askModel } from '../server-tool/inner.ts'
-import type { ServerTool, ToolFunction, ToolInvocation, ToolResult } from '../server-tool.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type {
+  ServerTool,
+  ToolFunction,
+  ToolInvocation,
+  ToolResult,
+  ToolWorld,
+} from '../server-tool.ts'
 import {
   buildFailure,
   buildMessage,
@@ -87,7 +92,7 @@ function readTool(entry: unknown, field: string, reading?: ToolReading): ServerT
   return request
 }
 
-function findObstacle(world: ExtensionWorld, { tools }: SubagentOptions): string | null {
+function findObstacle(world: ToolWorld, { tools }: SubagentOptions): string | null {
   for (const { name, type, options } of tools) {
     const obstacle = world.tools.find(tool => tool.name === name)?.findObstacle(world, options)
     if (obstacle) return `its tool ${type} does not work: ${obstacle}`
@@ -131,7 +136,7 @@ function describe(invocation: ToolInvocation<SubagentOptions>): Json {
 }
 
 async function runSubagent(
-  world: ExtensionWorld,
+  world: ToolWorld,
   invocation: ToolInvocation<SubagentOptions>,
 ): Promise<ToolResult> {
   const { options, input } = invocation

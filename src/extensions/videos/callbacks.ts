@@ -1,5 +1,6 @@
 import type { Cancellation } from '../../base/cancellation.ts'
 import { renderTime } from '../../base/clock.ts'
+import { DueQueue } from '../../base/due-queue.ts'
 import { GatewayError } from '../../base/errors.ts'
 import {
   computePause,
@@ -39,80 +40,49 @@ const MOST_ATTEMPTS = 10
 const MOST_AT_ONCE = 8
 const TIMEOUT = 10_000
 
-/** Creates what tells the ends of jobs. One timer serves all of them. */
+/** Creates what tells the ends of jobs. */
 export const createCallbacks = (world: CallbackWorld, pace: CallbackPace): Callbacks =>
   new CallbackSender(world, pace)
 
 class CallbackSender implements Callbacks {
   readonly #world: CallbackWorld
   readonly #pace: Omit<DeliveryPace, 'linger' | 'timeout'>
-  /** What is to be told, by the ids of the jobs, and what is being told. */
-  readonly #waiting = new Map<string, VideoJob>()
-  readonly #running = new Map<string, Promise<void>>()
+  /** The jobs whose end is to be told. */
+  readonly #queue: DueQueue<VideoJob>
   readonly #requests = new Set<Cancellation>()
-  #isStopped = false
-  #timer: ReturnType<typeof setTimeout> | undefined
 
   constructor(world: CallbackWorld, { firstCallback, longestCallback }: CallbackPace) {
     this.#world = world
     this.#pace = { firstPause: firstCallback, longestPause: longestCallback }
+    this.#queue = new DueQueue(world.clock, {
+      getName: job => job.id,
+      getDue: job => Date.parse(job.callback_at ?? ''),
+      run: job => this.#tell(job),
+      mostAtOnce: MOST_AT_ONCE,
+      longestPause: longestCallback,
+    })
   }
 
   async load(): Promise<void> {
-    this.#isStopped = false
-    for (const job of await this.#world.store.videos.listUntold())
-      if (!this.#running.has(job.id)) this.#waiting.set(job.id, job)
-    this.#wake()
+    this.#queue.start(await this.#world.store.videos.listUntold())
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true
-    clearTimeout(this.#timer)
-    this.#waiting.clear()
+    const stopped = this.#queue.stop()
     for (const request of this.#requests) request.cancel(STOPPED)
-    await this.rest()
+    await stopped
   }
 
-  async rest(): Promise<void> {
-    while (this.#running.size > 0) await Promise.all(this.#running.values())
-  }
+  rest = (): Promise<void> => this.#queue.rest()
 
-  /** Tells what is due, and sets the timer for the next. */
-  #wake(): void {
-    clearTimeout(this.#timer)
-    if (this.#isStopped) return
-    const now = this.#world.clock.now().getTime()
-    let next = Number.POSITIVE_INFINITY
-    for (const job of this.#waiting.values()) {
-      if (this.#running.size >= MOST_AT_ONCE) return
-      const due = Date.parse(job.callback_at ?? '')
-      if (due <= now) this.#run(job)
-      else next = Math.min(next, due)
-    }
-    // A clock that was set back makes no pause longer than the longest.
-    const pause = Math.min(next - now, this.#pace.longestPause)
-    if (this.#waiting.size > 0) this.#timer = setTimeout(() => this.#wake(), pause)
-  }
-
-  #run(job: VideoJob): void {
-    this.#waiting.delete(job.id)
-    const turn = this.#tell(job)
-      .catch(() => undefined)
-      .finally(() => {
-        this.#running.delete(job.id)
-        this.#wake()
-      })
-    this.#running.set(job.id, turn)
-  }
-
-  async #tell(job: VideoJob): Promise<void> {
+  async #tell(job: VideoJob): Promise<VideoJob | null> {
     const sent = await this.#send(job)
     // It has not been refused: the next process asks as if this one had not.
-    if (this.#isStopped && !sent.answer) return
+    if (this.#queue.isStopped && !sent.answer) return null
     const state = this.#judge(job, sent)
     // What cannot be written is tried again all the same; a receiver knows what it has by its key.
     await this.#world.store.videos.noteCallback(job.id, state).catch(() => undefined)
-    if (state.callback_at !== null) this.#waiting.set(job.id, { ...job, ...state })
+    return state.callback_at === null ? null : { ...job, ...state }
   }
 
   async #send(job: VideoJob): Promise<Sent> {

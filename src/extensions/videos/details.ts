@@ -1,7 +1,6 @@
 import type { VideoParams } from '../../language/video.ts'
-import type { Generation } from '../../observability/generations.ts'
+import type { Generation, StoredTranscript } from '../../observability/generations/store.ts'
 import type { OutboxMessage } from '../../observability/outbox.ts'
-import type { StoredTranscript } from '../../observability/transcripts.ts'
 import type { Prices } from '../../resources/prices.ts'
 
 /** What the record of a job's call needs when the job ends, as it was when the job began. */

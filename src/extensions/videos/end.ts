@@ -4,9 +4,12 @@ import { buildReceipt, computeUpstreamCost } from '../../engine/settle.ts'
 import { createFreeReceipt, createTextUsage, type Receipt } from '../../language/usage.ts'
 import { countVideoUnits, USUAL_SECONDS } from '../../language/video.ts'
 import type { Hold, StepCharge } from '../../limits/ledger.ts'
-import type { Generation, ProviderResponse } from '../../observability/generations.ts'
+import type {
+  EndedJob,
+  Generation,
+  ProviderResponse,
+} from '../../observability/generations/store.ts'
 import type { OutboxMessage } from '../../observability/outbox.ts'
-import type { EndedJob } from '../../observability/recorder.ts'
 import type { VideoJob } from '../../resources/videos.ts'
 import type { JobState } from '../../translation/protocols/protocol.ts'
 import type { ExtensionWorld } from '../world.ts'

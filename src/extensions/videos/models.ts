@@ -1,6 +1,6 @@
 import { renderUsdPerToken } from '../../base/money.ts'
 import type { CatalogWorld } from '../../resources/catalog-world.ts'
-import type { Endpoint, Model } from '../../resources/models.ts'
+import type { Endpoint, Model } from '../../resources/models/catalog.ts'
 import { listVideoMakers } from '../../resources/models.ts'
 import type { Prices } from '../../resources/prices.ts'
 import { protocols } from '../../translation/protocols/registry.ts'

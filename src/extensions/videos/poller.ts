@@ -8,29 +8,11 @@ import {
 import type { VideoJob } from '../../resources/videos.ts'
 import type { JobState } from '../../translation/protocols/protocol.ts'
 import { toEnded } from '../../translation/protocols/videos.ts'
-import type { ExtensionWorld } from '../world.ts'
+import type { ExtensionWorld, VideoJobs } from '../world.ts'
 import { askJobProvider, getJobProtocol, type JobAnswer } from './ask.ts'
 import type { CallbackWorld } from './callback.ts'
 import { CALLBACK_PACE, type CallbackPace, type Callbacks, createCallbacks } from './callbacks.ts'
 import { endVideo, type VideoOutcome } from './end.ts'
-
-/** What follows the jobs of videos. */
-export interface VideoJobs {
-  /** Lists what is set aside for the jobs that are followed. */
-  listHolds(): Hold[]
-  /** Follows a job. The hold becomes its own. */
-  add(job: VideoJob, hold: Hold | null): void
-  /** Takes over the jobs of the process before, and sets their money aside again. */
-  load(): Promise<void>
-  /** Begins to ask providers, and goes on until `stop`. Only the server of a data directory may. */
-  start(): Promise<void>
-  /** Ends all requests. The jobs go on at their providers and are asked about at the next start. */
-  stop(): Promise<void>
-  /** Waits until nothing is asked or written at this moment. */
-  rest(): Promise<void>
-  /** How many jobs have not ended. */
-  readonly size: number
-}
 
 /** How often providers are asked. Times in milliseconds. */
 export interface PollPace extends CallbackPace {

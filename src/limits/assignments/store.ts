@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../../resources/audit.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 
 /** A guardrail assigned to a key, or to a member for all keys that they made. Times in ISO 8601. */
 export interface Assignment {

@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../../resources/audit.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 import type { Interval } from './interval.ts'
 
 /**

@@ -6,6 +6,7 @@ import { oneOf, optional, Uuid } from '../../base/schema-builders.ts'
 import { REGIONS } from '../../language/region.ts'
 import { LABELS } from '../filters/labels.data.ts'
 import { MAX_PATTERNS } from '../filters.ts'
+import { McpRule } from './mcp-rule.ts'
 
 /** More than anyone lists by hand, and few enough to search through. */
 const LONGEST = 1_000
@@ -41,6 +42,7 @@ export const FIELDS = {
   allowed_providers: List,
   ignored_models: List,
   ignored_providers: List,
+  mcp: optional(McpRule),
   content_filter_builtins: optional(Type.Array(Builtin, { maxItems: MAX_PATTERNS })),
   content_filters: optional(Type.Array(Pattern, { maxItems: MAX_PATTERNS })),
   filter_output: Type.Optional(Type.Boolean({ description: 'Scan answers too' })),

@@ -1,7 +1,8 @@
 import type { Period } from '../../base/clock.ts'
 import type { Region } from '../../language/region.ts'
-import type { AuditEntry } from '../../resources/audit.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 import type { LABELS } from '../filters/labels.data.ts'
+import type { McpRule } from './mcp-rule.ts'
 
 /** What happens to what a content filter finds. */
 type FilterAction = 'redact' | 'block' | 'flag'
@@ -22,6 +23,8 @@ export interface Guardrail {
   /** Names of providers, as they were entered. */
   allowed_providers: string[] | null
   ignored_providers: string[] | null
+  /** What may be used at `/mcp`. */
+  mcp: McpRule | null
   content_filter_builtins:
     | {
         slug: keyof typeof LABELS

@@ -11,6 +11,7 @@ import type { Guardrail } from './store.ts'
 function showGuardrail({
   revision: _,
   filterOutput,
+  mcp,
   limit_usd,
   content_filter_builtins: builtins,
   ...shown
@@ -20,8 +21,9 @@ function showGuardrail({
     content_filter_builtins:
       builtins?.map(builtin => ({ ...builtin, label: LABELS[builtin.slug] })) ?? null,
     limit_usd: limit_usd === null ? null : toUsd(limit_usd),
-    // Our own field, shown only where it is set.
+    // Our own fields, shown only where they are set.
     ...(filterOutput ? { filter_output: true as const } : {}),
+    ...(mcp === null ? {} : { mcp }),
   }
 }
 

@@ -4,13 +4,13 @@ import {
   ASCII,
   computeContext,
   GOES_ON,
+  type Instructions,
   KINDS_BEFORE,
   NAMING,
   NOTHING,
   OP,
   toKind,
 } from './instructions.ts'
-import type { Program } from './program.ts'
 import { NOT_KEPT, RuneCache } from './rune-cache.ts'
 
 /** A set of instructions that wait for the next character, and what kind of character was last. */
@@ -43,7 +43,7 @@ const CLEAR_STATES = KINDS_BEFORE.length
 export class Automaton {
   /** What entering new states has cost, in instructions. */
   steps = 0
-  readonly #program: Program
+  readonly #program: Instructions
   /** The first four have no threads. */
   #states: State[] = []
   #byName = new Map<string, number>()
@@ -55,7 +55,7 @@ export class Automaton {
   #created = 0
   #isMatched = false
 
-  constructor(program: Program) {
+  constructor(program: Instructions) {
     this.#program = program
     this.#forgetStates()
   }

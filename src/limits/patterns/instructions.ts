@@ -1,6 +1,31 @@
 /** The operations of instructions. */
 export const OP = { fail: 0, either: 1, nothing: 2, between: 3, match: 4, rune: 5 } as const
 
+/**
+ * A pattern as instructions. The marks that machines set in a step are kept here, since only one
+ * machine steps at a time.
+ */
+export interface Instructions {
+  readonly start: number
+  /** The number of its instructions. */
+  readonly size: number
+  readonly op: Uint8Array
+  readonly out: Int32Array
+  readonly arg: Int32Array
+  readonly visited: Uint32Array
+  /** Whether it tests the context of a position: `^`, `$`, `\b`. */
+  readonly needsContext: boolean
+  readonly canBeginBeyondAscii: boolean
+  /** Whether those others are only the long s and the Kelvin sign: letters in either case. */
+  readonly beginsWithFolded: boolean
+  /** Returns a new number by which a machine marks what it has visited in this step. */
+  startVisit(): number
+  /** Returns whether this instruction accepts the character. */
+  accepts(pc: number, rune: number): boolean
+  /** Returns the threads of a match that begins with this ASCII character in this context. */
+  getFirstThreads(rune: number, context: number): number[]
+}
+
 /** The operations that read no character. */
 export const GOES_ON: Record<number, boolean> = {
   [OP.either]: true,

@@ -1,5 +1,4 @@
-import { ANY_KIND, ASCII, KINDS_BEFORE, NAMING, toKind } from './instructions.ts'
-import type { Program } from './program.ts'
+import { ANY_KIND, ASCII, type Instructions, KINDS_BEFORE, NAMING, toKind } from './instructions.ts'
 import { NOT_KEPT, RuneCache } from './rune-cache.ts'
 import { NO_MATCH, Threads } from './threads.ts'
 
@@ -50,13 +49,13 @@ export class KnownStates {
    */
   next = new Int16Array(16 * ASCII)
   readonly edges: Edge[] = []
-  readonly #program: Program
+  readonly #program: Instructions
   readonly #threads: Threads
   readonly #states: KnownState[] = []
   readonly #byName = new Map<string, number>()
   readonly #beyondAscii = new RuneCache()
 
-  constructor(program: Program) {
+  constructor(program: Instructions) {
     this.#program = program
     this.#threads = new Threads(program)
     for (const before of KINDS_BEFORE) this.#intern({ pcs: [], ranks: [], startCount: 0, before })

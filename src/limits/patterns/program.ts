@@ -1,6 +1,6 @@
 import { RE2JS } from 're2js'
 import { Automaton } from './automaton.ts'
-import { ASCII, OP } from './instructions.ts'
+import { ASCII, type Instructions, OP } from './instructions.ts'
 import { KnownStates } from './known-states.ts'
 import { StartStates } from './starts.ts'
 
@@ -19,22 +19,17 @@ export interface Alphabet {
   beyondAscii: boolean
 }
 
-/**
- * A pattern as instructions, in a form that a machine reads quickly. The marks that machines set in
- * a step are kept here, since only one machine steps at a time.
- */
-export class Program {
+/** A pattern as RE2 compiles it, in a form that a machine reads quickly. */
+export class Program implements Instructions {
   readonly start: number
   readonly op: Uint8Array
   readonly out: Int32Array
   readonly arg: Int32Array
   readonly visited: Uint32Array
-  /** Whether it tests the context of a position: `^`, `$`, `\b`. */
   readonly needsContext: boolean
   /** Which of the first 128 characters may begin a match, and whether any other may. */
   readonly canBegin = new Uint8Array(ASCII)
   readonly canBeginBeyondAscii: boolean
-  /** Whether those others are only the long s and the Kelvin sign: letters in either case. */
   readonly beginsWithFolded: boolean
   readonly #instructions: Instruction[]
   readonly #ascii: Uint8Array
@@ -61,7 +56,6 @@ export class Program {
     )
   }
 
-  /** The number of its instructions. */
   get size(): number {
     return this.op.length
   }
@@ -96,7 +90,6 @@ export class Program {
     return { ascii, beyondAscii }
   }
 
-  /** Returns a new number by which a machine marks what it has visited in this step. */
   startVisit(): number {
     this.#visit += 1
     if (this.#visit === LARGEST_VISIT) {
@@ -106,7 +99,6 @@ export class Program {
     return this.#visit
   }
 
-  /** Returns whether this instruction accepts the character. */
   accepts(pc: number, rune: number): boolean {
     return rune < ASCII ? this.#acceptsAscii(pc, rune) : acceptsRune(this.#instructions[pc], rune)
   }
@@ -117,7 +109,6 @@ export class Program {
     return this.#listFirstInstructions().some(pc => this.accepts(pc, rune))
   }
 
-  /** Returns the threads of a match that begins with this ASCII character in this context. */
   getFirstThreads(rune: number, context: number): number[] {
     const name = context * ASCII + rune
     const cached = this.#firstThreads[name]

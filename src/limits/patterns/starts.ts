@@ -3,13 +3,13 @@ import {
   ASCII,
   computeContext,
   GOES_ON,
+  type Instructions,
   KINDS_BEFORE,
   NAMING,
   NOTHING,
   OP,
   toKind,
 } from './instructions.ts'
-import type { Program } from './program.ts'
 import { NOT_KEPT, RuneCache } from './rune-cache.ts'
 
 /** What may follow a place at which a match has begun: instructions in order of preference. */
@@ -41,7 +41,7 @@ export class StartStates {
    * negative where a match ends before the character.
    */
   next = new Int16Array(16 * ASCII)
-  readonly #program: Program
+  readonly #program: Instructions
   readonly #states: State[] = []
   readonly #byName = new Map<string, number>()
   readonly #ends: (boolean | undefined)[] = []
@@ -51,7 +51,7 @@ export class StartStates {
   readonly #beyondAscii = new RuneCache()
   #isMatched = false
 
-  constructor(program: Program) {
+  constructor(program: Instructions) {
     this.#program = program
     const none = { pcs: [], before: ANY_KIND, isFirst: false }
     this.#states.push(none, none)

@@ -1,5 +1,4 @@
-import { ASCII, computeContext, NOTHING, OP } from './instructions.ts'
-import type { Program } from './program.ts'
+import { ASCII, computeContext, type Instructions, NOTHING, OP } from './instructions.ts'
 
 /** Says that no match ends at a position. */
 export const NO_MATCH = -1
@@ -14,7 +13,7 @@ export class Threads {
   steps = 0
   pcs: number[] = []
   starts: number[] = []
-  readonly #program: Program
+  readonly #program: Instructions
   #nextPcs: number[] = []
   #nextStarts: number[] = []
   #position = 0
@@ -22,7 +21,7 @@ export class Threads {
   #cut = 0
   #matched = NO_MATCH
 
-  constructor(program: Program) {
+  constructor(program: Instructions) {
     this.#program = program
   }
 

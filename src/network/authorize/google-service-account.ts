@@ -4,15 +4,10 @@ import type { Clock } from '../../base/clock.ts'
 import { GatewayError } from '../../base/errors.ts'
 import { parseCount, parseObject } from '../../base/json.ts'
 import { Secret } from '../../base/secret.ts'
-import type { ServiceAccount } from '../../resources/providers/credential.ts'
+import type { ServiceAccount } from '../../resources/providers/provider.ts'
 import { Deadline } from '../answer.ts'
 import type { OutgoingRequest, Send } from '../egress.ts'
-
-/** Access tokens of service accounts, each cached while it is valid. */
-export interface AccessTokens {
-  /** Returns a token that is valid for another minute. Throws `provider_unavailable` if none is. */
-  getToken(account: ServiceAccount): Promise<Secret>
-}
+import type { AccessTokens } from '../world.ts'
 
 /** Opens a cache of tokens, which are exchanged for signed assertions (RFC 7523) through `send`. */
 export function openAccessTokens(send: Send, clock: Clock): AccessTokens {
@@ -71,6 +66,7 @@ class AccountTokens {
 const MARGIN = 60_000
 
 const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
+
 const HOUR = 3600
 
 /** Builds the request for a token, with an assertion that is signed with the account's key. */
@@ -97,6 +93,7 @@ function buildTokenRequest(
 const encodeBase64Url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
 const LIMITS = { firstByte: 10_000, idle: 10_000, total: 10_000 }
+
 const LARGEST_ANSWER = 64 * 1024
 
 // It has its own cancellation, so that a caller who leaves does not cancel it for the others.

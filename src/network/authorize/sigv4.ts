@@ -1,5 +1,5 @@
 import { compareTexts } from '../../base/sorting.ts'
-import type { AwsCredentials } from '../../resources/providers/credential.ts'
+import type { AwsCredentials } from '../../resources/providers/provider.ts'
 
 /** A request as it goes on the wire, without the host header. */
 export interface SignableRequest {

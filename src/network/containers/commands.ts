@@ -8,7 +8,7 @@ import { emptyHome, keepHome, type RunningHome } from './home.ts'
 import { isSessionContainer, NONCE_LENGTH, RESTART } from './names.ts'
 import type { AllowedHosts } from './network.ts'
 import type { Container, ContainerFile } from './store.ts'
-import type { ContainerWorld } from './world.ts'
+import type { WarmWorld } from './warm.ts'
 
 declare module '../../base/events.ts' {
   interface EventMap {
@@ -54,7 +54,7 @@ interface CommandOutcome {
  * quota is used up, 409 where the container runs with other hosts, 503 where none can run, and the reason of the cancellation.
  */
 export async function runCommands(
-  world: ContainerWorld,
+  world: WarmWorld,
   request: CommandRequest,
 ): Promise<CommandOutcome> {
   const files = await requireFiles(world, request.workspace_id, request.file_ids)
@@ -73,7 +73,7 @@ export async function runCommands(
 }
 
 async function runEach(
-  world: ContainerWorld,
+  world: WarmWorld,
   home: RunningHome,
   request: CommandRequest,
 ): Promise<CommandOutcome> {
@@ -92,7 +92,7 @@ async function runEach(
 }
 
 async function runOne(
-  { clock, events }: ContainerWorld,
+  { clock, events }: WarmWorld,
   { box }: RunningHome,
   text: string,
   { timeoutMs, maxOutput, cancellation }: CommandRequest,
@@ -112,7 +112,7 @@ async function runOne(
 
 /** Finds files of a workspace. Throws 400 naming the first that does not exist. */
 export async function requireFiles(
-  { store }: ContainerWorld,
+  { store }: WarmWorld,
   workspace_id: string,
   ids: string[],
   field = 'file_ids',
@@ -129,7 +129,7 @@ export async function requireFiles(
 
 /** Copies files into a home, as `<last 8 of the id>-<name>`, unless they are there. */
 async function copyIn(
-  { blobs }: ContainerWorld,
+  { blobs }: WarmWorld,
   { box, kept }: RunningHome,
   copied: Set<string>,
   files: StoredFile[],
@@ -153,7 +153,7 @@ const nameCopy = ({ id, filename }: StoredFile): string =>
  * ended gets another, with a suffix: what it remembers of the first is gone (wire reference F.4).
  */
 export async function openContainer(
-  world: ContainerWorld,
+  world: WarmWorld,
   workspace_id: string,
   name: string,
 ): Promise<Container> {
@@ -167,7 +167,7 @@ export async function openContainer(
 }
 
 async function insertContainer(
-  world: ContainerWorld,
+  world: WarmWorld,
   workspace_id: string,
   name: string,
 ): Promise<Container> {
@@ -188,7 +188,7 @@ async function insertContainer(
 }
 
 /** Returns a container, after ending it if it has been unused for too long. */
-async function findUsable(world: ContainerWorld, workspace_id: string, name: string) {
+async function findUsable(world: WarmWorld, workspace_id: string, name: string) {
   const { containers } = world.store
   const found = await containers.find(workspace_id, name)
   if (!found || found.ended_at !== null || !isExpired(world, found)) return found
@@ -202,7 +202,7 @@ const DAY = 24 * 3600 * 1000
 
 /** Whether a container has been unused for so long that its files are not kept any more. */
 export const isExpired = (
-  { clock }: Pick<ContainerWorld, 'clock'>,
+  { clock }: Pick<WarmWorld, 'clock'>,
   { last_used_at }: Container,
   days = KEPT_DAYS,
 ): boolean => clock.now().getTime() - Date.parse(last_used_at) >= days * DAY

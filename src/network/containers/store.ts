@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../../resources/audit.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 
 /** A home that commands run in. Times are ISO 8601. */
 export interface Container {

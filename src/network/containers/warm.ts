@@ -8,6 +8,12 @@ import type { AllowedHosts, ContainerDoor } from './network.ts'
 import type { Container } from './store.ts'
 import type { ContainerWorld } from './world.ts'
 
+/** What containers that run need from the gateway. */
+export interface WarmWorld extends ContainerWorld {
+  /** The containers that run in this process. */
+  warm: WarmContainers
+}
+
 /** A container that runs, or is about to. */
 interface WarmContainer {
   container: Container
@@ -97,7 +103,7 @@ export class WarmContainers {
    * cancellation.
    */
   async use<Result>(
-    world: ContainerWorld,
+    world: WarmWorld,
     use: ContainerUse,
     work: (home: RunningHome, copied: Set<string>) => Promise<Result>,
   ): Promise<Result> {
@@ -176,7 +182,7 @@ export class WarmContainers {
   }
 
   /** Ends those that another process has ended. */
-  async endGone({ store }: ContainerWorld): Promise<void> {
+  async endGone({ store }: WarmWorld): Promise<void> {
     for (const { container } of [...this.#warm.values()]) {
       const found = await store.containers.find(container.workspace_id, container.name)
       if (found?.id !== container.id || found.ended_at !== null) await this.end(container.id)
@@ -210,7 +216,7 @@ export class WarmContainers {
    * Whether a key may have another container run: those that nothing uses make place. A key alone
    * may hold nine tenths of the places, two not quite half of them each, and so on.
    */
-  #hasPlace({ config }: ContainerWorld, holder: string): boolean {
+  #hasPlace({ config }: WarmWorld, holder: string): boolean {
     if (this.#isClosed) return true
     const used = [...this.#warm.values()].filter(({ users }) => users > 0)
     const own = used.filter(warm => warm.holder === holder).length
@@ -220,7 +226,7 @@ export class WarmContainers {
 
   /** Resolves when there may be a place. Throws 503 where none becomes free. */
   async #waitForPlace(
-    { config }: ContainerWorld,
+    { config }: WarmWorld,
     cancellation: Cancellation,
     until: number,
   ): Promise<void> {
@@ -243,7 +249,7 @@ export class WarmContainers {
     for (const resolve of this.#waiting) resolve()
   }
 
-  #add({ config }: ContainerWorld, { container, hosts, holder }: ContainerUse): WarmContainer {
+  #add({ config }: WarmWorld, { container, hosts, holder }: ContainerUse): WarmContainer {
     const warm: WarmContainer = {
       ...{ container, hosts, holder, home: null, copied: new Set<string>(), idle: undefined },
       ...{ queue: Promise.resolve(), users: 0, lastUse: 0 },
@@ -260,7 +266,7 @@ export class WarmContainers {
       .sort((a, b) => a.lastUse - b.lastUse)[0]
   }
 
-  async #release({ config }: ContainerWorld, warm: WarmContainer): Promise<void> {
+  async #release({ config }: WarmWorld, warm: WarmContainer): Promise<void> {
     warm.users -= 1
     if (warm.users === 0) this.#wake()
     warm.lastUse = this.#uses++
@@ -292,7 +298,7 @@ const OTHER_NETWORK =
   'last command'
 
 async function openHome(
-  world: ContainerWorld,
+  world: WarmWorld,
   container: Container,
   hosts: AllowedHosts,
 ): Promise<RunningHome> {
@@ -309,7 +315,7 @@ async function openHome(
 }
 
 async function startBox(
-  world: ContainerWorld,
+  world: WarmWorld,
   sandbox: Sandbox,
   hosts: AllowedHosts,
 ): Promise<SandboxBox> {
@@ -319,7 +325,7 @@ async function startBox(
   })
 }
 
-async function openDoor(world: ContainerWorld, sandbox: Sandbox, hosts: AllowedHosts) {
+async function openDoor(world: WarmWorld, sandbox: Sandbox, hosts: AllowedHosts) {
   const obstacle = sandbox.findNetworkObstacle()
   if (obstacle !== null) throw conflict(`network_policy: expected disabled: ${obstacle}`)
   return world.network.open(hosts)
@@ -327,7 +333,7 @@ async function openDoor(world: ContainerWorld, sandbox: Sandbox, hosts: AllowedH
 
 /** Opens a sandbox, whose way out is closed when it ends. */
 async function openBox(
-  { config }: ContainerWorld,
+  { config }: WarmWorld,
   sandbox: Sandbox,
   door: ContainerDoor | undefined,
 ): Promise<SandboxBox> {
@@ -342,7 +348,7 @@ async function openBox(
 }
 
 /** Returns the sandbox that the config names. Throws 409 where there is none. */
-export function requireSandbox(world: ContainerWorld): Sandbox {
+export function requireSandbox(world: WarmWorld): Sandbox {
   const found = findSandbox(world)
   if (!found) throw conflict('sandbox.kind: no sandbox is enabled')
   return found

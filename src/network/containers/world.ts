@@ -3,7 +3,6 @@ import type { FileWorld } from '../../resources/files/world.ts'
 import type { Sandbox } from '../sandboxes/sandbox.ts'
 import type { ContainerNetwork } from './network.ts'
 import type { ContainerStore } from './store.ts'
-import type { WarmContainers } from './warm.ts'
 
 /** The parts of the gateway that this room uses. */
 export interface ContainerWorld extends FileWorld {
@@ -13,6 +12,4 @@ export interface ContainerWorld extends FileWorld {
   sandboxes: Sandbox[]
   /** The way out for commands that may have one. */
   network: ContainerNetwork
-  /** The containers that run in this process. */
-  warm: WarmContainers
 }

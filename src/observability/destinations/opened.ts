@@ -1,8 +1,6 @@
-import { parseObject } from '../../base/json.ts'
 import { Mirror } from '../../base/mirror.ts'
 import type { DestinationKind } from './kind.ts'
 import type { Destination } from './store.ts'
-import type { DestinationWorld } from './world.ts'
 
 declare module '../../base/events.ts' {
   interface EventMap {
@@ -23,37 +21,6 @@ export interface OpenedDestination {
   kind: DestinationKind | null
   /** Null if it was sealed with another secret than this gateway's. */
   config: DestinationConfig | null
-}
-
-/** Decrypts a destination. Keeps what `before` has if the config is the same. */
-export function openDestination(
-  world: DestinationWorld,
-  destination: Destination,
-  before?: OpenedDestination,
-): OpenedDestination {
-  if (before?.destination.sealed === destination.sealed) return { ...before, destination }
-  const kind = world.destinationKinds.find(({ type }) => type === destination.type) ?? null
-  return { destination, kind, config: decryptConfig(world, destination) }
-}
-
-// A gateway without a secret decrypts nothing and runs all the same.
-function decryptConfig(
-  world: DestinationWorld,
-  { id, sealed }: Destination,
-): DestinationConfig | null {
-  try {
-    return parseObject(world.secrets.destinationSeal().open(sealed, id) ?? '') ?? null
-  } catch {
-    return null
-  }
-}
-
-/** Reads every destination and decrypts it. */
-export async function readDestinations(world: DestinationWorld): Promise<OpenedDestination[]> {
-  const destinations = await world.store.destinations.all()
-  return destinations.map(destination =>
-    openDestination(world, destination, world.memory.destinations.get(destination.id)),
-  )
 }
 
 /** Holds every destination in memory, by id and by workspace. */

@@ -1,5 +1,5 @@
 import type { Region } from '../../language/region.ts'
-import type { AuditEntry } from '../../resources/audit.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 import type { DestinationType } from './kind.ts'
 import type { FilterRules } from './schema.ts'
 

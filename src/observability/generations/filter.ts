@@ -1,7 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { STATUS } from '../../base/errors.ts'
 import { SomeId, SomeName, UtcTime } from '../../base/schema-builders.ts'
-import type { Generation } from '../generations.ts'
 
 /** The query of `generations list`. */
 export const GenerationListQuery = Type.Object({
@@ -24,6 +23,7 @@ export const GenerationListQuery = Type.Object({
   /** The last id of the page before. */
   cursor: Type.Optional(SomeId),
 })
+
 export type GenerationListQuery = Static<typeof GenerationListQuery>
 
 /** How calls ended that a list asks for. */
@@ -43,24 +43,3 @@ export function readOutcome(status: string): Outcome {
   )
   return { cancelled: false, types: types.length > 0 ? types : ['none'] }
 }
-
-/** Whether a call is one that a list asks for, but for the page. */
-export function matchesQuery(call: Generation, query: GenerationListQuery): boolean {
-  const { id, key_hash, model, provider, status, since, until, app, session_id } = query
-  return (
-    (id === undefined || call.id === id || call.request_id === id) &&
-    (key_hash === undefined || call.key_hash === key_hash) &&
-    (model === undefined || call.model === model) &&
-    (provider === undefined || call.provider_name?.toLowerCase() === provider.toLowerCase()) &&
-    (status === undefined || hasOutcome(call, readOutcome(status))) &&
-    (since === undefined || call.created_at >= since) &&
-    (until === undefined || call.created_at < until) &&
-    (app === undefined || call.http_referer === app || call.title === app) &&
-    (session_id === undefined || call.session_id === session_id)
-  )
-}
-
-const hasOutcome = (call: Generation, { cancelled, types }: Outcome): boolean =>
-  call.cancelled === cancelled &&
-  (types === null ||
-    (types.length === 0 ? call.error_type === null : types.includes(call.error_type ?? '')))

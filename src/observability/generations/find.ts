@@ -2,8 +2,8 @@ import { notFound } from '../../base/errors.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { canManageAll } from '../../resources/management.ts'
 import type { IdentityWorld } from '../../resources/world.ts'
-import type { Generation } from '../generations.ts'
 import type { TelemetryWorld } from '../world.ts'
+import type { Generation } from './store.ts'
 
 /**
  * Returns the workspace whose calls the actor may sum and see the records of; null for all of them.

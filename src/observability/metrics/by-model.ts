@@ -1,5 +1,6 @@
-import type { Model } from '../../resources/models.ts'
-import { type Generation, getCallStatus } from '../generations.ts'
+import type { Model } from '../../resources/models/catalog.ts'
+import type { Generation } from '../generations/store.ts'
+import { getCallStatus } from '../generations.ts'
 import type { TelemetryWorld } from '../world.ts'
 import { Counter, type Distribution, Histogram, type Labels, type Sum } from './instruments.ts'
 

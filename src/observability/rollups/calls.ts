@@ -1,4 +1,4 @@
-import type { Generation } from '../generations.ts'
+import type { Generation } from '../generations/store.ts'
 
 /** What roll-ups and queries read of a finished call. Empty texts stand for none. */
 export interface CallFacts

@@ -1,4 +1,4 @@
-import type { Generation } from '../generations.ts'
+import type { Generation } from '../generations/store.ts'
 import {
   addCall,
   type CallFacts,

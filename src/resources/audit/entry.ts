@@ -1,8 +1,8 @@
 import { type CredentialSpan, replaceCredentials } from '../../base/credential.ts'
 import type { Fingerprint } from '../../base/fingerprint.ts'
 import type { Actor } from '../actor.ts'
-import type { AuditEntry } from '../audit.ts'
 import type { IdentityWorld } from '../world.ts'
+import type { AuditEntry } from './store.ts'
 
 /** The resource that was changed. */
 interface AuditTarget {

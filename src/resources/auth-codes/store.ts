@@ -1,5 +1,5 @@
 import type { Period } from '../../base/clock.ts'
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 
 /**
  * A code that an app exchanges for a key: never the code itself, only its hash. Money in

@@ -1,7 +1,8 @@
 import { parseObject } from '../../base/json.ts'
 import type { Auth } from '../../config/credentials.ts'
 import type { ProviderConfig } from '../../config.ts'
-import { openProvider, type Provider, type SettingIssue } from '../providers.ts'
+import type { Provider, SettingIssue } from '../providers/provider.ts'
+import { openProvider } from '../providers.ts'
 
 /**
  * Headers of the operator's own account. They would contradict a caller's key, or be a second

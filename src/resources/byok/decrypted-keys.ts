@@ -1,10 +1,7 @@
 import { Mirror } from '../../base/mirror.ts'
 import { compareTexts } from '../../base/sorting.ts'
-import type { CatalogWorld } from '../catalog-world.ts'
-import type { Endpoint } from '../models.ts'
-import { getPublicSlug } from '../providers/names.ts'
-import type { Provider } from '../providers.ts'
-import { openProviderWithCredential } from './credential.ts'
+import type { Endpoint } from '../models/catalog.ts'
+import type { Provider } from '../providers/provider.ts'
 import type { ByokKey } from './store.ts'
 
 /** A provider key with its decrypted credential, as calls use it. */
@@ -22,48 +19,6 @@ export interface DecryptedKey {
   /** The catalogue's endpoints with its credential, as far as calls have needed them. */
   endpoints: WeakMap<Endpoint, Endpoint>
 }
-
-/** Decrypts a key. Keeps what `before` has if the credential is the same. */
-export function decryptKey(world: CatalogWorld, key: ByokKey, before?: DecryptedKey): DecryptedKey {
-  const endpoints = new WeakMap<Endpoint, Endpoint>()
-  if (before?.key.sealed === key.sealed) return { ...before, key, endpoints }
-  const text = decryptText(world, key)
-  const providers =
-    text === undefined ? new Map<string, Provider>() : openProviders(world, key.provider, text)
-  return {
-    key,
-    isReadable: text !== undefined,
-    credentialVersion: 1 + (before?.credentialVersion ?? 0),
-    providers,
-    endpoints,
-  }
-}
-
-/**
- * Returns the sealed text, or undefined where it cannot be decrypted. A gateway without a secret
- * decrypts nothing and runs all the same.
- */
-export function decryptText(world: CatalogWorld, { id, sealed }: ByokKey): string | undefined {
-  try {
-    return world.secrets.seal().open(sealed, id)
-  } catch {
-    return undefined
-  }
-}
-
-function openProviders(world: CatalogWorld, provider: string, text: string): Map<string, Provider> {
-  const attempts = listProvidersByPublicSlug(world, provider).map(known =>
-    openProviderWithCredential(known, world.config.providers[known.slug], text),
-  )
-  return new Map(attempts.filter(one => 'name' in one).map(one => [one.slug, one]))
-}
-
-/** Lists our providers that the public slug stands for. */
-export const listProvidersByPublicSlug = (
-  { catalog }: CatalogWorld,
-  provider: string,
-): Provider[] =>
-  [...catalog.providers.values()].filter(({ slug }) => getPublicSlug(slug) === provider)
 
 /** Holds every provider key in memory, by id and by workspace. */
 export class DecryptedKeys extends Mirror<DecryptedKey> {

@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 
 /**
  * The record of a caller's provider key. The key is sealed and never shown again. Times are ISO

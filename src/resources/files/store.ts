@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 import type { FileQuota, FileUse } from './quota.ts'
 
 /** The record of a file; its bytes are a blob. Times are ISO 8601. */

@@ -1,5 +1,5 @@
 import type { Period } from '../../base/clock.ts'
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 
 /**
  * An API key as it is stored: never the secret, only its hash. Money in nano-dollars, times in ISO
@@ -58,3 +58,7 @@ export interface KeyDisabling {
   updated_at: string
   entries: AuditEntry[]
 }
+
+/** Whether a key is valid at this moment. */
+export const isUsable = (key: Key, now: Date): boolean =>
+  !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)

@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 import type { KeyDisabling } from '../keys/store.ts'
 
 /** A person in the organization. Records name them by id as `user_id`. Times in ISO 8601. */

@@ -1,7 +1,7 @@
 import type { ModelConfig } from '../../config.ts'
-import type { Endpoint, Model } from '../models.ts'
 import { isFree } from '../prices.ts'
 import { isHomeOf } from '../providers.ts'
+import type { Endpoint, Model } from './catalog.ts'
 
 // Models that are made of others, or of a name alone: free variants, snapshots, unlisted ones.
 

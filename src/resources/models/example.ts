@@ -1,4 +1,4 @@
-import type { Catalog, Model } from '../models.ts'
+import type { Catalog, Model } from './catalog.ts'
 
 /** How many of a provider's newest models are compared. */
 const NEWEST = 5

@@ -2,12 +2,13 @@ import { listNearest } from '../../base/nearest.ts'
 import type { EndpointConfig, ModelConfig } from '../../config.ts'
 import type { TextDialect } from '../../language/dialect.ts'
 import { INPUT_MODALITIES } from '../../language/public-terms.data.ts'
-import type { Endpoint, Model, Models } from '../models.ts'
 import type { EndpointTraits } from '../parameters.ts'
 import { FREE, toExactPrices } from '../prices.ts'
 import { getDataPolicy } from '../providers/facts.ts'
-import { isHomeOf, type Provider } from '../providers.ts'
+import type { Provider } from '../providers/provider.ts'
+import { isHomeOf } from '../providers.ts'
 import type { BuiltInModels } from './built-in.ts'
+import type { Endpoint, Model, Models } from './catalog.ts'
 import {
   buildFreeVariant,
   buildSnapshot,

@@ -4,15 +4,16 @@ import { toAttosPerToken } from '../../base/money.ts'
 import { pageQuery } from '../../base/pages.ts'
 import { oneOf, TrueOrFalse } from '../../base/schema-builders.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
-import type { Endpoint, Model } from '../models.ts'
 import { type Prices, sumPrices } from '../prices.ts'
 import { listProviderNames } from '../providers/names.ts'
-import { type EndpointStats, findCheapestPrices, getTokenizerFamily } from './view.ts'
+import type { Endpoint, EndpointStats, Model } from './catalog.ts'
+import { findCheapestPrices, getTokenizerFamily } from './view.ts'
 
 const Amount = (description: string, maximum?: number) =>
   Type.Optional(
     Type.Number({ minimum: 0, description, ...(maximum === undefined ? {} : { maximum }) }),
   )
+
 const Count = (minimum: number, description: string) =>
   Type.Optional(Type.Integer({ minimum, description }))
 
@@ -118,6 +119,7 @@ export const ModelQuery = Type.Object({
   use_rss: List('true: an RSS feed'),
   use_rss_chat_links: List('There is no chat page to link to: true is a 400'),
 })
+
 export type ModelQuery = Static<typeof ModelQuery>
 
 type QueryValue<Name extends keyof ModelQuery> = NonNullable<ModelQuery[Name]>

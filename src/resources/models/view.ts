@@ -1,22 +1,9 @@
 import { renderUsdPerToken } from '../../base/money.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
-import type { Percentiles, ServiceTier } from '../../language/routing.ts'
+import type { ServiceTier } from '../../language/routing.ts'
 import { UNIT_ROWS } from '../../language/units.ts'
-import type { Endpoint, Model } from '../models.ts'
 import { FREE, type Prices, type PriceTier } from '../prices.ts'
-
-/**
- * The measurements of an endpoint in the public list's terms: milliseconds to the first token,
- * tokens per second, percent of calls.
- */
-export interface EndpointStats {
-  status: number
-  uptime_last_5m: number | null
-  uptime_last_30m: number | null
-  uptime_last_1d: number | null
-  latency_last_30m: Percentiles | null
-  throughput_last_30m: Percentiles | null
-}
+import type { Endpoint, EndpointStats, Model } from './catalog.ts'
 
 /** Caches the public shape of each model. A model does not change. */
 const publicModels = new WeakMap<Model, ReturnType<typeof buildPublicModel>>()

@@ -1,5 +1,5 @@
 import type { Json } from '../../base/json.ts'
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 
 /** The statuses of a preset. */
 export const STATUSES = ['active', 'disabled', 'archived'] as const

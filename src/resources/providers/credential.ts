@@ -3,32 +3,7 @@ import { parseObject } from '../../base/json.ts'
 import { Secret } from '../../base/secret.ts'
 import type { Auth } from '../../config/credentials.ts'
 import type { ProviderConfig } from '../../config.ts'
-import type { ProviderRow, SettingIssue } from '../providers.ts'
-
-/** Credentials that sign a request to AWS. */
-export interface AwsCredentials {
-  access_key_id: string
-  secret_access_key: Secret
-  session_token: Secret | null
-  region: string
-}
-
-/** An account that buys access tokens from Google. */
-export interface ServiceAccount {
-  client_email: string
-  private_key: Secret
-  private_key_id: string | null
-  token_uri: string
-  project_id: string | null
-}
-
-/** The credential for a provider. `auth` says which of the others it is. */
-export interface Credential {
-  auth: Auth
-  api_key: Secret | null
-  aws: AwsCredentials | null
-  service_account: ServiceAccount | null
-}
+import type { Credential, ProviderRow, SettingIssue } from './provider.ts'
 
 /** Builds the credential of a configured provider, or returns everything that is missing. */
 export function buildCredential(

@@ -1,19 +1,8 @@
 import { findSchemaIssue } from '../../base/schema.ts'
 import { ProviderConfig } from '../../config.ts'
 import { PROVIDERS } from '../providers.data.ts'
-import { openProvider, type ProviderRow } from '../providers.ts'
-
-/** The environment variables of a known provider, by the setting that they fill, best first. */
-export interface ProviderVariables {
-  api_key?: string[]
-  base_url?: string[]
-  /** The path to add to a `base_url` that is a bare host, if the provider's own address has none. */
-  bare_path?: string
-  region?: string[]
-  access_key_id?: string[]
-  secret_access_key?: string[]
-  session_token?: string[]
-}
+import { openProvider } from '../providers.ts'
+import type { ProviderRow, ProviderVariables } from './provider.ts'
 
 /** A provider that the environment configures, with the names of the variables that it came from. */
 export interface EnvironmentProvider {
@@ -36,6 +25,7 @@ export interface Environment {
 }
 
 type Variables = Record<string, string | undefined>
+
 type Found = { text: string; variable: string }
 
 const ROWS: Record<string, ProviderRow> = PROVIDERS

@@ -1,6 +1,6 @@
 import { SERVICE_NAMES } from '../../config/tools.ts'
-import type { Provider } from '../providers.ts'
 import { ALIASES } from './aliases.data.ts'
+import type { Provider } from './provider.ts'
 
 const aliases = new Map<string, string[]>(Object.entries(ALIASES))
 const publicSlugs = new Map(

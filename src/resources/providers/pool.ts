@@ -1,15 +1,9 @@
-import type { Provider } from '../providers.ts'
-
-/** One of the credentials of a provider that has several. */
-export interface PooledCredential {
+/** What a pool has of each of its credentials. */
+export interface Weighted {
   /** What operators call it. It is no secret. */
   name: string
   /** Its share of the calls, beside the weights of the others. 0: only when none of those is well. */
   weight: number
-  /** The provider, asked with this credential and at its address. */
-  provider: Provider
-  /** Whether it has an address of its own, which may fail alone. */
-  hasOwnAddress: boolean
 }
 
 /** What a failure says of a credential. */
@@ -39,12 +33,12 @@ interface Headers {
 }
 
 /** What a call needs of a pool. */
-interface Pick {
+interface Wanted<Credential> {
   model: string
   /** Names the conversation, which stays at one credential where it can; null: any may do. */
   session: string | null
   /** The credentials that the call has tried; null before the first. */
-  tried: ReadonlySet<PooledCredential> | null
+  tried: ReadonlySet<Credential> | null
   /** Steady milliseconds. */
   now: number
   /** Returns a random number in [0, 1). */
@@ -64,11 +58,11 @@ const EVERY_MODEL = ''
  * The credentials of one provider, and which of them a call is sent with: by weight, and by what
  * the provider says is left of the limits of each. One that is refused or limited rests alone.
  */
-export class CredentialPool {
-  readonly credentials: PooledCredential[]
-  readonly #states = new Map<PooledCredential, Map<string, State>>()
+export class CredentialPool<Credential extends Weighted> {
+  readonly credentials: Credential[]
+  readonly #states = new Map<Credential, Map<string, State>>()
 
-  constructor(credentials: PooledCredential[]) {
+  constructor(credentials: Credential[]) {
     this.credentials = credentials
   }
 
@@ -77,11 +71,11 @@ export class CredentialPool {
    * rests is picked only for the first request of a call, where all rest: the one that is awake
    * soonest. Undefined if there is none.
    */
-  pick({ model, session, tried, now, random }: Pick): PooledCredential | undefined {
+  pick({ model, session, tried, now, random }: Wanted<Credential>): Credential | undefined {
     const untried = this.credentials.filter(credential => !tried?.has(credential))
     const awake = untried.filter(credential => this.getRestEnd(credential, model) <= now)
     const candidates = awake.length > 0 ? awake : tried ? [] : untried
-    const rank = (credential: PooledCredential) =>
+    const rank = (credential: Credential) =>
       awake.length > 0
         ? this.#rank(credential, { model, session, now, random })
         : this.getRestEnd(credential, model)
@@ -93,7 +87,7 @@ export class CredentialPool {
   }
 
   /** Returns when a credential has rested, in steady milliseconds; 0 or the past if it is awake. */
-  getRestEnd(credential: PooledCredential, model: string): number {
+  getRestEnd(credential: Credential, model: string): number {
     return Math.max(0, ...this.#listStates(credential, model).map(({ restsUntil }) => restsUntil))
   }
 
@@ -116,7 +110,7 @@ export class CredentialPool {
 
   /** Notes a failure: the credential rests. */
   recordFailure(
-    credential: PooledCredential,
+    credential: Credential,
     model: string,
     { rest, isWhole }: CredentialFailure,
     now: number,
@@ -130,7 +124,7 @@ export class CredentialPool {
    * Notes that an answer has begun: a credential that has rested is well again. What began before it
    * was refused or limited tells nothing.
    */
-  recordAnswer(credential: PooledCredential, model: string): void {
+  recordAnswer(credential: Credential, model: string): void {
     for (const state of this.#listStates(credential, model)) {
       if (state.isProbed) state.restsUntil = 0
       state.isProbed = false
@@ -138,7 +132,7 @@ export class CredentialPool {
   }
 
   /** Reads what the headers of a response say is left. What is no such number is not believed. */
-  readLimits(credential: PooledCredential, model: string, response: Headers, now: number): void {
+  readLimits(credential: Credential, model: string, response: Headers, now: number): void {
     const limits = LIMITS.flatMap(names => readLimit(response, names) ?? [])
     const [tightest] = limits.toSorted((a, b) => a.left - b.left)
     if (!tightest) return
@@ -154,8 +148,8 @@ export class CredentialPool {
    * have. A conversation draws the same each time, whoever else is in the pool.
    */
   #rank(
-    credential: PooledCredential,
-    { model, session, now, random }: Omit<Pick, 'tried'>,
+    credential: Credential,
+    { model, session, now, random }: Omit<Wanted<Credential>, 'tried'>,
   ): number {
     const { name, weight } = credential
     const state = this.#states.get(credential)?.get(model)
@@ -167,7 +161,7 @@ export class CredentialPool {
     return share > 0 ? time / share : WITHOUT_WEIGHT + time
   }
 
-  #take(credential: PooledCredential, model: string, now: number): void {
+  #take(credential: Credential, model: string, now: number): void {
     for (const state of this.#listStates(credential, model)) {
       state.requests -= 1
       if (state.restsUntil === 0 || state.restsUntil > now) continue
@@ -176,12 +170,12 @@ export class CredentialPool {
     }
   }
 
-  #listStates(credential: PooledCredential, model: string): State[] {
+  #listStates(credential: Credential, model: string): State[] {
     const states = this.#states.get(credential)
     return [states?.get(EVERY_MODEL), states?.get(model)].filter(state => state !== undefined)
   }
 
-  #getState(credential: PooledCredential, model: string): State {
+  #getState(credential: Credential, model: string): State {
     const states = this.#states.get(credential) ?? new Map<string, State>()
     this.#states.set(credential, states)
     const known = states.get(model)

@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 
 /** How a stored response stands: it is made in the background, or has ended. */
 export type ResponseStatus = 'queued' | 'completed' | 'incomplete' | 'failed' | 'cancelled'

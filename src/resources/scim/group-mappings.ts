@@ -5,79 +5,27 @@ import { PAGE_SIZE } from '../../base/pages.ts'
 import { oneOf, TrueOrFalse, Uuid } from '../../base/schema-builders.ts'
 import type { Actor } from '../actor.ts'
 import { defineAudit, identifyById } from '../audit/entry.ts'
-import type { AuditEntry } from '../audit.ts'
 import { assertCanManageAll } from '../management.ts'
-import type { WorkspaceMember } from '../members/store.ts'
 import { getOrganizationId } from '../organization.ts'
-import type { ScimPageQuery } from '../scim.ts'
+import type { GroupMapping, MappingResult, ScimPageQuery } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
-import {
-  createMembershipDecider,
-  createMembershipKeeper,
-  type DecideMembership,
-} from './memberships.ts'
-
-/** Puts the members of a group into a workspace with a role. Times in ISO 8601. */
-export interface GroupMapping {
-  id: string
-  scim_group_id: string
-  workspace_id: string
-  role: WorkspaceMember['role']
-  created_at: string
-  updated_at: string
-}
-
-/**
- * Stores mappings, one per group and workspace. Each change is one transaction with its effect on
- * memberships.
- */
-export interface GroupMappingStore {
-  byId(id: string): Promise<GroupMapping | undefined>
-  /** Returns one page, the oldest first. */
-  listPage(offset: number, limit: number): Promise<GroupMapping[]>
-  count(): Promise<number>
-  /**
-   * Inserts a new mapping, or applies the existing one again. `decide` chooses; its entry is null
-   * for an existing one. Throws what `decide` throws, and 404 when the group or the workspace does
-   * not exist.
-   */
-  insert(
-    mapping: GroupMapping,
-    decide: (existing: GroupMapping | undefined) => MappingResult,
-    move: DecideMembership,
-  ): Promise<MappingResult>
-  /** Changes the role of a mapping. Throws 404. */
-  update(mapping: GroupMapping, entry: AuditEntry, move: DecideMembership): Promise<void>
-  /**
-   * Deletes a mapping. With `keep`, members that this group added stay as if added by hand. Without
-   * it, they stay only if another mapping adds them.
-   */
-  remove(
-    mapping: GroupMapping,
-    entry: AuditEntry,
-    move: DecideMembership,
-    keep: ((current: WorkspaceMember) => AuditEntry) | null,
-  ): Promise<void>
-}
-
-/** The mapping that results from creating one, and the audit entry if it is new. */
-export interface MappingResult {
-  mapping: GroupMapping
-  entry: AuditEntry | null
-}
+import { createMembershipDecider, createMembershipKeeper } from './memberships.ts'
 
 const Role = oneOf('admin', 'member')
 
 /** The body of E1, `POST /scim/group-mappings`. */
 export const NewGroupMapping = Type.Object({ scim_group_id: Uuid, workspace_id: Uuid, role: Role })
+
 export type NewGroupMapping = Static<typeof NewGroupMapping>
 
 /** The body of `PATCH /scim/group-mappings/{id}`. */
 export const GroupMappingChange = Type.Object({ role: Role })
+
 export type GroupMappingChange = Static<typeof GroupMappingChange>
 
 /** The query of `DELETE /scim/group-mappings/{id}`. It must state what happens to the members. */
 export const GroupMappingDeletion = Type.Object({ keep_members: TrueOrFalse })
+
 export type GroupMappingDeletion = Static<typeof GroupMappingDeletion>
 
 /**

@@ -4,64 +4,16 @@ import { type Json, readObjects, readString } from '../../base/json.ts'
 import { PAGE_SIZE } from '../../base/pages.ts'
 import type { Actor } from '../actor.ts'
 import { defineAudit, identifyById } from '../audit/entry.ts'
-import type { AuditEntry } from '../audit.ts'
 import { assertCanManageAll } from '../management.ts'
 import { getOrganizationId } from '../organization.ts'
-import type { ScimPageQuery } from '../scim.ts'
+import type { GroupChange, ScimGroup, ScimPageQuery } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
-import { createMembershipDecider, type DecideMembership } from './memberships.ts'
+import { createMembershipDecider } from './memberships.ts'
 import { applyPatch, parseOperations } from './patch.ts'
-import type { LookupKey } from './query.ts'
 import { refused } from './refusal.ts'
 import { parseResource } from './resource.ts'
 import { GROUP } from './schemas.data.ts'
 import { assertCurrent, type Precondition } from './version.ts'
-
-/** A group of the identity provider. Times in ISO 8601. */
-export interface ScimGroup {
-  id: string
-  display_name: string
-  external_id: string | null
-  /** Grows with every change, also of its members. */
-  version: number
-  created_at: string
-  updated_at: string
-}
-
-/** A member of a group, with the user's resource. */
-export interface GroupMember {
-  group_id: string
-  scim_user_id: string
-  resource: Json
-}
-
-/** The new state of a group, null for a deletion. Without an audit entry nothing changes. */
-export interface GroupChange<Group extends ScimGroup | null = ScimGroup | null> {
-  group: Group
-  /** Ids of users. */
-  members: string[]
-  entry: AuditEntry | null
-}
-
-/** Stores groups and their members. A change is one transaction with its effect on memberships. */
-export interface ScimGroupStore {
-  byId(id: string): Promise<ScimGroup | undefined>
-  /** Lists the groups with this key, or all, the oldest first. */
-  find(known?: LookupKey): Promise<ScimGroup[]>
-  /** Returns one page, the oldest first. */
-  listPage(offset: number, limit: number): Promise<ScimGroup[]>
-  count(): Promise<number>
-  /** Lists the members of these groups. */
-  listMembers(ids: string[]): Promise<GroupMember[]>
-  /** Inserts a new group. Throws 400 when one of its members does not exist. */
-  insert(group: ScimGroup, members: string[], entry: AuditEntry): Promise<void>
-  /** Changes or deletes a group. Throws 404, and 400 as above. */
-  change<Change extends GroupChange>(
-    id: string,
-    decide: (group: ScimGroup, members: string[]) => Change,
-    move: DecideMembership,
-  ): Promise<Change>
-}
 
 /** Creates a group. Names need not be unique. Throws 400 for an invalid resource. */
 export async function createScimGroup(

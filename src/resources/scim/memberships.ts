@@ -1,29 +1,10 @@
 import type { Actor } from '../actor.ts'
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 import type { WorkspaceMember } from '../members/store.ts'
 import { auditWorkspaceMember } from '../members/view.ts'
+import type { DecideMembership } from '../scim.ts'
 import { buildWorkspaceMember } from '../workspace-members.ts'
 import type { IdentityWorld } from '../world.ts'
-
-/** A difference between the role that a member's groups grant and their role in a workspace. */
-export interface MembershipDifference {
-  workspace_id: string
-  user_id: string
-  /** The highest role that a mapping of their groups grants; null if none does. */
-  granted: WorkspaceMember['role'] | null
-  /** The membership by a mapping, or null. Members who were added by hand have no difference. */
-  current: WorkspaceMember | null
-}
-
-/** How a difference is resolved, with the audit entry. */
-interface MembershipDecision {
-  /** The new membership; null if the member is removed. */
-  after: WorkspaceMember | null
-  entry: AuditEntry
-}
-
-/** Decides how a difference is resolved. */
-export type DecideMembership = (difference: MembershipDifference) => MembershipDecision
 
 /** Creates a function that gives members their granted role and removes those without one. */
 export const createMembershipDecider =

@@ -2,34 +2,10 @@ import { getIsoTime, yieldToEventLoop } from '../../base/clock.ts'
 import { GatewayError, requireFound } from '../../base/errors.ts'
 import type { Actor } from '../actor.ts'
 import { defineAudit, identifyById } from '../audit/entry.ts'
-import type { AuditEntry } from '../audit.ts'
 import { assertCanManageAll } from '../management.ts'
+import type { SyncJob } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
-import { createMembershipDecider, type DecideMembership } from './memberships.ts'
-
-/** A job that applies every mapping again. Times in ISO 8601. */
-export interface SyncJob {
-  id: string
-  status: 'queued' | 'running' | 'succeeded' | 'failed'
-  synced_groups: number | null
-  deleted_groups: number | null
-  error_message: string | null
-  created_at: string
-  started_at: string | null
-  finished_at: string | null
-}
-
-/** Stores jobs and applies mappings, one workspace at a time. */
-export interface SyncJobStore {
-  byId(id: string): Promise<SyncJob | undefined>
-  insert(job: SyncJob, entry: AuditEntry): Promise<void>
-  /** Changes a job that has not ended. */
-  update(id: string, change: Partial<SyncJob>): Promise<void>
-  /** Lists the workspaces that groups are or were mapped to. */
-  listWorkspaces(): Promise<string[]>
-  /** Brings all memberships of this workspace in line with the members' groups. */
-  apply(workspace_id: string, move: DecideMembership): Promise<void>
-}
+import { createMembershipDecider } from './memberships.ts'
 
 /** A job that runs longer than this, in milliseconds, is abandoned: its process has ended. */
 const PATIENCE = 60_000

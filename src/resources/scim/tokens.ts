@@ -3,36 +3,14 @@ import { getIsoTime } from '../../base/clock.ts'
 import { denied, requireFound, unauthenticated } from '../../base/errors.ts'
 import { type Actor, identify, parseBearerToken } from '../actor.ts'
 import { defineAudit, identifyById } from '../audit/entry.ts'
-import type { AuditEntry } from '../audit.ts'
 import { addChecksum, hashSecret, maskSecret } from '../keys/secret.ts'
 import { assertCanManageAll } from '../management.ts'
+import type { ScimToken } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
-
-/**
- * A token of an identity provider as it is stored: never the secret, only its hash. Times in ISO
- * 8601.
- */
-export interface ScimToken {
-  id: string
-  name: string
-  label: string
-  /** Lowercase hex SHA-256 of the plaintext. */
-  hash: string
-  created_by: string
-  created_at: string
-}
-
-/** Stores tokens. */
-export interface ScimTokenStore {
-  /** Lists all tokens, the oldest first. */
-  all(): Promise<ScimToken[]>
-  byHash(hash: string): Promise<ScimToken | undefined>
-  insert(token: ScimToken, entry: AuditEntry): Promise<void>
-  remove(id: string, entry: AuditEntry): Promise<void>
-}
 
 /** The fields of a new token. */
 export const NewScimToken = Type.Object({ name: Type.String({ minLength: 1, maxLength: 255 }) })
+
 export type NewScimToken = Static<typeof NewScimToken>
 
 /**

@@ -1,7 +1,8 @@
 import { type Json, readObjects, readString } from '../../base/json.ts'
+import type { GroupMember, ScimGroup, ScimUser, UserGroup } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { ResourceType } from './attributes.ts'
-import { type GroupMember, type ScimGroup, toGroupResource } from './groups.ts'
+import { toGroupResource } from './groups.ts'
 import {
   createQueryMatcher,
   findLookupKey,
@@ -13,7 +14,6 @@ import {
 } from './query.ts'
 import { applyProjection } from './resource.ts'
 import { GROUP, USER } from './schemas.data.ts'
-import type { ScimUser, UserGroup } from './users/store.ts'
 import { renderTag } from './version.ts'
 
 /** Shows users with their groups. `base` is the URL of SCIM, without a trailing slash. */

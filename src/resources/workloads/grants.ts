@@ -1,6 +1,6 @@
 import type { IssuerConfig } from '../../config/workloads.ts'
 import type { Key } from '../keys/store.ts'
-import { isUsable } from '../keys.ts'
+import { isUsable } from '../keys/store.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { Grant } from './tokens.ts'
 

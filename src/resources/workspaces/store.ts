@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../audit.ts'
+import type { AuditEntry } from '../audit/store.ts'
 import type { KeyDisabling } from '../keys/store.ts'
 
 /** A workspace groups keys and rules. A new gateway has a default one. Times in ISO 8601. */

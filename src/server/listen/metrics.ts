@@ -1,5 +1,5 @@
 import type { Gateway } from '../../app/gateway.ts'
-import { createMetricsApp } from '../app.ts'
+import { openMetrics } from '../../observability/metrics.ts'
 import { createErrorResponse } from '../errors.ts'
 import { buildTargetTable, refuseTarget } from '../request-target.ts'
 import { type GivenSocket, useSocket } from './given-socket.ts'
@@ -21,7 +21,8 @@ export function listenForMetrics(
 ): MetricsServer | null {
   const address = gateway.config.server.metrics_address
   if (address === undefined) return null
-  const app = createMetricsApp(gateway)
+  const metrics = openMetrics(gateway)
+  const app = import('../app.ts').then(({ createMetricsApp }) => createMetricsApp(gateway, metrics))
   const [hostname, port] = splitAddress(address)
   const refuse = (request: Request) => refuseTarget(gateway, request)
   const server = Bun.serve({
@@ -32,7 +33,7 @@ export function listenForMetrics(
     reusePort: false,
     idleTimeout: IDLE_SECONDS,
     maxRequestBodySize: MAX_BODY,
-    routes: buildTargetTable(['/metrics'], request => app.fetch(request), refuse),
+    routes: buildTargetTable(['/metrics'], async request => (await app).fetch(request), refuse),
     fetch: refuse,
     error: thrown => createErrorResponse(thrown, gateway.ids.uuid()),
   })

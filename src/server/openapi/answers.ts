@@ -72,6 +72,26 @@ const AUDIT_ENTRY = object({
   changed: array(text),
 })
 
+const ALERT = object(
+  {
+    id: text,
+    workspace_id: text,
+    name: text,
+    cause: { ...text, examples: ['limit_near'] },
+    thresholds: array({ type: 'number' }),
+    window: optionalText,
+    key_hash: optionalText,
+    provider: optionalText,
+    destination_id: optionalText,
+    disabled: { type: 'boolean' },
+    created_at: text,
+    updated_at: text,
+    to: { type: ['object', 'null'] },
+    warning: text,
+  },
+  ['warning'],
+)
+
 const JWK = object({
   kty: { ...text, enum: ['EC'] },
   crv: { ...text, enum: ['P-256'] },
@@ -299,6 +319,16 @@ const OWN: Answers['operations'] = {
   retrieveModel: json(OPENAI_MODEL),
   retrieveModelById: json(OPENAI_MODEL),
   streamActivity: { 'text/event-stream': text },
+  listAlerts: json(object({ data: array(ALERT), total_count: integer })),
+  createAlert: json(object({ data: ALERT })),
+  getAlert: json(object({ data: ALERT })),
+  updateAlert: json(object({ data: ALERT })),
+  deleteAlert: json(object({ deleted: { type: 'boolean' } })),
+  testAlert: json(
+    object({
+      data: object({ passed: { type: 'boolean' }, status: optionalInteger, reason: optionalText }),
+    }),
+  ),
   listAudit: json(object({ data: array(AUDIT_ENTRY), total_count: integer })),
   createScimSyncJob: json(object({ data: SYNC_JOB })),
   getScimSyncJob: json(object({ data: SYNC_JOB })),

@@ -520,6 +520,37 @@ export const NOTES: Record<string, OperationNote> = {
     examples: id,
   },
   deleteBYOKKey: { description: 'Deletes a provider key of a workspace.', examples: id },
+  listAlerts: { description: 'Lists the alerts of a workspace. Secrets are masked.' },
+  createAlert: {
+    description:
+      'Adds an alert: who is told when a cause has reached a threshold, once for each threshold ' +
+      'and window. Webhooks are signed as Standard Webhooks say.',
+    body: {
+      name: 'Near',
+      cause: 'limit_near',
+      thresholds: [0.8, 1],
+      to: {
+        type: 'webhook',
+        url: 'https://hooks.example.com/alerts',
+        secret: 'sixteen-characters-or-more',
+      },
+    },
+  },
+  getAlert: { description: 'Shows an alert. Secrets are masked.', examples: id },
+  updateAlert: {
+    description:
+      'Changes an alert. `to` replaces the receiver before; a secret that equals its mask stays.',
+    body: { thresholds: [0.5, 0.9, 1] },
+    examples: id,
+  },
+  deleteAlert: {
+    description: 'Deletes an alert, with what it was about to tell.',
+    examples: id,
+  },
+  testAlert: {
+    description: 'Sends the receiver of an alert a sample, and tells what came back.',
+    examples: id,
+  },
   listObservabilityDestinations: {
     description: 'Lists where a workspace’s calls are told. Secrets are masked.',
   },
@@ -797,6 +828,7 @@ export const TAGS: { name: string; description: string }[] = [
   { name: 'Guardrails', description: 'Rules for what may be called and sent' },
   { name: 'Audit', description: 'Who changed what' },
   { name: 'Observability', description: 'Where calls are told' },
+  { name: 'Alerts', description: 'Who is told of limits, errors and what ends' },
   { name: 'Activity', description: 'What happens, as it happens' },
   { name: 'SCIM', description: 'Groups of an identity provider, and their workspaces' },
   { name: 'SCIM provisioning', description: 'What an identity provider calls' },

@@ -25,6 +25,7 @@ import {
 } from '../../resources/sign-ins.ts'
 import { allowAnyone } from '../access.ts'
 import { readForm, readQuery } from '../body.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import {
   renderCode,
   renderConsent,
@@ -37,7 +38,6 @@ import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
 import { defineResource } from '../resource.ts'
 import { countVisit } from '../visits.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** Creates the route by which a key makes a code for an app. */
 export const createAuthCodeRoutes = defineResource({ tag: 'OAuth', access: 'key' }, [

@@ -8,7 +8,8 @@ import { embeddings } from '../../translation/dialects/embeddings.ts'
 import { images } from '../../translation/dialects/images.ts'
 import { speech } from '../../translation/dialects/speech.ts'
 import { transcriptions } from '../../translation/dialects/transcriptions.ts'
-import { createDoorRoute, type FindRequestPeer } from './inference.ts'
+import type { FindRequestPeer } from '../calls.ts'
+import { createDoorRoute } from './inference.ts'
 
 /** A version of Azure’s API. All are answered alike, but what is none was meant otherwise. */
 const VersionQuery = Type.Object(

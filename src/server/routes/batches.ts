@@ -12,10 +12,10 @@ import {
 import type { Actor } from '../../resources/actor.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
 import { refuseRegion } from './files.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** What a route gets of a request. */
 interface BatchContext {

@@ -10,7 +10,8 @@ import {
   invokeStream,
 } from '../../translation/dialects/bedrock.ts'
 import type { Dialect } from '../../translation/dialects/dialect.ts'
-import { createDoorRoute, type FindRequestPeer } from './inference.ts'
+import type { FindRequestPeer } from '../calls.ts'
+import { createDoorRoute } from './inference.ts'
 
 const Query = Type.Object({}, open)
 

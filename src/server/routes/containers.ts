@@ -11,9 +11,9 @@ import type { Actor } from '../../resources/actor.ts'
 import { chooseShape } from '../../resources/files/view.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readQuery } from '../body.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { buildDownload, chooseRange, refuseRegion } from './files.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** What a route gets of a request. */
 interface ContainerContext {

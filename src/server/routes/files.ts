@@ -42,10 +42,10 @@ import {
 import { readPieces } from '../body/pieces.ts'
 import { readQuery } from '../body.ts'
 import { createByteStream } from '../byte-stream.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** What a route gets of a request. */
 interface FileContext {

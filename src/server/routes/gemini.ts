@@ -5,7 +5,8 @@ import { invalid } from '../../base/errors.ts'
 import { oneOf, open } from '../../base/schema-builders.ts'
 import { countTokens } from '../../extensions/count-tokens.ts'
 import { getPolicy } from '../../limits/effective.ts'
-import { getModel, listCallableModels, type Model } from '../../resources/models.ts'
+import type { Model } from '../../resources/models/catalog.ts'
+import { getModel, listCallableModels } from '../../resources/models.ts'
 import type { Dialect } from '../../translation/dialects/dialect.ts'
 import { GEMINI_ERROR_FORMAT } from '../../translation/dialects/gemini/error.ts'
 import { GeminiCountRequest } from '../../translation/dialects/gemini/schema.ts'
@@ -17,9 +18,10 @@ import {
 } from '../../translation/dialects/gemini.ts'
 import { requireKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
+import { type FindRequestPeer, readContext } from '../calls.ts'
 import { readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
-import { createDoorRoute, type DoorRoute, type FindRequestPeer, readContext } from './inference.ts'
+import { createDoorRoute, type DoorRoute } from './inference.ts'
 
 /** What Google’s clients may say beside the body: `alt` is the form of the answer. */
 const Query = Type.Object({ alt: Type.Optional(oneOf('sse', 'json')) }, open)

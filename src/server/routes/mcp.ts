@@ -4,16 +4,17 @@ import type { Gateway } from '../../app/gateway.ts'
 import { denied, GatewayError, invalid, notFound } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
 import { open } from '../../base/schema-builders.ts'
-import type { McpGateway } from '../../extensions/mcp-gateway.ts'
+import type { MessageStream } from '../../extensions/mcp-gateway/sessions.ts'
+import type { McpGateway, McpRequest } from '../../extensions/mcp-gateway.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { requireKey } from '../access.ts'
 import { readBody } from '../body.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
 import { createEventStreamResponse } from '../event-stream.ts'
 import { readOrigin, readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** A message of JSON-RPC: a request, a notification, or an answer of the client. */
 const Message = Type.Object(
@@ -54,11 +55,9 @@ export function createMcpRoutes(gateway: Gateway, findPeer: FindRequestPeer): An
     }
   const answerPost = serve((context, mcp) => answerMessage(gateway, findPeer, context, mcp))
   const listen = serve((context, mcp) => {
-    const { timeouts, service_name } = gateway.config
-    const stream = mcp.listen(context.actor, requireSession(gateway, context, mcp))
-    const render = () => `: ${service_name.toUpperCase()} LISTENING\n\n`
-    const keepAlive = { render, interval: timeouts.keep_alive_seconds * 1000 }
-    return createEventStreamResponse(stream, keepAlive, {}, findConnection(context.request))
+    const session = requireSession(gateway, context, mcp)
+    const stream = mcp.listen(context.actor, session)
+    return createEvents(gateway, context.request, stream, {}, () => mcp.endIfGone(session))
   })
   const end = serve((context, mcp) => {
     mcp.sessions.end(requireSession(gateway, context, mcp))
@@ -125,7 +124,7 @@ function requireSession(gateway: Gateway, context: McpContext, mcp: McpGateway) 
   return session
 }
 
-/** Answers one message. What the gateway refuses is an error of JSON-RPC, so that hosts show it. */
+/** Answers one message: a request, what a client was asked for, or what needs no answer. */
 async function answerMessage(
   gateway: Gateway,
   findPeer: FindRequestPeer,
@@ -133,7 +132,6 @@ async function answerMessage(
   mcp: McpGateway,
 ): Promise<Response> {
   const { actor, request, label } = context
-  const connection = findConnection(request)
   const generation = gateway.ids.generation(gateway.clock.now())
   const requestId = readRequestId(request, generation)
   const headers = { 'x-request-id': requestId }
@@ -141,24 +139,77 @@ async function answerMessage(
   const { id, method, params = {} } = body
   const session = findSession(gateway, context, mcp)
   await checkVersion(request)
-  if (id === undefined || method === undefined) return new Response(null, { status: 202, headers })
+  if (id === undefined || method === undefined) {
+    session?.questions.get(String(id))?.(body)
+    return new Response(null, { status: 202, headers })
+  }
+  if (method === 'initialize') {
+    const [sessionId, result] = mcp.initialize(actor, label, params as Json)
+    return reply({ id, result }, { ...headers, 'mcp-session-id': sessionId })
+  }
+  const opened = Promise.withResolvers<MessageStream>()
+  const left = new AbortController()
+  const asked = {
+    ...{ actor, label, session, id: generation },
+    origin: readOrigin(request, requestId, gateway, () => findPeer(request)),
+    signal: AbortSignal.any([request.signal, left.signal]),
+    openStream: takesEvents(request)
+      ? () => {
+          const stream = mcp.openStream(() => left.abort())
+          opened.resolve(stream)
+          return stream
+        }
+      : null,
+  }
+  const answered = answerRequest(gateway, context, mcp, asked, method, params as Json)
+  const stream = await Promise.race([answered.then(() => null), opened.promise])
+  if (!stream) return reply({ id, ...(await answered) }, headers)
+  void answered.then(answer => {
+    stream.send({ id, ...answer })
+    stream.end()
+  })
+  return createEvents(gateway, request, stream, headers)
+}
+
+const takesEvents = ({ headers }: Request): boolean =>
+  headers.get('accept')?.includes('text/event-stream') ?? false
+
+/** Answers a request. What the gateway refuses is an error of JSON-RPC, so that hosts show it. */
+async function answerRequest(
+  gateway: Gateway,
+  { actor, request, label }: McpContext,
+  mcp: McpGateway,
+  asked: McpRequest,
+  method: string,
+  params: Json,
+): Promise<object> {
+  const connection = findConnection(request)
   connection?.startWork()
   try {
-    if (method === 'initialize') {
-      const [sessionId, result] = mcp.initialize(actor, label, params as Json)
-      return reply({ id, result }, { ...headers, 'mcp-session-id': sessionId })
-    }
-    const origin = readOrigin(request, requestId, gateway, () => findPeer(request))
-    const asked = { actor, origin, id: generation, signal: request.signal, label, session }
-    const result = await mcp.answer(asked, method, params as Json)
-    return reply({ id, result }, headers)
+    return { result: await mcp.answer(asked, method, params) }
   } catch (thrown) {
+    const id = asked.origin.request_id
     const model = label === null ? null : `mcp/${label}`
-    noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
-    return reply({ id, error: renderError(gateway, thrown, requestId) }, headers)
+    noteRefusal(gateway, request, { thrown, id, actor, model })
+    return { error: renderError(gateway, thrown, id) }
   } finally {
     connection?.finishWork()
   }
+}
+
+function createEvents(
+  { config: { timeouts, service_name } }: Gateway,
+  request: Request,
+  stream: MessageStream,
+  headers: Record<string, string>,
+  look?: () => void,
+): Response {
+  const render = () => {
+    look?.()
+    return `: ${service_name.toUpperCase()} LISTENING\n\n`
+  }
+  const keepAlive = { render, interval: timeouts.keep_alive_seconds * 1000 }
+  return createEventStreamResponse(stream, keepAlive, headers, findConnection(request))
 }
 
 const reply = (message: object, headers: Record<string, string>): Response =>

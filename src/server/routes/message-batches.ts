@@ -16,10 +16,10 @@ import { RawBody } from '../../translation/dialects/raw-body.ts'
 import { requireKeyInEitherHeader } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { createRawResponse } from '../byte-stream.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { refuseRegion } from './files.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** What a route gets of a request. */
 interface BatchContext {

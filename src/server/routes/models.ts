@@ -4,6 +4,7 @@ import type { Gateway } from '../../app/gateway.ts'
 import { open, SomeName } from '../../base/schema-builders.ts'
 import { listImageEndpoints, listImageModels } from '../../extensions/image-models.ts'
 import { getPolicy } from '../../limits/effective.ts'
+import type { Catalog } from '../../resources/models/catalog.ts'
 import {
   CallableQuery,
   CountQuery,
@@ -12,7 +13,6 @@ import {
 } from '../../resources/models/query.ts'
 import type { toPublicModel } from '../../resources/models/view.ts'
 import {
-  type Catalog,
   countModels,
   isWhole,
   listCallableModels,

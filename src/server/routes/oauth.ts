@@ -7,10 +7,10 @@ import { renderOAuthError } from '../../resources/workloads/refusal.ts'
 import { TokenExchange } from '../../resources/workloads/schema.ts'
 import { allowAnyone } from '../access.ts'
 import { readForm } from '../body.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Refusal } from '../operation.ts'
 import { defineResource } from '../resource.ts'
 import { countVisit } from '../visits.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** Creates the route with the keys that access tokens are signed with. */
 export const createJwksRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [

@@ -1,16 +1,15 @@
-import type { AnyElysia } from 'elysia'
+import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
-import { presets } from '../../resources/presets/operations.ts'
 import { createPreset } from '../../resources/presets.ts'
 import { buildPresetDraft } from '../../translation/dialects/presets.ts'
 import { presetForms } from '../../translation/dialects/registry.ts'
+import { requireKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import { describeOperation } from '../operation.ts'
-import { createRoutes } from '../resource.ts'
 
-/** Creates the routes of presets in the key's workspace: specification E6 and the rest. */
-export function createPresetRoutes(gateway: Gateway): AnyElysia {
-  const app: AnyElysia = createRoutes(gateway, presets)
+/** Creates the routes that make a preset of the body of a call (specification E6). */
+export function createPresetRoutes(gateway: Gateway) {
+  const app = new Elysia().use(requireKey(gateway))
   for (const form of presetForms) {
     app.post(
       `/presets/:slug${form.path}`,

@@ -11,9 +11,9 @@ import {
 import { RESPONSES_ERROR_FORMAT } from '../../translation/dialects/responses/error.ts'
 import { requireKey } from '../access.ts'
 import { readQuery } from '../body.ts'
+import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { refuseRegion } from './files.ts'
-import type { FindRequestPeer } from './inference.ts'
 
 /** What a route gets of a request. */
 interface ResponseContext {

@@ -2,11 +2,10 @@ import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import { allowAnyone, identifyManager } from '../access.ts'
-import { type Connection, findConnection } from '../connections.ts'
+import { findConnection } from '../connections.ts'
 import { renderCreditsPage, renderFavicon, renderHomePage } from '../home.ts'
 import { describeOperation, type Operation } from '../operation.ts'
-import { findUnreadiness } from '../readiness.ts'
-import { readPath } from '../request-target.ts'
+import { renderHealth, renderReadiness } from '../readiness.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open'>) =>
   describeOperation({ tag: 'Site', open: true, ...details })
@@ -99,33 +98,4 @@ export function createMetricsRoutes(gateway: Gateway, metrics: Metrics) {
       produces: ['text/plain'],
     }),
   )
-}
-
-/**
- * Creates the function that answers probes of health and readiness without the app: they are the
- * first requests of most servers, before there is one. Returns undefined for all other requests.
- */
-export function createProbeAnswer(gateway: Gateway): (request: Request) => Response | undefined {
-  const probes = new Map<string, (request: Request) => Response>([
-    ['/health', () => renderHealth(gateway)],
-    ['/healthz', () => renderHealth(gateway)],
-    ['/ready', request => renderReadiness(gateway, findConnection(request))],
-  ])
-  return request =>
-    request.method === 'GET' ? probes.get(readPath(request))?.(request) : undefined
-}
-
-// The previous config stays in use, so the process is alive. But monitoring must see the rejection.
-const renderHealth = ({
-  instance: {
-    configStatus: { rejected },
-  },
-}: Gateway) => Response.json({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
-
-function renderReadiness(gateway: Gateway, connection: Connection | undefined): Response {
-  const reason = findUnreadiness(gateway, connection)
-  if (reason) return Response.json({ status: reason }, { status: 503 })
-  // A saturated gateway serves as much as it can: to take it out of rotation would lose that.
-  const overload = gateway.traffic.admission.findSaturation()
-  return Response.json({ status: 'ready', ...(overload ? { overloaded: overload } : {}) })
 }

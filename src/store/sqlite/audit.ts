@@ -1,7 +1,7 @@
 import type { Compilable, Kysely, Selectable } from 'kysely'
 import { parseObject } from '../../base/json.ts'
 import { toUsd } from '../../base/money.ts'
-import type { AuditEntry, AuditFilter, AuditStore } from '../../resources/audit.ts'
+import type { AuditEntry, AuditFilter, AuditStore } from '../../resources/audit/store.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
 

@@ -2,6 +2,7 @@ import type { Database } from 'bun:sqlite'
 import type { Kysely } from 'kysely'
 import type { RecordSecrets } from '../../limits/seals.ts'
 import type { FreshCalls } from '../../observability/rollups/slice.ts'
+import { createAlertStore } from './alerts.ts'
 import { createAssignmentStore } from './assignments.ts'
 import { createAuditStore } from './audit.ts'
 import { createAuthCodeStore } from './auth-codes.ts'
@@ -64,6 +65,8 @@ import expiry from './migrations/037-expiry.sql' with { type: 'text' }
 import emptyFiles from './migrations/038-empty-files.sql' with { type: 'text' }
 import responses from './migrations/039-responses.sql' with { type: 'text' }
 import log from './migrations/040-log.sql' with { type: 'text' }
+import mcpRules from './migrations/041-mcp-rules.sql' with { type: 'text' }
+import alerts from './migrations/043-alerts.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -144,6 +147,7 @@ export const openStores = (
   refusals: createRefusalStore(kysely, db, write),
   rollups: createRollupStore(db, fresh),
   destinations: createDestinationStore(kysely, write, erase),
+  alerts: createAlertStore(kysely, write),
   deliveries: createDeliveryStore(kysely, db, { write, messages, recording }),
   videos: createVideoStore(kysely, write),
   writeLog: createWriteLogStore(db, { copier, keepReserve }),
@@ -198,4 +202,6 @@ export const MIGRATIONS: string[] = [
   emptyFiles,
   responses,
   log,
+  mcpRules,
+  alerts,
 ]

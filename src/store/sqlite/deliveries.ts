@@ -19,7 +19,7 @@ import {
   measureMessage,
 } from './outbox/bundles.ts'
 import type { Messages } from './outbox/messages.ts'
-import { DELETE_UNREFERRED } from './outbox/unreferred.ts'
+import { deleteUnreferred } from './outbox/unreferred.ts'
 import type { Tables } from './tables.ts'
 import { follow, prepare, type Statement, type Write } from './write.ts'
 
@@ -27,6 +27,7 @@ import { follow, prepare, type Statement, type Write } from './write.ts'
 type WaitingRecords = Pick<Recording, 'isWaiting' | 'flush'>
 
 type Count = 'delivered' | 'skipped' | 'dropped'
+
 type Place = 'deliveries' | 'failed_deliveries'
 
 /** Creates the store of what waits for destinations in SQL. */
@@ -167,18 +168,23 @@ const MOST_DROPPED_ROWS = 32
 // Prepared, as each batch reads, takes and settles its messages on the thread that serves calls.
 const READ_ROWS = `select outbox.*, deliveries.bytes from deliveries cross join outbox using (sequence)
   where destination_id = ? and deliveries.sequence > ? order by deliveries.sequence`
+
 const LIST_OLDEST = `select deliveries.destination_id, deliveries.sequence, deliveries.calls
   from outbox cross join delivery_receivers cross join deliveries
   using (destination_id, sequence) order by outbox.sequence limit ?`
+
 const TAKE_ROWS = `delete from deliveries where destination_id = ?
   and sequence in (select value from json_each(?)) returning sequence, bytes, calls`
+
 const LIST_BUNDLES = `select sequence, calls from deliveries
   where destination_id = ? and sequence >= ? and sequence < ? and calls > 1`
+
 const ADD: Record<Count, string> = {
   delivered: renderAdd('delivered'),
   skipped: renderAdd('skipped'),
   dropped: renderAdd('dropped'),
 }
+
 const NOTE_SUCCESS = `insert into delivery_counts (destination_id, last_success_at) values (?1, ?2)
   on conflict do update set last_success_at = ?2`
 
@@ -468,7 +474,3 @@ class DeliveryStatements {
       .offset(most)
   }
 }
-
-/** Deletes those messages of the outbox that no destination waits for, or has refused. */
-export const deleteUnreferred = (sequences: number[]) =>
-  prepare(DELETE_UNREFERRED, JSON.stringify(sequences))

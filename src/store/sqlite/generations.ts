@@ -10,7 +10,7 @@ import type {
   GenerationStep,
   GenerationStore,
   ProviderResponse,
-} from '../../observability/generations.ts'
+} from '../../observability/generations/store.ts'
 import { createEvictor } from './generations/evicted.ts'
 import type { Recording } from './generations/recording.ts'
 import type { Tables } from './tables.ts'

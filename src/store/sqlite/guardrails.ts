@@ -72,10 +72,14 @@ const toGuardrail = (row: Row): Guardrail => ({
   ...row,
   ...mapFields(row, LISTS, text => parseList(text as string | null)),
   ...mapFields(row, FLAGS, flag => (flag === null ? null : flag === 1)),
+  mcp: row.mcp === null ? null : JSON.parse(row.mcp),
   limit_usd: row.limit_usd === null ? null : BigInt(row.limit_usd),
 })
 
-const toRow = (guardrail: Guardrail) => toColumns<Insertable<Tables['guardrails']>>(guardrail)
+const toRow = ({ mcp, ...guardrail }: Guardrail) => ({
+  ...toColumns<Insertable<Omit<Tables['guardrails'], 'mcp'>>>(guardrail),
+  mcp: mcp && JSON.stringify(mcp),
+})
 
 // In a loop: there may be thousands of guardrails.
 function mapFields<Name extends string>(

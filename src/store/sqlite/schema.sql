@@ -206,7 +206,7 @@ CREATE TABLE guardrails (
   revision integer not null,
   created_at text not null,
   updated_at text
-) strict;
+, mcp text) strict;
 
 CREATE TABLE guardrail_keys (
   id text primary key,
@@ -765,5 +765,37 @@ CREATE TABLE response_items (
 ) strict, without rowid;
 
 CREATE INDEX items_of_response on response_items (response_id);
+
+CREATE TABLE alerts (
+  id text primary key,
+  workspace_id text not null references workspaces (id),
+  name text not null,
+  cause text not null,
+  thresholds text not null,
+  "window" text,
+  key_hash text,
+  provider text,
+  destination_id text,
+  sealed text not null,
+  disabled integer not null,
+  created_at text not null,
+  updated_at text not null
+) strict;
+
+CREATE TABLE alert_notices (
+  id text primary key,
+  alert_id text not null,
+  content text not null,
+  created_at text not null,
+  ends_at text,
+  state text not null,
+  due_at text,
+  attempts integer not null,
+  error text
+) strict;
+
+CREATE INDEX alert_notices_waiting on alert_notices (due_at) where due_at is not null;
+
+CREATE INDEX alert_notices_of on alert_notices (alert_id);
 
 insert into transcript_use (bytes) values (0);

@@ -2,13 +2,18 @@ import { type Compilable, type Kysely, type Selectable, sql } from 'kysely'
 import { notFound } from '../../base/errors.ts'
 import { parseObject } from '../../base/json.ts'
 import type { WorkspaceMember } from '../../resources/members/store.ts'
-import type { GroupMapping, GroupMappingStore } from '../../resources/scim/group-mappings.ts'
-import type { GroupChange, ScimGroup, ScimGroupStore } from '../../resources/scim/groups.ts'
-import type { DecideMembership } from '../../resources/scim/memberships.ts'
 import { refused } from '../../resources/scim/refusal.ts'
-import type { SyncJobStore } from '../../resources/scim/sync-jobs.ts'
-import type { ScimTokenStore } from '../../resources/scim/tokens.ts'
-import type { ScimStore } from '../../resources/scim.ts'
+import type {
+  DecideMembership,
+  GroupChange,
+  GroupMapping,
+  GroupMappingStore,
+  ScimGroup,
+  ScimGroupStore,
+  ScimStore,
+  ScimTokenStore,
+  SyncJobStore,
+} from '../../resources/scim.ts'
 import { buildAuditInsert } from './audit.ts'
 import { selectValues } from './json-values.ts'
 import { buildWorkspaceMemberUpsert } from './members.ts'

@@ -163,6 +163,7 @@ const COLUMNS: EncryptedColumn[] = [
   { table: 'batch_results', column: 'sealed', key: ['batch_id', 'line'], choose: chooseContent },
   { table: 'idempotency', column: 'sealed', key: ['name'], choose: chooseContent },
   { table: 'destinations', column: 'sealed', key: ['id'], choose: chooseDestination },
+  { table: 'alerts', column: 'sealed', key: ['id'], choose: chooseDestination },
   { table: 'videos', column: 'callback_url', key: ['id'], choose: chooseDestination },
 ]
 

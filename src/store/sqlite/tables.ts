@@ -7,18 +7,21 @@ import type { Guardrail } from '../../limits/guardrails/store.ts'
 import type { DaySpend } from '../../limits/ledger.ts'
 import type { Credit } from '../../limits/world.ts'
 import type { Container, ContainerFile } from '../../network/containers/store.ts'
+import type { Alert, Notice } from '../../observability/alerts/store.ts'
 import type {
   DeliveryCounts,
   FailedDelivery,
 } from '../../observability/destinations/deliveries/store.ts'
 import type { Destination } from '../../observability/destinations/store.ts'
 import type { Feedback } from '../../observability/feedback.ts'
-import type { Generation } from '../../observability/generations.ts'
-import type { BatchResult } from '../../observability/recorder.ts'
+import type {
+  BatchResult,
+  Generation,
+  StoredTranscript,
+} from '../../observability/generations/store.ts'
 import type { StoredRefusal } from '../../observability/refusals.ts'
 import type { EvictionCount } from '../../observability/retention.ts'
-import type { StoredTranscript } from '../../observability/transcripts.ts'
-import type { AuditEntry } from '../../resources/audit.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 import type { AuthCode } from '../../resources/auth-codes/store.ts'
 import type { ByokKey } from '../../resources/byok/store.ts'
 import type { StoredFile } from '../../resources/files/store.ts'
@@ -27,11 +30,7 @@ import type { Key } from '../../resources/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../resources/members/store.ts'
 import type { Preset, PresetVersion } from '../../resources/presets/store.ts'
 import type { StoredResponse } from '../../resources/responses/store.ts'
-import type { GroupMapping } from '../../resources/scim/group-mappings.ts'
-import type { ScimGroup } from '../../resources/scim/groups.ts'
-import type { SyncJob } from '../../resources/scim/sync-jobs.ts'
-import type { ScimToken } from '../../resources/scim/tokens.ts'
-import type { ScimUser } from '../../resources/scim/users/store.ts'
+import type { GroupMapping, ScimGroup, ScimToken, ScimUser, SyncJob } from '../../resources/scim.ts'
 import type { SignIn } from '../../resources/sign-ins.ts'
 import type { VideoJob } from '../../resources/videos.ts'
 import type { Workspace } from '../../resources/workspaces/store.ts'
@@ -75,7 +74,7 @@ export interface Tables {
   batch_results: Columns<BatchResult>
   containers: Columns<Container>
   container_files: Columns<ContainerFile>
-  guardrails: Columns<Guardrail>
+  guardrails: Omit<Columns<Guardrail>, 'mcp'> & { mcp: string | null }
   guardrail_keys: AssignmentTable & { key_hash: string }
   guardrail_members: AssignmentTable & { user_id: string }
   refusals: Columns<Omit<StoredRefusal, 'sequence' | 'left_out' | 'left_out_until'>> & {
@@ -103,6 +102,8 @@ export interface Tables {
       : Generated<BundleRow[Name]>
   }
   destinations: DestinationTable
+  alerts: Columns<Alert>
+  alert_notices: Columns<Notice>
   deliveries: { destination_id: string; sequence: number; bytes: number; calls: Generated<number> }
   delivery_receivers: { destination_id: string }
   failed_deliveries: Omit<FailedDelivery, 'generation_id'> & { destination_id: string }

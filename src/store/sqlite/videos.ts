@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
-import type { EndedJob } from '../../observability/recorder.ts'
+import type { EndedJob } from '../../observability/generations/store.ts'
 import type { VideoJob, VideoStore } from '../../resources/videos.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'

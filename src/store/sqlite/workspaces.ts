@@ -149,12 +149,15 @@ function buildContentsDelete(
   { id }: Workspace,
   deleted_at: string,
 ): Statement[] {
+  const alerts = kysely.selectFrom('alerts').select('id').where('workspace_id', '=', id)
   const presets = kysely.selectFrom('presets').select('id').where('workspace_id', '=', id)
   return [
     // The foreign keys delete their assignments too.
     kysely.deleteFrom('guardrails').where('workspace_id', '=', id),
     kysely.deleteFrom('budgets').where('workspace_id', '=', id),
     kysely.deleteFrom('auth_codes').where('workspace_id', '=', id),
+    kysely.deleteFrom('alert_notices').where('alert_id', 'in', alerts),
+    kysely.deleteFrom('alerts').where('workspace_id', '=', id),
     ...buildDestinationsDelete(kysely, deleted_at, 'workspace_id', id),
     kysely.deleteFrom('scim_group_mappings').where('workspace_id', '=', id),
     kysely.deleteFrom('workspace_members').where('workspace_id', '=', id),

@@ -2,11 +2,12 @@ import { Type } from '@sinclair/typebox'
 import { requireValid } from '../../base/body.ts'
 import type { GatewayError } from '../../base/errors.ts'
 import { type Json, parseObject, readObject } from '../../base/json.ts'
-import { open } from '../../base/schema-builders.ts'
+import { list, open, optional, SomeName } from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import {
   ConverseRequest,
+  restoreMedia,
   toBase64,
   toConverseAnswer,
   toMessagesBody,
@@ -15,7 +16,7 @@ import {
 } from './bedrock/converse.ts'
 import { BEDROCK_ERROR_FORMAT, nameException } from './bedrock/error.ts'
 import { renderFrame } from './bedrock/frame.ts'
-import type { Dialect, Streaming } from './dialect.ts'
+import type { CallContext, Dialect, Streaming } from './dialect.ts'
 import { MessagesRequest } from './messages/schema.ts'
 import { messages, streamMessagesEvents } from './messages.ts'
 
@@ -51,18 +52,26 @@ function toEvents(text: string): Json[] {
   return events
 }
 
-const renderException = (error: GatewayError): string => {
+const renderException = (error: GatewayError, request_id: string): string => {
   const name = nameException(error)
   return renderFrame('exception', name[0]?.toLowerCase() + name.slice(1), {
     message: error.message,
+    request_id,
+    ...error.siblingFields,
   })
 }
 
-const BROKEN = 'modelStreamErrorException'
+const renderBroken = (event: Json): string => {
+  const { error, ...rest } = event
+  return renderFrame('exception', 'modelStreamErrorException', {
+    message: readObject({ error }, 'error').message,
+    ...rest,
+  })
+}
 
 /** Creates what turns the events of a message into those of `converse-stream`. */
-function createConverseFrames(): ToFrames {
-  const startedAt = performance.now()
+function createConverseFrames(call: TextCall): ToFrames {
+  let usage: unknown
   const frame = (name: string, payload: object) => renderFrame('event', name, payload)
   return event => {
     const contentBlockIndex = event.index
@@ -82,17 +91,17 @@ function createConverseFrames(): ToFrames {
       case 'content_block_stop':
         return frame('contentBlockStop', { contentBlockIndex })
       case 'message_delta':
-        return (
-          frame('messageStop', {
-            stopReason: toStopReason(readObject(event, 'delta').stop_reason),
-          }) +
-          frame('metadata', {
-            usage: toUsage(event.usage),
-            metrics: { latencyMs: Math.round(performance.now() - startedAt) },
-          })
-        )
+        usage = event.usage
+        return frame('messageStop', {
+          stopReason: toStopReason(readObject(event, 'delta').stop_reason),
+        })
+      case 'message_stop': {
+        const { type: _, ...beside } = event
+        const metrics = { latencyMs: readLatency(call) }
+        return frame('metadata', { usage: toUsage(usage), metrics, ...beside })
+      }
       case 'error':
-        return renderFrame('exception', BROKEN, { message: readObject(event, 'error').message })
+        return renderBroken(event)
       default:
         return ''
     }
@@ -117,31 +126,66 @@ function toDelta(change: Json, delta: (change: Json) => string): string {
 /** The events of a message as they are, each in a frame. */
 const toChunk: ToFrames = event =>
   event.type === 'error'
-    ? renderFrame('exception', BROKEN, { message: readObject(event, 'error').message })
+    ? renderBroken(event)
     : renderFrame('event', 'chunk', { bytes: toBase64(JSON.stringify(event)) })
 
-const createStreaming = (create: () => ToFrames): Streaming<'text'> => ({
+const createStreaming = (
+  create: (call: TextCall) => ToFrames,
+  keepAlive: string,
+): Streaming<'text'> => ({
   media_type: 'application/vnd.amazon.eventstream',
   isBinary: true,
+  renderKeepAlive: () => keepAlive,
   streamEvents: (answer: Answer<'text'>, call: TextCall) =>
-    writeFrames(streamMessagesEvents(answer, call), create()),
-  renderFailure: (_, error) => renderException(error),
+    writeFrames(streamMessagesEvents(answer, call), create(call)),
+  renderFailure: ({ id }, error) => renderException(error, id),
+})
+
+/** An event that Converse’s clients do not know, and pass over. */
+const WAITING = renderFrame('event', 'ping', {})
+
+/** When calls have begun, by the clock of `performance`: Converse tells how long they took. */
+const starts = new WeakMap<TextCall, number>()
+
+const readLatency = (call: TextCall): number => {
+  const now = performance.now()
+  return Math.round(now - (starts.get(call) ?? now))
+}
+
+const toConverseCall: typeof converse.toCall = (world, actor, given, context) => {
+  const { body, betas, leftOut } = toMessagesBody(given)
+  const checked = requireValid(MessagesRequest, body)
+  const read = messages.toCall(world, actor, checked, addBetas(context, betas))
+  const call = {
+    ...read,
+    messages: restoreMedia(read.messages),
+    ...(leftOut.length > 0 ? { leftOut } : {}),
+  }
+  starts.set(call, performance.now())
+  return call
+}
+
+const isBeta = (name: unknown) => typeof name === 'string' && /^[A-Za-z0-9-]{1,64}$/.test(name)
+
+/** Adds the features that a body names, where it has no header to do so. */
+const addBetas = (context: CallContext, named: unknown): CallContext => ({
+  ...context,
+  betas: [...context.betas, ...(Array.isArray(named) ? named : []).filter(isBeta)],
 })
 
 /** `POST /model/{model}/converse`. */
 export const converse: Dialect<'text', ConverseRequest> = {
-  name: 'messages',
+  name: 'converse',
   kind: 'text',
   path: '/model/:model/converse',
+  showsRouting: true,
   operation: { id: 'converse', tag: 'Bedrock', summary: 'Answer a conversation as Converse does' },
   body: ConverseRequest,
   errorFormat: BEDROCK_ERROR_FORMAT,
-  toCall: (world, actor, body, context) =>
-    messages.toCall(world, actor, requireValid(MessagesRequest, toMessagesBody(body)), context),
+  toCall: toConverseCall,
   async collectResponse(answer, call) {
-    const startedAt = performance.now()
     const message = (await messages.collectResponse(answer, call, {} as never)) as Json
-    return toConverseAnswer(message, Math.round(performance.now() - startedAt))
+    return toConverseAnswer(message, readLatency(call))
   },
 }
 
@@ -154,20 +198,26 @@ export const converseStream: Dialect<'text', ConverseRequest> = {
     tag: 'Bedrock',
     summary: 'Answer a conversation as Converse does, as a stream',
   },
-  streaming: createStreaming(createConverseFrames) as Streaming<'text', ConverseRequest>,
+  streaming: createStreaming(createConverseFrames, WAITING) as Streaming<'text', ConverseRequest>,
 }
 
 const { model: _, ...invokeFields } = MessagesRequest.properties
 
-/** A body of Anthropic’s models, with the version of it that Bedrock wants. */
+/** A body of Anthropic’s models, with what Bedrock has no headers for. */
 const InvokeRequest = Type.Object(
-  { ...invokeFields, anthropic_version: Type.Optional(Type.String({ maxLength: 64 })) },
+  {
+    ...invokeFields,
+    model: optional(SomeName),
+    anthropic_version: optional(Type.String({ maxLength: 64 })),
+    anthropic_beta: optional(list(Type.Unknown(), { maxItems: 256 })),
+  },
   open,
 )
 
 /** `POST /model/{model}/invoke`, for bodies of Anthropic’s models. */
 export const invoke: Dialect<'text', MessagesRequest> = {
-  name: 'messages',
+  name: 'invoke',
+  showsRouting: true,
   kind: 'text',
   path: '/model/:model/invoke',
   operation: {
@@ -178,8 +228,8 @@ export const invoke: Dialect<'text', MessagesRequest> = {
   body: InvokeRequest,
   errorFormat: BEDROCK_ERROR_FORMAT,
   toCall: (world, actor, body, context) => {
-    const { anthropic_version: __, ...rest } = body as MessagesRequest & Json
-    return messages.toCall(world, actor, rest as MessagesRequest, context)
+    const { anthropic_version: __, anthropic_beta, ...rest } = body as MessagesRequest & Json
+    return messages.toCall(world, actor, rest as MessagesRequest, addBetas(context, anthropic_beta))
   },
   collectResponse: messages.collectResponse,
 }
@@ -193,5 +243,8 @@ export const invokeStream: Dialect<'text', MessagesRequest> = {
     tag: 'Bedrock',
     summary: 'Answer a body of Anthropic’s models as a stream',
   },
-  streaming: createStreaming(() => toChunk) as Streaming<'text', MessagesRequest>,
+  streaming: createStreaming(() => toChunk, toChunk({ type: 'ping' })) as Streaming<
+    'text',
+    MessagesRequest
+  >,
 }

@@ -158,6 +158,8 @@ export interface ErrorFormat {
   schema: object
   /** Renders an error. `id` is the generation's; null if the request failed before it had one. */
   renderError(error: GatewayError, id: string | null): unknown
+  /** Renders the headers in which its clients look for an error too, if there are any. */
+  renderHeaders?(error: GatewayError): Record<string, string>
 }
 
 /** A form of request that presets can be made from. */

@@ -1,5 +1,6 @@
 import { invalid } from '../../base/errors.ts'
 import type { DialectName, TextDialect } from '../../language/dialect.ts'
+import { converseStream, invokeStream } from './bedrock.ts'
 import { chat, completions } from './chat.ts'
 import type { Dialect, PresetForm } from './dialect.ts'
 import { embeddings } from './embeddings.ts'
@@ -27,7 +28,11 @@ export const dialects: readonly Dialect[] = [
 ]
 
 /** The dialects of doors beside the base URL. `server/doors.ts` has their paths. */
-export const doorDialects: readonly Dialect[] = [gemini as Dialect]
+export const doorDialects: readonly Dialect[] = [
+  gemini as Dialect,
+  converseStream as unknown as Dialect,
+  invokeStream as Dialect,
+]
 
 /** Every form of request that presets can be made from. */
 export const presetForms: readonly PresetForm[] = dialects.flatMap(({ preset }) => preset ?? [])

@@ -11,7 +11,7 @@ import {
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { getModelFamily } from './bedrock-converse/capabilities.data.ts'
 import { type TextRange, toAnnotation, toAnthropicCitation } from './bedrock-converse/citations.ts'
 import { isFailureEvent, readFailure, readStreamFailure } from './bedrock-converse/failure.ts'

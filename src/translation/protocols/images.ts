@@ -11,7 +11,7 @@ import {
   readRatio,
 } from '../../language/image.ts'
 import type { Usage } from '../../language/usage.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { unreadableAnswer } from './failure.ts'
 import { getImageCapabilities } from './images/capabilities.ts'
 import { findRefusal } from './images/refusal.ts'

@@ -1,5 +1,5 @@
 import type { TextCall } from '../../language/call.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { readFailure } from './openai-chat/failure.ts'
 import { ChunkReader, parseAnswer } from './openai-chat/reader.ts'
 import { buildRequest } from './openai-chat/request.ts'

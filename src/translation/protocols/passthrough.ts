@@ -1,6 +1,6 @@
 import { invalid } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 
 /**
  * Returns the parameters that a call names for the endpoint's provider alone, of `options` by slug.

@@ -4,7 +4,7 @@ import { isObject, type Json } from '../../base/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextDialect } from '../../language/dialect.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 
 /**
  * A request to a provider, without its address and credentials. `path` follows the provider's base

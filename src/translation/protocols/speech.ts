@@ -1,6 +1,6 @@
 import type { Json } from '../../base/json.ts'
 import type { SpeechCall } from '../../language/speech.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { unreadableAnswer } from './failure.ts'
 import { readPassthrough } from './passthrough.ts'
 import type { Protocol } from './protocol.ts'

@@ -9,7 +9,7 @@ import {
 } from '../../language/transcription.ts'
 import { readUnits, UNITS } from '../../language/units.ts'
 import { createTextUsage, type Usage } from '../../language/usage.ts'
-import type { Endpoint } from '../../resources/models.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
 import { unreadableAnswer } from './failure.ts'
 import { readPassthrough } from './passthrough.ts'
 import type { Attachment, Protocol } from './protocol.ts'

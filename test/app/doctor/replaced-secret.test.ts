@@ -8,6 +8,7 @@ import { isObject } from '../../../src/base/json.ts'
 import { openSeal, type Seal } from '../../../src/base/seal.ts'
 import { sealOutcome } from '../../../src/extensions/batches/results.ts'
 import { renderDetails } from '../../../src/extensions/videos/details.ts'
+import { createAlert } from '../../../src/observability/alerts.ts'
 import { createDestination } from '../../../src/observability/destinations.ts'
 import { sealTranscript } from '../../../src/observability/transcripts.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
@@ -37,6 +38,10 @@ async function storeSecrets(gateway: Gateway): Promise<void> {
   await createPreset(gateway, operator, 'careful', { system_prompt, config: {} })
   const config = { url: 'https://receiver.example/traces' }
   await createDestination(gateway, operator, { type: 'webhook', name: 'hook', config })
+  await createAlert(gateway, operator, {
+    ...{ name: 'near', cause: 'limit_near' },
+    to: { type: 'slack', url: 'https://hooks.slack.com/services/a' },
+  })
   await beginChange(gateway, { name: 'change', fingerprint: 'x' })
   await endChange(gateway, 'change', { status: 200, headers: [], body: 'changed' })
   await gateway.store.batches.insert(buildBatch(1, { workspace_id }), buildAuditEntry())

@@ -11,7 +11,7 @@ import { getOperator } from '../../../src/resources/actor.ts'
 import type { ByokChange, NewByokKey } from '../../../src/resources/byok/schema.ts'
 import { createByokKey, listUsableByokKeys, updateByokKey } from '../../../src/resources/byok.ts'
 import { createKey } from '../../../src/resources/keys.ts'
-import type { Endpoint } from '../../../src/resources/models.ts'
+import type { Endpoint } from '../../../src/resources/models/catalog.ts'
 import { toExactPrices } from '../../../src/resources/prices.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
@@ -23,6 +23,7 @@ const endpoint = (provider: string, more: object = {}) => ({
   usd_per_million_tokens: { prompt: 1, completion: 2 },
   ...more,
 })
+
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'own' }
 
 const CONFIG = {

@@ -3,7 +3,7 @@ import type { Gateway } from '../../../src/app/gateway.ts'
 import { GatewayError } from '../../../src/base/errors.ts'
 import { planRoute } from '../../../src/engine/plan.ts'
 import type { TextCall } from '../../../src/language/call.ts'
-import type { Rule } from '../../../src/limits/rules.ts'
+import type { Rule } from '../../../src/limits/policy-world.ts'
 import { getModel } from '../../../src/resources/models.ts'
 import { buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
@@ -15,6 +15,7 @@ const at = (provider: string, usd: number, more: object = {}) => ({
   model: 'up',
   usd_per_million_tokens: { prompt: usd, completion: usd, ...more },
 })
+
 const CONFIG = {
   providers: { one: provider, two: provider },
   models: [

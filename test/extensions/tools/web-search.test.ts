@@ -9,7 +9,7 @@ import {
   chooseEngine,
 } from '../../../src/extensions/tools/web-search/choose-engine.ts'
 import { webSearch } from '../../../src/extensions/tools/web-search.ts'
-import type { Endpoint } from '../../../src/resources/models.ts'
+import type { Endpoint } from '../../../src/resources/models/catalog.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { answerAsPeer, PEER_KEY, SEARCH_PEERS } from '../../support/search-peers.ts'
 import { buildUse, createToolRun } from '../../support/tools.ts'

@@ -3,7 +3,7 @@ import { NO_QUIRKS } from '../../../src/config/quirks.ts'
 import type { TextCall } from '../../../src/language/call.ts'
 import { ASPECT_RATIOS, type ImageCall, RESOLUTIONS } from '../../../src/language/image.ts'
 import { PROTOCOL_WORDS } from '../../../src/limits/filters/protocol-words.data.ts'
-import type { Endpoint } from '../../../src/resources/models.ts'
+import type { Endpoint } from '../../../src/resources/models/catalog.ts'
 import { protocols } from '../../../src/translation/protocols/registry.ts'
 import { buildEndpoint, buildImageCall, buildProvider, buildTextCall } from '../../support/call.ts'
 

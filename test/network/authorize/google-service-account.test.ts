@@ -3,12 +3,10 @@ import { createVerify, generateKeyPairSync } from 'node:crypto'
 import { GatewayError } from '../../../src/base/errors.ts'
 import { Secret } from '../../../src/base/secret.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
-import {
-  type AccessTokens,
-  openAccessTokens,
-} from '../../../src/network/authorize/google-service-account.ts'
+import { openAccessTokens } from '../../../src/network/authorize/google-service-account.ts'
 import { openEgress } from '../../../src/network/egress.ts'
-import type { ServiceAccount } from '../../../src/resources/providers/credential.ts'
+import type { AccessTokens } from '../../../src/network/world.ts'
+import type { ServiceAccount } from '../../../src/resources/providers/provider.ts'
 import { TestClock } from '../../support/gateway.ts'
 import {
   body,

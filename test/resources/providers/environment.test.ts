@@ -3,8 +3,8 @@ import {
   findEnvironmentProviders,
   listProviderVariables,
 } from '../../../src/resources/providers/environment.ts'
+import type { ProviderRow } from '../../../src/resources/providers/provider.ts'
 import { PROVIDERS } from '../../../src/resources/providers.data.ts'
-import type { ProviderRow } from '../../../src/resources/providers.ts'
 import { protocolNames } from '../../../src/translation/protocols/registry.ts'
 import { isProviderVariable } from '../../support/environment.ts'
 

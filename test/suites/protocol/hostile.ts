@@ -12,7 +12,7 @@ import type { TranscriptionPart } from '../../../src/language/transcription.ts'
 import type { Kind } from '../../../src/language/work.ts'
 import { AwsEventStreamScanner } from '../../../src/network/aws-event-stream.ts'
 import { SseScanner } from '../../../src/network/sse.ts'
-import type { Endpoint } from '../../../src/resources/models.ts'
+import type { Endpoint } from '../../../src/resources/models/catalog.ts'
 import type { Frame, Protocol } from '../../../src/translation/protocols/protocol.ts'
 import {
   buildEmbeddingCall,
@@ -41,7 +41,6 @@ import { renderWire } from '../../support/replay.ts'
  * Answers of providers are untrusted. Translating any of them returns parts or throws a
  * GatewayError: no other exception, no more content than was sent, and nothing after the end.
  */
-
 const numRuns = LONG ? 10_000 : 120
 
 type TextProtocol = Protocol<'text'>
@@ -82,10 +81,12 @@ const situation = fc.record({
   call: fc.nat(CALLS.length - 1),
   endpoint: fc.nat(ENDPOINTS.length - 1),
 })
+
 interface Situation {
   call: number
   endpoint: number
 }
+
 const getCall = ({ call }: Situation) => CALLS[call] ?? buildTextCall()
 const getEndpoint = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? buildEndpoint()
 

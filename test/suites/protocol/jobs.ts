@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/base/errors.ts'
 import type { Json } from '../../../src/base/json.ts'
-import type { Endpoint } from '../../../src/resources/models.ts'
+import type { Endpoint } from '../../../src/resources/models/catalog.ts'
 import type {
   JobProtocol,
   JobState,

@@ -5,7 +5,7 @@ import type { EmbeddingCall } from '../../../src/language/embedding.ts'
 import type { Block } from '../../../src/language/message.ts'
 import type { Params } from '../../../src/language/params.ts'
 import type { Kind, Work } from '../../../src/language/work.ts'
-import type { Endpoint } from '../../../src/resources/models.ts'
+import type { Endpoint } from '../../../src/resources/models/catalog.ts'
 import type { Protocol } from '../../../src/translation/protocols/protocol.ts'
 import {
   buildEmbeddingCall,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Generation } from '../../../src/observability/generations.ts'
+import type { Generation } from '../../../src/observability/generations/store.ts'
 import { rollUp, type SumQuery } from '../../../src/observability/rollups.ts'
 import { buildDefaultWorkspace } from '../../../src/resources/workspaces.ts'
 import { buildAuditEntry } from '../../support/audit.ts'

@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
 import type { Member } from '../../../src/resources/members/store.ts'
-import type { ScimGroup } from '../../../src/resources/scim/groups.ts'
 import type {
   DecideMembership,
   MembershipDifference,
-} from '../../../src/resources/scim/memberships.ts'
-import type { ScimUser } from '../../../src/resources/scim/users/store.ts'
+  ScimGroup,
+  ScimUser,
+} from '../../../src/resources/scim.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import {
   buildDisabling,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { StoredTranscript } from '../../../src/observability/transcripts.ts'
+import type { StoredTranscript } from '../../../src/observability/generations/store.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { buildGeneration, buildRecordEntry, buildStepCharge } from '../../support/generation.ts'
 import { type GetStore, readErrorType, WORKSPACE } from './rows.ts'

@@ -182,7 +182,8 @@ function buildContent(workspace_id: string) {
     guardrail: {
       ...{ id: `guardrail ${id}`, workspace_id, name: 'Rules', description: null, revision: 1 },
       ...{ allowed_data_regions: null, allowed_models: null, allowed_providers: null },
-      ...{ ignored_models: null, ignored_providers: null, content_filter_builtins: null },
+      ...{ ignored_models: null, ignored_providers: null, mcp: null },
+      ...{ content_filter_builtins: null },
       ...{ content_filters: null, filterOutput: false, enable_free_model_publication: null },
       ...{ enable_free_model_training: null, enable_paid_model_training: null, enforce_zdr: null },
       ...{ enforce_zdr_anthropic: null, enforce_zdr_google: null, enforce_zdr_openai: null },

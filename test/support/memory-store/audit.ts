@@ -1,6 +1,6 @@
 import { parseObject } from '../../../src/base/json.ts'
 import { toUsd } from '../../../src/base/money.ts'
-import type { AuditEntry, AuditStore } from '../../../src/resources/audit.ts'
+import type { AuditEntry, AuditStore } from '../../../src/resources/audit/store.ts'
 import type { Connection, Memory } from './memory.ts'
 
 /** The audit trail in memory. */

@@ -1,8 +1,15 @@
 import { conflict, GatewayError } from '../../../src/base/errors.ts'
-import { matchesQuery } from '../../../src/observability/generations/filter.ts'
-import type { Generation, GenerationStore } from '../../../src/observability/generations.ts'
+import {
+  type GenerationListQuery,
+  type Outcome,
+  readOutcome,
+} from '../../../src/observability/generations/filter.ts'
+import type {
+  Generation,
+  GenerationStore,
+  RecorderEntry,
+} from '../../../src/observability/generations/store.ts'
 import type { WrittenMessages } from '../../../src/observability/outbox.ts'
-import type { RecorderEntry } from '../../../src/observability/recorder.ts'
 import { addResult } from './batches.ts'
 import { countEviction } from './evictions.ts'
 import { nameFeedback } from './feedback.ts'
@@ -89,3 +96,24 @@ function refuseWhatNoColumnTakes(insert: () => void): void {
     throw thrown instanceof GatewayError ? thrown : conflict('The call cannot be recorded')
   }
 }
+
+/** Whether a call is one that a list asks for, but for the page. */
+function matchesQuery(call: Generation, query: GenerationListQuery): boolean {
+  const { id, key_hash, model, provider, status, since, until, app, session_id } = query
+  return (
+    (id === undefined || call.id === id || call.request_id === id) &&
+    (key_hash === undefined || call.key_hash === key_hash) &&
+    (model === undefined || call.model === model) &&
+    (provider === undefined || call.provider_name?.toLowerCase() === provider.toLowerCase()) &&
+    (status === undefined || hasOutcome(call, readOutcome(status))) &&
+    (since === undefined || call.created_at >= since) &&
+    (until === undefined || call.created_at < until) &&
+    (app === undefined || call.http_referer === app || call.title === app) &&
+    (session_id === undefined || call.session_id === session_id)
+  )
+}
+
+const hasOutcome = (call: Generation, { cancelled, types }: Outcome): boolean =>
+  call.cancelled === cancelled &&
+  (types === null ||
+    (types.length === 0 ? call.error_type === null : types.includes(call.error_type ?? '')))

@@ -7,20 +7,23 @@ import type { Guardrail } from '../../../src/limits/guardrails/store.ts'
 import type { DaySpend } from '../../../src/limits/ledger.ts'
 import type { Credit } from '../../../src/limits/world.ts'
 import type { Container, ContainerFile } from '../../../src/network/containers/store.ts'
+import type { Alert, Notice } from '../../../src/observability/alerts/store.ts'
 import type {
   DeliveryCounts,
   DeliveryRefusal,
 } from '../../../src/observability/destinations/deliveries/store.ts'
 import type { Destination } from '../../../src/observability/destinations/store.ts'
 import type { Feedback } from '../../../src/observability/feedback.ts'
-import type { Generation } from '../../../src/observability/generations.ts'
+import type {
+  BatchResult,
+  Generation,
+  StoredTranscript,
+} from '../../../src/observability/generations/store.ts'
 import type { OutboxRow } from '../../../src/observability/outbox.ts'
-import type { BatchResult } from '../../../src/observability/recorder.ts'
 import type { StoredRefusal } from '../../../src/observability/refusals.ts'
 import type { EvictionCount } from '../../../src/observability/retention.ts'
 import type { App } from '../../../src/observability/rollups/apps.ts'
-import type { StoredTranscript } from '../../../src/observability/transcripts.ts'
-import type { AuditEntry } from '../../../src/resources/audit.ts'
+import type { AuditEntry } from '../../../src/resources/audit/store.ts'
 import type { AuthCode } from '../../../src/resources/auth-codes/store.ts'
 import type { ByokKey } from '../../../src/resources/byok/store.ts'
 import type { StoredFile } from '../../../src/resources/files/store.ts'
@@ -29,11 +32,13 @@ import type { Key } from '../../../src/resources/keys/store.ts'
 import type { Member, WorkspaceMember } from '../../../src/resources/members/store.ts'
 import type { Preset, PresetVersion } from '../../../src/resources/presets/store.ts'
 import type { StoredResponse } from '../../../src/resources/responses/store.ts'
-import type { GroupMapping } from '../../../src/resources/scim/group-mappings.ts'
-import type { ScimGroup } from '../../../src/resources/scim/groups.ts'
-import type { SyncJob } from '../../../src/resources/scim/sync-jobs.ts'
-import type { ScimToken } from '../../../src/resources/scim/tokens.ts'
-import type { ScimUser } from '../../../src/resources/scim/users/store.ts'
+import type {
+  GroupMapping,
+  ScimGroup,
+  ScimToken,
+  ScimUser,
+  SyncJob,
+} from '../../../src/resources/scim.ts'
 import type { SignIn } from '../../../src/resources/sign-ins.ts'
 import type { VideoJob } from '../../../src/resources/videos.ts'
 import type { Workspace } from '../../../src/resources/workspaces/store.ts'
@@ -84,6 +89,8 @@ export class Memory {
   readonly evicted = new Table<Generation>()
   readonly evictions = new Table<EvictionCount>()
   readonly destinations = new Table<Deletable<Destination>>()
+  readonly alerts = new Table<Alert>()
+  readonly alertNotices = new Table<Notice>()
   readonly deliveries = new Table<QueuedDelivery>()
   readonly failedDeliveries = new Table<QueuedDelivery & DeliveryRefusal>()
   readonly deliveryCounts = new Table<Omit<DeliveryCounts, 'waiting' | 'bytes' | 'failed'>>()

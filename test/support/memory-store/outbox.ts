@@ -1,6 +1,6 @@
 import { conflict } from '../../../src/base/errors.ts'
+import type { RecorderEntry } from '../../../src/observability/generations/store.ts'
 import type { OutboxStore, WrittenMessages } from '../../../src/observability/outbox.ts'
-import type { RecorderEntry } from '../../../src/observability/recorder.ts'
 import type { Connection, Memory } from './memory.ts'
 
 /** The outbox in memory. */

@@ -1,6 +1,6 @@
 import { conflict } from '../../../src/base/errors.ts'
 import { meetsCondition } from '../../../src/observability/analytics.ts'
-import type { Generation } from '../../../src/observability/generations.ts'
+import type { Generation } from '../../../src/observability/generations/store.ts'
 import { type App, identifyApp } from '../../../src/observability/rollups/apps.ts'
 import {
   addCall,

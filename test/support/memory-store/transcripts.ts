@@ -1,5 +1,6 @@
 import { notFound } from '../../../src/base/errors.ts'
-import type { StoredTranscript, TranscriptStore } from '../../../src/observability/transcripts.ts'
+import type { StoredTranscript } from '../../../src/observability/generations/store.ts'
+import type { TranscriptStore } from '../../../src/observability/transcripts.ts'
 import { addAudit } from './audit.ts'
 import { countEviction } from './evictions.ts'
 import type { Connection } from './memory.ts'

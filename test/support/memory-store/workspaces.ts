@@ -1,6 +1,7 @@
 import { conflict, invalid } from '../../../src/base/errors.ts'
 import type { Key, KeyDisabling } from '../../../src/resources/keys/store.ts'
 import type { Workspace, WorkspaceStore } from '../../../src/resources/workspaces/store.ts'
+import { removeAlerts } from './alerts.ts'
 import { addAudit } from './audit.ts'
 import { removeBatch } from './batches.ts'
 import { mustBeThere } from './checks.ts'
@@ -90,6 +91,7 @@ function mustHaveNoActiveKeys({ keys }: Memory, { id, is_default }: Workspace, n
 function removeBelongings(memory: Memory, workspace_id: string, deleted_at: string): void {
   const isInside = (row: { workspace_id: string }) => row.workspace_id === workspace_id
   for (const { id } of memory.guardrails.all(isInside)) removeGuardrail(memory, id)
+  removeAlerts(memory, isInside)
   removeDestinations(memory, deleted_at, isInside)
   for (const { id } of memory.budgets.all(isInside)) memory.budgets.remove(id)
   for (const { hash } of memory.authCodes.all(isInside)) memory.authCodes.remove(hash)

@@ -10,6 +10,7 @@ import { finishSyncJob } from '../../../src/resources/scim/sync-jobs.ts'
 import { makeContainerFile } from '../containers.ts'
 import { buildGeneration } from '../generation.ts'
 import {
+  makeAlert,
   makeBatch,
   makeByokKey,
   makeDestination,
@@ -166,6 +167,9 @@ export const READINGS: Record<string, RequestBuilder> = {
   listResponseInputItems: requestResponse,
   list: requestNothing,
   getKey: async (gateway, actor) => ({ params: { hash: (await makeKey(gateway, actor)).hash } }),
+  listAlerts: requestNothing,
+  getAlert: async (gateway, actor) => ({ params: { id: (await makeAlert(gateway, actor)).id } }),
+  testAlert: async (gateway, actor) => ({ params: { id: (await makeAlert(gateway, actor)).id } }),
   listObservabilityDestinations: requestNothing,
   getObservabilityDestination: async (gateway, actor) => ({
     params: { id: (await makeDestination(gateway, actor)).id },

@@ -37,7 +37,7 @@ describe('the registry', () => {
   test('has one preset form for every text dialect', () => {
     const names: string[] = presetForms.map(({ name }) => name)
     expect(names).toEqual([...PRESET_DIALECTS])
-    expect(Object.keys(TEXT_DIALECTS)).toEqual([...PRESET_DIALECTS, ...DOOR_DIALECTS])
+    expect(Object.keys(TEXT_DIALECTS)).toEqual([...PRESET_DIALECTS, 'gemini'])
   })
 
   test('has that form under the name and the path of the dialect', () => {

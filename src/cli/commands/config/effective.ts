@@ -60,7 +60,7 @@ const listMembers = (value: unknown): [string, unknown][] =>
 
 /** What a credential is called, wherever it stands. */
 const SECRET_NAMES =
-  /^(api_key|authorization|access_key_id|secret_access_key|session_token|service_account|headers|.*(password|secret|token))$/
+  /^(api_key|authorization|access_key_id|secret_access_key|session_token|service_account|headers|env|.*(password|secret|token))$/
 
 const isSecret = (names: string[], written: unknown): boolean =>
   names.some(name => SECRET_NAMES.test(name)) ||

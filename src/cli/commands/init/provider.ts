@@ -10,10 +10,9 @@ import { Config, createDefaultConfig, type ProviderConfig } from '../../../confi
 import {
   type EnvironmentProvider,
   findEnvironmentProviders,
-  type ProviderVariables,
 } from '../../../resources/providers/environment.ts'
+import type { ProviderRow, ProviderVariables } from '../../../resources/providers/provider.ts'
 import { PROVIDERS } from '../../../resources/providers.data.ts'
-import type { ProviderRow } from '../../../resources/providers.ts'
 import { protocolNames } from '../../../translation/protocols/registry.ts'
 import { findConfigPath, listConfigPaths } from '../../config-file.ts'
 import { getDataDirectory } from '../../data-directory.ts'

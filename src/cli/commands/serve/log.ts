@@ -45,6 +45,12 @@ export function createServerLog(
       consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key), so it is not used',
     }),
   )
+  gateway.events.on('mcp_program.ended', ({ label, reason, exit_code, stderr }) =>
+    log('warn', 'mcp_program.ended', {
+      ...{ server: label, reason, exit_code: exit_code ?? undefined, stderr: stderr || undefined },
+      consequence: 'the next use starts it again, after a pause that grows',
+    }),
+  )
   logDestinations(log, gateway)
   gateway.events.on('descriptors.scarce', () =>
     log('warn', 'descriptors.scarce', {
@@ -206,6 +212,12 @@ function logCalls(log: Log, { events }: Gateway): void {
         'gateway_operator_needed_total counts such attempts',
     })
   })
+  events.on('alert.undelivered', ({ alert_id, name, error }) =>
+    log('warn', 'alert.undelivered', {
+      ...{ alert_id, name, cause: error },
+      consequence: 'it is not sent again; gateway alerts test says what its receiver answers',
+    }),
+  )
   events.on('filter.matched', finding => log('info', 'filter.matched', { ...finding }))
 }
 

@@ -1,3 +1,5 @@
+import type { Gateway } from '../../../app/gateway.ts'
+import type { AlertWatch } from '../../../observability/alerts/watch.ts'
 import type { ConfigWatch } from '../../config-file/watch.ts'
 import { getCause } from './log.ts'
 import type { Serving } from './serving.ts'
@@ -28,6 +30,7 @@ export class Work {
     const { MetricsExport } = await import('../../../observability/destinations/metrics-export.ts')
     const metricsExport = new MetricsExport(gateway)
     this.#stops.push(() => metricsExport.stop())
+    this.#stops.push(await startAlerts(gateway))
     // Lines of the server before this one run to their end there.
     if (succession) void succession.ended.then(() => this.#startBatches())
     else await this.#startBatches()
@@ -56,6 +59,28 @@ export class Work {
     this.#batches = startBatches(this.#serving)
     await this.#batches
   }
+}
+
+/** Watches for alerts as soon as there is one, and returns the function that ends it. */
+async function startAlerts(gateway: Gateway): Promise<() => Promise<void>> {
+  let watch: Promise<AlertWatch> | undefined
+  const begin = () => {
+    if (gateway.memory.alerts.size > 0) watch ??= watchAlerts(gateway)
+  }
+  const remove = gateway.events.on('alerts.changed', begin)
+  begin()
+  await watch
+  return async () => {
+    remove()
+    await (await watch)?.stop()
+  }
+}
+
+async function watchAlerts(gateway: Gateway): Promise<AlertWatch> {
+  const { AlertWatch } = await import('../../../observability/alerts/watch.ts')
+  const watch = new AlertWatch(gateway)
+  await watch.start()
+  return watch
 }
 
 /** Starts the work on batches, and returns the function that ends it. */

@@ -435,6 +435,30 @@ export const NOUN_ACTIONS: Record<Noun, Actions> = {
     assign: assignsKeys('destinations', 'api_key_hashes'),
     unassign: unassignsKeys('destinations', 'api_key_hashes'),
   },
+  alerts: {
+    async create(_, { ask, askName, askSecret }) {
+      const name = await askName('Name of the new alert')
+      const cause = await ask('Its cause, as docs/alerts.md lists them', 'limit_near')
+      const to = readJson(
+        await askSecret('Who is told, in JSON: {"type":"slack","url":"https://…"}'),
+      )
+      return {
+        question: `Tell ${name} of ${cause}?`,
+        changes: [change('alerts', 'create', '', { name, cause, to })],
+        done: `${name} is told`,
+      }
+    },
+    rename: renames('alerts'),
+    disable: switches(
+      'alerts',
+      ({ disabled }) => disabled === true,
+      disabled => ({ disabled }),
+    ),
+    limit: 'An alert has no limit: gateway alerts update changes its thresholds',
+    remove: removes('alerts', ' with what it has not told yet'),
+    assign: 'An alert is that of its workspace',
+    unassign: 'An alert is that of its workspace',
+  },
   credits: {
     async create(_, { ask }) {
       const amount = parseAmount(await ask('Credits to add in USD; below 0 to correct'))

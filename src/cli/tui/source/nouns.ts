@@ -22,6 +22,8 @@ const OPERATIONS: Record<Noun, () => Promise<Record<string, Operation<Run<Gatewa
   byok: async () => (await import('../../../resources/byok/operations.ts')).byok.operations,
   destinations: async () =>
     (await import('../../../observability/destinations/operations.ts')).destinations.operations,
+  alerts: async () =>
+    (await import('../../../observability/alerts/operations.ts')).alerts.operations,
   credits: async () => (await import('../../../limits/credits.ts')).credits.operations,
   audit: async () => (await import('../../../resources/audit.ts')).audit.operations,
 }
@@ -56,4 +58,4 @@ export const pickSecret = ({ noun }: Change, answer: unknown): string | null => 
 }
 
 /** The nouns whose list is that of one workspace. */
-export const PLACED = new Set<Noun>(['guardrails', 'byok', 'destinations'])
+export const PLACED = new Set<Noun>(['guardrails', 'byok', 'destinations', 'alerts'])

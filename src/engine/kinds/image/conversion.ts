@@ -1,5 +1,5 @@
 import type { ImageCall, Picture } from '../../../language/image.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import {
   asksOtherFormat,
   needsCompression,

@@ -2,7 +2,7 @@ import { type GatewayError, invalid } from '../../../base/errors.ts'
 import { isObject, type Json, readObjects, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { StandIns, Tool, ToolChoice } from '../../../language/tool.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { findClientKind } from '../../../translation/client-kinds.ts'
 import {
   findStandIns,

@@ -1,6 +1,6 @@
 import type { TextCall } from '../../../language/call.ts'
 import { SERVICE_TIERS, type ServiceTier } from '../../../language/routing.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /** Returns the service tier that a call asks for, if endpoints may have it (wire reference K.5). */
 export const getServiceTier = ({ params: { service_tier } }: TextCall): ServiceTier | undefined =>

@@ -1,7 +1,7 @@
 import type { TextCall } from '../../../language/call.ts'
 import type { Block, Message } from '../../../language/message.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /**
  * The models that sign or encrypt their thoughts in each format. Only they take them back: all

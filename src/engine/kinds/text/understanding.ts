@@ -1,7 +1,7 @@
 import type { Capability, TextCall } from '../../../language/call.ts'
 import { type Block, type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
-import type { Endpoint, Model } from '../../../resources/models.ts'
+import type { Endpoint, Model } from '../../../resources/models/catalog.ts'
 import { askForSummary, isCompacting } from '../../../translation/compaction.ts'
 import { protocols } from '../../../translation/protocols/registry.ts'
 import {
@@ -100,7 +100,7 @@ const supportsAll = (call: TextCall, endpoint: Endpoint): boolean =>
 function listIgnored(call: TextCall, endpoint: Endpoint): string[] {
   const unsupported = listUnsupported(endpoint, call)
   const own = call.dialect === 'gemini' && !isAtHome(call, endpoint) ? Object.keys(call.extra) : []
-  return [...unsupported, ...own, ...listIgnoredTools(call, endpoint)]
+  return [...unsupported, ...(call.leftOut ?? own), ...listIgnoredTools(call, endpoint)]
 }
 
 /** Finds a capability that the call requires and the endpoint lacks. */

@@ -1,7 +1,7 @@
 import { isObject, type Json, omitUndefined, readObject, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Tool } from '../../../language/tool.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { protocols } from '../../../translation/protocols/registry.ts'
 
 /** The tool under every name that it has had (wire reference D.6; Anthropic, "Web search tool"). */

@@ -1,7 +1,7 @@
 import type { Requirements, RouterCandidate } from '../../../engine/plan/router-candidates.ts'
 import type { TextCall } from '../../../language/call.ts'
 import { COST_TIERS, type CostTier, type RouterOptions } from '../../../language/routing.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { type Prices, pickPrices } from '../../../resources/prices.ts'
 import { type Task, wantsReasoning } from './task.ts'
 
@@ -122,10 +122,13 @@ const computeDistance = (tier: CostTier, wanted: number) => {
 
 /** The tasks that models with reasoning do better. */
 const THOUGHTFUL: Task[] = ['code', 'math', 'reasoning', 'agentic']
+
 /** The tokens of an answer as long as a story. */
 const LONG_ANSWER = 16_000
+
 /** Seconds. A model that is older than the newest by more is of a previous generation. */
 const GENERATION = 365 * 86_400
+
 /** The tokens of a context in which a conversation can continue. */
 const ROOMY = 100_000
 

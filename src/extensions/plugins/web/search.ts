@@ -3,10 +3,9 @@ import type { TextCall } from '../../../language/call.ts'
 import type { Enrichment } from '../../plugin.ts'
 import { runOpeningUse } from '../../server-tool/opening-use.ts'
 import { prepareUse, type ToolUse } from '../../server-tool/use.ts'
-import type { ServerTool, ToolResult } from '../../server-tool.ts'
+import type { ServerTool, ToolResult, ToolWorld } from '../../server-tool.ts'
 import { cleanText } from '../../tools/untrusted-text.ts'
 import { webSearch } from '../../tools/web-search.ts'
-import type { ExtensionWorld } from '../../world.ts'
 import { toToolOptions, type WebOptions } from './options.ts'
 
 /**
@@ -15,7 +14,7 @@ import { toToolOptions, type WebOptions } from './options.ts'
  * `runOpeningUse` does.
  */
 export async function searchOnce(
-  world: ExtensionWorld,
+  world: ToolWorld,
   run: Run,
   call: TextCall,
   options: WebOptions,
@@ -34,12 +33,7 @@ export async function searchOnce(
   return { instruction: buildInstruction(world, result, options), content: result.text }
 }
 
-const prepareSearch = (
-  world: ExtensionWorld,
-  run: Run,
-  query: string,
-  options: WebOptions,
-): ToolUse =>
+const prepareSearch = (world: ToolWorld, run: Run, query: string, options: WebOptions): ToolUse =>
   prepareUse(world, run, {
     call: { id: 'web', name: webSearch.name, input: JSON.stringify({ query }) },
     offered: {
@@ -65,7 +59,7 @@ function buildQuery({ messages }: TextCall): string {
 
 /** Wire reference C.4: a dated text, which `search_prompt` replaces. */
 function buildInstruction(
-  { clock }: ExtensionWorld,
+  { clock }: ToolWorld,
   { isError }: ToolResult,
   { search_prompt }: WebOptions,
 ): string {

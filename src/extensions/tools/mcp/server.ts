@@ -1,4 +1,5 @@
 import { toNanos } from '../../../base/money.ts'
+import type { McpServerConfig } from '../../../config/tools.ts'
 import type { Config } from '../../../config.ts'
 import type { Service } from '../../../limits/rules.ts'
 import type { ApprovalRule, McpOptions } from './options.ts'
@@ -6,7 +7,10 @@ import type { ApprovalRule, McpOptions } from './options.ts'
 /** An MCP server as it is called: a caller's, or one of the config. */
 export interface McpServer {
   label: string
-  url: string
+  /** Null for a program. */
+  url: string | null
+  /** What the operator has the gateway run in place of a URL. No call can name one. */
+  program: McpProgram | null
   /** Sent with every request, by lower-case name. No result and no error shows them. */
   headers: Record<string, string>
   /** Whether the operator named it. A caller's is called only if it is public. */
@@ -19,6 +23,13 @@ export interface McpServer {
   timeoutMilliseconds: number
   /** What the operator has agreed with who runs it. */
   data_policy?: Service['data_policy']
+}
+
+/** A program of the operator that is an MCP server. */
+export interface McpProgram {
+  command: string[]
+  env: Record<string, string>
+  cwd: string
 }
 
 /** Returns the server that a call names, or why it cannot be used. */
@@ -35,7 +46,8 @@ export function resolveServer(
   const { authorization, headers = {}, timeout_seconds, data_policy } = settings
   return {
     label,
-    url: settings.url,
+    url: settings.url ?? null,
+    program: readProgram(settings),
     headers: {
       ...Object.fromEntries(
         Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
@@ -63,11 +75,26 @@ function resolveCallersServer(
   if (!mcp.server_urls)
     return { obstacle: 'this gateway calls only the MCP servers of its config (mcp.server_urls)' }
   return {
-    ...{ label, url, headers, isConfigured: false, operatorTools: null, price: null },
+    ...{
+      label,
+      url,
+      program: null,
+      headers,
+      isConfigured: false,
+      operatorTools: null,
+      price: null,
+    },
     approval: approval ?? requireOf('always'),
     timeoutMilliseconds: mcp.timeout_seconds * 1000,
   }
 }
+
+/** Reads which program a server is; null for one with a URL. */
+export const readProgram = ({
+  command,
+  env = {},
+  cwd = '/',
+}: McpServerConfig): McpProgram | null => (command ? { command, env, cwd } : null)
 
 const requireOf = (others: 'always' | 'never'): ApprovalRule => ({ always: [], never: [], others })
 
@@ -78,9 +105,16 @@ export function findServerObstacle({ mcp_servers }: Config, label: string): stri
   return settings.enabled === false ? `is switched off (mcp_servers.${label}.enabled)` : null
 }
 
-/** Lists what no result may show: the values of its headers, and the tokens in them. */
-export const listSecrets = ({ headers }: McpServer): string[] =>
-  Object.values(headers).flatMap(value => [value, value.replace(/^Bearer /, '')])
+/** Lists what no result may show: its headers, the tokens in them, and secrets of its environment. */
+export const listSecrets = ({ headers, program }: McpServer): string[] => [
+  ...Object.values(headers).flatMap(value => [value, value.replace(/^Bearer /, '')]),
+  ...Object.entries(program?.env ?? {}).flatMap(([name, value]) =>
+    SECRET.test(name) ? value : [],
+  ),
+]
+
+/** What the names of variables have whose values are secrets; others are paths and switches. */
+const SECRET = /AUTH|CREDENTIAL|KEY|PASS|SECRET|TOKEN/i
 
 /** Whether a tool may run only after the client has approved it. */
 export function needsApproval({ approval }: McpServer, tool: string): boolean {

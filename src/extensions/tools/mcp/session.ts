@@ -1,9 +1,12 @@
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js'
 import type { CallToolResult, Request, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type {
   jsonSchemaValidator as JsonSchemaValidator,
   JsonSchemaValidatorResult,
 } from '@modelcontextprotocol/sdk/validation/types.js'
 import { GatewayError } from '../../../base/errors.ts'
+import type { Events } from '../../../base/events.ts'
 import type { Json } from '../../../base/json.ts'
 import { VERSION } from '../../../base/version.ts'
 import type { IncomingResponse } from '../../../network/egress.ts'
@@ -11,6 +14,11 @@ import { checkUntrustedUrl } from '../../../network/untrusted-url.ts'
 import type { UpstreamWorld } from '../../../network/world.ts'
 import { ToolFailure, type UseLimit } from '../use-limit.ts'
 import type { McpServer } from './server.ts'
+
+/** What a use of a server needs from the gateway. */
+export interface McpWorld extends UpstreamWorld {
+  events: Events
+}
 
 /** A session with an MCP server, for one use. */
 export interface McpSession {
@@ -36,52 +44,68 @@ export type AskedMethod = keyof typeof ASKED
  * those of a server may repeat a credential.
  */
 export async function runSession<T>(
-  world: UpstreamWorld,
+  world: McpWorld,
   server: McpServer,
   limit: UseLimit,
   work: (session: McpSession) => Promise<T>,
 ): Promise<T> {
-  const { Client, StreamableHTTPClientTransport, types } = await loadLibrary()
-  const transport = new StreamableHTTPClientTransport(new URL(server.url), {
+  const run = server.program ? (await import('./program.ts')).runInProgram : runOverHttp
+  try {
+    const library = await loadLibrary()
+    return await run(world, server, limit, library, (client, options) =>
+      work(createSession(library, client, options)),
+    )
+  } catch (thrown) {
+    throw toFailure(server, thrown)
+  }
+}
+
+const createSession = (
+  { types }: Library,
+  client: Client,
+  options: RequestOptions,
+): McpSession => ({
+  listTools: most =>
+    readPages(most, cursor =>
+      client.request(
+        { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
+        types.ListToolsResultSchema,
+        options,
+      ),
+    ),
+  callTool: (name, input) =>
+    client.request(
+      { method: 'tools/call', params: { name, arguments: input } },
+      types.CallToolResultSchema,
+      options,
+    ),
+  async ask(method, params) {
+    const [capability, schema] = ASKED[method]
+    if (!client.getServerCapabilities()?.[capability]) return null
+    const request: Request = { method, params }
+    return (await client.request(request as never, types[schema], options)) as Json
+  },
+})
+
+async function runOverHttp<T>(
+  world: McpWorld,
+  server: McpServer,
+  limit: UseLimit,
+  library: Library,
+  work: (client: Client, options: RequestOptions) => Promise<T>,
+): Promise<T> {
+  const transport = new library.StreamableHTTPClientTransport(new URL(server.url ?? ''), {
     fetch: createTransportFetch(world, server, limit),
     requestInit: { headers: server.headers },
     reconnectionOptions: NO_RECONNECTION,
   })
-  const client = new Client(
-    { name: 'gateway', version: VERSION },
-    // Schemas of servers are not compiled: they may be of any size, and models get results as text.
-    { capabilities: {}, jsonSchemaValidator: { getValidator: acceptAll } },
-  )
+  const client = library.createClient()
   // The limit of the use ends a request; the library's own clock must not be first.
   const options = { timeout: server.timeoutMilliseconds * 2 }
   try {
     // Its type has no undefined for optional fields.
     await client.connect(transport as Parameters<typeof client.connect>[0], options)
-    const session = {
-      listTools: (most: number) =>
-        readPages(most, cursor =>
-          client.request(
-            { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
-            types.ListToolsResultSchema,
-            options,
-          ),
-        ),
-      callTool: (name: string, input: Json) =>
-        client.request(
-          { method: 'tools/call', params: { name, arguments: input } },
-          types.CallToolResultSchema,
-          options,
-        ),
-      async ask(method: AskedMethod, params: Json) {
-        const [capability, schema] = ASKED[method]
-        if (!client.getServerCapabilities()?.[capability]) return null
-        const request: Request = { method, params }
-        return (await client.request(request as never, types[schema], options)) as Json
-      },
-    }
-    return await work(session)
-  } catch (thrown) {
-    throw toFailure(server, thrown)
+    return await work(client, options)
   } finally {
     await endSession(transport)
     await client.close().catch(() => undefined)
@@ -110,8 +134,18 @@ async function loadLibrary() {
     import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
     import('@modelcontextprotocol/sdk/types.js'),
   ])
-  return { Client, StreamableHTTPClientTransport, types }
+  // It offers servers nothing: no sampling, no elicitation, no roots.
+  const createClient = () =>
+    new Client(
+      { name: 'gateway', version: VERSION },
+      // Schemas of servers are not compiled: they may be of any size, and models get results as text.
+      { capabilities: {}, jsonSchemaValidator: { getValidator: acceptAll } },
+    )
+  return { createClient, StreamableHTTPClientTransport, types }
 }
+
+/** The client library of the protocol. */
+export type Library = Awaited<ReturnType<typeof loadLibrary>>
 
 const MOST_PAGES = 50
 
@@ -211,7 +245,7 @@ async function checkServerUrl(
 ): Promise<{ url: string; address?: string }> {
   if (!server.isConfigured) return limit.race(checkUntrustedUrl(world, url))
   // The operator's credentials go to the operator's server.
-  if (new URL(url).origin !== new URL(server.url).origin)
+  if (new URL(url).origin !== new URL(server.url ?? '').origin)
     throw new ToolFailure(`The MCP server ${server.label} redirects to another server`)
   return { url }
 }

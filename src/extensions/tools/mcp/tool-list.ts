@@ -7,7 +7,7 @@ import { cleanText, cutText } from '../untrusted-text.ts'
 import { runLimited } from '../use-limit.ts'
 import type { AllowedTools } from './options.ts'
 import { listSecrets, type McpServer } from './server.ts'
-import { type McpSession, runSession } from './session.ts'
+import { type McpSession, type McpWorld, runSession } from './session.ts'
 
 /** A tool of a server, checked. */
 export interface McpTool {
@@ -44,7 +44,7 @@ const caches = new WeakMap<Egress, Map<string, CachedList>>()
  * Lists the tools of a server. A list is remembered for `mcp.list_seconds`, by the server's URL and
  * credentials; calls that need the same one at once share it. Throws `ToolFailure`.
  */
-export function listServerTools(world: UpstreamWorld, server: McpServer): Promise<ToolList> {
+export function listServerTools(world: McpWorld, server: McpServer): Promise<ToolList> {
   const cache = getCache(world)
   const key = buildKey(server)
   const known = cache.get(key)
@@ -75,14 +75,14 @@ function getCache({ egress }: UpstreamWorld): Map<string, CachedList> {
 }
 
 // A hash without known collisions: a list belongs to those who hold its credentials.
-const buildKey = ({ url, headers, isConfigured }: McpServer): string =>
-  digest([url, isConfigured, Object.entries(headers).sort()])
+const buildKey = ({ url, program, headers, isConfigured }: McpServer): string =>
+  digest([url, program, isConfigured, Object.entries(headers).sort()])
 
 const digest = (value: unknown[]): string =>
   new Bun.CryptoHasher('sha256').update(JSON.stringify(value)).digest('base64')
 
 // Calls share it, so it ends with none of them, but with its own time.
-const readToolList = (world: UpstreamWorld, server: McpServer): Promise<ToolList> =>
+const readToolList = (world: McpWorld, server: McpServer): Promise<ToolList> =>
   runLimited(new Cancellation(), server.timeoutMilliseconds, limit =>
     runSession(world, server, limit, session => readSessionTools(world, server, session)),
   )

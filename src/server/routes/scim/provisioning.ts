@@ -18,7 +18,6 @@ import {
   getScimGroup,
   patchScimGroup,
   replaceScimGroup,
-  type ScimGroup,
 } from '../../../resources/scim/groups.ts'
 import {
   parseProjection,
@@ -28,7 +27,6 @@ import {
 } from '../../../resources/scim/query.ts'
 import { applyProjection } from '../../../resources/scim/resource.ts'
 import { GROUP, USER } from '../../../resources/scim/schemas.data.ts'
-import type { ScimUser } from '../../../resources/scim/users/store.ts'
 import {
   createScimUser,
   deleteScimUser,
@@ -45,6 +43,7 @@ import {
   showGroups,
   showUsers,
 } from '../../../resources/scim/view.ts'
+import type { ScimGroup, ScimUser } from '../../../resources/scim.ts'
 import { requireScimToken } from '../../access.ts'
 import { readBody } from '../../body.ts'
 import { readSearchParams } from '../../request-target.ts'

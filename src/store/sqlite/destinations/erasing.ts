@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { deleteUnreferred } from '../deliveries.ts'
+import { deleteUnreferred } from '../outbox/unreferred.ts'
 import type { Tables } from '../tables.ts'
 import { follow, type Statement } from '../write.ts'
 

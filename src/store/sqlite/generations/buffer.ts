@@ -1,6 +1,5 @@
 import type { StepCharge } from '../../../limits/ledger.ts'
-import type { Generation } from '../../../observability/generations.ts'
-import type { RecorderEntry } from '../../../observability/recorder.ts'
+import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
 import type { RecordLog } from '../../record-log.ts'
 import type { Bundle, BundledMessage } from '../outbox/bundling.ts'
 import type { SealedValue } from './sealing.ts'

@@ -1,4 +1,4 @@
-import type { Generation, GenerationStep } from '../../../observability/generations.ts'
+import type { Generation, GenerationStep } from '../../../observability/generations/store.ts'
 import type { SealedValue } from './sealing.ts'
 
 /**

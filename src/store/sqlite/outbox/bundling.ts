@@ -1,6 +1,6 @@
 import type { Seal } from '../../../base/seal.ts'
+import type { RecorderEntry } from '../../../observability/generations/store.ts'
 import type { OutboxMessage, WrittenMessages } from '../../../observability/outbox.ts'
-import type { RecorderEntry } from '../../../observability/recorder.ts'
 import type { Spool, SpoolPlace } from '../../spool.ts'
 import type { BlockWriter } from './blocks.ts'
 import { MOST_CALLS } from './bundles.ts'

@@ -1,3 +1,5 @@
+import { prepare } from '../write'
+
 /** Deletes those messages among some that no destination waits for, or has refused. */
 export const DELETE_UNREFERRED = `delete from outbox
   where sequence in (select value from json_each(?1))
@@ -6,3 +8,6 @@ export const DELETE_UNREFERRED = `delete from outbox
     and sequence in (select value from json_each(?1)))
   and sequence not in (select sequence from failed_deliveries
     where sequence in (select value from json_each(?1)))`
+/** Deletes those messages of the outbox that no destination waits for, or has refused. */
+export const deleteUnreferred = (sequences: number[]) =>
+  prepare(DELETE_UNREFERRED, JSON.stringify(sequences))

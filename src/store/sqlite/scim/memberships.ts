@@ -1,6 +1,6 @@
 import type { Compilable, Kysely } from 'kysely'
 import type { WorkspaceMember } from '../../../resources/members/store.ts'
-import type { DecideMembership } from '../../../resources/scim/memberships.ts'
+import type { DecideMembership } from '../../../resources/scim.ts'
 import { buildAuditInsert } from '../audit.ts'
 import { selectValues } from '../json-values.ts'
 import { buildWorkspaceMemberDelete, buildWorkspaceMemberUpsert } from '../members.ts'

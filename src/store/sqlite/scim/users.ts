@@ -2,14 +2,14 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import { notFound } from '../../../base/errors.ts'
 import { parseObject, readString } from '../../../base/json.ts'
 import type { Member } from '../../../resources/members/store.ts'
-import type { DecideMembership } from '../../../resources/scim/memberships.ts'
 import { taken } from '../../../resources/scim/refusal.ts'
 import type {
+  DecideMembership,
   MemberTransition,
   ScimUser,
   ScimUserStore,
   UserChange,
-} from '../../../resources/scim/users/store.ts'
+} from '../../../resources/scim.ts'
 import { buildAuditInsert } from '../audit.ts'
 import { selectValues } from '../json-values.ts'
 import {

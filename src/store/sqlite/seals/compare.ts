@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import type { SealLog } from './log.ts'
-import { readRows } from './tables.ts'
+import { readRows, readSeals } from './tables.ts'
 
 /** How a row stands to its seal, and the seal that it has. A removed row has left only its seal. */
 interface ComparedRow {
@@ -21,12 +21,3 @@ export function* compareRows(db: Database, log: SealLog, noun: string): Generato
   }
   for (const [id, seal] of seals) yield { id, seal, state: 'removed' }
 }
-
-/** Reads the seals of a table's rows, by the rows' ids. */
-export const readSeals = (db: Database, noun: string): Map<string, string> =>
-  new Map(
-    db
-      .query<{ id: string; seal: string }, [string]>('select id, seal from seals where noun = ?')
-      .all(noun)
-      .map(({ id, seal }) => [id, seal]),
-  )

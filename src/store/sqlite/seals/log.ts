@@ -2,8 +2,7 @@ import type { Database } from 'bun:sqlite'
 import { parseObject } from '../../../base/json.ts'
 import type { Mac } from '../../../base/mac.ts'
 import type { SealHead, SealOpening } from '../../../limits/seals.ts'
-import { readSeals } from './compare.ts'
-import { type RowChange, readRows, SEALED_TABLES, type SealedRow } from './tables.ts'
+import { type RowChange, readRows, readSeals, SEALED_TABLES, type SealedRow } from './tables.ts'
 
 /** An entry of the log as it is stored. */
 interface LogEntry extends SealHead {

@@ -110,3 +110,11 @@ export function* readRows(db: Database, noun: string): Generator<SealedRow> {
 // A statement that `query` keeps ends with the database; another would hold it open after that.
 const isEmpty = (db: Database, table: string): boolean =>
   db.query(`select 1 from main.${table} limit 1`).get() === null
+/** Reads the seals of a table's rows, by the rows' ids. */
+export const readSeals = (db: Database, noun: string): Map<string, string> =>
+  new Map(
+    db
+      .query<{ id: string; seal: string }, [string]>('select id, seal from seals where noun = ?')
+      .all(noun)
+      .map(({ id, seal }) => [id, seal]),
+  )

@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../../base/errors.ts'
 import {
+  getOwn,
   isObject,
   type Json,
   omitUndefined,
@@ -9,6 +10,7 @@ import {
   readString,
 } from '../../../base/json.ts'
 import { list, Name, oneOf, open, optional, SomeName } from '../../../base/schema-builders.ts'
+import type { Block, Message } from '../../../language/message.ts'
 import { routingFields } from '../routing.ts'
 import { AnyObject, dryRunFields } from '../schema.ts'
 
@@ -16,12 +18,11 @@ import { AnyObject, dryRunFields } from '../schema.ts'
 const MOST = 100_000
 
 const Blocks = list(AnyObject, { maxItems: MOST })
-const { models, provider, plugins, session_id, trace, user } = routingFields
 
 /** The body of `converse` and `converse-stream`. The path names the model. */
 export const ConverseRequest = Type.Object(
   {
-    ...{ models, provider, plugins, session_id, trace, user },
+    ...routingFields,
     model: optional(SomeName),
     messages: list(Type.Object({ role: oneOf('user', 'assistant'), content: Blocks }, open), {
       minItems: 1,
@@ -48,6 +49,7 @@ export const ConverseRequest = Type.Object(
     additionalModelRequestFields: optional(AnyObject),
     outputConfig: optional(AnyObject),
     requestMetadata: optional(AnyObject),
+    guardrailConfig: Type.Optional(Type.Unknown()),
     serviceTier: optional(Type.Object({ type: Name }, open)),
     debug: optional(Type.Object(dryRunFields, open)),
   },
@@ -56,23 +58,31 @@ export const ConverseRequest = Type.Object(
 /** The body, with what the path says. */
 export type ConverseRequest = Static<typeof ConverseRequest> & { model: string; stream: boolean }
 
-/** What a rule of AWS would do, nobody does here. */
-const RULES = ['guardrailConfig']
+/** The body as one of the Messages API, and what of it has no form there. */
+interface Translated {
+  body: Json
+  /** The names of Anthropic’s features that the fields of the model ask for. */
+  betas: unknown
+  leftOut: string[]
+}
 
 /**
  * Writes a body as one of the Messages API, whose content Converse's is. Throws 400 for a rule that
  * only AWS enforces, and for content that has no form there.
  */
-export function toMessagesBody(body: ConverseRequest): Json {
-  for (const name of RULES)
-    if (name in body)
-      throw invalid(`${name}: expected none, as guardrails here belong to keys`, name)
-  const { inferenceConfig = {}, toolConfig, additionalModelRequestFields: more } = body
-  const config = inferenceConfig ?? {}
-  const { models, provider, plugins, session_id, trace, user, debug } = body
-  return omitUndefined({
-    ...more,
-    ...{ models, provider, plugins, session_id, trace, user, debug },
+export function toMessagesBody(body: ConverseRequest): Translated {
+  if (body.guardrailConfig != null)
+    throw invalid(
+      'guardrailConfig: expected none, as guardrails here belong to keys',
+      'guardrailConfig',
+    )
+  const { inferenceConfig, toolConfig, additionalModelRequestFields, debug } = body
+  const { anthropic_beta: betas, ...more } = additionalModelRequestFields ?? {}
+  const { maxTokens, temperature, topP, stopSequences } = inferenceConfig ?? {}
+  const tools = toolConfig?.tools ?? []
+  const ours = omitUndefined({
+    ...pickRouting(body),
+    debug,
     model: body.model,
     stream: body.stream,
     messages: body.messages.map(({ role, content }, at) => ({
@@ -80,16 +90,35 @@ export function toMessagesBody(body: ConverseRequest): Json {
       content: toContent(content, `messages.${at}.content`),
     })),
     system: body.system ? toContent(body.system, 'system') : undefined,
-    max_tokens: config.maxTokens ?? undefined,
-    temperature: config.temperature ?? undefined,
-    top_p: config.topP ?? undefined,
-    stop_sequences: config.stopSequences ?? undefined,
+    max_tokens: maxTokens ?? undefined,
+    temperature: temperature ?? undefined,
+    top_p: topP ?? undefined,
+    stop_sequences: stopSequences ?? undefined,
     service_tier: body.serviceTier?.type,
-    tools: toolConfig ? markCached(toolConfig.tools, toTool) : undefined,
+    tools: toolConfig ? markCached(tools.filter(isOurs), toTool) : undefined,
     tool_choice: toToolChoice(toolConfig?.toolChoice),
-    ...readFormat(body.outputConfig),
+    output_config: toOutputConfig(body.outputConfig, more.output_config),
   })
+  return { body: { ...more, ...ours }, betas, leftOut: [...listUnknown(body), ...listOf(tools)] }
 }
+
+const pickRouting = (body: ConverseRequest): Json => ({
+  ...Object.fromEntries(
+    Object.keys(routingFields).map(name => [name, body[name as keyof ConverseRequest]]),
+  ),
+  trace: body.trace ?? body.requestMetadata ?? undefined,
+})
+
+const KNOWN_FIELDS = new Set(Object.keys(ConverseRequest.properties))
+
+const listUnknown = (body: ConverseRequest): string[] =>
+  Object.keys(body).filter(name => !KNOWN_FIELDS.has(name) && body[name as 'model'] != null)
+
+/** A tool that AWS runs is none that others know. */
+const isOurs = (tool: Json): boolean => !('systemTool' in tool)
+
+const listOf = (tools: Json[]): string[] =>
+  tools.flatMap((tool, i) => (isOurs(tool) ? [] : [`toolConfig.tools.${i}.systemTool`]))
 
 const toContent = (blocks: Json[], field: string): Json[] =>
   markCached(blocks, (block, i) => toBlock(block, `${field}.${i}`))
@@ -116,11 +145,27 @@ function toBlock(block: Json, field: string): Json {
     case 'image':
       return { type: 'image', source: toSource(`image/${member.format}`, member, field) }
     case 'document':
-      return {
+      return omitUndefined({
         type: 'document',
         source: toDocumentSource(member, field),
-        ...(member.name === undefined ? {} : { title: member.name }),
-      }
+        title: member.name,
+        context: member.context,
+        citations: member.citations,
+      })
+    case 'video':
+      return { type: 'video', media: toSource(toVideoType(member.format), member, field) }
+    case 'audio':
+      return { type: 'audio', media: toSource(String(member.format), member, field) }
+    case 'searchResult':
+      return omitUndefined({
+        type: 'search_result',
+        source: member.source,
+        title: member.title,
+        content: toTexts(member.content),
+        citations: member.citations,
+      })
+    case 'citationsContent':
+      return { type: 'text', text: joinTexts(member.content) }
     case 'toolUse':
       return {
         type: 'tool_use',
@@ -132,7 +177,7 @@ function toBlock(block: Json, field: string): Json {
       return {
         type: 'tool_result',
         tool_use_id: member.toolUseId,
-        content: readObjects(member.content).map((one, i) =>
+        content: markCached(readObjects(member.content), (one, i) =>
           toResult(one, `${field}.content.${i}`),
         ),
         is_error: member.status === 'error',
@@ -140,7 +185,9 @@ function toBlock(block: Json, field: string): Json {
     case 'reasoningContent':
       return toThinking(member)
     case 'guardContent':
-      return { type: 'text', text: readObject(member, 'text').text }
+      return 'image' in member
+        ? toBlock({ image: member.image }, field)
+        : { type: 'text', text: readObject(member, 'text').text }
     default:
       throw invalid(
         `${field}: ${kind.slice(0, 64) || 'it'} is content that is not taken here`,
@@ -148,6 +195,27 @@ function toBlock(block: Json, field: string): Json {
       )
   }
 }
+
+/** Videos and sounds have no form in the Messages API, but one in a call. */
+export const restoreMedia = (messages: Message[]): Message[] =>
+  messages.map(message => ({ ...message, blocks: message.blocks.map(restoreBlock) }))
+
+function restoreBlock(block: Block): Block {
+  if (block.type !== 'other' || !isObject(block.value)) return block
+  const { type, media } = block.value
+  const { media_type, data } = isObject(media) ? media : {}
+  if (typeof media_type !== 'string' || typeof data !== 'string') return block
+  if (type === 'audio') return { type, data, format: media_type }
+  return type === 'video' ? { type, url: `data:${media_type};base64,${data}` } : block
+}
+
+const toTexts = (content: unknown): Json[] =>
+  readObjects(content).map(({ text }) => ({ type: 'text', text }))
+
+const joinTexts = (content: unknown): string =>
+  readObjects(content)
+    .map(({ text }) => readString(text) ?? '')
+    .join('')
 
 const toResult = (part: Json, field: string): Json =>
   'json' in part ? { type: 'text', text: JSON.stringify(part.json) } : toBlock(part, field)
@@ -158,6 +226,17 @@ function toSource(media_type: string, { source }: Json, field: string): Json {
     throw invalid(`${field}.source: expected bytes, as nothing is fetched from AWS here`, field)
   return { type: 'base64', media_type: media_type.replace('image/jpg', 'image/jpeg'), data: bytes }
 }
+
+/** The types of videos whose name Bedrock has in words of its own. */
+const VIDEO_TYPES: Record<string, string> = {
+  mkv: 'video/x-matroska',
+  mov: 'video/quicktime',
+  flv: 'video/x-flv',
+  wmv: 'video/x-ms-wmv',
+  three_gp: 'video/3gpp',
+}
+
+const toVideoType = (format: unknown): string => getOwn(VIDEO_TYPES, format) ?? `video/${format}`
 
 const DOCUMENT_TYPES: Record<string, string> = {
   pdf: 'application/pdf',
@@ -172,8 +251,9 @@ const DOCUMENT_TYPES: Record<string, string> = {
 }
 
 function toDocumentSource(document: Json, field: string): Json {
-  const { text } = readObject(document, 'source')
+  const { text, content } = readObject(document, 'source')
   if (typeof text === 'string') return { type: 'text', media_type: 'text/plain', data: text }
+  if (Array.isArray(content)) return { type: 'content', content: toTexts(content) }
   const type = DOCUMENT_TYPES[String(document.format ?? 'txt')] ?? 'application/octet-stream'
   return toSource(type, document, field)
 }
@@ -189,13 +269,9 @@ function toThinking({ reasoningText, redactedContent }: Json): Json {
 }
 
 function toTool({ toolSpec }: Json): Json {
-  const { name, description, inputSchema } = isObject(toolSpec) ? toolSpec : {}
+  const { name, description, inputSchema, strict } = isObject(toolSpec) ? toolSpec : {}
   const { json } = isObject(inputSchema) ? inputSchema : {}
-  return {
-    name,
-    ...(description === undefined ? {} : { description }),
-    input_schema: json ?? { type: 'object' },
-  }
+  return omitUndefined({ name, description, input_schema: json ?? { type: 'object' }, strict })
 }
 
 function toToolChoice(choice: unknown): Json | undefined {
@@ -204,16 +280,17 @@ function toToolChoice(choice: unknown): Json | undefined {
   return { type: 'any' in choice ? 'any' : 'auto' }
 }
 
-/** Converse has the schema of an answer as a text. */
-function readFormat(outputConfig: unknown): Json {
+/** Adds the schema of the answer, which Converse has as a text, to what the model’s fields have. */
+function toOutputConfig(outputConfig: unknown, more: unknown): unknown {
   const structure = readObject(
     readObject(readObject({ outputConfig }, 'outputConfig'), 'textFormat'),
     'structure',
   )
   const { schema } = readObject(structure, 'jsonSchema')
-  if (typeof schema !== 'string') return {}
+  if (typeof schema !== 'string') return more
   try {
-    return { output_config: { format: { type: 'json_schema', schema: JSON.parse(schema) } } }
+    const format = { type: 'json_schema', schema: JSON.parse(schema) }
+    return { ...(isObject(more) ? more : {}), format }
   } catch {
     throw invalid('outputConfig.textFormat: expected a schema in JSON', 'outputConfig')
   }
@@ -244,18 +321,21 @@ export function toUsage(usage: unknown): Json {
   }
 }
 
-/** Converts a message into the answer of `converse`. */
-export const toConverseAnswer = (message: Json, latencyMs: number): Json => ({
-  output: {
-    message: {
-      role: 'assistant',
-      content: readObjects(message.content).flatMap(toConverseBlock),
+/** Converts a message into the answer of `converse`. What stands beside its fields stays there. */
+export function toConverseAnswer(message: Json, latencyMs: number): Json {
+  const { content, stop_reason, usage, ...rest } = message
+  const { id, type, role, model, provider, stop_sequence, stop_details, container, ...beside } =
+    rest
+  return {
+    output: {
+      message: { role: 'assistant', content: readObjects(content).flatMap(toConverseBlock) },
     },
-  },
-  stopReason: toStopReason(message.stop_reason),
-  usage: toUsage(message.usage),
-  metrics: { latencyMs },
-})
+    stopReason: toStopReason(stop_reason),
+    usage: toUsage(usage),
+    metrics: { latencyMs },
+    ...beside,
+  }
+}
 
 function toConverseBlock(block: Json): Json[] {
   switch (block.type) {

@@ -42,4 +42,5 @@ export const BEDROCK_ERROR_FORMAT: ErrorFormat = {
     metadata: { ...error.metadata, error_type: error.type },
     ...error.siblingFields,
   }),
+  renderHeaders: error => ({ 'x-amzn-errortype': nameException(error) }),
 }

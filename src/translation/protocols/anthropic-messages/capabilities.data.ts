@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /** What a model of this protocol accepts and what it refuses. */
 export interface Capabilities {
@@ -51,6 +51,7 @@ const CLAUDE_4_6: Capabilities = {
   efforts: EFFORTS,
   sampling: 'either',
 }
+
 const CLAUDE_4_5: Capabilities = {
   ...CLAUDE_4_6,
   maxOutputTokens: 64_000,
@@ -59,6 +60,7 @@ const CLAUDE_4_5: Capabilities = {
   efforts: [],
   supportsPrefill: true,
 }
+
 const CLAUDE_4: Capabilities = { ...CLAUDE_4_5, sampling: 'all', supportsSchemas: false }
 const CLAUDE_3: Capabilities = { ...CLAUDE_4, maxOutputTokens: 4_096, thinking: 'none' }
 

@@ -10,7 +10,7 @@ import {
 import type { TextCall } from '../../../language/call.ts'
 import type { TextPart } from '../../../language/part.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readJsonAnswer } from '../json-answer.ts'
 import { isNative } from '../native.ts'
@@ -55,6 +55,7 @@ type OpenBlock = { block: number } & (
   | { type: 'other'; value: Json; input: string; content: string | null }
   | { type: 'ignored' }
 )
+
 type OpenBlockOf<Type> = Extract<OpenBlock, { type: Type }>
 
 /** Fields of a message besides its content, passed on to clients that speak this dialect. */

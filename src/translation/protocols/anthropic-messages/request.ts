@@ -10,7 +10,7 @@ import {
 import type { TextCall } from '../../../language/call.ts'
 import type { Block } from '../../../language/message.ts'
 import type { Tool } from '../../../language/tool.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
 import { isNative, leaveOutToolWork, omitParameters, readExtra } from '../native.ts'
@@ -295,6 +295,7 @@ function markLastBlock({ cache_control, ...body }: Json): Json {
 const isThinking = ({ type }: Json): boolean => type === 'thinking' || type === 'redacted_thinking'
 
 const FILES_BETA = 'files-api-2025-04-14'
+
 /** Claude Code shares the beginning of its prompt among all sessions: `cache_control.scope`. */
 const CACHE_SCOPE_BETA = 'prompt-caching-scope-2026-01-05'
 const COMPACTION_BETA = 'compact-2026-01-12'

@@ -1,7 +1,7 @@
 import { isObject, type Json, readObject, readObjects, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Tool, ToolChoice } from '../../../language/tool.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { type FunctionTool, foreignTool, isNative } from '../native.ts'
 import { hasOnlySearchOptions } from '../protocol.ts'
 import type { ToolNames } from '../tools.ts'

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /** How the models behind the one API differ. */
 export interface ModelFamily {
@@ -167,7 +167,6 @@ export const BETAS = new Set([
  * Converse's names of the media formats that it accepts (API reference, ImageBlock, VideoBlock,
  * DocumentBlock, AudioBlock).
  */
-
 export const IMAGE_FORMATS: Record<string, string> = {
   'image/gif': 'gif',
   'image/jpeg': 'jpeg',

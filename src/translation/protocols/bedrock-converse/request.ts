@@ -1,7 +1,7 @@
 import { invalid } from '../../../base/errors.ts'
 import { getOwn, isObject, type Json, omitUndefined, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { getCapabilities } from '../anthropic-messages/capabilities.data.ts'
 import { closeSchema, isClosable, toInputSchema } from '../anthropic-messages/schema.ts'
 import { renderSampling, renderThinking } from '../anthropic-messages/thinking.ts'

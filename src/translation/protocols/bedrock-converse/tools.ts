@@ -1,7 +1,7 @@
 import { isObject, type Json, readObject, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { ToolChoice } from '../../../language/tool.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { getCapabilities } from '../anthropic-messages/capabilities.data.ts'
 import { closeSchema, isClosable, toInputSchema } from '../anthropic-messages/schema.ts'
 import type { Conversation } from '../conversation.ts'

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /** What a Cohere model supports. */
 interface Capabilities {

@@ -11,7 +11,7 @@ import {
 import type { TextCall } from '../../../language/call.ts'
 import type { Logprobs, TextPart } from '../../../language/part.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { refuseImpossibleCounts } from '../counts.ts'
 import { translateFailure, unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'

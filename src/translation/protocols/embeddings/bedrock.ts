@@ -1,6 +1,6 @@
 import { isObject, type Json, readObjects } from '../../../base/json.ts'
 import type { EmbeddingCall, EmbeddingPart } from '../../../language/embedding.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { readFailure } from '../bedrock-converse/failure.ts'
 import { findCounts } from '../counts.ts'
 import {

@@ -1,7 +1,7 @@
 import { isObject, type Json, readString } from '../../../base/json.ts'
 import type { EmbeddingCall, EmbeddingPart } from '../../../language/embedding.ts'
 import type { Block } from '../../../language/message.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { readFailure } from '../cohere-chat/failure.ts'
 import { findCounts } from '../counts.ts'
 import {

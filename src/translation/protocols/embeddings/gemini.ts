@@ -3,7 +3,7 @@ import { isObject, type Json, parseCount, readObject, readObjects } from '../../
 import type { EmbeddingCall, EmbeddingPart } from '../../../language/embedding.ts'
 import type { Block } from '../../../language/message.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { findCounts } from '../counts.ts'
 import {
   assertInputCount,

@@ -3,7 +3,7 @@ import { isObject, type Json, readObjects, readString } from '../../../base/json
 import type { EmbeddingCall, EmbeddingInput, EmbeddingPart } from '../../../language/embedding.ts'
 import type { Block } from '../../../language/message.ts'
 import { countInputTokens, type Usage } from '../../../language/usage.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { findCounts } from '../counts.ts'
 import { embeddingDefaults, type Purpose, parsePurpose, toEmbeddingParts } from '../embeddings.ts'
 import { unreadableAnswer } from '../failure.ts'

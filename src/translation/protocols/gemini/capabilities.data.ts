@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /**
  * What a model supports where Google's models differ. Vendor rules change, so they are data. No
@@ -45,6 +45,7 @@ const thinkInTokens = (off: number, least: number, most: number): ThinkingContro
   least,
   most,
 })
+
 const NO_THINKING: ThinkingControl = { in: 'nothing' }
 
 /**

@@ -11,7 +11,7 @@ import {
 import type { TextCall } from '../../../language/call.ts'
 import type { Block } from '../../../language/message.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { type ConversationMessage, type ToolResult, toConversation } from '../conversation.ts'
 import { foreignContent } from '../native.ts'
 import { filterOwnDetails } from '../reasoning.ts'

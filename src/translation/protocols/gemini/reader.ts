@@ -8,7 +8,7 @@ import {
 } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { TextPart } from '../../../language/part.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { readChoiceIndex, UnreadableEvents } from '../reader.ts'

@@ -8,7 +8,7 @@ import {
 } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Params, Reasoning, ResponseFormat } from '../../../language/params.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { pickAnswerToolName } from '../json-answer.ts'
 import { readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'

@@ -1,13 +1,12 @@
 import { isObject, type Json } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Tool, ToolChoice } from '../../../language/tool.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { isNative, requireFunctionTool } from '../native.ts'
 import { hasOnlySearchOptions } from '../protocol.ts'
 import type { ToolNames } from '../tools.ts'
 import { getCapabilities } from './capabilities.data.ts'
 import { NATIVE } from './messages.ts'
-
 import { reduceSchema, toJsonSchema } from './schema.ts'
 
 /**

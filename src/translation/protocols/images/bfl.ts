@@ -2,7 +2,7 @@ import { parseDataUrl } from '../../../base/data-url.ts'
 import type { GatewayError } from '../../../base/errors.ts'
 import { isObject, type Json, omitUndefined, readObject, readString } from '../../../base/json.ts'
 import type { ImageCall, ImagePart } from '../../../language/image.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { findMessage, translateFailure, unreadableAnswer } from '../failure.ts'
 import {
   imageDefaults,

@@ -9,7 +9,7 @@ import {
   readSize,
   shrinkToSide,
 } from '../../../language/image.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import {
   CHAT,
   COMPATIBLE,

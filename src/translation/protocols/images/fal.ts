@@ -8,7 +8,7 @@ import {
   readString,
 } from '../../../base/json.ts'
 import { countPictures, type ImageCall, type ImagePart } from '../../../language/image.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { translateFailure, unreadableAnswer } from '../failure.ts'
 import {
   imageDefaults,

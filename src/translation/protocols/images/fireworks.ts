@@ -1,6 +1,6 @@
 import { isObject, omitUndefined, readString } from '../../../base/json.ts'
 import type { ImageCall, ImagePart } from '../../../language/image.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
 import { goesOn } from '../job-words.ts'

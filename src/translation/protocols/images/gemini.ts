@@ -1,6 +1,6 @@
 import { isObject, omitUndefined, readObjects } from '../../../base/json.ts'
 import { countPictures, type ImageCall, type ImagePart } from '../../../language/image.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { isVertex } from '../gemini/capabilities.data.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'

@@ -15,7 +15,7 @@ import {
   type PixelSize,
 } from '../../../language/image.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { refuseImpossibleCounts } from '../counts.ts'
 import { unreadableAnswer } from '../failure.ts'
 import {

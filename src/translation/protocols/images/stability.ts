@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../../base/errors.ts'
 import { isObject, omitUndefined } from '../../../base/json.ts'
 import type { ImageCall, ImagePart } from '../../../language/image.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { findMessage, translateFailure, unreadableAnswer } from '../failure.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'

@@ -1,7 +1,7 @@
 import { isObject, type Json, parseObject, readObjects, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { TextPart } from '../../../language/part.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { isNative } from '../native.ts'
 import { MAX_CALLS } from '../reader.ts'
 import { buildCallId, readInputText, type ToolNames } from '../tools.ts'

@@ -1,5 +1,5 @@
 import { getOwn } from '../../../base/json.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /** What a model accepts, as far as models of this API differ. */
 export interface Capabilities {
@@ -61,6 +61,7 @@ const BY_PROVIDER: Record<string, Partial<Capabilities>> = {
   azure: OPENAI,
   xai: XAI,
 }
+
 const BY_OTHERS = OPEN
 
 const PLAIN: Partial<Capabilities> = {
@@ -73,6 +74,7 @@ const PLAIN: Partial<Capabilities> = {
   developer: true,
   leastOutput: 16,
 }
+
 const THINKING: Partial<Capabilities> = {
   sampling: 'never',
   logprobs: false,
@@ -82,6 +84,7 @@ const THINKING: Partial<Capabilities> = {
   developer: true,
   leastOutput: 16,
 }
+
 /** From GPT-5.1 on, reasoning can be turned off. A model then accepts what a plain one does. */
 const OPTIONAL: Partial<Capabilities> = { ...THINKING, sampling: 'without-reasoning' }
 

@@ -10,7 +10,7 @@ import {
 } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Logprobs, OutputItem, TextPart } from '../../../language/part.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { isNative } from '../native.ts'
 import { readStreamFailure } from '../openai-chat/failure.ts'

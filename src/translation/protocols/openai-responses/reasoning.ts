@@ -6,7 +6,7 @@ import {
   type ReasoningDetail,
   stripSeparator,
 } from '../../../language/reasoning.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { filterOwnDetails } from '../reasoning.ts'
 import { getCapabilities } from './capabilities.data.ts'
 import { buildPieceKey, type ItemState, type Items } from './items.ts'

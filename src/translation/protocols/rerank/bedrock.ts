@@ -1,6 +1,6 @@
 import { isObject, readObjects } from '../../../base/json.ts'
 import type { RerankCall, RerankPart } from '../../../language/rerank.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { readFailure } from '../bedrock-converse/failure.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'

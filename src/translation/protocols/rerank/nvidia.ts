@@ -1,6 +1,6 @@
 import { isObject, readObjects } from '../../../base/json.ts'
 import type { RerankCall, RerankPart } from '../../../language/rerank.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure } from '../openai-chat/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'

@@ -1,7 +1,7 @@
 import { isDataUrl, parseDataUrl } from '../../../base/data-url.ts'
 import { isObject, type Json, readObjects, readString } from '../../../base/json.ts'
 import type { RerankCall, RerankDocument, RerankPart } from '../../../language/rerank.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'

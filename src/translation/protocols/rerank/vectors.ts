@@ -4,7 +4,7 @@ import type { EmbeddingCall, EmbeddingPart, Vector } from '../../../language/emb
 import type { Block } from '../../../language/message.ts'
 import type { RerankCall, RerankDocument, RerankPart } from '../../../language/rerank.ts'
 import type { Usage } from '../../../language/usage.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol } from '../protocol.ts'
 import { toRerankParts } from '../rerank.ts'

@@ -1,5 +1,5 @@
 import type { SpeechCall, SpeechFormat } from '../../../language/speech.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /** What an endpoint can be asked for when it speaks. */
 interface SpeechCapabilities {

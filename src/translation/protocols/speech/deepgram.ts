@@ -1,5 +1,5 @@
 import type { SpeechCall, SpeechFormat } from '../../../language/speech.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { readFailure } from '../deepgram/failure.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'

@@ -1,6 +1,6 @@
 import { omitUndefined, readObject } from '../../../base/json.ts'
 import type { SpeechCall, SpeechFormat } from '../../../language/speech.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure } from '../openai-chat/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'

@@ -1,6 +1,6 @@
 import { isObject, readObject, readObjects, readString } from '../../../base/json.ts'
 import { PCM_RATE, type SpeechCall, type SpeechPart } from '../../../language/speech.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import { readUsage } from '../gemini/usage.ts'

@@ -8,7 +8,7 @@ import {
 } from '../../../base/json.ts'
 import type { SpeechCall, SpeechFormat, SpeechPart } from '../../../language/speech.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { refuseImpossibleCounts } from '../counts.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'

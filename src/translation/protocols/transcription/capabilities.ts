@@ -4,7 +4,7 @@ import {
   wantsSpeakers,
   wantsWords,
 } from '../../../language/transcription.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 
 /** Parameters that are left out where an endpoint does not have them. */
 const EXTRAS = ['chunking_strategy', 'include', 'keywords', 'languages'] as const

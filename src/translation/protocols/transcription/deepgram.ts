@@ -7,7 +7,7 @@ import {
   wantsSpeakers,
   wantsWords,
 } from '../../../language/transcription.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { readFailure } from '../deepgram/failure.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'

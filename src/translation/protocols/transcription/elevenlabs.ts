@@ -6,7 +6,7 @@ import {
   wantsSpeakers,
   wantsWords,
 } from '../../../language/transcription.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure } from '../openai-chat/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'

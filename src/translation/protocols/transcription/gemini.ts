@@ -5,7 +5,7 @@ import {
   type TranscriptionCall,
   type TranscriptionPart,
 } from '../../../language/transcription.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import { readUsage } from '../gemini/usage.ts'

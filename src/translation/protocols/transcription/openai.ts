@@ -18,7 +18,7 @@ import {
 } from '../../../language/transcription.ts'
 import { readUnits } from '../../../language/units.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { refuseImpossibleCounts } from '../counts.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'

@@ -10,7 +10,7 @@ import {
   type VideoRatio,
   type VideoResolution,
 } from '../../../language/video.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { isVertex } from '../gemini/capabilities.data.ts'
 
 /** What an endpoint can be asked for when it makes a video. */
@@ -67,6 +67,7 @@ const SORA: VideoCapabilities = {
   seed: false,
   passthrough: [],
 }
+
 const SORA_PRO: VideoCapabilities = {
   ...SORA,
   sizes: ['1280x720', '720x1280', '1792x1024', '1024x1792'],
@@ -95,11 +96,13 @@ const VEO: VideoCapabilities = {
   audio: 'always',
   passthrough: ['negativePrompt', 'personGeneration'],
 }
+
 const VEO_4K: VideoCapabilities = {
   ...VEO,
   resolutions: ['720p', '1080p', '4K'],
   sizes: [...(VEO.sizes ?? []), '3840x2160', '2160x3840'],
 }
+
 const VEO_2: VideoCapabilities = {
   ...VEO,
   durations: [5, 6, 8],

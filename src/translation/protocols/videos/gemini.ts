@@ -7,7 +7,7 @@ import {
   readString,
 } from '../../../base/json.ts'
 import type { VideoCall } from '../../../language/video.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { isVertex } from '../gemini/capabilities.data.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import type { JobProtocol, JobState, Protocol, UpstreamRequest } from '../protocol.ts'

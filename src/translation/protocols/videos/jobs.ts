@@ -1,6 +1,6 @@
 import { getOwn, isObject, type Json, readString } from '../../../base/json.ts'
 import type { VideoCall } from '../../../language/video.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { findMessage, translateFailure, unreadableAnswer } from '../failure.ts'
 import type { JobProtocol, JobState, Protocol, UpstreamJob, UpstreamRequest } from '../protocol.ts'
 import {

@@ -1,7 +1,7 @@
 import { type Json, omitUndefined, readObject, readString } from '../../../base/json.ts'
 import type { PixelSize } from '../../../language/image.ts'
 import type { VideoCall } from '../../../language/video.ts'
-import type { Endpoint } from '../../../resources/models.ts'
+import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import type { JobProtocol, JobState, Protocol, UpstreamJob, UpstreamRequest } from '../protocol.ts'
 import {

@@ -6,7 +6,7 @@ import {
 } from '../../../../src/extensions/plugins/auto-router/rank.ts'
 import type { Task } from '../../../../src/extensions/plugins/auto-router/task.ts'
 import type { TextCall } from '../../../../src/language/call.ts'
-import type { Endpoint, Model } from '../../../../src/resources/models.ts'
+import type { Endpoint, Model } from '../../../../src/resources/models/catalog.ts'
 import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 
 const candidate = (

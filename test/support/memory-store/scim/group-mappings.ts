@@ -1,5 +1,5 @@
 import { notFound } from '../../../../src/base/errors.ts'
-import type { GroupMappingStore } from '../../../../src/resources/scim/group-mappings.ts'
+import type { GroupMappingStore } from '../../../../src/resources/scim.ts'
 import { addAudit } from '../audit.ts'
 import { mustBeThere } from '../checks.ts'
 import type { Connection, Memory } from '../memory.ts'

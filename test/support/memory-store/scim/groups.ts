@@ -1,12 +1,12 @@
 import { notFound } from '../../../../src/base/errors.ts'
+import type { LookupKey } from '../../../../src/resources/scim/query.ts'
+import { refused } from '../../../../src/resources/scim/refusal.ts'
 import type {
+  DecideMembership,
   GroupChange,
   ScimGroup,
   ScimGroupStore,
-} from '../../../../src/resources/scim/groups.ts'
-import type { DecideMembership } from '../../../../src/resources/scim/memberships.ts'
-import type { LookupKey } from '../../../../src/resources/scim/query.ts'
-import { refused } from '../../../../src/resources/scim/refusal.ts'
+} from '../../../../src/resources/scim.ts'
 import { addAudit } from '../audit.ts'
 import type { Connection, Memory } from '../memory.ts'
 import { compareByFields } from '../table.ts'

@@ -1,5 +1,5 @@
 import type { WorkspaceMember } from '../../../../src/resources/members/store.ts'
-import type { DecideMembership } from '../../../../src/resources/scim/memberships.ts'
+import type { DecideMembership } from '../../../../src/resources/scim.ts'
 import { addAudit } from '../audit.ts'
 import { putIntoWorkspace, takeOutOfWorkspace } from '../members.ts'
 import type { Memory } from '../memory.ts'

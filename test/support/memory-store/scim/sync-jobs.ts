@@ -1,4 +1,4 @@
-import type { SyncJobStore } from '../../../../src/resources/scim/sync-jobs.ts'
+import type { SyncJobStore } from '../../../../src/resources/scim.ts'
 import { addAudit } from '../audit.ts'
 import type { Connection } from '../memory.ts'
 import { applyMoves } from './memberships.ts'

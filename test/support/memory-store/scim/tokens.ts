@@ -1,4 +1,4 @@
-import type { ScimTokenStore } from '../../../../src/resources/scim/tokens.ts'
+import type { ScimTokenStore } from '../../../../src/resources/scim.ts'
 import { addAudit } from '../audit.ts'
 import type { Connection } from '../memory.ts'
 import { changedConcurrently, compareByFields } from '../table.ts'

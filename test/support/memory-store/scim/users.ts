@@ -1,16 +1,16 @@
 import { conflict, notFound } from '../../../../src/base/errors.ts'
 import { readString } from '../../../../src/base/json.ts'
 import type { Member } from '../../../../src/resources/members/store.ts'
-import type { DecideMembership } from '../../../../src/resources/scim/memberships.ts'
 import type { LookupKey } from '../../../../src/resources/scim/query.ts'
 import { taken } from '../../../../src/resources/scim/refusal.ts'
 import type {
   AddressHolder,
+  DecideMembership,
   MemberTransition,
   ScimUser,
   ScimUserStore,
   UserChange,
-} from '../../../../src/resources/scim/users/store.ts'
+} from '../../../../src/resources/scim.ts'
 import { addAudit } from '../audit.ts'
 import { deactivateMember, findMembersWithAddress } from '../members.ts'
 import type { Connection, Memory } from '../memory.ts'

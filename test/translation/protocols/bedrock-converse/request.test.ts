@@ -4,7 +4,7 @@ import { GatewayError } from '../../../../src/base/errors.ts'
 import type { TextCall } from '../../../../src/language/call.ts'
 import { moveNamesIntoText } from '../../../../src/language/message.ts'
 import { getOperator } from '../../../../src/resources/actor.ts'
-import type { Endpoint } from '../../../../src/resources/models.ts'
+import type { Endpoint } from '../../../../src/resources/models/catalog.ts'
 import type { ChatRequest } from '../../../../src/translation/dialects/chat/schema.ts'
 import { chat } from '../../../../src/translation/dialects/chat.ts'
 import { buildRequest } from '../../../../src/translation/protocols/bedrock-converse/request.ts'
@@ -58,6 +58,7 @@ interface Sent {
   outputConfig?: unknown
   serviceTier?: unknown
 }
+
 interface Block {
   [name: string]: unknown
   text?: string
@@ -86,11 +87,13 @@ const calling = (...calls: [id: string, name: string, input?: string][]) => ({
     function: { name, arguments: input },
   })),
 })
+
 const answering = (tool_call_id: string, content: unknown) => ({
   role: 'tool',
   tool_call_id,
   content,
 })
+
 const tool = (name: string, more: object = {}) => ({
   type: 'function',
   function: {
@@ -100,6 +103,7 @@ const tool = (name: string, more: object = {}) => ({
     ...more,
   },
 })
+
 const spec = (name: string) => ({
   toolSpec: {
     name,
@@ -107,12 +111,14 @@ const spec = (name: string) => ({
     inputSchema: { json: { type: 'object', properties: { x: { type: 'integer' } } } },
   },
 })
+
 const schema = {
   type: 'object',
   properties: { value: { type: 'string' } },
   required: ['value'],
   additionalProperties: false,
 }
+
 const asJson = {
   response_format: {
     type: 'json_schema',

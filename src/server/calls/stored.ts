@@ -1,11 +1,11 @@
-import type { Gateway } from '../../../app/gateway.ts'
-import { GatewayError, invalid } from '../../../base/errors.ts'
-import type { Json } from '../../../base/json.ts'
-import { infer } from '../../../engine/infer.ts'
-import type { Kind, Work } from '../../../language/work.ts'
-import { getPolicy } from '../../../limits/effective.ts'
-import { retainsNothing } from '../../../limits/zdr.ts'
-import type { Actor } from '../../../resources/actor.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { GatewayError, invalid } from '../../base/errors.ts'
+import type { Json } from '../../base/json.ts'
+import { infer } from '../../engine/infer.ts'
+import type { Kind, Work } from '../../language/work.ts'
+import { getPolicy } from '../../limits/effective.ts'
+import { retainsNothing } from '../../limits/zdr.ts'
+import type { Actor } from '../../resources/actor.ts'
 import {
   type Continued,
   checkResponseQuota,
@@ -14,14 +14,14 @@ import {
   keepResponse,
   listInput,
   openConversation,
-} from '../../../resources/responses.ts'
+} from '../../resources/responses.ts'
 import type {
   AnswerHeader,
   BegunStream,
   Dialect,
   DialectBody,
-} from '../../../translation/dialects/dialect.ts'
-import { findConnection } from '../../connections.ts'
+} from '../../translation/dialects/dialect.ts'
+import { findConnection } from '../connections.ts'
 
 /** The fields by which clients go on from answers, and leave some. */
 interface StatefulBody extends DialectBody, Continued {

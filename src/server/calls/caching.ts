@@ -1,6 +1,6 @@
-import type { Gateway } from '../../../app/gateway.ts'
-import { invalid } from '../../../base/errors.ts'
-import type { KeptAnswer } from '../../../engine/traffic/response-cache.ts'
+import type { Gateway } from '../../app/gateway.ts'
+import { invalid } from '../../base/errors.ts'
+import type { KeptAnswer } from '../../engine/traffic/response-cache.ts'
 import {
   type CacheUse,
   describeRules,
@@ -8,15 +8,17 @@ import {
   findPresetCaching,
   isCacheable,
   type PresetCaching,
-} from '../../../extensions/cached.ts'
-import type { DialectName } from '../../../language/dialect.ts'
-import type { Kind, Work } from '../../../language/work.ts'
-import type { Actor } from '../../../resources/actor.ts'
-import type { CallContext, Dialect } from '../../../translation/dialects/dialect.ts'
-import type { CacheHeaders } from '../../headers.ts'
+} from '../../extensions/cached.ts'
+import type { DialectName } from '../../language/dialect.ts'
+import type { Kind, Work } from '../../language/work.ts'
+import type { Actor } from '../../resources/actor.ts'
+import type { CallContext, Dialect } from '../../translation/dialects/dialect.ts'
+import type { CacheHeaders } from '../headers.ts'
 
 /** The dialects whose answers can be kept (wire reference K.7). */
-const CACHED: DialectName[] = ['chat', 'responses', 'messages', 'embeddings']
+const CACHED: DialectName[] = [
+  ...(['chat', 'responses', 'messages', 'embeddings', 'converse', 'invoke'] as const),
+]
 
 /** In seconds: how long an answer is kept by default. */
 const USUAL_TTL = 300

@@ -1,0 +1,303 @@
+import type { Gateway } from '../app/gateway.ts'
+import { GatewayError } from '../base/errors.ts'
+import type { Json } from '../base/json.ts'
+import { infer } from '../engine/infer.ts'
+import { keepAnswer, replayAnswer } from '../extensions/cached.ts'
+import { explain } from '../extensions/explain.ts'
+import type { Answer } from '../language/answer.ts'
+import type { Kind, Work } from '../language/work.ts'
+import { type Actor, recognize } from '../resources/actor.ts'
+import type {
+  CallContext,
+  Dialect,
+  DialectBody,
+  Streaming,
+} from '../translation/dialects/dialect.ts'
+import { RawBody } from '../translation/dialects/raw-body.ts'
+import { dialects } from '../translation/dialects/registry.ts'
+import { hasForm, type ReceivedForm, receiveForm } from './body/form.ts'
+import { readBody } from './body.ts'
+import { createJsonResponse, createRawResponse } from './byte-stream.ts'
+import { type Caching, findCaching, renderCacheHeaders } from './calls/caching.ts'
+import { answerLater, openStored, type StoredCall } from './calls/stored.ts'
+import { type Connection, findConnection } from './connections.ts'
+import { createErrorResponse } from './errors.ts'
+import { createEventStreamResponse, type EventSource } from './event-stream.ts'
+import {
+  readBetas,
+  readCacheHeaders,
+  readOrigin,
+  readRequestId,
+  readRoutingMetadataName,
+  readSessionId,
+  renderChanges,
+} from './headers.ts'
+import { noteRefusal } from './refusals.ts'
+import { readPath } from './request-target.ts'
+
+/**
+ * Creates what answers calls under known keys as their routes would, without the framework: routing
+ * and the objects of its context would cost each call a few microseconds. Returns undefined for all
+ * other requests.
+ */
+export function createDirectAnswer(
+  gateway: Gateway,
+  findPeer: FindRequestPeer,
+): (request: Request, generation?: string) => Response | Promise<Response> | undefined {
+  const byPath = new Map(dialects.map(dialect => [`/api/v1${dialect.path}`, dialect]))
+  return (request, generation) => {
+    const dialect = request.method === 'POST' ? byPath.get(readPath(request)) : undefined
+    const actor = dialect && recognize(gateway, request.headers.get('authorization'))
+    if (!actor) return undefined
+    const routeContext = { gateway, dialect, actor, request, findPeer, generation }
+    return refuseAtOnce(routeContext) ?? respond(routeContext)
+  }
+}
+
+/**
+ * Refuses a call that does not fit beside those that run, before anything else of it is looked at:
+ * a flood of them must not keep admitted calls waiting. Returns undefined where it may be made.
+ */
+function refuseAtOnce({ gateway, dialect, actor, request }: RouteContext): Response | undefined {
+  const { admission } = gateway.traffic
+  const overload = admission.findOverload(getHolder(actor))
+  if (overload === null) return undefined
+  const thrown = admission.refuse(overload)
+  const generation = gateway.ids.generation(gateway.clock.now())
+  const id = readRequestId(request, generation)
+  findConnection(request)?.skipSmallBody()
+  noteRefusal(gateway, request, { thrown, id, actor, model: null })
+  return createErrorResponse(thrown, id, {}, createEnvelope(dialect, generation))
+}
+
+/** Returns whose share of places and memory a call takes. */
+const getHolder = ({ key_hash, kind }: Actor): string => key_hash ?? kind
+
+/** Returns the address that a request was sent from; null if it did not come over the network. */
+export type FindRequestPeer = (request: Request) => string | null
+
+/** One request to a dialect's route. */
+export interface RouteContext {
+  gateway: Gateway
+  dialect: Dialect
+  actor: Actor
+  request: Request
+  findPeer: FindRequestPeer
+  /** The id of its generation, where that is known before. */
+  generation?: string | undefined
+  /** The fields of its body that its path has. */
+  fields?: object
+}
+
+/**
+ * Answers a request, whole or streamed. Its client waits meanwhile, however long it takes. Every
+ * answer carries the ids of the request and of its generation. Every failure becomes a response in
+ * the dialect's form.
+ */
+export async function respond(routeContext: RouteContext): Promise<Response> {
+  const { gateway, dialect, actor, request } = routeContext
+  const { streaming } = dialect
+  const id = routeContext.generation ?? gateway.ids.generation(gateway.clock.now())
+  const requestId = readRequestId(request, id)
+  const headers: Record<string, string> = { 'x-generation-id': id, 'x-request-id': requestId }
+  const connection = findConnection(request)
+  let model: string | null = null
+  let form: ReceivedForm | null = null
+  connection?.startWork()
+  try {
+    const turn = connection?.admitCall(getHolder(actor))
+    if (turn) await turn
+    const head = readContext(routeContext, id, requestId)
+    form =
+      dialect.form && hasForm(request)
+        ? await receiveForm(gateway, actor, request, dialect.form)
+        : null
+    const received = form ? addFiles(head, form) : head
+    const whole = (form?.body ?? (await readBody(request, dialect.body))) as DialectBody
+    const read = routeContext.fields ? { ...whole, ...routeContext.fields } : whole
+    const { model: named } = read as { model?: unknown }
+    model = typeof named === 'string' ? named : null
+    const stored =
+      dialect.storing && gateway.config.responses.store
+        ? await openStored(gateway, actor, read, dialect.storing)
+        : null
+    const body = stored?.body ?? read
+    const context = stored ? { ...received, isStateful: true } : received
+    if (body.debug?.dry_run) return await explainCall(routeContext, body, context)
+    const call = dialect.toCall(gateway, actor, body, context)
+    stored?.decide(call)
+    if (stored?.isBackground) {
+      const later = await answerLater(routeContext, {
+        call,
+        stored,
+        heading: createHeading(gateway, call),
+      })
+      return createJsonResponse(later, { headers, status: 200 }, connection)
+    }
+    const cacheHeaders = readCacheHeaders(request, gateway)
+    const caching =
+      cacheHeaders || call.preset_id !== null
+        ? findCaching(routeContext, { call, body, context }, cacheHeaders)
+        : null
+    if (caching) Object.assign(headers, renderCacheHeaders(gateway, caching))
+    const answer = caching
+      ? startCached(routeContext, call, caching)
+      : startAnswer(routeContext, call)
+    connection?.startCall()
+    const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
+    if (call.stream && streaming && !isWhole) {
+      const noteFailure = createFailureNote(routeContext, requestId, model)
+      const pending = { call, body, answer, connection, noteFailure, request, stored }
+      return await streamAnswer(gateway, streaming, pending, headers)
+    }
+    const opened = await answer
+    if (opened.ignored || opened.maxTokens)
+      Object.assign(headers, renderChanges(gateway, request, opened))
+    const collected = await dialect.collectResponse(opened, call, body)
+    if (collected instanceof RawBody) return createRawResponse(collected, headers, connection)
+    if (stored) await stored.keep(collected as Json)
+    return createJsonResponse(collected, { headers, status: dialect.status ?? 200 }, connection)
+  } catch (thrown) {
+    noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
+    return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))
+  } finally {
+    connection?.startCall()
+    connection?.finishWork()
+    await form?.discard()
+  }
+}
+
+const addFiles = (head: CallContext, { files }: ReceivedForm): CallContext =>
+  files[0] ? { ...head, file: files[0], files } : head
+
+/** Answers with the answer that was kept, or keeps the one that comes. */
+function startCached(
+  routeContext: RouteContext,
+  call: Work[Kind]['call'],
+  { kept, use }: Caching,
+): Promise<Answer<Kind>> {
+  const { gateway, dialect, actor } = routeContext
+  if (kept) return Promise.try(() => replayAnswer(gateway, actor, call, kept))
+  return startAnswer(routeContext, { ...call, isGathered: true }).then(answer =>
+    keepAnswer(gateway, dialect.kind, answer, use),
+  )
+}
+
+/** Returns what renders errors in the dialect's form, if it has one. */
+const createEnvelope = ({ errorFormat }: Dialect, id: string) =>
+  errorFormat && {
+    ...errorFormat,
+    renderError: (error: GatewayError) => errorFormat.renderError(error, id),
+  }
+
+/** Returns what notes a failure after the response has begun. */
+const createFailureNote =
+  ({ gateway, actor, request }: RouteContext, id: string, model: string | null) =>
+  (thrown: unknown): void =>
+    noteRefusal(gateway, request, { thrown, id, actor, model })
+
+const startAnswer = (
+  { gateway, dialect, actor, request }: RouteContext,
+  call: Work[Kind]['call'],
+): Promise<Answer<Kind>> => infer(gateway, actor, dialect.kind, call, request.signal)
+
+export function readContext(
+  routeContext: Omit<RouteContext, 'actor'>,
+  id: string,
+  requestId: string,
+): CallContext {
+  const { gateway, dialect, request, findPeer } = routeContext
+  const origin = readOrigin(request, requestId, gateway, () => findPeer(request))
+  const context = { id, origin, session_id: readSessionId(request), betas: readBetas(request) }
+  const routingMetadataField = dialect.showsRouting
+    ? readRoutingMetadataName(request, gateway)
+    : undefined
+  return routingMetadataField === undefined ? context : { ...context, routingMetadataField }
+}
+
+/** Answers a dry run. The answer has the request's id, and no generation's, as there is none. */
+async function explainCall(routeContext: RouteContext, body: DialectBody, context: CallContext) {
+  const { gateway, dialect, actor } = routeContext
+  const understand = (as: Actor) => dialect.toCall(gateway, as, body, context)
+  const key = body.debug?.key ?? undefined
+  const explanation = await explain(gateway, actor, { key }, dialect.kind, understand)
+  return Response.json(explanation, { headers: { 'x-request-id': context.origin.request_id } })
+}
+
+/** A running call, with the body that requested it. */
+interface PendingCall {
+  call: Work[Kind]['call']
+  body: DialectBody
+  answer: Promise<Answer<Kind>>
+  connection: Connection | undefined
+  /** Notes why the call failed after its response had begun. */
+  noteFailure(thrown: unknown): void
+  request: Request
+  /** What its answer is stored with; null for most. */
+  stored: StoredCall | null
+}
+
+/**
+ * Waits for the answer to begin, so that a call which fails at once has a plain error and its
+ * status. After one keep-alive interval the response starts with keep-alives, and a later failure
+ * becomes an event.
+ */
+async function streamAnswer(
+  gateway: Gateway,
+  streaming: Streaming,
+  { call, body, answer, connection, noteFailure, request, stored }: PendingCall,
+  headers: Record<string, string>,
+): Promise<Response> {
+  const { service_name, timeouts } = gateway.config
+  const interval = timeouts.keep_alive_seconds * 1000
+  let ready: Answer<Kind> | undefined
+  try {
+    ready = await waitAtMost(answer, interval)
+  } catch (thrown) {
+    if (!streaming.tellsFailure?.(GatewayError.from(thrown))) throw thrown
+  }
+  const heading = ready ?? createHeading(gateway, call)
+  const begun = streaming.begin?.(heading, call, body)
+  const render = () =>
+    begun ? begun.renderKeepAlive() : (streaming.renderKeepAlive?.(service_name) ?? '')
+  const respond = (events: EventSource) =>
+    createEventStreamResponse(events, { render, interval }, headers, connection, streaming)
+  const stream = (opened: Answer<Kind>) => {
+    if (!begun) return streaming.streamEvents(opened, call, body)
+    const written = begun.streamEvents(opened)
+    return stored ? stored.follow(written, begun) : written
+  }
+  if (ready?.ignored || ready?.maxTokens)
+    Object.assign(headers, renderChanges(gateway, request, ready))
+  if (ready) return respond(stream(ready))
+  const lateEvents = answer.then(stream, thrown => {
+    noteFailure(thrown)
+    const error = GatewayError.from(thrown)
+    return yieldOnce(
+      begun ? begun.renderFailure(error) : streaming.renderFailure(heading, error, call, body),
+    )
+  })
+  return respond(lateEvents)
+}
+
+/** Waits for a promise. Returns undefined if it is still pending after so many milliseconds. */
+async function waitAtMost<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
+  const { promise: timeout, resolve } = Promise.withResolvers<undefined>()
+  const timer = setTimeout(resolve, milliseconds)
+  try {
+    return await Promise.race([promise, timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const createHeading = ({ clock }: Gateway, { id, models }: Work[Kind]['call']) => ({
+  id,
+  created: Math.floor(clock.now().getTime() / 1000),
+  model: models[0] ?? '',
+  provider: '',
+})
+
+async function* yieldOnce(text: string): AsyncGenerator<string> {
+  yield text
+}

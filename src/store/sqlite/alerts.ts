@@ -1,0 +1,76 @@
+import type { Kysely, Selectable } from 'kysely'
+import type { Alert, AlertStore } from '../../observability/alerts/store.ts'
+import { tooManyAlerts } from '../../observability/alerts.ts'
+import { buildAuditInsert } from './audit.ts'
+import { parseList, toColumns } from './columns.ts'
+import type { Tables } from './tables.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
+import { check, follow, type Write } from './write.ts'
+
+/** Creates the store of alerts in SQL. */
+export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertStore => ({
+  all: async () => (await kysely.selectFrom('alerts').selectAll().execute()).map(toAlert),
+  insert: (alert, most, entry) =>
+    write(
+      checkWorkspaceReference(kysely, alert.workspace_id),
+      checkFewerThan(kysely, alert.workspace_id, most),
+      kysely.insertInto('alerts').values(toColumns<Row>(alert)),
+      buildAuditInsert(kysely, entry),
+    ),
+  update: (id, change, entry) =>
+    write(
+      kysely.updateTable('alerts').set(toColumns<Partial<Row>>(change)).where('id', '=', id),
+      buildAuditInsert(kysely, entry),
+    ),
+  remove: (id, entry) =>
+    write(
+      kysely.deleteFrom('alert_notices').where('alert_id', '=', id),
+      kysely.deleteFrom('alerts').where('id', '=', id),
+      buildAuditInsert(kysely, entry),
+    ),
+  addNotices: notices =>
+    write(
+      follow(kysely.selectFrom('alerts').select('id'), rows => {
+        const ids = new Set(rows.map(({ id }) => id))
+        return notices
+          .filter(({ alert_id }) => ids.has(alert_id))
+          .map(notice =>
+            kysely
+              .insertInto('alert_notices')
+              .values(notice)
+              .onConflict(on => on.column('id').doNothing()),
+          )
+      }),
+    ),
+  listNoticeIds: async () =>
+    (await kysely.selectFrom('alert_notices').select('id').execute()).map(({ id }) => id),
+  listWaiting: () =>
+    kysely
+      .selectFrom('alert_notices')
+      .selectAll()
+      .where('due_at', 'is not', null)
+      .orderBy('due_at')
+      .execute(),
+  noteNotice: (id, state) =>
+    write(kysely.updateTable('alert_notices').set(state).where('id', '=', id)),
+  removeNotices: before =>
+    write(
+      kysely.deleteFrom('alert_notices').where('ends_at', '<', before).where('due_at', 'is', null),
+    ),
+})
+
+type Row = Selectable<Tables['alerts']>
+
+const toAlert = (row: Row): Alert => ({
+  ...row,
+  thresholds: parseList<number>(row.thresholds) ?? [],
+  disabled: row.disabled === 1,
+})
+
+const checkFewerThan = (kysely: Kysely<Tables>, workspace_id: string, most: number) =>
+  check(
+    kysely.selectFrom('alerts').select('id').where('workspace_id', '=', workspace_id),
+    ({ length }) => {
+      if (length >= most) throw tooManyAlerts(most)
+    },
+  )

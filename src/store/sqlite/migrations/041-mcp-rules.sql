@@ -1,0 +1,2 @@
+-- What a guardrail allows at /mcp, as JSON.
+alter table guardrails add column mcp text;
