@@ -78,6 +78,43 @@ const TreeConfig = Type.Object(
   },
 )
 
+/** The credential of a provider, and the address that may go with it. */
+const CREDENTIAL = {
+  base_url: Type.String({
+    format: 'url',
+    description: 'The address before the protocol’s own path',
+  }),
+  api_key: Type.String({ format: 'visible-ascii', description: 'The credential' }),
+  aws: AwsConfig,
+  service_account: ServiceAccountConfig,
+  region: Type.String({
+    format: 'slug',
+    description: 'The region, if the provider’s address has one',
+  }),
+  project: Type.String({
+    format: 'slug',
+    description: 'The project, if the provider’s address has one',
+  }),
+}
+
+const PooledCredentialConfig = Type.Partial(
+  Type.Object({
+    name: Type.String({
+      pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$',
+      title: 'letters, digits, _, . and -',
+      description: 'Its name in logs and checks; its number when absent',
+    }),
+    weight: Type.Integer({
+      minimum: 0,
+      maximum: 1_000,
+      description:
+        'Its share of the calls beside the others’; 1 when absent. 0: used when no other is well',
+    }),
+    ...CREDENTIAL,
+  }),
+  closed,
+)
+
 /** The settings of one provider. */
 export const ProviderConfig = Type.Partial(
   Type.Object({
@@ -102,22 +139,15 @@ export const ProviderConfig = Type.Partial(
           'own dialect where that is listed, and in the first otherwise',
       },
     ),
-    base_url: Type.String({
-      format: 'url',
-      description: 'The address before the protocol’s own path',
+    ...CREDENTIAL,
+    credentials: Type.Array(PooledCredentialConfig, {
+      minItems: 1,
+      maxItems: 100,
+      description:
+        'Several credentials in the place of one: each call is sent with one of them, by weight and ' +
+        'by what the provider says is left of its limits. One that is refused or limited rests alone',
     }),
-    api_key: Type.String({ format: 'visible-ascii', description: 'The credential' }),
     auth: Auth,
-    aws: AwsConfig,
-    service_account: ServiceAccountConfig,
-    region: Type.String({
-      format: 'slug',
-      description: 'The region, if the provider’s address has one',
-    }),
-    project: Type.String({
-      format: 'slug',
-      description: 'The project, if the provider’s address has one',
-    }),
     headers: Type.Record(Type.String(), Type.String({ format: 'visible-ascii' }), {
       description: 'Headers sent with every request',
     }),

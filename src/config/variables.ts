@@ -143,14 +143,14 @@ const removeBucketSecrets = (bucket: Mapping, sources: VariableSources): Mapping
   ...keepValues(bucket, sources),
 })
 
-const CREDENTIALS = ['api_key', 'aws', 'service_account', 'auth']
+const CREDENTIALS = ['api_key', 'credentials', 'aws', 'service_account', 'auth']
 
 // A signed provider's region may be among its credentials, and a custom one's address in a variable.
 function removeSecrets(provider: Mapping, sources: VariableSources): Mapping {
   const kept = Object.entries(provider).filter(
     ([name, value]) => !CREDENTIALS.includes(name) && hasValue(value, sources),
   )
-  const lost = ['base_url', 'region', 'project', 'aws', 'service_account'].some(
+  const lost = ['base_url', 'region', 'project', 'aws', 'service_account', 'credentials'].some(
     name => name in provider && !kept.some(([other]) => other === name),
   )
   const address = lost && !kept.some(([name]) => name === 'base_url') ? { base_url: NOWHERE } : {}

@@ -12,10 +12,16 @@ import { authorize } from '../network/authorize.ts'
 import type { OutgoingRequest } from '../network/egress.ts'
 import { buildTraceparent } from '../observability/destinations/trace-context.ts'
 import type { Catalog, Endpoint } from '../resources/models/catalog.ts'
-import type { Provider } from '../resources/providers/provider.ts'
+import type { PooledCredential, Provider } from '../resources/providers/provider.ts'
 import { buildReason } from '../translation/protocols/failure.ts'
 import type { Protocol, UpstreamRequest } from '../translation/protocols/protocol.ts'
 import { protocols } from '../translation/protocols/registry.ts'
+import {
+  createLimitsReader,
+  pickCredential,
+  restCredential,
+  toSentEndpoint,
+} from './attempt/credentials.ts'
 import { raceEndpoints } from './attempt/hedge.ts'
 import { Leftover } from './attempt/leftover.ts'
 import { filterReason } from './attempt/reason.ts'
@@ -147,9 +153,14 @@ class AttemptQueue<K extends Kind> {
   /** When no further attempt begins, in steady milliseconds. */
   readonly #deadline: number
   readonly #triedEndpoints: Endpoint[] = []
-  /** An attempt to make again in smaller requests, as its server has told how many items it takes. */
-  #told: RunningAttempt | null = null
+  /**
+   * An attempt to make again: in smaller requests, as its server has told how many items it takes, or
+   * with another credential.
+   */
+  #again: RunningAttempt | null = null
   #toldTries = 0
+  /** The credentials of a provider with several that were tried at the last endpoint. */
+  #triedCredentials: Set<PooledCredential> | null = null
   readonly #turn: TreeTurn | null
   #isStopped = false
 
@@ -171,7 +182,7 @@ class AttemptQueue<K extends Kind> {
    */
   next(): RunningAttempt | undefined {
     if (this.#isOver()) return undefined
-    if (this.#told) return this.#takeTold(this.#told)
+    if (this.#again) return this.#takeAgain(this.#again)
     const last = this.#triedEndpoints.at(-1)
     const waiting = last && this.#findWaiting(last)
     return waiting ?? this.#findAvailable() ?? this.#findCooling(this.#endpoints)
@@ -193,7 +204,8 @@ class AttemptQueue<K extends Kind> {
     const { endpoint, status, request_id, latency } = attempt
     const error = GatewayError.from(thrown)
     const told = this.#readTold(attempt, error)
-    if (told !== undefined) this.#tell(endpoint, told)
+    if (told !== undefined) this.#tell(attempt, told)
+    else if (attempt.isCredentialsOwn) this.#tryOtherCredential(endpoint)
     const isOwn =
       told !== undefined ||
       (attempt.isInexpressible && !namesOption(error)) ||
@@ -211,6 +223,7 @@ class AttemptQueue<K extends Kind> {
         endpoint,
         trouble: error.trouble,
         reason: error.reason?.message ?? null,
+        ...(attempt.credential ? { credential: attempt.credential.name } : {}),
       })
     if (error.type === 'server' || this.#run.blocked || this.#run.cancellation.reason)
       this.#isStopped = true
@@ -238,17 +251,34 @@ class AttemptQueue<K extends Kind> {
     return waits.length > 0 ? Math.min(...waits) : undefined
   }
 
-  #takeTold(told: RunningAttempt): RunningAttempt {
-    this.#told = null
-    this.#toldTries += 1
-    return told
+  #takeAgain(again: RunningAttempt): RunningAttempt {
+    this.#again = null
+    return again
   }
 
   // It is no other endpoint, and so none of those that were tried.
-  #tell(endpoint: Endpoint, most: number): void {
+  #tell({ endpoint, credential }: RunningAttempt, most: number): void {
     if (this.#toldTries === MOST_TOLD) return
-    this.#told = { ...this.#createAttempt(endpoint, null), most }
+    this.#toldTries += 1
+    this.#again = { ...this.#createAttempt(endpoint, null, credential), most }
     this.#triedEndpoints.pop()
+  }
+
+  // The endpoint is well, so this needs no permit.
+  #tryOtherCredential(endpoint: Endpoint): void {
+    const credential = this.#pickCredential(endpoint, this.#triedCredentials)
+    if (!credential) return
+    this.#again = this.#createAttempt(endpoint, null, credential)
+    this.#triedEndpoints.pop()
+  }
+
+  #pickCredential(
+    endpoint: Endpoint,
+    tried: Set<PooledCredential> | null,
+  ): PooledCredential | undefined {
+    const credential = pickCredential(this.#world, this.#run, endpoint, tried)
+    if (credential) this.#triedCredentials = (tried ?? new Set()).add(credential)
+    return credential
   }
 
   /** Returns how many items the server of an attempt takes, if it has told that it takes fewer. */
@@ -268,10 +298,14 @@ class AttemptQueue<K extends Kind> {
     )
   }
 
-  #createAttempt(endpoint: Endpoint, permit: Permit | null): RunningAttempt {
+  #createAttempt(
+    endpoint: Endpoint,
+    permit: Permit | null,
+    credential = endpoint.provider.pool && this.#pickCredential(endpoint, null),
+  ): RunningAttempt {
     this.#triedEndpoints.push(endpoint)
     this.#turn?.countCalls(1)
-    return {
+    const attempt: RunningAttempt = {
       endpoint,
       permit,
       cancellation: this.#run.cancellation,
@@ -285,6 +319,8 @@ class AttemptQueue<K extends Kind> {
       error: null,
       isInexpressible: false,
     }
+    if (credential) attempt.credential = credential
+    return attempt
   }
 
   // Checked here and not only in the plan: since it was made, another call may have begun to probe
@@ -425,16 +461,22 @@ async function tryEndpoint<K extends Kind>(
     })
     if (run.firstPartAt === null && !run.within) markFirstPart(world, run)
     world.traffic.health.recordAnswer(endpoint, sentAt, rest !== null)
+    if (attempt.credential)
+      endpoint.provider.pool?.recordAnswer(attempt.credential, endpoint.upstreamModel)
     const parts = echoes.length > 0 ? [...echoes, ...first] : first
     const opened = { endpoint, sentAt, leftover, first: parts, rest }
     const isChanged = attempt.ignored || attempt.maxTokens !== undefined
     return isChanged ? { ...opened, ...tellChanges(attempt) } : opened
   } catch (thrown) {
-    const error = await filterReason(run, GatewayError.from(thrown))
+    const failure = await filterReason(run, GatewayError.from(thrown))
+    const rested =
+      attempt.credential && !cancellation.reason ? restCredential(world, attempt, failure) : failure
+    const error = rested ?? failure
     attempt.error = error
+    if (rested === null) attempt.isCredentialsOwn = true
     if (!cancellation.reason) {
       attempt.isTaken = false
-      world.traffic.health.recordFailure(endpoint, error)
+      if (rested) world.traffic.health.recordFailure(endpoint, rested)
     }
     throw error
   } finally {
@@ -542,7 +584,10 @@ async function awaitAnswer<K extends Kind>(
   attempt: RunningAttempt,
   prepared: PreparedRequest<K>,
 ): Promise<Omit<OpenedAnswer<K>, 'endpoint'>> {
-  const { endpoint, cancellation } = attempt
+  const { cancellation } = attempt
+  const endpoint = attempt.credential
+    ? toSentEndpoint(attempt.endpoint, attempt.credential)
+    : attempt.endpoint
   const peer = endpoint.base_url === undefined ? endpoint.provider : getPeer(endpoint)
   const authorized = authorize(world, peer, prepared.request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
@@ -635,6 +680,8 @@ function openAdmitted<K extends Kind>(
   const expected = { protocol, endpoint, call, cancellation }
   const observer = createObserver(attempt, leftover)
   observer.onLarge = beginGrowth()
+  if (attempt.credential)
+    observer.onHeaders = createLimitsReader(world, attempt.endpoint, attempt.credential)
   const opening = openAnswer(world, outgoing, expected, observer)
   if (!kind.admitParts) return opening
   const asked = { call, endpoint, cancellation, enterRoom: enter }

@@ -35,7 +35,13 @@ declare module '../base/events.ts' {
     /** An answer ended for a reason that no table has: it counts as an error. */
     'finish.unknown': { endpoint: Endpoint; word: string }
     /** A provider fails for a reason that only its operator can mend. */
-    'operator.needed': { endpoint: Endpoint; trouble: Trouble; reason: string | null }
+    'operator.needed': {
+      endpoint: Endpoint
+      trouble: Trouble
+      reason: string | null
+      /** The name of the credential, where the provider has several. */
+      credential?: string
+    }
     /** A provider reported counts that the call cannot have: it is charged as estimated. */
     'usage.implausible': { endpoint: Endpoint }
   }

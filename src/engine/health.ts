@@ -64,7 +64,7 @@ const WINDOW = 5 * MINUTE
 const MAX_ENDPOINTS = 10_000
 
 /** For a provider that is busy and does not say for how long. */
-const SHORTEST_WAIT = 1_000
+export const SHORTEST_WAIT = 1_000
 
 // The public list's values are not documented: 0 is well, and an endpoint below 0 is tried last.
 const WELL = 0

@@ -13,6 +13,7 @@ import type { OutboxMessage } from '../observability/outbox.ts'
 import type { TranscriptOutput } from '../observability/transcripts.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { Endpoint, Model } from '../resources/models/catalog.ts'
+import type { PooledCredential } from '../resources/providers/provider.ts'
 import type { Media, UpstreamRequest } from '../translation/protocols/protocol.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import type { Filtering } from './filtering.ts'
@@ -44,6 +45,8 @@ export interface Attempt {
   sentAt: number | null
   /** When its answer began or it failed, on the same clock; null before. */
   decidedAt: number | null
+  /** Which of its provider's credentials it is sent with, where that has several. */
+  credential?: PooledCredential
   /** Whether a connection has taken its prompt, and its provider has not failed by itself since. */
   isTaken: boolean
   /** The parameters and tools that were left out, as the endpoint has none of them. */
@@ -442,6 +445,8 @@ export interface RunningAttempt extends Attempt {
   most?: number
   /** Whether nothing was sent, as the endpoint's protocol cannot express the call. */
   isInexpressible: boolean
+  /** Whether it failed by its credential alone, and another one of its provider is awake. */
+  isCredentialsOwn?: boolean
 }
 
 /**

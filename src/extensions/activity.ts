@@ -190,8 +190,11 @@ export class Activity {
       events.on('finish.unknown', ({ endpoint }) =>
         alarm('finish.unknown', `${endpoint.id} ended an answer for a reason that is not known`)(),
       ),
-      events.on('operator.needed', ({ endpoint, trouble }) =>
-        alarm('operator.needed', `${endpoint.id} fails until you mend the ${trouble} there`)(),
+      events.on('operator.needed', ({ endpoint, trouble, credential }) =>
+        alarm(
+          'operator.needed',
+          `${endpoint.id} fails${credential === undefined ? '' : ` with the credential ${credential}`} until you mend the ${trouble} there`,
+        )(),
       ),
     ]
   }

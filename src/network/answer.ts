@@ -27,6 +27,8 @@ const LARGEST_ERROR = 256 * 1024
 export interface AnswerObserver {
   /** Called as soon as the head is read. */
   onHead(head: ResponseHead): void
+  /** Called then, to read headers. */
+  onHeaders?(response: Pick<IncomingResponse, 'header'>): void
   /** Called for each read that brings bytes, with their number. */
   onBytes?(size: number): void
   /**
@@ -53,13 +55,14 @@ export async function openAnswer<K extends Kind>(
   world: UpstreamWorld,
   outgoing: OutgoingRequest,
   { protocol, endpoint, call, cancellation }: ExpectedAnswer<K>,
-  { onHead, onBytes, onLarge }: AnswerObserver,
+  { onHead, onHeaders, onBytes, onLarge }: AnswerObserver,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
   const limits = readLimits(world, call.stream)
   const deadline = new Deadline(cancellation, limits, { provider: endpoint.provider, onBytes })
   try {
     const incoming = await world.egress.send(outgoing, deadline.attempt)
     onHead({ status: incoming.status, request_id: readUpstreamRequestId(incoming) })
+    onHeaders?.(incoming)
     if (incoming.status !== 200) throw await readProviderFailure(protocol, incoming, deadline)
     const largest = world.config.limits.answer_mib * 1024 * 1024
     const expected = { protocol, endpoint, call, largest, waitForMemory: onLarge }

@@ -13,6 +13,8 @@ type CheckWorld = CatalogWorld & UpstreamWorld
 /** The result of checking a provider with a request that costs nothing. */
 export interface ProviderCheck {
   provider: string
+  /** The name of the credential, where the provider has several. */
+  credential?: string
   /** Null when only a call that costs something could decide it. */
   ok: boolean | null
   /** The status of its answer; null when it did not answer. */
@@ -38,7 +40,7 @@ export async function checkProviders(
       : listConfiguredProviders(world)
   return {
     data: await Promise.all(
-      providers.map(provider => checkProvider(world, provider, milliseconds)),
+      providers.flatMap(provider => checkCredentials(world, provider, milliseconds)),
     ),
   }
 }
@@ -56,6 +58,18 @@ function getConfiguredProvider({ catalog }: CheckWorld, slug: string): Provider 
   if (!provider.configured) throw invalid(`${slug}: expected a provider that is configured`)
   return provider
 }
+
+const checkCredentials = (
+  world: CheckWorld,
+  provider: Provider,
+  milliseconds: number,
+): Promise<ProviderCheck>[] =>
+  provider.pool
+    ? provider.pool.credentials.map(async ({ name, provider: asked }) => ({
+        ...(await checkProvider(world, asked, milliseconds)),
+        credential: name,
+      }))
+    : [checkProvider(world, provider, milliseconds)]
 
 type Verdict = Pick<ProviderCheck, 'ok' | 'status' | 'error'>
 

@@ -4,8 +4,10 @@ import type { ProviderConfig } from '../config.ts'
 import type { CatalogWorld } from './catalog-world.ts'
 import { buildCredential } from './providers/credential.ts'
 import { getProviderFacts } from './providers/facts.ts'
+import { CredentialPool } from './providers/pool.ts'
 import type {
   Credential,
+  PooledCredential,
   ProtocolSetting,
   Provider,
   ProviderRow,
@@ -98,6 +100,7 @@ export function openProvider(
   protocols: string[],
   edition = 1,
 ): Provider | ProviderIssue[] {
+  if (settings.credentials) return openPooledProvider(slug, settings, protocols, edition)
   const row = getOwn(KNOWN_PROVIDERS, slug)
   const [first, ...others] = listProtocols(settings, row)
   const protocol = typeof first === 'object' ? first.protocol : first
@@ -130,6 +133,71 @@ export function openProvider(
     isHosted: isHosted(row, base_url),
     on_abort: settings.on_abort ?? row?.on_abort ?? 'cancel',
   }
+}
+
+/** Opens a provider that has several credentials, or returns what is wrong with any of them. */
+function openPooledProvider(
+  slug: string,
+  { credentials = [], ...settings }: ProviderConfig,
+  protocols: string[],
+  edition: number,
+): Provider | ProviderIssue[] {
+  const { api_key, aws, service_account, ...shared } = settings
+  const members = credentials.map(({ name, weight = 1, ...own }, i) => ({
+    opened: openProvider(slug, { ...shared, ...own }, protocols, edition),
+    ...{ name: name ?? String(i + 1), weight, hasOwnAddress: hasOwnAddress(own), place: i },
+  }))
+  const issues = [
+    ...(api_key !== undefined || aws !== undefined || service_account !== undefined
+      ? [{ field: 'credentials', expected: 'no other credential beside them' }]
+      : []),
+    ...listPoolIssues(credentials),
+  ].map(issue => ({ slug, ...issue }))
+  const found = members.flatMap(({ opened, place }) =>
+    Array.isArray(opened)
+      ? opened.map(issue => ({ ...issue, field: toMemberField(issue.field, place) }))
+      : [],
+  )
+  const pooled = members.flatMap(({ opened, place: _, ...member }) =>
+    Array.isArray(opened) ? [] : [{ ...member, provider: opened } satisfies PooledCredential],
+  )
+  const [first] = pooled
+  const all = [...issues, ...found]
+  if (!first || all.length > 0)
+    return all.filter(({ field }, i) => all.findIndex(one => one.field === field) === i)
+  return { ...first.provider, pool: new CredentialPool(pooled) }
+}
+
+type CredentialConfig = NonNullable<ProviderConfig['credentials']>[number]
+
+const hasOwnAddress = ({ base_url, region, project }: CredentialConfig): boolean =>
+  base_url !== undefined || region !== undefined || project !== undefined
+
+// What all of them share is wrong in one place.
+const toMemberField = (field: string, place: number): string =>
+  ['protocol', 'protocols', 'headers'].includes(field) ? field : `credentials.${place}.${field}`
+
+function listPoolIssues(credentials: CredentialConfig[]): SettingIssue[] {
+  const names = credentials.map(({ name }, i) => name ?? String(i + 1))
+  const repeatedName = names.findIndex((name, i) => names.indexOf(name) !== i)
+  // The name and the share make no other credential of it.
+  const secrets = credentials.map(({ name: _, weight: __, ...own }) => own)
+  const repeated = secrets.findIndex(
+    (own, i) => secrets.findIndex(other => Bun.deepEquals(own, other)) !== i,
+  )
+  return [
+    ...(repeatedName === -1
+      ? []
+      : [{ field: `credentials.${repeatedName}.name`, expected: 'a name that no other has' }]),
+    ...(repeated === -1
+      ? []
+      : [
+          { field: `credentials.${repeated}`, expected: 'another credential than the ones before' },
+        ]),
+    ...(credentials.every(({ weight = 1 }) => weight === 0)
+      ? [{ field: 'credentials', expected: 'a weight above 0 for one of them' }]
+      : []),
+  ]
 }
 
 const trim = ({ base_url }: SpokenProtocol): string => base_url.replace(/\/+$/, '')

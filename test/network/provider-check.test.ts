@@ -52,6 +52,21 @@ async function found(answer: (hit: Hit) => Script, given: object = local()) {
   return verdict
 }
 
+test('each of several credentials is checked, and named', async () => {
+  upstream.answer(guarded())
+  const credentials = [
+    { name: 'good', api_key: KEY },
+    { name: 'revoked', api_key: 'sk-other-secret' },
+  ]
+  const { api_key: _, ...provider } = local({ credentials })
+  const gateway = await testGateway({ config: { providers: { one: provider } } })
+  const { data } = await checkProviders(gateway, [], 300)
+  expect(data.map(({ credential, ok, status }) => [credential, ok, status])).toEqual([
+    ['good', true, 200],
+    ['revoked', false, 401],
+  ])
+})
+
 describe('a provider that', () => {
   test('lists its models only with the credential is fine, and the check is free', async () => {
     expect(await found(guarded())).toEqual({ ok: true, status: 200, error: null })

@@ -202,6 +202,70 @@ describe('credentials', () => {
   })
 })
 
+describe('several credentials', () => {
+  const several = (...credentials: NonNullable<ProviderConfig['credentials']>): ProviderConfig =>
+    local('openai-chat', { credentials })
+
+  test('are opened as one provider each, with numbers for those without a name', () => {
+    const { pool, api_key } = providerOf(
+      'acme',
+      several(
+        { api_key: 'one' },
+        { name: 'eu', api_key: 'two', base_url: 'http://127.0.0.1:2/', weight: 3 },
+      ),
+    )
+    expect(api_key?.reveal()).toBe('one')
+    expect(
+      pool?.credentials.map(({ name, weight, hasOwnAddress, provider }) => [
+        ...[name, weight, hasOwnAddress, provider.base_url, provider.api_key?.reveal()],
+      ]),
+    ).toEqual([
+      ['1', 1, false, 'http://127.0.0.1:1', 'one'],
+      ['eu', 3, true, 'http://127.0.0.1:2', 'two'],
+    ])
+    expect(Bun.inspect(pool, { depth: 9 })).not.toContain('two')
+  })
+
+  test.each<[string, ProviderConfig, string, string]>([
+    ['beside one', { ...several({ api_key: 'a' }), api_key: 'b' }, 'credentials', 'no other'],
+    ['twice', several({ api_key: 'a' }, { api_key: 'a', weight: 2 }), 'credentials.1', 'another'],
+    [
+      'with one name',
+      several({ name: 'x', api_key: 'a' }, { name: 'x', api_key: 'b' }),
+      'credentials.1.name',
+      'a name that no other has',
+    ],
+    [
+      'without a weight',
+      several({ api_key: 'a', weight: 0 }, { api_key: 'b', weight: 0 }),
+      'credentials',
+      'a weight above 0',
+    ],
+    [
+      'at a wrong address',
+      several({ api_key: 'a', base_url: 'http://x/v1/messages' }),
+      'credentials.0.base_url',
+      'without /v1/messages',
+    ],
+  ])('%s are reported', (_, given, field, expected) => {
+    const issue = faultOf('acme', given)
+    expect([issue?.slug, issue?.field]).toEqual(['acme', field])
+    expect(issue?.expected).toContain(expected)
+  })
+
+  test.each<[string, unknown]>([
+    ['none', []],
+    ['a weight below 0', [{ api_key: 'a', weight: -1 }]],
+    ['a part of a weight', [{ api_key: 'a', weight: 0.5 }]],
+    ['a weight of 2^53', [{ api_key: 'a', weight: 2 ** 53 }]],
+    ['an unknown field', [{ api_key: 'a', wieght: 1 }]],
+    ['a variable without a value', [{ api_key: '$' + '{MISSING_KEY}' }]],
+  ])('are refused by the schema: %s', (_, credentials) => {
+    const text = JSON.stringify({ providers: { acme: { ...local('openai-chat'), credentials } } })
+    expect(() => parseConfig(text, {})).toThrow(/providers\.acme\.credentials/)
+  })
+})
+
 describe('an address with blanks', () => {
   const REGIONAL =
     'https://us-central1-aiplatform.googleapis.com/v1/projects/acme-1/locations/us-central1/publishers/google'

@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../../base/errors.ts'
+import type { Provider } from '../../resources/providers/provider.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { CUT, type Fields } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
@@ -79,14 +80,7 @@ export const createProvidersCommand = () =>
           data.flatMap(({ slug: listed }) => {
             const provider = catalog.providers.get(listed)
             return provider
-              ? [
-                  [
-                    listed,
-                    provider.name,
-                    provider.protocol,
-                    provider.configured ? 'configured' : '-',
-                  ],
-                ]
+              ? [[listed, provider.name, provider.protocol, describeState(provider)]]
               : []
           }),
         ),
@@ -102,7 +96,8 @@ export const createProvidersCommand = () =>
           return { data }
         },
     ).printAs({
-      PROVIDER: ({ provider }) => provider,
+      PROVIDER: ({ provider, credential }) =>
+        credential === undefined ? provider : `${provider} ${credential}`,
       STATE: ({ ok }) => (ok === null ? '?' : ok ? 'ok' : 'WRONG'),
       STATUS: ({ status }) => status,
       MS: ({ milliseconds }) => milliseconds,
@@ -111,6 +106,13 @@ export const createProvidersCommand = () =>
     createRestCommand(),
     createWakeCommand(),
   ])
+
+const describeState = ({ configured, pool }: Provider): string =>
+  pool
+    ? `configured: ${pool.credentials.map(({ name }) => name).join(', ')}`
+    : configured
+      ? 'configured'
+      : '-'
 
 const LONGEST_SECONDS = 600
 

@@ -34,6 +34,7 @@ export function openProviderWithCredential(
     api_key: _,
     aws: __,
     service_account: ___,
+    credentials: ____,
     auth,
     headers = {},
     ...rest

@@ -2,6 +2,7 @@ import type { Secret } from '../../base/secret'
 import type { Auth } from '../../config/credentials'
 import type { Quirks } from '../../config/quirks'
 import type { FinishReason } from '../../language/part'
+import type { CredentialPool, Weighted } from './pool.ts'
 
 /** A row of the built-in list of providers: data, no code. */
 export interface ProviderRow {
@@ -65,6 +66,16 @@ export interface Provider extends Credential {
   isHosted: boolean
   /** What to do when a client leaves: close the connection, or read on for the count. */
   on_abort: 'cancel' | 'drain'
+  /** Its credentials, where it has several: calls draw one. The fields above have the first. */
+  pool?: CredentialPool<PooledCredential>
+}
+
+/** One of the credentials of a provider that has several. */
+export interface PooledCredential extends Weighted {
+  /** The provider, asked with this credential and at its address. */
+  provider: Provider
+  /** Whether it has an address of its own, which may fail alone. */
+  hasOwnAddress: boolean
 }
 
 /** A protocol, with an address of its own if that is not the provider's. */

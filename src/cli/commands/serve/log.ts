@@ -206,13 +206,13 @@ function logCalls(log: Log, { events }: Gateway): void {
     })
   })
   const troubles = new Set<string>()
-  events.on('operator.needed', ({ endpoint: { model, provider }, trouble, reason }) => {
-    if (troubles.has(`${provider.slug} ${model} ${trouble}`)) return
-    troubles.add(`${provider.slug} ${model} ${trouble}`)
+  events.on('operator.needed', ({ endpoint: { model, provider }, trouble, reason, credential }) => {
+    const about = `${provider.slug} ${model} ${trouble} ${credential}`
+    if (troubles.has(about)) return
+    troubles.add(about)
     log('error', 'operator.needed', {
       provider: provider.slug,
-      model,
-      trouble,
+      ...{ credential, model, trouble },
       reason: reason ?? undefined,
       consequence:
         'no request can mend it, so other endpoints are asked; ' +
