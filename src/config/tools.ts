@@ -229,6 +229,29 @@ export const McpConfig = Type.Object(
   { ...closed, default: {} },
 )
 
+/** How the gateway gets its tokens for an MCP server: as a client of its own (RFC 6749, 4.4). */
+const McpOauth = Type.Object(
+  {
+    token_url: Type.String({
+      format: 'url',
+      description: 'Where the tokens are: the token endpoint of the authorization server',
+    }),
+    client_id: Type.String({ minLength: 1, format: 'visible-ascii', description: 'Who asks' }),
+    client_secret: Secret('Sent with the id as `Authorization: Basic`'),
+    scope: Type.Optional(Type.String({ minLength: 1, description: 'What the tokens are for' })),
+    resource: Type.Optional(
+      Type.String({ format: 'url', description: 'The server that the tokens are for (RFC 8707)' }),
+    ),
+  },
+  {
+    ...closed,
+    description:
+      'In place of authorization: tokens by client credentials, each used until shortly before its ' +
+      'end, and replaced once the server refuses it',
+  },
+)
+export type McpOauth = Static<typeof McpOauth>
+
 /** The settings of one MCP server that callers name by its label. */
 export const McpServerConfig = Type.Object(
   {
@@ -256,6 +279,7 @@ export const McpServerConfig = Type.Object(
       Type.String({ minLength: 1, description: 'Where the program runs; / when omitted' }),
     ),
     authorization: Type.Optional(Secret('A token, sent as `Authorization: Bearer`')),
+    oauth: Type.Optional(McpOauth),
     headers: Type.Optional(
       Type.Record(Type.String({ pattern: '^[A-Za-z0-9-]+$' }), Secret('The value'), {
         ...closed,
@@ -297,11 +321,14 @@ export function findServerContradiction(
     return { name: 'url', message: 'expected an address, or a command in place of it' }
   const strange = command ? FIELDS_OF_HTTP : FIELDS_OF_PROGRAMS
   const name = strange.find(one => settings[one] !== undefined)
-  if (name === undefined) return null
+  if (name === undefined)
+    return settings.oauth && settings.authorization !== undefined
+      ? { name: 'oauth', message: 'expected none beside authorization' }
+      : null
   return { name, message: `expected none beside ${command ? 'command' : 'url'}` }
 }
 
-const FIELDS_OF_HTTP = ['url', 'authorization', 'headers'] as const
+const FIELDS_OF_HTTP = ['url', 'authorization', 'oauth', 'headers'] as const
 const FIELDS_OF_PROGRAMS = ['env', 'cwd'] as const
 
 /** The panels of fusion that a plugin may name (wire reference C.4). */

@@ -23,6 +23,8 @@ interface TestServerOptions {
   texts?: { prompts: Record<string, string>; resources: Record<string, string> }
   /** Answers with JSON instead of a stream. */
   isJson?: boolean
+  /** Whether a request is answered with 401, by its headers. */
+  refuses?(headers: Headers): boolean
   /** Gives each client a session. */
   hasSessions?: boolean
   /** Lists so many tools at once. */
@@ -51,6 +53,7 @@ export function startMcpServer(options: TestServerOptions): TestMcpServer {
       const body = request.method === 'POST' ? await request.clone().json() : []
       const calls = [body].flat().map(({ method }: { method: string }) => method)
       requests.push({ method: request.method, calls, headers: request.headers })
+      if (options.refuses?.(request.headers)) return new Response(null, { status: 401 })
       const id = request.headers.get('mcp-session-id')
       const known = id === null ? undefined : sessions.get(id)
       if (known) return known.handleRequest(request)

@@ -1,7 +1,8 @@
 import { toNanos } from '../../../base/money.ts'
-import type { McpServerConfig } from '../../../config/tools.ts'
+import type { McpOauth, McpServerConfig } from '../../../config/tools.ts'
 import type { Config } from '../../../config.ts'
 import type { Service } from '../../../limits/rules.ts'
+import { listTokens } from './oauth.ts'
 import type { ApprovalRule, McpOptions } from './options.ts'
 
 /** An MCP server as it is called: a caller's, or one of the config. */
@@ -13,6 +14,8 @@ export interface McpServer {
   program: McpProgram | null
   /** Sent with every request, by lower-case name. No result and no error shows them. */
   headers: Record<string, string>
+  /** Where its tokens come from; null if it needs none, or has one among its headers. */
+  oauth: McpOauth | null
   /** Whether the operator named it. A caller's is called only if it is public. */
   isConfigured: boolean
   /** The tools that the operator allows; null: any. */
@@ -48,6 +51,7 @@ export function resolveServer(
     label,
     url: settings.url ?? null,
     program: readProgram(settings),
+    oauth: settings.oauth ?? null,
     headers: {
       ...Object.fromEntries(
         Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
@@ -79,6 +83,7 @@ function resolveCallersServer(
       label,
       url,
       program: null,
+      oauth: null,
       headers,
       isConfigured: false,
       operatorTools: null,
@@ -105,9 +110,10 @@ export function findServerObstacle({ mcp_servers }: Config, label: string): stri
   return settings.enabled === false ? `is switched off (mcp_servers.${label}.enabled)` : null
 }
 
-/** Lists what no result may show: its headers, the tokens in them, and secrets of its environment. */
-export const listSecrets = ({ headers, program }: McpServer): string[] => [
+/** Lists what no result may show: its headers, its tokens, and secrets of its environment. */
+export const listSecrets = ({ headers, oauth, program }: McpServer): string[] => [
   ...Object.values(headers).flatMap(value => [value, value.replace(/^Bearer /, '')]),
+  ...(oauth ? [oauth.client_secret, ...listTokens(oauth)] : []),
   ...Object.entries(program?.env ?? {}).flatMap(([name, value]) =>
     SECRET.test(name) ? value : [],
   ),

@@ -13,6 +13,7 @@ import type { IncomingResponse } from '../../../network/egress.ts'
 import { checkUntrustedUrl } from '../../../network/untrusted-url.ts'
 import type { UpstreamWorld } from '../../../network/world.ts'
 import { ToolFailure, type UseLimit } from '../use-limit.ts'
+import { dropToken, getToken } from './oauth.ts'
 import type { McpServer } from './server.ts'
 
 /** What a use of a server needs from the gateway. */
@@ -225,23 +226,37 @@ function createTransportFetch(
   onBroken: Budget['onBroken'],
 ): TransportFetch {
   const budget = { bytes: world.config.mcp.max_answer_mib * 1024 * 1024, onBroken }
-  return async (address, init = {}) => {
-    const url = String(address)
-    const { method = 'GET' } = init
-    if (method === 'GET') return new Response(null, { status: 405 })
+  const send = async (url: string, init: RequestInit, token: string | null) => {
     const checked = await checkServerUrl(world, server, url, limit)
     const branch = limit.open()
     init.signal?.addEventListener('abort', () => limit.release(branch), { once: true })
     const incoming = await world.egress.send(
       {
-        ...(method === 'DELETE' ? { method } : {}),
+        ...(init.method === 'DELETE' ? { method: init.method } : {}),
         ...checked,
-        headers: { ...HEADERS, ...Object.fromEntries(new Headers(init.headers)) },
+        headers: {
+          ...{ ...HEADERS, ...Object.fromEntries(new Headers(init.headers)) },
+          ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+        },
         body: typeof init.body === 'string' ? init.body : '',
       },
       branch,
     )
-    return toResponse(incoming, budget, () => limit.release(branch))
+    return { incoming, release: () => limit.release(branch) }
+  }
+  return async (address, init = {}) => {
+    const url = String(address)
+    const { oauth, label } = server
+    if ((init.method ?? 'GET') === 'GET') return new Response(null, { status: 405 })
+    const token = oauth && (await limit.race(getToken(world, label, oauth)))
+    const first = await send(url, init, token)
+    if (!oauth || token === null || first.incoming.status !== 401)
+      return toResponse(first.incoming, budget, first.release)
+    // It may have ended earlier than it said.
+    first.release()
+    dropToken(oauth, token)
+    const second = await send(url, init, await limit.race(getToken(world, label, oauth)))
+    return toResponse(second.incoming, budget, second.release)
   }
 }
 

@@ -75,8 +75,8 @@ function getCache({ egress }: UpstreamWorld): Map<string, CachedList> {
 }
 
 // A hash without known collisions: a list belongs to those who hold its credentials.
-const buildKey = ({ url, program, headers, isConfigured }: McpServer): string =>
-  digest([url, program, isConfigured, Object.entries(headers).sort()])
+const buildKey = ({ url, program, oauth, headers, isConfigured }: McpServer): string =>
+  digest([url, program, oauth, isConfigured, Object.entries(headers).sort()])
 
 const digest = (value: unknown[]): string =>
   new Bun.CryptoHasher('sha256').update(JSON.stringify(value)).digest('base64')
