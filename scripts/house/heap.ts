@@ -49,7 +49,8 @@ export async function measurePlainHeap(): Promise<Pick<HeapFigures, 'bytes_of_a_
 /**
  * Measures what calls make, by servers from the source whose collector is off: what they make is
  * counted, and not what is left. Calls come one after the other, over loopback. The engine
- * interprets: what a compiler leaves out depends on when it has time.
+ * interprets: what a compiler leaves out depends on when it has time. Timers stand still, as does
+ * what they begin: sending to destinations is measured by `bench:destination-cost`.
  */
 export async function measureHeap(): Promise<HeapFigures> {
   return withProvider(async (provider, directory) => {
