@@ -1,5 +1,6 @@
 import { denied, GatewayError } from '../../base/errors.ts'
-import type { Json } from '../../base/json.ts'
+import { isObject, type Json } from '../../base/json.ts'
+import { ITEMS_AT_ONCE, runInTurns, type Work } from '../../base/turns.ts'
 import { admitRun, confirmRun } from '../../engine/admit.ts'
 import { filterToolInput } from '../../engine/filtering.ts'
 import { closeRun, startRun } from '../../engine/infer.ts'
@@ -7,7 +8,7 @@ import { hasDestinations, type Run } from '../../engine/run.ts'
 import { startTranscript } from '../../engine/settle/transcript.ts'
 import type { Origin, TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import { hideSecrets } from '../../network/clean-reason.ts'
+import { hideForms, listSecretForms } from '../../network/clean-reason.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { startBroadcast } from '../broadcast.ts'
 import { filterRun } from '../filters.ts'
@@ -142,7 +143,9 @@ function createTool(
         const answer = await runLimited(cancellation, server.timeoutMilliseconds, limit =>
           runSession(world, server, limit, session => work(session, input)),
         )
-        keep({ answer: hideInJson(answer, listSecrets(server)) as Json })
+        const forms = listSecretForms(listSecrets(server))
+        const shown = forms.length > 0 ? await runInTurns(hideInJson(answer, forms)) : answer
+        keep({ answer: shown as Json })
         return { text: '', isError: answer.isError === true, cost: price }
       } catch (thrown) {
         if (cancellation.reason) throw cancellation.reason
@@ -155,14 +158,21 @@ function createTool(
   return tool as ServerTool<McpOptions> & ServerTool
 }
 
-/** Hides the operator's credentials in every text of an answer. */
-function hideInJson(value: unknown, secrets: string[]): unknown {
-  if (typeof value === 'string') return hideSecrets(value, secrets)
-  if (Array.isArray(value)) return value.map(item => hideInJson(item, secrets))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, hideInJson(member, secrets)]),
-  )
+/** Hides the operator's credentials in every text of an answer, and in every name. */
+function* hideInJson(value: unknown, forms: string[], count = { values: 0 }): Work<unknown> {
+  count.values += 1
+  if (count.values % ITEMS_AT_ONCE === 0) yield
+  if (typeof value === 'string') return hideForms(value, forms)
+  if (Array.isArray(value)) {
+    const items: unknown[] = []
+    for (const item of value) items.push(yield* hideInJson(item, forms, count))
+    return items
+  }
+  if (!isObject(value)) return value
+  const members: [string, unknown][] = []
+  for (const [name, member] of Object.entries(value))
+    members.push([hideForms(name, forms), yield* hideInJson(member, forms, count)])
+  return Object.fromEntries(members)
 }
 
 async function filterResult({ filtering }: Run, result: UseResult): Promise<UseResult> {
