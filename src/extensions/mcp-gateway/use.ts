@@ -12,8 +12,9 @@ import { hideForms, listSecretForms } from '../../network/clean-reason.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { startBroadcast } from '../broadcast.ts'
 import { filterRun } from '../filters.ts'
-import { chargeUses, reserveUses } from '../server-tool/money.ts'
-import { prepareUse, runUse, type ToolUse } from '../server-tool/use.ts'
+import { reserveUses } from '../server-tool/money.ts'
+import { runHeldUse } from '../server-tool/opening-use.ts'
+import { prepareUse, type ToolUse } from '../server-tool/use.ts'
 import type { ServerTool, ToolWorld } from '../server-tool.ts'
 import { type McpOptions, readMcpOptions } from '../tools/mcp/options.ts'
 import { listSecrets, type McpServer } from '../tools/mcp/server.ts'
@@ -92,7 +93,7 @@ async function recordUse(world: ToolWorld, run: Run, use: ServerUse): Promise<Us
     ...{ turn: 0, uses: 0 },
   })
   try {
-    await payUse(world, run, prepared)
+    await runHeldUse(world, run, prepared, await reserveUses(world, run, [prepared]))
     if (!result) throw denied(prepared.result?.text ?? 'The use was refused')
     result = await filterResult(run, result)
   } catch (thrown) {
@@ -113,19 +114,6 @@ async function recordUse(world: ToolWorld, run: Run, use: ServerUse): Promise<Us
 const buildRequest = (options: McpOptions) => ({
   ...{ name: 'mcp', type: 'mcp', options, identity: options.server_label, field: 'server' },
 })
-
-/** Sets aside what the use costs, runs it and charges it. */
-async function payUse(world: ToolWorld, run: Run, use: ToolUse): Promise<void> {
-  const money = await reserveUses(world, run, [use])
-  run.openingUses.push(use)
-  run.cancellation.listen(reason => use.limit.cancel(reason))
-  try {
-    await runUse(world, use)
-  } finally {
-    run.cancellation.listen(null)
-    if (money) await chargeUses(world, money)
-  }
-}
 
 /** Creates the tool of one use, which keeps what the server answered as it is. */
 function createTool(
