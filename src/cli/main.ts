@@ -29,6 +29,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   models: async () => (await import('./commands/models.ts')).createModelsCommand(),
   providers: async () => (await import('./commands/providers.ts')).createProvidersCommand(),
   tools: async () => (await import('./commands/tools.ts')).createToolsCommand(),
+  mcp: async () => (await import('./commands/mcp.ts')).createMcpCommand(),
   generations: async () => (await import('./commands/generations.ts')).createGenerationsCommand(),
   logs: async () => (await import('./commands/logs.ts')).createLogsCommand(),
   agent: async () => (await import('./commands/agent.ts')).createAgentCommand(),

@@ -233,24 +233,44 @@ export const McpConfig = Type.Object(
   { ...closed, default: {} },
 )
 
-/** How the gateway gets its tokens for an MCP server: as a client of its own (RFC 6749, 4.4). */
+/** How the gateway gets its tokens for an MCP server: as a client of its own, or from a person. */
 const McpOauth = Type.Object(
   {
-    token_url: Type.String({
-      format: 'url',
-      description: 'Where the tokens are: the token endpoint of the authorization server',
-    }),
-    client_id: Type.String({ minLength: 1, format: 'visible-ascii', description: 'Who asks' }),
-    client_secret: Secret('Sent with the id as `Authorization: Basic`'),
+    grant: Type.Optional(
+      Type.Union([...oneOf('client_credentials', 'authorization_code').anyOf], {
+        description:
+          'client_credentials, the default: the gateway asks by itself (RFC 6749, 4.4). ' +
+          'authorization_code: a person logs in once by `gateway mcp login`',
+      }),
+    ),
+    token_url: Type.Optional(
+      Type.String({
+        format: 'url',
+        description:
+          'Where the tokens are: the token endpoint of the authorization server. ' +
+          'client_credentials only: where a person logs in, the server says it',
+      }),
+    ),
+    client_id: Type.Optional(
+      Type.String({
+        minLength: 1,
+        format: 'visible-ascii',
+        description: 'Who asks. Where a person logs in: the gateway registers itself when omitted',
+      }),
+    ),
+    client_secret: Type.Optional(Secret('What proves that; with the id as `Authorization: Basic`')),
     scope: Type.Optional(Type.String({ minLength: 1, description: 'What the tokens are for' })),
     resource: Type.Optional(
-      Type.String({ format: 'url', description: 'The server that the tokens are for (RFC 8707)' }),
+      Type.String({
+        format: 'url',
+        description: 'The server that the tokens are for (RFC 8707). client_credentials only',
+      }),
     ),
   },
   {
     ...closed,
     description:
-      'In place of authorization: tokens by client credentials, each used until shortly before its ' +
+      'In place of authorization: tokens by OAuth, each used until shortly before its ' +
       'end, and replaced once the server refuses it',
   },
 )
@@ -319,17 +339,33 @@ export type McpServerConfig = Static<typeof McpServerConfig>
 /** Returns what of a server’s settings cannot stand beside what is there, and why; null if all can. */
 export function findServerContradiction(
   settings: McpServerConfig,
-): { name: keyof McpServerConfig; message: string } | null {
-  const { url, command } = settings
+): { name: string; message: string } | null {
+  const { url, command, oauth } = settings
   if (url === undefined && command === undefined)
     return { name: 'url', message: 'expected an address, or a command in place of it' }
   const strange = command ? FIELDS_OF_HTTP : FIELDS_OF_PROGRAMS
   const name = strange.find(one => settings[one] !== undefined)
-  if (name === undefined)
-    return settings.oauth && settings.authorization !== undefined
-      ? { name: 'oauth', message: 'expected none beside authorization' }
+  if (name !== undefined)
+    return { name, message: `expected none beside ${command ? 'command' : 'url'}` }
+  if (!oauth) return null
+  return settings.authorization === undefined
+    ? findOauthContradiction(oauth)
+    : { name: 'oauth', message: 'expected none beside authorization' }
+}
+
+function findOauthContradiction(oauth: McpOauth): { name: string; message: string } | null {
+  const find = (names: readonly (keyof McpOauth)[], isThere: boolean) =>
+    names.find(name => (oauth[name] !== undefined) === isThere)
+  if (oauth.grant === 'authorization_code') {
+    const strange = find(['token_url', 'resource'], true)
+    if (strange)
+      return { name: `oauth.${strange}`, message: 'expected none where a person logs in' }
+    return oauth.client_secret !== undefined && oauth.client_id === undefined
+      ? { name: 'oauth.client_id', message: 'expected one beside client_secret' }
       : null
-  return { name, message: `expected none beside ${command ? 'command' : 'url'}` }
+  }
+  const missing = find(['token_url', 'client_id', 'client_secret'], false)
+  return missing ? { name: `oauth.${missing}`, message: 'expected a text, found nothing' } : null
 }
 
 const FIELDS_OF_HTTP = ['url', 'authorization', 'oauth', 'headers'] as const

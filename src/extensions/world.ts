@@ -3,9 +3,11 @@ import type { Hold } from '../limits/ledger.ts'
 import type { VideoJob } from '../resources/videos.ts'
 import type { Documents } from './documents.ts'
 import type { Healer } from './healing.ts'
+import type { McpLoginStore } from './tools/mcp/logins.ts'
 
 /** What this room needs from the gateway. */
 export interface ExtensionWorld extends StagedWorld {
+  store: StagedWorld['store'] & { mcpLogins: McpLoginStore }
   /** Follows the jobs of videos. */
   videos: VideoJobs
   /** Reads documents that calls contain. */

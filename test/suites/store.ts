@@ -20,6 +20,7 @@ import { testContainers } from './store/containers.ts'
 import { testDestinations } from './store/destinations.ts'
 import { testFiles } from './store/files.ts'
 import { testLedger } from './store/ledger.ts'
+import { testMcpLogins } from './store/mcp-logins.ts'
 import { testMembers } from './store/members.ts'
 import { testOutbox } from './store/outbox.ts'
 import { testResponses } from './store/responses.ts'
@@ -842,5 +843,6 @@ export function testStore(
     testRollups(opened)
     testDestinations(opened)
     testAlerts(opened)
+    testMcpLogins(opened)
   })
 }

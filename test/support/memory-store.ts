@@ -19,6 +19,7 @@ import { createMemoryGuardrailStore } from './memory-store/guardrails.ts'
 import { createMemoryIdempotencyStore } from './memory-store/idempotency.ts'
 import { createMemoryKeyStore } from './memory-store/keys.ts'
 import { createMemoryLedgerStore } from './memory-store/ledger.ts'
+import { createMemoryMcpLoginStore } from './memory-store/mcp-logins.ts'
 import { createMemoryMemberStore } from './memory-store/members.ts'
 import { Connection, Memory } from './memory-store/memory.ts'
 import { createMemoryOutboxStore } from './memory-store/outbox.ts'
@@ -85,6 +86,7 @@ export function openMemoryStore({ memory = new Memory(), seed = 1 } = {}): Store
     outbox: createMemoryOutboxStore(connection),
     destinations: createMemoryDestinationStore(connection),
     alerts: createMemoryAlertStore(connection),
+    mcpLogins: createMemoryMcpLoginStore(connection),
     deliveries: createMemoryDeliveryStore(connection),
     videos: createMemoryVideoStore(connection),
     refusals: createMemoryRefusalStore(connection),

@@ -146,6 +146,9 @@ export const EXAMPLES: Record<string, string[]> = {
   'providers list': ['providers list'],
   'providers check': ['providers check', 'providers check openai web_search/exa --timeout 5'],
   'tools list': ['tools list', 'tools list --json'],
+  'mcp list': ['mcp list', 'mcp list --json'],
+  'mcp login': ['mcp login calendar', 'mcp login calendar --paste'],
+  'mcp logout': ['mcp logout calendar'],
   'generations list': [
     'generations list --key laptop --status error',
     'generations list --since 2026-11-01T00:00:00Z --all --json',

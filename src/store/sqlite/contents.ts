@@ -24,6 +24,7 @@ import { createIdempotencyStore } from './idempotency.ts'
 import { createInspector } from './inspection.ts'
 import { createKeyStore } from './keys.ts'
 import { createLedgerStore, createLedgerWriter } from './ledger.ts'
+import { createMcpLoginStore } from './mcp-logins.ts'
 import { createMemberStore } from './members.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
@@ -67,6 +68,7 @@ import responses from './migrations/039-responses.sql' with { type: 'text' }
 import log from './migrations/040-log.sql' with { type: 'text' }
 import mcpRules from './migrations/041-mcp-rules.sql' with { type: 'text' }
 import alerts from './migrations/043-alerts.sql' with { type: 'text' }
+import mcpLogins from './migrations/046-mcp-logins.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -148,6 +150,7 @@ export const openStores = (
   rollups: createRollupStore(db, fresh),
   destinations: createDestinationStore(kysely, write, erase),
   alerts: createAlertStore(kysely, write),
+  mcpLogins: createMcpLoginStore(kysely, write),
   deliveries: createDeliveryStore(kysely, db, { write, messages, recording }),
   videos: createVideoStore(kysely, write),
   writeLog: createWriteLogStore(db, { copier, keepReserve }),
@@ -204,4 +207,5 @@ export const MIGRATIONS: string[] = [
   log,
   mcpRules,
   alerts,
+  mcpLogins,
 ]

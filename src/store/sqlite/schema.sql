@@ -798,4 +798,10 @@ CREATE INDEX alert_notices_waiting on alert_notices (due_at) where due_at is not
 
 CREATE INDEX alert_notices_of on alert_notices (alert_id);
 
+CREATE TABLE mcp_logins (
+  label text primary key,
+  sealed text not null,
+  updated_at text not null
+) strict;
+
 insert into transcript_use (bytes) values (0);

@@ -164,6 +164,7 @@ const COLUMNS: EncryptedColumn[] = [
   { table: 'idempotency', column: 'sealed', key: ['name'], choose: chooseContent },
   { table: 'destinations', column: 'sealed', key: ['id'], choose: chooseDestination },
   { table: 'alerts', column: 'sealed', key: ['id'], choose: chooseDestination },
+  { table: 'mcp_logins', column: 'sealed', key: ['label'], choose: chooseDestination },
   { table: 'videos', column: 'callback_url', key: ['id'], choose: chooseDestination },
 ]
 

@@ -1,5 +1,6 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Batch } from '../../extensions/batches/store.ts'
+import type { StoredLogin } from '../../extensions/tools/mcp/logins.ts'
 import type { Assignment } from '../../limits/assignments/store.ts'
 import type { Budget } from '../../limits/budgets/store.ts'
 import type { LedgerRow } from '../../limits/chain.ts'
@@ -104,6 +105,7 @@ export interface Tables {
   destinations: DestinationTable
   alerts: Columns<Alert>
   alert_notices: Columns<Notice>
+  mcp_logins: StoredLogin
   deliveries: { destination_id: string; sequence: number; bytes: number; calls: Generated<number> }
   delivery_receivers: { destination_id: string }
   failed_deliveries: Omit<FailedDelivery, 'generation_id'> & { destination_id: string }

@@ -136,7 +136,7 @@ describe('the records of calls', () => {
     await gateway.close()
     tamper(
       data,
-      `drop table alert_notices; drop table alerts; alter table guardrails drop column mcp;
+      `drop table mcp_logins; drop table alert_notices; drop table alerts; alter table guardrails drop column mcp;
        drop index outbox_by_segment;
        alter table outbox drop column segment; alter table outbox drop column start;
        alter table outbox drop column length; alter table outbox drop column first;

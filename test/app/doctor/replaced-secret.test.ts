@@ -42,6 +42,10 @@ async function storeSecrets(gateway: Gateway): Promise<void> {
     ...{ name: 'near', cause: 'limit_near' },
     to: { type: 'slack', url: 'https://hooks.slack.com/services/a' },
   })
+  await gateway.store.mcpLogins.save(
+    { label: 'own', sealed: seal(gateway, '{"access_token":"a"}', 'own'), updated_at: '' },
+    buildAuditEntry(),
+  )
   await beginChange(gateway, { name: 'change', fingerprint: 'x' })
   await endChange(gateway, 'change', { status: 200, headers: [], body: 'changed' })
   await gateway.store.batches.insert(buildBatch(1, { workspace_id }), buildAuditEntry())

@@ -1,5 +1,6 @@
 import { yieldToEventLoop } from '../../../src/base/clock.ts'
 import type { Batch } from '../../../src/extensions/batches/store.ts'
+import type { StoredLogin } from '../../../src/extensions/tools/mcp/logins.ts'
 import type { Assignment } from '../../../src/limits/assignments/store.ts'
 import type { Budget } from '../../../src/limits/budgets/store.ts'
 import type { LedgerRow } from '../../../src/limits/chain.ts'
@@ -90,6 +91,7 @@ export class Memory {
   readonly evictions = new Table<EvictionCount>()
   readonly destinations = new Table<Deletable<Destination>>()
   readonly alerts = new Table<Alert>()
+  readonly mcpLogins = new Table<StoredLogin>()
   readonly alertNotices = new Table<Notice>()
   readonly deliveries = new Table<QueuedDelivery>()
   readonly failedDeliveries = new Table<QueuedDelivery & DeliveryRefusal>()

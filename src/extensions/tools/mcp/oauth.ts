@@ -1,8 +1,22 @@
 import { Cancellation } from '../../../base/cancellation.ts'
 import { parseCount, parseObject } from '../../../base/json.ts'
 import type { McpOauth } from '../../../config/tools.ts'
-import type { UpstreamWorld } from '../../../network/world.ts'
 import { runLimited, ToolFailure } from '../use-limit.ts'
+import {
+  createAuthorizationFetch,
+  describeLogin,
+  loadAuthorization,
+  readTokens,
+  toAuthorizationFailure,
+} from './authorization.ts'
+import {
+  type LoginWorld,
+  listLoginSecrets,
+  type McpLogin,
+  type OpenedLogin,
+  readLogin,
+  sealLogin,
+} from './logins.ts'
 
 /** What is known of the tokens of one server. */
 interface TokenState {
@@ -11,6 +25,8 @@ interface TokenState {
   expiresAt: number
   /** The exchange that runs: simultaneous uses share it. */
   exchange: Promise<string> | null
+  /** What no result may show. */
+  secrets: string[]
 }
 
 // Weak, so that the tokens of settings that the config has dropped are collected with them.
@@ -20,12 +36,13 @@ const states = new WeakMap<McpOauth, TokenState>()
  * Returns a token for a server, which is used until shortly before its end. Throws `ToolFailure` if
  * there is none, without words of the authorization server.
  */
-export function getToken(world: UpstreamWorld, label: string, oauth: McpOauth): Promise<string> {
-  const state = states.get(oauth) ?? { token: null, expiresAt: 0, exchange: null }
+export function getToken(world: LoginWorld, label: string, oauth: McpOauth): Promise<string> {
+  const state = states.get(oauth) ?? { token: null, expiresAt: 0, exchange: null, secrets: [] }
   states.set(oauth, state)
+  if (oauth.grant === 'authorization_code') return getLoginToken(world, label, state)
   if (state.token !== null && world.clock.ticks() < state.expiresAt)
     return Promise.resolve(state.token)
-  state.exchange ??= exchange(world, label, oauth, state).finally(() => {
+  state.exchange ??= exchange(world, label, oauth as ClientOauth, state).finally(() => {
     state.exchange = null
   })
   return state.exchange
@@ -38,10 +55,78 @@ export function dropToken(oauth: McpOauth, token: string): void {
 }
 
 /** Lists the tokens that no result may show. */
-export function listTokens(oauth: McpOauth): string[] {
-  const token = states.get(oauth)?.token ?? null
-  return token === null ? [] : [token]
+export const listTokens = (oauth: McpOauth): string[] => states.get(oauth)?.secrets ?? []
+
+/** Settings with which the gateway is a client of its own: `findServerContradiction` sees to that. */
+type ClientOauth = McpOauth & Record<'token_url' | 'client_id' | 'client_secret', string>
+
+/**
+ * Returns the token of the person who has logged in, which is refreshed shortly before its end. It
+ * is read each time: a command may log in beside the server.
+ */
+async function getLoginToken(world: LoginWorld, label: string, state: TokenState): Promise<string> {
+  const opened = await readLogin(world, label)
+  const login = opened?.login
+  // The config may have moved the server since: its token goes to nobody else.
+  if (!login || login.isOver || login.url !== world.config.mcp_servers[label]?.url)
+    throw needsLogin(label)
+  const isRefused = state.token === login.access_token && state.expiresAt < 0
+  const end = login.refresh_token === null ? login.expires_at : login.refresh_at
+  if (!isRefused && (end === null || world.clock.now().toISOString() < end))
+    return useLogin(state, login)
+  state.exchange ??= refresh(world, label, opened, state).finally(() => {
+    state.exchange = null
+  })
+  return state.exchange
 }
+
+function useLogin(state: TokenState, login: McpLogin): string {
+  if (state.token !== login.access_token) state.expiresAt = 0
+  state.token = login.access_token
+  state.secrets = listLoginSecrets(login)
+  return login.access_token
+}
+
+/** Exchanges the tokens of a login for new ones, which are stored before they are used. */
+async function refresh(
+  world: LoginWorld,
+  label: string,
+  { login, sealed }: OpenedLogin,
+  state: TokenState,
+): Promise<string> {
+  const next = login.refresh_token === null ? null : await askAgain(world, label, login)
+  const changed = next ?? { ...login, isOver: true }
+  const isStored = await world.store.mcpLogins.replace(sealLogin(world, label, changed), sealed)
+  // Meanwhile a person has logged in again, or another process has refreshed it.
+  const newest = isStored ? changed : (await readLogin(world, label))?.login
+  if (!newest || newest.isOver) throw needsLogin(label)
+  return useLogin(state, newest)
+}
+
+/** Asks for new tokens. Null where the authorization server has refused the old ones for good. */
+async function askAgain(
+  world: LoginWorld,
+  label: string,
+  login: McpLogin,
+): Promise<McpLogin | null> {
+  try {
+    const { refreshAuthorization } = await loadAuthorization()
+    const tokens = await refreshAuthorization(login.issuer, {
+      ...describeLogin(login),
+      refreshToken: login.refresh_token ?? '',
+      fetchFn: createAuthorizationFetch(world, login.url),
+    })
+    return { ...login, ...readTokens(label, tokens, world.clock.now().getTime()) }
+  } catch (thrown) {
+    const failure = toAuthorizationFailure(label, thrown)
+    if (failure.item.error === 'invalid_grant' || failure.item.error === 'invalid_client')
+      return null
+    throw failure
+  }
+}
+
+const needsLogin = (label: string) =>
+  new ToolFailure(`The MCP server ${label} needs a person who logs in: gateway mcp login ${label}`)
 
 const LONGEST_EXCHANGE = 10_000
 const LARGEST_ANSWER = 64 * 1024
@@ -53,9 +138,9 @@ const MARGIN = 60
 
 // It has its own time, so that a caller who leaves does not end it for the others.
 async function exchange(
-  world: UpstreamWorld,
+  world: LoginWorld,
   label: string,
-  oauth: McpOauth,
+  oauth: ClientOauth,
   state: TokenState,
 ): Promise<string> {
   const startedAt = world.clock.ticks()
@@ -75,11 +160,12 @@ async function exchange(
   if (String(token_type).toLowerCase() !== 'bearer') throw fail('gave a token of another type')
   const seconds = Math.min(parseCount(expires_in) ?? UNKNOWN_LIFE, LONGEST_LIFE)
   state.token = access_token
+  state.secrets = [access_token, oauth.client_secret]
   state.expiresAt = startedAt + (seconds - Math.min(MARGIN, seconds / 2)) * 1000
   return access_token
 }
 
-function buildRequest({ token_url, client_id, client_secret, scope, resource }: McpOauth) {
+function buildRequest({ token_url, client_id, client_secret, scope, resource }: ClientOauth) {
   // RFC 6749, 2.3.1: both are encoded as in a form first.
   const credentials = [client_id, client_secret].map(encodeURIComponent).join(':')
   return {

@@ -113,7 +113,7 @@ export function findServerObstacle({ mcp_servers }: Config, label: string): stri
 /** Lists what no result may show: its headers, its tokens, and secrets of its environment. */
 export const listSecrets = ({ headers, oauth, program }: McpServer): string[] => [
   ...Object.values(headers).flatMap(value => [value, value.replace(/^Bearer /, '')]),
-  ...(oauth ? [oauth.client_secret, ...listTokens(oauth)] : []),
+  ...(oauth ? [oauth.client_secret ?? '', ...listTokens(oauth)] : []),
   ...Object.entries(program?.env ?? {}).flatMap(([name, value]) =>
     SECRET.test(name) ? value : [],
   ),

@@ -15,11 +15,12 @@ import { checkUntrustedUrl } from '../../../network/untrusted-url.ts'
 import type { UpstreamWorld } from '../../../network/world.ts'
 import { ToolFailure, type UseLimit } from '../use-limit.ts'
 import { AnswerBudget } from './answer-budget.ts'
+import type { LoginWorld } from './logins.ts'
 import { dropToken, getToken } from './oauth.ts'
 import type { McpServer } from './server.ts'
 
 /** What a use of a server needs from the gateway. */
-export interface McpWorld extends UpstreamWorld {
+export interface McpWorld extends LoginWorld {
   events: Events
 }
 
@@ -230,7 +231,7 @@ type TransportFetch = (url: string | URL, init?: RequestInit) => Promise<Respons
  * for messages of its own (GET) is refused, as nothing here would read it.
  */
 function createTransportFetch(
-  world: UpstreamWorld,
+  world: LoginWorld,
   server: McpServer,
   limit: UseLimit,
   onStreamEnd: (request: string, reason: unknown) => void,

@@ -133,7 +133,14 @@ describe('tokens for an MCP server', () => {
 
   test.each([
     [{ authorization: 'x' }, {}, 'mcp_servers.own.oauth: expected none beside authorization'],
-    [{}, { grant: 'x' }, 'mcp_servers.own.oauth.grant: expected no such field'],
+    [{}, { grant: 'x' }, 'mcp_servers.own.oauth.grant: expected'],
+    [{}, { grants: 'x' }, 'mcp_servers.own.oauth.grants: expected no such field'],
+    [{}, { grant: 'authorization_code' }, 'mcp_servers.own.oauth.token_url: expected none'],
+    [
+      {},
+      { grant: 'authorization_code', token_url: undefined, client_id: undefined },
+      'mcp_servers.own.oauth.client_id: expected one beside client_secret',
+    ],
     [{}, { token_url: 'token' }, 'mcp_servers.own.oauth.token_url: expected'],
     [{ url: undefined, command: ['x'] }, {}, 'mcp_servers.own.oauth: expected none beside command'],
   ])('are configured as they can be: %j %j', (settings, more, message) => {
