@@ -29,11 +29,11 @@ interface Count {
   calls: number
   blocks: number
 }
-const CALLS: Count = { warmUp: 300, calls: 400, blocks: 3 }
-const LONG_CALLS: Count = { warmUp: 50, calls: 100, blocks: 3 }
-const LONG_STREAMS: Count = { warmUp: 20, calls: 20, blocks: 3 }
-/** Some fifty calls share what a destination is sent: one block, so that a batch more is little. */
-const BATCHED_CALLS: Count = { warmUp: 480, calls: 2880, blocks: 1 }
+const CALLS: Count = { warmUp: 200, calls: 200, blocks: 2 }
+const LONG_CALLS: Count = { warmUp: 50, calls: 60, blocks: 3 }
+const LONG_STREAMS: Count = { warmUp: 10, calls: 12, blocks: 2 }
+/** Some fifty calls share what a destination is sent: blocks in which a batch more is little. */
+const CALLS_WITH_EVERYTHING: Count = { warmUp: 240, calls: 480, blocks: 2 }
 /** What the longer of two streams has more. */
 const MORE_CHUNKS = 100
 
@@ -63,7 +63,7 @@ export async function measureHeap(): Promise<HeapFigures> {
     const longStreamed = await measure({ provider, home, count: LONG_STREAMS }, longStream)
     const full = await createHome(provider, join(directory, 'full'))
     await enableEverything(full, provider)
-    const everything = await measure({ provider, home: full, count: BATCHED_CALLS }, {})
+    const everything = await measure({ provider, home: full, count: CALLS_WITH_EVERYTHING }, {})
     // Whole promises alone are of calls: timers, and chunks that arrive apart, add a share of one.
     return {
       bytes_of_a_call: Math.round(call.bytes),
@@ -104,7 +104,7 @@ interface Subject {
   count: Count
 }
 
-/** Returns what one such call makes: of several blocks the least, since timers add to some. */
+/** Returns what one such call makes: of several blocks the least, since what is made once adds to some. */
 async function measure(subject: Subject, options: TraceOptions): Promise<HeapGrowth> {
   const { provider, home, count } = subject
   const server = await startProbedServer(home)
@@ -114,6 +114,8 @@ async function measure(subject: Subject, options: TraceOptions): Promise<HeapGro
     for (let i = 0; i < calls; i++) await sendCall({ ...server, key: home.key, provider }, call)
   }
   try {
+    // From its first count on, a server's timers stand still.
+    await server.readHeap()
     await make(count.warmUp)
     const marks = [await server.readHeap()]
     for (let block = 0; block < count.blocks; block++) {

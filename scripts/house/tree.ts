@@ -42,6 +42,11 @@ export interface TreeFigures {
 
 const SHORT = 25
 
+const READING: ts.CreateSourceFileOptions = {
+  languageVersion: ts.ScriptTarget.Latest,
+  jsDocParsingMode: ts.JSDocParsingMode.ParseNone,
+}
+
 /** Measures the files below `src`, in the directory. Declarations are left out. */
 export function measureTree(root: string): TreeFigures {
   const files = readTree(root)
@@ -86,7 +91,7 @@ function readTree(root: string): SourceFile[] {
 /** Reads the shape of one file. `known` are the paths of the tree. */
 export function readSource(path: string, text: string, known: Set<string>): SourceFile {
   const kind = path.endsWith('x') ? ts.ScriptKind.TSX : ts.ScriptKind.TS
-  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true, kind)
+  const source = ts.createSourceFile(path, text, READING, false, kind)
   const imports = source.statements
     .filter(ts.isImportDeclaration)
     .map(statement => ({ statement, target: resolveImport(path, statement) }))
@@ -115,24 +120,33 @@ function listImportedNames({ importClause }: ts.ImportDeclaration): string[] {
   return bindings.elements.map(({ propertyName, name }) => (propertyName ?? name).text)
 }
 
-/** Counts the lines on which a token stands that is no comment. */
+const COMMENT = /\/\*[\s\S]*?\*\/|\/\/.*/g
+
+/** Counts the lines on which a token stands that is no comment: of a literal, all that it has. */
 function countCodeLines(source: ts.SourceFile): number {
-  const lines = new Set<number>()
-  const lineAt = (position: number) => source.getLineAndCharacterOfPosition(position).line
+  let text = ''
+  let end = 0
   const visit = (node: ts.Node): void => {
-    if (isDocumentation(node)) return
-    const children = node.getChildren(source)
-    for (const child of children) visit(child)
-    if (children.length > 0 || node.getWidth(source) === 0) return
-    const [first, last] = [lineAt(node.getStart(source)), lineAt(node.end - 1)]
-    for (let line = first; line <= last; line++) lines.add(line)
+    if (!isLiteral(node)) {
+      ts.forEachChild(node, visit)
+      return
+    }
+    const start = node.getStart(source)
+    // What is like a comment in a literal is none, and its empty lines count.
+    text += source.text.slice(end, start)
+    text += source.text.slice(start, node.end).replaceAll(/^$|[^\n]+/gm, '_')
+    end = node.end
   }
   visit(source)
-  return lines.size
+  const code = (text + source.text.slice(end)).replaceAll(COMMENT, keepLines)
+  return code.split('\n').filter(line => line.trim()).length
 }
 
-const isDocumentation = ({ kind }: ts.Node): boolean =>
-  kind >= ts.SyntaxKind.FirstJSDocNode && kind <= ts.SyntaxKind.LastJSDocNode
+const isLiteral = ({ kind }: ts.Node): boolean =>
+  (kind >= ts.SyntaxKind.FirstLiteralToken && kind <= ts.SyntaxKind.LastTemplateToken) ||
+  kind === ts.SyntaxKind.JsxText
+
+const keepLines = (comment: string): string => comment.replaceAll(/[^\n]+/g, '')
 
 /** Counts functions with a body, of every kind. */
 function countFunctions(source: ts.SourceFile): number {
