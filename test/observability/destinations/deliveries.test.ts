@@ -24,6 +24,7 @@ import {
   watchDeliveries,
 } from '../../support/broadcast.ts'
 import { TestClock } from '../../support/gateway.ts'
+import { expectAtRest } from '../../support/invariants.ts'
 import { openMemoryStore } from '../../support/memory-store.ts'
 import type { ReceiverAnswer } from '../../support/receiver.ts'
 
@@ -138,6 +139,7 @@ describe.each([
     await Promise.all([waitForCalls(4), failed.promise])
     await gateway.deliveries.rest()
     expect(await countAll()).toMatchObject({ delivered: 4, failed: 1, waiting: 0 })
+    await expectAtRest(gateway)
   })
 
   test('D-06 O-06 drops the oldest beyond its bound, and counts each', async () => {
@@ -235,6 +237,7 @@ describe('one destination', () => {
     expect(await gone).toMatchObject({ id, type: 'webhook' })
     await gateway.deliveries.rest()
     expect(await countAll()).toMatchObject({ failed: 2, waiting: 0 })
+    await expectAtRest(gateway)
     expect((await readHealth(gateway)).get(id)?.state).toBe('paused')
     await resumeDestination(gateway, operator, id)
     expect((await readHealth(gateway)).get(id)?.state).toBe('failing')
