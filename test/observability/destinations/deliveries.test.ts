@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { yieldToEventLoop } from '../../../src/base/clock.ts'
 import {
   computePause,
   DELIVERY_PACE,
@@ -155,9 +156,20 @@ describe.each([
       dropped.push(event.count)
     })
     await pauseDestination(gateway, house.operator, id)
+    const { deliveries } = gateway.store
+    const { dropOldest } = deliveries
+    const running: number[] = []
+    deliveries.dropOldest = async count => {
+      running.push((running.at(-1) ?? 0) + 1)
+      await yieldToEventLoop()
+      const taken = await dropOldest(count)
+      running.push((running.at(-1) ?? 0) - 1)
+      return taken
+    }
     await gateway.deliveries.start()
     const ids = await call(25)
     await gateway.deliveries.rest()
+    expect(Math.max(...running)).toBe(1)
     expect(dropped.reduce((sum, count) => sum + count, 0)).toBe(15)
     expect(await countAll()).toMatchObject({ waiting: 10, dropped: 15, delivered: 0 })
     const kept = await gateway.store.outbox.listPending(100)
