@@ -220,11 +220,6 @@ describe('its metrics', () => {
     start()
     await configure({ metrics_seconds: 0.1, traces: false })
     await house.receiver.waitFor(2)
-    // Each is a sum since the first.
-    const starts = house.receiver.requests.map(
-      ({ body }) => /"startTimeUnixNano":"\d+"/.exec(body)?.[0],
-    )
-    expect(new Set(starts).size).toBe(1)
     await configure(null)
     await metricsExport?.stop()
     const { length } = house.receiver.requests
