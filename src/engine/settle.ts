@@ -277,8 +277,15 @@ function computeReceipt<K extends Kind>(
   return estimateReceipt(world, step, answer)
 }
 
-/** Returns the receipt of a request whose provider has failed by itself: nobody pays for it. */
-function leaveUnpaid<K extends Kind>(step: Step<K>, endpoint: Endpoint, usage: Usage): Receipt {
+/**
+ * Returns the receipt of a request that nobody pays for, such as one whose provider has failed by
+ * itself. Its prompt is not taken then.
+ */
+export function leaveUnpaid<K extends Kind>(
+  step: Step<K>,
+  endpoint: Endpoint,
+  usage: Usage,
+): Receipt {
   for (const attempt of step.attempts) if (attempt.endpoint === endpoint) attempt.isTaken = false
   return createFreeReceipt(usage, endpoint.is_byok)
 }

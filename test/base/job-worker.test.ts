@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, mock, test } from 'bun:test'
 import { JobError, JobWorker, type JobWorkerOptions } from '../../src/base/job-worker.ts'
 
 const open: { close(): void }[] = []
@@ -34,9 +34,11 @@ const outcome = (promise: Promise<number>): Promise<number | string> =>
 
 describe('a Worker for jobs', () => {
   test('does them one after the other', async () => {
-    const worker = openWorker()
+    const startWorker = mock(startScript(DOUBLER))
+    const worker = openWorker({ startWorker })
     const jobs = Array.from({ length: 50 }, (_, i) => i + 100)
     expect(await Promise.all(jobs.map(job => worker.run(job, 1)))).toEqual(jobs.map(job => 2 * job))
+    expect(startWorker).toHaveBeenCalledTimes(1)
   })
 
   test('is started anew after a job that takes too long, and does those behind it', async () => {

@@ -176,7 +176,10 @@ describe('with a provider that is paid', () => {
     const again = await house.create(buildLines(4, PAID))
     const generation = { ...call, id: `${call.id}x`, request_id: `${again.id}-2` }
     await gateway.recorder.record({ generation, charge: null })
-    await house.run()
+    // Its charge is with the process that was killed.
+    await house.runner.start()
+    await house.runner.rest()
+    await house.runner.stop()
     const batch = await house.read(again.id)
     expect(batch).toMatchObject({ status: 'completed', completed: 3, failed: 1 })
     expect(upstream.hits).toHaveLength(4)

@@ -1,8 +1,8 @@
-import { describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/base/errors.ts'
 import { openEvents } from '../../src/base/events.ts'
 import type { GenerationStore, RecorderEntry } from '../../src/observability/generations/store.ts'
-import { openRecorder } from '../../src/observability/recorder.ts'
+import { openRecorder, type Recorder } from '../../src/observability/recorder.ts'
 import { TestClock } from '../support/gateway.ts'
 import { buildGeneration, buildRecordEntry } from '../support/generation.ts'
 import { TestTimers } from '../support/timers.ts'
@@ -49,8 +49,16 @@ function bench({ clock }: { clock?: TestClock } = {}) {
     state.failures += 1
   })
   const ticks = clock ? clock.ticks : () => performance.now()
-  return { state, recorder: openRecorder(store, events, ticks) }
+  opened = openRecorder(store, events, ticks)
+  return { state, recorder: opened }
 }
+
+let opened: Recorder | undefined
+
+afterEach(async () => {
+  await opened?.flush()
+  expect([opened?.healthy, opened?.listPending()]).toEqual([true, []])
+})
 
 const locked = new Error('database is locked')
 
@@ -229,6 +237,7 @@ describe('recorder', () => {
       if (taken.length === 2) isLocked = true
     })
     const recorder = openRecorder(store, openEvents(), () => performance.now())
+    opened = recorder
     const outcomes = ['a', 'b', 'poison', 'c', 'd'].map(id =>
       recorder.record(buildRecordEntry(id)).then(
         () => id,
@@ -253,6 +262,7 @@ describe('recorder', () => {
       taken.push(...ids)
     })
     const recorder = openRecorder(store, openEvents(), () => performance.now())
+    opened = recorder
     const poisoned = recorder
       .record({ generation: buildGeneration({ id: 'poison' }), charge: null })
       .catch(thrown => GatewayError.from(thrown).type)

@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite'
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, expect, spyOn, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,6 +7,7 @@ import { openEvents } from '../../src/base/events.ts'
 import type { Generation } from '../../src/observability/generations/store.ts'
 import {
   openRollupKeeper,
+  type RollupStore,
   recomputeRollups,
   rollUp,
   SUM_DIMENSIONS,
@@ -255,6 +256,19 @@ test('a difference is found, and gone once the roll-ups are computed again', asy
   expect(await store.rollups.sum(EVERYTHING)).toHaveLength(1)
   db.close()
   await store.close()
+})
+
+test('calls that come while others are rolled up begin no second run', async () => {
+  const gate = Promise.withResolvers<number>()
+  const rollups = { advance: () => gate.promise } as Partial<RollupStore> as RollupStore
+  using advance = spyOn(rollups, 'advance')
+  const events = openEvents()
+  const keeper = openRollupKeeper({ store: { rollups }, events })
+  const generation = buildGeneration()
+  for (let i = 0; i < 2_000; i++) events.publish('generation.finished', generation)
+  expect(advance).toHaveBeenCalledTimes(1)
+  gate.resolve(0)
+  await keeper.close()
 })
 
 test('calls are rolled up by five hundred, in the background', async () => {

@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { examineGateway } from '../../src/app/doctor.ts'
 import type { Json } from '../../src/base/json.ts'
 import { assignKeys } from '../../src/limits/assignments.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
@@ -7,6 +6,7 @@ import { getOperator } from '../../src/resources/actor.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ReceivedRequest, ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
+import { expectBooks } from '../support/invariants.ts'
 import { DOORS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
 
 let stage: LoopStage | undefined
@@ -63,15 +63,6 @@ const CONFIG = { server_tools: { fusion: { analysis_models: PANEL } } }
 function readResult({ heard }: LoopStage): Json {
   const { text } = heard.find(({ results }) => results.length > 0)?.results[0] ?? {}
   return JSON.parse(text ?? '{}')
-}
-
-async function expectBooks({ gateway, money, generations }: LoopStage): Promise<void> {
-  expect([money.held, gateway.traffic.calls.size]).toEqual([0n, 0])
-  expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-  for (const { id, total_cost } of generations) {
-    const charges = await gateway.store.ledger.listCharges(id)
-    expect(charges.reduce((sum, { nanos }) => sum + nanos, 0n)).toBe(total_cost ?? 0n)
-  }
 }
 
 describe('a panel', () => {

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { examineGateway } from '../../src/app/doctor.ts'
 import type { Json } from '../../src/base/json.ts'
 import { assignKeys } from '../../src/limits/assignments.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
+import { expectBooks } from '../support/invariants.ts'
 import { DOORS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
@@ -68,15 +68,6 @@ const TOOL = (parameters: Json = {}) => ({
     { type: 'openrouter:image_generation', parameters: { model: 'acme/painter', ...parameters } },
   ],
 })
-
-async function expectBooks({ gateway, money, generations }: LoopStage): Promise<void> {
-  expect([money.held, gateway.traffic.calls.size]).toEqual([0n, 0])
-  expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-  for (const { id, total_cost } of generations) {
-    const charges = await gateway.store.ledger.listCharges(id)
-    expect(charges.reduce((sum, { nanos }) => sum + nanos, 0n)).toBe(total_cost ?? 0n)
-  }
-}
 
 describe('a picture that is drawn within a call', () => {
   test.each(DOORS)('is shown to the client, charged and on record: %s', async door => {

@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { examineGateway } from '../../src/app/doctor.ts'
 import type { Json } from '../../src/base/json.ts'
 import { askModel } from '../../src/extensions/server-tool/inner.ts'
 import type { ServerTool, ToolInvocation } from '../../src/extensions/server-tool.ts'
@@ -13,6 +12,7 @@ import { getOperator } from '../../src/resources/actor.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ReceivedRequest, ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
+import { expectBooks } from '../support/invariants.ts'
 import { createSeededRandom } from '../support/random.ts'
 import { DOORS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
 
@@ -55,18 +55,6 @@ const ADVICE: [string, Json][] = [['advisor', { prompt: 'Inner question' }]]
 const TASK: [string, Json][] = [['subagent', { task_name: 't', task_description: 'Inner task' }]]
 const ADVISOR = (parameters: Json = {}) => ({ tools: [{ type: 'gateway:advisor', parameters }] })
 const SUBAGENT = (parameters: Json = {}) => ({ tools: [{ type: 'gateway:subagent', parameters }] })
-
-async function expectBooks({ gateway, money, generations }: LoopStage): Promise<void> {
-  expect([money.held, gateway.traffic.calls.size]).toEqual([0n, 0])
-  expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-  for (const { id, total_cost, steps } of generations) {
-    const charges = await gateway.store.ledger.listCharges(id)
-    expect(charges.reduce((sum, { nanos }) => sum + nanos, 0n)).toBe(total_cost ?? 0n)
-    expect(new Set(charges.map(({ step }) => step)).size).toBe(charges.length)
-    if (steps.length > 0)
-      expect(steps.reduce((sum, { cost }) => sum + (cost ?? 0n), 0n)).toBe(total_cost ?? 0n)
-  }
-}
 
 /** Returns the item of the first use. */
 const askForItem = async (at: LoopStage, body: Json): Promise<Json> => {

@@ -4,7 +4,7 @@ import { authenticate, getOperator } from '../../src/resources/actor.ts'
 import { storeFile } from '../../src/resources/files.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { createLimitedKey, readMetric, waitUntil } from '../support/chat.ts'
-import { expectBooksHold } from '../support/invariants.ts'
+import { expectAtRest, expectBooksHold } from '../support/invariants.ts'
 import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
 import { StubbornClient } from '../support/stubborn-client.ts'
 import {
@@ -37,6 +37,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await expectBooksHold(server)
+  await expectAtRest(server.gateway)
   await server[Symbol.asyncDispose]()
   await upstream.close()
 })

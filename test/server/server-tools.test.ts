@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { examineGateway } from '../../src/app/doctor.ts'
 import type { Json } from '../../src/base/json.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../../src/extensions/server-tool.ts'
 import { datetime } from '../../src/extensions/tools/datetime.ts'
@@ -12,6 +11,7 @@ import { createPreset } from '../../src/resources/presets.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ReceivedRequest, ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
+import { expectBooks } from '../support/invariants.ts'
 import { DOORS, type Door, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
 
 let stage: LoopStage | undefined
@@ -65,11 +65,6 @@ const toFunction = (door: Door, name: string): Json =>
       : { type: 'function', name, parameters: { type: 'object' } }
 
 const MODES = DOORS.flatMap(door => [false, true].map(stream => [door, stream] as const))
-
-async function expectBooks({ gateway, money }: LoopStage): Promise<void> {
-  expect([money.held, gateway.traffic.calls.size]).toEqual([0n, 0])
-  expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-}
 
 describe('a loop', () => {
   test.each(MODES)(

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { examineGateway } from '../../src/app/doctor.ts'
 import type { Json } from '../../src/base/json.ts'
 import { getPolicy } from '../../src/limits/effective.ts'
 import { openFilters } from '../../src/limits/filters.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
+import { expectBooks } from '../support/invariants.ts'
 import { DOORS, type LoopStage, openLoopStage, TURN } from '../support/tool-loop.ts'
 import {
   chunkedEnd,
@@ -105,11 +105,6 @@ const joinDeltas = (events: Json[], item_id: unknown) =>
 const readOutput = (events: Json[]): Json[] => {
   const { output = [] } = (events.at(-1)?.response ?? {}) as { output?: Json[] }
   return output
-}
-
-async function expectBooks({ gateway, money }: LoopStage): Promise<void> {
-  expect([money.held, gateway.traffic.calls.size]).toEqual([0n, 0])
-  expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
 }
 
 /** Gives the key of the stage a filter of its answers. */

@@ -9,6 +9,7 @@ import type { VideoJob } from '../../src/resources/videos.ts'
 import { runCommand } from '../support/commands.ts'
 import { openDatabase } from '../support/database.ts'
 import { createOtherWorkspace } from '../support/gateway.ts'
+import { expectAtRest } from '../support/invariants.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { json, type Script, startUpstream, type Upstream } from '../support/upstream.ts'
@@ -59,7 +60,10 @@ beforeEach(() => {
   receiver.answer = () => ({ status: 200 })
 })
 
-afterEach(() => server.gateway.videos.rest())
+afterEach(async () => {
+  await server.gateway.videos.rest()
+  await expectAtRest(server.gateway)
+})
 
 afterAll(async () => {
   await server[Symbol.asyncDispose]()

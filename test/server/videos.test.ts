@@ -11,6 +11,7 @@ import { readBooks } from '../support/books.ts'
 import { createLimitedKey, fetchGeneration, fetchKeyState } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
 import { createOtherWorkspace } from '../support/gateway.ts'
+import { expectAtRest } from '../support/invariants.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   body,
@@ -119,6 +120,7 @@ afterEach(async () => {
   await videos.start()
   await Promise.all(open.map(job => recorded(server.gateway, job.generation_id)))
   await videos.stop()
+  await expectAtRest(server.gateway)
 })
 
 afterAll(async () => {

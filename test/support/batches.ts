@@ -7,6 +7,7 @@ import { storeFile } from '../../src/resources/files.ts'
 import type { NewKey } from '../../src/resources/keys/schema.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { testGateway } from './gateway.ts'
+import { expectAtRest } from './invariants.ts'
 
 /** A line of a file of requests. */
 export const buildLine = (custom_id: string, body: object = {}, more: object = {}) =>
@@ -78,6 +79,7 @@ export function createBatchTools(gateway: Gateway, actor: Actor) {
     await runner.start()
     await runner.rest()
     await runner.stop()
+    await expectAtRest(gateway)
   }
   return { runner, upload, create, read, readResults, run }
 }

@@ -1,12 +1,15 @@
 import { expect } from 'bun:test'
 import { examineGateway } from '../../src/app/doctor.ts'
+import type { Gateway } from '../../src/app/gateway.ts'
 import { listDeadCalls } from '../../src/engine/recover.ts'
 import { type Account, openLedger } from '../../src/limits/ledger.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { hashSecret } from '../../src/resources/keys/secret.ts'
 import { listHeldCalls } from './books.ts'
 import { parseStream, waitUntil } from './chat.ts'
+import { countRunning } from './resting-books.ts'
 import type { LocalServer } from './server.ts'
+import type { LoopStage } from './tool-loop.ts'
 
 /** An answer that a client has read to its end. */
 export interface Acknowledged {
@@ -47,6 +50,50 @@ export async function expectBooksHold(
 ): Promise<void> {
   expect(await findBrokenInvariants(server, answers)).toEqual([])
 }
+
+/**
+ * Expects that a fault has left nothing behind, once its calls have ended: the gateway takes calls,
+ * nothing runs, is held, waits to be written or told, or is noted as begun, and its books are right.
+ */
+export async function expectAtRest(gateway: Gateway): Promise<void> {
+  await gateway.recorder.flush()
+  await gateway.deliveries.rest()
+  const { recorder, traffic, videos, deliveries, blobs, memory } = gateway
+  const left = {
+    ...countRunning(gateway),
+    unhealthy: recorder.healthy ? 0 : 1,
+    overload: traffic.admission.findSaturation() ?? 0,
+    unwritten: recorder.listPending().length,
+    undelivered: sum(deliveries.list(), ({ waiting }) => waiting),
+    jobs: videos.size,
+    notes: sum([...memory.workspaces.values()], ({ id }) => blobs.countDrafts(id)),
+    dead: (await listDeadCalls(gateway)).length,
+  }
+  const faults = (await examineGateway(gateway)).data.filter(({ ok }) => !ok)
+  expect([Object.entries(left).filter(([, count]) => count !== 0), faults]).toEqual([[], []])
+}
+
+/**
+ * Expects that a stage is at rest, and that each of its calls was charged once for each of its steps,
+ * and what its record says.
+ */
+export async function expectBooks({
+  gateway,
+  generations,
+}: Pick<LoopStage, 'gateway' | 'generations'>): Promise<void> {
+  await expectAtRest(gateway)
+  for (const { id, total_cost, steps } of generations) {
+    const charges = await gateway.store.ledger.listCharges(id)
+    const cost = total_cost ?? 0n
+    expect(charges.reduce((total, { nanos }) => total + nanos, 0n)).toBe(cost)
+    expect(new Set(charges.map(({ step }) => step)).size).toBe(charges.length)
+    if (steps.length > 0)
+      expect(steps.reduce((total, step) => total + (step.cost ?? 0n), 0n)).toBe(cost)
+  }
+}
+
+const sum = <Item>(items: Item[], count: (item: Item) => number): number =>
+  items.reduce((total, item) => total + count(item), 0)
 
 /** Lists which of the calls that have gone out are in no journal: a kill would lose them. */
 export function listUnjournaled({ data }: LocalServer, ids: string[]): string[] {

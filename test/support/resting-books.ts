@@ -33,12 +33,23 @@ export function requireBooks(data: string, secrets: string[]): void {
 }
 
 /** Throws unless nothing is in flight (I4) and nothing is held (I2) in a server that has stopped. */
-export function requireRest({ traffic, ledger, recorder }: Gateway): void {
-  const { calls, memory } = traffic.admission
-  const holds = ledger.listHolds().filter(hold => hold.isOpen).length
-  const left = { calls: traffic.calls.size, places: calls.used, bytes: memory.used, holds }
-  if (recorder.healthy && Object.values(left).some(count => count > 0))
+export function requireRest(gateway: Gateway): void {
+  const left = countRunning(gateway)
+  if (gateway.recorder.healthy && Object.values(left).some(count => count > 0))
     throw new Error(`Invariants do not hold: I2 or I4: ${JSON.stringify(left)}`)
+}
+
+/** Counts what runs in a gateway, and the money that is held for it. */
+export function countRunning({ traffic, ledger }: Gateway) {
+  const { calls, memory } = traffic.admission
+  return {
+    calls: traffic.calls.size,
+    places: calls.used,
+    bytes: memory.used,
+    readOns: traffic.readOns.size,
+    background: traffic.background.size,
+    holds: ledger.listHolds().filter(hold => hold.isOpen).length,
+  }
 }
 
 function listBroken(db: Database, data: string): string[] {

@@ -29,6 +29,11 @@ export class TestTimers extends TestClock {
     for (let turn = 0; turn < TURNS; turn++) await new Promise(resolve => setImmediate(resolve))
   }
 
+  /** How many timers have not fired. */
+  get waiting(): number {
+    return jest.getTimerCount()
+  }
+
   stop(): void {
     jest.useRealTimers()
   }

@@ -2,8 +2,8 @@ import { unavailable } from '../../base/errors.ts'
 import type { Run, Step } from '../../engine/run.ts'
 import { forgetEntries } from '../../engine/settle/entries.ts'
 import { renderTranscript } from '../../engine/settle/transcript.ts'
-import { getSettlementTime, recordRun, toGeneration } from '../../engine/settle.ts'
-import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
+import { getSettlementTime, leaveUnpaid, recordRun, toGeneration } from '../../engine/settle.ts'
+import { createTextUsage } from '../../language/usage.ts'
 import type { VideoCall } from '../../language/video.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Hold } from '../../limits/ledger.ts'
@@ -42,7 +42,7 @@ async function keepJob(world: ExtensionWorld, begun: JobRun): Promise<void> {
     await world.store.videos.insert(job)
   } catch (cause) {
     const error = unavailable('The job could not be stored', undefined, cause)
-    step.receipt = createFreeReceipt(createTextUsage(0, 0), endpoint.is_byok)
+    step.receipt = leaveUnpaid(step, endpoint, createTextUsage(0, 0))
     if (run.ending) run.ending.error = error
     await recordRun(world, run)
     throw error

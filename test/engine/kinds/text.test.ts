@@ -93,6 +93,17 @@ describe('the estimate of an answer', () => {
     ).toBe(75)
   })
 
+  const PICTURE: TextPart = { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' }
+  test.each<[string, TextPart]>([
+    ['a word', said('a')],
+    ['a thought', { type: 'reasoning-delta', choice: 0, text: 'a', details: [] }],
+    ['a picture', PICTURE],
+    ['a sound', { type: 'audio-delta', choice: 0, audio: { data: 'AA==' } }],
+    ['a source', { type: 'annotation' } as TextPart],
+  ])('is of an answer that delivers something: %s alone', async (_, part) => {
+    expect((await estimate(saying(), part)).delivered).toBe(true)
+  })
+
   test('of nothing delivered is nothing', async () => {
     const { usage, delivered } = await estimate(buildTextCall(), said(''))
     expect([delivered, countOutputTokens(usage)]).toEqual([false, 0])

@@ -17,3 +17,21 @@ test('what was asked is told up to its longest, in the order of its messages', (
   expect(measure(half, `${half}b`, 'c')).toEqual([LONGEST / 2, LONGEST / 2, 0])
   expect(measure('ab', half, half)).toEqual([2, LONGEST / 2, LONGEST / 2 - 2])
 })
+
+test('a message is told with each of its calls of tools, and what was thought before them', () => {
+  const blocks = [
+    { type: 'reasoning', text: 'Two.' },
+    { type: 'tool-call', id: 'c-1', name: 'add', input: '{"a":1}' },
+    { type: 'tool-call', id: 'c-2', name: 'add', input: '{"a":2}' },
+  ]
+  const call = { messages: [{ role: 'assistant', blocks }] } as unknown as TextCall
+  const asked = (id: string, text: string) => ({
+    ...{ id, type: 'function', function: { name: 'add', arguments: text } },
+  })
+  expect(renderInput('text', call)).toEqual([
+    {
+      ...{ role: 'assistant', content: null, reasoning: 'Two.' },
+      tool_calls: [asked('c-1', '{"a":1}'), asked('c-2', '{"a":2}')],
+    },
+  ])
+})

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'bun:test'
+import { afterEach, expect, spyOn, test } from 'bun:test'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { toIncomingResponse } from '../../../src/network/egress.ts'
 import { createApi } from '../../support/api.ts'
@@ -13,8 +13,12 @@ const MOST = 100
 let timers: TestTimers
 let gateway: Gateway
 afterEach(async () => {
-  timers.stop()
+  await gateway.videos.stop()
   await gateway.close()
+  // Timers that fire once are left, of the recorder and of Elysia's cache: nothing asks again.
+  await timers.passSeconds(300, 300)
+  expect(timers.waiting).toBe(0)
+  timers.stop()
 })
 
 /**
@@ -64,6 +68,10 @@ test('a job is asked about ever less often, up to the longest pause', async () =
   await timers.passSeconds(60)
   // Half of each pause is drawn by lot, and the lot is nothing here.
   expect(polls).toEqual([2, 3, 5, 9, 17, 27, 37, 47, 57])
+  // It sleeps until the next one is due.
+  using set = spyOn(globalThis, 'setTimeout')
+  await timers.passSeconds(5)
+  expect(set).not.toHaveBeenCalled()
 })
 
 test('a provider that fails is asked less and less, and as late as it says', async () => {

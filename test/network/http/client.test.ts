@@ -1,4 +1,14 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from 'bun:test'
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  jest,
+  spyOn,
+  test,
+} from 'bun:test'
 import { Readable } from 'node:stream'
 import { createGzip, deflateSync, gzipSync, constants as zlib } from 'node:zlib'
 import { toByteSource } from '../../../src/base/byte-source.ts'
@@ -490,6 +500,7 @@ describe('500 requests at once', () => {
   test('leave no more idle connections than are kept in all', async () => {
     await using other = await startUpstream()
     const client = openHttpClient({ connectMilliseconds: 5_000, mostIdle: 100 })
+    using set = spyOn(globalThis, 'setInterval')
     upstream.answer(hit => [{ wait: 'all' }, kept(hit.body)])
     other.answer(() => kept('fine'))
     const answers = sayAll(client)
@@ -497,6 +508,8 @@ describe('500 requests at once', () => {
     upstream.open('all')
     expect(await answers).toEqual(texts)
     await until(() => upstream.live === 100)
+    // They are looked after together.
+    expect(set).toHaveBeenCalledTimes(1)
     // There is no place for a connection to another origin, and one more for each that is gone.
     const request = { method: 'POST', url: other.url, headers: {}, body: '' }
     await textOf(await client.send(request, new Cancellation()))

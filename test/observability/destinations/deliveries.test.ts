@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { yieldToEventLoop } from '../../../src/base/clock.ts'
 import {
   computePause,
   DELIVERY_PACE,
@@ -24,6 +25,7 @@ import {
   watchDeliveries,
 } from '../../support/broadcast.ts'
 import { TestClock } from '../../support/gateway.ts'
+import { expectAtRest } from '../../support/invariants.ts'
 import { openMemoryStore } from '../../support/memory-store.ts'
 import type { ReceiverAnswer } from '../../support/receiver.ts'
 
@@ -138,6 +140,7 @@ describe.each([
     await Promise.all([waitForCalls(4), failed.promise])
     await gateway.deliveries.rest()
     expect(await countAll()).toMatchObject({ delivered: 4, failed: 1, waiting: 0 })
+    await expectAtRest(gateway)
   })
 
   test('D-06 O-06 drops the oldest beyond its bound, and counts each', async () => {
@@ -153,9 +156,20 @@ describe.each([
       dropped.push(event.count)
     })
     await pauseDestination(gateway, house.operator, id)
+    const { deliveries } = gateway.store
+    const { dropOldest } = deliveries
+    const running: number[] = []
+    deliveries.dropOldest = async count => {
+      running.push((running.at(-1) ?? 0) + 1)
+      await yieldToEventLoop()
+      const taken = await dropOldest(count)
+      running.push((running.at(-1) ?? 0) - 1)
+      return taken
+    }
     await gateway.deliveries.start()
     const ids = await call(25)
     await gateway.deliveries.rest()
+    expect(Math.max(...running)).toBe(1)
     expect(dropped.reduce((sum, count) => sum + count, 0)).toBe(15)
     expect(await countAll()).toMatchObject({ waiting: 10, dropped: 15, delivered: 0 })
     const kept = await gateway.store.outbox.listPending(100)
@@ -235,6 +249,7 @@ describe('one destination', () => {
     expect(await gone).toMatchObject({ id, type: 'webhook' })
     await gateway.deliveries.rest()
     expect(await countAll()).toMatchObject({ failed: 2, waiting: 0 })
+    await expectAtRest(gateway)
     expect((await readHealth(gateway)).get(id)?.state).toBe('paused')
     await resumeDestination(gateway, operator, id)
     expect((await readHealth(gateway)).get(id)?.state).toBe('failing')

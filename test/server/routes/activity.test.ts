@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/app/gateway.ts'
+import { GatewayError } from '../../../src/base/errors.ts'
 import { getApp } from '../../support/app.ts'
 import { createTestKeys, testGateway } from '../../support/gateway.ts'
 import { TestTimers } from '../../support/timers.ts'
@@ -41,6 +42,21 @@ test('a feed is kept alive as often as the config says, between what it tells ea
   } finally {
     timers.stop()
   }
+})
+
+test('a feed with a limit ends after so many entries, and nobody listens any more', async () => {
+  const gateway = await testGateway()
+  const answer = await ask(gateway, '?limit=3')
+  const told = answer.text()
+  const error = new GatewayError('server', 'No')
+  for (let entry = 0; entry < 5; entry++) {
+    gateway.events.publish('config.rejected', { error } as never)
+    // Each is read by itself.
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  expect((await told).match(/^data: /gm)).toHaveLength(3)
+  expect(gateway.activity.size).toBe(0)
+  await gateway.close()
 })
 
 test('HEAD and a wrong query listen to nothing', async () => {

@@ -8,16 +8,23 @@ import { TestTimers } from '../../../support/timers.ts'
 let timers: TestTimers
 let house: BroadcastHouse
 afterEach(async () => {
-  timers.stop()
+  await house.gateway.deliveries.stop()
   await house.close()
+  // Timers that fire once are left, of the recorder and of Elysia's cache: nothing asks again.
+  await timers.passSeconds(300, 300)
+  expect(timers.waiting).toBe(0)
+  timers.stop()
 })
+
+/** The most calls that a webhook is told at once. */
+const MOST_IN_BATCH = 50
 
 const COMPLETION = {
   choices: [{ index: 0, message: { role: 'assistant', content: 'Yes.' }, finish_reason: 'stop' }],
 }
 
 /** Opens a gateway with the pauses of production, whose destination is told at these seconds. */
-async function open(answer: () => Response) {
+async function open(answer: () => Response | Promise<Response>) {
   timers = new TestTimers()
   const told: number[] = []
   house = await openBroadcastHouse({
@@ -28,7 +35,7 @@ async function open(answer: () => Response) {
       if (!url.startsWith(house.receiver.url)) return toIncomingResponse(Response.json(COMPLETION))
       // Without pauses it would be told for ever.
       if (told.push(timers.ticks() / 1000) > 100) await new Promise(() => {})
-      return toIncomingResponse(answer())
+      return toIncomingResponse(await answer())
     },
   })
   await house.addWebhook()
@@ -58,10 +65,26 @@ test('a destination that fails is told less and less, as late as it says, and th
 
 test('calls that follow each other within moments are told together', async () => {
   const told = await open(() => new Response(''))
-  for (let i = 0; i < 4; i++) {
-    await house.call(1)
+  await house.call(1)
+  const { waiting } = timers
+  for (let i = 0; i < 3; i++) {
     await timers.passSeconds(0.05, 0.05)
+    await house.call(1)
   }
+  expect(timers.waiting).toBe(waiting)
   await timers.passSeconds(5)
   expect(told).toHaveLength(1)
+})
+
+test('a destination that takes one request is told what another one has failed with, at once', async () => {
+  const late = Promise.withResolvers<Response>()
+  const busy = new Response('', { status: 503, headers: { 'retry-after': '60' } })
+  const answers: (Response | Promise<Response>)[] = [busy, late.promise]
+  const told = await open(() => answers.shift() ?? new Response(''))
+  await house.call(MOST_IN_BATCH + 1)
+  await timers.passSeconds(5)
+  expect(told).toEqual([0.25, 0.25])
+  late.resolve(new Response(''))
+  await timers.passSeconds(1)
+  expect(told).toEqual([0.25, 0.25, 5])
 })
