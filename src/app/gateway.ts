@@ -82,6 +82,7 @@ import type { Catalog } from '../resources/models/catalog.ts'
 import { openCatalog } from '../resources/models.ts'
 import type { DesignatedPreset } from '../resources/presets/store.ts'
 import { buildPresetName } from '../resources/presets.ts'
+import { EventLogs } from '../resources/responses/event-log.ts'
 import type { Workloads } from '../resources/workloads/parts.ts'
 import { AccessTokens } from '../resources/workloads/tokens.ts'
 import { UsedTokens } from '../resources/workloads/used-tokens.ts'
@@ -579,6 +580,7 @@ function openTraffic(
     readDocuments: new ReadDocuments(),
     keptCalls: new KeptCalls(),
     background: new Map<string, AbortController>(),
+    eventLogs: new EventLogs(),
     counters: openCounters(config, clock, ledger, freeSoFar, free),
   }
 }

@@ -1,5 +1,6 @@
 import type { Counters } from '../limits/counters.ts'
 import type { KeptCalls } from '../resources/idempotency/calls.ts'
+import type { EventLogs } from '../resources/responses/event-log.ts'
 import type { Health } from './health.ts'
 import type { Admission } from './traffic/admission.ts'
 import type { Approvals } from './traffic/approvals.ts'
@@ -36,6 +37,8 @@ export interface Traffic {
   keptCalls: KeptCalls
   /** The responses that are made in the background, by their ids. */
   background: Map<string, AbortController>
+  /** The events of those that are streamed. */
+  eventLogs: EventLogs
   /** Limits how often calls may be made. */
   counters: Counters
 }

@@ -9,6 +9,7 @@ import type { Actor } from './actor.ts'
 import { defineAudit, identifyById } from './audit/entry.ts'
 import type { AuditEntry } from './audit/store.ts'
 import { countBlocks } from './files/quota.ts'
+import type { EventLog, EventLogs } from './responses/event-log.ts'
 import type { InputItemsQuery } from './responses/schema.ts'
 import type { ResponseStatus, ResponseStore, StoredResponse } from './responses/store.ts'
 import type { IdentityWorld } from './world.ts'
@@ -38,6 +39,7 @@ export interface ResponseWorld extends IdentityWorld {
   traffic: IdentityWorld['traffic'] & {
     /** The responses that this process makes in the background, by their ids. */
     background: Map<string, AbortController>
+    eventLogs: EventLogs
   }
 }
 
@@ -178,10 +180,10 @@ export async function keepResponse(world: ResponseWorld, actor: Actor, content: 
   await world.store.responses.insert(stored, listIds(content), () => undefined)
 }
 
-/** Ends a response that was made in the background, unless it was cancelled or deleted. */
-export async function endQueued(world: ResponseWorld, actor: Actor, content: ResponseContent) {
+/** Ends a response that was made in the background. False if it was cancelled or deleted. */
+export function endQueued(world: ResponseWorld, actor: Actor, content: ResponseContent) {
   const stored = sealContent(world, actor, content, readStatus(content.response))
-  await endAs(world, stored, listIds(content), null)
+  return endAs(world, stored, listIds(content), null)
 }
 
 const endAs = (
@@ -272,6 +274,26 @@ export async function getResponse(world: ResponseWorld, actor: Actor, id: string
   return openContent(world, ended).response
 }
 
+/**
+ * Finds the events of a response that is streamed in the background. Throws 400 where none are kept,
+ * and 404 as `getResponse` does.
+ */
+export async function findEvents(
+  world: ResponseWorld,
+  actor: Actor,
+  id: string,
+): Promise<{ response: Json; log: EventLog }> {
+  const { response } = openContent(world, await findReadable(world, actor, id))
+  const log = world.traffic.eventLogs.get(id)
+  if (!log)
+    throw invalid(
+      'stream: no events of this response are kept; poll it with stream=false. They are kept for ' +
+        'one that was asked for with background: true and stream: true, until the gateway restarts',
+      'stream',
+    )
+  return { response, log }
+}
+
 const INTERRUPTED = {
   status: 'failed',
   error: { code: 'server_error', message: 'The gateway was interrupted' },
@@ -335,6 +357,7 @@ export async function deleteResponse(world: ResponseWorld, actor: Actor, id: str
   const stored = showStored(await findReadable(world, actor, id))
   world.traffic.background.get(id)?.abort()
   await world.store.responses.remove(id, auditResponse(world, actor, stored, null))
+  world.traffic.eventLogs.delete(id)
   return { id, object: 'response' as const, deleted: true as const }
 }
 
@@ -352,7 +375,8 @@ export async function cancelResponse(world: ResponseWorld, actor: Actor, id: str
   const place = { ...actor, workspace_id: stored.workspace_id, key_hash: stored.key_hash }
   const ended = sealContent(world, place, { input, response: cancelled }, 'cancelled')
   const entry = auditResponse(world, actor, showStored(stored), showStored(ended), 'cancel')
-  await endAs(world, ended, [], entry)
+  if (!(await endAs(world, ended, [], entry))) return getResponse(world, actor, id)
+  world.traffic.eventLogs.get(id)?.endAs(cancelled)
   world.traffic.background.get(id)?.abort()
   return cancelled
 }

@@ -19,7 +19,7 @@ import { hasForm, type ReceivedForm, receiveForm } from './body/form.ts'
 import { readBody } from './body.ts'
 import { createJsonResponse, createRawResponse } from './byte-stream.ts'
 import { type Caching, findCaching, renderCacheHeaders } from './calls/caching.ts'
-import { answerLater, openStored, type StoredCall } from './calls/stored.ts'
+import { answerLater, openStored, type StoredCall, streamStored } from './calls/stored.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { createErrorResponse } from './errors.ts'
 import { createEventStreamResponse, type EventSource } from './event-stream.ts'
@@ -132,6 +132,7 @@ export async function respond(routeContext: RouteContext): Promise<Response> {
         stored,
         heading: createHeading(gateway, call),
       })
+      if (call.stream) return await streamStored(gateway, routeContext, { id }, headers)
       return createJsonResponse(later, { headers, status: 200 }, connection)
     }
     const cacheHeaders = readCacheHeaders(request, gateway)

@@ -147,4 +147,24 @@ describe.each(PROTOCOLS)('over %s', protocol => {
     const gone = async () => openai.responses.retrieve(begun.id)
     await expect(gone()).rejects.toMatchObject({ status: 404 })
   })
+
+  test('the client streams in the background, leaves, and streams on', async () => {
+    const body = {
+      model: `${protocol}/hello`,
+      input: 'Hi',
+      background: true,
+      stream: true,
+    } as const
+    const begun = await openai.responses.create(body)
+    let cursor = -1
+    let id = ''
+    for await (const event of begun) {
+      if (event.type === 'response.created') id = event.response.id
+      cursor = event.sequence_number
+      if (event.type === 'response.in_progress') break
+    }
+    const rest = openai.responses.stream({ response_id: id, starting_after: cursor })
+    expect((await Array.fromAsync(rest)).map(event => event.sequence_number)[0]).toBe(cursor + 1)
+    expect(await rest.finalResponse()).toMatchObject({ id, output_text: 'Hello there' })
+  })
 })

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Json } from '../../src/base/json.ts'
 import { evictRows } from '../../src/observability/retention.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey, deleteKey } from '../../src/resources/keys.ts'
@@ -10,11 +11,15 @@ import { createApp } from '../../src/server/app.ts'
 import { waitUntil } from '../support/chat.ts'
 import { openDatabase } from '../support/database.ts'
 import { createOtherWorkspace, createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
+import { parseEvents, type ResponseEvent } from '../support/response-events.ts'
 import { buildLocalConfig } from '../support/server.ts'
 import {
   completion,
+  delta,
+  ending,
   silence,
   silenceMidStream,
+  sseHead,
   startUpstream,
   status,
   type Upstream,
@@ -138,7 +143,6 @@ test('only its key goes on from a response, and only managers of its workspace s
 
 test.each([
   [{ store: false, background: true }, 'background'],
-  [{ background: true, stream: true }, 'stream'],
   [{ previous_response_id: 'gen-none' }, 'previous_response_id'],
   [{ conversation: 'conv_1' }, 'conversation'],
   [{ store: true, provider: { zdr: true } }, 'store'],
@@ -263,6 +267,124 @@ test('one whose process has ended without it has failed', async () => {
   })
   making?.abort()
   await upstream.hits[0]?.clientLeft
+})
+
+/** Opens a stream of a response: one that is asked for with a body, or what came after a number. */
+async function openEvents(house: House, path: string, body?: object, key = house.keys.inference) {
+  const leaving = new AbortController()
+  const response = await createApp(house.gateway).handle(
+    new Request(`http://localhost/api/v1/responses${path}`, {
+      method: body ? 'POST' : 'GET',
+      signal: leaving.signal,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      ...(body ? { body: JSON.stringify({ model: MODEL, input: 'Hi', ...body }) } : {}),
+    }),
+  )
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  let wire = ''
+  const readOn = async (text: string) => {
+    while (!wire.includes(text)) {
+      const { done, value } = (await reader?.read()) ?? { done: true }
+      if (done) break
+      wire += value
+    }
+    return wire
+  }
+  return {
+    status: response.status,
+    id: response.headers.get('x-generation-id') ?? '',
+    readOn,
+    readAll: async () => parseEvents(await readOn('[DONE]')),
+    async leave() {
+      leaving.abort()
+      await reader?.cancel()
+    },
+  }
+}
+type House = Awaited<ReturnType<typeof openHouse>>
+
+const STREAMED = { background: true, stream: true }
+const listTypes = (events: ResponseEvent[]) => events.map(({ type }) => type)
+
+test('one that streams in the background goes on without its client, who comes back', async () => {
+  await using house = await openHouse()
+  upstream.answer(() => [sseHead(), delta('Hel'), { wait: 'rest' }, delta('lo'), ending()])
+  const first = await openEvents(house, '', STREAMED)
+  await first.readOn('Hel')
+  await first.leave()
+  const again = await openEvents(house, `/${first.id}?stream=true&starting_after=2`)
+  await again.readOn('Hel')
+  upstream.open('rest')
+  const all = await (await openEvents(house, `/${first.id}?stream=true`)).readAll()
+  expect(listTypes(all).slice(0, 3)).toEqual([
+    'response.created',
+    'response.queued',
+    'response.in_progress',
+  ])
+  expect(all.map(({ response }) => (response as Json)?.status).slice(0, 3)).toEqual([
+    'queued',
+    'queued',
+    'in_progress',
+  ])
+  expect(all.map(({ sequence_number }) => sequence_number)).toEqual([...all.keys()])
+  expect(await again.readAll()).toEqual(all.slice(3))
+  const { json } = await house.ask('GET', `/${first.id}`)
+  expect(json).toMatchObject({ status: 'completed', output_text: 'Hello' })
+  expect(all.at(-1)).toMatchObject({ type: 'response.completed', response: json })
+  await waitUntil(() => house.gateway.traffic.background.size === 0)
+})
+
+test('a stream in the background ends with its cancelling, and waits under its last number', async () => {
+  await using house = await openHouse()
+  house.gateway.config.timeouts.keep_alive_seconds = 0.05
+  upstream.answer(silence)
+  const { id, readOn } = await openEvents(house, '', STREAMED)
+  const again = await openEvents(house, `/${id}?stream=true&starting_after=1`)
+  await again.readOn('"sequence_number":2}')
+  await upstream.hit()
+  await house.ask('POST', `/${id}/cancel`)
+  const events = parseEvents(await readOn('[DONE]'))
+  expect(events.at(-1)).toMatchObject({
+    type: 'response.cancelled',
+    sequence_number: 3,
+    response: { id, status: 'cancelled' },
+  })
+  const waiting = events.slice(2, -1)
+  expect(new Set(listTypes(waiting))).toEqual(new Set(['response.in_progress']))
+  expect(waiting.every(({ sequence_number }) => sequence_number === 2)).toBe(true)
+  await waitUntil(() => house.gateway.traffic.background.size === 0)
+  expect((await openEvents(house, `/${id}?stream=true`)).status).toBe(200)
+})
+
+test('a stream in the background that fails says so, and its response too', async () => {
+  await using house = await openHouse()
+  upstream.answer(() => status(400, 'No'))
+  const { id, readAll } = await openEvents(house, '', STREAMED)
+  expect(listTypes(await readAll())).toContain('response.failed')
+  expect((await house.ask('GET', `/${id}`)).json.status).toBe('failed')
+})
+
+test('events are for those who may read the response, and 400 where none are kept', async () => {
+  await using house = await openHouse()
+  const { gateway, keys } = house
+  const stranger = await createOtherWorkspace(gateway, '00000000-0000-7000-8000-0000000000ab')
+  const { id, readAll } = await openEvents(house, '', STREAMED)
+  await readAll()
+  const ask = async (response = id, key?: string) =>
+    (await openEvents(house, `/${response}?stream=true`, undefined, key)).status
+  expect(await ask(id, stranger.key)).toBe(404)
+  expect(await ask(id, keys.management)).toBe(200)
+  const whole = await house.respond({ background: true })
+  expect(await ask(whole.id)).toBe(400)
+  // As after a restart.
+  gateway.traffic.eventLogs.delete(id)
+  const { status, json } = await house.ask('GET', `/${id}?stream=true`)
+  expect([status, json.error.message]).toEqual([400, expect.stringContaining('poll it')])
+  const second = await openEvents(house, '', STREAMED)
+  await second.readAll()
+  await house.ask('DELETE', `/${second.id}`)
+  expect(await ask(second.id)).toBe(404)
+  expect(gateway.traffic.eventLogs.get(second.id)).toBeUndefined()
 })
 
 test('a client that leaves in the middle of a stream leaves no response', async () => {

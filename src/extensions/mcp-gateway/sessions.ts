@@ -1,3 +1,4 @@
+import { unavailable } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
 import type { Actor } from '../../resources/actor.ts'
 
@@ -6,6 +7,7 @@ export interface ClientSession {
   id: string
   /** Whose it is. For all others there is no such session. */
   holder: string
+  workspace: string
   /** The server of its path; null at `/mcp`. */
   label: string | null
   /** The digests of the tools as they were listed, by the names under which they were. */
@@ -20,9 +22,8 @@ export interface ClientSession {
   usedAt: number
 }
 
-/** More would be clients that never end theirs. */
-const MOST_SESSIONS = 1_000
-const MOST_OF_HOLDER = 100
+/** How many sessions there are: more would be clients that never end theirs. */
+const MOST_SESSIONS = { key: 100, workspace: 1_000, all: 5_000 }
 /** Milliseconds after which a session that nobody uses is forgotten. */
 const LONGEST_IDLE = 3_600_000
 
@@ -30,24 +31,43 @@ const LONGEST_IDLE = 3_600_000
 export class ClientSessions {
   /** In the order of their last use. */
   readonly #sessions = new Map<string, ClientSession>()
+  readonly #most: { key: number; workspace: number; all: number }
 
-  /** Opens a session. The oldest one of its holder, or of all, makes room for it. */
+  constructor(most = MOST_SESSIONS) {
+    this.#most = most
+  }
+
+  /**
+   * Opens a session. Where there are as many as may be, of its key, its workspace or in all, one of
+   * its key makes room for it: nobody ends another's. Throws 503 where its key has none.
+   */
   open(
     { id, actor, label, canAsk }: Pick<ClientSession, 'id' | 'label' | 'canAsk'> & { actor: Actor },
     now: number,
   ): ClientSession {
     this.#forgetIdle(now)
     const holder = nameHolder(actor)
-    const own = this.#sessions.values().filter(session => session.holder === holder)
-    const ofHolder = [...own]
-    if (ofHolder.length >= MOST_OF_HOLDER) this.#forget(ofHolder[0])
-    if (this.#sessions.size >= MOST_SESSIONS) this.#forget(this.#sessions.values().next().value)
+    const workspace = actor.workspace_id
+    this.#makeRoom(holder, workspace)
     const session: ClientSession = {
-      ...{ id, holder, label, canAsk, digests: new Map(), questions: new Map() },
+      ...{ id, holder, workspace, label, canAsk, digests: new Map(), questions: new Map() },
       ...{ stream: null, usedAt: now },
     }
     this.#sessions.set(id, session)
     return session
+  }
+
+  #makeRoom(holder: string, workspace: string): void {
+    const all = [...this.#sessions.values()]
+    const own = all.filter(session => session.holder === holder)
+    const ofWorkspace = all.filter(session => session.workspace === workspace)
+    const most = this.#most
+    const isFull =
+      own.length >= most.key || ofWorkspace.length >= most.workspace || all.length >= most.all
+    if (!isFull) return
+    const idle = own.find(({ stream }) => !stream) ?? own[0]
+    if (!idle) throw unavailable('There are as many MCP sessions as may be: end one of them')
+    this.#forget(idle)
   }
 
   /** Finds a session of this actor at this path; undefined if there is none. */

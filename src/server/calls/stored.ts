@@ -2,14 +2,17 @@ import type { Gateway } from '../../app/gateway.ts'
 import { GatewayError, invalid } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
 import { infer } from '../../engine/infer.ts'
+import type { Answer } from '../../language/answer.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { getPolicy } from '../../limits/effective.ts'
 import { retainsNothing } from '../../limits/zdr.ts'
 import type { Actor } from '../../resources/actor.ts'
+import type { EventLog } from '../../resources/responses/event-log.ts'
 import {
   type Continued,
   checkResponseQuota,
   endQueued,
+  findEvents,
   keepQueued,
   keepResponse,
   listInput,
@@ -21,7 +24,9 @@ import type {
   Dialect,
   DialectBody,
 } from '../../translation/dialects/dialect.ts'
+import { renderResponseStatus } from '../../translation/dialects/responses.ts'
 import { findConnection } from '../connections.ts'
+import { createEventStreamResponse } from '../event-stream.ts'
 
 /** The fields by which clients go on from answers, and leave some. */
 interface StatefulBody extends DialectBody, Continued {
@@ -69,8 +74,6 @@ export async function openStored(
       'background: expected store: true, as the answer is asked for later',
       'background',
     )
-  if (isBackground && asked.stream)
-    throw invalid('stream: expected false beside background: true; poll the response', 'stream')
   if (isKept && !isDryRun) await checkResponseQuota(gateway, actor)
   const input = await openConversation(gateway, actor, asked)
   const body: StatefulBody & { input: Json[] } = { ...asked, input, store: isKept }
@@ -143,26 +146,76 @@ export async function answerLater(
   const begin = () => dialect.streaming?.begin?.(heading, call, body)
   const queued = { ...begin()?.render?.(), status: 'queued' }
   await keepQueued(gateway, actor, { input, response: queued })
-  const { background } = gateway.traffic
+  const { background, eventLogs } = gateway.traffic
   const ending = new AbortController()
   background.set(call.id, ending)
   const leavePlace = findConnection(request)?.keepPlace()
-  const make = async (): Promise<Json> => {
+  const open = () => infer(gateway, actor, dialect.kind, call, ending.signal)
+  const end = (response: Json) => endQueued(gateway, actor, { input, response })
+  const make = async () => {
     try {
-      const answer = await infer(gateway, actor, dialect.kind, call, ending.signal)
-      return (await dialect.collectResponse(answer, call, body)) as Json
+      return await end((await dialect.collectResponse(await open(), call, body)) as Json)
     } catch (thrown) {
       const failed = begin()
       failed?.renderFailure(GatewayError.from(thrown))
-      return failed?.render?.() ?? queued
+      return await end(failed?.render?.() ?? queued)
     }
   }
-  void make()
-    .then(response => endQueued(gateway, actor, { input, response }))
+  const begun = call.stream ? begin() : undefined
+  const log = begun && eventLogs.open(call.id, renderResponseStatus)
+  const making = log ? writeEvents(log, begun, open, end) : make()
+  void making
     .catch(error => gateway.events.publish('store.failing', { error }))
     .finally(() => {
       background.delete(call.id)
+      log?.end()
       leavePlace?.()
     })
   return queued
+}
+
+/**
+ * Writes the events of a response in the background, whose last ones come when it has been stored.
+ * One that was cancelled or deleted meanwhile gets none of them.
+ */
+async function writeEvents(
+  log: EventLog,
+  begun: BegunStream,
+  open: () => Promise<Answer<Kind>>,
+  end: (response: Json) => Promise<boolean>,
+): Promise<void> {
+  log.append(begun.renderKeepAlive())
+  const events = await open().then(
+    answer => begun.streamEvents(answer),
+    thrown => [begun.renderFailure(GatewayError.from(thrown))].values(),
+  )
+  let hasEnded = false
+  for (;;) {
+    const step = await events.next()
+    if (begun.isWhole && !hasEnded) {
+      hasEnded = await end(begun.render?.() ?? {})
+      if (!hasEnded) return
+    }
+    if (step.done) return
+    log.append(step.value)
+  }
+}
+
+/**
+ * Streams the events of a response in the background after the one of a number. Its client may leave
+ * and come back. Throws as `findEvents` does, and 400 for events that are no longer kept.
+ */
+export async function streamStored(
+  gateway: Gateway,
+  { actor, request }: { actor: Actor; request: Request },
+  { id, after = -1 }: { id: string; after?: number | undefined },
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  const { response, log } = await findEvents(gateway, actor, id)
+  const events = log.read(after)
+  const waiting = { ...response, status: 'in_progress' }
+  const render = () => renderResponseStatus(waiting, events.last)
+  const interval = gateway.config.timeouts.keep_alive_seconds * 1000
+  const connection = findConnection(request)
+  return createEventStreamResponse(events, { render, interval }, headers, connection)
 }

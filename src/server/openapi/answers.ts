@@ -273,7 +273,7 @@ const OWN: Answers['operations'] = {
     object({ models: array(GEMINI_MODEL), nextPageToken: text }, ['nextPageToken']),
   ),
   getGeminiModel: json(GEMINI_MODEL),
-  getResponse: json(STORED_RESPONSE),
+  getResponse: { ...json(STORED_RESPONSE), 'text/event-stream': text },
   cancelResponse: json(STORED_RESPONSE),
   deleteResponse: json(object({ id: text, object: text, deleted: { type: 'boolean' } })),
   listResponseInputItems: json(

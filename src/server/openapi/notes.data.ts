@@ -181,7 +181,9 @@ export const NOTES: Record<string, OperationNote> = {
   getResponse: {
     description:
       'Shows a stored response as it stands: one in the background is `queued` or `in_progress` until ' +
-      'it has ended. Responses are stored where the operator has set `responses.store`.',
+      'it has ended. With `stream=true` the events of one that was streamed in the background are ' +
+      'sent again, after `starting_after`, and those to come; 400 where they are no longer kept. ' +
+      'Responses are stored where the operator has set `responses.store`.',
     examples: RESPONSE,
   },
   listResponseInputItems: {

@@ -11,6 +11,7 @@ import {
 import { RESPONSES_ERROR_FORMAT } from '../../translation/dialects/responses/error.ts'
 import { requireKey } from '../access.ts'
 import { readQuery } from '../body.ts'
+import { streamStored } from '../calls/stored.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { refuseRegion } from './files.ts'
@@ -35,10 +36,15 @@ export function createResponseRoutes(gateway: Gateway, findPeer: FindRequestPeer
     .get(
       '/responses/:response_id',
       serve(({ actor, request, id }) => {
-        readQuery(request, ResponseQuery)
-        return getResponse(gateway, actor, id)
+        const { stream, starting_after: after } = readQuery(request, ResponseQuery)
+        if (stream !== 'true' || request.method === 'HEAD') return getResponse(gateway, actor, id)
+        return streamStored(gateway, { actor, request }, { id, after })
       }),
-      describe({ id: 'getResponse', summary: 'Get a stored response', query: ResponseQuery }),
+      describe({
+        id: 'getResponse',
+        summary: 'Get a stored response, or its events',
+        query: ResponseQuery,
+      }),
     )
     .get(
       '/responses/:response_id/input_items',

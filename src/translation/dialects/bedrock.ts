@@ -5,8 +5,10 @@ import { type Json, parseObject, readObject } from '../../base/json.ts'
 import { list, open, optional, SomeName } from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
+import { toConverseCitation } from './bedrock/citations.ts'
 import {
   ConverseRequest,
+  pickModelFields,
   restoreMedia,
   toBase64,
   toConverseAnswer,
@@ -73,7 +75,10 @@ const renderBroken = (event: Json): string => {
 const SHOWN = ['text', 'tool_use', 'thinking', 'redacted_thinking']
 
 /** Creates what turns the events of a message into those of `converse-stream`. */
-function createConverseFrames(call: TextCall): ToFrames {
+function createConverseFrames(
+  call: TextCall,
+  { additionalModelResponseFieldPaths: paths }: ConverseRequest,
+): ToFrames {
   let usage: unknown
   let isShown = false
   const frame = (name: string, payload: object) => renderFrame('event', name, payload)
@@ -99,6 +104,7 @@ function createConverseFrames(call: TextCall): ToFrames {
         usage = event.usage
         return frame('messageStop', {
           stopReason: toStopReason(readObject(event, 'delta').stop_reason),
+          ...pickModelFields(event, paths),
         })
       case 'message_stop': {
         const { type: _, ...beside } = event
@@ -123,6 +129,8 @@ function toDelta(change: Json, delta: (change: Json) => string): string {
       return delta({ reasoningContent: { text: change.thinking } })
     case 'signature_delta':
       return delta({ reasoningContent: { signature: change.signature } })
+    case 'citations_delta':
+      return delta({ citation: toConverseCitation(readObject(change, 'citation')) })
     default:
       return ''
   }
@@ -134,15 +142,15 @@ const toChunk: ToFrames = event =>
     ? renderBroken(event)
     : renderFrame('event', 'chunk', { bytes: toBase64(JSON.stringify(event)) })
 
-const createStreaming = (
-  create: (call: TextCall) => ToFrames,
+const createStreaming = <Body>(
+  create: (call: TextCall, body: Body) => ToFrames,
   keepAlive: string,
-): Streaming<'text'> => ({
+): Streaming<'text', Body> => ({
   media_type: 'application/vnd.amazon.eventstream',
   isBinary: true,
   renderKeepAlive: () => keepAlive,
-  streamEvents: (answer: Answer<'text'>, call: TextCall) =>
-    writeFrames(streamMessagesEvents(answer, call), create(call)),
+  streamEvents: (answer: Answer<'text'>, call: TextCall, body: Body) =>
+    writeFrames(streamMessagesEvents(answer, call), create(call, body)),
   renderFailure: ({ id }, error) => renderException(error, id),
 })
 
@@ -188,9 +196,9 @@ export const converse: Dialect<'text', ConverseRequest> = {
   body: ConverseRequest,
   errorFormat: BEDROCK_ERROR_FORMAT,
   toCall: toConverseCall,
-  async collectResponse(answer, call) {
+  async collectResponse(answer, call, { additionalModelResponseFieldPaths: paths }) {
     const message = (await messages.collectResponse(answer, call, {} as never)) as Json
-    return toConverseAnswer(message, readLatency(call))
+    return toConverseAnswer(message, readLatency(call), paths)
   },
 }
 
@@ -203,7 +211,7 @@ export const converseStream: Dialect<'text', ConverseRequest> = {
     tag: 'Bedrock',
     summary: 'Answer a conversation as Converse does, as a stream',
   },
-  streaming: createStreaming(createConverseFrames, WAITING) as Streaming<'text', ConverseRequest>,
+  streaming: createStreaming(createConverseFrames, WAITING),
 }
 
 const { model: _, ...invokeFields } = MessagesRequest.properties
@@ -248,8 +256,5 @@ export const invokeStream: Dialect<'text', MessagesRequest> = {
     tag: 'Bedrock',
     summary: 'Answer a body of Anthropic’s models as a stream',
   },
-  streaming: createStreaming(() => toChunk, toChunk({ type: 'ping' })) as Streaming<
-    'text',
-    MessagesRequest
-  >,
+  streaming: createStreaming<MessagesRequest>(() => toChunk, toChunk({ type: 'ping' })),
 }

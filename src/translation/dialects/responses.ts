@@ -35,7 +35,7 @@ const LONG_EVENT = 64 * 1024
 /**
  * Turns the parts of an answer into the events of a response (wire reference D.5): `created` and
  * `in_progress`, the events of its items, one of `completed`, `incomplete` and `failed`, `[DONE]`.
- * All are numbered from zero without a gap. While the client waits, `in_progress` is said again: the
+ * All are numbered from zero without a gap. In the background `queued` is between the first two. While the client waits, `in_progress` is said again: the
  * clocks of some clients do not hear comments, and no client stumbles over an event that it knows.
  */
 export class ResponseStream implements BegunStream<'text'> {
@@ -89,8 +89,11 @@ export class ResponseStream implements BegunStream<'text'> {
     this.#hasBegun = true
     for (const part of parts) if (part.type === 'start') this.#response.read(part)
     const response = this.#response.render()
+    const { background } = response
+    const created = background ? { ...response, status: 'queued' } : response
     return (
-      this.#renderEvent({ type: 'response.created', response }) +
+      this.#renderEvent({ type: 'response.created', response: created }) +
+      (background ? this.#renderEvent({ type: 'response.queued', response: created }) : '') +
       this.#renderEvent({ type: 'response.in_progress', response })
     )
   }
@@ -114,8 +117,17 @@ export class ResponseStream implements BegunStream<'text'> {
   // Events are ours alone, so their number is added in place.
   #renderEvent(event: ItemEvent): string {
     event.sequence_number = this.#number++
-    return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+    return renderEvent(event)
   }
+}
+
+const renderEvent = (event: ItemEvent): string =>
+  `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+
+/** Renders how a response in the background stands as an event of this number. */
+export function renderResponseStatus(response: Json, sequence_number: number): string {
+  const event = renderEvent({ type: `response.${response.status}`, sequence_number, response })
+  return response.status === 'in_progress' ? event : event + DONE
 }
 
 /** Streams the events of an answer. */

@@ -1,9 +1,13 @@
 import { beforeAll, describe, expect, spyOn, test } from 'bun:test'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { requireValid } from '../../../src/base/body.ts'
+import { type Json, readObject } from '../../../src/base/json.ts'
+import type { Answer } from '../../../src/language/answer.ts'
 import type { TextCall } from '../../../src/language/call.ts'
+import type { TextPart } from '../../../src/language/part.ts'
+import { AwsEventStreamScanner } from '../../../src/network/aws-event-stream.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
-import { converse, invoke } from '../../../src/translation/dialects/bedrock.ts'
+import { converse, converseStream, invoke } from '../../../src/translation/dialects/bedrock.ts'
 import { createAnswer, finish, receipt, start, text } from '../../support/answer.ts'
 import { buildTextCall } from '../../support/call.ts'
 import { freezeDeep } from '../../support/freeze.ts'
@@ -140,6 +144,15 @@ describe('content', () => {
   test('with citations is said again as text', () => {
     const citationsContent = { content: [{ text: 'One ' }, { text: 'two' }], citations: [] }
     expect(blocksOf({ citationsContent })).toEqual([{ type: 'text', text: 'One two' }])
+    const citations = LOCATIONS.map(([, citation]) => citation)
+    expect(blocksOf({ citationsContent: { content: [{ text: 'One' }], citations } })).toEqual([
+      {
+        type: 'text',
+        text: 'One',
+        // The web's have lost their proof.
+        extra: { citations: LOCATIONS.slice(0, -1).map(([citation]) => citation) },
+      },
+    ])
   })
 
   test('to be guarded may be a picture', () => {
@@ -149,16 +162,125 @@ describe('content', () => {
   })
 })
 
+/** Citations of the Messages API, and what they are to Converse. */
+const LOCATIONS: [Json, Json][] = [
+  ...(
+    [
+      ['char_location', 'char_index', 'documentChar'],
+      ['page_location', 'page_number', 'documentPage'],
+      ['content_block_location', 'block_index', 'documentChunk'],
+    ] as const
+  ).map(([type, unit, name]): [Json, Json] => [
+    {
+      ...{ type, cited_text: 'one', document_title: 'A', document_index: 1 },
+      ...{ [`start_${unit}`]: 2, [`end_${unit}`]: 3 },
+    },
+    {
+      ...{ title: 'A', sourceContent: [{ text: 'one' }] },
+      location: { [name]: { documentIndex: 1, start: 2, end: 3 } },
+    },
+  ]),
+  [
+    {
+      ...{ type: 'search_result_location', cited_text: 'one', source: 'a.md', title: 'A' },
+      ...{ search_result_index: 1, start_block_index: 2, end_block_index: 3 },
+    },
+    {
+      ...{ title: 'A', source: 'a.md', sourceContent: [{ text: 'one' }] },
+      location: { searchResultLocation: { searchResultIndex: 1, start: 2, end: 3 } },
+    },
+  ],
+  [
+    {
+      ...{ type: 'web_search_result_location', cited_text: 'one', title: 'A' },
+      ...{ url: 'https://a.example/b', encrypted_index: 'x' },
+    },
+    {
+      ...{ title: 'A', sourceContent: [{ text: 'one' }] },
+      location: { web: { url: 'https://a.example/b', domain: 'a.example' } },
+    },
+  ],
+]
+
+describe('an answer', () => {
+  const cite = (citation: Json): TextPart[] => [
+    { type: 'annotation', choice: 0, citation } as TextPart,
+  ]
+  const answerOf = () =>
+    createAnswer<'text'>(
+      [start, text('Hi')],
+      ...LOCATIONS.map(([citation]) => cite(citation)),
+      [{ ...finish, sequence: 'END' } as TextPart],
+      [receipt],
+    )
+
+  test('has citations in Converse’s form, whole and streamed', async () => {
+    const citations = LOCATIONS.map(([, citation]) => citation)
+    const whole = (await converse.collectResponse(answerOf(), callOf({}), {} as never)) as Json
+    expect(readObject(readObject(whole, 'output'), 'message').content).toEqual([
+      { citationsContent: { content: [{ text: 'Hi' }], citations } },
+    ])
+    const frames = await readFrames(answerOf(), {})
+    const deltas = frames.map(([, data]) => readObject(data, 'delta'))
+    expect(deltas.flatMap(({ citation }) => citation ?? [])).toEqual(citations)
+  })
+
+  test('has the fields of its model that are asked for, at their places', async () => {
+    const collect = async (...additionalModelResponseFieldPaths: string[]) =>
+      converse.collectResponse(answerOf(), callOf({}), {
+        additionalModelResponseFieldPaths,
+      } as never) as Promise<Json>
+    expect(
+      await collect(
+        '/stop_sequence',
+        '/usage/input_tokens',
+        '/none',
+        '/content/0',
+        '/toString',
+        '/',
+      ),
+    ).toMatchObject({
+      stopReason: 'stop_sequence',
+      additionalModelResponseFields: {
+        stop_sequence: 'END',
+        usage: { input_tokens: expect.any(Number) },
+      },
+    })
+    expect(await collect('/none')).not.toHaveProperty('additionalModelResponseFields')
+    const paths = { additionalModelResponseFieldPaths: ['/delta/stop_sequence'] }
+    const [, stop] =
+      (await readFrames(answerOf(), paths)).find(([name]) => name === 'messageStop') ?? []
+    expect(stop).toEqual({
+      stopReason: 'stop_sequence',
+      additionalModelResponseFields: { delta: { stop_sequence: 'END' } },
+    })
+    expect(() => callOf({ additionalModelResponseFieldPaths: ['stop_sequence'] })).toThrow(
+      'additionalModelResponseFieldPaths.0',
+    )
+  })
+})
+
+/** Reads the frames of an answer as `converse-stream` writes them. */
+async function readFrames(answer: Answer<'text'>, body: Json): Promise<[string, Json][]> {
+  const scanner = new AwsEventStreamScanner()
+  const events = converseStream.streaming?.streamEvents(answer, callOf({}), body as never)
+  const texts = await Array.fromAsync({
+    [Symbol.asyncIterator]: () => events as AsyncIterator<string>,
+  })
+  return texts
+    .flatMap(one => scanner.feed(Buffer.from(one, 'latin1')))
+    .map(({ event, data }) => [event ?? '', JSON.parse(data)])
+}
+
 describe('what no call says', () => {
   test('is named', () => {
     const { leftOut } = callOf({
       performanceConfig: { latency: 'optimized' },
       promptVariables: { name: { text: 'Ada' } },
-      additionalModelResponseFieldPaths: ['/stop_sequence'],
       toolConfig: { tools: [{ systemTool: { name: 'nova_grounding' } }] },
     })
     expect(leftOut).toEqual([
-      ...['performanceConfig', 'promptVariables', 'additionalModelResponseFieldPaths'],
+      ...['performanceConfig', 'promptVariables'],
       'toolConfig.tools.0.systemTool',
     ])
     expect(callOf({}).leftOut).toBeUndefined()

@@ -13,11 +13,15 @@ import { list, Name, oneOf, open, optional, SomeName } from '../../../base/schem
 import type { Block, Message } from '../../../language/message.ts'
 import { routingFields } from '../routing.ts'
 import { AnyObject, dryRunFields } from '../schema.ts'
+import { joinTexts, toConverseCitation, toMessagesCitation } from './citations.ts'
 
 /** The most blocks of a message, and messages of a conversation. */
 const MOST = 100_000
 
 const Blocks = list(AnyObject, { maxItems: MOST })
+
+/** A JSON Pointer. */
+const FieldPath = Type.String({ minLength: 1, maxLength: 256, pattern: '^/' })
 
 /** The body of `converse` and `converse-stream`. The path names the model. */
 export const ConverseRequest = Type.Object(
@@ -47,6 +51,7 @@ export const ConverseRequest = Type.Object(
       ),
     ),
     additionalModelRequestFields: optional(AnyObject),
+    additionalModelResponseFieldPaths: optional(list(FieldPath, { maxItems: 10 })),
     outputConfig: optional(AnyObject),
     requestMetadata: optional(AnyObject),
     guardrailConfig: Type.Optional(Type.Unknown()),
@@ -165,7 +170,7 @@ function toBlock(block: Json, field: string): Json {
         citations: member.citations,
       })
     case 'citationsContent':
-      return { type: 'text', text: joinTexts(member.content) }
+      return toCitedText(member)
     case 'toolUse':
       return {
         type: 'tool_use',
@@ -212,10 +217,14 @@ function restoreBlock(block: Block): Block {
 const toTexts = (content: unknown): Json[] =>
   readObjects(content).map(({ text }) => ({ type: 'text', text }))
 
-const joinTexts = (content: unknown): string =>
-  readObjects(content)
-    .map(({ text }) => readString(text) ?? '')
-    .join('')
+function toCitedText({ content, citations }: Json): Json {
+  const cited = readObjects(citations).flatMap(citation => toMessagesCitation(citation) ?? [])
+  return {
+    type: 'text',
+    text: joinTexts(content),
+    ...(cited.length > 0 ? { citations: cited } : {}),
+  }
+}
 
 const toResult = (part: Json, field: string): Json =>
   'json' in part ? { type: 'text', text: JSON.stringify(part.json) } : toBlock(part, field)
@@ -321,8 +330,15 @@ export function toUsage(usage: unknown): Json {
   }
 }
 
-/** Converts a message into the answer of `converse`. What stands beside its fields stays there. */
-export function toConverseAnswer(message: Json, latencyMs: number): Json {
+/**
+ * Converts a message into the answer of `converse`, with the fields of the model that are asked for.
+ * What stands beside its fields stays there.
+ */
+export function toConverseAnswer(
+  message: Json,
+  latencyMs: number,
+  paths: ConverseRequest['additionalModelResponseFieldPaths'],
+): Json {
   const { content, stop_reason, usage, ...rest } = message
   const { id, type, role, model, provider, stop_sequence, stop_details, container, ...beside } =
     rest
@@ -333,6 +349,7 @@ export function toConverseAnswer(message: Json, latencyMs: number): Json {
     stopReason: toStopReason(stop_reason),
     usage: toUsage(usage),
     metrics: { latencyMs },
+    ...pickModelFields(message, paths),
     ...beside,
   }
 }
@@ -340,7 +357,7 @@ export function toConverseAnswer(message: Json, latencyMs: number): Json {
 function toConverseBlock(block: Json): Json[] {
   switch (block.type) {
     case 'text':
-      return [{ text: block.text }]
+      return [toText(block)]
     case 'tool_use':
       return [{ toolUse: { toolUseId: block.id, name: block.name, input: block.input } }]
     case 'thinking':
@@ -355,6 +372,37 @@ function toConverseBlock(block: Json): Json[] {
       return [{ reasoningContent: { redactedContent: toBase64(block.data) } }]
     default:
       return []
+  }
+}
+
+function toText({ text, citations }: Json): Json {
+  const cited = readObjects(citations).map(toConverseCitation)
+  return cited.length > 0
+    ? { citationsContent: { content: [{ text }], citations: cited } }
+    : { text }
+}
+
+/**
+ * Picks the fields of a model's answer that a body names by JSON Pointers, each at its place. Those
+ * that there are not are left out, and so is what stands in lists.
+ */
+export function pickModelFields(value: Json, paths: readonly string[] | null | undefined): Json {
+  const picked: Json = {}
+  for (const path of paths ?? [])
+    copyField(value, picked, path.split('/').slice(1).map(unescapeName))
+  return Object.keys(picked).length > 0 ? { additionalModelResponseFields: picked } : {}
+}
+
+const unescapeName = (name: string): string => name.replaceAll('~1', '/').replaceAll('~0', '~')
+
+function copyField(from: Json, to: Json, [name = '', ...rest]: string[]): void {
+  const value = getOwn(from, name)
+  if (value === undefined) return
+  if (rest.length === 0) to[name] = value
+  else if (isObject(value)) {
+    const inner: Json = { ...readObject(to, name) }
+    copyField(value, inner, rest)
+    if (Object.keys(inner).length > 0) to[name] = inner
   }
 }
 
