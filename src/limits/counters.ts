@@ -1,12 +1,21 @@
 import type { Cancellation } from '../base/cancellation.ts'
 import type { Clock } from '../base/clock.ts'
-import { GatewayError } from '../base/errors.ts'
 import type { Config } from '../config.ts'
 import type { CallBase } from '../language/call.ts'
 import { findRouter } from '../language/routing.ts'
 import type { Actor } from '../resources/actor.ts'
 import { FREE_VARIANT } from '../resources/models/derived.ts'
+import { type Limit, Window, type WindowCounts } from './counters/window.ts'
 import type { Bound, Charge, CostEstimate, Hold, Ledger, Payer } from './ledger.ts'
+import {
+  halve,
+  halveCount,
+  openRates,
+  type Rates,
+  RETRY_HINT,
+  rateLimitExceeded,
+  type TokenHold,
+} from './rates.ts'
 
 /** The books that money is taken from. */
 type Books = Pick<Ledger, 'reserve' | 'reserveElsewhere' | 'settle' | 'release'>
@@ -46,6 +55,8 @@ export interface Grant {
   hasPlace: boolean
   /** Null if no money was claimed. */
   hold: Hold | null
+  /** The tokens that its turn is expected to take; absent where no guardrail limits them. */
+  tokens?: TokenHold
   /** False once it is given back. */
   isOpen: boolean
 }
@@ -56,6 +67,8 @@ interface Used {
   charge?: Charge
   /** Whether the request was not made. */
   isUnmade?: boolean
+  /** The tokens that its turn took; none if absent. */
+  tokens?: number
 }
 
 /**
@@ -64,6 +77,8 @@ interface Used {
  * Nothing goes to a provider without a grant.
  */
 export interface Counters {
+  /** What is taken of the rates of guardrails. */
+  readonly rates: Rates
   /**
    * Takes all that is claimed, or nothing. Throws 429 where a limit is reached, with the time at
    * which to try again, and 402 if a bound has not enough left. A promise only while the books are
@@ -139,35 +154,13 @@ export interface SharedCount {
   /** The number of the window; null for the calls that run. */
   window: number | null
   name: string
-  by: 1 | -1
-}
-
-/** What is counted by name in one window. */
-export interface WindowCounts {
-  number: number
-  counts: Map<string, number>
+  by: number
 }
 
 const MINUTE = 60_000
 /** The most networks that are told apart in a minute: some hundred bytes each. */
 const MOST_NETWORKS = 10_000
 const DAY = 86_400_000
-
-/** Milliseconds to wait when all permits are taken: it is unknown when a call ends. */
-const RETRY_HINT = 1_000
-
-/** The state of one limit as one call meets it. */
-interface Limit {
-  /** Its name in the error, as the public service has it (wire reference L.5). */
-  name: string
-  maximum: number
-  used: number
-  /** Milliseconds since 1970: when it makes sense to try again. */
-  reset: number
-  count(): void
-  /** Takes the count back, unless its window is over. Absent if it is a place. */
-  uncount?(): void
-}
 
 /** Who waits for a place. */
 interface Waiter {
@@ -197,6 +190,8 @@ export function openCounters(
   const readingDay = new Window(DAY, clock)
   const visits = new Window(MINUTE, clock, MOST_NETWORKS)
   const managementMinute = new Window(MINUTE, clock)
+  const rateRequests = new Window(MINUTE, clock)
+  const rateTokens = new Window(MINUTE, clock)
   const running = new Map<string, number>()
   const waiting = new Map<string, Waiter[]>()
   /** The calls that run in another process. */
@@ -206,7 +201,7 @@ export function openCounters(
   // In an order that no version changes.
   const windows = [
     ...[minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits],
-    managementMinute,
+    ...[managementMinute, rateRequests, rateTokens],
   ]
   for (const [window, one] of windows.entries())
     one.onCount = (name, by) => {
@@ -330,17 +325,31 @@ export function openCounters(
     }
   }
 
-  function give(grant: Grant, { charge, isUnmade }: Used = {}): void {
+  function give(grant: Grant, { charge, isUnmade, tokens }: Used = {}): void {
     const { hold, key, requests } = grant
     grant.isOpen = false
     if (hold && charge) ledger.settle(hold, charge)
     else if (hold) ledger.release(hold)
     if (isUnmade) for (const { uncount } of requests) uncount?.()
+    if (grant.tokens) settleTokens(grant, tokens)
     grant.hold = null
     grant.requests = NO_LIMITS
     if (!grant.hasPlace) return
     grant.hasPlace = false
     leavePlace(key)
+  }
+
+  const rates = openRates(
+    {
+      ...{ requests: rateRequests, tokens: rateTokens },
+      places: { count: countRunning, enter: enterPlace, leave: leavePlace },
+    },
+    clock,
+  )
+
+  function settleTokens(grant: Grant, used = 0): void {
+    if (grant.tokens) rates.settleTokens(grant.tokens, used)
+    delete grant.tokens
   }
 
   const listReadingLimits = (key: string): Limit[] => [
@@ -355,6 +364,7 @@ export function openCounters(
   }
 
   return {
+    rates,
     take: take as Counters['take'],
     async takeInTurn(claim, cancellation) {
       if (limits.concurrent_requests === undefined) return take({ ...claim, place: true })
@@ -427,15 +437,6 @@ function addTo(counts: Map<string, number>, name: string, by: number): void {
   else counts.delete(name)
 }
 
-// The other half stays for clients who wait.
-const halve = (limit: Limit): Limit => ({
-  ...limit,
-  maximum: halveCount(limit.maximum),
-})
-
-const halveCount = (maximum: number): number =>
-  Math.max(Math.min(maximum, 1), Math.floor(maximum / 2))
-
 const isOfWindow = ({ uncount }: Limit): boolean => uncount !== undefined
 
 const NO_LIMITS: Limit[] = []
@@ -454,124 +455,10 @@ export const hasDailyFreeLimit = ({ free_models }: Config['limits']): boolean =>
  * the limit.
  */
 const ALL_KEYS = ''
-/** The place of all names beyond the most. */
-const OTHERS = ''
 
 // A call that has a free model among its fallbacks may reach it, so it counts too. So does one with
 // a variant after its name.
 function isFreeModel(service_name: string, slug: string): boolean {
   const [name = ''] = slug.split(':', 1)
   return `${slug}:`.includes(`${FREE_VARIANT}:`) || findRouter({ service_name }, name) === 'free'
-}
-
-function rateLimitExceeded({ name, maximum, reset }: Limit, now: number): GatewayError {
-  const headers = {
-    'X-RateLimit-Limit': String(maximum),
-    'X-RateLimit-Remaining': '0',
-    'X-RateLimit-Reset': String(reset),
-  }
-  return new GatewayError('rate_limit_exceeded', `Rate limit exceeded: ${name}`, {
-    retryAfter: Math.max(1, Math.ceil((reset - now) / 1000)),
-    metadata: { headers, provider_name: null },
-  })
-}
-
-/**
- * Counts by name within the current window of the clock, which may jump back and forth. Beyond the
- * most names, all others count as one.
- */
-class Window {
-  readonly #length: number
-  readonly #clock: Clock
-  readonly #most: number
-  /** The counts of the windows that were entered last, the current one at the end. */
-  readonly #entered = new Map<number, Map<string, number>>()
-  #counts = new Map<string, number>()
-  #number = 0
-  /** Hears of each count by a limit. */
-  onCount: ((name: string, by: 1 | -1) => void) | null = null
-
-  constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
-    this.#length = length
-    this.#clock = clock
-    this.#most = most
-  }
-
-  /** The number of the current window, from 1970. */
-  get number(): number {
-    this.#advance()
-    return this.#number
-  }
-
-  getCount(name: string): number {
-    this.#advance()
-    return this.#counts.get(this.#findPlace(name)) ?? 0
-  }
-
-  setCount(name: string, count: number): void {
-    this.#advance()
-    this.#counts.set(this.#findPlace(name), count)
-  }
-
-  buildLimit(name: string, counter: string, maximum: number): Limit {
-    const used = this.getCount(counter)
-    const window = this.#number
-    return {
-      name,
-      maximum,
-      used,
-      reset: (window + 1) * this.#length,
-      count: () => this.#count(counter, 1),
-      uncount: () => {
-        this.#advance()
-        if (this.#number === window) this.#count(counter, -1)
-      },
-    }
-  }
-
-  /** Adds to a count; none falls below zero. */
-  addCount(name: string, by: 1 | -1 = 1): void {
-    this.setCount(name, Math.max(0, this.getCount(name) + by))
-  }
-
-  #count(counter: string, by: 1 | -1): void {
-    this.addCount(counter, by)
-    this.onCount?.(counter, by)
-  }
-
-  exportCounts(): WindowCounts {
-    this.#advance()
-    return { number: this.#number, counts: new Map(this.#counts) }
-  }
-
-  /** Counts of another window are over. */
-  importCounts({ number, counts }: WindowCounts): void {
-    this.#advance()
-    if (number === this.#number) keepLarger(this.#counts, counts)
-  }
-
-  #findPlace(name: string): string {
-    return this.#counts.size < this.#most || this.#counts.has(name) ? name : OTHERS
-  }
-
-  #advance(): void {
-    const number = Math.floor(this.#clock.now().getTime() / this.#length)
-    if (number === this.#number) return
-    const entered = this.#entered.get(number) ?? new Map<string, number>()
-    // A clock that is set back begins no new window: what was counted in the later one still counts.
-    if (number < this.#number) keepLarger(entered, this.#counts)
-    this.#number = number
-    this.#counts = entered
-    this.#entered.delete(number)
-    this.#entered.set(number, entered)
-    for (const old of this.#entered.keys())
-      if (this.#entered.size > WINDOWS_KEPT) this.#entered.delete(old)
-  }
-}
-
-/** A window that the clock has left is entered again after a jump, soon or never. */
-const WINDOWS_KEPT = 3
-
-function keepLarger(counts: Map<string, number>, others: Map<string, number>): void {
-  for (const [name, count] of others) counts.set(name, Math.max(count, counts.get(name) ?? 0))
 }

@@ -5,6 +5,9 @@ import { toPrintable } from '../base/printable.ts'
 import { parseTraceparent } from '../base/traceparent.ts'
 import type { Origin } from '../language/call.ts'
 import { type FindPeer, resolveRegion } from '../language/region.ts'
+import { getPolicy } from '../limits/effective.ts'
+import { renderRateHeaders } from '../limits/rates.ts'
+import type { Actor } from '../resources/actor.ts'
 
 /** Reads the client's request id. Returns the fallback if there is none or it is malformed. */
 export function readRequestId(request: Request, fallback: string): string {
@@ -197,6 +200,14 @@ export function renderChanges(
     ...(ignored ? { [`${prefix}-ignored`]: renderNames(ignored) } : {}),
     ...(maxTokens === undefined ? {} : { [`${prefix}-max-tokens`]: String(maxTokens) }),
   }
+}
+
+/** Renders what is left of the rates of an actor, as their guardrails have them. */
+export function renderRates(gateway: Gateway, actor: Actor): Record<string, string> {
+  const { rates } = getPolicy(gateway, actor)
+  if (!rates) return {}
+  const { counters } = gateway.traffic
+  return renderRateHeaders(counters.rates.describe(rates), gateway.clock.now().getTime())
 }
 
 function renderNames(ignored: string[]): string {
