@@ -132,7 +132,6 @@ async function takeTurn<K extends Kind>(
     const { rates } = run.policy
     if (rates && step.grant) takeTokens(world, step, step.grant, rates)
   } catch (thrown) {
-    if (step.grant?.isOpen) world.traffic.counters.give(step.grant, { isUnmade: true })
     if (step.turn) tree.leave(step.turn)
     const bound = nameBound(GatewayError.from(thrown))
     if (bound !== null) tree.end(bound)
@@ -140,7 +139,10 @@ async function takeTurn<K extends Kind>(
   }
 }
 
-/** Takes the tokens that a turn is expected to take, where guardrails limit those of a minute. */
+/**
+ * Takes the tokens that a turn is expected to take, where guardrails limit those of a minute. Gives
+ * its grant back where too few are left.
+ */
 function takeTokens<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
@@ -149,8 +151,13 @@ function takeTokens<K extends Kind>(
 ): void {
   if (!rates.some(rate => rate.tokens_per_minute)) return
   const isBatch = isInBatch(step.run as unknown as Run)
-  const count = estimateTokens(world, step)
-  grant.tokens = world.traffic.counters.rates.takeTokens(rates, count, isBatch)
+  const { counters } = world.traffic
+  try {
+    grant.tokens = counters.rates.takeTokens(rates, estimateTokens(world, step), isBatch)
+  } catch (thrown) {
+    counters.give(grant, { isUnmade: true })
+    throw thrown
+  }
 }
 
 /**

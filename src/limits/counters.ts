@@ -5,11 +5,10 @@ import type { CallBase } from '../language/call.ts'
 import { findRouter } from '../language/routing.ts'
 import type { Actor } from '../resources/actor.ts'
 import { FREE_VARIANT } from '../resources/models/derived.ts'
-import { type Limit, Window, type WindowCounts } from './counters/window.ts'
 import type { Bound, Charge, CostEstimate, Hold, Ledger, Payer } from './ledger.ts'
 import {
-  halve,
   halveCount,
+  type Limit,
   openRates,
   type Rates,
   RETRY_HINT,
@@ -157,6 +156,12 @@ export interface SharedCount {
   by: number
 }
 
+/** What is counted by name in one window. */
+export interface WindowCounts {
+  number: number
+  counts: Map<string, number>
+}
+
 const MINUTE = 60_000
 /** The most networks that are told apart in a minute: some hundred bytes each. */
 const MOST_NETWORKS = 10_000
@@ -224,7 +229,8 @@ export function openCounters(
       applicable.push(minute.buildLimit('requests-per-min', key, requests_per_minute))
     if (place && concurrent_requests !== undefined)
       applicable.push(buildConcurrencyLimit(key, concurrent_requests))
-    return isInBatch ? applicable.map(halve) : applicable
+    if (!isInBatch) return applicable
+    return applicable.map(limit => ({ ...limit, maximum: halveCount(limit.maximum) }))
   }
 
   const countRunning = (key: string) => (running.get(key) ?? 0) + (elsewhere.get(key) ?? 0)
@@ -455,10 +461,113 @@ export const hasDailyFreeLimit = ({ free_models }: Config['limits']): boolean =>
  * the limit.
  */
 const ALL_KEYS = ''
+/** The place of all names beyond the most. */
+const OTHERS = ''
 
 // A call that has a free model among its fallbacks may reach it, so it counts too. So does one with
 // a variant after its name.
 function isFreeModel(service_name: string, slug: string): boolean {
   const [name = ''] = slug.split(':', 1)
   return `${slug}:`.includes(`${FREE_VARIANT}:`) || findRouter({ service_name }, name) === 'free'
+}
+
+/**
+ * Counts by name within the current window of the clock, which may jump back and forth. Beyond the
+ * most names, all others count as one.
+ */
+class Window {
+  readonly #length: number
+  readonly #clock: Clock
+  readonly #most: number
+  /** The counts of the windows that were entered last, the current one at the end. */
+  readonly #entered = new Map<number, Map<string, number>>()
+  #counts = new Map<string, number>()
+  #number = 0
+  /** Hears of each count by a limit. */
+  onCount: ((name: string, by: number) => void) | null = null
+
+  constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
+    this.#length = length
+    this.#clock = clock
+    this.#most = most
+  }
+
+  /** The number of the current window, from 1970. */
+  get number(): number {
+    this.#advance()
+    return this.#number
+  }
+
+  getCount(name: string): number {
+    this.#advance()
+    return this.#counts.get(this.#findPlace(name)) ?? 0
+  }
+
+  setCount(name: string, count: number): void {
+    this.#advance()
+    this.#counts.set(this.#findPlace(name), count)
+  }
+
+  buildLimit(name: string, counter: string, maximum: number): Limit {
+    const used = this.getCount(counter)
+    const window = this.#number
+    return {
+      name,
+      maximum,
+      used,
+      reset: (window + 1) * this.#length,
+      count: () => this.count(counter, 1),
+      uncount: () => {
+        this.#advance()
+        if (this.#number === window) this.count(counter, -1)
+      },
+    }
+  }
+
+  /** Adds to a count that others have told of; none falls below zero. */
+  addCount(name: string, by: number): void {
+    this.setCount(name, Math.max(0, this.getCount(name) + by))
+  }
+
+  /** Adds to a count that others are told of. */
+  count(counter: string, by: number): void {
+    this.addCount(counter, by)
+    this.onCount?.(counter, by)
+  }
+
+  exportCounts(): WindowCounts {
+    this.#advance()
+    return { number: this.#number, counts: new Map(this.#counts) }
+  }
+
+  /** Counts of another window are over. */
+  importCounts({ number, counts }: WindowCounts): void {
+    this.#advance()
+    if (number === this.#number) keepLarger(this.#counts, counts)
+  }
+
+  #findPlace(name: string): string {
+    return this.#counts.size < this.#most || this.#counts.has(name) ? name : OTHERS
+  }
+
+  #advance(): void {
+    const number = Math.floor(this.#clock.now().getTime() / this.#length)
+    if (number === this.#number) return
+    const entered = this.#entered.get(number) ?? new Map<string, number>()
+    // A clock that is set back begins no new window: what was counted in the later one still counts.
+    if (number < this.#number) keepLarger(entered, this.#counts)
+    this.#number = number
+    this.#counts = entered
+    this.#entered.delete(number)
+    this.#entered.set(number, entered)
+    for (const old of this.#entered.keys())
+      if (this.#entered.size > WINDOWS_KEPT) this.#entered.delete(old)
+  }
+}
+
+/** A window that the clock has left is entered again after a jump, soon or never. */
+const WINDOWS_KEPT = 3
+
+function keepLarger(counts: Map<string, number>, others: Map<string, number>): void {
+  for (const [name, count] of others) counts.set(name, Math.max(count, counts.get(name) ?? 0))
 }

@@ -1,6 +1,5 @@
 import type { Clock } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
-import type { Limit, Window } from './counters/window.ts'
 import type { Account } from './ledger.ts'
 
 /** The fields of a guardrail that limit how often calls are made. */
@@ -26,6 +25,26 @@ export interface RateClaim {
   place: boolean
 }
 
+/** The state of one limit as one call meets it. */
+export interface Limit {
+  /** Its name in the error, as the public service has it (wire reference L.5). */
+  name: string
+  maximum: number
+  used: number
+  /** Milliseconds since 1970: when it makes sense to try again. */
+  reset: number
+  count(): void
+  /** Takes the count back, unless its window is over. Absent if it is a place. */
+  uncount?(): void
+}
+
+/** What counts by name in a minute. */
+interface Minute {
+  readonly number: number
+  buildLimit(name: string, counter: string, maximum: number): Limit
+  count(name: string, by: number): void
+}
+
 /** What a call has taken of its rates until it ends. */
 export interface RateGrant {
   requests: Limit[]
@@ -48,7 +67,7 @@ interface RateState {
 }
 
 /** Where the accounts of a policy stand in one guardrail. */
-type DescribedRate = { scope: Rate['scope']; guardrail_id: string } & Partial<
+export type DescribedRate = { scope: Rate['scope']; guardrail_id: string } & Partial<
   Record<RateField, RateState>
 >
 
@@ -86,8 +105,8 @@ interface Places {
 
 /** What rates are counted in. */
 interface RateBooks {
-  requests: Window
-  tokens: Window
+  requests: Minute
+  tokens: Minute
   places: Places
 }
 
@@ -141,7 +160,11 @@ export function openRates({ requests, tokens, places }: RateBooks, clock: Clock)
       const grant = listOfCall(rates)
       if (!place) grant.places = []
       const limits = [...grant.requests, ...grant.places]
-      admit(isInBatch ? limits.map(halve) : limits)
+      admit(
+        isInBatch
+          ? limits.map(limit => ({ ...limit, maximum: halveCount(limit.maximum) }))
+          : limits,
+      )
       for (const limit of limits) limit.count()
       return grant
     },
@@ -191,9 +214,7 @@ function describeLimit(field: RateField, { maximum: limit, used, reset }: Limit)
 const nameRate = ({ guardrail, scope }: Rate, field: RateField): string =>
   `${NAMES[field]} of the guardrail “${guardrail.name}” for ${OWNERS[scope]}`
 
-/** Halves a limit for a line of a batch: the other half stays for clients who wait. */
-export const halve = (limit: Limit): Limit => ({ ...limit, maximum: halveCount(limit.maximum) })
-
+/** Halves a maximum for a line of a batch: the other half stays for clients who wait. */
 export const halveCount = (maximum: number): number =>
   Math.max(Math.min(maximum, 1), Math.floor(maximum / 2))
 
@@ -215,24 +236,3 @@ const neverFits = ({ name, maximum }: Limit, count: number): GatewayError =>
     'token_limit_exceeded',
     `The call may take ${count} tokens, and ${name} are at most ${maximum}: ask for fewer max_tokens`,
   )
-
-/**
- * Renders headers that say where a call stands in the nearest limit of its requests and of its
- * tokens, under the names that OpenAI’s clients know. A reset is in seconds from now.
- */
-export function renderRateHeaders(described: DescribedRate[], now: number): Record<string, string> {
-  const kinds = [
-    ['requests', 'requests_per_minute'],
-    ['tokens', 'tokens_per_minute'],
-  ] as const
-  const headers: Record<string, string> = {}
-  for (const [kind, field] of kinds) {
-    const states = described.flatMap(rate => rate[field] ?? [])
-    const nearest = states.sort((a, b) => a.remaining - b.remaining)[0]
-    if (!nearest) continue
-    headers[`x-ratelimit-limit-${kind}`] = String(nearest.limit)
-    headers[`x-ratelimit-remaining-${kind}`] = String(nearest.remaining)
-    headers[`x-ratelimit-reset-${kind}`] = `${Math.ceil(((nearest.reset ?? now) - now) / 1000)}s`
-  }
-  return headers
-}

@@ -1,5 +1,4 @@
-import type { WindowCounts } from '../../limits/counters/window.ts'
-import type { Counters, SharedCount } from '../../limits/counters.ts'
+import type { Counters, SharedCount, WindowCounts } from '../../limits/counters.ts'
 import type { Channel } from './channel.ts'
 
 /** The part of the gateway that counts calls. */

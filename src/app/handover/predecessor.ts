@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { unavailable } from '../../base/errors.ts'
 import type { HeadFile } from '../../limits/chain.ts'
-import type { WindowCounts } from '../../limits/counters/window.ts'
+import type { WindowCounts } from '../../limits/counters.ts'
 import type { Amounts, Charge, Hold, Ledger, Payer } from '../../limits/ledger.ts'
 import type { RecorderEntry } from '../../observability/generations/store.ts'
 import type { WrittenMessages } from '../../observability/outbox.ts'
