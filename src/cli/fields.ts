@@ -143,8 +143,8 @@ export const YES_OR_NO: ValueReader = { parse: parseYesOrNo }
 /** A text, where `none` means null. */
 export const OR_NULL: ValueReader = { read: readNone }
 
-/** An amount in USD, where `none` means null. */
-export const USD_OR_NULL: ValueReader = {
+/** A number, where `none` means null. */
+export const NUMBER_OR_NULL: ValueReader = {
   parse: text => (text === 'none' ? text : parseNumber(text)),
   read: readNone,
 }

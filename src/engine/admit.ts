@@ -1,6 +1,10 @@
 import { denied, GatewayError, invalid, unauthenticated, unavailable } from '../base/errors.ts'
+import type { CallBase } from '../language/call.ts'
 import type { Kind } from '../language/work.ts'
+import type { Counters } from '../limits/counters.ts'
 import { getPolicy } from '../limits/effective.ts'
+import type { Rate, RateClaim } from '../limits/rates.ts'
+import type { Actor } from '../resources/actor.ts'
 import { isUsable } from '../resources/keys/mirror.ts'
 import type { KindOfWork } from './kind.ts'
 import { kinds } from './kinds.ts'
@@ -31,11 +35,59 @@ const CHECKS: Check[] = [
 export function admitRun(world: InferenceWorld, run: Run): void {
   for (const check of CHECKS) check(world, run)
   const { counters } = world.traffic
-  if (run.isDry) counters.check(run.actor, run.call)
-  else {
-    const isInBatch = run.call.origin.batch_id !== undefined
-    const { actor, call } = run
-    run.grant = counters.take({ actor, call, isInBatch, request: true, place: true })
+  const { actor, call, policy } = run
+  if (run.isDry) {
+    counters.check(actor, call)
+    if (policy.rates) counters.rates.check(policy.rates)
+  } else {
+    const isInBatch = call.origin.batch_id !== undefined
+    const claim: CallClaim = { actor, call, isInBatch, request: true, place: true }
+    if (policy.rates) admitRated(run, policy.rates, counters, claim)
+    else run.grant = counters.take(claim)
+  }
+}
+
+/** What a call takes when it is admitted. */
+interface CallClaim extends RateClaim {
+  actor: Actor
+  call: Pick<CallBase, 'models'>
+  request: true
+}
+
+/** Takes what all calls take and what guardrails count besides, or nothing. */
+function admitRated(
+  run: Pick<Run, 'grant' | 'rateGrant'>,
+  rates: Rate[],
+  counters: Counters,
+  claim: CallClaim,
+): void {
+  const rateGrant = counters.rates.take(rates, claim)
+  try {
+    run.grant = counters.take(claim)
+    run.rateGrant = rateGrant
+  } catch (thrown) {
+    counters.rates.give(rateGrant, true)
+    throw thrown
+  }
+}
+
+/**
+ * Counts a request that is no call of a model: against the rates of its key, and of guardrails.
+ * Returns what gives its place back, if it needs one. Throws 429 above a rate limit.
+ */
+export function admitRequest(world: InferenceWorld, actor: Actor, place = true): () => void {
+  const { counters } = world.traffic
+  const { rates } = getPolicy(world, actor)
+  const taken: Pick<Run, 'grant' | 'rateGrant'> = { grant: null, rateGrant: null }
+  const claim: CallClaim = {
+    ...{ actor, call: { models: [] }, isInBatch: false },
+    ...{ request: true, place },
+  }
+  if (rates) admitRated(taken, rates, counters, claim)
+  else taken.grant = counters.take(claim)
+  return () => {
+    if (taken.grant) counters.give(taken.grant)
+    if (taken.rateGrant) counters.rates.give(taken.rateGrant, false)
   }
 }
 

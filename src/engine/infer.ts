@@ -148,7 +148,7 @@ export function createRunAnswer<K extends Kind>(
   const { stream, isGathered: isHeld }: CallBase = run.call
   const isGathered = rest && (!stream || isHeld || turns || run.transcript || watcher)
   const created = Math.floor(run.created.getTime() / 1000)
-  return {
+  const answer: Answer<K> = {
     id: run.call.id,
     model: endpoint.model,
     provider: endpoint.provider.name,
@@ -158,6 +158,8 @@ export function createRunAnswer<K extends Kind>(
     ...(firstAnswer.maxTokens === undefined ? {} : { maxTokens: firstAnswer.maxTokens }),
     parts: isGathered ? countGathered(world, run, parts) : parts,
   }
+  if (run.rateGrant) answer.isRated = true
+  return answer
 }
 
 const takeTurns = <K extends Kind>(

@@ -8,6 +8,7 @@ import type { Kind, Work } from '../language/work.ts'
 import { computeInputCost, priceUnits } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, Payer } from '../limits/ledger.ts'
+import type { Rate } from '../limits/rates.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import { computeHighestPrices, type Prices } from '../resources/prices.ts'
@@ -41,6 +42,7 @@ export function reserveStep<K extends Kind>(
   const { bounds } = policy
   const estimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
   step.costEstimate = estimate
+  if (policy.rates && step.grant) takeTokens(world, step, step.grant, policy.rates)
   try {
     if (isDry) step.amounts = world.ledger.computeGrant(estimate, bounds)
     else {
@@ -127,12 +129,53 @@ async function takeTurn<K extends Kind>(
     // Others get their turn before each of the turns within a call.
     if (!isRoot) await yieldToEventLoop()
     keepGrant(step, await takeGrant(world, step, tree, estimate))
+    const { rates } = run.policy
+    if (rates && step.grant) takeTokens(world, step, step.grant, rates)
   } catch (thrown) {
     if (step.turn) tree.leave(step.turn)
     const bound = nameBound(GatewayError.from(thrown))
     if (bound !== null) tree.end(bound)
     throw explainRefusal(world, step, thrown)
   }
+}
+
+/**
+ * Takes the tokens that a turn is expected to take, where guardrails limit those of a minute. Gives
+ * its grant back where too few are left.
+ */
+function takeTokens<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  grant: Grant,
+  rates: Rate[],
+): void {
+  if (!rates.some(rate => rate.tokens_per_minute)) return
+  const isBatch = isInBatch(step.run as unknown as Run)
+  const { counters } = world.traffic
+  try {
+    grant.tokens = counters.rates.takeTokens(rates, estimateTokens(world, step), isBatch)
+  } catch (thrown) {
+    counters.give(grant, { isUnmade: true })
+    throw thrown
+  }
+}
+
+/**
+ * Estimates the tokens of a turn: its prompt, and the output that it asks for. One that does not say
+ * how much it wants is expected to take little, as most do, and pays the rest when it has ended.
+ */
+function estimateTokens<K extends Kind>(
+  { config }: InferenceWorld,
+  { run: { kind }, call, plan }: Step<K>,
+): number {
+  const { estimateInput, boundOutput }: Costing<K> = kinds[kind].costing
+  const { text, audio, video } = estimateInput(call)
+  const isBounded = call.kind !== 'text' || call.params.max_tokens !== undefined
+  const outputs = (plan?.endpoints ?? []).map(endpoint => {
+    const most = boundOutput(call, endpoint) ?? config.limits.max_tokens
+    return isBounded ? most : Math.min(most, USEFUL_OUTPUT)
+  })
+  return Math.ceil(text + audio + video + Math.max(0, ...outputs))
 }
 
 /** Takes what a turn needs: the first one of a call has its request and its place already. */

@@ -8,6 +8,7 @@ import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Counters, Grant } from '../limits/counters.ts'
 import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../limits/ledger.ts'
 import type { Policy } from '../limits/policy-world.ts'
+import type { RateGrant } from '../limits/rates.ts'
 import type { BatchResult, Generation } from '../observability/generations/store.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
 import type { TranscriptOutput } from '../observability/transcripts.ts'
@@ -210,6 +211,8 @@ export class Run<K extends Kind = Kind> {
   ending: RunEnding | null = null
   /** What it was admitted with, until its first step takes that; null before and after. */
   grant: Grant | null = null
+  /** What it has of the rates of guardrails until it ends; null for almost all. */
+  rateGrant: RateGrant | null = null
   /** The budget of all turns within it and the call it is part of; null for one of one turn. */
   tree: Tree | null
   /** Its place among large answers, once it has asked for one: what gives it back. */
@@ -312,10 +315,12 @@ export class Run<K extends Kind = Kind> {
   }
 
   /** Gives back everything that it has: the run is over. */
-  release(counters: Pick<Counters, 'give'>): void {
+  release(counters: Pick<Counters, 'give' | 'rates'>): void {
     this.unlist()
     const grant = this.step?.grant ?? this.grant
     if (grant?.isOpen) counters.give(grant)
+    // What ends without a record was refused: that costs nothing.
+    if (this.rateGrant) counters.rates.give(this.rateGrant, this.ending === null)
     if (this.tree && !this.within) this.tree.close(counters)
     this.room?.then(leave => leave())
     this.freeMemory?.()

@@ -491,8 +491,9 @@ function chargeStep(
   if (turn) leaveTree(run, turn, receipt)
   if (!grant?.isOpen) return null
   const { hold } = grant
+  const tokens = grant.tokens && receipt ? countTokens(receipt) : 0
   if (!hold || !receipt) {
-    counters.give(grant)
+    counters.give(grant, { tokens })
     return null
   }
   const { is_byok: byok, usageSource: source } = receipt
@@ -511,16 +512,19 @@ function chargeStep(
     nanos,
     source,
   }
-  counters.give(grant, { charge })
+  counters.give(grant, { charge, tokens })
   step.isCharged = true
   return charge
 }
 
 /** Counts what a turn came to in the budget of its call. */
 function leaveTree({ tree }: Run, turn: TreeTurn, receipt: Receipt | null): void {
-  const { usage, cost } = receipt ?? createFreeReceipt(createTextUsage(0, 0))
-  tree?.leave(turn, cost ?? 0n, countInputTokens(usage) + countOutputTokens(usage))
+  const ended = receipt ?? createFreeReceipt(createTextUsage(0, 0))
+  tree?.leave(turn, ended.cost ?? 0n, countTokens(ended))
 }
+
+const countTokens = ({ usage }: Receipt): number =>
+  countInputTokens(usage) + countOutputTokens(usage)
 
 /** Computes what the provider charges. Null if unknown. */
 export const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>

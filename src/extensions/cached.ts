@@ -102,6 +102,7 @@ export function replayAnswer<K extends Kind>(
     created: Math.floor(run.created.getTime() / 1000),
     ...(kept.isWhole ? { isWhole: true as const } : {}),
     ...(kept.ignored.length > 0 ? { ignored: kept.ignored } : {}),
+    ...(run.rateGrant ? { isRated: true as const } : {}),
     parts,
   }
 }

@@ -1,5 +1,6 @@
 import { Cancellation } from '../base/cancellation.ts'
 import { denied } from '../base/errors.ts'
+import { admitRequest } from '../engine/admit.ts'
 import { unknownModel } from '../engine/plan/refusal.ts'
 import { findRouterReference } from '../engine/plan/resolve-models.ts'
 import type { TextCall } from '../language/call.ts'
@@ -24,15 +25,14 @@ export async function countTokens(
 ): Promise<number> {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
   const family = getTokenizerFamily(requireNames(world, call.models[0] ?? ''))
-  const { counters } = world.traffic
-  const grant = counters.take({ actor, call: { models: [] }, request: true, place: true })
+  const leave = admitRequest(world, actor)
   try {
     const count = (texts: string[]) => world.tokenizers.count(family, texts)
     const whole = await readStoredFiles(world, actor, call, new Cancellation())
     const { text, audio, video } = await estimatePrompt(whole ?? call, count)
     return text + audio + video
   } finally {
-    counters.give(grant)
+    leave()
   }
 }
 

@@ -4,6 +4,7 @@ import { GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject, type Json, readObjects } from '../base/json.ts'
 import { runInTurns } from '../base/turns.ts'
 import { VERSION } from '../base/version.ts'
+import { admitRequest } from '../engine/admit.ts'
 import type { Actor } from '../resources/actor.ts'
 import { isUsable } from '../resources/keys/mirror.ts'
 import { getApproval, type WaitingClient } from './mcp-gateway/approval.ts'
@@ -352,13 +353,7 @@ async function askAll(
   method: AskedMethod,
   field: string,
 ): Promise<Json[]> {
-  const { counters } = world.traffic
-  const grant = await counters.take({
-    actor,
-    call: { models: [] },
-    isInBatch: false,
-    request: true,
-  })
+  const leave = admitRequest(world, actor, false)
   try {
     return await runLimited(new Cancellation(), server.timeoutMilliseconds, limit =>
       runSession(world, server, limit, async session => {
@@ -374,7 +369,7 @@ async function askAll(
       }),
     )
   } finally {
-    counters.give(grant)
+    leave()
   }
 }
 

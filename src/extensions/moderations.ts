@@ -3,6 +3,7 @@ import { Cancellation } from '../base/cancellation.ts'
 import { denied, invalid, unavailable } from '../base/errors.ts'
 import { isObject, type Json } from '../base/json.ts'
 import { list, Name, open, optional, SomeContent } from '../base/schema-builders.ts'
+import { admitRequest } from '../engine/admit.ts'
 import { requireService } from '../engine/plan/constraints.ts'
 import type { InferenceWorld } from '../engine/world.ts'
 import type { CallBase } from '../language/call.ts'
@@ -45,15 +46,14 @@ export async function moderate(
   body: ModerationRequest,
 ): Promise<Json> {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
-  const { counters } = world.traffic
-  const grant = counters.take({ actor, call: { models: [] }, request: true, place: true })
+  const leave = admitRequest(world, actor)
   try {
     const { moderation } = world.config.plugins
     return moderation
       ? await askJudge(world, actor, body, moderation)
       : await judgeByFilters(world, actor, body)
   } finally {
-    counters.give(grant)
+    leave()
   }
 }
 

@@ -18,5 +18,7 @@ export interface Answer<K extends Kind> {
   ignored?: string[]
   /** The most tokens that it may have, if that is fewer than asked for: a limit pays for no more. */
   maxTokens?: number
+  /** Whether guardrails limit how often its caller calls. */
+  isRated?: true
   parts: Sequence<AnswerPart<K>[]>
 }

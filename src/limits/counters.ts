@@ -1,12 +1,20 @@
 import type { Cancellation } from '../base/cancellation.ts'
 import type { Clock } from '../base/clock.ts'
-import { GatewayError } from '../base/errors.ts'
 import type { Config } from '../config.ts'
 import type { CallBase } from '../language/call.ts'
 import { findRouter } from '../language/routing.ts'
 import type { Actor } from '../resources/actor.ts'
 import { FREE_VARIANT } from '../resources/models/derived.ts'
 import type { Bound, Charge, CostEstimate, Hold, Ledger, Payer } from './ledger.ts'
+import {
+  halveCount,
+  type Limit,
+  openRates,
+  type Rates,
+  RETRY_HINT,
+  rateLimitExceeded,
+  type TokenHold,
+} from './rates.ts'
 
 /** The books that money is taken from. */
 type Books = Pick<Ledger, 'reserve' | 'reserveElsewhere' | 'settle' | 'release'>
@@ -46,6 +54,8 @@ export interface Grant {
   hasPlace: boolean
   /** Null if no money was claimed. */
   hold: Hold | null
+  /** The tokens that its turn is expected to take; absent where no guardrail limits them. */
+  tokens?: TokenHold
   /** False once it is given back. */
   isOpen: boolean
 }
@@ -56,6 +66,8 @@ interface Used {
   charge?: Charge
   /** Whether the request was not made. */
   isUnmade?: boolean
+  /** The tokens that its turn took; none if absent. */
+  tokens?: number
 }
 
 /**
@@ -64,6 +76,8 @@ interface Used {
  * Nothing goes to a provider without a grant.
  */
 export interface Counters {
+  /** What is taken of the rates of guardrails. */
+  readonly rates: Rates
   /**
    * Takes all that is claimed, or nothing. Throws 429 where a limit is reached, with the time at
    * which to try again, and 402 if a bound has not enough left. A promise only while the books are
@@ -139,7 +153,7 @@ export interface SharedCount {
   /** The number of the window; null for the calls that run. */
   window: number | null
   name: string
-  by: 1 | -1
+  by: number
 }
 
 /** What is counted by name in one window. */
@@ -152,22 +166,6 @@ const MINUTE = 60_000
 /** The most networks that are told apart in a minute: some hundred bytes each. */
 const MOST_NETWORKS = 10_000
 const DAY = 86_400_000
-
-/** Milliseconds to wait when all permits are taken: it is unknown when a call ends. */
-const RETRY_HINT = 1_000
-
-/** The state of one limit as one call meets it. */
-interface Limit {
-  /** Its name in the error, as the public service has it (wire reference L.5). */
-  name: string
-  maximum: number
-  used: number
-  /** Milliseconds since 1970: when it makes sense to try again. */
-  reset: number
-  count(): void
-  /** Takes the count back, unless its window is over. Absent if it is a place. */
-  uncount?(): void
-}
 
 /** Who waits for a place. */
 interface Waiter {
@@ -197,6 +195,8 @@ export function openCounters(
   const readingDay = new Window(DAY, clock)
   const visits = new Window(MINUTE, clock, MOST_NETWORKS)
   const managementMinute = new Window(MINUTE, clock)
+  const rateRequests = new Window(MINUTE, clock)
+  const rateTokens = new Window(MINUTE, clock)
   const running = new Map<string, number>()
   const waiting = new Map<string, Waiter[]>()
   /** The calls that run in another process. */
@@ -206,7 +206,7 @@ export function openCounters(
   // In an order that no version changes.
   const windows = [
     ...[minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits],
-    managementMinute,
+    ...[managementMinute, rateRequests, rateTokens],
   ]
   for (const [window, one] of windows.entries())
     one.onCount = (name, by) => {
@@ -229,7 +229,8 @@ export function openCounters(
       applicable.push(minute.buildLimit('requests-per-min', key, requests_per_minute))
     if (place && concurrent_requests !== undefined)
       applicable.push(buildConcurrencyLimit(key, concurrent_requests))
-    return isInBatch ? applicable.map(halve) : applicable
+    if (!isInBatch) return applicable
+    return applicable.map(limit => ({ ...limit, maximum: halveCount(limit.maximum) }))
   }
 
   const countRunning = (key: string) => (running.get(key) ?? 0) + (elsewhere.get(key) ?? 0)
@@ -330,17 +331,31 @@ export function openCounters(
     }
   }
 
-  function give(grant: Grant, { charge, isUnmade }: Used = {}): void {
+  function give(grant: Grant, { charge, isUnmade, tokens }: Used = {}): void {
     const { hold, key, requests } = grant
     grant.isOpen = false
     if (hold && charge) ledger.settle(hold, charge)
     else if (hold) ledger.release(hold)
     if (isUnmade) for (const { uncount } of requests) uncount?.()
+    if (grant.tokens) settleTokens(grant, tokens)
     grant.hold = null
     grant.requests = NO_LIMITS
     if (!grant.hasPlace) return
     grant.hasPlace = false
     leavePlace(key)
+  }
+
+  const rates = openRates(
+    {
+      ...{ requests: rateRequests, tokens: rateTokens },
+      places: { count: countRunning, enter: enterPlace, leave: leavePlace },
+    },
+    clock,
+  )
+
+  function settleTokens(grant: Grant, used = 0): void {
+    if (grant.tokens) rates.settleTokens(grant.tokens, used)
+    delete grant.tokens
   }
 
   const listReadingLimits = (key: string): Limit[] => [
@@ -355,6 +370,7 @@ export function openCounters(
   }
 
   return {
+    rates,
     take: take as Counters['take'],
     async takeInTurn(claim, cancellation) {
       if (limits.concurrent_requests === undefined) return take({ ...claim, place: true })
@@ -427,15 +443,6 @@ function addTo(counts: Map<string, number>, name: string, by: number): void {
   else counts.delete(name)
 }
 
-// The other half stays for clients who wait.
-const halve = (limit: Limit): Limit => ({
-  ...limit,
-  maximum: halveCount(limit.maximum),
-})
-
-const halveCount = (maximum: number): number =>
-  Math.max(Math.min(maximum, 1), Math.floor(maximum / 2))
-
 const isOfWindow = ({ uncount }: Limit): boolean => uncount !== undefined
 
 const NO_LIMITS: Limit[] = []
@@ -464,18 +471,6 @@ function isFreeModel(service_name: string, slug: string): boolean {
   return `${slug}:`.includes(`${FREE_VARIANT}:`) || findRouter({ service_name }, name) === 'free'
 }
 
-function rateLimitExceeded({ name, maximum, reset }: Limit, now: number): GatewayError {
-  const headers = {
-    'X-RateLimit-Limit': String(maximum),
-    'X-RateLimit-Remaining': '0',
-    'X-RateLimit-Reset': String(reset),
-  }
-  return new GatewayError('rate_limit_exceeded', `Rate limit exceeded: ${name}`, {
-    retryAfter: Math.max(1, Math.ceil((reset - now) / 1000)),
-    metadata: { headers, provider_name: null },
-  })
-}
-
 /**
  * Counts by name within the current window of the clock, which may jump back and forth. Beyond the
  * most names, all others count as one.
@@ -489,7 +484,7 @@ class Window {
   #counts = new Map<string, number>()
   #number = 0
   /** Hears of each count by a limit. */
-  onCount: ((name: string, by: 1 | -1) => void) | null = null
+  onCount: ((name: string, by: number) => void) | null = null
 
   constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
     this.#length = length
@@ -521,20 +516,21 @@ class Window {
       maximum,
       used,
       reset: (window + 1) * this.#length,
-      count: () => this.#count(counter, 1),
+      count: () => this.count(counter, 1),
       uncount: () => {
         this.#advance()
-        if (this.#number === window) this.#count(counter, -1)
+        if (this.#number === window) this.count(counter, -1)
       },
     }
   }
 
-  /** Adds to a count; none falls below zero. */
-  addCount(name: string, by: 1 | -1 = 1): void {
+  /** Adds to a count that others have told of; none falls below zero. */
+  addCount(name: string, by: number): void {
     this.setCount(name, Math.max(0, this.getCount(name) + by))
   }
 
-  #count(counter: string, by: 1 | -1): void {
+  /** Adds to a count that others are told of. */
+  count(counter: string, by: number): void {
     this.addCount(counter, by)
     this.onCount?.(counter, by)
   }

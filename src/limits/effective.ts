@@ -9,6 +9,7 @@ import { type FilterRule, openFilters } from './filters.ts'
 import type { Guardrail } from './guardrails/store.ts'
 import type { Account, Bound } from './ledger.ts'
 import type { Policy, PolicyWorld } from './policy-world.ts'
+import { RATE_FIELDS, type Rate } from './rates.ts'
 import { getRules } from './rules.ts'
 import { ZDR_GROUPS } from './zdr.ts'
 
@@ -27,6 +28,7 @@ function buildPolicy(world: PolicyWorld, actor: Actor): Policy {
   const applied = listAppliedGuardrails(world, actor)
   const guardrails = [...new Set(applied.map(({ guardrail }) => guardrail))]
   const filters = applied.flatMap(listFilterRules)
+  const rates = actor.key_hash === null ? [] : applied.flatMap(listRates)
   const zdr = ZDR_GROUPS.filter(({ field }) => guardrails.some(guardrail => guardrail[field]))
   return {
     bounds: collectBounds(world, actor, applied),
@@ -36,6 +38,7 @@ function buildPolicy(world: PolicyWorld, actor: Actor): Policy {
     ),
     ...(zdr.length > 0 ? { zdr } : {}),
     ...getContentShare(world, actor),
+    ...(rates.length > 0 ? { rates } : {}),
     ...(filters.length > 0 ? { filters: openFilters(filters) } : {}),
   }
 }
@@ -117,6 +120,13 @@ function listGuardrailBounds({
   const budget = `Guardrail ${period} budget of ${renderDollars(limit)}`
   const message = `${budget} exceeded. Contact your org admin.`
   return [{ account, period, limit, byok, message }]
+}
+
+function listRates({ scope, guardrail, account }: AppliedGuardrail): Rate[] {
+  if (RATE_FIELDS.every(field => guardrail[field] === null)) return []
+  const { id, name, requests_per_minute, tokens_per_minute, concurrent_requests } = guardrail
+  const limits = { requests_per_minute, tokens_per_minute, concurrent_requests }
+  return [{ scope, account, guardrail: { id, name }, ...limits }]
 }
 
 function listFilterRules({ scope, guardrail }: AppliedGuardrail): FilterRule[] {

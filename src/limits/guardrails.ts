@@ -197,6 +197,9 @@ export const EMPTY_FIELDS: GuardrailFields = {
   limit_usd: null,
   reset_interval: null,
   include_byok_in_budgets: false,
+  requests_per_minute: null,
+  tokens_per_minute: null,
+  concurrent_requests: null,
 }
 
 const ZDR_FIELDS = [

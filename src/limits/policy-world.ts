@@ -8,6 +8,7 @@ import type { Budget, BudgetStore } from './budgets/store.ts'
 import type { Filters } from './filters.ts'
 import type { Guardrail, GuardrailStore } from './guardrails/store.ts'
 import type { Bound } from './ledger.ts'
+import type { Rate } from './rates.ts'
 import type { LedgerWorld } from './world.ts'
 import type { ZdrGroup } from './zdr.ts'
 
@@ -47,6 +48,8 @@ export interface Policy {
   zdr?: ZdrGroup[]
   /** The share of calls whose content is kept, at most 1; absent where none is. */
   contentShare?: number
+  /** How often calls may be made, by guardrail; absent where none says so. */
+  rates?: Rate[]
   /** The content filters of its calls and their answers; absent where there are none. */
   filters?: Promise<Filters>
 }

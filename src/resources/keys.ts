@@ -186,7 +186,7 @@ export async function deleteKey(world: IdentityWorld, actor: Actor, hash: string
 export function describeKey(
   world: IdentityWorld,
   actor: Actor,
-  { regions }: { regions: Region[] },
+  { regions, rate_limits }: { regions: Region[]; rate_limits?: object[] | undefined },
 ) {
   const key = requireFound(world.memory.keys.get(actor.key_hash ?? ''), 'API key')
   const {
@@ -213,6 +213,8 @@ export function describeKey(
         interval: '1m',
         note: RATE_LIMIT_NOTE,
       },
+      // Our own field: what guardrails allow, and what is left of it.
+      ...(rate_limits ? { rate_limits } : {}),
     },
   }
 }

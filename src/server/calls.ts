@@ -31,6 +31,7 @@ import {
   readRoutingMetadataName,
   readSessionId,
   renderChanges,
+  renderRates,
 } from './headers.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
@@ -148,10 +149,11 @@ export async function respond(routeContext: RouteContext): Promise<Response> {
     const isWhole = streaming?.leavesWholeAnswers && (await answer).isWhole
     if (call.stream && streaming && !isWhole) {
       const noteFailure = createFailureNote(routeContext, requestId, model)
-      const pending = { call, body, answer, connection, noteFailure, request, stored }
+      const pending = { call, body, answer, connection, noteFailure, request, stored, actor }
       return await streamAnswer(gateway, streaming, pending, headers)
     }
     const opened = await answer
+    if (opened.isRated) Object.assign(headers, renderRates(gateway, actor))
     if (opened.ignored || opened.maxTokens)
       Object.assign(headers, renderChanges(gateway, request, opened))
     const collected = await dialect.collectResponse(opened, call, body)
@@ -160,6 +162,7 @@ export async function respond(routeContext: RouteContext): Promise<Response> {
     return createJsonResponse(collected, { headers, status: dialect.status ?? 200 }, connection)
   } catch (thrown) {
     noteRefusal(gateway, request, { thrown, id: requestId, actor, model })
+    Object.assign(headers, renderRates(gateway, actor))
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))
   } finally {
     connection?.startCall()
@@ -236,6 +239,7 @@ interface PendingCall {
   request: Request
   /** What its answer is stored with; null for most. */
   stored: StoredCall | null
+  actor: Actor
 }
 
 /**
@@ -246,7 +250,7 @@ interface PendingCall {
 async function streamAnswer(
   gateway: Gateway,
   streaming: Streaming,
-  { call, body, answer, connection, noteFailure, request, stored }: PendingCall,
+  { call, body, answer, connection, noteFailure, request, stored, actor }: PendingCall,
   headers: Record<string, string>,
 ): Promise<Response> {
   const { service_name, timeouts } = gateway.config
@@ -268,6 +272,7 @@ async function streamAnswer(
     const written = begun.streamEvents(opened)
     return stored ? stored.follow(written, begun) : written
   }
+  if (!ready || ready.isRated) Object.assign(headers, renderRates(gateway, actor))
   if (ready?.ignored || ready?.maxTokens)
     Object.assign(headers, renderChanges(gateway, request, ready))
   if (ready) return respond(stream(ready))

@@ -5,6 +5,9 @@ import { toPrintable } from '../base/printable.ts'
 import { parseTraceparent } from '../base/traceparent.ts'
 import type { Origin } from '../language/call.ts'
 import { type FindPeer, resolveRegion } from '../language/region.ts'
+import { getPolicy } from '../limits/effective.ts'
+import type { DescribedRate } from '../limits/rates.ts'
+import type { Actor } from '../resources/actor.ts'
 
 /** Reads the client's request id. Returns the fallback if there is none or it is malformed. */
 export function readRequestId(request: Request, fallback: string): string {
@@ -197,6 +200,35 @@ export function renderChanges(
     ...(ignored ? { [`${prefix}-ignored`]: renderNames(ignored) } : {}),
     ...(maxTokens === undefined ? {} : { [`${prefix}-max-tokens`]: String(maxTokens) }),
   }
+}
+
+/** Renders what is left of the rates of an actor, as their guardrails have them. */
+export function renderRates(gateway: Gateway, actor: Actor): Record<string, string> {
+  const { rates } = getPolicy(gateway, actor)
+  if (!rates) return {}
+  const { counters } = gateway.traffic
+  return renderNearest(counters.rates.describe(rates), gateway.clock.now().getTime())
+}
+
+/**
+ * Renders headers that say where a call stands in the nearest limit of its requests and of its
+ * tokens, under the names that OpenAI’s clients know. A reset is in seconds from now.
+ */
+function renderNearest(described: DescribedRate[], now: number): Record<string, string> {
+  const kinds = [
+    ['requests', 'requests_per_minute'],
+    ['tokens', 'tokens_per_minute'],
+  ] as const
+  const headers: Record<string, string> = {}
+  for (const [kind, field] of kinds) {
+    const states = described.flatMap(rate => rate[field] ?? [])
+    const nearest = states.sort((a, b) => a.remaining - b.remaining)[0]
+    if (!nearest) continue
+    headers[`x-ratelimit-limit-${kind}`] = String(nearest.limit)
+    headers[`x-ratelimit-remaining-${kind}`] = String(nearest.remaining)
+    headers[`x-ratelimit-reset-${kind}`] = `${Math.ceil(((nearest.reset ?? now) - now) / 1000)}s`
+  }
+  return headers
 }
 
 function renderNames(ignored: string[]): string {

@@ -80,7 +80,8 @@ describe('guardrails', () => {
         'daily',
       ],
       ...['--mcp', '{"servers":["files"],"tools":["files:read"]}'],
-      ...['--byok-in-budgets', '--workspace', 'default'],
+      ...['--byok-in-budgets', '--workspace', 'default', '--requests-per-minute', '60'],
+      ...['--tokens-per-minute', '20000', '--concurrent-requests', '4'],
     )
     expect(made).toMatchObject({
       name: 'rules',
@@ -106,6 +107,9 @@ describe('guardrails', () => {
       limit_usd: 5,
       reset_interval: 'daily',
       include_byok_in_budgets: true,
+      requests_per_minute: 60,
+      tokens_per_minute: 20_000,
+      concurrent_requests: 4,
     })
     expect(await json('get', made.id)).toEqual({ data: made })
     expect((await run('get', made.id)).stdout).toMatch(/limit_usd +5\n/)
@@ -124,7 +128,9 @@ describe('guardrails', () => {
       '--filter-output',
       '--mcp',
       '{"servers":[]}',
+      ...['--tokens-per-minute', '5'],
     )
+    expect(codeOf(await run('update', id, '--tokens-per-minute', '1.5'))).toBe(2)
     for (const rule of ['[]', '{', '{"server":[]}'])
       expect(codeOf(await run('update', id, '--mcp', rule))).toBe(2)
     const cleared = [
@@ -141,6 +147,7 @@ describe('guardrails', () => {
       'none',
       '--zdr',
       'none',
+      ...['--tokens-per-minute', 'none'],
     ]
     const { data: changed } = await json(
       'update',
@@ -157,10 +164,10 @@ describe('guardrails', () => {
       reset_interval: null,
       content_filter_builtins: null,
     })
-    expect([changed.filter_output, changed.mcp, changed.enforce_zdr_xai]).toEqual([
-      ...[undefined, undefined],
-      false,
-    ])
+    expect([
+      ...[changed.filter_output, changed.mcp, changed.tokens_per_minute],
+      changed.enforce_zdr_xai,
+    ]).toEqual([...[undefined, undefined, undefined], false])
   })
 
   test('update takes the name of a workspace for its default guardrail', async () => {

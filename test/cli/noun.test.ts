@@ -4,7 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../../src/app/gateway.ts'
-import { demand, type Fields, fill, fillDisabled, LIST, USD_OR_NULL } from '../../src/cli/fields.ts'
+import {
+  demand,
+  type Fields,
+  fill,
+  fillDisabled,
+  LIST,
+  NUMBER_OR_NULL,
+} from '../../src/cli/fields.ts'
 import { defineNoun, defineVerbs, printDeleted, withInput } from '../../src/cli/noun.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
@@ -56,7 +63,7 @@ const verb = defineVerbs(
 const FILE: Fields = { options: [], read: () => ({ name: 'from a file', tags: ['filed'] }) }
 const PORT: Fields = { options: [], find: ({ config }) => ({ port: config.service_name }) }
 const SETTINGS = [
-  fill('length', '--length <metres>', 'how long it is', USD_OR_NULL),
+  fill('length', '--length <metres>', 'how long it is', NUMBER_OR_NULL),
   fill('tags', '--tags <words>', 'with commas between', LIST),
   fillDisabled('out of use', 'in use'),
 ]

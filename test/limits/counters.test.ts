@@ -10,8 +10,10 @@ import { createDefaultConfig } from '../../src/config.ts'
 import { infer } from '../../src/engine/infer.ts'
 import type { Answer } from '../../src/language/answer.ts'
 import { openCounters } from '../../src/limits/counters.ts'
+import { updateGuardrail } from '../../src/limits/guardrails.ts'
 import type { Ledger } from '../../src/limits/ledger.ts'
 import { authenticate, getOperator } from '../../src/resources/actor.ts'
+import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
@@ -173,6 +175,36 @@ describe.each(
     expect((await post(path, BODIES[id] ?? {})).status).toBe(429)
     clock.pass(1)
     expect((await post(path, BODIES[id] ?? {})).status).toBeLessThan(203)
+  })
+})
+
+describe.each(
+  inference.map(
+    ({ path, operation: { id } }) => [id, nameModel(id, path.replace('/api/v1', ''))] as const,
+  ),
+)('%s under a guardrail', (id, path) => {
+  test('is one request of its rate, and tells what is left', async () => {
+    const { post, gateway } = await limited({})
+    const operator = getOperator(gateway)
+    const guardrail = getDefaultGuardrailId(gateway.memory.owner.workspace_id)
+    const rates = { requests_per_minute: 2, tokens_per_minute: 1_000_000, concurrent_requests: 1 }
+    await updateGuardrail(gateway, operator, guardrail, rates)
+    const first = await post(path, BODIES[id] ?? {})
+    await first.text()
+    expect(first.headers.get('x-ratelimit-remaining-requests')).toBe('1')
+    expect(first.headers.get('x-ratelimit-reset-requests')).toBe('53s')
+    expect((await post(path, { model: 'acme/none' })).status).toBeGreaterThan(399)
+    const second = await post(path, BODIES[id] ?? {})
+    await second.text()
+    expect(second.status).toBe(first.status)
+    const refused = await post(path, BODIES[id] ?? {})
+    expect(refused.status).toBe(429)
+    expect(await refused.text()).toContain('requests-per-min of the guardrail')
+    expect(limitHeaders(refused)).toMatchObject({
+      'retry-after': '53',
+      'x-ratelimit-remaining-requests': '0',
+      'x-ratelimit-limit-tokens': '1000000',
+    })
   })
 })
 

@@ -13,9 +13,10 @@ import type { Plugin } from '../../src/extensions/plugin.ts'
 import { PLUGINS } from '../../src/extensions/plugins/registry.ts'
 import { EXTENSIONS } from '../../src/extensions/registry.ts'
 import { assignKeys } from '../../src/limits/assignments.ts'
+import { getPolicy } from '../../src/limits/effective.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
 import type { Generation } from '../../src/observability/generations/store.ts'
-import { getOperator } from '../../src/resources/actor.ts'
+import { authenticate, getOperator } from '../../src/resources/actor.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
 import { getApp } from '../support/app.ts'
 import { countRows, readBooks } from '../support/books.ts'
@@ -160,6 +161,33 @@ function listening(): void {
 describe('a call of two steps', () => {
   const cases = (['chat', 'messages'] as const).flatMap(dialect =>
     [false, true].map(stream => [dialect, stream] as const),
+  )
+
+  test.each(cases)(
+    '%s, streamed %p: is one request of a guardrail, with the tokens of both',
+    async (dialect, stream) => {
+      const rates = { requests_per_minute: 2, tokens_per_minute: 5_000, concurrent_requests: 1 }
+      const operator = getOperator(gateway)
+      const { data } = await createGuardrail(gateway, operator, { name: 'rates', ...rates })
+      await assignKeys(gateway, operator, data.id, { key_hashes: [key.hash] })
+      const script = stream ? streamed : whole
+      upstream.plan(script('One, '), script('two.'))
+      await read(dialect, stream, await ask(dialect, { stream }))
+      const actor = authenticate(gateway, `Bearer ${key.secret}`)
+      const stands = () =>
+        gateway.traffic.counters.rates.describe(getPolicy(gateway, actor).rates ?? [])
+      const used = (requests: number, tokens: number) => [
+        expect.objectContaining({
+          requests_per_minute: expect.objectContaining({ used: requests }),
+          tokens_per_minute: expect.objectContaining({ used: tokens }),
+          concurrent_requests: { limit: 1, used: 0, remaining: 1 },
+        }),
+      ]
+      expect(stands()).toEqual(used(1, 220))
+      upstream.plan(script('One, '), status(500), status(500), status(500), status(500))
+      await (await ask(dialect, { stream })).text()
+      expect(stands()).toEqual(used(2, 330))
+    },
   )
 
   test.each(cases)(

@@ -8,11 +8,11 @@ import {
   fillAllNamed,
   fillWorkspace,
   LIST,
+  NUMBER_OR_NULL,
   OR_NULL,
   offer,
   PAGE,
   splitList,
-  USD_OR_NULL,
 } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { GUARDRAILS, KEYS, MEMBERS } from '../names.ts'
@@ -109,8 +109,26 @@ const RULES = [
     { read: (text: string) => splitList(text)?.map(parseFilter) ?? null },
   ),
   fill('filter_output', '--filter-output', 'scan the output of models too'),
-  fill('limit_usd', '--limit <usd>', 'budget in USD, or none', USD_OR_NULL),
+  fill('limit_usd', '--limit <usd>', 'budget in USD, or none', NUMBER_OR_NULL),
   fill('reset_interval', '--reset <interval>', 'daily, weekly, monthly, or none', OR_NULL),
+  fill(
+    'requests_per_minute',
+    '--requests-per-minute <n>',
+    'calls per minute, or none',
+    NUMBER_OR_NULL,
+  ),
+  fill(
+    'tokens_per_minute',
+    '--tokens-per-minute <n>',
+    'tokens per minute, or none',
+    NUMBER_OR_NULL,
+  ),
+  fill(
+    'concurrent_requests',
+    '--concurrent-requests <n>',
+    'calls that run at once, or none',
+    NUMBER_OR_NULL,
+  ),
   fill('include_byok_in_budgets', '--byok-in-budgets', 'count spending through own provider keys'),
 ]
 const NEW = [...RULES, fillWorkspace('its workspace, by id or slug')]

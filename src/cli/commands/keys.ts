@@ -10,10 +10,10 @@ import {
   fillDisabled,
   fillNamed,
   fillWorkspace,
+  NUMBER_OR_NULL,
   OR_NULL,
   offer,
   PAGE,
-  USD_OR_NULL,
 } from '../fields.ts'
 import { describeOthers } from '../lists.ts'
 import { KEYS, MEMBERS } from '../names.ts'
@@ -28,7 +28,7 @@ const verb = defineVerbs(
 
 const NAME = fill('name', '--name <name>', 'what it is for')
 const LIMITS = [
-  fill('limit', '--limit <usd>', 'spending limit in USD, or none', USD_OR_NULL),
+  fill('limit', '--limit <usd>', 'spending limit in USD, or none', NUMBER_OR_NULL),
   fill('limit_reset', '--limit-reset <period>', 'daily, weekly, monthly, or none', OR_NULL),
   fill('include_byok_in_limit', '--byok-in-limit', 'count spending through own provider keys'),
 ]

@@ -15,6 +15,9 @@ const List = optional(
 )
 const Flag = optional(Type.Boolean())
 const Action = oneOf('redact', 'block', 'flag')
+// No more than fits a safe integer, whatever is added to it.
+const Most = (description: string) =>
+  optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000_000, description }))
 const Label = Type.String({ maxLength: 100 })
 
 const Builtin = Type.Object({
@@ -61,6 +64,9 @@ export const FIELDS = {
   limit_usd: optional(Type.Number({ minimum: 0, maximum: MAX_USD })),
   reset_interval: optional(oneOf(...PERIODS)),
   include_byok_in_budgets: Type.Optional(Type.Boolean()),
+  requests_per_minute: Most('The calls per minute of each that it applies to'),
+  tokens_per_minute: Most('The tokens per minute of each that it applies to'),
+  concurrent_requests: Most('The concurrent calls of each that it applies to'),
 }
 
 const Name = Type.String({ minLength: 1, maxLength: 200 })

@@ -49,6 +49,9 @@ export interface Guardrail {
   limit_usd: bigint | null
   reset_interval: Period | null
   include_byok_in_budgets: boolean
+  requests_per_minute: number | null
+  tokens_per_minute: number | null
+  concurrent_requests: number | null
   /** Counts changes, so that none overwrites one that was not seen. */
   revision: number
   created_at: string

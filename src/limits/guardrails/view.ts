@@ -1,3 +1,4 @@
+import { omitUndefined } from '../../base/json.ts'
 import { toUsd } from '../../base/money.ts'
 import { defineAudit, identifyById } from '../../resources/audit/entry.ts'
 import { getDefaultGuardrailId } from '../../resources/default-guardrail.ts'
@@ -14,6 +15,9 @@ function showGuardrail({
   mcp,
   limit_usd,
   content_filter_builtins: builtins,
+  requests_per_minute,
+  tokens_per_minute,
+  concurrent_requests,
   ...shown
 }: Guardrail) {
   return {
@@ -24,6 +28,11 @@ function showGuardrail({
     // Our own fields, shown only where they are set.
     ...(filterOutput ? { filter_output: true as const } : {}),
     ...(mcp === null ? {} : { mcp }),
+    ...omitUndefined({
+      requests_per_minute: requests_per_minute ?? undefined,
+      tokens_per_minute: tokens_per_minute ?? undefined,
+      concurrent_requests: concurrent_requests ?? undefined,
+    }),
   }
 }
 

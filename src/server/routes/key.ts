@@ -5,7 +5,10 @@ import { defineResource } from '../resource.ts'
 
 /** Creates the route of the caller's own key, with the fields that it may see. */
 export const createCurrentKeyRoutes = defineResource({ tag: 'API Keys', access: 'key' }, [
-  defineOperation('GET /key', 'getCurrentKey', 'Get the current API key', (gateway, actor) =>
-    describeKey(gateway, actor, getPolicy(gateway, actor)),
-  ),
+  defineOperation('GET /key', 'getCurrentKey', 'Get the current API key', (gateway, actor) => {
+    const policy = getPolicy(gateway, actor)
+    const { rates } = gateway.traffic.counters
+    const rate_limits = policy.rates && rates.describe(policy.rates)
+    return describeKey(gateway, actor, { ...policy, rate_limits })
+  }),
 ])

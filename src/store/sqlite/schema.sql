@@ -206,7 +206,7 @@ CREATE TABLE guardrails (
   revision integer not null,
   created_at text not null,
   updated_at text
-, mcp text) strict;
+, mcp text, requests_per_minute integer, tokens_per_minute integer, concurrent_requests integer) strict;
 
 CREATE TABLE guardrail_keys (
   id text primary key,

@@ -188,7 +188,13 @@ function buildContent(workspace_id: string) {
       ...{ enable_free_model_training: null, enable_paid_model_training: null, enforce_zdr: null },
       ...{ enforce_zdr_anthropic: null, enforce_zdr_google: null, enforce_zdr_openai: null },
       ...{ enforce_zdr_other: null, enforce_zdr_xai: null, limit_usd: null, reset_interval: null },
-      ...{ include_byok_in_budgets: false, created_at: CREATED, updated_at: null },
+      ...{
+        include_byok_in_budgets: false,
+        requests_per_minute: null,
+        created_at: CREATED,
+        updated_at: null,
+      },
+      ...{ tokens_per_minute: null, concurrent_requests: null },
     },
     preset: {
       ...{ id: `preset ${id}`, workspace_id, slug: 'brief', name: 'Brief', description: null },
