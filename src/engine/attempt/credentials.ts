@@ -51,7 +51,7 @@ export const createLimitsReader =
     credential: PooledCredential,
   ): NonNullable<AnswerObserver['onHeaders']> =>
   response =>
-    pool?.readLimits(credential, upstreamModel, response, clock.ticks())
+    pool?.readLimits(credential, upstreamModel, response, clock)
 
 /**
  * Lets the credential of a failed attempt rest, if the failure is its own. Returns the failure as the
@@ -83,15 +83,16 @@ function judgeFailure(
   { hasOwnAddress }: PooledCredential,
   error: GatewayError,
 ): CredentialFailure | null {
-  const { type, trouble, retryAfter = 0 } = error
+  const { type: reason, trouble, retryAfter = 0 } = error
   const asked = retryAfter * 1000
-  if (type === 'rate_limit_exceeded') return { rest: asked || SHORTEST_WAIT, isWhole: false }
+  if (reason === 'rate_limit_exceeded')
+    return { rest: asked || SHORTEST_WAIT, isWhole: false, reason }
   if (trouble === 'credential' || trouble === 'balance')
-    return { rest: asked || REFUSED_REST, isWhole: true }
+    return { rest: asked || REFUSED_REST, isWhole: true, reason }
   // What an account may not use, others of its models do not show.
   if (trouble === 'account' || (trouble === 'model' && hasOwnAddress))
-    return { rest: asked || REFUSED_REST, isWhole: false }
+    return { rest: asked || REFUSED_REST, isWhole: false, reason }
   return hasOwnAddress && isEndpointFault(error)
-    ? { rest: asked || config.routing.pause_seconds * 1000, isWhole: true }
+    ? { rest: asked || config.routing.pause_seconds * 1000, isWhole: true, reason }
     : null
 }
