@@ -11,7 +11,7 @@ import type { InferenceWorld } from '../world.ts'
 
 /**
  * Picks one of the credentials of an endpoint's provider that the call has not tried. Undefined if
- * none is left, and for a job: its provider knows it by the first credential alone.
+ * none is left.
  */
 export function pickCredential<K extends Kind>(
   { clock, ids }: InferenceWorld,
@@ -19,7 +19,6 @@ export function pickCredential<K extends Kind>(
   { provider: { pool }, upstreamModel: model }: Endpoint,
   tried: ReadonlySet<PooledCredential> | null,
 ): PooledCredential | undefined {
-  if (run.kind === 'video') return undefined
   const session = nameSession(run)
   return pool?.pick({ model, session, tried, now: clock.ticks(), random: ids.random })
 }

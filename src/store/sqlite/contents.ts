@@ -67,6 +67,7 @@ import responses from './migrations/039-responses.sql' with { type: 'text' }
 import log from './migrations/040-log.sql' with { type: 'text' }
 import mcpRules from './migrations/041-mcp-rules.sql' with { type: 'text' }
 import alerts from './migrations/043-alerts.sql' with { type: 'text' }
+import softBudgets from './migrations/045-soft-budgets.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -204,4 +205,5 @@ export const MIGRATIONS: string[] = [
   log,
   mcpRules,
   alerts,
+  softBudgets,
 ]

@@ -125,6 +125,8 @@ test('sums that counted a call for each correction count calls', async () => {
   db.run('alter table files drop column expires_at')
   db.run('alter table batches drop column output_expires_after')
   db.run('alter table guardrails drop column mcp')
+  db.run('alter table budgets drop column soft')
+  db.run('alter table videos drop column credential')
   db.run('pragma user_version = 35')
   db.close()
   const migrated = await open()
