@@ -9,7 +9,7 @@ import { INTERVALS, parseInterval, toPeriod } from './budgets/interval.ts'
 import type { BudgetInput } from './budgets/schema.ts'
 import type { Budget } from './budgets/store.ts'
 import { auditBudget, showBudget } from './budgets/view.ts'
-import type { Bound } from './ledger.ts'
+import type { Bound, Limit } from './ledger.ts'
 import type { PolicyWorld } from './policy-world.ts'
 
 /** Lists the budgets of a workspace, broadest interval first. Throws 404. */
@@ -38,7 +38,8 @@ export function getBudget(
 /**
  * Sets a workspace's budget for one interval, and whether spending through callers' own provider
  * keys counts against all of its budgets. It applies from the next call on. Throws 404. Throws 400
- * for an unknown interval and for limits that do not decrease as the intervals narrow.
+ * for an unknown interval and for limits that do not decrease as the intervals narrow. One that is
+ * soft refuses nothing, and may be of any amount.
  */
 export async function setBudget(
   world: PolicyWorld,
@@ -50,7 +51,7 @@ export async function setBudget(
   const { id: workspace_id } = requireManagedWorkspace(world, actor, idOrSlug)
   const scope = { workspace_id, interval: parseInterval(intervalText) }
   const before = world.memory.budgets.get(buildBudgetName(scope)) ?? null
-  const budget = buildBudget(world, scope, toNanos(input.limit_usd), before)
+  const budget = buildBudget(world, scope, input, before)
   const { include_byok_in_budgets: byok } = input
   const workspaceFields = omitUndefined({ include_byok_in_budgets: byok })
   const entry = auditBudget(world, actor, before, { ...budget, ...workspaceFields })
@@ -76,13 +77,14 @@ export const buildBudgetName = ({ workspace_id, interval }: BudgetScope): string
 function buildBudget(
   world: PolicyWorld,
   scope: BudgetScope,
-  limit_usd: bigint,
+  { limit_usd: limit, soft = false }: BudgetInput,
   before: Budget | null,
 ): Budget {
+  const limit_usd = toNanos(limit)
   if (limit_usd === 0n) throw invalid('limit_usd: expected at least a nano-dollar', 'limit_usd')
   const now = getIsoTime(world)
   const id = Bun.randomUUIDv5(buildBudgetName(scope), BUDGET_NAMESPACE)
-  return { id, ...scope, limit_usd, created_at: before?.created_at ?? now, updated_at: now }
+  return { id, ...scope, limit_usd, soft, created_at: before?.created_at ?? now, updated_at: now }
 }
 
 const BUDGET_NAMESPACE = 'c1f0f6de-51a5-5f0e-8b7e-2d1c94f1a3b8'
@@ -111,9 +113,17 @@ export async function deleteBudget(
  * Lists the budgets of a workspace as bounds, broadest interval first: if several are exceeded, the
  * broadest is named.
  */
-export function listWorkspaceBounds(world: PolicyWorld, workspace_id: string): Bound[] {
+export const listWorkspaceBounds = (world: PolicyWorld, workspace_id: string): Bound[] =>
+  listBounds(world, workspace_id, false)
+
+/** Lists the soft budgets of a workspace, which no call is held to. */
+export const listSoftLimits = (world: PolicyWorld, workspace_id: string): Limit[] =>
+  listBounds(world, workspace_id, true)
+
+function listBounds(world: PolicyWorld, workspace_id: string, isSoft: boolean): Bound[] {
   const byok = world.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
-  return listWorkspaceBudgets(world, workspace_id).map(({ interval, limit_usd: limit }) => {
+  const budgets = listWorkspaceBudgets(world, workspace_id).filter(({ soft }) => soft === isSoft)
+  return budgets.map(({ interval, limit_usd: limit }) => {
     const budget = `Workspace ${interval} budget of ${renderDollars(limit)}`
     return {
       account: `workspace ${workspace_id}`,
@@ -126,11 +136,11 @@ export function listWorkspaceBounds(world: PolicyWorld, workspace_id: string): B
 }
 
 /**
- * Throws 400 where a narrower interval may spend as much as a broader one. The sentence is the
+ * Throws 400 where a narrower interval may spend as much as a broader one; soft ones may. The sentence is the
  * public service's.
  */
 export function assertLimitsDecrease(budgets: Budget[]): void {
-  const sorted = budgets.toSorted(compareBreadth)
+  const sorted = budgets.filter(({ soft }) => !soft).sort(compareBreadth)
   for (const [i, narrow] of sorted.entries()) {
     const broad = sorted[i - 1]
     if (broad && broad.limit_usd <= narrow.limit_usd)

@@ -23,6 +23,8 @@ export interface VideoJob {
   /** Where it is: the provider's slug, and the caller's own key that it is asked with. */
   provider: string
   byok_id: string | null
+  /** The name of the credential that it was begun with, where its provider has several. */
+  credential: string | null
   protocol: string
   upstream_model: string
   upstream_id: string

@@ -594,9 +594,12 @@ describe('workspaces, members and budgets', () => {
     )
     expect((await json('budgets', 'list')).data).toEqual([made])
     expect((await run('budgets', 'list')).stdout).toMatch(
-      /^INTERVAL +LIMIT +SPENT +LEFT +OWN PROVIDER KEYS +SET\nmonthly +\$500\.00 +\$0\.00 +\$500\.00 +count +\S+\n$/,
+      /^INTERVAL +LIMIT +KIND +SPENT +LEFT +OWN PROVIDER KEYS +SET\nmonthly +\$500\.00 +hard +\$0\.00 +\$500\.00 +count +\S+\n$/,
     )
     expect((await run('budgets', 'get', 'monthly')).stdout).toMatch(/^limit_usd +500$/m)
+    const soft = await json('budgets', 'set', 'daily', '--limit', '700', '--soft')
+    expect([soft.data.limit_usd, soft.data.soft]).toEqual([700, true])
+    await json('budgets', 'delete', 'daily', '--yes')
     expect(refusal(await run('budgets', 'set', 'weekly', '--limit', '600'))).toEqual(refused(2))
     expect(refusal(await run('budgets', 'get', 'yearly'))).toEqual(refused(2))
     expect(refusal(await run('budgets', 'get', 'daily'))).toEqual(refused(3))

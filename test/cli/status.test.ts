@@ -38,6 +38,7 @@ describe('gateway status', () => {
       draining: false,
       cooldown_count: 0,
       cooldowns: [],
+      resting_credentials: [],
       catalog: { generated: expect.any(String), is_installed: false, problem: null },
       write_log: { bytes: expect.any(Number), held: false },
       config: {
@@ -69,6 +70,30 @@ describe('gateway status', () => {
     expect((await read(server.data)).running_calls).toBe(1)
     upstream.open('held')
     await (await answer).text()
+    await upstream.close()
+  })
+
+  test('lists the credentials that rest, by their names, for what and how long', async () => {
+    const upstream = await startUpstream()
+    const { providers, ...config } = buildLocalConfig(upstream.url)
+    const { api_key: _, ...local } = providers.local
+    const credentials = [
+      { name: 'first', api_key: 'secret-one' },
+      { name: 'second', api_key: 'secret-two' },
+    ]
+    await using server = await startServer({
+      config: { ...config, providers: { local: { ...local, credentials } } },
+    })
+    upstream.answer(() => status(401, 'No'))
+    await (await server.fetch('/chat/completions', { json: call })).text()
+    const rest = { provider: 'local', model: null, seconds_left: expect.any(Number) }
+    const { resting_credentials: rests } = await read(server.data)
+    expect(rests).toHaveLength(2)
+    for (const name of ['first', 'second'])
+      expect(rests).toContainEqual({ ...rest, credential: name, reason: expect.any(String) })
+    const { stdout } = await ask(server.data)
+    expect(stdout).toMatch(/\nRESTING CREDENTIAL +MODEL +REASON +SECONDS LEFT\nlocal .* all /)
+    expect(stdout).not.toContain('secret')
     await upstream.close()
   })
 

@@ -9,6 +9,7 @@ import { INTERVALS, type Interval } from '../../src/limits/budgets/interval.ts'
 import {
   deleteBudget,
   listBudgets,
+  listSoftLimits,
   listWorkspaceBounds,
   setBudget,
 } from '../../src/limits/budgets.ts'
@@ -102,6 +103,7 @@ describe('a budget', () => {
             limit_usd: 500,
             ...{ spent_usd: 0, remaining_usd: 500 },
             reset_interval: 'monthly',
+            soft: false,
           },
           ...{ created_at: '2026-03-04T05:06:07.000Z', updated_at: '2026-03-04T05:06:07.000Z' },
         },
@@ -319,6 +321,19 @@ describe('the bounds of calls', () => {
         message: 'Workspace daily budget of $0.0005 exceeded. Contact your org admin.',
       },
     ])
+  })
+
+  test('are no soft budgets, which may be of any amount', async () => {
+    await set('monthly', 500)
+    const { status, json } = await put('daily', { limit_usd: 600, soft: true })
+    expect([status, json.data]).toMatchObject([200, { limit_usd: 600, soft: true, spent_usd: 0 }])
+    expect(bounds().map(({ period }) => period)).toEqual(['monthly'])
+    expect(bounds(await another())).toEqual(bounds())
+    expect(listSoftLimits(gateway, here()).map(({ limit }) => limit)).toEqual([600_000_000_000n])
+    expect((await put('daily', { limit_usd: 600 })).status).toBe(400)
+    expect((await put('daily', { limit_usd: 5 })).json.data.soft).toBe(false)
+    expect(bounds().map(({ period }) => period)).toEqual(['monthly', 'daily'])
+    expect((await put('weekly', { limit_usd: 5, soft: 'yes' })).status).toBe(400)
   })
 
   test('change at once with each budget, also one set by another process', async () => {

@@ -6,7 +6,10 @@ import { type Gateway, openGateway } from '../../src/app/gateway.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { parseConfig } from '../../src/config.ts'
 import { listDeadCalls, recoverCalls } from '../../src/engine/recover.ts'
+import { getJobProvider } from '../../src/extensions/videos/ask.ts'
 import { hashSecret } from '../../src/resources/keys/secret.ts'
+import type { Provider } from '../../src/resources/providers/provider.ts'
+import type { VideoJob } from '../../src/resources/videos.ts'
 import { readBooks } from '../support/books.ts'
 import { createLimitedKey, fetchGeneration, fetchKeyState } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
@@ -343,6 +346,39 @@ describe('a job of a caller’s own provider key', () => {
     const ended = await finish(job)
     expect(ended).toMatchObject({ status: 'expired', usage: { cost: 0 } })
     expect(credentials()).toEqual(['Bearer sk-mine'])
+  })
+})
+
+describe('a job of a provider with several credentials', () => {
+  const startPool = (names: string[]) => {
+    const { local: _, ...providers } = buildConfig().providers
+    const credentials = names.map((name, i) => ({ name, api_key: `sk-${name}`, weight: i }))
+    const local = { protocol: 'openai-chat', base_url: provider.url, credentials }
+    return start({ providers: { ...providers, local } })
+  }
+  afterAll(() => start())
+
+  test('is begun with any, and asked about and downloaded with the same', async () => {
+    await startPool(['first', 'second'])
+    const job = await create()
+    expect((await finish(job)).status).toBe('completed')
+    expect((await fetchContent(job.id)).status).toBe(200)
+    const used = new Set(provider.hits.map(({ headers }) => headers.authorization))
+    expect([...used]).toEqual(['Bearer sk-second'])
+    const kept = await server.gateway.store.videos.find(job.id)
+    expect(kept?.credential).toBe('second')
+  })
+
+  test('whose credential is gone is asked about with no other', async () => {
+    await startPool(['first', 'second'])
+    const job = await server.gateway.store.videos.find((await create()).id)
+    const gone = { ...(job as VideoJob), credential: 'third' }
+    expect(() => getJobProvider(server.gateway, gone)).toThrow(
+      'The provider local has no credential third any more',
+    )
+    const before = { ...gone, credential: null }
+    const local = server.gateway.catalog.providers.get('local')
+    expect(getJobProvider(server.gateway, before)).toBe(local as Provider)
   })
 })
 

@@ -13,6 +13,7 @@ export const buildVideoJob = (more: Partial<VideoJob> = {}): VideoJob => ({
   model: 'sandbox/video',
   provider: 'sandbox',
   byok_id: null,
+  credential: null,
   protocol: 'sandbox',
   upstream_model: 'video',
   upstream_id: 'sandbox-4-1',

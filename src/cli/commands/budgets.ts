@@ -24,6 +24,7 @@ const WORKSPACE = offer('--workspace <id>', 'another workspace, by id or slug')
 const BUDGET = [
   WORKSPACE,
   demand(fill('limit_usd', '--limit <usd>', 'the limit in USD', NUMBER)),
+  fill('soft', '--soft', 'refuse nothing; alerts tell that it is near'),
   fill(
     'include_byok_in_budgets',
     '--include-byok <counts>',
@@ -42,10 +43,11 @@ export const createBudgetsCommand = () =>
     ).printAs(
       ({ data, include_byok_in_budgets }, { printList }) =>
         printList(
-          ['INTERVAL', 'LIMIT', 'SPENT', 'LEFT', 'OWN PROVIDER KEYS', 'SET'],
+          ['INTERVAL', 'LIMIT', 'KIND', 'SPENT', 'LEFT', 'OWN PROVIDER KEYS', 'SET'],
           data.map(budget => [
             budget.reset_interval ?? 'lifetime',
             formatDollars(budget.limit_usd),
+            budget.soft ? 'soft' : 'hard',
             formatDollars(budget.spent_usd),
             formatDollars(budget.remaining_usd),
             include_byok_in_budgets ? 'count' : '-',

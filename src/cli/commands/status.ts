@@ -31,7 +31,7 @@ async function showStatus(options: CommonOptions): Promise<void> {
   await printResult(options, { data: status }, ({ data }) => printStatus(data))
 }
 
-function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerStatus): void {
+function printStatus({ config, cooldown_count, ...status }: ServerStatus): void {
   printFields({
     state: status.draining ? 'draining: running answers finish' : 'serving',
     address: status.url,
@@ -46,12 +46,22 @@ function printStatus({ config, cooldowns, cooldown_count, ...status }: ServerSta
     ...(status.write_log.held ? { storage: describeHeldLog(status.write_log.bytes) } : {}),
     ...(config.rejected ? { rejected: config.reason ?? 'a newer config' } : {}),
   })
-  if (cooldowns.length === 0) return
-  print('')
-  printTable(
+  printRests(
     ['COOLING DOWN', 'REASON', 'SECONDS LEFT'],
-    cooldowns.map(({ endpoint, reason, seconds_left }) => [endpoint, reason, seconds_left]),
+    status.cooldowns.map(({ endpoint, reason, seconds_left }) => [endpoint, reason, seconds_left]),
   )
+  printRests(
+    ['RESTING CREDENTIAL', 'MODEL', 'REASON', 'SECONDS LEFT'],
+    status.resting_credentials.map(({ provider, credential, model, reason, seconds_left }) => [
+      ...[`${provider} ${credential}`, model ?? 'all', reason, seconds_left],
+    ]),
+  )
+}
+
+function printRests(header: string[], rows: Parameters<typeof printTable>[1]): void {
+  if (rows.length === 0) return
+  print('')
+  printTable(header, rows)
 }
 
 const renderCatalog = ({ generated, is_installed, problem }: ServerStatus['catalog']): string =>

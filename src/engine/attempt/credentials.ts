@@ -11,7 +11,7 @@ import type { InferenceWorld } from '../world.ts'
 
 /**
  * Picks one of the credentials of an endpoint's provider that the call has not tried. Undefined if
- * none is left, and for a job: its provider knows it by the first credential alone.
+ * none is left.
  */
 export function pickCredential<K extends Kind>(
   { clock, ids }: InferenceWorld,
@@ -19,7 +19,6 @@ export function pickCredential<K extends Kind>(
   { provider: { pool }, upstreamModel: model }: Endpoint,
   tried: ReadonlySet<PooledCredential> | null,
 ): PooledCredential | undefined {
-  if (run.kind === 'video') return undefined
   const session = nameSession(run)
   return pool?.pick({ model, session, tried, now: clock.ticks(), random: ids.random })
 }
@@ -51,7 +50,7 @@ export const createLimitsReader =
     credential: PooledCredential,
   ): NonNullable<AnswerObserver['onHeaders']> =>
   response =>
-    pool?.readLimits(credential, upstreamModel, response, clock.ticks())
+    pool?.readLimits(credential, upstreamModel, response, clock)
 
 /**
  * Lets the credential of a failed attempt rest, if the failure is its own. Returns the failure as the
@@ -83,15 +82,16 @@ function judgeFailure(
   { hasOwnAddress }: PooledCredential,
   error: GatewayError,
 ): CredentialFailure | null {
-  const { type, trouble, retryAfter = 0 } = error
+  const { type: reason, trouble, retryAfter = 0 } = error
   const asked = retryAfter * 1000
-  if (type === 'rate_limit_exceeded') return { rest: asked || SHORTEST_WAIT, isWhole: false }
+  if (reason === 'rate_limit_exceeded')
+    return { rest: asked || SHORTEST_WAIT, isWhole: false, reason }
   if (trouble === 'credential' || trouble === 'balance')
-    return { rest: asked || REFUSED_REST, isWhole: true }
+    return { rest: asked || REFUSED_REST, isWhole: true, reason }
   // What an account may not use, others of its models do not show.
   if (trouble === 'account' || (trouble === 'model' && hasOwnAddress))
-    return { rest: asked || REFUSED_REST, isWhole: false }
+    return { rest: asked || REFUSED_REST, isWhole: false, reason }
   return hasOwnAddress && isEndpointFault(error)
-    ? { rest: asked || config.routing.pause_seconds * 1000, isWhole: true }
+    ? { rest: asked || config.routing.pause_seconds * 1000, isWhole: true, reason }
     : null
 }

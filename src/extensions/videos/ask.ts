@@ -26,16 +26,19 @@ export function getJobProtocol({ protocol }: Pick<VideoJob, 'protocol'>): JobPro
 }
 
 /**
- * Returns the provider that has the job, with the credential that began it. Throws 503 if it is no
- * longer configured, or if the caller's key is gone.
+ * Returns the provider that has the job, with the credential that began it. Throws 503 if one of
+ * them is no longer configured, or if the caller's key is gone.
  */
 export function getJobProvider({ catalog, memory }: ExtensionWorld, job: VideoJob): Provider {
-  const { provider: slug, byok_id, is_byok } = job
+  const { provider: slug, byok_id, is_byok, credential } = job
   const found = is_byok
     ? memory.byok.get(byok_id ?? '')?.providers.get(slug)
     : catalog.providers.get(slug)
   if (!found?.configured) throw unavailable(`The provider ${slug} is not configured`)
-  return found
+  if (credential === null) return found
+  const own = found.pool?.credentials.find(({ name }) => name === credential)
+  if (!own) throw unavailable(`The provider ${slug} has no credential ${credential} any more`)
+  return own.provider
 }
 
 /** The longest time for one question, in milliseconds, and the most bytes of its answer. */

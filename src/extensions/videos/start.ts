@@ -89,6 +89,7 @@ function buildJob(world: ExtensionWorld, { run, step, endpoint, upstream_id }: J
     model: endpoint.model,
     provider: endpoint.provider.slug,
     byok_id: findByokId(world, endpoint),
+    credential: step.attempts.at(-1)?.credential?.name ?? null,
     protocol: endpoint.protocol,
     upstream_model: endpoint.upstreamModel,
     upstream_id,

@@ -10,6 +10,8 @@ export interface Budget {
   interval: Interval
   /** In nano-dollars, as all money inside; USD on the wire. */
   limit_usd: bigint
+  /** Whether it refuses nothing, and alerts alone tell that it is near. */
+  soft: boolean
   created_at: string
   updated_at: string
 }

@@ -8,7 +8,7 @@ import type { Budget } from './store.ts'
 /** Shows a budget as the wire has it, and what of it is spent in its window. */
 export function showBudget(
   world: Pick<LedgerWorld, 'ledger' | 'memory'>,
-  { id, workspace_id, interval, limit_usd, created_at, updated_at }: Budget,
+  { id, workspace_id, interval, limit_usd, soft, created_at, updated_at }: Budget,
 ) {
   const byok = world.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
   const period = toPeriod(interval)
@@ -18,6 +18,7 @@ export function showBudget(
     workspace_id,
     limit_usd: toUsd(limit_usd),
     reset_interval: period,
+    soft,
     ...showSpending(world, { account, period, limit: limit_usd, byok }),
     created_at,
     updated_at,

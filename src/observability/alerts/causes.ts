@@ -1,8 +1,9 @@
 import { computeFirstDay, isLongTurn, type Period, yieldToEventLoop } from '../../base/clock.ts'
 import { renderDollars, toUsd } from '../../base/money.ts'
+import { listSoftLimits } from '../../limits/budgets.ts'
 import { listCreditBounds } from '../../limits/credits.ts'
 import { getPolicy } from '../../limits/effective.ts'
-import type { Bound } from '../../limits/ledger.ts'
+import type { Limit } from '../../limits/ledger.ts'
 import { buildKeyActor } from '../../resources/actor.ts'
 import type { Key } from '../../resources/keys/store.ts'
 import { addSums, createSums, toDay, toHour } from '../rollups/calls.ts'
@@ -43,7 +44,10 @@ function findWindow({ window }: Pick<Alert, 'window'>, now: Date): FindingWindow
   return { start: renderMoment(start), end: renderMoment(start + size) }
 }
 
-/** Finds the limits of some keys, and what is spent of them. Those of a workspace are found once. */
+/**
+ * Finds the limits of some keys, and what is spent of them, by the workspaces that they are told in.
+ * Those of a workspace, soft ones too, and of a member are found once.
+ */
 export async function findLimits(
   world: AlertWorld,
   keys: Iterable<Key>,
@@ -51,37 +55,55 @@ export async function findLimits(
   const found = new Map<string, Map<string, Finding>>()
   await eachInTurns(world, keys, key => {
     if (key.disabled) return
-    const findings = found.get(key.workspace_id) ?? new Map<string, Finding>()
-    for (const bound of getPolicy(world, buildKeyActor(world, key)).bounds) {
-      const subject = `${bound.account} ${bound.period} ${bound.limit}`
-      if (isOwn(bound) && !findings.has(subject))
-        findings.set(subject, buildLimitFinding(world, bound, subject))
+    const { bounds } = getPolicy(world, buildKeyActor(world, key))
+    for (const limit of [...bounds, ...listSoftLimits(world, key.workspace_id)]) {
+      const { account, period } = limit
+      if (account === 'all') continue
+      // What a member may spend is no matter of one workspace.
+      const id = account.startsWith('member ') ? world.memory.owner.workspace_id : key.workspace_id
+      const findings = found.get(id) ?? new Map<string, Finding>()
+      found.set(id, findings)
+      const subject = `${account} ${period} ${limit.limit}`
+      if (!findings.has(subject)) findings.set(subject, buildLimitFinding(world, limit, subject))
     }
-    if (findings.size > 0) found.set(key.workspace_id, findings)
   })
   return new Map([...found].map(([id, findings]) => [id, [...findings.values()]]))
 }
 
-/** What a member may spend, and all together, is no matter of one workspace. */
-const isOwn = ({ account }: Bound): boolean => /^(key|workspace) /.test(account)
-
-function buildLimitFinding(world: AlertWorld, bound: Bound, subject: string): Finding {
-  const { account, period, limit, byok } = bound
-  const { ledger, memory, clock } = world
+function buildLimitFinding(
+  world: AlertWorld,
+  { account, period, limit, byok }: Limit,
+  subject: string,
+): Finding {
+  const { ledger, clock } = world
   const spent =
     ledger.getSpent(account, period, false) + (byok ? ledger.getSpent(account, period, true) : 0n)
   const value = limit === 0n ? 1 : Number((spent * 1_000_000n) / limit) / 1_000_000
   const [kind, id = ''] = account.split(' ')
-  const name = kind === 'key' ? nameKey(world, id) : (memory.workspaces.get(id)?.slug ?? id)
+  const { field, nameAccount } = ACCOUNTS[kind as keyof typeof ACCOUNTS]
+  const name = nameAccount(world, id)
   const amounts = `${renderDollars(spent)} of ${renderDollars(limit)}`
   return {
     ...{ subject, value, window: findLimitWindow(period, clock.now()) },
     message: `The ${kind} ${name} has spent ${renderShare(value)} of its ${period ?? 'total'} limit: ${amounts}`,
     data: {
-      ...{ account: kind, [kind === 'key' ? 'key_hash' : 'workspace_id']: id, name },
+      ...{ account: kind, [field]: id, name },
       ...{ period, spent: toUsd(spent), limit: toUsd(limit) },
     },
   }
+}
+
+/** How the id of an account's owner is told, and the owner is called. */
+const ACCOUNTS = {
+  key: { field: 'key_hash', nameAccount: nameKey },
+  workspace: {
+    field: 'workspace_id',
+    nameAccount: ({ memory }: AlertWorld, id: string) => memory.workspaces.get(id)?.slug ?? id,
+  },
+  member: {
+    field: 'user_id',
+    nameAccount: (_: AlertWorld, id: string) => id,
+  },
 }
 
 function findLimitWindow(period: Period | null, now: Date): FindingWindow {
@@ -90,7 +112,7 @@ function findLimitWindow(period: Period | null, now: Date): FindingWindow {
   return { start: renderMoment(start), end: renderMoment(start + DAYS[period] * DAY) }
 }
 
-const nameKey = ({ memory }: AlertWorld, hash: string): string => {
+function nameKey({ memory }: AlertWorld, hash: string): string {
   const key = memory.keys.get(hash)
   return key?.name || key?.label || hash
 }

@@ -1,3 +1,6 @@
+import type { Clock } from '../../base/clock.ts'
+import type { GatewayError } from '../../base/errors.ts'
+
 /** What a pool has of each of its credentials. */
 export interface Weighted {
   /** What operators call it. It is no secret. */
@@ -12,11 +15,24 @@ export interface CredentialFailure {
   rest: number
   /** Whether it rests for every model, or for the one that was asked for. */
   isWhole: boolean
+  /** Why it rests. */
+  reason: GatewayError['type']
+}
+
+/** A credential that rests, for one model or for all: null. */
+export interface Rest {
+  name: string
+  model: string | null
+  reason: GatewayError['type'] | null
+  /** Milliseconds until it is awake. */
+  left: number
 }
 
 /** What is known of a credential for one model. Times in steady milliseconds. */
 interface State {
   restsUntil: number
+  /** Why it rests, or has rested last. */
+  reason: GatewayError['type'] | null
   /** Whether a call finds out if it is well again, and the others stay away meanwhile. */
   isProbed: boolean
   /** The part of its limits that is left, from 0 to 1, as the provider said last. */
@@ -53,6 +69,9 @@ const UNKNOWN_RESET = 1_000
 const LONGEST_RESET = 300_000
 
 const EVERY_MODEL = ''
+
+/** The most models that something is known of at a credential: callers may choose their names. */
+const MOST_MODELS = 10_000
 
 /**
  * The credentials of one provider, and which of them a call is sent with: by weight, and by what
@@ -99,11 +118,11 @@ export class CredentialPool<Credential extends Weighted> {
     return Math.max(0, Math.min(...ends) - now)
   }
 
-  /** Lists the credentials that rest, for any model, and the milliseconds until they are awake. */
-  listRests(now: number): { name: string; model: string | null; left: number }[] {
+  /** Lists the credentials that rest, for any model. */
+  listRests(now: number): Rest[] {
     return [...this.#states].flatMap(([{ name }, states]) =>
-      [...states].flatMap(([model, { restsUntil }]) =>
-        restsUntil > now ? [{ name, model: model || null, left: restsUntil - now }] : [],
+      [...states].flatMap(([model, { restsUntil, reason }]) =>
+        restsUntil > now ? [{ name, model: model || null, reason, left: restsUntil - now }] : [],
       ),
     )
   }
@@ -112,12 +131,13 @@ export class CredentialPool<Credential extends Weighted> {
   recordFailure(
     credential: Credential,
     model: string,
-    { rest, isWhole }: CredentialFailure,
+    { rest, isWhole, reason }: CredentialFailure,
     now: number,
   ): void {
     const state = this.#getState(credential, isWhole ? EVERY_MODEL : model)
     state.restsUntil = Math.max(state.isProbed ? 0 : state.restsUntil, now + rest)
     state.isProbed = false
+    state.reason = reason
   }
 
   /**
@@ -132,15 +152,15 @@ export class CredentialPool<Credential extends Weighted> {
   }
 
   /** Reads what the headers of a response say is left. What is no such number is not believed. */
-  readLimits(credential: Credential, model: string, response: Headers, now: number): void {
-    const limits = LIMITS.flatMap(names => readLimit(response, names) ?? [])
+  readLimits(credential: Credential, model: string, response: Headers, clock: Clock): void {
+    const limits = LIMITS.flatMap(names => readLimit(response, names, clock) ?? [])
     const [tightest] = limits.toSorted((a, b) => a.left - b.left)
     if (!tightest) return
     const state = this.#getState(credential, model)
     const requests = limits.filter(({ of }) => of === 'requests')
     state.left = tightest.left
     state.requests = Math.min(Number.POSITIVE_INFINITY, ...requests.map(one => one.remaining))
-    state.resetsAt = now + tightest.resetsIn
+    state.resetsAt = clock.ticks() + tightest.resetsIn
   }
 
   /**
@@ -179,9 +199,12 @@ export class CredentialPool<Credential extends Weighted> {
     const states = this.#states.get(credential) ?? new Map<string, State>()
     this.#states.set(credential, states)
     const known = states.get(model)
-    if (known) return known
-    const state: State = {
+    // The one that was heard of last is forgotten last.
+    if (known) states.delete(model)
+    else if (states.size >= MOST_MODELS) forgetOldest(states, MOST_MODELS / 10)
+    const state: State = known ?? {
       restsUntil: 0,
+      reason: null,
       isProbed: false,
       left: 1,
       requests: Number.POSITIVE_INFINITY,
@@ -190,6 +213,11 @@ export class CredentialPool<Credential extends Weighted> {
     states.set(model, state)
     return state
   }
+}
+
+function forgetOldest(states: Map<string, State>, count: number): void {
+  const oldest = [...states.keys()].filter(model => model !== EVERY_MODEL).slice(0, count)
+  for (const model of oldest) states.delete(model)
 }
 
 /** How long the others wait for the outcome of the one call that probes a credential. */
@@ -224,12 +252,13 @@ const LIMITS: LimitHeaders[] = [
   })),
 ]
 
-function readLimit(response: Headers, names: LimitHeaders) {
+function readLimit(response: Headers, names: LimitHeaders, clock: Clock) {
   const remaining = readCount(response.header(names.remaining))
   if (remaining === null) return null
   const limit = readCount(response.header(names.limit)) ?? 0
   const left = limit > 0 ? Math.min(1, remaining / limit) : Math.min(1, remaining)
-  return { of: names.of, remaining, left, resetsIn: readReset(response.header(names.reset)) }
+  const resetsIn = readReset(response.header(names.reset), clock)
+  return { of: names.of, remaining, left, resetsIn }
 }
 
 function readCount(text: string | null): number | null {
@@ -240,13 +269,13 @@ function readCount(text: string | null): number | null {
 const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** Reads when a limit is whole again, in milliseconds: `6m0s`, `120ms`, seconds, or a moment. */
-function readReset(text: string | null): number {
+function readReset(text: string | null, clock: Clock): number {
   if (text === null) return UNKNOWN_RESET
   const milliseconds = /^\d+(\.\d+)?$/.test(text)
     ? Number(text) * 1_000
     : /^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(text)
       ? sumUnits(text)
-      : Date.parse(text) - Date.now()
+      : Date.parse(text) - clock.now().getTime()
   return Number.isFinite(milliseconds)
     ? Math.min(Math.max(milliseconds, 0), LONGEST_RESET)
     : UNKNOWN_RESET

@@ -31,18 +31,28 @@ const selectBudgets = (kysely: Kysely<Tables>) =>
     .selectAll()
     .select(sql<string>`cast(limit_usd as text)`.as('limit_usd'))
 
-const toBudget = (row: Omit<Budget, 'limit_usd'> & { limit_usd: string }): Budget => ({
+type Row = Omit<Budget, 'limit_usd' | 'soft'> & { limit_usd: string; soft: number | null }
+
+const toBudget = (row: Row): Budget => ({
   ...row,
+  soft: row.soft === 1,
   limit_usd: BigInt(row.limit_usd),
 })
 
 const buildUpsert = (kysely: Kysely<Tables>, budget: Budget) =>
   kysely
     .insertInto('budgets')
-    .values(budget)
+    .values({ ...budget, soft: toColumn(budget) })
     .onConflict(on =>
-      on.column('id').doUpdateSet({ limit_usd: budget.limit_usd, updated_at: budget.updated_at }),
+      on.column('id').doUpdateSet({
+        limit_usd: budget.limit_usd,
+        soft: toColumn(budget),
+        updated_at: budget.updated_at,
+      }),
     )
+
+// Null of one that is not soft, as of those from before there were any: seals leave that out.
+const toColumn = ({ soft }: Budget): 1 | null => (soft ? 1 : null)
 
 const buildByokSetting = (
   kysely: Kysely<Tables>,

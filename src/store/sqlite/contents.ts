@@ -69,6 +69,7 @@ import log from './migrations/040-log.sql' with { type: 'text' }
 import mcpRules from './migrations/041-mcp-rules.sql' with { type: 'text' }
 import alerts from './migrations/043-alerts.sql' with { type: 'text' }
 import rates from './migrations/044-rates.sql' with { type: 'text' }
+import softBudgets from './migrations/045-soft-budgets.sql' with { type: 'text' }
 import mcpLogins from './migrations/046-mcp-logins.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
@@ -209,5 +210,6 @@ export const MIGRATIONS: string[] = [
   mcpRules,
   alerts,
   rates,
+  softBudgets,
   mcpLogins,
 ]

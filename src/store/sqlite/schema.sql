@@ -174,7 +174,7 @@ CREATE TABLE budgets (
   "interval" text not null check ("interval" in ('lifetime', 'monthly', 'weekly', 'daily')),
   limit_usd integer not null,
   created_at text not null,
-  updated_at text not null,
+  updated_at text not null, soft integer,
   unique (workspace_id, "interval")
 ) strict;
 
@@ -690,7 +690,7 @@ CREATE TABLE videos (
   cancel_requested_at text,
   ended_at text,
   details text not null
-, callback_url text, callback text, callback_at text, callback_attempts integer not null default 0, callback_error text) strict;
+, callback_url text, callback text, callback_at text, callback_attempts integer not null default 0, callback_error text, credential text) strict;
 
 CREATE INDEX videos_open on videos (created_at) where ended_at is null;
 

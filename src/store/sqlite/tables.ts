@@ -44,7 +44,7 @@ import type { BundleRow } from './outbox/bundles.ts'
 export interface Tables {
   meta: { name: string; value: string }
   workspaces: WorkspaceTable
-  budgets: Columns<Budget>
+  budgets: Omit<Columns<Budget>, 'soft'> & { soft: number | null }
   members: Columns<Member>
   workspace_members: Columns<WorkspaceMember>
   scim_tokens: Columns<ScimToken>

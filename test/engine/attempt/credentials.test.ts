@@ -7,6 +7,7 @@ import { planRoute } from '../../../src/engine/plan.ts'
 import type { TextCall } from '../../../src/language/call.ts'
 import { type Send, toIncomingResponse } from '../../../src/network/egress.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
+import { CredentialPool } from '../../../src/resources/providers/pool.ts'
 import { buildTextCall } from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 import { createSeededRandom, SEED } from '../../support/random.ts'
@@ -197,8 +198,40 @@ describe('several credentials of a provider', () => {
     answers = { a: () => refuse(429, { 'retry-after': '30' }) }
     for (let i = 0; i < 20; i++) await call({ models: ['acme/small'] })
     expect(pool?.listRests(clock.ticks())).toEqual([
-      { name: 'first', model: 'small', left: 30_000 },
+      { name: 'first', model: 'small', reason: 'rate_limit_exceeded', left: 30_000 },
     ])
+  })
+
+  test('are remembered for a bounded number of models, and for all of them always', () => {
+    const one = { name: 'first', weight: 1 }
+    const pool = new CredentialPool([one])
+    const rest = { rest: 60_000, reason: 'rate_limit_exceeded' as const }
+    pool.recordFailure(one, '', { ...rest, isWhole: true }, 0)
+    for (let i = 0; i < 20_000; i++)
+      pool.recordFailure(one, `unknown-${i}`, { ...rest, isWhole: false }, 0)
+    const models = pool.listRests(0).map(({ model }) => model)
+    expect(models.length).toBeLessThanOrEqual(10_000)
+    expect([models.includes(null), models.includes('unknown-19999')]).toEqual([true, true])
+  })
+
+  test('have limits that end at a moment of the gateway’s clock', () => {
+    const [used, other] = [
+      { name: 'first', weight: 1_000 },
+      { name: 'second', weight: 1 },
+    ]
+    const pool = new CredentialPool([used, other])
+    const reset = new Date(clock.now().getTime() + 60_000).toISOString()
+    const headers: Record<string, string> = {
+      'anthropic-ratelimit-requests-remaining': '0',
+      'anthropic-ratelimit-requests-reset': reset,
+    }
+    pool.readLimits(used, 'm', { header: name => headers[name] ?? null }, clock)
+    const pick = () =>
+      pool.pick({ model: 'm', session: null, tried: null, now: clock.ticks(), random: () => 0.5 })
+    clock.pass(59_999)
+    expect(pick()).toBe(other)
+    clock.pass(1)
+    expect(pick()).toBe(used)
   })
 
   test('keep a conversation at one of them', async () => {

@@ -6,7 +6,10 @@ import { join } from 'node:path'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { toDayNumber } from '../../../src/base/clock.ts'
 import { parseConfig } from '../../../src/config.ts'
+import { assignMembers } from '../../../src/limits/assignments.ts'
+import { setBudget } from '../../../src/limits/budgets.ts'
 import { addCredit } from '../../../src/limits/credits.ts'
+import { createGuardrail } from '../../../src/limits/guardrails.ts'
 import type { NoticeContent } from '../../../src/observability/alerts/notice.ts'
 import type { NewAlert } from '../../../src/observability/alerts/schema.ts'
 import { AlertSender } from '../../../src/observability/alerts/sender.ts'
@@ -16,6 +19,7 @@ import { createAlert, deleteAlert, updateAlert } from '../../../src/observabilit
 import { createDestination } from '../../../src/observability/destinations.ts'
 import { type Actor, getOperator } from '../../../src/resources/actor.ts'
 import { createKey, deleteKey } from '../../../src/resources/keys.ts'
+import { createWorkspace } from '../../../src/resources/workspaces.ts'
 import { openDatabase } from '../../support/database.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 import { buildGeneration } from '../../support/generation.ts'
@@ -127,6 +131,46 @@ describe('an alert arrives of', () => {
       [1, 2, '2026-03-05T00:00:00.000Z'],
     ])
     expect(new Set(listTold().map(({ id }) => id)).size).toBe(3)
+  })
+
+  test('a soft budget, which refuses no call', async () => {
+    const { data: key } = await createKey(gateway, operator, { name: 'any' })
+    const { workspace_id } = operator
+    await setBudget(gateway, operator, workspace_id, 'daily', { limit_usd: 1, soft: true })
+    await alertOf('limit_near')
+    await watch.start()
+    spend(key.hash, 2_000_000_000n)
+    await look()
+    expect(listTold().map(({ data }) => [data.message, data.workspace_id, data.value])).toEqual([
+      [
+        'The workspace default has spent 200 % of its daily limit: $2.00 of $1.00',
+        ...[workspace_id, 2],
+      ],
+    ])
+  })
+
+  test('what a member may spend, in the default workspace alone', async () => {
+    const { user_id, workspace_id } = operator
+    const { data: rule } = await createGuardrail(gateway, operator, {
+      ...{ name: 'each', limit_usd: 1, reset_interval: 'daily' as const },
+    })
+    await assignMembers(gateway, operator, rule.id, { member_user_ids: [user_id] })
+    const other = await createWorkspace(gateway, operator, { name: 'Other', slug: 'other' })
+    const { data: key } = await createKey(gateway, operator, { name: 'any' })
+    await alertOf('limit_near')
+    await alertOf('limit_near', { workspace_id: other.data.id })
+    await alertOf('limit_near', { key_hash: key.hash })
+    await watch.start()
+    spend(key.hash, 900_000_000n)
+    await look()
+    expect(listTold().map(({ alert, data }) => [alert.workspace_id, data.message, data.user_id])) //
+      .toEqual([
+        [
+          workspace_id,
+          `The member ${user_id} has spent 90 % of its daily limit: $0.90 of $1.00`,
+          user_id,
+        ],
+      ])
   })
 
   test('an error rate, once enough calls were made', async () => {

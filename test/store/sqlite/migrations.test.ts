@@ -127,6 +127,8 @@ test('sums that counted a call for each correction count calls', async () => {
   db.run('alter table batches drop column output_expires_after')
   for (const column of ['mcp', 'requests_per_minute', 'tokens_per_minute', 'concurrent_requests'])
     db.run(`alter table guardrails drop column ${column}`)
+  db.run('alter table budgets drop column soft')
+  db.run('alter table videos drop column credential')
   db.run('pragma user_version = 35')
   db.close()
   const migrated = await open()

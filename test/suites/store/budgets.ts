@@ -32,6 +32,18 @@ export function testBudgets(store: GetStore): void {
     expect(await budgets.all()).toEqual([buildBudget('lifetime', LARGEST)])
   })
 
+  test('a soft budget may be of any amount, until it is none any more', async () => {
+    const { budgets } = store()
+    await budgets.upsert(buildBudget('monthly', 10n), undefined, buildAuditEntry())
+    const soft = { ...buildBudget('daily', 20n), soft: true }
+    await budgets.upsert(soft, undefined, buildAuditEntry())
+    expect(await budgets.all()).toContainEqual(soft)
+    const hard = budgets.upsert({ ...soft, soft: false }, undefined, buildAuditEntry())
+    expect(await readErrorType(hard)).toBe('invalid_request')
+    await budgets.upsert(buildBudget('daily', 5n), undefined, buildAuditEntry())
+    expect(await budgets.all()).toContainEqual(buildBudget('daily', 5n))
+  })
+
   test('budgets decrease as their windows narrow; one that breaks this is refused', async () => {
     const { budgets } = store()
     await budgets.upsert(buildBudget('monthly', 10n), undefined, buildAuditEntry())

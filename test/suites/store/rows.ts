@@ -81,6 +81,7 @@ export const buildBudget = (interval: Budget['interval'], limit_usd: bigint): Bu
   workspace_id: WORKSPACE,
   interval,
   limit_usd,
+  soft: false,
   created_at: CREATED,
   updated_at: CREATED,
 })

@@ -10,13 +10,13 @@ export const createMemoryBudgetStore = (connection: Connection): BudgetStore => 
   all: () => connection.read(({ budgets }) => budgets.all()),
   upsert: (budget, include_byok_in_budgets, entry) =>
     connection.write(memory => {
-      const { id, workspace_id, interval, limit_usd, updated_at } = budget
+      const { id, workspace_id, interval, limit_usd, soft, updated_at } = budget
       const { budgets, workspaces } = memory
       mustBeThere(memory, workspace_id)
       const own = (one: typeof budget) => one.workspace_id === workspace_id
       if (budgets.all(one => own(one) && one.interval === interval && one.id !== id).length > 0)
         throw changedConcurrently()
-      if (budgets.has(id)) budgets.update(id, { limit_usd, updated_at })
+      if (budgets.has(id)) budgets.update(id, { limit_usd, soft, updated_at })
       else budgets.insert(id, budget)
       assertLimitsDecrease(budgets.all(own))
       if (include_byok_in_budgets !== undefined)
