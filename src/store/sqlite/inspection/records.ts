@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import type { Mac } from '../../../base/mac.ts'
 import type { RecordReport } from '../../../limits/ledger.ts'
-import { NAMES } from '../generations/columns.ts'
+import { NAMES } from '../generations/recording.ts'
 import {
   type RecordSeal,
   renderAnchor,
@@ -41,6 +41,7 @@ const TAKEN = '"taken":true'
 
 /** How many rows one read takes, and how many seals. */
 const AT_ONCE = 2_000
+
 /** More than any transaction writes: a seal of more is none of ours. */
 const MOST_SEALED = 10_000
 
