@@ -8,7 +8,7 @@ import { hashLedgerRow, type LedgerRow, sealLedgerRow } from '../../src/limits/c
 import type { StepCharge } from '../../src/limits/ledger.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 import { lockData } from '../../src/store/lock.ts'
-import { NAMES, toValues } from '../../src/store/sqlite/generations/recording.ts'
+import { RECORD_COLUMNS, toValues } from '../../src/store/sqlite/generations/recording.ts'
 import { openSqlite } from '../../src/store/sqlite.ts'
 import { testStore } from '../suites/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
@@ -119,7 +119,7 @@ test('the row of a record has each field in the column of its name', () => {
       : (unlike[name] ?? null)
   })
   expect(row).toEqual(expected)
-  expect(names).toEqual([...NAMES])
+  expect(names).toEqual([...RECORD_COLUMNS])
 })
 
 test('S-17 a store has the version and the settings that its promises need', async () => {

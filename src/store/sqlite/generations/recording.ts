@@ -177,7 +177,7 @@ function createEntryWriter(db: Database, mac: Mac) {
 function createInserter(db: Database): (values: SealedValue[]) => number {
   const statements = new Map<number, Statement>()
   return values => {
-    const names = NAMES.slice(0, values.length)
+    const names = RECORD_COLUMNS.slice(0, values.length)
     let insert = statements.get(values.length)
     insert ??= db.query(
       `insert into generations (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`,
@@ -228,7 +228,7 @@ const isConstraint = (error: unknown) =>
  * The columns of a record, in the order in which they are sealed. New ones come last: seals cover
  * the first so many.
  */
-export const NAMES = [
+export const RECORD_COLUMNS = [
   'id',
   'request_id',
   'created_at',
