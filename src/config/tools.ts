@@ -216,7 +216,11 @@ export const McpConfig = Type.Object(
     max_uses: Count(30, 1_000, 'The most calls to one server in one call of a model'),
     max_tools: Count(128, 1_024, 'The most tools of one server'),
     max_result_kib: Count(256, 16_384, 'How much of a tool’s result a model is given, in KiB'),
-    max_answer_mib: Count(4, 64, 'The largest answer of a server, in MiB after decompression'),
+    max_answer_mib: Count(
+      4,
+      64,
+      'The largest answer of a server, in MiB after decompression; it has at most 500,000 values',
+    ),
     list_seconds: Type.Number({
       default: 300,
       minimum: 0,

@@ -2,6 +2,7 @@ import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { Cancellation } from '../base/cancellation.ts'
 import { GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject, type Json, readObjects } from '../base/json.ts'
+import { runInTurns } from '../base/turns.ts'
 import { VERSION } from '../base/version.ts'
 import type { Actor } from '../resources/actor.ts'
 import { isUsable } from '../resources/keys/mirror.ts'
@@ -17,6 +18,7 @@ import {
 } from './mcp-gateway/rights.ts'
 import { type ClientSession, ClientSessions, MessageStream } from './mcp-gateway/sessions.ts'
 import { type Asker, useServer } from './mcp-gateway/use.ts'
+import { MAX_INPUT } from './server-tool/use.ts'
 import type { ToolWorld } from './server-tool.ts'
 import type { McpServer } from './tools/mcp/server.ts'
 import { type AskedMethod, type McpSession, runSession } from './tools/mcp/session.ts'
@@ -220,10 +222,12 @@ async function callTool(
 ): Promise<Json> {
   if (typeof name !== 'string') throw invalid('name: expected the name of a tool', 'name')
   if (!isObject(input)) throw invalid('arguments: expected an object', 'arguments')
+  if (JSON.stringify(input).length > MAX_INPUT)
+    throw invalid(`arguments: expected at most ${MAX_INPUT} characters`, 'arguments')
   const { actor, session } = request
   const find = async () => {
     const found = await findTool(world, request, name)
-    checkTool(world, actor, found.server, found.tool.name, input)
+    await checkTool(world, actor, found.server, found.tool.name, input)
     return found
   }
   const { tool, ...found } = await find()
@@ -243,7 +247,7 @@ async function callTool(
         )
       }
       const answer = await upstream.callTool(tool.name, filtered)
-      checkResult(tool, answer)
+      await checkResult(tool, answer)
       return answer as Json
     },
   })
@@ -263,11 +267,11 @@ async function readTool(
 }
 
 /** Throws where a result is not what the tool says that its results are. */
-function checkResult({ outputSchema }: McpTool, result: CallToolResult): void {
+async function checkResult({ outputSchema }: McpTool, result: CallToolResult): Promise<void> {
   if (!outputSchema || result.isError) return
   const { structuredContent } = result
   const path = structuredContent
-    ? findMismatch(outputSchema, structuredContent, { hasPatterns: false })
+    ? await runInTurns(findMismatch(outputSchema, structuredContent, { hasPatterns: false }))
     : ''
   if (path === null) return
   throw new ToolFailure('The MCP server answered with what its tool says that it never answers')

@@ -17,16 +17,23 @@ export function cleanReason(error: GatewayError, provider: Provider | null): Gat
   return shown === message ? error : error.with({ reason: { ...error.reason, message: shown } })
 }
 
-/**
- * Replaces these secrets by `[secret]`, in every form in which a server may repeat them, the longest
- * first, as one may contain another. Those of fewer than 8 characters stay.
- */
+/** Replaces these secrets by `[secret]`, as `hideForms` does. */
 export const hideSecrets = (text: string, secrets: string[]): string =>
+  hideForms(text, listSecretForms(secrets))
+
+/**
+ * Lists the forms in which a server may repeat secrets, the longest first, as one may contain
+ * another. Those of fewer than 8 characters are none.
+ */
+export const listSecretForms = (secrets: string[]): string[] =>
   secrets
     .filter(value => value.length >= SHORTEST)
     .flatMap(listForms)
     .sort((a, b) => b.length - a.length)
-    .reduce((shown, value) => shown.replaceAll(value, '[secret]'), text)
+
+/** Replaces each of these forms by `[secret]`. */
+export const hideForms = (text: string, forms: string[]): string =>
+  forms.reduce((shown, form) => shown.replaceAll(form, '[secret]'), text)
 
 const LONGEST_MESSAGE = 500
 

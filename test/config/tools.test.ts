@@ -22,6 +22,7 @@ describe('the settings of tools', () => {
   })
 
   const server = { url: 'https://mcp.example' }
+  const oauth = { token_url: 'https://auth.example', client_id: 'a', client_secret: 'b' }
   test.each<[config: Json, path: string]>([
     [{ web_search: { engines: { google: {} } } }, 'web_search.engines'],
     [{ web_search: { engines: { exa: { key: 'x' } } } }, 'web_search.engines.exa'],
@@ -53,6 +54,9 @@ describe('the settings of tools', () => {
     [{ mcp_servers: { own: { ...server, command: ['x'] } } }, 'mcp_servers.own.url: expected none'],
     [{ mcp_servers: { own: { ...server, env: { A: 'b' } } } }, 'mcp_servers.own.env'],
     [{ mcp_servers: { own: { ...server, cwd: '/' } } }, 'mcp_servers.own.cwd'],
+    [{ mcp_servers: { own: { ...server, oauth: {} } } }, 'mcp_servers.own.oauth.token_url'],
+    [{ mcp_servers: { own: { ...server, authorization: 'x', oauth } } }, 'mcp_servers.own.oauth'],
+    [{ mcp_servers: { own: { command: ['x'], oauth } } }, 'mcp_servers.own.oauth'],
     [{ mcp_servers: { own: { command: [] } } }, 'mcp_servers.own.command'],
     [{ mcp_servers: { own: { command: 'x' } } }, 'mcp_servers.own.command'],
     [{ mcp_servers: { own: { command: ['x'], env: { 'A B': 'c' } } } }, 'mcp_servers.own.env'],

@@ -102,6 +102,7 @@ function lie(answer: (message: Message) => Script, tools: (id: number) => Script
     return method === 'tools/list' ? tools(id) : answer(message as Message)
   })
 }
+const MANY_VALUES = { content: [], structuredContent: { a: Array(1_000_000).fill(1) } }
 const listTools = (id: number) => result(id, TOOLS)
 
 describe('a server', () => {
@@ -146,10 +147,52 @@ describe('a server', () => {
     expectSettled(0n)
   })
 
-  test('whose stream breaks off fails at once', async () => {
-    lie(() => [head(200, SSE), 'data: {"jsonrpc":', { end: 'rst' }])
+  test.each<[string, Script]>([
+    ['breaks off', ['data: {"jsonrpc":', { end: 'rst' }]],
+    ['ends with another answer', 'data: {"jsonrpc":"2.0","id":77,"result":{}}\n\n'],
+    ['is empty', []],
+  ])('whose stream %s fails at once', async (_, script) => {
+    lie(() => [head(200, SSE), script])
     expect(await call('/mcp/bad')).toMatchObject({ result: { isError: true } })
     expectSettled(0n)
+  })
+
+  test.each<[string, (id: number) => Script]>([
+    ['JSON', id => json({ jsonrpc: '2.0', id, result: MANY_VALUES })],
+    [
+      'a stream',
+      id => [
+        head(200, SSE),
+        `data: ${JSON.stringify({ jsonrpc: '2.0', id, result: MANY_VALUES })}\n\n`,
+      ],
+    ],
+  ])('that answers with a million values in %s is not read', async (_, script) => {
+    lie(({ id }) => script(id))
+    expect(textOf(await call('/mcp/bad'))).toBe('The MCP server sent too much')
+    expectSettled(0n)
+  })
+
+  test('whose credential is the name of a member is shown without it', async () => {
+    const headers = { 'x-secret': 'hunter2hunter2' }
+    await open({ mcp_servers: { bad: { url: upstream.url, headers } } })
+    const member = { 'a hunter2hunter2 b': ['hunter2hunter2'] }
+    lie(({ id }) => result(id, { content: [], structuredContent: member }))
+    const shown = JSON.stringify(await call('/mcp/bad'))
+    expect(shown).toContain('a [secret] b')
+    expect(shown).not.toContain('hunter2')
+  })
+
+  test('whose stream breaks off after its answer has answered', async () => {
+    const answer = (id: number, value: unknown): Script => [
+      head(200, SSE),
+      `data: ${JSON.stringify({ jsonrpc: '2.0', id, result: value })}\n\n`,
+      { end: 'rst' },
+    ]
+    lie(
+      ({ id }) => answer(id, textResult('whole')),
+      id => answer(id, TOOLS),
+    )
+    for (let i = 0; i < 5; i++) expect(textOf(await call('/mcp/bad'))).toBe('whole')
   })
 
   test.each<[string, (id: number) => Script]>([
@@ -274,6 +317,14 @@ describe('a client', () => {
     await open({ server: { cors, site_url: 'https://gateway.example/x' } })
     for (const origin of [...cors, 'https://gateway.example'])
       expect((await ask('/mcp', { method: 'ping' }, { headers: { origin } })).status).toBe(200)
+  })
+
+  test('whose arguments are too long is refused before they are looked at', async () => {
+    const before = web.requests.length
+    const answer = await call('/mcp/web', 'add', { a: '😀'.repeat(600_000) })
+    expect(answer).toMatchObject({ error: { message: expect.stringContaining('at most 1048576') } })
+    expect(web.requests.length).toBe(before)
+    expectSettled(0n)
   })
 
   test('that nests its arguments 10,000 deep is answered', async () => {

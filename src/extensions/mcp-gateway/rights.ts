@@ -1,5 +1,6 @@
 import { denied, GatewayError, notFound } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
+import { runInTurns } from '../../base/turns.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import type { CallBase } from '../../language/call.ts'
 import { getPolicy, listAppliedGuardrails } from '../../limits/effective.ts'
@@ -68,19 +69,20 @@ export function mayUseTool(
 }
 
 /** Throws 403 where the actor may not use a tool, or not with these arguments. */
-export function checkTool(
+export async function checkTool(
   world: ExtensionWorld,
   actor: Actor,
   server: McpServer,
   tool: string,
   input: Json,
-): void {
+): Promise<void> {
   const { label } = server
   if (!mayUseTool(world, actor, server, tool))
     throw refuse(`The tool ${tool} of the MCP server ${label} is not allowed here (tools)`)
   for (const { arguments: schemas = {} } of listRules(world, actor)) {
     const schema = Object.hasOwn(schemas, `${label}:${tool}`) ? schemas[`${label}:${tool}`] : null
-    const path = schema ? findMismatch(schema, input, { hasPatterns: true }) : null
+    if (!schema) continue
+    const path = await runInTurns(findMismatch(schema, input, { hasPatterns: true }))
     if (path === null) continue
     const at = path === '' ? 'arguments' : `arguments.${path}`
     throw refuse(`${at}: not as a guardrail allows them for the tool ${tool}`)

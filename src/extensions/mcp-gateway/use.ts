@@ -1,5 +1,6 @@
 import { denied, GatewayError } from '../../base/errors.ts'
-import type { Json } from '../../base/json.ts'
+import { isObject, type Json } from '../../base/json.ts'
+import { ITEMS_AT_ONCE, runInTurns, type Work } from '../../base/turns.ts'
 import { admitRun, confirmRun } from '../../engine/admit.ts'
 import { filterToolInput } from '../../engine/filtering.ts'
 import { closeRun, startRun } from '../../engine/infer.ts'
@@ -7,12 +8,13 @@ import { hasDestinations, type Run } from '../../engine/run.ts'
 import { startTranscript } from '../../engine/settle/transcript.ts'
 import type { Origin, TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import { hideSecrets } from '../../network/clean-reason.ts'
+import { hideForms, listSecretForms } from '../../network/clean-reason.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { startBroadcast } from '../broadcast.ts'
 import { filterRun } from '../filters.ts'
-import { chargeUses, reserveUses } from '../server-tool/money.ts'
-import { prepareUse, runUse, type ToolUse } from '../server-tool/use.ts'
+import { reserveUses } from '../server-tool/money.ts'
+import { runHeldUse } from '../server-tool/opening-use.ts'
+import { prepareUse, type ToolUse } from '../server-tool/use.ts'
 import type { ServerTool, ToolWorld } from '../server-tool.ts'
 import { type McpOptions, readMcpOptions } from '../tools/mcp/options.ts'
 import { listSecrets, type McpServer } from '../tools/mcp/server.ts'
@@ -91,7 +93,7 @@ async function recordUse(world: ToolWorld, run: Run, use: ServerUse): Promise<Us
     ...{ turn: 0, uses: 0 },
   })
   try {
-    await payUse(world, run, prepared)
+    await runHeldUse(world, run, prepared, await reserveUses(world, run, [prepared]))
     if (!result) throw denied(prepared.result?.text ?? 'The use was refused')
     result = await filterResult(run, result)
   } catch (thrown) {
@@ -113,19 +115,6 @@ const buildRequest = (options: McpOptions) => ({
   ...{ name: 'mcp', type: 'mcp', options, identity: options.server_label, field: 'server' },
 })
 
-/** Sets aside what the use costs, runs it and charges it. */
-async function payUse(world: ToolWorld, run: Run, use: ToolUse): Promise<void> {
-  const money = await reserveUses(world, run, [use])
-  run.openingUses.push(use)
-  run.cancellation.listen(reason => use.limit.cancel(reason))
-  try {
-    await runUse(world, use)
-  } finally {
-    run.cancellation.listen(null)
-    if (money) await chargeUses(world, money)
-  }
-}
-
 /** Creates the tool of one use, which keeps what the server answered as it is. */
 function createTool(
   { server, isPriced, work }: ServerUse,
@@ -142,7 +131,9 @@ function createTool(
         const answer = await runLimited(cancellation, server.timeoutMilliseconds, limit =>
           runSession(world, server, limit, session => work(session, input)),
         )
-        keep({ answer: hideInJson(answer, listSecrets(server)) as Json })
+        const forms = listSecretForms(listSecrets(server))
+        const shown = forms.length > 0 ? await runInTurns(hideInJson(answer, forms)) : answer
+        keep({ answer: shown as Json })
         return { text: '', isError: answer.isError === true, cost: price }
       } catch (thrown) {
         if (cancellation.reason) throw cancellation.reason
@@ -155,14 +146,21 @@ function createTool(
   return tool as ServerTool<McpOptions> & ServerTool
 }
 
-/** Hides the operator's credentials in every text of an answer. */
-function hideInJson(value: unknown, secrets: string[]): unknown {
-  if (typeof value === 'string') return hideSecrets(value, secrets)
-  if (Array.isArray(value)) return value.map(item => hideInJson(item, secrets))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, hideInJson(member, secrets)]),
-  )
+/** Hides the operator's credentials in every text of an answer, and in every name. */
+function* hideInJson(value: unknown, forms: string[], count = { values: 0 }): Work<unknown> {
+  count.values += 1
+  if (count.values % ITEMS_AT_ONCE === 0) yield
+  if (typeof value === 'string') return hideForms(value, forms)
+  if (Array.isArray(value)) {
+    const items: unknown[] = []
+    for (const item of value) items.push(yield* hideInJson(item, forms, count))
+    return items
+  }
+  if (!isObject(value)) return value
+  const members: [string, unknown][] = []
+  for (const [name, member] of Object.entries(value))
+    members.push([hideForms(name, forms), yield* hideInJson(member, forms, count)])
+  return Object.fromEntries(members)
 }
 
 async function filterResult({ filtering }: Run, result: UseResult): Promise<UseResult> {

@@ -17,6 +17,16 @@ export async function runOpeningUse(world: ToolWorld, run: Run, use: ToolUse): P
   recheckRun(world, run)
   const money = await reserveUses(world, run, [use])
   await rehearseTurn(world, run, use, money)
+  await runHeldUse(world, run, use, money)
+}
+
+/** Runs a use for which money is held until the run ends it, and charges it. */
+export async function runHeldUse(
+  world: ToolWorld,
+  run: Run,
+  use: ToolUse,
+  money: UsesMoney | null,
+): Promise<void> {
   run.openingUses.push(use)
   run.cancellation.listen(reason => use.limit.cancel(reason))
   try {

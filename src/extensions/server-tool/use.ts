@@ -36,8 +36,8 @@ export interface ToolUse {
   error: GatewayError | null
 }
 
-/** The most arguments of one use. */
-const MAX_INPUT = 1024 * 1024
+/** In characters: the most arguments of one use. */
+export const MAX_INPUT = 1024 * 1024
 
 /** A call of a function, and how often its tool was used before. */
 interface Asked extends Pick<ToolUse, 'call' | 'offered' | 'turn'> {

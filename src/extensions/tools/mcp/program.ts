@@ -8,6 +8,7 @@ import type { Config } from '../../../config.ts'
 import { hideSecrets } from '../../../network/clean-reason.ts'
 import type { OwnProgram } from '../../../network/world.ts'
 import { ToolFailure, type UseLimit } from '../use-limit.ts'
+import { AnswerBudget } from './answer-budget.ts'
 import { listSecrets, type McpProgram, type McpServer, readProgram } from './server.ts'
 import type { Library, McpWorld } from './session.ts'
 
@@ -95,7 +96,7 @@ class RunningServer implements OwnProgram {
     this.#server = server
     this.failures = failures
     this.#startedAt = world.clock.ticks()
-    const most = world.config.mcp.max_answer_mib * 1024 * 1024
+    const most = world.config.mcp.max_answer_mib
     this.#transport = new StdioTransport(server.program as McpProgram, library, most, (...end) =>
       this.#noteEnd(...end),
     )
@@ -183,13 +184,13 @@ class StdioTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void
   readonly #program: McpProgram
   readonly #library: Library
-  /** The most bytes of a process from one answer to the next. */
+  /** In mebibytes: the most that a process sends from one answer to the next. */
   readonly #most: number
+  #budget: AnswerBudget
   readonly #noteEnd: NoteEnd
   #child: Bun.Subprocess<'pipe', 'pipe', 'pipe'> | null = null
   /** What it was asked and has not answered. */
   readonly #asked = new Set<RequestId>()
-  #unanswered = 0
   #lastWords = Buffer.alloc(0)
   #isEnded = false
 
@@ -197,6 +198,7 @@ class StdioTransport implements Transport {
     this.#program = program
     this.#library = library
     this.#most = most
+    this.#budget = new AnswerBudget(most)
     this.#noteEnd = noteEnd
   }
 
@@ -266,9 +268,8 @@ class StdioTransport implements Transport {
   async #readMessages(stdout: ReadableStream<Uint8Array>): Promise<void> {
     let line: Uint8Array[] = []
     for await (const bytes of stdout) {
-      this.#unanswered += bytes.length
       if (this.#isEnded) continue
-      if (this.#unanswered > this.#most) void this.kill('sent too much')
+      if (!this.#budget.take(bytes)) void this.kill('sent too much')
       let from = 0
       for (let at = bytes.indexOf(LINE_END); at !== -1; at = bytes.indexOf(LINE_END, from)) {
         this.#take(Buffer.concat([...line, bytes.subarray(from, at)]).toString())
@@ -286,7 +287,7 @@ class StdioTransport implements Transport {
     )
     if (!success || this.#isEnded) return
     if (!('method' in message) && message.id !== undefined && this.#asked.delete(message.id))
-      this.#unanswered = 0
+      this.#budget = new AnswerBudget(this.#most)
     this.onmessage?.(message)
   }
 

@@ -5,14 +5,16 @@ import type {
   jsonSchemaValidator as JsonSchemaValidator,
   JsonSchemaValidatorResult,
 } from '@modelcontextprotocol/sdk/validation/types.js'
+import { yieldToEventLoop } from '../../../base/clock.ts'
 import { GatewayError } from '../../../base/errors.ts'
 import type { Events } from '../../../base/events.ts'
-import type { Json } from '../../../base/json.ts'
+import { type Json, parseObject } from '../../../base/json.ts'
 import { VERSION } from '../../../base/version.ts'
 import type { IncomingResponse } from '../../../network/egress.ts'
 import { checkUntrustedUrl } from '../../../network/untrusted-url.ts'
 import type { UpstreamWorld } from '../../../network/world.ts'
 import { ToolFailure, type UseLimit } from '../use-limit.ts'
+import { AnswerBudget } from './answer-budget.ts'
 import { dropToken, getToken } from './oauth.ts'
 import type { McpServer } from './server.ts'
 
@@ -95,21 +97,32 @@ async function runOverHttp<T>(
   library: Library,
   work: (client: Client, options: RequestOptions) => Promise<T>,
 ): Promise<T> {
-  // The library waits on for an answer whose stream has broken off.
-  const broken = Promise.withResolvers<never>()
-  broken.promise.catch(() => undefined)
+  // The library waits on for an answer whose stream has ended without it.
+  const unanswered = Promise.withResolvers<never>()
+  unanswered.promise.catch(() => undefined)
+  const answered = new Set<unknown>()
+  const onStreamEnd = async (request: string, reason: unknown) => {
+    // What the stream has brought is read first.
+    await yieldToEventLoop()
+    const id = parseObject(request)?.id
+    if (id !== undefined && !answered.has(id)) unanswered.reject(reason)
+  }
   const transport = new library.StreamableHTTPClientTransport(new URL(server.url ?? ''), {
-    fetch: createTransportFetch(world, server, limit, broken.reject),
+    fetch: createTransportFetch(world, server, limit, onStreamEnd),
     requestInit: { headers: server.headers },
     reconnectionOptions: NO_RECONNECTION,
   })
+  transport.onmessage = message => {
+    if (!('method' in message)) answered.add(message.id)
+  }
   const client = library.createClient()
   // The limit of the use ends a request; the library's own clock must not be first.
   const options = { timeout: server.timeoutMilliseconds * 2 }
   try {
     // Its type has no undefined for optional fields.
-    await client.connect(transport as Parameters<typeof client.connect>[0], options)
-    return await Promise.race([work(client, options), broken.promise])
+    const connected = client.connect(transport as Parameters<typeof client.connect>[0], options)
+    await Promise.race([connected, unanswered.promise])
+    return await Promise.race([work(client, options), unanswered.promise])
   } finally {
     await endSession(transport)
     await client.close().catch(() => undefined)
@@ -204,11 +217,8 @@ const readCode = (thrown: unknown): number | null =>
     ? Number(thrown.code)
     : null
 
-/** How much a server may send yet, and what is told of an answer that breaks off. */
-interface Budget {
-  bytes: number
-  onBroken(reason: unknown): void
-}
+const isStream = (incoming: IncomingResponse): boolean =>
+  incoming.header('content-type')?.startsWith('text/event-stream') ?? false
 
 /** A `fetch` for the client library. */
 type TransportFetch = (url: string | URL, init?: RequestInit) => Promise<Response>
@@ -223,12 +233,13 @@ function createTransportFetch(
   world: UpstreamWorld,
   server: McpServer,
   limit: UseLimit,
-  onBroken: Budget['onBroken'],
+  onStreamEnd: (request: string, reason: unknown) => void,
 ): TransportFetch {
-  const budget = { bytes: world.config.mcp.max_answer_mib * 1024 * 1024, onBroken }
+  const budget = new AnswerBudget(world.config.mcp.max_answer_mib)
   const send = async (url: string, init: RequestInit, token: string | null) => {
     const checked = await checkServerUrl(world, server, url, limit)
     const branch = limit.open()
+    const sent = typeof init.body === 'string' ? init.body : ''
     init.signal?.addEventListener('abort', () => limit.release(branch), { once: true })
     const incoming = await world.egress.send(
       {
@@ -238,11 +249,15 @@ function createTransportFetch(
           ...{ ...HEADERS, ...Object.fromEntries(new Headers(init.headers)) },
           ...(token === null ? {} : { authorization: `Bearer ${token}` }),
         },
-        body: typeof init.body === 'string' ? init.body : '',
+        body: sent,
       },
       branch,
     )
-    return { incoming, release: () => limit.release(branch) }
+    const end = (reason?: unknown) => {
+      limit.release(branch)
+      if (reason && isStream(incoming)) onStreamEnd(sent, reason)
+    }
+    return { incoming, end }
   }
   return async (address, init = {}) => {
     const url = String(address)
@@ -251,12 +266,12 @@ function createTransportFetch(
     const token = oauth && (await limit.race(getToken(world, label, oauth)))
     const first = await send(url, init, token)
     if (!oauth || token === null || first.incoming.status !== 401)
-      return toResponse(first.incoming, budget, first.release)
+      return toResponse(first.incoming, budget, first.end)
     // It may have ended earlier than it said.
-    first.release()
+    first.end()
     dropToken(oauth, token)
     const second = await send(url, init, await limit.race(getToken(world, label, oauth)))
-    return toResponse(second.incoming, budget, second.release)
+    return toResponse(second.incoming, budget, second.end)
   }
 }
 
@@ -277,7 +292,11 @@ async function checkServerUrl(
 
 const NO_BODY = new Set([204, 205, 304])
 
-function toResponse(incoming: IncomingResponse, budget: Budget, release: () => void): Response {
+function toResponse(
+  incoming: IncomingResponse,
+  budget: AnswerBudget,
+  end: (reason?: unknown) => void,
+): Response {
   const { status } = incoming
   if (status < 200 || status > 599) throw new ToolFailure('The MCP server sent a wrong status')
   const headers = new Headers()
@@ -286,34 +305,26 @@ function toResponse(incoming: IncomingResponse, budget: Budget, release: () => v
     if (value !== null) headers.set(name, value)
   }
   if (NO_BODY.has(status)) {
-    release()
+    end()
     return new Response(null, { status, headers })
   }
-  const body = openBody(createLineReader(incoming), budget, release)
+  const body = openBody(createLineReader(incoming, budget), end)
   return new Response(body, { status, headers })
 }
 
-const openBody = (read: () => Promise<Uint8Array | null>, budget: Budget, release: () => void) =>
+const openBody = (read: () => Promise<Uint8Array | null>, end: (reason?: unknown) => void) =>
   new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
-      const bytes = await readWithin(budget, read).catch(thrown => {
-        release()
-        budget.onBroken(thrown)
+      const bytes = await read().catch(thrown => {
+        end(thrown)
         throw thrown
       })
       if (bytes) return controller.enqueue(new Uint8Array(bytes))
-      release()
       controller.close()
+      end(new ToolFailure('The MCP server ended its answer before there was one'))
     },
-    cancel: release,
+    cancel: () => end(),
   })
-
-async function readWithin(budget: Budget, read: () => Promise<Uint8Array | null>) {
-  const bytes = await read()
-  budget.bytes -= bytes?.length ?? 0
-  if (budget.bytes < 0) throw new ToolFailure('The MCP server sent too much')
-  return bytes
-}
 
 const LINE_END = 0x0a
 /** The most bytes that wait for the end of their line. */
@@ -324,13 +335,17 @@ const LONGEST_WAIT = 64 * 1024
  * has of a line again with each piece, so a line that comes byte by byte would take it quadratic
  * time. A piece doubles in length, which makes that linear.
  */
-function createLineReader(incoming: IncomingResponse): () => Promise<Uint8Array | null> {
+function createLineReader(
+  incoming: IncomingResponse,
+  budget: AnswerBudget,
+): () => Promise<Uint8Array | null> {
   let wanted = LONGEST_WAIT
   return async () => {
     const pieces: Uint8Array[] = []
     for (let size = 0; ; ) {
       const bytes = await incoming.read()
       if (!bytes) return pieces.length > 0 ? Buffer.concat(pieces) : null
+      if (!budget.take(bytes)) throw new ToolFailure('The MCP server sent too much')
       pieces.push(bytes)
       size += bytes.length
       if (bytes.includes(LINE_END)) {
