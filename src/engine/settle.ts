@@ -44,9 +44,7 @@ import {
   type Step,
 } from './run.ts'
 import { forgetEntries } from './settle/entries.ts'
-import { isPlausible } from './settle/plausible.ts'
-import { sumRunReceipts } from './settle/receipt.ts'
-import { listGenerationSteps } from './settle/steps.ts'
+import { isPlausible, listGenerationSteps, sumRunReceipts } from './settle/receipt.ts'
 import { renderTranscript } from './settle/transcript.ts'
 import { findSession } from './traffic/sessions.ts'
 import type { TreeTurn } from './tree.ts'

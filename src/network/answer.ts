@@ -16,7 +16,6 @@ import type { IncomingResponse, OutgoingRequest } from './egress.ts'
 import { ConnectionFailed, NO_DESCRIPTOR } from './http/client.ts'
 import { readBodyText } from './http/exchange.ts'
 import { type EventRoom, PartStream } from './part-stream.ts'
-import { readUpstreamRequestId } from './request-id.ts'
 import type { UpstreamWorld } from './world.ts'
 
 /** Texts of more characters are read in a turn of their own, and their parts are made in another. */
@@ -86,6 +85,28 @@ export async function openAnswer<K extends Kind>(
     deadline.abort()
     throw error
   }
+}
+
+/** The names of the header with a provider's own id of a request; the first that is there counts. */
+const REQUEST_ID_HEADERS = [
+  'x-request-id',
+  'request-id',
+  'x-amzn-requestid',
+  'apim-request-id',
+  'x-goog-request-id',
+  'x-cloud-trace-context',
+  'cf-ray',
+]
+
+const REQUEST_ID = /^[\w.:;=/+-]{1,200}$/
+
+/** Reads the provider's own id of a request, which its support asks for. Null if there is none. */
+function readUpstreamRequestId(incoming: IncomingResponse): string | null {
+  for (const name of REQUEST_ID_HEADERS) {
+    const id = incoming.header(name)
+    if (id !== null && REQUEST_ID.test(id)) return id
+  }
+  return null
 }
 
 /** An answer of more bytes takes much memory until it has been passed on. */

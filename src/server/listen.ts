@@ -10,9 +10,9 @@ import {
   bindConnection,
   type Connection,
   type ConnectionWorld,
+  Descriptors,
   toServerSeconds,
 } from './connections.ts'
-import { Descriptors } from './descriptors.ts'
 import { buildDoorTable, enterByVersion, isBehindDoor } from './doors.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'

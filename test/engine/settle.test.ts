@@ -7,7 +7,7 @@ import { createTextUsage, type Usage } from '../../src/language/usage.ts'
 import type { Generation } from '../../src/observability/generations/store.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { toExactPrices } from '../../src/resources/prices.ts'
-import { NAMES } from '../../src/store/sqlite/generations/columns.ts'
+import { RECORD_COLUMNS } from '../../src/store/sqlite/generations/recording.ts'
 import type { Tokenizers } from '../../src/translation/tokenizers.ts'
 import { buildEndpoint, buildTextCall } from '../support/call.ts'
 import { testGateway } from '../support/gateway.ts'
@@ -80,7 +80,7 @@ describe('an answer whose provider did not count', () => {
     expect([finished.length, gateway.traffic.calls.size]).toEqual([1, 0])
     expect(finished[0]).toMatchObject({ native_tokens_completion: 7, generation_time: 0 })
     // Filled in the order of its columns.
-    expect(Object.keys(finished[0] ?? {})).toEqual([...NAMES])
+    expect(Object.keys(finished[0] ?? {})).toEqual([...RECORD_COLUMNS])
     await gateway.close()
   })
 

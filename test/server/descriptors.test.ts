@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { closeSync, openSync } from 'node:fs'
-import { Descriptors } from '../../src/server/descriptors.ts'
+import { Descriptors } from '../../src/server/connections.ts'
 import { waitUntil } from '../support/chat.ts'
 import { LONG } from '../support/random.ts'
 import { buildLocalConfig, PROGRAM, type Server, startServer } from '../support/server.ts'
@@ -11,7 +11,6 @@ import { delta, sseHead, startUpstream, type Upstream } from '../support/upstrea
  * Issue: "with all descriptors in use `/health` still answers and the server recovers by itself".
  * The server may have 256 descriptors, and 400 clients come at once.
  */
-
 const LIMIT = 256
 const CLIENTS = 400
 

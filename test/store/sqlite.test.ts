@@ -8,7 +8,7 @@ import { hashLedgerRow, type LedgerRow, sealLedgerRow } from '../../src/limits/c
 import type { StepCharge } from '../../src/limits/ledger.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 import { lockData } from '../../src/store/lock.ts'
-import { NAMES, toValues } from '../../src/store/sqlite/generations/columns.ts'
+import { RECORD_COLUMNS, toValues } from '../../src/store/sqlite/generations/recording.ts'
 import { openSqlite } from '../../src/store/sqlite.ts'
 import { testStore } from '../suites/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
@@ -26,6 +26,7 @@ watchStatements()
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
+
 const newPath = () => join(directory, `${++files}.db`)
 const open = (path: string, busyTimeout = 0) =>
   openSqlite({ path, durability: 'normal', busyTimeout, secrets: TEST_SECRETS })
@@ -118,7 +119,7 @@ test('the row of a record has each field in the column of its name', () => {
       : (unlike[name] ?? null)
   })
   expect(row).toEqual(expected)
-  expect(names).toEqual([...NAMES])
+  expect(names).toEqual([...RECORD_COLUMNS])
 })
 
 test('S-17 a store has the version and the settings that its promises need', async () => {
@@ -358,6 +359,7 @@ describe('S-15 the lock of a data directory', () => {
 
 /** Of these there are as many rows as calls, or as what waits. */
 const GROWING = /\b(outbox|deliveries|failed_deliveries|generations|ledger|transcripts|refusals)\b/
+
 /** These sort a few rows of them. */
 const SORTED_FEW = [
   // The rows of one segment of the spool, of which little waits.

@@ -1,6 +1,7 @@
 import { denied, type GatewayError } from '../../base/errors.ts'
 import { pickLarger, toAttosPerToken, toAttosPerUnit } from '../../base/money.ts'
 import type { CallBase } from '../../language/call.ts'
+import type { Block } from '../../language/message.ts'
 import type { RoutingPreferences, ServiceTier, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import type { Guardrail } from '../../limits/guardrails/store.ts'
@@ -14,7 +15,6 @@ import { getDataPolicy } from '../../resources/providers/facts.ts'
 import { protocols } from '../../translation/protocols/registry.ts'
 import { LARGEST_IMAGE } from '../../translation/tokenizers/prompt.ts'
 import { kinds } from '../kinds.ts'
-import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
 
 /**
  * Returns true if the endpoint may serve this call, or else the word for the constraint that it
@@ -246,3 +246,40 @@ export function matchesProviderName(
   const suffix = name.slice(slug.length)
   return suffix === '' || suffix === `/${region}` || suffix === `/${quantization}`
 }
+
+/** Ours, not in the public list: the model does not accept something that the call contains. */
+export const INPUT_MODALITIES = 'input_modalities'
+
+/** Lists what the call contains that the model is known not to accept: `image`, `file`, … */
+export const listRefusedInputs = <K extends Kind>(
+  { refused_modalities }: Model,
+  kind: K,
+  call: Work[K]['call'],
+): string[] =>
+  refused_modalities.length === 0
+    ? []
+    : getInputs(kind, call).filter(input => refused_modalities.includes(input))
+
+const inputsByCall = new WeakMap<object, string[]>()
+
+// Each endpoint of each model is checked, but a call contains what it contains.
+function getInputs<K extends Kind>(kind: K, call: Work[K]['call']): string[] {
+  const known = inputsByCall.get(call)
+  if (known) return known
+  const inputs = new Set<string>()
+  for (const blocks of kinds[kind].understanding.readRichContents(call))
+    for (const block of blocks) if (isMedia(block)) inputs.add(block.type)
+  const listed = [...inputs]
+  inputsByCall.set(call, listed)
+  return listed
+}
+
+// Text files are sent as texts, and so is what a plugin has read. What a provider keeps under an id may be anything.
+function isMedia(block: Block): boolean {
+  if (block.type !== 'file') return MEDIA.has(block.type)
+  if (block.parsed) return false
+  const { file_data } = block.file
+  return file_data !== undefined && !file_data.startsWith('data:text/')
+}
+
+const MEDIA = new Set(['image', 'audio', 'video'])

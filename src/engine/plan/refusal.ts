@@ -18,12 +18,13 @@ import { VIDEO_PARAMETERS } from '../kinds/video.ts'
 import { kinds } from '../kinds.ts'
 import {
   BYOK_ONLY,
+  INPUT_MODALITIES,
+  listRefusedInputs,
   NOT_CONFIGURED,
   SERVICE_TIER,
   UNKNOWN_PRICE,
   WRONG_ENDPOINT,
 } from './constraints.ts'
-import { INPUT_MODALITIES, listRefusedInputs } from './modalities.ts'
 
 /** An endpoint that a plan leaves out. */
 export interface DroppedEndpoint {

@@ -1,11 +1,11 @@
 import { kinds } from '../../engine/kinds.ts'
 import {
   BYOK_ONLY,
+  INPUT_MODALITIES,
   SERVICE_TIER,
   UNKNOWN_PRICE,
   WRONG_ENDPOINT,
 } from '../../engine/plan/constraints.ts'
-import { INPUT_MODALITIES } from '../../engine/plan/modalities.ts'
 import { type DroppedEndpoint, SENTENCES } from '../../engine/plan/refusal.ts'
 import { isPayable } from '../../engine/reserve.ts'
 import type { Kind } from '../../language/work.ts'

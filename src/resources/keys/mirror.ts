@@ -1,5 +1,5 @@
 import { PackedMirror } from '../../base/packed-mirror.ts'
-import { KEY_MARKS, KEY_PACKING } from './packing.ts'
+import { NO_MARK, type Packing } from '../../base/packed-rows.ts'
 import type { Key } from './store.ts'
 
 /** What is called when keys change. */
@@ -62,6 +62,87 @@ export class KeyMirror extends PackedMirror<Key> {
 
 const isOverlapping = (key: Key | undefined, now: Date): boolean =>
   key?.previous_secret_until != null && new Date(key.previous_secret_until) > now
+
 /** Whether a key is valid at this moment. */
 export const isUsable = (key: Key, now: Date): boolean =>
   !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
+
+/** The bits of a key's mark. */
+export const KEY_MARKS = {
+  disabled: 1,
+  limited: 2,
+  rotated: 4,
+  management: 8,
+  unscoped: 16,
+  byok: 32,
+} as const
+
+/** How keys are held in memory, by hash and of a workspace: there may be very many. */
+export const KEY_PACKING: Packing<Key> = {
+  parse: parseKey,
+  getName: ({ hash }) => hash,
+  getGroup: ({ workspace_id }) => workspace_id,
+  getMark: key =>
+    (key.disabled ? KEY_MARKS.disabled : 0) +
+    (key.limit === null ? 0 : KEY_MARKS.limited) +
+    (key.secret_hash === null ? 0 : KEY_MARKS.rotated) +
+    (key.kind === 'management' ? KEY_MARKS.management : 0) +
+    (key.isUnscoped ? KEY_MARKS.unscoped : 0) +
+    (key.include_byok_in_limit ? KEY_MARKS.byok : 0),
+  tie: 'name',
+  getTie: ({ hash }) => hash,
+}
+
+/** The fields of a row. Those that few keys have are one field. */
+type Row = [
+  hash: string,
+  created_at: string,
+  mark: number,
+  workspace_id: string,
+  name: string,
+  label: string,
+  creator_user_id: string | null,
+  rare: Rare | null,
+]
+
+type Rare = [
+  secret_hash: string | null,
+  previous_secret_hash: string | null,
+  previous_secret_until: string | null,
+  external_user: string | null,
+  external_api_key_hash: string | null,
+  limit: string | null,
+  limit_reset: Key['limit_reset'],
+  expires_at: string | null,
+  updated_at: string | null,
+]
+
+const NO_RARE: Rare = [null, null, null, null, null, null, null, null, null]
+function parseKey(fields: unknown[]): Key {
+  const [hash, created_at, mark, workspace_id, name, label, creator_user_id, rare] = fields as Row
+  const has = (bit: number) => ((mark - NO_MARK) & bit) !== 0
+  const [secret_hash, previous_secret_hash, previous_secret_until, external_user, ...others] =
+    rare ?? NO_RARE
+  const [external_api_key_hash, limit, limit_reset, expires_at, updated_at] = others
+  return {
+    hash,
+    secret_hash,
+    previous_secret_hash,
+    previous_secret_until,
+    name,
+    label,
+    kind: has(KEY_MARKS.management) ? 'management' : 'inference',
+    workspace_id,
+    isUnscoped: has(KEY_MARKS.unscoped),
+    creator_user_id,
+    external_user,
+    external_api_key_hash,
+    disabled: has(KEY_MARKS.disabled),
+    limit: limit === null ? null : BigInt(limit),
+    limit_reset,
+    include_byok_in_limit: has(KEY_MARKS.byok),
+    expires_at,
+    created_at,
+    updated_at,
+  }
+}

@@ -2,7 +2,7 @@ import type { Period } from '../../base/clock.ts'
 import { toUsd } from '../../base/money.ts'
 import { defineAudit } from '../audit/entry.ts'
 import type { IdentityWorld } from '../world.ts'
-import { KEY_MARKS } from './packing.ts'
+import { KEY_MARKS } from './mirror.ts'
 import type { Key } from './store.ts'
 
 /** Shows a key in its wire form, with its spending. */

@@ -1,7 +1,7 @@
 import { releaseBytes } from '../../base/body.ts'
 import { GatewayError, tooLarge } from '../../base/errors.ts'
+import { Pace } from '../body.ts'
 import { findConnection } from '../connections.ts'
-import { Pace } from './pace.ts'
 
 /** How many seconds a body may take without a server that says so. */
 const BODY_SECONDS = 30

@@ -1,7 +1,7 @@
 import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
 import { invalid } from '../../base/errors.ts'
 import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
-import { KEY_PACKING } from '../../resources/keys/packing.ts'
+import { KEY_PACKING } from '../../resources/keys/mirror.ts'
 import type { Key, KeyStore } from '../../resources/keys/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { toColumns } from './columns.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/base/errors.ts'
-import { Pace } from '../../../src/server/body/pace.ts'
+import { Pace } from '../../../src/server/body.ts'
 
 const KIB = 1024
 

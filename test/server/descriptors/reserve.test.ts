@@ -1,32 +1,35 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Descriptors } from '../../../src/server/descriptors.ts'
+import { Descriptors } from '../../../src/server/connections.ts'
 import { LONG } from '../../support/random.ts'
 
 /*
  * However connections and calls come, no call takes a descriptor that is needed for `/health`: some
  * are left after each call that was admitted, unless connections alone have taken them.
  */
-
 const RUNS = LONG ? 10_000 : 300
 
 type Gate = Pick<Descriptors, 'look' | 'admitCall' | 'startCall'>
+
 /** What a gate can find out: the lowest free descriptor, and the calls without a connection. */
 interface Sight {
   limit: number
   findLowestFree: () => number
   countUnconnected: () => number
 }
+
 type CreateGate = (sight: Sight) => Gate
 
 const create: CreateGate = sight => new Descriptors(sight)
 
 const LOOK = 0
+
 /** So many calls at once, of clients that are connected, or none for a regular look. */
 const events = fc.array(fc.oneof(fc.constant(LOOK), fc.integer({ min: 1, max: 80 })), {
   minLength: 1,
   maxLength: 60,
 })
+
 const share = fc.double({ min: 0, max: 1, noNaN: true })
 const worlds = fc.record({
   limit: fc.integer({ min: 64, max: 2_000 }),

@@ -1,6 +1,7 @@
 import type { Capability, TextCall } from '../../../language/call.ts'
 import { type Block, type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
+import { SERVICE_TIERS, type ServiceTier } from '../../../language/routing.ts'
 import type { Endpoint, Model } from '../../../resources/models/catalog.ts'
 import { askForSummary, isCompacting } from '../../../translation/compaction.ts'
 import { protocols } from '../../../translation/protocols/registry.ts'
@@ -18,7 +19,6 @@ import { restoreDrawn } from './drawn-items.ts'
 import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
 import { replaceNativeBlocks } from './native-blocks.ts'
 import { replaceNativeItems } from './native-items.ts'
-import { fitServiceTier, getServiceTier } from './service-tier.ts'
 import { dropForeignThoughts } from './thoughts.ts'
 
 const readContents = ({ messages }: TextCall): Block[][] => messages.map(({ blocks }) => blocks)
@@ -230,4 +230,28 @@ function hashMessage(hash: number | bigint, message: Message | undefined): numbe
 
 export function offersTools({ tools, params: { tool_choice } }: TextCall): boolean {
   return tools.length > 0 && tool_choice !== 'none'
+}
+
+/** Returns the service tier that a call asks for, if endpoints may have it (wire reference K.5). */
+function getServiceTier({ params: { service_tier } }: TextCall): ServiceTier | undefined {
+  return service_tier === undefined ? undefined : SERVICE_TIERS.find(tier => tier === service_tier)
+}
+
+/**
+ * Returns the call with the service tier of the endpoint. The usual endpoint is not asked for a tier
+ * that costs more: what it charges then is not known. Nor for one that the model has an endpoint of.
+ */
+function fitServiceTier(call: TextCall, endpoint: Endpoint): TextCall {
+  const { service_tier, tier_prices } = endpoint
+  const requested = getServiceTier(call)
+  if (service_tier === (requested ?? null)) return call
+  if (service_tier !== null) return { ...call, params: { ...call.params, service_tier } }
+  if (requested === 'flex' && tier_prices === null) return call
+  const { service_tier: _, ...params } = call.params
+  return { ...call, params, extra: omitSpeed(call.extra) }
+}
+
+// The word of `/messages` for priority (wire reference K.5).
+function omitSpeed({ speed: _, ...extra }: TextCall['extra']): TextCall['extra'] {
+  return extra
 }

@@ -2,7 +2,11 @@ import type { Database, Statement } from 'bun:sqlite'
 import { GatewayError, unavailable } from '../../../base/errors.ts'
 import type { Mac } from '../../../base/mac.ts'
 import type { DaySpend } from '../../../limits/ledger.ts'
-import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
+import type {
+  Generation,
+  GenerationStep,
+  RecorderEntry,
+} from '../../../observability/generations/store.ts'
 import type { WrittenMessages } from '../../../observability/outbox.ts'
 import type { FreshCalls } from '../../../observability/rollups/slice.ts'
 import { nameDatabase } from '../../data-files.ts'
@@ -16,7 +20,6 @@ import { createTranscriptWriter } from '../transcripts.ts'
 import { createVideoWriter } from '../videos.ts'
 import { retryWhileLocked } from '../write.ts'
 import { type EntryRows, isPlain, parseLog, RecordBuffer } from './buffer.ts'
-import { NAMES, toValues } from './columns.ts'
 import { createRecordSealer, renderRecord, type SealedValue } from './sealing.ts'
 
 /** What recording needs. */
@@ -174,7 +177,7 @@ function createEntryWriter(db: Database, mac: Mac) {
 function createInserter(db: Database): (values: SealedValue[]) => number {
   const statements = new Map<number, Statement>()
   return values => {
-    const names = NAMES.slice(0, values.length)
+    const names = RECORD_COLUMNS.slice(0, values.length)
     let insert = statements.get(values.length)
     insert ??= db.query(
       `insert into generations (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`,
@@ -220,3 +223,102 @@ function sumPerDay(entries: EntryRows[]): Iterable<DaySpend> {
 const isConstraint = (error: unknown) =>
   error instanceof TypeError ||
   (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT'))
+
+/**
+ * The columns of a record, in the order in which they are sealed. New ones come last: seals cover
+ * the first so many.
+ */
+export const RECORD_COLUMNS = [
+  'id',
+  'request_id',
+  'created_at',
+  'workspace_id',
+  'key_hash',
+  'user_id',
+  'api_type',
+  'model',
+  'provider_name',
+  'provider_responses',
+  'upstream_id',
+  'streamed',
+  'cancelled',
+  'finish_reason',
+  'native_finish_reason',
+  'latency',
+  'generation_time',
+  'native_tokens_prompt',
+  'native_tokens_completion',
+  'native_tokens_reasoning',
+  'native_tokens_cached',
+  'native_tokens_completion_images',
+  'settled_at',
+  'total_cost',
+  'upstream_inference_cost',
+  'usageSource',
+  'is_byok',
+  'service_tier',
+  'session_id',
+  'external_user',
+  'http_referer',
+  'title',
+  'user_agent',
+  'error_type',
+  'preset_id',
+  'data_region',
+  'router',
+  'response_cache_source_id',
+  'batch_id',
+  'contentFilters',
+  'steps',
+] as const satisfies (keyof Generation)[]
+
+/**
+ * Returns the values of a record's columns, in their order. Booleans, money and lists are converted:
+ * SQL lacks the first and the last, and JSON has no whole numbers of the size of money.
+ */
+export const toValues = (generation: Generation): SealedValue[] => [
+  generation.id,
+  generation.request_id,
+  generation.created_at,
+  generation.workspace_id,
+  generation.key_hash,
+  generation.user_id,
+  generation.api_type,
+  generation.model,
+  generation.provider_name,
+  JSON.stringify(generation.provider_responses),
+  generation.upstream_id,
+  Number(generation.streamed),
+  Number(generation.cancelled),
+  generation.finish_reason,
+  generation.native_finish_reason,
+  generation.latency,
+  generation.generation_time,
+  generation.native_tokens_prompt,
+  generation.native_tokens_completion,
+  generation.native_tokens_reasoning,
+  generation.native_tokens_cached,
+  generation.native_tokens_completion_images,
+  generation.settled_at,
+  generation.total_cost?.toString() ?? null,
+  generation.upstream_inference_cost?.toString() ?? null,
+  generation.usageSource,
+  Number(generation.is_byok),
+  generation.service_tier,
+  generation.session_id,
+  generation.external_user,
+  generation.http_referer,
+  generation.title,
+  generation.user_agent,
+  generation.error_type,
+  generation.preset_id,
+  generation.data_region,
+  generation.router,
+  generation.response_cache_source_id,
+  generation.batch_id,
+  generation.contentFilters.length === 0 ? '[]' : JSON.stringify(generation.contentFilters),
+  generation.steps.length === 0 ? '[]' : renderSteps(generation.steps),
+]
+
+const renderSteps = (steps: GenerationStep[]): string =>
+  JSON.stringify(steps.map(({ cost, ...step }) => ({ ...step, cost: cost?.toString() ?? null })))

@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import type { Mac } from '../../../base/mac.ts'
 import type { RecordReport } from '../../../limits/ledger.ts'
-import { NAMES } from '../generations/columns.ts'
+import { RECORD_COLUMNS } from '../generations/recording.ts'
 import {
   type RecordSeal,
   renderAnchor,
@@ -16,12 +16,13 @@ import { readAround, renderUnreadable, type Unreadable } from './slices.ts'
 type RecordRow = [row: number, ...values: SealedValue[]]
 
 const MONEY = ['total_cost', 'upstream_inference_cost']
-const COLUMNS = NAMES.map(name => (MONEY.includes(name) ? `cast(${name} as text)` : name))
+const COLUMNS = RECORD_COLUMNS.map(name => (MONEY.includes(name) ? `cast(${name} as text)` : name))
 const select = (columns: string[]): string =>
   `select rowid, ${columns.join(', ')} from generations ` +
   'where rowid > ? and rowid <= ? order by rowid'
 
-const findPlace = (name: (typeof NAMES)[number]): number => NAMES.indexOf(name) + 1
+const findPlace = (name: (typeof RECORD_COLUMNS)[number]): number =>
+  RECORD_COLUMNS.indexOf(name) + 1
 const ID = findPlace('id')
 const SETTLED_AT = findPlace('settled_at')
 const KEY_HASH = findPlace('key_hash')
@@ -33,7 +34,7 @@ const LISTS = ['provider_responses', 'contentFilters', 'steps'] as const
 /** What is read of a record without a seal; all else is null. */
 const READ_UNSEALED = ['id', 'settled_at', 'key_hash', 'upstream_inference_cost', ...LISTS]
 const FEW_COLUMNS = COLUMNS.map((column, i) =>
-  READ_UNSEALED.includes(NAMES[i] ?? '') ? column : 'null',
+  READ_UNSEALED.includes(RECORD_COLUMNS[i] ?? '') ? column : 'null',
 )
 
 /** As a record has that a provider has taken the prompt: texts of others have their quotes escaped. */
@@ -41,6 +42,7 @@ const TAKEN = '"taken":true'
 
 /** How many rows one read takes, and how many seals. */
 const AT_ONCE = 2_000
+
 /** More than any transaction writes: a seal of more is none of ours. */
 const MOST_SEALED = 10_000
 
