@@ -1,13 +1,26 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { GatewayError } from '../base/errors.ts'
+import { budgets } from '../limits/budgets/operations.ts'
+import { credits } from '../limits/credits.ts'
+import { guardrails } from '../limits/guardrails/operations.ts'
+import { alerts } from '../observability/alerts/operations.ts'
+import { destinations } from '../observability/destinations/operations.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import { audit } from '../resources/audit.ts'
+import { byok } from '../resources/byok/operations.ts'
+import { keys } from '../resources/keys/operations.ts'
+import { members } from '../resources/members/operations.ts'
+import type { Access, Noun, Operation } from '../resources/operation.ts'
+import { presets } from '../resources/presets/operations.ts'
+import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
+import { workspaces } from '../resources/workspaces/operations.ts'
 import { findRequiredCredential } from './access.ts'
 import type { FindRequestPeer } from './calls.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
-import { NOUNS, openOwnMetrics } from './paths.ts'
+import { openOwnMetrics } from './paths.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createRoutes } from './resource.ts'
@@ -36,6 +49,24 @@ import { createResponseRoutes } from './routes/responses.ts'
 import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
 import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
 import { createVideoRoutes } from './routes/videos.ts'
+
+/** The nouns, whose tables say their routes. */
+const NOUNS: Noun<Access, Record<string, Operation>>[] = [
+  alerts,
+  audit,
+  budgets,
+  byok,
+  credits,
+  destinations,
+  groups,
+  guardrails,
+  keys,
+  mappings,
+  members,
+  presets,
+  syncJobs,
+  workspaces,
+]
 
 declare module '../base/events.ts' {
   interface EventMap {

@@ -3,7 +3,6 @@ import { GatewayError } from '../base/errors.ts'
 import type { Json } from '../base/json.ts'
 import { infer } from '../engine/infer.ts'
 import { keepAnswer, replayAnswer } from '../extensions/cached.ts'
-import { explain } from '../extensions/explain.ts'
 import type { Answer } from '../language/answer.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { type Actor, recognize } from '../resources/actor.ts'
@@ -224,6 +223,7 @@ async function explainCall(routeContext: RouteContext, body: DialectBody, contex
   const { gateway, dialect, actor } = routeContext
   const understand = (as: Actor) => dialect.toCall(gateway, as, body, context)
   const key = body.debug?.key ?? undefined
+  const { explain } = await import('../extensions/explain.ts')
   const explanation = await explain(gateway, actor, { key }, dialect.kind, understand)
   return Response.json(explanation, { headers: { 'x-request-id': context.origin.request_id } })
 }
