@@ -137,6 +137,10 @@ describe('the records of calls', () => {
     tamper(
       data,
       `drop table mcp_logins; drop table alert_notices; drop table alerts; alter table guardrails drop column mcp;
+       alter table guardrails drop column requests_per_minute;
+       alter table guardrails drop column tokens_per_minute;
+       alter table guardrails drop column concurrent_requests;
+       alter table budgets drop column soft; alter table videos drop column credential;
        drop index outbox_by_segment;
        alter table outbox drop column segment; alter table outbox drop column start;
        alter table outbox drop column length; alter table outbox drop column first;
