@@ -153,16 +153,20 @@ const isMap = (value: unknown): value is Json =>
  * Runs a batch of two lines. Returns whether it was made, how it is then, and how many of its lines
  * ran at once.
  */
-async function runBatch(gateway: Gateway) {
+async function runBatch(gateway: Gateway, isBusy = false) {
   const created = await createKey(gateway, getOperator(gateway), { name: 'batch' })
   const actor = authenticate(gateway, `Bearer ${created.key}`)
-  const { create, read, run } = createBatchTools(gateway, actor)
+  const { create, read, run, runner } = createBatchTools(gateway, actor)
   let most = 0
   const stop = gateway.events.on('step.planned', () => {
     most = Math.max(most, gateway.traffic.calls.size)
   })
   const made = await create([buildLine('a'), buildLine('b')]).catch(() => null)
-  await run()
+  if (isBusy) {
+    await runner.start()
+    await runner.rest()
+    await runner.stop()
+  } else await run()
   stop()
   return { made: made !== null, status: made && (await read(made.id)).status, most }
 }
@@ -1176,7 +1180,7 @@ const ROWS: Row[] = [
           cancellation: new Cancellation(),
           progress: null,
         })
-        const { status } = await runBatch(gateway)
+        const { status } = await runBatch(gateway, true)
         remove()
         return status
       },

@@ -46,7 +46,7 @@ type LiteLlmTeam = Static<typeof LiteLlmTeam> & Record<string, unknown>
 
 /** What gives, tells or names something, is lost, and opens nothing. */
 const LOST: [field: string, why: string][] = [
-  ['soft_budget', 'there are no soft budgets'],
+  ['soft_budget', 'workspaces have soft budgets, keys have none'],
   ['user_id', 'members are not imported'],
   ['members_with_roles', 'members are not imported'],
   ['metadata', 'there is no metadata'],
@@ -54,7 +54,7 @@ const LOST: [field: string, why: string][] = [
 
 /** What restricts, and has no place here, and why: a key without it could do more. */
 const RESTRICTING: [field: string, why: string][] = [
-  ['tpm_limit', 'there are no limits of tokens per minute'],
+  ['tpm_limit', 'guardrails have them: tokens_per_minute'],
   ['model_max_budget', 'there are no budgets of models'],
   ['budget_limits', 'a key has one budget'],
   ['model_rpm_limit', 'there are no rate limits of models'],
@@ -213,7 +213,7 @@ export function readLiteLlmTeam(row: string, exported: LiteLlmTeam): TeamRow {
   const isNothing = max_budget != null && toNanos(max_budget) === 0n
   if (isNothing) opens.push('max_budget: a workspace has no budget of $0')
   if (hasValue(rpm_limit ?? max_parallel_requests))
-    opens.push('rpm_limit: there are no rate limits of workspaces')
+    opens.push('rpm_limit: guardrails have them: requests_per_minute')
   return {
     ...{ kind: 'team', row, id: team.team_id, name: team.team_alias || team.team_id, lost, opens },
     models: readModels(team),
