@@ -12,8 +12,9 @@ afterEach(async () => {
   await house.close()
   // Timers that fire once are left, of the recorder and of Elysia's cache: nothing asks again.
   await timers.passSeconds(300, 300)
-  expect(timers.waiting).toBe(0)
+  const { waiting } = timers
   timers.stop()
+  expect(waiting).toBe(0)
 })
 
 /** The most calls that a webhook is told at once. */
