@@ -13,6 +13,7 @@ import {
   toBase64,
   toConverseAnswer,
   toMessagesBody,
+  toPictureBlock,
   toStopReason,
   toUsage,
 } from './bedrock/converse.ts'
@@ -20,7 +21,7 @@ import { BEDROCK_ERROR_FORMAT, nameException } from './bedrock/error.ts'
 import { renderFrame } from './bedrock/frame.ts'
 import type { CallContext, Dialect, Streaming } from './dialect.ts'
 import { MessagesRequest } from './messages/schema.ts'
-import { messages, streamMessagesEvents } from './messages.ts'
+import { collectMessagesResponse, messages, streamMessagesEvents } from './messages.ts'
 
 /*
  * Bedrock’s doors over the Messages dialect: `converse` says the same in other words, and `invoke`
@@ -72,7 +73,7 @@ const renderBroken = (event: Json): string => {
 }
 
 /** The blocks that Converse has a form for. */
-const SHOWN = ['text', 'tool_use', 'thinking', 'redacted_thinking']
+const SHOWN = ['text', 'tool_use', 'thinking', 'redacted_thinking', 'image']
 
 /** Creates what turns the events of a message into those of `converse-stream`. */
 function createConverseFrames(
@@ -89,12 +90,15 @@ function createConverseFrames(
       case 'message_start':
         return frame('messageStart', { role: 'assistant' })
       case 'content_block_start': {
-        const { type, id, name, data } = readObject(event, 'content_block')
+        const { type, id, name, data, image } = readObject(event, 'content_block')
         isShown = SHOWN.includes(String(type))
         if (type === 'redacted_thinking')
           return delta({ reasoningContent: { redactedContent: toBase64(data) } })
-        const start = { toolUse: { toolUseId: id, name } }
-        return type === 'tool_use' ? frame('contentBlockStart', { contentBlockIndex, start }) : ''
+        const begin = (start: Json) => frame('contentBlockStart', { contentBlockIndex, start })
+        if (type === 'tool_use') return begin({ toolUse: { toolUseId: id, name } })
+        if (type !== 'image') return ''
+        const { format, source } = readObject({ image }, 'image')
+        return begin({ image: { format } }) + delta({ image: { source } })
       }
       case 'content_block_delta':
         return toDelta(readObject(event, 'delta'), delta)
@@ -145,12 +149,13 @@ const toChunk: ToFrames = event =>
 const createStreaming = <Body>(
   create: (call: TextCall, body: Body) => ToFrames,
   keepAlive: string,
+  pictures?: typeof toPictureBlock,
 ): Streaming<'text', Body> => ({
   media_type: 'application/vnd.amazon.eventstream',
   isBinary: true,
   renderKeepAlive: () => keepAlive,
   streamEvents: (answer: Answer<'text'>, call: TextCall, body: Body) =>
-    writeFrames(streamMessagesEvents(answer, call), create(call, body)),
+    writeFrames(streamMessagesEvents(answer, call, pictures), create(call, body)),
   renderFailure: ({ id }, error) => renderException(error, id),
 })
 
@@ -197,7 +202,7 @@ export const converse: Dialect<'text', ConverseRequest> = {
   errorFormat: BEDROCK_ERROR_FORMAT,
   toCall: toConverseCall,
   async collectResponse(answer, call, { additionalModelResponseFieldPaths: paths }) {
-    const message = (await messages.collectResponse(answer, call, {} as never)) as Json
+    const message = await collectMessagesResponse(answer, call, toPictureBlock)
     return toConverseAnswer(message, readLatency(call), paths)
   },
 }
@@ -211,7 +216,7 @@ export const converseStream: Dialect<'text', ConverseRequest> = {
     tag: 'Bedrock',
     summary: 'Answer a conversation as Converse does, as a stream',
   },
-  streaming: createStreaming(createConverseFrames, WAITING),
+  streaming: createStreaming(createConverseFrames, WAITING, toPictureBlock),
 }
 
 const { model: _, ...invokeFields } = MessagesRequest.properties

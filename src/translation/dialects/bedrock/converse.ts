@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { readDataUrl } from '../../../base/data-url.ts'
 import { invalid } from '../../../base/errors.ts'
 import {
   getOwn,
@@ -370,10 +371,23 @@ function toConverseBlock(block: Json): Json[] {
       ]
     case 'redacted_thinking':
       return [{ reasoningContent: { redactedContent: toBase64(block.data) } }]
+    case 'image':
+      return [{ image: block.image }]
     default:
       return []
   }
 }
+
+/** Converts a picture into a block of Converse’s own; null for a type that it has no name for. */
+export function toPictureBlock(url: string): Json | null {
+  const media = readDataUrl(url)
+  const [, format] = PICTURE_TYPE.exec(media?.media_type ?? '') ?? []
+  return media && format
+    ? { type: 'image', image: { format, source: { bytes: media.data } } }
+    : null
+}
+
+const PICTURE_TYPE = /^image\/(png|jpeg|gif|webp)$/
 
 function toText({ text, citations }: Json): Json {
   const cited = readObjects(citations).map(toConverseCitation)
