@@ -1,19 +1,19 @@
 import { Type } from '@sinclair/typebox'
 import { requireValid } from '../../base/body.ts'
+import { readDataUrl } from '../../base/data-url.ts'
 import type { GatewayError } from '../../base/errors.ts'
-import { type Json, parseObject, readObject } from '../../base/json.ts'
+import { isObject, type Json, parseObject, readObject } from '../../base/json.ts'
 import { list, open, optional, SomeName } from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
+import type { Block, Message } from '../../language/message.ts'
 import { toConverseCitation } from './bedrock/citations.ts'
 import {
   ConverseRequest,
   pickModelFields,
-  restoreMedia,
   toBase64,
   toConverseAnswer,
   toMessagesBody,
-  toPictureBlock,
   toStopReason,
   toUsage,
 } from './bedrock/converse.ts'
@@ -94,11 +94,12 @@ function createConverseFrames(
         isShown = SHOWN.includes(String(type))
         if (type === 'redacted_thinking')
           return delta({ reasoningContent: { redactedContent: toBase64(data) } })
-        const begin = (start: Json) => frame('contentBlockStart', { contentBlockIndex, start })
-        if (type === 'tool_use') return begin({ toolUse: { toolUseId: id, name } })
-        if (type !== 'image') return ''
         const { format, source } = readObject({ image }, 'image')
-        return begin({ image: { format } }) + delta({ image: { source } })
+        const start =
+          type === 'image' ? { image: { format } } : { toolUse: { toolUseId: id, name } }
+        const isBegun = type === 'tool_use' || type === 'image'
+        const begin = isBegun ? frame('contentBlockStart', { contentBlockIndex, start }) : ''
+        return begin + (source === undefined ? '' : delta({ image: { source } }))
       }
       case 'content_block_delta':
         return toDelta(readObject(event, 'delta'), delta)
@@ -159,6 +160,17 @@ const createStreaming = <Body>(
   renderFailure: ({ id }, error) => renderException(error, id),
 })
 
+/** Converts a picture into a block of Converse’s own; null for a type that it has no name for. */
+function toPictureBlock(url: string): Json | null {
+  const media = readDataUrl(url)
+  const [, format] = PICTURE_TYPE.exec(media?.media_type ?? '') ?? []
+  return media && format
+    ? { type: 'image', image: { format, source: { bytes: media.data } } }
+    : null
+}
+
+const PICTURE_TYPE = /^image\/(png|jpeg|gif|webp)$/
+
 /** An event that Converse’s clients do not know, and pass over. */
 const WAITING = renderFrame('event', 'ping', {})
 
@@ -181,6 +193,19 @@ const toConverseCall: typeof converse.toCall = (world, actor, given, context) =>
   }
   starts.set(call, performance.now())
   return call
+}
+
+/** Videos and sounds have no form in the Messages API, but one in a call. */
+const restoreMedia = (messages: Message[]): Message[] =>
+  messages.map(message => ({ ...message, blocks: message.blocks.map(restoreBlock) }))
+
+function restoreBlock(block: Block): Block {
+  if (block.type !== 'other' || !isObject(block.value)) return block
+  const { type, media } = block.value
+  const { media_type, data } = isObject(media) ? media : {}
+  if (typeof media_type !== 'string' || typeof data !== 'string') return block
+  if (type === 'audio') return { type, data, format: media_type }
+  return type === 'video' ? { type, url: `data:${media_type};base64,${data}` } : block
 }
 
 const isBeta = (name: unknown) => typeof name === 'string' && /^[A-Za-z0-9-]{1,64}$/.test(name)

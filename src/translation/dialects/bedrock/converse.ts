@@ -1,5 +1,4 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { readDataUrl } from '../../../base/data-url.ts'
 import { invalid } from '../../../base/errors.ts'
 import {
   getOwn,
@@ -11,7 +10,6 @@ import {
   readString,
 } from '../../../base/json.ts'
 import { list, Name, oneOf, open, optional, SomeName } from '../../../base/schema-builders.ts'
-import type { Block, Message } from '../../../language/message.ts'
 import { routingFields } from '../routing.ts'
 import { AnyObject, dryRunFields } from '../schema.ts'
 import { joinTexts, toConverseCitation, toMessagesCitation } from './citations.ts'
@@ -202,19 +200,6 @@ function toBlock(block: Json, field: string): Json {
   }
 }
 
-/** Videos and sounds have no form in the Messages API, but one in a call. */
-export const restoreMedia = (messages: Message[]): Message[] =>
-  messages.map(message => ({ ...message, blocks: message.blocks.map(restoreBlock) }))
-
-function restoreBlock(block: Block): Block {
-  if (block.type !== 'other' || !isObject(block.value)) return block
-  const { type, media } = block.value
-  const { media_type, data } = isObject(media) ? media : {}
-  if (typeof media_type !== 'string' || typeof data !== 'string') return block
-  if (type === 'audio') return { type, data, format: media_type }
-  return type === 'video' ? { type, url: `data:${media_type};base64,${data}` } : block
-}
-
 const toTexts = (content: unknown): Json[] =>
   readObjects(content).map(({ text }) => ({ type: 'text', text }))
 
@@ -377,17 +362,6 @@ function toConverseBlock(block: Json): Json[] {
       return []
   }
 }
-
-/** Converts a picture into a block of Converse’s own; null for a type that it has no name for. */
-export function toPictureBlock(url: string): Json | null {
-  const media = readDataUrl(url)
-  const [, format] = PICTURE_TYPE.exec(media?.media_type ?? '') ?? []
-  return media && format
-    ? { type: 'image', image: { format, source: { bytes: media.data } } }
-    : null
-}
-
-const PICTURE_TYPE = /^image\/(png|jpeg|gif|webp)$/
 
 function toText({ text, citations }: Json): Json {
   const cited = readObjects(citations).map(toConverseCitation)

@@ -19,11 +19,11 @@ export class MessageContent {
   /** The number of pages that the provider has fetched. */
   webFetches = 0
   readonly #hidesThinking: boolean
-  readonly #toPictureBlock: ToPictureBlock
+  readonly #toPictureBlock: ToPictureBlock | undefined
   readonly #queue = new BlockQueue()
   readonly #tools = new Map<number, PendingBlock>()
 
-  constructor(hidesThinking: boolean, toPictureBlock: ToPictureBlock = () => null) {
+  constructor(hidesThinking: boolean, toPictureBlock?: ToPictureBlock) {
     this.#hidesThinking = hidesThinking
     this.#toPictureBlock = toPictureBlock
   }
@@ -61,9 +61,12 @@ export class MessageContent {
       case 'annotation':
         this.#addCitation(part)
         break
-      case 'image':
-        this.#addPicture(part.url)
+      case 'image': {
+        const block = this.#toPictureBlock?.(part.url)
+        if (block) this.#queue.beginBlock({ name: '', block })
+        else this.#addText(`![image](${part.url})`)
         break
+      }
       // Nor is there one for sounds.
       case 'audio-delta':
         this.#addText(part.audio.transcript ?? '')
@@ -88,12 +91,6 @@ export class MessageContent {
     const source = isObject(citation) ? citation : toSearchResultCitation(annotation)
     if (source)
       this.#queue.addDelta(this.#getTextBlock(block), { type: 'citations_delta', citation: source })
-  }
-
-  #addPicture(url: string): void {
-    const block = this.#toPictureBlock(url)
-    if (block) this.#queue.beginBlock({ name: '', block })
-    else this.#addText(`![image](${url})`)
   }
 
   // The provider's blocks are kept: a citation refers to the block that it is in.
