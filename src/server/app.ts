@@ -17,6 +17,7 @@ import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
 import { workspaces } from '../resources/workspaces/operations.ts'
 import { findRequiredCredential } from './access.ts'
 import type { FindRequestPeer } from './calls.ts'
+import { isBehindDoor } from './doors.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
@@ -174,8 +175,11 @@ function renderRefusal(
   request: Request,
   id: string,
 ): Response {
-  const routes = findRoutes(trimPath(readPath(request)))
-  const refusal = routes.find(route => route.method === getMethod(request))?.operation.refusal
+  const path = trimPath(readPath(request))
+  const routes = findRoutes(path)
+  const asked = routes.find(({ method }) => method === getMethod(request))
+  // The clients of a door read no other form, whatever they ask.
+  const refusal = (asked ?? (isBehindDoor(path) ? routes[0] : undefined))?.operation.refusal
   const envelope = refusal && {
     ...refusal,
     renderError: (failure: GatewayError) => refusal.renderError(failure, null),

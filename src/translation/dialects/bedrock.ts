@@ -216,9 +216,12 @@ const addBetas = (context: CallContext, named: unknown): CallContext => ({
   betas: [...context.betas, ...(Array.isArray(named) ? named : []).filter(isBeta)],
 })
 
+const ID_HEADER = 'x-amzn-requestid'
+
 /** `POST /model/{model}/converse`. */
 export const converse: Dialect<'text', ConverseRequest> = {
   name: 'converse',
+  idHeader: ID_HEADER,
   kind: 'text',
   path: '/model/:model/converse',
   showsRouting: true,
@@ -260,6 +263,7 @@ const InvokeRequest = Type.Object(
 /** `POST /model/{model}/invoke`, for bodies of Anthropic’s models. */
 export const invoke: Dialect<'text', MessagesRequest> = {
   name: 'invoke',
+  idHeader: ID_HEADER,
   showsRouting: true,
   kind: 'text',
   path: '/model/:model/invoke',

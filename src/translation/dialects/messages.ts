@@ -392,6 +392,7 @@ export const messages: Dialect<'text', MessagesRequest> = {
   body: MessagesRequest,
   errorFormat: MESSAGES_ERROR_FORMAT,
   acceptsApiKeyHeader: true,
+  idHeader: 'request-id',
   showsRouting: true,
   toCall: withPresets(toMessagesCall),
   collectResponse: (answer, call) => collectMessagesResponse(answer, call),
