@@ -26,11 +26,12 @@ import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createRoutes } from './resource.ts'
 import { createActivityRoutes } from './routes/activity.ts'
-import { createAnalyticsRoutes } from './routes/analytics.ts'
+import { createAnalyticsRoutes, createQueryRoutes } from './routes/analytics.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
 import { createAzureRoutes } from './routes/azure.ts'
 import { createBatchRoutes } from './routes/batches.ts'
 import { createBedrockRoutes } from './routes/bedrock.ts'
+import { createConsoleRoutes } from './routes/console.ts'
 import { createContainerRoutes } from './routes/containers.ts'
 import { createCoinbaseRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
@@ -110,6 +111,7 @@ export function createApp(
     .use(createSiteRoutes(gateway))
     .use(metrics === null ? new Elysia() : createMetricsRoutes(gateway, metrics))
     .use(createConsentRoutes(gateway, findPeer))
+    .use(createConsoleRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .use(createAzureRoutes(gateway, findPeer))
     .use(createMcpRoutes(gateway, findPeer))
@@ -135,6 +137,7 @@ export function createApp(
         .use(createJwksRoutes(gateway))
         .use(createGenerationRoutes(gateway))
         .use(createAnalyticsRoutes(gateway))
+        .use(createQueryRoutes(gateway))
         .use(createDatasetRoutes(gateway))
         .use(createFeedbackRoutes(gateway))
         .use(createVideoRoutes(gateway))
