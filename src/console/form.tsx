@@ -71,7 +71,7 @@ export const toLabel = (name: string): string => {
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
-const SHORT = new Set(['id', 'url', 'byok', 'mcp', 'usd', 'csv', 'ip', 'zdr'])
+const SHORT = new Set(['id', 'api', 'url', 'byok', 'mcp', 'usd', 'csv', 'ip', 'zdr'])
 
 interface FormProps {
   schema: Schema
