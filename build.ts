@@ -83,7 +83,7 @@ const packVocabularies: Bun.BunPlugin = {
 
 /** Compresses what a module exports. */
 const packModule = (exported: object): Uint8Array =>
-  Bun.zstdCompressSync(Buffer.from(JSON.stringify({ ...exported }, packValue)), { level: 19 })
+  Bun.zstdCompressSync(Buffer.from(JSON.stringify({ ...exported }, packValue)), { level: 10 })
 
 /** Converts what JSON does not have: bytes, and objects that inherit nothing. */
 function packValue(_: string, value: unknown): unknown {

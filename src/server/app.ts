@@ -120,7 +120,7 @@ export function createApp(
     .group('/api/v1', api =>
       api
         .use(createInferenceRoutes(gateway, findPeer))
-        .use(createNounRoutes(gateway))
+        .use(NOUNS.map(noun => createRoutes(gateway, noun)))
         .use(createCurrentKeyRoutes(gateway))
         .use(createPresetRoutes(gateway))
         .use(createProvisioningRoutes(gateway))
@@ -148,9 +148,6 @@ export function createApp(
   for (const route of app.routes) refuseUndeclared(route)
   return app
 }
-
-const createNounRoutes = (gateway: Gateway): AnyElysia =>
-  NOUNS.reduce<AnyElysia>((app, noun) => app.use(createRoutes(gateway, noun)), new Elysia())
 
 /** Creates the app of the metrics' own address. */
 export function createMetricsApp(gateway: Gateway, metrics: Metrics): AnyElysia {
