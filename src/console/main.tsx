@@ -12,8 +12,7 @@ import { Overview } from './overview.tsx'
 import { Dialog, useLoaded, Waiting } from './parts.tsx'
 import { Playground } from './playground.tsx'
 import { link, type Place, usePlace } from './route.ts'
-import { Sessions } from './sessions.tsx'
-import { SignIn } from './sign-in.tsx'
+import { Sessions, SignIn } from './sign-in.tsx'
 
 /** The pages by their places, and whether members have them too. */
 const PAGES: [name: string, title: string, ofMembers: boolean][] = [

@@ -1,7 +1,8 @@
 /** @jsxImportSource preact */
 import { useState } from 'preact/hooks'
 import { askConsole, type Who } from './api.ts'
-import { Problem } from './parts.tsx'
+import { Problem, Table, useLoaded, Waiting } from './parts.tsx'
+import { formatTime } from './text.ts'
 
 /** The ways in: a management key, the organization's account, or an operator's link. */
 export function SignIn({ who, onSignedIn }: { who: Who; onSignedIn: () => void }) {
@@ -61,6 +62,48 @@ export function SignIn({ who, onSignedIn }: { who: Who; onSignedIn: () => void }
       <p class="quiet">
         Members can ask an operator for a link: <code>gateway members link you@example.com</code>.
       </p>
+    </>
+  )
+}
+
+interface Listed {
+  id: string
+  created_at: string
+  expires_at: string
+  is_current: boolean
+}
+
+/** One's own sessions, each of which can be ended. */
+export function Sessions() {
+  const loaded = useLoaded(() => askConsole<{ data: Listed[] }>('GET', '/sessions'), [])
+  const end = (id: string) => askConsole('DELETE', `/sessions/${id}`).finally(loaded.reload)
+  return (
+    <>
+      <h1>Sessions</h1>
+      <p class="quiet">Where you are signed in. A session lasts for twelve hours.</p>
+      {loaded.value ? (
+        <Table
+          caption="Sessions"
+          columns={[
+            { title: 'Began', show: one => formatTime(one.created_at) },
+            { title: 'Ends', show: one => formatTime(one.expires_at) },
+            {
+              title: 'Here',
+              show: one =>
+                one.is_current ? (
+                  'this one'
+                ) : (
+                  <button type="button" onClick={() => end(one.id)}>
+                    End it
+                  </button>
+                ),
+            },
+          ]}
+          rows={loaded.value.data}
+        />
+      ) : (
+        <Waiting {...loaded} />
+      )}
     </>
   )
 }

@@ -73,7 +73,10 @@ async function insertKey(
   if (input.expires_at && new Date(input.expires_at) <= now)
     throw invalid('expires_at: expected a time in the future', 'expires_at')
   if (actor.kind === 'member' && input.external) throw denied('external: for management keys only')
-  const workspace_id = await resolveKeyWorkspace(world, actor, input.workspace_id, kind)
+  const workspace_id =
+    actor.kind === 'member'
+      ? await resolveOwnWorkspace(world, actor, input.workspace_id)
+      : resolveKeyWorkspace(world, actor, input.workspace_id, kind)
   const creator_user_id = input.creator_user_id ?? actor.user_id
   await assertCreatorAllowed(world, actor, workspace_id, creator_user_id)
   const isUnscoped = input.workspace_id === undefined && canManageAll(world, actor)
@@ -102,13 +105,12 @@ export const buildKeyFields = (input: NewKey, now: Date) => ({
 
 // A key that manages the organization needs no workspace. It can be created even after the default
 // workspace was deleted.
-async function resolveKeyWorkspace(
+function resolveKeyWorkspace(
   world: IdentityWorld,
   actor: Actor,
   workspace_id: string | undefined,
   kind: Key['kind'],
-): Promise<string> {
-  if (actor.kind === 'member') return resolveOwnWorkspace(world, actor, workspace_id)
+): string {
   const managesAll =
     kind === 'management' && workspace_id === undefined && canManageAll(world, actor)
   return managesAll

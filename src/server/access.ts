@@ -77,7 +77,7 @@ const readApiKeyHeader = (headers: Headers): string | null => {
 export const requireManagementKey = (gateway: Gateway, members = false) =>
   createGuard('management', async ({ request }) => {
     const actor = await identifyActor(gateway, request)
-    if (!(members && actor.kind === 'member')) requireManager(actor)
+    if (actor.kind !== 'management' && !(members && actor.kind === 'member')) throw denied(MANAGED)
     gateway.traffic.counters.countManagement({ key_hash: actor.key_hash ?? actor.user_id })
     return { actor }
   })
@@ -85,13 +85,11 @@ export const requireManagementKey = (gateway: Gateway, members = false) =>
 /** Identifies a manager, by key or session. Throws 401, or 403 for any other valid one. */
 export async function identifyManager(gateway: Gateway, request: Request): Promise<Actor> {
   const actor = await identifyActor(gateway, request)
-  requireManager(actor)
+  if (actor.kind !== 'management') throw denied(MANAGED)
   return actor
 }
 
-function requireManager({ kind }: Actor): void {
-  if (kind !== 'management') throw denied('Only management keys can perform this operation')
-}
+const MANAGED = 'Only management keys can perform this operation'
 
 /**
  * Requires an identity provider's token, which is valid nowhere else. Throws 401, or 403 for any
