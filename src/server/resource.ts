@@ -21,7 +21,7 @@ import { describeOperation } from './operation.ts'
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
   management: { guard: requireManagementKey, refusals: [401, 403, 429] },
-  key: { guard: requireKeyOrSession, refusals: [401] },
+  key: { guard: requireKeyOrSession, refusals: [401, 403] },
   open: { guard: allowAnyone, refusals: [] },
 } satisfies Record<Access, object>
 
