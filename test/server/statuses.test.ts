@@ -124,6 +124,11 @@ const RIVALS: Record<string, (good: Asking) => unknown> = {
     gateway.store.guardrails.replace = (one, entry) =>
       isGone(params?.id, entry).then(() => replace(one, entry))
   },
+  rotateKey({ params }) {
+    const key = gateway.memory.keys.get(params?.hash ?? '')
+    const expires_at = gateway.clock.now().toISOString()
+    if (key) gateway.memory.keys.set({ ...key, expires_at })
+  },
   bulkAssignKeysToGuardrail: losesItsGuardrail,
   bulkAssignMembersToGuardrail: losesItsGuardrail,
   createScimGroupMapping: ({ body }) =>
