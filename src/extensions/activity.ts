@@ -2,6 +2,7 @@ import type { EventMap } from '../base/events.ts'
 import { toUsd } from '../base/money.ts'
 import { VERSION } from '../base/version.ts'
 import { Run } from '../engine/run.ts'
+import { getWholeAccount } from '../limits/call-budgets.ts'
 import type { Generation } from '../observability/generations/store.ts'
 import type { Refusal } from '../observability/refusals.ts'
 import type { Actor } from '../resources/actor.ts'
@@ -277,7 +278,7 @@ export class Activity {
       if (level === told) continue
       if (this.#levels.size >= MOST_LEVELS) this.#levels.clear()
       this.#levels.set(name, level)
-      const isOwn = bound.account.startsWith('key ') || bound.account.startsWith('workspace ')
+      const isOwn = /^(key|workspace) /.test(getWholeAccount(bound.account))
       if (level > told)
         this.#tell(isOwn ? actor.workspace_id : null, () =>
           buildLimitNear(this.#world, this.#now(), bound, spent),

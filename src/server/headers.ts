@@ -25,9 +25,10 @@ const LONGEST_SESSION = 256
 export function readOrigin(
   { headers }: Request,
   requestId: string,
-  { config }: Gateway,
+  { config, memory }: Gateway,
   findPeer: FindPeer,
 ): Origin {
+  const tags = memory.guardrails.size > 0 ? headers.get('x-gateway-tags') : null
   return {
     request_id: requestId,
     http_referer: readPrintable(headers, 'http-referer') ?? readPrintable(headers, 'referer'),
@@ -36,6 +37,7 @@ export function readOrigin(
     region: resolveRegion(config, headers.get('host'), findPeer),
     traceContext: parseTraceparent(headers.get('traceparent')),
     hops: parseHops(headers.get(HOPS_HEADER)),
+    ...(tags === null ? {} : { tags }),
   }
 }
 

@@ -1,3 +1,4 @@
+import { openBudgets } from '../../engine/reserve/budgets.ts'
 import { buildHeldCall, getPayer } from '../../engine/reserve.ts'
 import type { Run } from '../../engine/run.ts'
 import { recordCharge } from '../../engine/settle.ts'
@@ -40,10 +41,13 @@ export async function reserveUses(
     ...{ grant: null, journalEntry: null, receipt: null, isCharged: false },
     spend: doNothing,
   }
-  const { actor, call, policy, tree } = run
+  const { actor, call, tree } = run
+  const { budgets } = run.policy
+  if (budgets && !run.subaccounts) await openBudgets(world, run, budgets, [])
+  const { policy } = run
   const amounts = { own: nanos, byok: null }
   const estimate = { maximum: amounts, minimum: amounts }
-  const payer = getPayer(actor)
+  const payer = getPayer(run)
   if (actor.key_hash !== null)
     money.grant = await world.traffic.counters.take({
       ...{ actor, call, money: { payer, estimate, bounds: policy.bounds } },
