@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import { sumUnits } from '../language/units.ts'
 import { createTextUsage, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
-import { keepModel } from '../limits/call-budgets.ts'
+import { type CallBudget, keepModel } from '../limits/call-budgets.ts'
 import { computeInputCost, priceUnits } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, Payer } from '../limits/ledger.ts'
@@ -36,9 +36,19 @@ export function reserveStep<K extends Kind>(
   step: Step<K>,
 ): void | Promise<void> {
   const { budgets } = step.run.policy
-  return budgets
-    ? openStepBudgets(world, step, budgets).then(() => takeForStep(world, step))
-    : takeForStep(world, step)
+  return budgets ? takeBudgeted(world, step, budgets) : takeForStep(world, step)
+}
+
+async function takeBudgeted<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  budgets: CallBudget[],
+): Promise<void> {
+  const { run, call, plan } = step
+  await openStepBudgets(world, step, budgets, endpoints =>
+    estimateCost(world, run.kind, call, endpoints, plan?.models),
+  )
+  await takeForStep(world, step)
 }
 
 function takeForStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void | Promise<void> {
@@ -446,7 +456,10 @@ export function buildHeldCall<K extends Kind>(
     nanos,
     spent,
   }
-  if (payer.subaccounts) heldCall.subaccounts = keepModel(payer.subaccounts, endpoint?.model)
+  if (payer.subaccounts)
+    heldCall.subaccounts = endpoint
+      ? keepModel(payer.subaccounts, endpoint.model)
+      : payer.subaccounts
   if (batch_id !== undefined) heldCall.batch_id = batch_id
   if (run.within || inner) heldCall.inner = true
   if (endpoint) heldCall.provider = endpoint.provider.name

@@ -1,13 +1,11 @@
 import { invalid } from '../base/errors.ts'
 import { renderDollars, toUsd } from '../base/money.ts'
 import type { CallBase } from '../language/call.ts'
-import type { StoredCallBudget } from './guardrails/store.ts'
+import type { Dimension, StoredCallBudget } from './guardrails/store.ts'
 import type { Account, Bound, Ledger, Limit, Subaccount } from './ledger.ts'
-import type { Policy } from './policy-world.ts'
 
 /** What the calls of an account are told apart by. */
-export const DIMENSIONS = ['end_user', 'tag', 'model'] as const
-export type Dimension = (typeof DIMENSIONS)[number]
+export const DIMENSIONS = ['end_user', 'tag', 'model'] as const satisfies Dimension[]
 
 /** What calls of one end user, tag or model may cost of what an account spends. */
 export interface CallBudget extends Limit {
@@ -74,7 +72,10 @@ export function listCallBounds(
 }
 
 /** Returns the policy with these bounds besides. */
-export const addBounds = (policy: Policy, bounds: Bound[]): Policy => ({
+export const addBounds = <Bounded extends { bounds: Bound[] }>(
+  policy: Bounded,
+  bounds: Bound[],
+): Bounded => ({
   ...policy,
   bounds: [...policy.bounds, ...bounds],
 })

@@ -7,9 +7,8 @@ import {
   listCallBounds,
 } from '../../limits/call-budgets.ts'
 import { getPolicy } from '../../limits/effective.ts'
-import type { Subaccount } from '../../limits/ledger.ts'
+import type { CostEstimate, Subaccount } from '../../limits/ledger.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
-import { estimateCost } from '../reserve.ts'
 import type { Run, Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 import { isShortage, useLeast } from './waiting.ts'
@@ -37,6 +36,9 @@ export async function openBudgets(
 
 const getRoot = (run: Run): Run => (run.within ? getRoot(run.within.run) : run)
 
+/** Estimates what a step may cost at these endpoints. */
+type Estimate = (endpoints: Endpoint[]) => CostEstimate
+
 /**
  * Binds a step to the budgets of its call. Models that theirs cannot pay for are dropped, if others
  * are left. Throws as `openBudgets` does.
@@ -45,6 +47,7 @@ export async function openStepBudgets<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
   budgets: CallBudget[],
+  estimate: Estimate,
 ): Promise<void> {
   const run = step.run as unknown as Run
   const { plan } = step
@@ -54,7 +57,7 @@ export async function openStepBudgets<K extends Kind>(
   let endpoints: Endpoint[] = []
   for (const model of models) {
     const more = plan.endpoints.filter(one => one.model === model || endpoints.includes(one))
-    if (hasMoney(world, step, more)) endpoints = more
+    if (hasMoney(world, run, more, estimate)) endpoints = more
   }
   if (endpoints.length === 0 || endpoints.length === plan.endpoints.length) return
   step.plan = { ...plan, endpoints }
@@ -75,17 +78,17 @@ function dropOthers<K extends Kind>(step: Step<K>, all: Endpoint[], kept: Endpoi
 }
 
 /** Whether the budgets of their models can pay for a step at all of these endpoints. */
-function hasMoney<K extends Kind>(
-  world: InferenceWorld,
-  { run, call, plan }: Step<K>,
+function hasMoney(
+  { ledger }: InferenceWorld,
+  { callBounds }: Run,
   endpoints: Endpoint[],
+  estimate: Estimate,
 ): boolean {
   const isOfOne = (account: Subaccount) => endpoints.some(({ model }) => isOfModel(account, model))
-  const bounds = run.callBounds?.filter(({ account }) => isOfOne(account)) ?? []
+  const bounds = callBounds?.filter(({ account }) => isOfOne(account)) ?? []
   if (bounds.length === 0) return true
-  const estimate = estimateCost(world, run.kind, call, endpoints, plan?.models)
   try {
-    world.ledger.computeGrant(useLeast(estimate), bounds)
+    ledger.computeGrant(useLeast(estimate(endpoints)), bounds)
     return true
   } catch (thrown) {
     if (isShortage(thrown)) return false

@@ -18,6 +18,8 @@ export interface UsesMoney {
   /** The step's number in the ledger. */
   number: number
   grant: Grant | null
+  /** The model that asks for them; undefined before the first turn. */
+  model: string | undefined
   /** Counts what they cost in the budget of the call, which counts what they may cost until then. */
   spend: (cost: bigint) => void
   journalEntry: JournalEntry | null
@@ -38,7 +40,7 @@ export async function reserveUses(
   if (nanos === 0n) return null
   const money: UsesMoney = {
     ...{ run, uses, number: run.takeNumber() },
-    ...{ grant: null, journalEntry: null, receipt: null, isCharged: false },
+    ...{ model: run.step?.model, grant: null, journalEntry: null, receipt: null, isCharged: false },
     spend: doNothing,
   }
   const { actor, call, tree } = run

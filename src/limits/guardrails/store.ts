@@ -1,12 +1,14 @@
 import type { Period } from '../../base/clock.ts'
 import type { Region } from '../../language/region.ts'
 import type { AuditEntry } from '../../resources/audit/store.ts'
-import type { Dimension } from '../call-budgets.ts'
 import type { LABELS } from '../filters/labels.data.ts'
 import type { McpRule } from './mcp-rule.ts'
 
 /** What happens to what a content filter finds. */
 type FilterAction = 'redact' | 'block' | 'flag'
+
+/** What the calls of an account are told apart by. */
+export type Dimension = 'end_user' | 'tag' | 'model'
 
 /** What calls of one end user, tag or model may cost in one window. */
 export interface StoredCallBudget {
