@@ -1,7 +1,7 @@
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Limit } from '../limits/ledger.ts'
-import type { Policy, Rule } from '../limits/policy-world.ts'
+import type { Rule } from '../limits/policy-world.ts'
 import type { DecryptedKey } from '../resources/byok/decrypted-keys.ts'
 import { listUsableByokKeys } from '../resources/byok.ts'
 import type { Endpoint, Model } from '../resources/models/catalog.ts'
@@ -73,12 +73,14 @@ export function findStepCandidates<K extends Kind>(
   { run, call }: Step<K>,
 ): Candidates<K> {
   const { actor, kind, policy } = run
+  const { bounds, budgets } = policy
+  const limits = budgets ? [...bounds, ...budgets] : bounds
   const previousEndpointId = run.steps.at(-2)?.answer?.endpoint.id
   const byokKeys = world.memory.byok.size > 0 ? listUsableByokKeys(world, actor) : NO_KEYS
   return findCandidates(world, kind, call, {
     byokKeys,
     rules: policy.rules,
-    bounds: actor.key_hash !== null || run.isDry ? listLimits(policy) : NO_BOUNDS,
+    bounds: actor.key_hash !== null || run.isDry ? limits : NO_BOUNDS,
     session: findSession(actor, kind, call),
     ...(previousEndpointId ? { previousEndpointId } : {}),
   })
@@ -87,9 +89,6 @@ export function findStepCandidates<K extends Kind>(
 const NO_KEYS: DecryptedKey[] = []
 
 const NO_BOUNDS: Limit[] = []
-
-const listLimits = ({ bounds, budgets }: Policy): Limit[] =>
-  budgets ? [...bounds, ...budgets] : bounds
 
 /**
  * The first half of `planRoute`: finds all endpoints that may serve, and why others may not. Throws

@@ -34,26 +34,11 @@ import type { InferenceWorld } from './world.ts'
 export function reserveStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
+  isOpen = false,
 ): void | Promise<void> {
-  const { budgets } = step.run.policy
-  return budgets ? takeBudgeted(world, step, budgets) : takeForStep(world, step)
-}
-
-async function takeBudgeted<K extends Kind>(
-  world: InferenceWorld,
-  step: Step<K>,
-  budgets: CallBudget[],
-): Promise<void> {
-  const { run, call, plan } = step
-  await openStepBudgets(world, step, budgets, endpoints =>
-    estimateCost(world, run.kind, call, endpoints, plan?.models),
-  )
-  await takeForStep(world, step)
-}
-
-function takeForStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void | Promise<void> {
   const { run, plan, call } = step
   const isDry = run.isDry
+  if (run.policy.budgets && !isOpen) return reserveBudgeted(world, step, run.policy.budgets)
   if (run.tree && !isDry) return takeTurn(world, step, run.tree)
   if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !isDry)) return
   const { actor, policy } = run
@@ -75,6 +60,18 @@ function takeForStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void
       ? takeLeast(world, step, estimate)
       : awaitMoney(world, step, waitForMoney(world, step, estimate))
   }
+}
+
+async function reserveBudgeted<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  budgets: CallBudget[],
+): Promise<void> {
+  const { run, call, plan } = step
+  await openStepBudgets(world, step, budgets, endpoints =>
+    estimateCost(world, run.kind, call, endpoints, plan?.models),
+  )
+  await reserveStep(world, step, true)
 }
 
 /** Takes the money of a step that found too little, as a call without tools does. */

@@ -331,15 +331,14 @@ export class Run<K extends Kind = Kind> {
     if (this.rateGrant) counters.rates.give(this.rateGrant, this.ending === null)
     if (this.tree && !this.within) this.tree.close(counters)
     // Where it has a record, that comes first.
-    if (this.ending === null) this.closeSubaccounts()
+    if (this.closers && this.ending === null) this.closeSubaccounts()
     this.room?.then(leave => leave())
     this.freeMemory?.()
   }
 
   /** Says that what it costs its end user, tags and models is on record. */
   closeSubaccounts(): void {
-    if (!this.closers) return
-    for (const close of this.closers) close()
+    for (const close of this.closers ?? []) close()
     this.closers = null
   }
 }

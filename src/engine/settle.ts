@@ -434,7 +434,7 @@ export async function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K
   if (result) entry.result = result
   await world.recorder.record(entry)
   if (others) await others
-  run.closeSubaccounts()
+  if (run.closers) run.closeSubaccounts()
   forgetEntries(run)
 }
 

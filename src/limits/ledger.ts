@@ -343,7 +343,7 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
   function charge(spending: Charge): void {
     const { day, nanos } = spending
     const key = toSpendingKey(spending.byok)
-    for (const { [key]: spent } of books.findCounted(spending)) {
+    for (const { [key]: spent } of books.findForPayer(spending, true)) {
       spent.total += nanos
       addDay(spent, day, nanos)
     }
@@ -543,21 +543,20 @@ class Books {
     return this.#books.get(account)
   }
 
-  /** Finds the books that a payer's calls are counted in. */
-  findForPayer(payer: Payer): Book[] {
-    const books = this.#findWhole(payer)
-    const { subaccounts } = payer
-    if (!subaccounts) return books
-    return [...books, ...subaccounts.map(account => this.#getPart(account))]
+  /**
+   * Finds the books that a payer's calls are counted in; to charge them, without those of subaccounts
+   * that are not read: they will be.
+   */
+  findForPayer(payer: Payer, toCharge = false): Book[] {
+    const { key_hash, subaccounts } = payer
+    const books = this.#payers.get(key_hash) ?? this.#createForPayer(payer)
+    return subaccounts ? [...books, ...this.#getParts(subaccounts, toCharge)] : books
   }
 
-  /** Finds those that a charge is counted in. What is not read of a subaccount is read later. */
-  findCounted(payer: Payer): Book[] {
-    const books = this.#findWhole(payer)
-    const { subaccounts } = payer
-    if (!subaccounts) return books
-    const read = subaccounts.filter(account => this.isRead(account))
-    return [...books, ...read.map(account => this.#getPart(account))]
+  #getParts(accounts: Subaccount[], areRead: boolean): Book[] {
+    return accounts
+      .filter(account => !areRead || this.isRead(account))
+      .map(account => this.#getPart(account))
   }
 
   listSubaccounts(): Subaccount[] {
@@ -615,9 +614,7 @@ class Books {
     return book
   }
 
-  #findWhole({ key_hash, user_id, workspace_id }: Payer): Book[] {
-    const cached = this.#payers.get(key_hash)
-    if (cached) return cached
+  #createForPayer({ key_hash, user_id, workspace_id }: Payer): Book[] {
     const accounts = listAccounts({ key_hash, user_id, workspace_id })
     const books = accounts.map(account => this.#getOrCreate(account))
     this.#payers.set(key_hash, books)

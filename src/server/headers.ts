@@ -25,10 +25,10 @@ const LONGEST_SESSION = 256
 export function readOrigin(
   { headers }: Request,
   requestId: string,
-  { config, memory }: Gateway,
+  { config }: Gateway,
   findPeer: FindPeer,
 ): Origin {
-  const tags = memory.guardrails.size > 0 ? headers.get('x-gateway-tags') : null
+  const tags = headers.get('x-gateway-tags')
   return {
     request_id: requestId,
     http_referer: readPrintable(headers, 'http-referer') ?? readPrintable(headers, 'referer'),
