@@ -212,6 +212,16 @@ test('64 calls at once of all kinds of names spend no more than any budget has, 
       budget('model', cents(), 'acme/large'),
     ]
     await setDefault(budgets)
+    let opened = 0
+    const { openSubaccounts } = gateway.ledger
+    gateway.ledger.openSubaccounts = async accounts => {
+      const close = await openSubaccounts(accounts)
+      opened += 1
+      return () => {
+        opened -= 1
+        close()
+      }
+    }
     const limitOf = (by: string, name: string) =>
       budgets.find(one => one.by === by && one.name === name) ??
       budgets.find(one => one.by === by && one.name === undefined)
@@ -232,6 +242,7 @@ test('64 calls at once of all kinds of names spend no more than any budget has, 
     }
     await Promise.all(Array.from({ length: 64 }, call))
     await Promise.all(Array.from({ length: 64 }, call))
+    expect(opened).toBe(0)
     const { workspace_id } = gateway.memory.owner
     for (const [subject, nanos] of spent) {
       const [by = '', name = ''] = subject.split(' ')
