@@ -147,7 +147,7 @@ export const EXPECTED_TAG = 'a tag of at most 64 characters without commas'
 
 /** Whether a text can be a tag of a call. */
 export const isTag = (text: string): boolean =>
-  text.length > 0 && text.length <= 64 && !text.includes(',') && text.trim() === text
+  text.length <= 64 && text.isWellFormed() && /^[^,\p{Cc}]+$/u.test(text) && text.trim() === text
 
 /** The most tags of one call: each has an account of its own. */
 const MOST_TAGS = 10

@@ -126,6 +126,8 @@ describe('a budget', () => {
       [Array.from({ length: 11 }, (_, i) => `t${i}`), 'trace.tags'],
       [['x'.repeat(65)], 'trace.tags'],
       [[7], 'trace.tags'],
+      [['a\ud800'], 'trace.tags'],
+      [['a\nb'], 'trace.tags'],
     ] as const) {
       const refused = await tagged('', { tags })
       expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(field)])
