@@ -14,14 +14,14 @@ import {
   type Route,
   type Run,
 } from '../resources/operation.ts'
-import { allowAnyone, requireKey, requireManagementKey } from './access.ts'
+import { allowAnyone, requireKeyOrSession, requireManagementKey } from './access.ts'
 import { readBody, readQuery } from './body.ts'
 import { describeOperation } from './operation.ts'
 
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
   management: { guard: requireManagementKey, refusals: [401, 403, 429] },
-  key: { guard: requireKey, refusals: [401] },
+  key: { guard: requireKeyOrSession, refusals: [401] },
   open: { guard: allowAnyone, refusals: [] },
 } satisfies Record<Access, object>
 
@@ -44,12 +44,13 @@ export function createRoutes(
   gateway: Gateway,
   { operations, ...resource }: Noun<Access, Record<string, Operation>>,
 ): AnyElysia {
-  const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway))
+  const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway, resource.members))
   for (const { route, run } of Object.values(operations)) {
     if (!route) continue
     const row: Row = { ...route, run: run as Run<Gateway> }
-    const handler = createHandler(gateway, row) as (context: object) => unknown
-    app.route(row.method, row.path, handler, describeRoute(resource, row))
+    const input = closeInput(row.options)
+    const handler = createHandler(gateway, row, input) as (context: object) => unknown
+    app.route(row.method, row.path, handler, describeRoute(resource, row, input))
   }
   return app
 }
@@ -66,9 +67,9 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 
 // Elysia inspects the source of a handler for what it uses, and a handler that uses `set` answers
 // with another Content-Type. Hence there are two.
-function createHandler(gateway: Gateway, row: Row): (context: never) => unknown {
+function createHandler(gateway: Gateway, row: Row, closed: Input): (context: never) => unknown {
   const { status = 200, location } = row.options
-  const input = { ...closeInput(row.options), names: findNames(row.path) }
+  const input = { ...closed, names: findNames(row.path) }
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
       runRoute(row, input, gateway, { actor, params, request })
@@ -117,9 +118,8 @@ const closeInput = ({ body, query }: Input): Input => ({
   ...(query ? { query: closeSchema(query) } : {}),
 })
 
-function describeRoute({ tag, access, params = {} }: Resource, row: Row) {
+function describeRoute({ tag, access, params = {} }: Resource, row: Row, { body, query }: Input) {
   const { status = 200, refusals = [] } = row.options
-  const { body, query } = closeInput(row.options)
   const described = findNames(row.path).map(name => [name, describeParam(name, params)])
   const implied = [
     body || query ? 400 : [],

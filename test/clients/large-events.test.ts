@@ -7,8 +7,10 @@ import { chunk, chunkedEnd, event, json, type Script, sseHead } from '../support
  * every door, with OpenAI's client.
  */
 
-/** More than any event of texts has. */
-const LARGE = buildPicture(13_000_000)
+/** More than any event of texts has: `LARGEST_EVENT`. */
+const LARGE = buildPicture(3_300_000)
+/** In MiB: the largest answer, and so the largest event that may bring a picture. */
+const LARGEST_ANSWER = 8
 
 const streamOf = (...events: unknown[]): Script => [sseHead(), ...events.map(event), chunkedEnd()]
 const MIME = 'image/png'
@@ -78,21 +80,21 @@ const idOf = (name: string) => `acme/${DRAWN[name]?.protocol}`
 const prices = { image_output: 40 }
 
 beforeAll(async () => {
-  stage = await openMediaStage([
-    ...names.map(name => ({
-      id: idOf(name),
-      output: ['text', 'image'],
-      providers: [{ protocol: DRAWN[name]?.protocol }],
-      prices,
-    })),
-    {
-      id: 'acme/draw',
-      output: 'image',
-      providers: [{ protocol: 'openai-chat' }],
-      model: 'gpt-image-1',
-      prices,
-    },
-  ])
+  const drawing = names.map(name => ({
+    id: idOf(name),
+    output: ['text', 'image'],
+    providers: [{ protocol: DRAWN[name]?.protocol }],
+    prices,
+  }))
+  const images = {
+    id: 'acme/draw',
+    output: 'image',
+    providers: [{ protocol: 'openai-chat' }],
+    model: 'gpt-image-1',
+    prices,
+  }
+  const limits = { answer_mib: LARGEST_ANSWER }
+  stage = await openMediaStage([...drawing, images], { limits })
 })
 afterAll(() => stage[Symbol.asyncDispose]())
 
@@ -160,8 +162,8 @@ test('a large event has its memory, and one past the bound of a whole answer is 
     for await (const one of await ask()) expect(one.id).toBeString()
     const most = Math.max(...grow.mock.calls.map(([, bytes]) => bytes))
     expect(most).toBeGreaterThan(LARGE.length)
-    const piece = chunk('x'.repeat(1024 * 1024))
-    stage.upstreamOf(model).plan([sseHead(), chunk('data: {"x":"'), ...Array(80).fill(piece)])
+    const past = Array(LARGEST_ANSWER + 1).fill(chunk('x'.repeat(1024 * 1024)))
+    stage.upstreamOf(model).plan([sseHead(), chunk('data: {"x":"'), ...past])
     expect(await ask().catch(({ status }) => status)).toBe(502)
   } finally {
     grow.mockRestore()
@@ -169,7 +171,8 @@ test('a large event has its memory, and one past the bound of a whole answer is 
 })
 
 test('large events of several streams wait for each other within limits.memory', async () => {
-  const limits = { memory: 96 }
+  // One event, in its copies, leaves no room for another.
+  const limits = { memory: 24 }
   const models = [
     { id: 'acme/gemini', output: ['text', 'image'], providers: [{ protocol: 'gemini' }] },
   ]

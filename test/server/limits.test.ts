@@ -15,7 +15,7 @@ import { runCommand } from '../support/commands.ts'
 import { openDatabase } from '../support/database.ts'
 import { createSeededIntegers, SEED } from '../support/random.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, type Server, startLocalServer, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
 import {
   completion,
@@ -39,12 +39,12 @@ const PRICED = { prompt: 0, completion: 1 }
 const READS = { prompt: 1, completion: 0 }
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 
 beforeEach(async () => {
   upstream = await startUpstream()
   upstream.answer(({ json }) => answer((json as { stream?: boolean }).stream ?? false))
-  server = await startServer({ config: config() })
+  server = await startLocalServer(config())
 })
 
 afterEach(async () => {
@@ -302,7 +302,7 @@ describe('A-18 a call without max_tokens', () => {
 
   test('under a limit is sent with the reserved max_tokens', async () => {
     await server[Symbol.asyncDispose]()
-    server = await startServer({ config: config(CENTS) })
+    server = await startLocalServer(config(CENTS))
     const key = await createLimitedKey(server, 1)
     expect((await sendChat(server, {}, { key }).outcome()).status).toBe(200)
     expect(upstream.hits[0]?.json).toMatchObject({ max_tokens: 50_000 })
@@ -315,7 +315,7 @@ describe('A-18 a call without max_tokens', () => {
 
   test('is sent with the max_tokens that half of the limit can pay for, and says so', async () => {
     await server[Symbol.asyncDispose]()
-    server = await startServer({ config: config({ limits: {} }) })
+    server = await startLocalServer(config({ limits: {} }))
     upstream.answer(() => completion('Hello', { usage: usage(1, 10) }))
     for (const body of [{}, { max_tokens: 20_000 }]) {
       const key = await createLimitedKey(server, 0.01)
@@ -327,7 +327,7 @@ describe('A-18 a call without max_tokens', () => {
 
   test('with max_tokens is not raised, and one with too few is refused', async () => {
     await server[Symbol.asyncDispose]()
-    server = await startServer({ config: config({ limits: {} }) })
+    server = await startLocalServer(config({ limits: {} }))
     const key = await createLimitedKey(server, 0.01)
     upstream.answer(() => completion('Hello', { usage: usage(1, 10) }))
     await sendChat(server, { max_tokens: 500 }, { key }).outcome()
@@ -351,7 +351,7 @@ describe('a limit that calls share', () => {
     const usd_per_million_tokens = { prompt: 0, completion: 10 }
     const endpoints = [{ provider: 'local', model: 'm', usd_per_million_tokens }]
     const models = [{ id: 'acme/small', context_length: 1_000_000, endpoints }]
-    server = await startServer({ config: config({ limits, models }) })
+    server = await startLocalServer(config({ limits, models }))
   }
 
   beforeEach(() => restart({}))
@@ -463,9 +463,16 @@ describe('A-18 additional costs of a call', () => {
 })
 
 describe('while another process locks the store', () => {
+  /** A server in a process of its own: one that waits for a lock does nothing else. */
+  let locked: Server
+  beforeEach(async () => {
+    locked = await startServer({ config: config() })
+  })
+  afterEach(() => locked[Symbol.asyncDispose]())
+
   /** Holds the lock as a writing terminal would. */
   function lock(): () => void {
-    const db = openDatabase(server.data)
+    const db = openDatabase(locked.data)
     db.run('begin immediate')
     return () => {
       db.run('rollback')
@@ -476,26 +483,26 @@ describe('while another process locks the store', () => {
   for (const model of ['acme/small', 'acme/free']) {
     test(`a call of ${model} is paid and answered, and on record after a kill`, async () => {
       const unlock = lock()
-      const answer = await sendChat(server, { model, max_tokens: 10 }).outcome()
+      const answer = await sendChat(locked, { model, max_tokens: 10 }).outcome()
       expect(answer.status).toBe(200)
-      const { data, inference_key: key } = server
-      await server.kill()
+      const { data, inference_key: key } = locked
+      await locked.kill()
       unlock()
-      server = await startServer({ data, config: config() })
-      const record = await fetchGeneration(server, readGenerationId(answer), key)
+      locked = await startServer({ data, config: config() })
+      const record = await fetchGeneration(locked, readGenerationId(answer), key)
       expect(record).toMatchObject({ finish_reason: 'stop', cancelled: false })
     })
   }
 
   test('for too long, new calls are refused and reach no provider', async () => {
     const unlock = lock()
-    const first = sendChat(server, { max_tokens: 10 }).outcome()
+    const first = sendChat(locked, { max_tokens: 10 }).outcome()
     await upstream.hit()
     await waitUntil(
-      async () => (await sendChat(server, { max_tokens: 10 }).outcome()).status === 503,
+      async () => (await sendChat(locked, { max_tokens: 10 }).outcome()).status === 503,
     )
     const asked = upstream.hits.length
-    expect((await sendChat(server, { max_tokens: 10 }).outcome()).headers['retry-after']).toBe('5')
+    expect((await sendChat(locked, { max_tokens: 10 }).outcome()).headers['retry-after']).toBe('5')
     expect(upstream.hits.length).toBe(asked)
     unlock()
     await first

@@ -1,3 +1,4 @@
+import type { Database } from 'bun:sqlite'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -11,7 +12,7 @@ import { createScimToken, revokeScimToken } from '../../src/resources/scim/token
 import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import type { DescribedRoute } from '../../src/server/openapi.ts'
-import { openDatabase } from './database.ts'
+import { awaitRecords, openDatabaseNow } from './database.ts'
 import { createCountedIds, TestClock, testGateway } from './gateway.ts'
 import { CALLS } from './operations/calls.ts'
 import { PROVISIONING } from './operations/provisioning.ts'
@@ -63,6 +64,10 @@ export class World {
   readonly actors: { operator: Actor; neighbour: Actor; third: Actor }
   readonly #app: ReturnType<typeof createApp>
   readonly #data: string
+  /** A connection that reads beside the server, once something is read. */
+  #database: Database | undefined
+  /** What all tables held when the database was last changed. */
+  #tables: { version: number; rows: Record<string, unknown[][]> } | undefined
 
   constructor(data: string, gateway: Gateway, made: WorldParts) {
     this.#data = data
@@ -102,34 +107,50 @@ export class World {
     const text = await response.text()
     return {
       status: response.status,
-      headers: rest,
+      headers: Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== call)),
       body: call === undefined ? text : text.replaceAll(call, 'this call'),
     }
   }
 
   /**
    * Reads everything in the data directory: all tables with the audit trail, and the other files.
+   * Tables are read anew once something has been committed to them.
    */
   readStored(): Record<string, unknown> {
-    const db = openDatabase(this.#data, { readonly: true })
-    const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as {
-      name: string
-    }[]
-    const rows = tables.map(({ name }) => [name, db.query(`select * from "${name}"`).values()])
-    db.close()
+    awaitRecords(this.#data)
     const beside = readdirSync(this.#data, { recursive: true, withFileTypes: true })
       .filter(entry => entry.isFile() && !entry.name.startsWith('gateway.db'))
       .map(entry => relative(this.#data, join(entry.parentPath, entry.name)))
-    return Object.fromEntries([
-      ...rows,
-      ...beside.map(name => [name, readFileSync(join(this.#data, name), 'latin1')]),
-    ])
+    return {
+      ...this.#readTables(),
+      ...Object.fromEntries(
+        beside.map(name => [name, readFileSync(join(this.#data, name), 'latin1')]),
+      ),
+    }
+  }
+
+  #readTables(): Record<string, unknown[][]> {
+    this.#database ??= openDatabaseNow(this.#data, { readonly: true })
+    const [[version]] = this.#database.query('pragma data_version').values() as [[number]]
+    if (this.#tables?.version !== version)
+      this.#tables = { version, rows: readTables(this.#database) }
+    return this.#tables.rows
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#database?.close()
     await this.gateway.close()
     rmSync(this.#data, { recursive: true, force: true })
   }
+}
+
+function readTables(db: Database): Record<string, unknown[][]> {
+  const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as {
+    name: string
+  }[]
+  return Object.fromEntries(
+    tables.map(({ name }) => [name, db.query(`select * from "${name}"`).values()]),
+  )
 }
 
 type WorldParts = Pick<World, 'live' | 'dead' | 'actors'>

@@ -29,7 +29,7 @@ export function openDatabaseNow(
 const PATIENCE = 2_000
 
 /** Waits until the server has written the records that wait now. A dead one never does. */
-function awaitRecords(data: string): void {
+export function awaitRecords(data: string): void {
   const first = findWaiting(data)
   for (let waited = 0; waited < PATIENCE; waited += 5) {
     const now = findWaiting(data)
