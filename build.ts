@@ -1,5 +1,6 @@
 import { realpathSync, rmSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { readBundle } from './src/server/console/bundle.ts'
 
 const OUTFILE = 'dist/gateway'
 
@@ -23,6 +24,31 @@ const VOCABULARIES = [
   'gpt-tokenizer/esm/bpeRanks/o200k_base.js',
   'ai-tokenizer/dist/encoding/claude.js',
 ]
+
+/** Puts the program of the console's page into the executable: there is no compiler in it. */
+const packConsole: Bun.BunPlugin = {
+  name: 'packed-console',
+  setup(build) {
+    const packed = readBundle()
+    const names = ['main.js', 'main.css']
+    build.onLoad({ filter: /\/server\/console\/bundle\.ts$/ }, () => ({
+      contents: `
+${names.map((name, i) => `import part${i} from 'packed-console:${name}' with { type: 'file' }`).join('\n')}
+const parts = { ${names.map((name, i) => `'${name}': part${i}`).join(', ')} }
+const read = async ([name, path]) => [name, await Bun.file(path).bytes()]
+export const readBundle = async () =>
+  Object.fromEntries(await Promise.all(Object.entries(parts).map(read)))
+`,
+      loader: 'js',
+    }))
+    build.onResolve({ filter: /^packed-console:/ }, ({ path }) => ({
+      ...{ namespace: 'packed-console', path: path.slice('packed-console:'.length) },
+    }))
+    build.onLoad({ filter: /./, namespace: 'packed-console' }, async ({ path }) => ({
+      ...{ contents: (await packed)[path] ?? '', loader: 'file' },
+    }))
+  },
+}
 
 /** How the source of a vocabulary names its data: by no path, so that every build is the same. */
 const PACKED = 'packed-vocabulary'
@@ -97,7 +123,7 @@ export const OPTIONS = {
   ],
   // Workers are found by their paths within it.
   root: 'src',
-  plugins: [withoutDevtools, packVocabularies],
+  plugins: [withoutDevtools, packVocabularies, packConsole],
   target: 'bun',
   format: 'esm',
   splitting: true,

@@ -298,6 +298,10 @@ export const Config = Type.Object(
               'all; none when omitted',
           },
         ),
+        console: Type.Boolean({
+          default: true,
+          description: 'Whether /console has a page for operators and members',
+        }),
         list_all_models: Type.Boolean({
           default: false,
           description:

@@ -7,7 +7,9 @@ const ROOT = resolve(import.meta.dir, '..')
 
 /** Who may import what by value. Each line has files and what they must not import. */
 const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
-  [/^src\/(?!server\/|cli\/)/, /^src\/(server|cli)\/|^(elysia|commander|ink|react)/],
+  [/^src\/(?!server\/|cli\/|console\/)/, /^src\/(server|cli)\/|^(elysia|commander|ink|react)/],
+  // What a browser runs has no more of the gateway than what it tells over the API.
+  [/^src\/console\//, /^src\/(?!console\/|cli\/tui\/live\.ts)|^(elysia|commander|ink)/],
   [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
   [/^src\/cli\/(?!commands\/serve\.ts)/, /^src\/server\/|^elysia/],
   [
@@ -48,7 +50,7 @@ const WORDS: [files: RegExp, words: RegExp, why: string][] = [
       'file’s server; the benchmark this machine, with what it compares with',
   ],
   [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
-  [/^src\//, /\bconsole\./, 'only the terminal prints, and through output.ts'],
+  [/^src\/(?!console\/)/, /(?<![.\w/])console\.(?!ts\b)/, 'only the terminal prints, and through output.ts'],
   [
     /^src\/translation\/protocols\/(?!native\.ts$)/,
     DIALECT_COMPARED,

@@ -86,6 +86,7 @@ describe('a config file', () => {
       port: 9,
       idle_seconds: 120,
       cors: [],
+      console: true,
       list_all_models: false,
       trusted_proxies: [],
     })

@@ -3,7 +3,7 @@ import type { SourceFile } from './tree.ts'
 /** The rooms of the source tree, lower to upper. No room may import one above it. */
 export const ROOMS: readonly string[] = [
   ...['base', 'language', 'config', 'resources', 'limits', 'translation', 'network'],
-  ...['observability', 'engine', 'extensions', 'store', 'app', 'server', 'cli'],
+  ...['observability', 'engine', 'extensions', 'store', 'app', 'server', 'cli', 'console'],
 ]
 
 /** Counts the imports between files that run against the order of the rooms, types included. */

@@ -42,6 +42,15 @@ export function parseDataUrl(url: string, field?: string): Media {
   }
 }
 
+/** Reads a `data:` URL as `parseDataUrl` does. Null for any other URL, and for one that is broken. */
+export function readDataUrl(url: string): Media | null {
+  try {
+    return isDataUrl(url) ? parseDataUrl(url) : null
+  } catch {
+    return null
+  }
+}
+
 /**
  * Throws `invalid_image`, naming `field`, for a `data:` URL that no provider could decode: one
  * without data or a type, or with what is no base64. Makes no copy of the data.

@@ -14,10 +14,10 @@ interface ApplicableConfig {
  * public address, and how its store is opened. Whom it trusts it applies.
  */
 export function toApplicableConfig({ server, storage }: Config, next: Config): ApplicableConfig {
-  const { cors, list_all_models, trusted_proxies, metrics_key } = next.server
+  const { cors, console, list_all_models, trusted_proxies, metrics_key } = next.server
   const { metrics_key: _, ...started } = server
   const live = {
-    ...{ cors, list_all_models, trusted_proxies },
+    ...{ cors, console, list_all_models, trusted_proxies },
     ...(metrics_key === undefined ? {} : { metrics_key }),
   }
   const opened = { ...storage, refusals: next.storage.refusals }

@@ -67,15 +67,13 @@ export class Activity {
   }
 
   /**
-   * Begins to listen as this actor, who sees the calls of the workspaces that they manage, and the
-   * state of the server if they manage all. The first entries tell what is there already, and then
+   * Begins to listen as this actor, who sees the calls of the workspaces that they manage, or their
+   * own, and the state of the server if they manage all. The first entries tell what is there already, and then
    * so many past calls. One that finishes meanwhile may be told twice.
    */
   listen(actor: Actor, past = 0): ActivityListener {
-    const isOperator = actor.kind === 'operator'
-    const workspace_id = canManageAll(this.#world, actor) ? null : actor.workspace_id
     const listener = new ActivityListener(
-      { workspace_id, isOperator },
+      buildViewer(this.#world, actor),
       count => JSON.stringify({ type: 'lost', at: this.#now(), count }),
       ended => this.#remove(ended),
     )
@@ -128,21 +126,17 @@ export class Activity {
       tellAll(() => ({ type: 'alarm', at: this.#now(), name, message }))
     return [
       events.on('call.opened', run =>
-        this.#tell(run.actor.workspace_id, () => buildCallOpened(this.#world, this.#now(), run)),
+        this.#tell(run.actor, () => buildCallOpened(this.#world, this.#now(), run)),
       ),
       events.on('step.planned', step =>
-        this.#tell(step.run.actor.workspace_id, () =>
-          buildCallPlanned(this.#world, this.#now(), step),
-        ),
+        this.#tell(step.run.actor, () => buildCallPlanned(this.#world, this.#now(), step)),
       ),
       events.on('attempt.started', ({ run, attempt }) =>
-        this.#tell(run.actor.workspace_id, () =>
-          buildAttemptStarted(this.#now(), run.call.id, attempt),
-        ),
+        this.#tell(run.actor, () => buildAttemptStarted(this.#now(), run.call.id, attempt)),
       ),
       events.on('attempt.failed', failed => this.#tellFailure(failed)),
       events.on('first.token', run =>
-        this.#tell(run.actor.workspace_id, () => ({
+        this.#tell(run.actor, () => ({
           ...{ type: 'call.answering', at: this.#now(), id: run.call.id },
           latency: Math.round((run.firstPartAt ?? run.startedAt) - run.startedAt),
         })),
@@ -204,7 +198,7 @@ export class Activity {
    * has room for it. `hidden` replaces it for those who are not the operator.
    */
   #tell<Built extends ActivityEntry>(
-    workspace_id: string | null,
+    owner: Owner | null,
     build: () => Built,
     hide?: (entry: Built) => Built,
   ): void {
@@ -213,7 +207,7 @@ export class Activity {
     let hidden: string | undefined
     for (const listener of this.#listeners) {
       const { viewer } = listener
-      if (!maySee(viewer, workspace_id)) continue
+      if (!maySee(viewer, owner)) continue
       if (!listener.hasRoom) {
         listener.lose()
         continue
@@ -228,7 +222,7 @@ export class Activity {
   #tellFailure(failed: EventMap['attempt.failed']): void {
     const { id, workspace_id, endpoint, error } = failed
     this.#tell(
-      workspace_id,
+      { workspace_id, user_id: null },
       () => buildAttemptFailed(this.#now(), id, failed),
       entry => hideReason(entry, error),
     )
@@ -259,12 +253,14 @@ export class Activity {
   #tellFinished(call: Generation): void {
     this.#totals.count(call)
     this.#progress.delete(call.id)
-    this.#tell(call.workspace_id, () => buildCallFinished(this.#world, this.#now(), call))
+    this.#tell(call, () => buildCallFinished(this.#world, this.#now(), call))
   }
 
   #tellRefused(refusal: Refusal): void {
     this.#totals.countRefusals(1)
-    this.#tell(refusal.workspace_id, () => buildCallRefused(this.#world, this.#now(), refusal))
+    const { workspace_id, key_hash } = refusal
+    const user_id = this.#world.memory.keys.get(key_hash ?? '')?.creator_user_id ?? null
+    this.#tell({ workspace_id, user_id }, () => buildCallRefused(this.#world, this.#now(), refusal))
   }
 
   /** Tells once when an account comes near a limit, and once when it has reached it. */
@@ -277,11 +273,14 @@ export class Activity {
       if (level === told) continue
       if (this.#levels.size >= MOST_LEVELS) this.#levels.clear()
       this.#levels.set(name, level)
-      const isOwn = bound.account.startsWith('key ') || bound.account.startsWith('workspace ')
+      const { workspace_id } = actor
+      const owner = bound.account.startsWith('key ')
+        ? actor
+        : bound.account.startsWith('workspace ')
+          ? { workspace_id, user_id: null }
+          : null
       if (level > told)
-        this.#tell(isOwn ? actor.workspace_id : null, () =>
-          buildLimitNear(this.#world, this.#now(), bound, spent),
-        )
+        this.#tell(owner, () => buildLimitNear(this.#world, this.#now(), bound, spent))
     }
   }
 
@@ -297,7 +296,7 @@ export class Activity {
     if (this.#progress.size >= MOST_PROGRESS && !this.#progress.has(id)) return
     this.#progress.set(id, tokens)
     const nanos = run.step?.spentSoFar?.()
-    this.#tell(run.actor.workspace_id, () => ({
+    this.#tell(run.actor, () => ({
       ...{ type: 'call.progress', at: this.#now(), id, tokens },
       cost: nanos === undefined ? null : toUsd(nanos),
     }))
@@ -323,13 +322,13 @@ export class Activity {
 
   /** Tells a new listener of the running calls and of all endpoints. */
   #tellPresent(listener: ActivityListener): void {
-    const { workspace_id } = listener.viewer
+    const { viewer } = listener
     const add = (entry: ActivityEntry) => listener.add(JSON.stringify(entry))
     const { service_name } = this.#world.config
     add({ type: 'listening', at: this.#now(), service_name, version: VERSION })
-    if (workspace_id === null) add(this.#buildState(null))
+    if (maySee(viewer, null)) add(this.#buildState(null))
     for (const run of this.#listRuns())
-      if (maySee(listener.viewer, run.actor.workspace_id)) {
+      if (maySee(viewer, run.actor)) {
         add(buildCallOpened(this.#world, run.createdAt, run))
         for (const attempt of run.attempts)
           add(buildAttemptStarted(run.createdAt, run.call.id, attempt))
@@ -352,6 +351,18 @@ const startTimer: Repeat = work => {
   return () => clearInterval(timer)
 }
 
-/** What belongs to no workspace is for those who manage all of them. */
-const maySee = (viewer: Viewer, workspace_id: string | null): boolean =>
-  viewer.workspace_id === null || viewer.workspace_id === workspace_id
+/** Whose an entry is: one of no workspace is for those who manage all of them. */
+interface Owner {
+  workspace_id: string | null
+  user_id: string | null
+}
+
+const buildViewer = (world: ExtensionWorld, actor: Actor): Viewer => ({
+  workspace_id: actor.kind === 'member' || canManageAll(world, actor) ? null : actor.workspace_id,
+  user_id: actor.kind === 'member' ? actor.user_id : null,
+  isOperator: actor.kind === 'operator',
+})
+
+const maySee = ({ workspace_id, user_id }: Viewer, owner: Owner | null): boolean =>
+  (workspace_id === null || workspace_id === owner?.workspace_id) &&
+  (user_id === null || user_id === owner?.user_id)

@@ -107,8 +107,10 @@ function widenHours(query: CheckedQuery, complete: number): CheckedQuery {
   }
 }
 
-/** An actor of one workspace sums its calls only. */
+/** An actor of one workspace sums its calls only, and a member their own. */
 function listOwn(world: ActivityWorld, actor: Actor): Condition<string>[] {
+  if (actor.kind === 'member')
+    return [{ dimension: 'user', comparison: 'eq', values: [actor.user_id] }]
   const workspace = findReadableWorkspace(world, actor)
   return workspace === null
     ? []

@@ -1,8 +1,9 @@
 import { getIsoTime } from '../base/clock.ts'
-import { conflict, invalid, requireFound } from '../base/errors.ts'
+import { conflict, denied, invalid, requireFound } from '../base/errors.ts'
 import { omitUndefined, pickDefined } from '../base/json.ts'
 import { overlay } from '../base/mirror.ts'
 import { toNanos } from '../base/money.ts'
+import { compareTexts } from '../base/sorting.ts'
 import type { Region } from '../language/region.ts'
 import type { Actor } from './actor.ts'
 import { KEY_MARKS } from './keys/mirror.ts'
@@ -10,7 +11,12 @@ import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
 import { addChecksum, hashSecret, maskSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
 import { auditKey, showKey } from './keys/view.ts'
-import { canManageAll, requireManaged, resolveWorkspaceId } from './management.ts'
+import {
+  canManageAll,
+  listOwnWorkspaces,
+  requireManaged,
+  resolveWorkspaceId,
+} from './management.ts'
 import { getOrganizationId } from './organization.ts'
 import type { IdentityWorld } from './world.ts'
 
@@ -66,7 +72,11 @@ async function insertKey(
   const now = world.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now)
     throw invalid('expires_at: expected a time in the future', 'expires_at')
-  const workspace_id = resolveKeyWorkspace(world, actor, input.workspace_id, kind)
+  if (actor.kind === 'member' && input.external) throw denied('external: for management keys only')
+  const workspace_id =
+    actor.kind === 'member'
+      ? await resolveOwnWorkspace(world, actor, input.workspace_id)
+      : resolveKeyWorkspace(world, actor, input.workspace_id, kind)
   const creator_user_id = input.creator_user_id ?? actor.user_id
   await assertCreatorAllowed(world, actor, workspace_id, creator_user_id)
   const isUnscoped = input.workspace_id === undefined && canManageAll(world, actor)
@@ -108,6 +118,19 @@ function resolveKeyWorkspace(
     : resolveWorkspaceId(world, actor, workspace_id)
 }
 
+// Members make keys in the workspaces that they are in, the default one unless they name another.
+async function resolveOwnWorkspace(
+  world: IdentityWorld,
+  { user_id }: Actor,
+  workspace_id: string | undefined,
+): Promise<string> {
+  const [member] = await world.store.members.byIds([user_id])
+  const own = member ? await listOwnWorkspaces(world, member) : []
+  const found = workspace_id === undefined ? own[0] : own.find(({ id }) => id === workspace_id)
+  if (!found) throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
+  return found.id
+}
+
 // A key counts towards its creator, in all workspaces. So an actor who manages one workspace may
 // name only themselves or one of its members, and no actor may name a stranger.
 async function assertCreatorAllowed(
@@ -117,6 +140,8 @@ async function assertCreatorAllowed(
   creator: string,
 ): Promise<void> {
   if (creator === actor.user_id) return
+  if (actor.kind === 'member')
+    throw invalid('creator_user_id: expected you, or nobody', 'creator_user_id')
   const managesAll = canManageAll(world, actor)
   const found = managesAll
     ? creator === world.memory.owner.user_id || (await world.store.members.byIds([creator]))[0]
@@ -126,8 +151,12 @@ async function assertCreatorAllowed(
   throw invalid(`creator_user_id: expected a member of ${whose}`, 'creator_user_id')
 }
 
-/** Lists one page of a workspace's keys, the newest first. Disabled ones only on request. */
+/**
+ * Lists one page of a workspace's keys, or of a member's own, the newest first. Disabled ones only
+ * on request.
+ */
 export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
+  if (actor.kind === 'member') return listOwnKeys(world, actor, query)
   const workspace_id = resolveWorkspaceId(world, actor, query.workspace_id)
   const { offset = 0, limit = LIST_SIZE, include_disabled } = query
   const { first } = world.memory.keys.pick({
@@ -139,6 +168,16 @@ export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery
   return { data: first.slice(offset).map(key => showKey(world, key)) }
 }
 
+function listOwnKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
+  const { offset = 0, limit = LIST_SIZE, include_disabled, workspace_id } = query
+  const own = world.memory.keys
+    .filterMentioning(actor.user_id, key => isOwnKey(actor, key))
+    .filter(key => workspace_id === undefined || key.workspace_id === workspace_id)
+    .filter(({ disabled }) => !disabled || include_disabled === 'true')
+    .sort((a, b) => compareTexts(b.created_at, a.created_at) || compareTexts(b.hash, a.hash))
+  return { data: own.slice(offset, offset + limit).map(key => showKey(world, key)) }
+}
+
 const LIST_SIZE = 100
 
 /** Gets one key by its hash. Throws 404, also for another workspace's. */
@@ -147,8 +186,8 @@ export const getKey = (world: IdentityWorld, actor: Actor, hash: string) => ({
 })
 
 /**
- * Changes a key. Its counted spending stays. Throws 404, and 400 when a permanently disabled key is
- * to be enabled again.
+ * Changes a key. Its counted spending stays. Throws 404, 400 when a permanently disabled key is to
+ * be enabled again, and 403 where a member would loosen what bounds a key.
  */
 export async function updateKey(
   world: IdentityWorld,
@@ -157,11 +196,25 @@ export async function updateKey(
   change: KeyChange,
 ) {
   const key = requireManagedKey(world, actor, hash)
+  if (actor.kind === 'member') refuseLoosening(key, change)
   const changes = toKeyChanges(change, getIsoTime(world))
   const entry = auditKey(world, actor, key, { ...key, ...changes })
   const write = () => world.store.keys.update(hash, changes, entry)
   const changed = await world.memory.keys.change(hash, overlay(changes), write)
   return { data: showKey(world, requireFound(changed, 'API key')) }
+}
+
+// Somebody else may have bounded a member's key: it stays bounded.
+function refuseLoosening(key: Key, { limit, limit_reset, ...change }: KeyChange): void {
+  const isRaised = limit !== undefined && (limit === null || toNanos(limit) > (key.limit ?? 0n))
+  if (key.limit !== null && isRaised)
+    throw denied('limit: you can lower it, but not raise it: make another key')
+  if (key.limit !== null && limit_reset !== undefined && limit_reset !== key.limit_reset)
+    throw denied('limit_reset: you cannot change it: make another key')
+  if (key.include_byok_in_limit && change.include_byok_in_limit === false)
+    throw denied('include_byok_in_limit: you cannot take it back')
+  if (key.disabled && change.disabled === false)
+    throw denied('disabled: only those who manage the workspace enable a key again')
 }
 
 function toKeyChanges(change: KeyChange, updated_at: string): Partial<Key> {
@@ -234,6 +287,13 @@ function countFreeModelRequests({ traffic: { counters } }: IdentityWorld) {
 export const createPlaintext = (world: IdentityWorld): string =>
   addChecksum(`gw-v1-${world.ids.secret()}`)
 
+/** Whether a member made the key. Keys that manage are never a member's. */
+const isOwnKey = ({ user_id }: Actor, { kind, creator_user_id }: Key): boolean =>
+  kind === 'inference' && creator_user_id === user_id
+
 /** Returns a key that the actor may manage. Throws 404. */
-export const requireManagedKey = (world: IdentityWorld, actor: Actor, hash: string): Key =>
-  requireManaged(world, actor, world.memory.keys.get(hash), 'API key')
+export function requireManagedKey(world: IdentityWorld, actor: Actor, hash: string): Key {
+  const key = world.memory.keys.get(hash)
+  if (actor.kind !== 'member') return requireManaged(world, actor, key, 'API key')
+  return requireFound(key && isOwnKey(actor, key) ? key : undefined, 'API key')
+}

@@ -1,5 +1,7 @@
 import { denied, invalid, requireFound } from '../base/errors.ts'
 import type { Actor } from './actor.ts'
+import type { Member } from './members/store.ts'
+import type { Workspace } from './workspaces/store.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
@@ -10,13 +12,16 @@ export const canManage = (
   world: IdentityWorld,
   actor: Actor,
   workspace_id: string | null,
-): boolean => canManageAll(world, actor) || actor.workspace_id === workspace_id
+): boolean =>
+  canManageAll(world, actor) || (actor.kind !== 'member' && actor.workspace_id === workspace_id)
 
 /** Whether the actor manages the whole organization, not just one workspace. */
 export const canManageAll = (
   { memory: { owner } }: { memory: Pick<IdentityWorld['memory'], 'owner'> },
   actor: Actor,
-): boolean => actor.kind === 'operator' || actor.workspace_id === owner.workspace_id
+): boolean =>
+  actor.kind === 'operator' ||
+  (actor.kind !== 'member' && actor.workspace_id === owner.workspace_id)
 
 /** Throws 403 when the actor manages one workspace only. */
 export function assertCanManageAll(world: IdentityWorld, actor: Actor): void {
@@ -63,4 +68,27 @@ export function requireManaged<Found extends { workspace_id: string }>(
 ): Found {
   const thing = requireFound(found, noun)
   return requireFound(canManage(world, actor, thing.workspace_id) ? thing : undefined, noun)
+}
+
+/**
+ * Lists the workspaces in which a member may have keys: the default one, which has every member,
+ * first.
+ */
+export async function listOwnWorkspaces(
+  { memory, store }: IdentityWorld,
+  { id, role }: Member,
+): Promise<Workspace[]> {
+  const all = memory.workspaces.filter(() => true)
+  const managesAll = role === 'org:admin' || id === memory.owner.user_id
+  const isOwn = await Promise.all(
+    all.map(
+      async workspace =>
+        managesAll ||
+        workspace.is_default ||
+        (await store.members.findWorkspaceMember(workspace.id, id)) !== undefined,
+    ),
+  )
+  return all
+    .filter((_, i) => isOwn[i])
+    .sort((a, b) => Number(b.is_default) - Number(a.is_default) || (a.name < b.name ? -1 : 1))
 }

@@ -8,6 +8,8 @@ export interface Resource<Level extends Access = Access> {
   /** Their heading in the description. */
   tag: string
   access: Level
+  /** Whether members may do it too, about what is their own, in a session of the console. */
+  members?: true
   /** The descriptions of the names in their paths. Every name in a path needs one. */
   params?: Record<string, string>
 }

@@ -1,14 +1,14 @@
 import { getIsoTime } from '../base/clock.ts'
-import { denied } from '../base/errors.ts'
+import { denied, requireFound } from '../base/errors.ts'
 import type { Mac } from '../base/mac.ts'
-import type { Actor } from './actor.ts'
+import { type Actor, buildKeyActor } from './actor.ts'
 import { defineAudit } from './audit/entry.ts'
 import type { AuditEntry } from './audit/store.ts'
+import { isUsable } from './keys/mirror.ts'
 import { addChecksum, hashSecret } from './keys/secret.ts'
 import { assertCanManageAll } from './management.ts'
 import type { Member } from './members/store.ts'
 import { getMember } from './members.ts'
-import type { Workspace } from './workspaces/store.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
@@ -19,6 +19,8 @@ export interface SignIn {
   hash: string
   kind: 'link' | 'session'
   user_id: string
+  /** The management key that a session was begun with; null for a member's. */
+  key_hash: string | null
   created_at: string
   expires_at: string
 }
@@ -30,6 +32,8 @@ export interface SignInStore {
   find(hash: string): Promise<SignIn | undefined>
   /** Takes one: of simultaneous callers one gets it, and later ones get undefined. */
   take(hash: string): Promise<SignIn | undefined>
+  /** Lists the sessions of a member, or of a key, the newest first. */
+  listSessions(of: Pick<SignIn, 'user_id' | 'key_hash'>): Promise<SignIn[]>
 }
 
 /** The parts of the gateway that signing in needs. */
@@ -56,7 +60,8 @@ export async function createSignInLink(world: SignInWorld, actor: Actor, id: str
   assertCanManageAll(world, actor)
   const { active, email } = await getMember(world, id)
   if (!active) throw denied('This member was deactivated')
-  const { secret, signIn } = buildSignIn(world, 'link', id, LINK_LIFETIME)
+  const whose = { user_id: id, key_hash: null }
+  const { secret, signIn } = buildSignIn(world, 'link', whose, LINK_LIFETIME)
   const entry = auditSignIn(world, actor, null, signIn)
   await world.store.signIns.insert(signIn, signIn.created_at, entry)
   const url = `${world.instance.siteUrl.replace(/\/$/, '')}/auth/sign-in?token=${secret}`
@@ -66,7 +71,7 @@ export async function createSignInLink(world: SignInWorld, actor: Actor, id: str
 function buildSignIn(
   world: SignInWorld,
   kind: SignIn['kind'],
-  user_id: string,
+  whose: Pick<SignIn, 'user_id' | 'key_hash'>,
   lifetime: number,
 ): { secret: string; signIn: SignIn } {
   const secret = addChecksum(`gw-${kind}-v1-${world.ids.secret()}`)
@@ -74,7 +79,7 @@ function buildSignIn(
   const signIn = {
     hash: hashSecret(secret),
     kind,
-    user_id,
+    ...whose,
     created_at: getIsoTime(world),
     expires_at,
   }
@@ -97,8 +102,20 @@ export async function signIn(world: SignInWorld, token: string): Promise<string>
 }
 
 /** Begins a session of a member, for twelve hours, and returns its secret. */
-export async function beginSession(world: SignInWorld, id: string): Promise<string> {
-  const { secret, signIn } = buildSignIn(world, 'session', id, SESSION_LIFETIME)
+export const beginSession = (world: SignInWorld, id: string): Promise<string> =>
+  insertSession(world, { user_id: id, key_hash: null })
+
+/** Begins a session of whoever has this key, for twelve hours or as long as the key can be used. */
+export const beginKeySession = (
+  world: SignInWorld,
+  { user_id, key_hash }: Actor,
+): Promise<string> => insertSession(world, { user_id, key_hash })
+
+async function insertSession(
+  world: SignInWorld,
+  whose: Pick<SignIn, 'user_id' | 'key_hash'>,
+): Promise<string> {
+  const { secret, signIn } = buildSignIn(world, 'session', whose, SESSION_LIFETIME)
   await world.store.signIns.insert(signIn, signIn.created_at, null)
   return secret
 }
@@ -113,9 +130,66 @@ export const findSessionMember = async (
   world: SignInWorld,
   session: string | undefined,
 ): Promise<Member | undefined> =>
-  session === undefined
-    ? undefined
-    : findActiveMember(world, await world.store.signIns.find(hashSecret(session)), 'session')
+  session === undefined ? undefined : (await findSession(world, session))?.member
+
+/** Who a session acts as, and until when. */
+export interface Session {
+  actor: Actor
+  /** Its member; undefined where a key has begun it. */
+  member: Member | undefined
+  signIn: SignIn
+}
+
+/**
+ * Finds a session by its secret: undefined for one that is over, of a member who has left, or of a
+ * key that cannot be used any more. Members who manage the organization act as its management keys
+ * do.
+ */
+export async function findSession(
+  world: SignInWorld,
+  secret: string,
+): Promise<Session | undefined> {
+  const signIn = await world.store.signIns.find(hashSecret(secret))
+  if (signIn?.key_hash === null) {
+    const member = await findActiveMember(world, signIn, 'session')
+    return member && { actor: buildMemberActor(world, member), member, signIn }
+  }
+  if (signIn === undefined || signIn.expires_at <= getIsoTime(world)) return undefined
+  const key = world.memory.keys.get(signIn.key_hash)
+  if (!key || !isUsable(key, world.clock.now())) return undefined
+  return { actor: buildKeyActor(world, key), member: undefined, signIn }
+}
+
+const buildMemberActor = ({ memory: { owner } }: SignInWorld, { id, role }: Member): Actor => ({
+  kind: role === 'org:admin' || id === owner.user_id ? 'management' : 'member',
+  user_id: id,
+  workspace_id: owner.workspace_id,
+  key_hash: null,
+})
+
+/** Lists the sessions of whom this one is, the newest first. */
+export async function listSessions(world: SignInWorld, { signIn }: Session) {
+  const now = getIsoTime(world)
+  const sessions = await world.store.signIns.listSessions(signIn)
+  return {
+    data: sessions
+      .filter(({ expires_at }) => expires_at > now)
+      .map(({ hash, created_at, expires_at }) => ({
+        ...{ id: hash, created_at, expires_at, is_current: hash === signIn.hash },
+      })),
+  }
+}
+
+/** Ends one of the sessions of whom this one is. Throws 404 for any other. */
+export async function endSession(world: SignInWorld, { signIn }: Session, id: string) {
+  const own = await world.store.signIns.listSessions(signIn)
+  requireFound(
+    own.find(({ hash }) => hash === id),
+    'Session',
+  )
+  await world.store.signIns.take(id)
+  return { deleted: true as const }
+}
 
 async function findActiveMember(
   world: SignInWorld,
@@ -125,27 +199,4 @@ async function findActiveMember(
   if (found?.kind !== kind || found.expires_at <= getIsoTime(world)) return undefined
   const [member] = await world.store.members.byIds([found.user_id])
   return member?.active ? member : undefined
-}
-
-/**
- * Lists the workspaces in which a member may have keys: the default one, which has every member,
- * first.
- */
-export async function listOwnWorkspaces(
-  { memory, store }: SignInWorld,
-  { id, role }: Member,
-): Promise<Workspace[]> {
-  const all = memory.workspaces.filter(() => true)
-  const managesAll = role === 'org:admin' || id === memory.owner.user_id
-  const isOwn = await Promise.all(
-    all.map(
-      async workspace =>
-        managesAll ||
-        workspace.is_default ||
-        (await store.members.findWorkspaceMember(workspace.id, id)) !== undefined,
-    ),
-  )
-  return all
-    .filter((_, i) => isOwn[i])
-    .sort((a, b) => Number(b.is_default) - Number(a.is_default) || (a.name < b.name ? -1 : 1))
 }

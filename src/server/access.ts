@@ -1,9 +1,11 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
-import { denied, GatewayError } from '../base/errors.ts'
+import { denied, GatewayError, unauthenticated } from '../base/errors.ts'
 import { type Actor, identify, recognize } from '../resources/actor.ts'
 import { identifyScim } from '../resources/scim/tokens.ts'
+import { findSession } from '../resources/sign-ins.ts'
 import { boundAnonymousBody } from './body.ts'
+import { readConsoleSession } from './console.ts'
 
 type Guard = (context: { request: Request }) => Guarded | Promise<Guarded>
 type Guarded = { actor: Actor }
@@ -22,6 +24,16 @@ export const requireKey = (gateway: Gateway) =>
   createGuard('key', ({ request }) => findGuarded(gateway, request.headers.get('authorization')))
 
 /**
+ * Requires a valid key, or a session of the console, which makes no calls. Throws 401, and 403 for
+ * the session of a member who manages nothing, unless `members` lets them.
+ */
+export const requireKeyOrSession = (gateway: Gateway, members = false) =>
+  createGuard('key', async ({ request }) => {
+    const actor = await identifyActor(gateway, request)
+    return { actor: members ? actor : refuseMember(actor) }
+  })
+
+/**
  * Requires a valid key, also in the header that Anthropic's clients send. `Authorization` takes
  * precedence if both are present. Throws 401.
  */
@@ -29,6 +41,20 @@ export const requireKeyInEitherHeader = (gateway: Gateway) =>
   createGuard('key-in-either-header', ({ request: { headers } }) =>
     findGuarded(gateway, headers.get('authorization') || readApiKeyHeader(headers)),
   )
+
+/** Requires a valid key in either header, or a session of a manager at the console. Throws 401. */
+export const requireKeyInEitherHeaderOrSession = (gateway: Gateway) =>
+  createGuard('key-in-either-header', async ({ request }) => {
+    const key = request.headers.get('authorization') || readApiKeyHeader(request.headers)
+    return key
+      ? findGuarded(gateway, key)
+      : { actor: refuseMember(await identifyActor(gateway, request)) }
+  })
+
+function refuseMember(actor: Actor): Actor {
+  if (actor.kind === 'member') throw denied('Only those who manage the organization can do this')
+  return actor
+}
 
 /** Finds whose key it is. Returns no promise for a key that is known, as of most calls. */
 function findGuarded(gateway: Gateway, authorization: string | null): Guarded | Promise<Guarded> {
@@ -44,22 +70,26 @@ const readApiKeyHeader = (headers: Headers): string | null => {
 }
 
 /**
- * Requires a management key. Throws 401, 403 for any other valid key, and 429 for one that has made
- * as many requests in this minute as the config allows.
+ * Requires a management key, or the session of somebody who manages; with `members` any session of
+ * the console. Throws 401, 403 for whoever else, and 429 for one that has made as many requests in
+ * this minute as the config allows.
  */
-export const requireManagementKey = (gateway: Gateway) =>
+export const requireManagementKey = (gateway: Gateway, members = false) =>
   createGuard('management', async ({ request }) => {
-    const actor = await identifyManager(gateway, request)
-    gateway.traffic.counters.countManagement(actor)
+    const actor = await identifyActor(gateway, request)
+    if (actor.kind !== 'management' && !(members && actor.kind === 'member')) throw denied(MANAGED)
+    gateway.traffic.counters.countManagement({ key_hash: actor.key_hash ?? actor.user_id })
     return { actor }
   })
 
-/** Identifies a management key. Throws 401, or 403 for any other valid key. */
+/** Identifies a manager, by key or session. Throws 401, or 403 for any other valid one. */
 export async function identifyManager(gateway: Gateway, request: Request): Promise<Actor> {
   const actor = await identifyActor(gateway, request)
-  if (actor.kind !== 'management') throw denied('Only management keys can perform this operation')
+  if (actor.kind !== 'management') throw denied(MANAGED)
   return actor
 }
+
+const MANAGED = 'Only management keys can perform this operation'
 
 /**
  * Requires an identity provider's token, which is valid nowhere else. Throws 401, or 403 for any
@@ -70,8 +100,15 @@ export const requireScimToken = (gateway: Gateway) =>
     actor: await identifyScim(gateway, request.headers.get('authorization')),
   }))
 
-const identifyActor = (gateway: Gateway, request: Request) =>
-  identify(gateway, request.headers.get('authorization'))
+/** Identifies the key of a request or, where it has none, its session of the console. Throws 401. */
+async function identifyActor(gateway: Gateway, request: Request): Promise<Actor> {
+  const authorization = request.headers.get('authorization')
+  const secret = authorization === null ? readConsoleSession(gateway, request) : undefined
+  if (secret === undefined) return identify(gateway, authorization)
+  const session = await findSession(gateway, secret)
+  if (!session) throw unauthenticated('This session is over: sign in again')
+  return session.actor
+}
 
 /** Identifies the caller of a route that needs no key. Returns null without a valid key. */
 export const findActor = (gateway: Gateway, request: Request): Promise<Actor | null> =>

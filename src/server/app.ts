@@ -17,6 +17,7 @@ import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
 import { workspaces } from '../resources/workspaces/operations.ts'
 import { findRequiredCredential } from './access.ts'
 import type { FindRequestPeer } from './calls.ts'
+import { isBehindDoor } from './doors.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
@@ -25,11 +26,12 @@ import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
 import { createRoutes } from './resource.ts'
 import { createActivityRoutes } from './routes/activity.ts'
-import { createAnalyticsRoutes } from './routes/analytics.ts'
+import { createAnalyticsRoutes, createQueryRoutes } from './routes/analytics.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
 import { createAzureRoutes } from './routes/azure.ts'
 import { createBatchRoutes } from './routes/batches.ts'
 import { createBedrockRoutes } from './routes/bedrock.ts'
+import { createConsoleRoutes } from './routes/console.ts'
 import { createContainerRoutes } from './routes/containers.ts'
 import { createCoinbaseRoutes } from './routes/credits.ts'
 import { createDatasetRoutes } from './routes/datasets.ts'
@@ -109,6 +111,7 @@ export function createApp(
     .use(createSiteRoutes(gateway))
     .use(metrics === null ? new Elysia() : createMetricsRoutes(gateway, metrics))
     .use(createConsentRoutes(gateway, findPeer))
+    .use(createConsoleRoutes(gateway, findPeer))
     .use(createDescriptionRoutes(() => app, about))
     .use(createAzureRoutes(gateway, findPeer))
     .use(createMcpRoutes(gateway, findPeer))
@@ -134,6 +137,7 @@ export function createApp(
         .use(createJwksRoutes(gateway))
         .use(createGenerationRoutes(gateway))
         .use(createAnalyticsRoutes(gateway))
+        .use(createQueryRoutes(gateway))
         .use(createDatasetRoutes(gateway))
         .use(createFeedbackRoutes(gateway))
         .use(createVideoRoutes(gateway))
@@ -171,8 +175,11 @@ function renderRefusal(
   request: Request,
   id: string,
 ): Response {
-  const routes = findRoutes(trimPath(readPath(request)))
-  const refusal = routes.find(route => route.method === getMethod(request))?.operation.refusal
+  const path = trimPath(readPath(request))
+  const routes = findRoutes(path)
+  const asked = routes.find(({ method }) => method === getMethod(request))
+  // The clients of a door read no other form, whatever they ask.
+  const refusal = (asked ?? (isBehindDoor(path) ? routes[0] : undefined))?.operation.refusal
   const envelope = refusal && {
     ...refusal,
     renderError: (failure: GatewayError) => refusal.renderError(failure, null),

@@ -100,6 +100,7 @@ export async function respond(routeContext: RouteContext): Promise<Response> {
   const id = routeContext.generation ?? gateway.ids.generation(gateway.clock.now())
   const requestId = readRequestId(request, id)
   const headers: Record<string, string> = { 'x-generation-id': id, 'x-request-id': requestId }
+  if (dialect.idHeader) headers[dialect.idHeader] = id
   const connection = findConnection(request)
   let model: string | null = null
   let form: ReceivedForm | null = null

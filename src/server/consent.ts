@@ -92,13 +92,12 @@ ${renderHidden({ token })}
   })
 
 /** Renders the page after signing in, or for a visit that is about no app. */
-export const renderSignedIn = ({ email }: Member, headers: Record<string, string> = {}): Response =>
+export const renderSignedIn = ({ email }: Member, hasConsole: boolean): Response =>
   renderPage({
     title: 'You are signed in',
     body: `<p>You are <strong>${Bun.escapeHTML(email)}</strong>. Go back to the app that sent you
 here, or load its page again.</p>
-<form method="post" action="/auth/sign-out"><button>Sign out</button></form>`,
-    headers,
+${hasConsole ? '<p><a href="/console">Open the console</a></p>\n' : ''}<form method="post" action="/auth/sign-out"><button>Sign out</button></form>`,
   })
 
 /** What the page of consent shows. */

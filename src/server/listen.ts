@@ -5,6 +5,7 @@ import { GatewayError, notFound } from '../base/errors.ts'
 import { LiveSet } from '../base/live-set.ts'
 import { isLoopback } from '../base/machine.ts'
 import { IPPROTO_TCP, openSocketCalls, SOL_SOCKET, type SocketCalls } from '../base/socket-calls.ts'
+import type { ErrorFormat } from '../translation/dialects/dialect.ts'
 import { createDirectAnswer } from './calls.ts'
 import {
   bindConnection,
@@ -157,10 +158,10 @@ export function listen(
       : refuseHost(gateway, request)
     return endRequest(connection, gateway, request, response)
   }
-  const refuse = (request: Request, server: Bun.Server<undefined>) => {
+  const refuse = async (request: Request, server: Bun.Server<undefined>) => {
     const connection = bindConnection(world, request, server)
     const response = isHost(request.headers.get('host'))
-      ? refusePath(gateway, request)
+      ? await refusePath(gateway, request)
       : refuseHost(gateway, request)
     return endRequest(connection, gateway, request, response)
   }
@@ -291,11 +292,20 @@ const CLOSE_GRACE = 500
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i
 const isHost = (host: string | null) => host !== null && HOST.test(host)
 
-function refusePath(gateway: Gateway, request: Request): Response {
+async function refusePath(gateway: Gateway, request: Request): Promise<Response> {
   const id = readRequestId(request, gateway.ids.uuid())
   const error = buildPathError(request)
   noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
-  return refuseTarget(gateway, request, id, error)
+  return refuseTarget(gateway, request, id, error, await loadErrorFormat(readPath(request)))
+}
+
+/** Loads the form in which the clients of a path read errors. */
+async function loadErrorFormat(path: string): Promise<ErrorFormat | undefined> {
+  if (path.startsWith('/v1beta/'))
+    return (await import('../translation/dialects/gemini/error.ts')).GEMINI_ERROR_FORMAT
+  if (path.startsWith('/model/'))
+    return (await import('../translation/dialects/bedrock/error.ts')).BEDROCK_ERROR_FORMAT
+  return undefined
 }
 
 /**

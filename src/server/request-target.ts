@@ -1,5 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
 import { notFound } from '../base/errors.ts'
+import type { ErrorFormat } from '../translation/dialects/dialect.ts'
 import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import type { KeyHeader } from './operation.ts'
@@ -51,8 +52,13 @@ const BASE = '/api/v1'
 // Clients add `/v1` to the host themselves, and paths to a base that ends in a slash.
 const OTHER_BASES = [...['//api/v1', '/api/v1/', '//api/v1/'], ...['/v1', '//v1', '/v1/', '//v1/']]
 
-/** Where Azure’s newer clients look for the API, with their key in a header of its own. */
-const AZURE_BASE = '/openai/v1'
+/** Where Azure’s clients of dated versions look for what is of no deployment. */
+const DATED_AZURE_BASE = '/openai'
+
+/** Where Azure’s clients look for the API, with their key in a header of its own. */
+const AZURE_BASES = ['/openai/v1', DATED_AZURE_BASE]
+
+const OF_NO_DEPLOYMENT = /^\/(responses|models|files|batches)(\/|$)/
 
 /** Cohere’s client adds `/v2` to the base that it is given: the host, or that of the API. */
 const COHERE_BASES = ['/v2', '/api/v2', '/v1/v2', '/api/v1/v2']
@@ -95,16 +101,20 @@ function buildOtherBases(
   const byDepth = Map.groupBy(below, path => path.split('/').length - 1)
   return [...byDepth].flatMap(([depth, paths]) => {
     const isKnown = createPathCheck(paths)
+    const isDated = createPathCheck(paths.filter(path => OF_NO_DEPLOYMENT.test(path)))
     const segments = Array.from({ length: depth }, (_, i) => `/:part${i}`).join('')
-    return [...OTHER_BASES, AZURE_BASE].map((base): [pattern: string, handler: Handler] => [
-      base + segments,
-      (request, server) => {
-        if (base === '/v1' && enter(request)) return answer(request, server)
-        if (!isKnown(request, base) || !isDecodable(request)) return refuse(request, server)
-        if (base === AZURE_BASE) takeKey(request, 'api-key')
-        return answer(moveTo(request, base, BASE), server)
-      },
-    ])
+    return [...OTHER_BASES, ...AZURE_BASES].map((base): [pattern: string, handler: Handler] => {
+      const isFound = base === DATED_AZURE_BASE ? isDated : isKnown
+      return [
+        base + segments,
+        (request, server) => {
+          if (base === '/v1' && enter(request)) return answer(request, server)
+          if (!isFound(request, base) || !isDecodable(request)) return refuse(request, server)
+          if (AZURE_BASES.includes(base)) takeKey(request, 'api-key')
+          return answer(moveTo(request, base, BASE), server)
+        },
+      ]
+    })
   })
 }
 
@@ -188,7 +198,8 @@ export const refuseTarget = (
   request: Request,
   id = readRequestId(request, gateway.ids.uuid()),
   error = notFound(),
-): Response => createErrorResponse(error, id)
+  format?: ErrorFormat,
+): Response => createErrorResponse(error, id, {}, format)
 
 /** Reads the path of a request, whatever its Host is: `/api/v1/keys`. */
 export const readPath = ({ url }: Request): string => TARGET.exec(url)?.[1] ?? ''

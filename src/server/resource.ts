@@ -14,14 +14,14 @@ import {
   type Route,
   type Run,
 } from '../resources/operation.ts'
-import { allowAnyone, requireKey, requireManagementKey } from './access.ts'
+import { allowAnyone, requireKeyOrSession, requireManagementKey } from './access.ts'
 import { readBody, readQuery } from './body.ts'
 import { describeOperation } from './operation.ts'
 
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
   management: { guard: requireManagementKey, refusals: [401, 403, 429] },
-  key: { guard: requireKey, refusals: [401] },
+  key: { guard: requireKeyOrSession, refusals: [401] },
   open: { guard: allowAnyone, refusals: [] },
 } satisfies Record<Access, object>
 
@@ -44,7 +44,7 @@ export function createRoutes(
   gateway: Gateway,
   { operations, ...resource }: Noun<Access, Record<string, Operation>>,
 ): AnyElysia {
-  const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway))
+  const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway, resource.members))
   for (const { route, run } of Object.values(operations)) {
     if (!route) continue
     const row: Row = { ...route, run: run as Run<Gateway> }

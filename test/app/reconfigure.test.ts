@@ -631,6 +631,16 @@ const ROWS: Row[] = [
     },
   ),
   row(
+    'server.console',
+    { server: { console: false } },
+    {
+      seen: ({ gateway }) =>
+        statusOf(createApp(gateway).handle(new Request('http://localhost/console'))),
+      was: 200,
+      is: 404,
+    },
+  ),
+  row(
     'server.list_all_models',
     { server: { list_all_models: true } },
     {

@@ -111,6 +111,7 @@ describe('serve', () => {
       `  data       ${join(cwd, 'gateway-data')} (new)`,
       `  config     ${file}`,
       '  providers  openai (OPENAI_API_KEY), anthropic, sandbox (built in, free, needs no key)',
+      `  console    http://127.0.0.1:${port}/console`,
       `  docs       http://127.0.0.1:${port}/docs`,
       'There is no API key yet: gateway keys create --name me makes one',
       'Try it:',

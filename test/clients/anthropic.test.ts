@@ -93,6 +93,7 @@ test('a message is answered, and the provider receives the request and nothing e
     stop_sequence: null,
     usage: { input_tokens: 10, output_tokens: 5, cost: COST },
   })
+  expect(answer._request_id).toBe(answer.id)
   expect(answer.id).toStartWith('gen-')
   expect(stage.last().body).toEqual({
     model: 'up-small',

@@ -76,6 +76,15 @@ describe.each(PROTOCOLS)('over %s', protocol => {
     )
   })
 
+  test('AzureOpenAI asks for responses and models beside the deployments', async () => {
+    const azure = openAzure()
+    const model = `${protocol}/hello`
+    const answer = await azure.responses.create({ model, input: 'Hi' })
+    expect(answer.output_text).toBe('Hello there')
+    const { data } = await azure.models.list()
+    expect(data.map(({ id }) => id)).toContain(model)
+  })
+
   test('AzureChatOpenAI calls a tool and goes on', async () => {
     const model = new AzureChatOpenAI({
       azureOpenAIEndpoint: server.url,
@@ -165,6 +174,8 @@ test.each([
   ['another action', `/openai/deployments/sandbox%2Fecho/assistants${VERSION}`, 404],
   ['a path that leads elsewhere', `/openai/deployments/..%2F..%2Fmetrics${CHAT}`, 404],
   ['the other base', '/openai/v1/models', 405],
+  ['what is of no deployment', `/openai/models${VERSION}`, 405],
+  ['what Azure has not', `/openai/keys${VERSION}`, 404],
 ])('%s: %s is %d', async (_, path, expected) => {
   const response = await ask(path)
   expect(response.status).toBe(expected)

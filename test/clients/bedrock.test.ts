@@ -122,6 +122,7 @@ describe.each(PROTOCOLS)('over %s', protocol => {
     const whole = await client.send(new ConverseCommand(input))
     expect(whole.output?.message?.content).toEqual([{ text: 'Hello thére' }] as never)
     expect(whole.stopReason).toBe('end_turn')
+    expect(whole.$metadata.requestId).toStartWith('gen-')
     const { inputTokens = 0, outputTokens = 0, totalTokens } = whole.usage ?? {}
     expect([inputTokens > 0, totalTokens]).toEqual([true, inputTokens + outputTokens])
     const { stream } = await client.send(new ConverseStreamCommand(input))
@@ -449,8 +450,16 @@ test.each([
   ['another action', '/model/sandbox%2Fecho/apply', 404],
   ['a path that leads elsewhere', '/model/..%2Fmetrics/converse', 404],
 ])('%s: %s is %d', async (_, path, expected) => {
-  expect((await post(path)).status).toBe(expected)
+  const response = await post(path)
+  expect(response.status).toBe(expected)
+  const name = response.headers.get('x-amzn-errortype')
+  expect(name).toBe(NAMES[expected] ?? null)
 })
+
+const NAMES: Record<number, string> = {
+  400: 'ValidationException',
+  404: 'ResourceNotFoundException',
+}
 
 const ECHO = '/model/sandbox%2Fecho/converse'
 

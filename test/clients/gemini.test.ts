@@ -195,6 +195,8 @@ test('tokens are counted, contents become vectors, and models are listed', async
   expect(new Set(names.map(({ name }) => name)).size).toBe(names.length)
   const one = await google.models.get({ model: 'gemini/hello' })
   expect(one).toMatchObject({ name: 'models/gemini/hello' })
+  // A limit of nothing would be one.
+  expect(one.outputTokenLimit).toBeUndefined()
 })
 
 test('the choice among tools is kept', async () => {
@@ -254,7 +256,8 @@ test.each([
   const response = await ask(path)
   expect([path, response.status]).toEqual([path, expected])
   const { error } = await response.json()
-  if (expected === 400) expect(error.status).toBe('INVALID_ARGUMENT')
+  const words: Record<number, string> = { 400: 'INVALID_ARGUMENT', 404: 'NOT_FOUND' }
+  if (expected !== 200) expect(error.status).toBe(words[expected] ?? 'FAILED_PRECONDITION')
 })
 
 test.each([

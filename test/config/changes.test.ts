@@ -66,6 +66,7 @@ describe('the config that a running process can apply', () => {
       trusted_proxies,
       metrics_key: true,
       cors: ['*' as const],
+      console: false,
       list_all_models: true,
     }
     const server = {

@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/base/errors.ts'
 import { cancelBatch, createBatch, deleteBatch, listBatches } from '../../src/extensions/batches.ts'
+import { updateGuardrail } from '../../src/limits/guardrails.ts'
 import { listGenerations } from '../../src/observability/generations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
+import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { deleteExpiredFiles, deleteFile, getFile } from '../../src/resources/files.ts'
 import { deleteKey, updateKey } from '../../src/resources/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
@@ -213,24 +215,32 @@ describe('with a provider that is paid', () => {
     await house.gateway.close()
   })
 
-  test('a line that waits for a rate limit is made when that is over', async () => {
-    const clock = new TestClock()
-    const house = await openBatchHouse({
-      clock,
-      config: { ...buildPaidModel(upstream.url), limits: { requests_per_minute: 4 } },
-    })
-    const { id } = await house.create(buildLines(3, PAID))
-    await house.runner.start()
-    await house.runner.rest()
-    // Half of the limit stays for clients who wait.
-    expect(upstream.hits).toHaveLength(2)
-    expect(await house.read(id)).toMatchObject({ status: 'in_progress', completed: 2, failed: 0 })
-    clock.pass(61_000)
-    await house.runner.rest()
-    await house.runner.stop()
-    expect(await house.read(id)).toMatchObject({ status: 'completed', completed: 3, failed: 0 })
-    await house.gateway.close()
-  })
+  test.each([
+    ['of the config', { requests_per_minute: 4 }, {}],
+    ['of a guardrail', {}, { requests_per_minute: 4 }],
+  ])(
+    'a line that waits for a rate limit %s is made when that is over',
+    async (_, limits, rates) => {
+      const clock = new TestClock()
+      const house = await openBatchHouse({
+        clock,
+        config: { ...buildPaidModel(upstream.url), limits },
+      })
+      const guardrail = getDefaultGuardrailId(house.actor.workspace_id)
+      await updateGuardrail(house.gateway, getOperator(house.gateway), guardrail, rates)
+      const { id } = await house.create(buildLines(3, PAID))
+      await house.runner.start()
+      await house.runner.rest()
+      // Half of the limit stays for clients who wait.
+      expect(upstream.hits).toHaveLength(2)
+      expect(await house.read(id)).toMatchObject({ status: 'in_progress', completed: 2, failed: 0 })
+      clock.pass(61_000)
+      await house.runner.rest()
+      await house.runner.stop()
+      expect(await house.read(id)).toMatchObject({ status: 'completed', completed: 3, failed: 0 })
+      await house.gateway.close()
+    },
+  )
 
   test('lines that a limit refuses have that as their error, and nothing is spent above it', async () => {
     const house = await open({}, { limit: 0.00002 })

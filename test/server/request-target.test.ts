@@ -192,7 +192,7 @@ const VIEWS: Record<string, (target: string) => string> = {
 const app = createApp(await testGateway())
 const patterns = [...new Set(app.routes.map(({ path }) => path.replace(/(?<=.)\/$/, '')))]
 /** The ways to write the base of the API: a proxy's rule about it has to name all of them. */
-const ANY_BASE = '(//?(api/)?v1//?|/openai/v1/)'
+const ANY_BASE = '(//?(api/)?v1//?|/openai/(v1/|(?=(responses|models|files|batches)(/|$))))'
 /** A model’s id may hold a slash. */
 const MODEL = '[^/]+(/[^/]+)?'
 const toExpression = (pattern: string) =>

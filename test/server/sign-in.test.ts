@@ -87,7 +87,7 @@ test.each([
   const back = await house.signIn({}, { session_state: 'x', iss: issuer.url })
   expect([back.status, back.location.startsWith('/auth?callback_url=')]).toEqual([303, true])
   expect(back.set[0]).toMatch(/^gateway_session=\S+; .*HttpOnly; SameSite=Lax; Secure$/)
-  expect([...browser.cookies.keys()]).toEqual(['gateway_session'])
+  expect([...browser.cookies.keys()]).toEqual(['gateway_session', '__Host-gateway_console'])
   expect((await browser.visit(back.location)).text).toContain('Give App a key?')
   const stolen = new Map(browser.cookies)
   const headers = { origin: 'https://gateway.example', 'sec-fetch-site': 'same-origin' }
@@ -125,7 +125,7 @@ test('an answer is taken from the browser that asked, in time, once', async () =
   expect((await browser.visit(path)).status).toBe(403)
   browser.cookies.set('gateway_sign_in', cookies.get('gateway_sign_in') ?? '')
   const good = await browser.visit(path)
-  expect([good.status, good.location]).toEqual([303, '/auth'])
+  expect([good.status, good.location]).toEqual([303, '/console'])
   // The same answer again, in a browser that has kept its cookie: the provider has used the code.
   browser.cookies.set('gateway_sign_in', cookies.get('gateway_sign_in') ?? '')
   expect((await browser.visit(path)).status).toBe(403)

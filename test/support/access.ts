@@ -107,7 +107,7 @@ export class World {
     const text = await response.text()
     return {
       status: response.status,
-      headers: rest,
+      headers: Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== call)),
       body: call === undefined ? text : text.replaceAll(call, 'this call'),
     }
   }

@@ -224,6 +224,11 @@ export const EXAMPLES: Record<string, Example> = {
     params: { hash: (await makeKey(gateway, actor)).hash },
     body: { name: 'other' },
   }),
+  rotateKey: async (gateway, actor) => ({
+    action: 'keys.rotate',
+    params: { hash: (await makeKey(gateway, actor)).hash },
+    body: { overlap_seconds: 60 },
+  }),
   deleteKeys: async (gateway, actor) => ({
     action: 'keys.delete',
     params: { hash: (await makeKey(gateway, actor)).hash },

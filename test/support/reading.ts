@@ -32,7 +32,11 @@ export interface Tokens {
   reasoning: number
 }
 
-const QUESTION: Options = { prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }] }
+const QUESTION: Options = {
+  prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }],
+  // Google shows thoughts only to who asks for them.
+  providerOptions: { google: { thinkingConfig: { includeThoughts: true } } },
+}
 
 /** Sends "Hi" to a model and reads its answer or its failure. Throws any other error. */
 export async function readAnswer(model: Model, mode: Mode): Promise<Reading> {

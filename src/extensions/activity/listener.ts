@@ -9,6 +9,8 @@ const PAUSE = 25
 export interface Viewer {
   /** Entries of this workspace alone; null for all entries. */
   workspace_id: string | null
+  /** Entries about this member’s calls alone; null for everybody’s. */
+  user_id: string | null
   /** Whether it sees providers' reasons, which may be about the operator's account there. */
   isOperator: boolean
 }

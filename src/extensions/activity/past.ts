@@ -1,5 +1,5 @@
+import { canRead } from '../../observability/generations/find.ts'
 import type { Actor } from '../../resources/actor.ts'
-import { canManage } from '../../resources/management.ts'
 import type { ExtensionWorld } from '../world.ts'
 import { type ActivityEntry, buildCallFinished } from './entries.ts'
 
@@ -18,7 +18,7 @@ export async function listPast(
   try {
     const newest = await world.store.generations.list({}, Math.min(count, MOST_PAST))
     return newest
-      .filter(({ workspace_id }) => canManage(world, actor, workspace_id))
+      .filter(call => canRead(world, actor, call))
       .reverse()
       .map(call => buildCallFinished(world, call.settled_at, call))
   } catch {

@@ -12,6 +12,17 @@ import type { Generation } from './store.ts'
 export const findReadableWorkspace = (world: IdentityWorld, actor: Actor): string | null =>
   actor.kind !== 'inference' && canManageAll(world, actor) ? null : actor.workspace_id
 
+/** Whether the actor may see the record of a call: of one's own workspace, or of one's own calls. */
+export const canRead = (
+  world: IdentityWorld,
+  actor: Actor,
+  { workspace_id, user_id }: Pick<Generation, 'workspace_id' | 'user_id'>,
+): boolean => {
+  if (actor.kind === 'member') return user_id === actor.user_id
+  const workspace = findReadableWorkspace(world, actor)
+  return workspace === null || workspace_id === workspace
+}
+
 /**
  * Finds a finished call by its id, or the newest with the request id that its caller saw, in the
  * workspaces whose calls the actor may sum. Throws 404, also for another workspace's.
@@ -22,8 +33,7 @@ export async function findGeneration(
   id: string,
 ): Promise<Generation> {
   const { generations } = world.store
-  const workspace = findReadableWorkspace(world, actor)
-  const isVisible = (call: Generation) => workspace === null || call.workspace_id === workspace
+  const isVisible = (call: Generation) => canRead(world, actor, call)
   const called = await generations.byId(id)
   if (called && isVisible(called)) return called
   // Clients choose request ids, so that those of another workspace may be in between.

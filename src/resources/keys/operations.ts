@@ -7,9 +7,13 @@ import { KeyChange, KeyListQuery, KeyQuery, KeyRotation, NewKey } from './schema
 
 const params = { hash: 'The key’s hash: lowercase hexadecimal SHA-256 of the key' }
 
+/** Gives a key a new secret. What that needs is loaded with the first one. */
+const rotate: typeof rotateKey = async (...asked) =>
+  (await import('./rotation.ts')).rotateKey(...asked)
+
 /** What can be done with API keys (specification E2). */
 export const keys = defineNoun(
-  { tag: 'API Keys', access: 'management', params },
+  { tag: 'API Keys', access: 'management', members: true, params },
   {
     list: defineOperation('GET /keys', 'list', 'List API keys', listKeys, {
       query: KeyQuery,
@@ -28,11 +32,10 @@ export const keys = defineNoun(
     update: defineOperation('PATCH /keys/:hash', 'updateKeys', 'Change an API key', updateKey, {
       body: KeyChange,
     }),
-    rotate: defineTerminalOperation(
-      async (...input: Parameters<typeof rotateKey>) =>
-        (await import('./rotation.ts')).rotateKey(...input),
-      KeyRotation,
-    ),
+    rotate: defineOperation('POST /keys/:hash/rotate', 'rotateKey', 'Rotate an API key', rotate, {
+      body: KeyRotation,
+      refusals: [409],
+    }),
     delete: defineOperation('DELETE /keys/:hash', 'deleteKeys', 'Delete an API key', deleteKey),
   },
 )

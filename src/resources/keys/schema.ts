@@ -63,7 +63,10 @@ const LONGEST_OVERLAP = 90 * 24 * 60 * 60
 
 /** How a key is rotated. */
 export const KeyRotation = Type.Object({
-  /** How long the secret so far stays valid, in seconds. */
-  overlap_seconds: Type.Integer({ minimum: 0, maximum: LONGEST_OVERLAP }),
+  overlap_seconds: Type.Integer({
+    minimum: 0,
+    maximum: LONGEST_OVERLAP,
+    description: 'How long the secret so far stays valid',
+  }),
 })
 export type KeyRotation = Static<typeof KeyRotation>

@@ -342,6 +342,9 @@ const OWN: Answers['operations'] = {
       data: object({ passed: { type: 'boolean' }, status: optionalInteger, reason: optionalText }),
     }),
   ),
+  rotateKey: json(
+    object({ data: {}, key: { type: 'string' }, previous_valid_until: optionalText }),
+  ),
   listAudit: json(object({ data: array(AUDIT_ENTRY), total_count: integer })),
   createScimSyncJob: json(object({ data: SYNC_JOB })),
   getScimSyncJob: json(object({ data: SYNC_JOB })),

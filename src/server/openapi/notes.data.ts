@@ -438,6 +438,13 @@ export const NOTES: Record<string, OperationNote> = {
     body: { disabled: true },
     examples: { hash: HASH },
   },
+  rotateKey: {
+    description:
+      'Gives an API key a new secret, which the answer has and nothing stores. The secret so far ' +
+      'stays valid for the overlap.',
+    body: { overlap_seconds: 3600 },
+    examples: { hash: HASH },
+  },
   deleteKeys: { description: 'Deletes an API key for good.', examples: { hash: HASH } },
   listPresets: { description: 'Lists the presets of the key’s workspace, the last changed first.' },
   getPreset: {

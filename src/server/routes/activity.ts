@@ -31,7 +31,7 @@ const ActivityQuery = Type.Object({
 
 /** Creates the route of the feed of what happens. */
 export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
-  new Elysia().use(requireManagementKey(gateway)).get(
+  new Elysia().use(requireManagementKey(gateway, true)).get(
     '/activity/stream',
     ({ actor, request }) => {
       const { limit = Number.POSITIVE_INFINITY, past } = readQuery(

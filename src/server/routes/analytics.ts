@@ -13,6 +13,12 @@ export const createAnalyticsRoutes = defineResource({ tag: 'Analytics', access: 
     getActivity,
     { query: ActivityQuery, refusals: [404, 408] },
   ),
+])
+
+const OWN = { tag: 'Analytics', access: 'management', members: true } as const
+
+/** Creates the routes of queries of it. */
+export const createQueryRoutes = defineResource(OWN, [
   defineOperation(
     'GET /analytics/meta',
     'getAnalyticsMeta',

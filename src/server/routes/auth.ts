@@ -13,16 +13,11 @@ import {
   exchangeAuthCode,
 } from '../../resources/auth-codes.ts'
 import { hashSecret } from '../../resources/keys/secret.ts'
+import { listOwnWorkspaces } from '../../resources/management.ts'
 import type { Member } from '../../resources/members/store.ts'
 import { defineOperation } from '../../resources/operation.ts'
 import { beginSignIn, finishSignIn } from '../../resources/sign-ins/oidc.ts'
-import {
-  findLinkMember,
-  findSessionMember,
-  listOwnWorkspaces,
-  signIn,
-  signOut,
-} from '../../resources/sign-ins.ts'
+import { findLinkMember, findSessionMember, signIn, signOut } from '../../resources/sign-ins.ts'
 import { allowAnyone } from '../access.ts'
 import { readForm, readQuery } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
@@ -34,6 +29,7 @@ import {
   renderSignedIn,
   renderSignedOut,
 } from '../consent.ts'
+import { readCookie, refuseOtherSites, renderConsoleCookie } from '../console.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
 import { defineResource } from '../resource.ts'
@@ -186,8 +182,10 @@ async function startSignIn(gateway: Gateway, request: Request): Promise<Response
 async function endSignIn(gateway: Gateway, request: Request): Promise<Response> {
   const query = readQuery(request, SignInQuery)
   const { session, search } = await finishSignIn(gateway, query, readCookie(request, JOURNEY))
-  return buildRedirect(`/auth${search}`, [
+  const goesToConsole = search === '' && gateway.config.server.console
+  return buildRedirect(goesToConsole ? '/console' : `/auth${search}`, [
     renderCookie(gateway, COOKIE, session, SESSION_SECONDS),
+    renderConsoleCookie(gateway, session),
     renderCookie(gateway, JOURNEY, '', 0),
   ])
 }
@@ -198,6 +196,7 @@ async function endSession(gateway: Gateway, request: Request): Promise<Response>
   if (session !== undefined) await signOut(gateway, session)
   const response = renderSignedOut(canStart(gateway) ? '' : null)
   response.headers.append('set-cookie', renderCookie(gateway, COOKIE, '', 0))
+  response.headers.append('set-cookie', renderConsoleCookie(gateway, null))
   return response
 }
 
@@ -228,7 +227,7 @@ async function showConsent(gateway: Gateway, request: Request): Promise<Response
     checkConsentQuery(gateway, readQuery(request, ConsentQuery))
   }
   if (!member) return renderSignedOut(canStart(gateway) ? readSearch(request) : null)
-  if (names.length === 0) return renderSignedIn(member)
+  if (names.length === 0) return renderSignedIn(member, gateway.config.server.console)
   const query = readQuery(request, ConsentQuery)
   const workspaces = await listOwnWorkspaces(gateway, member)
   if (workspaces.length === 0) throw denied('You are in no workspace')
@@ -310,9 +309,10 @@ async function useLink(gateway: Gateway, request: Request): Promise<Response> {
   const session = await signIn(gateway, token)
   const member = await findSessionMember(gateway, session)
   if (!member) throw denied('This member was deactivated')
-  return renderSignedIn(member, {
-    'set-cookie': renderCookie(gateway, COOKIE, session, SESSION_SECONDS),
-  })
+  const response = renderSignedIn(member, gateway.config.server.console)
+  response.headers.append('set-cookie', renderCookie(gateway, COOKIE, session, SESSION_SECONDS))
+  response.headers.append('set-cookie', renderConsoleCookie(gateway, session))
+  return response
 }
 
 async function readFormOf<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
@@ -338,21 +338,6 @@ const renderCookie = (
   ].join('; ')
 
 const readSession = (request: Request): string | undefined => readCookie(request, COOKIE)
-
-function readCookie(request: Request, name: string): string | undefined {
-  const cookies = (request.headers.get('cookie') ?? '').split(';').map(one => one.trim())
-  return cookies.find(one => one.startsWith(`${name}=`))?.slice(name.length + 1)
-}
-
-/** Refuses a form that another site has sent, as browsers tell. */
-function refuseOtherSites({ instance }: Gateway, request: Request): void {
-  const origin = request.headers.get('origin')
-  const site = request.headers.get('sec-fetch-site')
-  const hosts = [new URL(instance.siteUrl).host, request.headers.get('host')]
-  const isOwn = origin !== null && hosts.includes(URL.parse(origin)?.host ?? '')
-  if (!isOwn || (site !== null && site !== 'same-origin'))
-    throw denied('This form was not sent from its own page')
-}
 
 /** In milliseconds: how long a page of consent may wait for its answer. */
 const FORM_LIFETIME = 600_000

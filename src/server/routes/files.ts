@@ -31,7 +31,7 @@ import {
   refuseNarrowing,
   Upload,
 } from '../../resources/files.ts'
-import { requireKeyInEitherHeader } from '../access.ts'
+import { requireKeyInEitherHeaderOrSession } from '../access.ts'
 import {
   LARGEST_OVERHEAD,
   type MultipartEvent,
@@ -68,7 +68,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
     }
   const readScope = (request: Request) => readQuery(request, FileScope)
   return new Elysia()
-    .use(requireKeyInEitherHeader(gateway))
+    .use(requireKeyInEitherHeaderOrSession(gateway))
     .get(
       '/files',
       serve(({ actor, request }) => {

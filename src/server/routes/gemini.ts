@@ -136,6 +136,7 @@ const describe = (details: Omit<Operation, 'tag' | 'refusal'>) =>
 
 /** Shows a model as the Gemini API does. */
 function showModel({ id, name, description, context_length, output_modalities, endpoints }: Model) {
+  const most = endpoints[0]?.max_completion_tokens ?? context_length
   const isVector = output_modalities.includes('embeddings')
   return {
     name: `models/${id}`,
@@ -143,7 +144,7 @@ function showModel({ id, name, description, context_length, output_modalities, e
     displayName: name,
     description: description ?? '',
     ...(context_length === null ? {} : { inputTokenLimit: context_length }),
-    outputTokenLimit: endpoints[0]?.max_completion_tokens ?? context_length ?? 0,
+    ...(most === null ? {} : { outputTokenLimit: most }),
     supportedGenerationMethods: isVector
       ? ['embedContent', 'batchEmbedContents']
       : ['generateContent', 'streamGenerateContent', 'countTokens'],

@@ -4,8 +4,10 @@ import { getGenerationContent } from '../../observability/transcripts.ts'
 import { defineOperation } from '../../resources/operation.ts'
 import { defineResource } from '../resource.ts'
 
+const OWN = { tag: 'Generations', access: 'key', members: true } as const
+
 /** Creates the routes of the record of a finished call. */
-export const createGenerationRoutes = defineResource({ tag: 'Generations', access: 'key' }, [
+export const createGenerationRoutes = defineResource(OWN, [
   defineOperation(
     'GET /generation',
     'getGeneration',

@@ -548,7 +548,7 @@ CREATE TABLE sign_ins (
   user_id text not null,
   created_at text not null,
   expires_at text not null
-) strict;
+, key_hash text) strict;
 
 CREATE TABLE idempotency (
   name text primary key,

@@ -28,4 +28,13 @@ export const createSignInStore = (kysely: Kysely<Tables>, write: Write): SignInS
     )
     return taken
   },
+  listSessions: ({ user_id, key_hash }) =>
+    kysely
+      .selectFrom('sign_ins')
+      .selectAll()
+      .where('kind', '=', 'session')
+      .where('user_id', '=', user_id)
+      .where('key_hash', 'is', key_hash)
+      .orderBy('created_at', 'desc')
+      .execute(),
 })

@@ -1,15 +1,16 @@
 import { Type } from '@sinclair/typebox'
 import { requireValid } from '../../base/body.ts'
+import { readDataUrl } from '../../base/data-url.ts'
 import type { GatewayError } from '../../base/errors.ts'
-import { type Json, parseObject, readObject } from '../../base/json.ts'
+import { isObject, type Json, parseObject, readObject } from '../../base/json.ts'
 import { list, open, optional, SomeName } from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
+import type { Block, Message } from '../../language/message.ts'
 import { toConverseCitation } from './bedrock/citations.ts'
 import {
   ConverseRequest,
   pickModelFields,
-  restoreMedia,
   toBase64,
   toConverseAnswer,
   toMessagesBody,
@@ -20,7 +21,7 @@ import { BEDROCK_ERROR_FORMAT, nameException } from './bedrock/error.ts'
 import { renderFrame } from './bedrock/frame.ts'
 import type { CallContext, Dialect, Streaming } from './dialect.ts'
 import { MessagesRequest } from './messages/schema.ts'
-import { messages, streamMessagesEvents } from './messages.ts'
+import { collectMessagesResponse, messages, streamMessagesEvents } from './messages.ts'
 
 /*
  * Bedrock’s doors over the Messages dialect: `converse` says the same in other words, and `invoke`
@@ -72,7 +73,7 @@ const renderBroken = (event: Json): string => {
 }
 
 /** The blocks that Converse has a form for. */
-const SHOWN = ['text', 'tool_use', 'thinking', 'redacted_thinking']
+const SHOWN = ['text', 'tool_use', 'thinking', 'redacted_thinking', 'image']
 
 /** Creates what turns the events of a message into those of `converse-stream`. */
 function createConverseFrames(
@@ -89,12 +90,16 @@ function createConverseFrames(
       case 'message_start':
         return frame('messageStart', { role: 'assistant' })
       case 'content_block_start': {
-        const { type, id, name, data } = readObject(event, 'content_block')
+        const { type, id, name, data, image } = readObject(event, 'content_block')
         isShown = SHOWN.includes(String(type))
         if (type === 'redacted_thinking')
           return delta({ reasoningContent: { redactedContent: toBase64(data) } })
-        const start = { toolUse: { toolUseId: id, name } }
-        return type === 'tool_use' ? frame('contentBlockStart', { contentBlockIndex, start }) : ''
+        const { format, source } = readObject({ image }, 'image')
+        const start =
+          type === 'image' ? { image: { format } } : { toolUse: { toolUseId: id, name } }
+        const isBegun = type === 'tool_use' || type === 'image'
+        const begin = isBegun ? frame('contentBlockStart', { contentBlockIndex, start }) : ''
+        return begin + (source === undefined ? '' : delta({ image: { source } }))
       }
       case 'content_block_delta':
         return toDelta(readObject(event, 'delta'), delta)
@@ -145,14 +150,26 @@ const toChunk: ToFrames = event =>
 const createStreaming = <Body>(
   create: (call: TextCall, body: Body) => ToFrames,
   keepAlive: string,
+  pictures?: typeof toPictureBlock,
 ): Streaming<'text', Body> => ({
   media_type: 'application/vnd.amazon.eventstream',
   isBinary: true,
   renderKeepAlive: () => keepAlive,
   streamEvents: (answer: Answer<'text'>, call: TextCall, body: Body) =>
-    writeFrames(streamMessagesEvents(answer, call), create(call, body)),
+    writeFrames(streamMessagesEvents(answer, call, pictures), create(call, body)),
   renderFailure: ({ id }, error) => renderException(error, id),
 })
+
+/** Converts a picture into a block of Converse’s own; null for a type that it has no name for. */
+function toPictureBlock(url: string): Json | null {
+  const media = readDataUrl(url)
+  const [, format] = PICTURE_TYPE.exec(media?.media_type ?? '') ?? []
+  return media && format
+    ? { type: 'image', image: { format, source: { bytes: media.data } } }
+    : null
+}
+
+const PICTURE_TYPE = /^image\/(png|jpeg|gif|webp)$/
 
 /** An event that Converse’s clients do not know, and pass over. */
 const WAITING = renderFrame('event', 'ping', {})
@@ -178,6 +195,19 @@ const toConverseCall: typeof converse.toCall = (world, actor, given, context) =>
   return call
 }
 
+/** Videos and sounds have no form in the Messages API, but one in a call. */
+const restoreMedia = (messages: Message[]): Message[] =>
+  messages.map(message => ({ ...message, blocks: message.blocks.map(restoreBlock) }))
+
+function restoreBlock(block: Block): Block {
+  if (block.type !== 'other' || !isObject(block.value)) return block
+  const { type, media } = block.value
+  const { media_type, data } = isObject(media) ? media : {}
+  if (typeof media_type !== 'string' || typeof data !== 'string') return block
+  if (type === 'audio') return { type, data, format: media_type }
+  return type === 'video' ? { type, url: `data:${media_type};base64,${data}` } : block
+}
+
 const isBeta = (name: unknown) => typeof name === 'string' && /^[A-Za-z0-9-]{1,64}$/.test(name)
 
 /** Adds the features that a body names, where it has no header to do so. */
@@ -186,9 +216,12 @@ const addBetas = (context: CallContext, named: unknown): CallContext => ({
   betas: [...context.betas, ...(Array.isArray(named) ? named : []).filter(isBeta)],
 })
 
+const ID_HEADER = 'x-amzn-requestid'
+
 /** `POST /model/{model}/converse`. */
 export const converse: Dialect<'text', ConverseRequest> = {
   name: 'converse',
+  idHeader: ID_HEADER,
   kind: 'text',
   path: '/model/:model/converse',
   showsRouting: true,
@@ -197,7 +230,7 @@ export const converse: Dialect<'text', ConverseRequest> = {
   errorFormat: BEDROCK_ERROR_FORMAT,
   toCall: toConverseCall,
   async collectResponse(answer, call, { additionalModelResponseFieldPaths: paths }) {
-    const message = (await messages.collectResponse(answer, call, {} as never)) as Json
+    const message = await collectMessagesResponse(answer, call, toPictureBlock)
     return toConverseAnswer(message, readLatency(call), paths)
   },
 }
@@ -211,7 +244,7 @@ export const converseStream: Dialect<'text', ConverseRequest> = {
     tag: 'Bedrock',
     summary: 'Answer a conversation as Converse does, as a stream',
   },
-  streaming: createStreaming(createConverseFrames, WAITING),
+  streaming: createStreaming(createConverseFrames, WAITING, toPictureBlock),
 }
 
 const { model: _, ...invokeFields } = MessagesRequest.properties
@@ -230,6 +263,7 @@ const InvokeRequest = Type.Object(
 /** `POST /model/{model}/invoke`, for bodies of Anthropic’s models. */
 export const invoke: Dialect<'text', MessagesRequest> = {
   name: 'invoke',
+  idHeader: ID_HEADER,
   showsRouting: true,
   kind: 'text',
   path: '/model/:model/invoke',

@@ -15,6 +15,7 @@ import {
   readChatShape,
   renderChatError,
   renderChatUsage,
+  renderSource,
   toReasoningDetail,
 } from './chat/response.ts'
 import { type ChatMessage, ChatRequest, CompletionRequest } from './chat/schema.ts'
@@ -93,7 +94,7 @@ export class ChatStreamWriter {
       case 'annotation':
         return part.annotation === null
           ? ''
-          : this.#renderDelta(part.choice, { annotations: [part.annotation] })
+          : this.#renderDelta(part.choice, { annotations: [renderSource(part.annotation)] })
       case 'finish':
         return this.#renderFinish(part.choice, part.reason, part.native)
       case 'echo':

@@ -30,6 +30,8 @@ export interface Dialect<K extends Kind = Kind, Body = DialectBody> {
   errorFormat?: ErrorFormat
   /** Whether the key may also come in the `x-api-key` header. */
   acceptsApiKeyHeader?: boolean
+  /** The header in which its clients look for the id of an answer. */
+  idHeader?: string
   /** Whether clients can ask by header how their call was routed. */
   showsRouting?: boolean
   /** Whether its clients go on from stored answers, where the operator lets them, and leave some. */

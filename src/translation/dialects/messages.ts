@@ -23,7 +23,7 @@ import { estimateByRuleOfThumb } from '../tokenizers/rule-of-thumb.ts'
 import type { AnswerHeader, Dialect, PresetForm } from './dialect.ts'
 import { writeEvents } from './events.ts'
 import { type BlockDelta, type BlockEvent, wrapInvalidInput } from './messages/block-queue.ts'
-import { MessageContent } from './messages/content.ts'
+import { MessageContent, type ToPictureBlock } from './messages/content.ts'
 import { MESSAGES_ERROR_FORMAT, renderMessagesError } from './messages/error.ts'
 import { providerError, readSiblingFields, renderEnding } from './messages/finish.ts'
 import { checkFallbacks, toMessagesCall, toParams, toTool } from './messages/request.ts'
@@ -106,10 +106,10 @@ class MessagesStreamWriter {
   #tier: string | null = null
   #finish: Extract<TextPart, { type: 'finish' }> | null = null
 
-  constructor(answer: AnswerHeader, call: TextCall) {
+  constructor(answer: AnswerHeader, call: TextCall, toPictureBlock?: ToPictureBlock) {
     this.#answer = answer
     this.#call = call
-    this.#content = new MessageContent(call.params.reasoning?.exclude ?? false)
+    this.#content = new MessageContent(call.params.reasoning?.exclude ?? false, toPictureBlock)
   }
 
   /** Renders the events of one batch: after the start of the message if it is the first. */
@@ -208,8 +208,9 @@ const renderEvents = (steps: BlockEvent[]): string => {
 export function streamMessagesEvents(
   answer: Answer<'text'>,
   call: TextCall,
+  toPictureBlock?: ToPictureBlock,
 ): AsyncIterator<string> {
-  return writeEvents(answer, new MessagesStreamWriter(answer, call))
+  return writeEvents(answer, new MessagesStreamWriter(answer, call, toPictureBlock))
 }
 
 /** Renders the event of a call that failed after its stream had begun with pings. */
@@ -220,8 +221,12 @@ export const renderMessagesFailure = (error: GatewayError, id: string): string =
  * Collects the parts of an answer into one message. Throws the error of a failed answer: a message
  * cannot contain an error.
  */
-export async function collectMessagesResponse(answer: Answer<'text'>, { params }: TextCall) {
-  const content = new MessageContent(params.reasoning?.exclude ?? false)
+export async function collectMessagesResponse(
+  answer: Answer<'text'>,
+  { params }: TextCall,
+  toPictureBlock?: ToPictureBlock,
+) {
+  const content = new MessageContent(params.reasoning?.exclude ?? false, toPictureBlock)
   const blocks = new BlockAssembler()
   let finish: Extract<TextPart, { type: 'finish' }> | null = null
   let tier: string | null = null
@@ -387,12 +392,13 @@ export const messages: Dialect<'text', MessagesRequest> = {
   body: MessagesRequest,
   errorFormat: MESSAGES_ERROR_FORMAT,
   acceptsApiKeyHeader: true,
+  idHeader: 'request-id',
   showsRouting: true,
   toCall: withPresets(toMessagesCall),
-  collectResponse: collectMessagesResponse,
+  collectResponse: (answer, call) => collectMessagesResponse(answer, call),
   streaming: {
     renderKeepAlive: () => PING,
-    streamEvents: streamMessagesEvents,
+    streamEvents: (answer, call) => streamMessagesEvents(answer, call),
     renderFailure: ({ id }, error) => renderMessagesFailure(error, id),
   },
   preset: messagesPreset,

@@ -117,6 +117,7 @@ test('sums that counted a call for each correction count calls', async () => {
   for (const table of ['usage_hours', 'usage_days', 'usage_endpoint_days'])
     db.run(`update ${table} set calls = 3, byok_calls = 3`)
   db.run('alter table evicted_days drop column corrections')
+  db.run('alter table sign_ins drop column key_hash')
   db.run('drop table mcp_logins')
   db.run('drop table alerts')
   db.run('drop table alert_notices')

@@ -18,4 +18,10 @@ export const createMemorySignInStore = (connection: Connection): SignInStore => 
       signIns.remove(hash)
       return taken
     }),
+  listSessions: ({ user_id, key_hash }) =>
+    connection.read(({ signIns }) =>
+      signIns
+        .all(one => one.kind === 'session' && one.user_id === user_id && one.key_hash === key_hash)
+        .toSorted((a, b) => (a.created_at < b.created_at ? 1 : -1)),
+    ),
 })

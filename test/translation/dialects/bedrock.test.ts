@@ -225,6 +225,29 @@ describe('an answer', () => {
     expect(deltas.flatMap(({ citation }) => citation ?? [])).toEqual(citations)
   })
 
+  test('shows pictures as blocks, and in words what has no block, whole and streamed', async () => {
+    const svg = 'data:image/svg+xml;base64,AAAA'
+    const given = (): Answer<'text'> =>
+      createAnswer<'text'>(
+        [start, text('Hi'), { type: 'image', choice: 0, url: 'data:image/png;base64,AAAA' }],
+        [{ type: 'image', choice: 0, url: svg }, finish],
+        [receipt],
+      )
+    const source = { bytes: 'AAAA' }
+    const whole = (await converse.collectResponse(given(), callOf({}), {} as never)) as Json
+    expect(readObject(readObject(whole, 'output'), 'message').content).toEqual([
+      { text: 'Hi' },
+      { image: { format: 'png', source } },
+      { text: `![image](${svg})` },
+    ])
+    const frames = await readFrames(given(), {})
+    expect(frames.filter(([, { contentBlockIndex }]) => contentBlockIndex === 1)).toEqual([
+      ['contentBlockStart', { contentBlockIndex: 1, start: { image: { format: 'png' } } }],
+      ['contentBlockDelta', { contentBlockIndex: 1, delta: { image: { source } } }],
+      ['contentBlockStop', { contentBlockIndex: 1 }],
+    ])
+  })
+
   test('has the fields of its model that are asked for, at their places', async () => {
     const collect = async (...additionalModelResponseFieldPaths: string[]) =>
       converse.collectResponse(answerOf(), callOf({}), {

@@ -65,6 +65,9 @@ function describeStart(gateway: Gateway, start: Start): [string, string][] {
     ...environment.ignored.map(
       ({ variable, reason }) => ['ignored', `${variable}: ${reason}`] as [string, string],
     ),
+    ...(gateway.config.server.console
+      ? ([['console', `${start.url}/console`]] as [string, string][])
+      : []),
     ['docs', `${start.url}/docs`],
   ]
 }

@@ -10,7 +10,6 @@ import {
   readString,
 } from '../../../base/json.ts'
 import { list, Name, oneOf, open, optional, SomeName } from '../../../base/schema-builders.ts'
-import type { Block, Message } from '../../../language/message.ts'
 import { routingFields } from '../routing.ts'
 import { AnyObject, dryRunFields } from '../schema.ts'
 import { joinTexts, toConverseCitation, toMessagesCitation } from './citations.ts'
@@ -201,19 +200,6 @@ function toBlock(block: Json, field: string): Json {
   }
 }
 
-/** Videos and sounds have no form in the Messages API, but one in a call. */
-export const restoreMedia = (messages: Message[]): Message[] =>
-  messages.map(message => ({ ...message, blocks: message.blocks.map(restoreBlock) }))
-
-function restoreBlock(block: Block): Block {
-  if (block.type !== 'other' || !isObject(block.value)) return block
-  const { type, media } = block.value
-  const { media_type, data } = isObject(media) ? media : {}
-  if (typeof media_type !== 'string' || typeof data !== 'string') return block
-  if (type === 'audio') return { type, data, format: media_type }
-  return type === 'video' ? { type, url: `data:${media_type};base64,${data}` } : block
-}
-
 const toTexts = (content: unknown): Json[] =>
   readObjects(content).map(({ text }) => ({ type: 'text', text }))
 
@@ -370,6 +356,8 @@ function toConverseBlock(block: Json): Json[] {
       ]
     case 'redacted_thinking':
       return [{ reasoningContent: { redactedContent: toBase64(block.data) } }]
+    case 'image':
+      return [{ image: block.image }]
     default:
       return []
   }

@@ -1,7 +1,7 @@
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import { Base64Pieces } from '../../../base/data-url.ts'
 import type { GatewayError } from '../../../base/errors.ts'
-import type { Json } from '../../../base/json.ts'
+import { isObject, type Json } from '../../../base/json.ts'
 import { toUsd } from '../../../base/money.ts'
 import { PIECES_AT_ONCE } from '../../../base/turns.ts'
 import type { Answer } from '../../../language/answer.ts'
@@ -94,7 +94,7 @@ class CollectedChoice {
         this.images.push({ type: 'image_url', image_url: { url: part.url } })
         break
       case 'annotation':
-        if (part.annotation !== null) this.annotations.push(part.annotation)
+        if (part.annotation !== null) this.annotations.push(renderSource(part.annotation))
         break
       case 'audio-delta':
         this.#addAudio(part.audio)
@@ -278,6 +278,18 @@ export const pickExtraContent = ({
   extra,
 }: Extract<TextPart, { type: 'tool-call-start' }>): { extra_content?: unknown } =>
   extra?.extra_content === undefined ? {} : { extra_content: extra.extra_content }
+
+/**
+ * Renders a source. OpenAI’s own clients refuse a whole answer for one without a title or a range,
+ * which not every provider knows: then they are empty.
+ */
+export function renderSource(annotation: unknown): unknown {
+  if (!isObject(annotation) || !isObject(annotation.url_citation)) return annotation
+  const citation = annotation.url_citation
+  const { title, start_index, end_index } = citation
+  const range = { start_index: start_index ?? 0, end_index: end_index ?? 0 }
+  return { ...annotation, url_citation: { ...citation, title: title ?? '', ...range } }
+}
 
 /** Renders an error inside an answer that has begun (wire reference C.6 and L.2). */
 export const renderChatError = ({ status, message, type, metadata }: GatewayError) => ({

@@ -1,4 +1,4 @@
-import { isDataUrl, parseDataUrl } from '../../../base/data-url.ts'
+import { readDataUrl } from '../../../base/data-url.ts'
 import type { GatewayError } from '../../../base/errors.ts'
 import { isObject, type Json, parseObject, readObject, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
@@ -141,10 +141,12 @@ function readPart(
   }
 }
 
+/** A picture whose bytes cannot be read is shown as its provider gave it. */
 function renderPicture(url: string): Json {
-  if (!isDataUrl(url)) return { fileData: { mimeType: 'image/png', fileUri: url } }
-  const { media_type, data } = parseDataUrl(url)
-  return { inlineData: { mimeType: media_type, data } }
+  const media = readDataUrl(url)
+  return media
+    ? { inlineData: { mimeType: media.media_type, data: media.data } }
+    : { fileData: { mimeType: 'image/png', fileUri: url } }
 }
 
 function readSource(annotation: unknown): Json[] {

@@ -5,7 +5,13 @@ import { type BlockEvent, BlockQueue, type PendingBlock } from './block-queue.ts
 import { isReadableEntry, readEntryText, renderRedactedData } from './thinking.ts'
 import { toToolResultBlock, toToolUseBlock } from './tool-blocks.ts'
 
-/** Turns the parts of an answer into the content blocks of a message. */
+/** Converts a picture into a block. Null for one that has no block. */
+export type ToPictureBlock = (url: string) => Json | null
+
+/**
+ * Turns the parts of an answer into the content blocks of a message. Messages have no block for
+ * pictures that a model makes: they become text, unless it is said what else they are.
+ */
 export class MessageContent {
   /** What the content tells about why the message ended. */
   calledTool = false
@@ -13,11 +19,13 @@ export class MessageContent {
   /** The number of pages that the provider has fetched. */
   webFetches = 0
   readonly #hidesThinking: boolean
+  readonly #toPictureBlock: ToPictureBlock | undefined
   readonly #queue = new BlockQueue()
   readonly #tools = new Map<number, PendingBlock>()
 
-  constructor(hidesThinking: boolean) {
+  constructor(hidesThinking: boolean, toPictureBlock?: ToPictureBlock) {
     this.#hidesThinking = hidesThinking
+    this.#toPictureBlock = toPictureBlock
   }
 
   /** Returns the events of a part. A message has only the first of an answer's alternatives. */
@@ -53,10 +61,13 @@ export class MessageContent {
       case 'annotation':
         this.#addCitation(part)
         break
-      // Messages have no block for pictures and sounds that a model makes: they become text.
-      case 'image':
-        this.#addText(`![image](${part.url})`)
+      case 'image': {
+        const block = this.#toPictureBlock?.(part.url)
+        if (block) this.#queue.beginBlock({ name: '', block })
+        else this.#addText(`![image](${part.url})`)
         break
+      }
+      // Nor is there one for sounds.
       case 'audio-delta':
         this.#addText(part.audio.transcript ?? '')
         break

@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../../src/language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../../../../src/language/usage.ts'
-import type { ChatShape } from '../../../../src/translation/dialects/chat/response.ts'
+import {
+  type ChatShape,
+  collectChatResponse,
+} from '../../../../src/translation/dialects/chat/response.ts'
 import { ChatStreamWriter } from '../../../../src/translation/dialects/chat.ts'
+import { createAnswer } from '../../../support/answer.ts'
 
 interface Chunk {
   id: string
@@ -72,4 +76,17 @@ describe('a streamed answer', () => {
       new Set(['gen-1 1772600767']),
     )
   })
+})
+
+test.each([
+  [{ url: 'https://a.example' }, { title: '', start_index: 0, end_index: 0 }],
+  [{ url: 'https://a.example', title: 'A', start_index: 1, end_index: 2, content: 'c' }, {}],
+])('a source %j has all that OpenAI’s clients require', async (url_citation, more) => {
+  const annotation = { type: 'url_citation', url_citation }
+  const complete = { type: 'url_citation', url_citation: { ...url_citation, ...more } }
+  const parts: TextPart[] = [START, text('Hi'), { type: 'annotation', choice: 0, annotation }]
+  const events = eventsOf(parts, [FINISH], [usage, receipt])
+  expect(JSON.stringify(events)).toContain(`"annotations":[${JSON.stringify(complete)}]`)
+  const { choices } = await collectChatResponse(createAnswer(parts, [FINISH], [receipt]), SHAPE)
+  expect(choices).toMatchObject([{ message: { annotations: [complete] } }])
 })

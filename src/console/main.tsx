@@ -1,0 +1,137 @@
+/** @jsxImportSource preact */
+import { render } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import 'uplot/dist/uPlot.min.css'
+import './style.css'
+import { askConsole, type OwnSession, type Who, watchSignedOut } from './api.ts'
+import { Calls, Health, OneCall } from './calls.tsx'
+import { Models } from './models.tsx'
+import { NOUNS } from './nouns.data.ts'
+import { Noun } from './nouns.tsx'
+import { Overview } from './overview.tsx'
+import { Dialog, useLoaded, Waiting } from './parts.tsx'
+import { Playground } from './playground.tsx'
+import { link, type Place, usePlace } from './route.ts'
+import { Sessions, SignIn } from './sign-in.tsx'
+
+/** The pages by their places, and whether members have them too. */
+const PAGES: [name: string, title: string, ofMembers: boolean][] = [
+  ['overview', 'Overview', true],
+  ['calls', 'Calls', true],
+  ['health', 'Health', false],
+  ['models', 'Models', true],
+  ['playground', 'Playground', true],
+  ...Object.entries(NOUNS).map(
+    ([name, { title, ofMembers = false }]) => [name, title, ofMembers] as [string, string, boolean],
+  ),
+]
+
+function Console() {
+  const loaded = useLoaded(() => askConsole<{ data: Who }>('GET', '/session'), [])
+  const [isOver, setOver] = useState(false)
+  useEffect(() => watchSignedOut(() => setOver(true)), [])
+  const who = loaded.value?.data
+  useEffect(() => {
+    if (who) document.title = `${who.service_name} console`
+  }, [who?.service_name])
+  if (!who)
+    return (
+      <main>
+        <Waiting {...loaded} />
+      </main>
+    )
+  const signedIn = () => {
+    setOver(false)
+    loaded.reload()
+  }
+  const { session } = who
+  if (!session)
+    return (
+      <main class="narrow">
+        <h1>Sign in to {who.service_name}</h1>
+        <SignIn who={who} onSignedIn={signedIn} />
+      </main>
+    )
+  return (
+    <>
+      <Shell who={who} session={session} onSignedOut={loaded.reload} />
+      {isOver ? (
+        <Dialog title="Your session is over">
+          <p>Sign in again: what you have entered is still there.</p>
+          <SignIn who={who} onSignedIn={signedIn} />
+        </Dialog>
+      ) : null}
+    </>
+  )
+}
+
+interface ShellProps {
+  who: Who
+  session: OwnSession
+}
+
+function Shell({ who, session, onSignedOut }: ShellProps & { onSignedOut: () => void }) {
+  const place = usePlace()
+  const pages = PAGES.filter(([, , ofMembers]) => ofMembers || session.role === 'manager')
+  const [page = 'overview'] = place.parts
+  const signOut = () => askConsole('DELETE', '/session').finally(onSignedOut)
+  return (
+    <>
+      <button type="button" class="skip" onClick={focusMain}>
+        Skip to the content
+      </button>
+      <header class="bar">
+        <strong>
+          <a href={link(['overview'])}>{who.service_name}</a>
+        </strong>
+        <span class="quiet">{session.name}</span>
+        <a href={link(['sessions'])}>Sessions</a>
+        <button type="button" onClick={signOut}>
+          Sign out
+        </button>
+      </header>
+      <div class="columns">
+        <nav aria-label="Pages">
+          {pages.map(([name, title]) => (
+            <a key={name} href={link([name])} aria-current={name === page ? 'page' : undefined}>
+              {title}
+            </a>
+          ))}
+        </nav>
+        <main id="main" tabIndex={-1}>
+          <Page name={page} place={place} who={who} session={session} />
+        </main>
+      </div>
+    </>
+  )
+}
+
+// No link: the address is the place.
+const focusMain = () => document.getElementById('main')?.focus()
+
+function Page({ name, place, who, session }: ShellProps & { name: string; place: Place }) {
+  const [, id] = place.parts
+  const noun = Object.hasOwn(NOUNS, name) ? NOUNS[name] : undefined
+  if (noun)
+    return (
+      <Noun key={`${name}/${id ?? ''}`} name={name} noun={noun} place={place} session={session} />
+    )
+  if (name === 'overview') return <Overview place={place} session={session} />
+  if (name === 'calls')
+    return id === undefined ? <Calls place={place} /> : <OneCall key={id} id={id} />
+  if (name === 'health') return <Health />
+  if (name === 'models') return <Models place={place} />
+  if (name === 'playground') return <Playground place={place} who={who} />
+  if (name === 'sessions') return <Sessions />
+  return (
+    <>
+      <h1>No such page</h1>
+      <p>
+        <a href={link(['overview'])}>Overview</a>
+      </p>
+    </>
+  )
+}
+
+const element = document.getElementById('page')
+if (element) render(<Console />, element)

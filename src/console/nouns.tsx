@@ -1,0 +1,417 @@
+/** @jsxImportSource preact */
+import { useState } from 'preact/hooks'
+import { ApiError, ask, type Described, describe, type OwnSession, type Schema } from './api.ts'
+import { Form, toLabel } from './form.tsx'
+import type { NounPage } from './nouns.data.ts'
+import {
+  type Column,
+  Confirm,
+  Copyable,
+  Problem,
+  saveCsv,
+  Table,
+  useLoaded,
+  Waiting,
+} from './parts.tsx'
+import { go, link, type Place, setQuery } from './route.ts'
+import { formatUsd, formatValue } from './text.ts'
+
+type Thing = Record<string, unknown>
+
+/** How many of a list are shown at once. */
+const PAGE = 50
+
+interface NounProps {
+  name: string
+  noun: NounPage
+  place: Place
+  session: OwnSession
+}
+
+/** The pages of a noun: its list, a form for a new one, and one of them. */
+export function Noun(props: NounProps) {
+  const [, id] = props.place.parts
+  if (id === 'new') return <NewThing {...props} />
+  return id === undefined ? <List {...props} /> : <OneThing {...props} id={id} />
+}
+
+const describeOf = async (noun: NounPage, method: string, ofOne: boolean) => {
+  const { paths } = await describe()
+  const path = `/api/v1${noun.path}`
+  const found = Object.keys(paths).find(one =>
+    ofOne
+      ? one.startsWith(`${path}/{`) && one.split('/').length === path.split('/').length + 1
+      : one === path,
+  )
+  return found === undefined ? undefined : paths[found]?.[method]
+}
+
+const getBody = (described: Described | undefined): Schema | undefined =>
+  described?.requestBody?.content['application/json']?.schema
+
+const getExample = (described: Described | undefined): Thing | undefined =>
+  (described?.requestBody?.content['application/json'] as { example?: Thing } | undefined)?.example
+
+const showCell = (noun: NounPage, field: string, thing: Thing): string =>
+  noun.money?.includes(field) ? formatUsd(thing[field] as number | null) : formatValue(thing[field])
+
+function List({ name, noun, place, session }: NounProps) {
+  const offset = Number(place.query.get('offset') ?? 0) || 0
+  const workspace = place.query.get('workspace_id') ?? undefined
+  const filters = Object.fromEntries(
+    (noun.filters ?? []).flatMap(field => {
+      const value = place.query.get(field)
+      return value ? [[field, value]] : []
+    }),
+  )
+  const isPaged = noun.path !== '/files'
+  const query = new URLSearchParams({
+    ...(isPaged ? { offset: String(offset) } : {}),
+    ...(isPaged && noun.path !== '/keys' ? { limit: String(PAGE) } : {}),
+    ...(noun.path === '/keys' ? { include_disabled: 'true' } : {}),
+    ...(workspace ? { workspace_id: workspace } : {}),
+    ...filters,
+  })
+  const loaded = useLoaded(
+    () => ask<{ data: Thing[]; total_count?: number }>('GET', `${noun.path}?${query}`),
+    [noun.path, query.toString()],
+  )
+  const creation = useLoaded(() => describeOf(noun, 'post', false), [noun.path])
+  const canCreate = getBody(creation.value) !== undefined
+  const columns: Column<Thing>[] = noun.columns.map((field, i) => ({
+    title: toLabel(field),
+    isNumber: noun.money?.includes(field) ?? false,
+    text: thing => showCell(noun, field, thing),
+    show: thing =>
+      i === 0 && noun.id ? (
+        <a href={link([name, String(thing[noun.id])])}>{showCell(noun, field, thing)}</a>
+      ) : (
+        showCell(noun, field, thing)
+      ),
+  }))
+  const rows = loaded.value?.data
+  const total = loaded.value?.total_count
+  const size = noun.path === '/keys' ? 100 : PAGE
+  const hasMore = total === undefined ? rows?.length === size : offset + size < total
+  return (
+    <>
+      <header class="head">
+        <h1>{noun.title}</h1>
+        {canCreate ? (
+          <a class="button primary" href={link([name, 'new'], { workspace_id: workspace })}>
+            New {noun.one}
+          </a>
+        ) : null}
+      </header>
+      <p class="quiet">{noun.about}</p>
+      <div class="tools">
+        {noun.ofWorkspace ? <WorkspaceChoice place={place} session={session} /> : null}
+        {(noun.filters ?? []).map(field => (
+          <label key={field}>
+            {toLabel(field)}{' '}
+            <input
+              value={place.query.get(field) ?? ''}
+              onChange={event =>
+                setQuery(place, { [field]: event.currentTarget.value.trim(), offset: undefined })
+              }
+            />
+          </label>
+        ))}
+        {rows && rows.length > 0 ? (
+          <button type="button" onClick={() => saveCsv(name, columns, rows)}>
+            Save as CSV
+          </button>
+        ) : null}
+      </div>
+      {rows ? (
+        <>
+          <Table caption={noun.title} columns={columns} rows={rows} />
+          {offset > 0 || hasMore ? (
+            <nav class="pages" aria-label="Pages">
+              <button
+                type="button"
+                disabled={offset === 0}
+                onClick={() => setQuery(place, { offset: Math.max(0, offset - size) || undefined })}
+              >
+                Before
+              </button>
+              <span>
+                {offset + 1}–{offset + rows.length}
+                {total === undefined ? '' : ` of ${total.toLocaleString('en')}`}
+              </span>
+              <button
+                type="button"
+                disabled={!hasMore}
+                onClick={() => setQuery(place, { offset: offset + size })}
+              >
+                Next
+              </button>
+            </nav>
+          ) : null}
+        </>
+      ) : (
+        <Waiting {...loaded} />
+      )}
+    </>
+  )
+}
+
+/** Which workspace a list is of: the default one, or all of a member's, unless another is chosen. */
+function WorkspaceChoice({ place, session }: Pick<NounProps, 'place' | 'session'>) {
+  const isMember = session.role === 'member'
+  const { value } = useLoaded(
+    async () =>
+      isMember
+        ? session.workspaces
+        : (await ask<{ data: OwnSession['workspaces'] }>('GET', '/workspaces?limit=100')).data,
+    [session],
+  )
+  if (!value || value.length < 2) return null
+  return (
+    <label>
+      Workspace{' '}
+      <select
+        value={place.query.get('workspace_id') ?? ''}
+        onChange={event =>
+          setQuery(place, { workspace_id: event.currentTarget.value, offset: undefined })
+        }
+      >
+        <option value="">{isMember ? 'all' : 'default'}</option>
+        {value.map(({ id, name }) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+/** The schema of a form, without the fields that only others may set. */
+function restrict(noun: NounPage, session: OwnSession, schema: Schema): Schema {
+  const hidden = session.role === 'member' ? (noun.notOfMembers ?? []) : []
+  const shown = Object.entries(schema.properties ?? {}).filter(([name]) => !hidden.includes(name))
+  return { ...schema, properties: Object.fromEntries(shown) }
+}
+
+function NewThing({ name, noun, place, session }: NounProps) {
+  const loaded = useLoaded(() => describeOf(noun, 'post', false), [noun.path])
+  const [secret, setSecret] = useState<string | null>(null)
+  const schema = getBody(loaded.value)
+  if (!loaded.value) return <Waiting {...loaded} />
+  if (!schema) return <p>A {noun.one} cannot be made here.</p>
+  const workspace = place.query.get('workspace_id')
+  const create = async (body: Thing) => {
+    const own = workspace && schema.properties?.workspace_id ? { workspace_id: workspace } : {}
+    const made = await ask<{ key?: string; data?: Thing }>('POST', noun.path, { ...own, ...body })
+    if (typeof made.key === 'string') setSecret(made.key)
+    else {
+      const id = noun.id && made.data?.[noun.id]
+      go(link(id === undefined ? [name] : [name, String(id)]))
+    }
+  }
+  return (
+    <>
+      <p>
+        <a href={link([name])}>{noun.title}</a>
+      </p>
+      <h1>New {noun.one}</h1>
+      {secret === null ? (
+        <Form
+          schema={restrict(noun, session, schema)}
+          example={getExample(loaded.value)}
+          action={`Make the ${noun.one}`}
+          onSubmit={create}
+        />
+      ) : (
+        <>
+          <NewSecret secret={secret} />
+          <p>
+            <a href={link([name])}>I have it</a>
+          </p>
+        </>
+      )}
+    </>
+  )
+}
+
+/** A secret that is shown once, and how it is used. */
+const NewSecret = ({ secret }: { secret: string }) => (
+  <div class="notice good" role="status">
+    <p>
+      <strong>This is shown once.</strong> Copy it now: the gateway keeps only its hash.
+    </p>
+    <Copyable text={secret} label="The new key" />
+    <Snippets secret={secret} />
+  </div>
+)
+
+/** How the new key is used. */
+function Snippets({ secret }: { secret: string }) {
+  const base = location.origin
+  return (
+    <>
+      <h2>Use it</h2>
+      <Copyable
+        label="With curl"
+        text={`curl ${base}/api/v1/chat/completions \\
+  -H "Authorization: Bearer ${secret}" \\
+  -d '{"model":"sandbox/echo","messages":[{"role":"user","content":"Hello"}]}'`}
+      />
+      <Copyable
+        label="With clients of OpenAI"
+        text={`export OPENAI_BASE_URL=${base}/api/v1 OPENAI_API_KEY=${secret}`}
+      />
+      <Copyable
+        label="With Claude Code"
+        text={`export ANTHROPIC_BASE_URL=${base} ANTHROPIC_AUTH_TOKEN=${secret}`}
+      />
+    </>
+  )
+}
+
+/** What else can be done with one thing, and what came of it. */
+function Action({
+  noun,
+  path,
+  action,
+  about,
+  onDone,
+}: {
+  noun: NounPage
+  path: string
+  action: string
+  about: string
+  onDone: () => void
+}) {
+  const loaded = useLoaded(async () => {
+    const { paths } = await describe()
+    const found = Object.keys(paths).find(
+      one => one.startsWith(`/api/v1${noun.path}/{`) && one.endsWith(`/${action}`),
+    )
+    return found === undefined ? undefined : paths[found]?.post
+  }, [noun.path, action])
+  const [answer, setAnswer] = useState<{ key?: string; data?: Thing } | null>(null)
+  if (!loaded.value) return null
+  const run = async (body: Thing) => {
+    setAnswer(null)
+    setAnswer(await ask('POST', `${path}/${action}`, getBody(loaded.value) ? body : undefined))
+    onDone()
+  }
+  return (
+    <details open={answer !== null}>
+      <summary>{loaded.value.summary}</summary>
+      <p class="quiet">{about}</p>
+      <Form
+        schema={getBody(loaded.value) ?? {}}
+        example={getExample(loaded.value)}
+        action={toLabel(action)}
+        onSubmit={run}
+      />
+      {answer?.key ? <NewSecret secret={answer.key} /> : null}
+      {answer && !answer.key ? (
+        <p class="notice" role="status">
+          {formatValue(answer.data)}
+        </p>
+      ) : null}
+    </details>
+  )
+}
+
+function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
+  const path = `${noun.path}/${encodeURIComponent(id)}`
+  const loaded = useLoaded(async () => {
+    const [answer, change, removal] = await Promise.all([
+      ask<{ data?: Thing } & Thing>('GET', path),
+      describeOf(noun, 'patch', true),
+      describeOf(noun, 'delete', true),
+    ])
+    return { thing: answer.data ?? answer, change, removal }
+  }, [path])
+  const [isDeleting, setDeleting] = useState(false)
+  const [saved, setSaved] = useState(0)
+  const [conflict, setConflict] = useState<Error | null>(null)
+  if (!loaded.value) return <Waiting {...loaded} />
+  const { thing, change, removal } = loaded.value
+  const schema = getBody(change)
+  const update = async (body: Thing) => {
+    setConflict(null)
+    const answer = await ask<{ data?: Thing } & Thing>('GET', path)
+    const now = answer.data ?? answer
+    if (now.updated_at !== thing.updated_at) {
+      setConflict(
+        new ApiError(409, 'This was changed meanwhile, in another place. Load it again first.'),
+      )
+      return
+    }
+    await ask('PATCH', path, body)
+    setSaved(saved + 1)
+    loaded.reload()
+  }
+  return (
+    <>
+      <p>
+        <a href={link([name])}>{noun.title}</a>
+      </p>
+      <header class="head">
+        <h1>{formatValue(thing.name ?? thing.slug ?? thing.filename ?? id)}</h1>
+        {removal ? (
+          <button type="button" class="danger" onClick={() => setDeleting(true)}>
+            Delete
+          </button>
+        ) : null}
+      </header>
+      <dl class="facts">
+        {Object.entries(thing).map(([field, value]) => (
+          <div key={field}>
+            <dt>{toLabel(field)}</dt>
+            <dd>{noun.money?.includes(field) ? formatUsd(value as number) : formatValue(value)}</dd>
+          </div>
+        ))}
+      </dl>
+      {Object.entries(noun.actions ?? {}).map(([action, about]) => (
+        <Action key={action} {...{ noun, path, action, about }} onDone={loaded.reload} />
+      ))}
+      {schema ? (
+        <section>
+          <h2>Change it</h2>
+          {conflict ? (
+            <>
+              <Problem error={conflict} />
+              <button
+                type="button"
+                onClick={() => {
+                  setConflict(null)
+                  setSaved(saved + 1)
+                  loaded.reload()
+                }}
+              >
+                Load it again
+              </button>
+            </>
+          ) : null}
+          <Form
+            key={`${saved}-${String(thing.updated_at)}`}
+            schema={restrict(noun, session, schema)}
+            now={thing}
+            action="Save"
+            onSubmit={update}
+          />
+        </section>
+      ) : null}
+      {isDeleting ? (
+        <Confirm
+          title={`Delete this ${noun.one}?`}
+          action="Delete"
+          onCancel={() => setDeleting(false)}
+          onConfirm={async () => {
+            await ask('DELETE', path)
+            go(link([name]))
+          }}
+        >
+          <p>{noun.loss} It cannot be undone.</p>
+        </Confirm>
+      ) : null}
+    </>
+  )
+}

@@ -1,0 +1,55 @@
+import { useEffect, useState } from 'preact/hooks'
+
+/** A place in the console, as its address says it: `#/keys/abc?offset=100`. */
+export interface Place {
+  /** The parts of the path: a page, and what it is about. */
+  parts: string[]
+  query: URLSearchParams
+}
+
+function readPlace(): Place {
+  const [path = '', search = ''] = location.hash.replace(/^#\/?/, '').split('?')
+  const parts = path.split('/').filter(Boolean).map(decode)
+  return { parts, query: new URLSearchParams(search) }
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+/** Renders the address of a place. */
+export function link(parts: string[], query: Record<string, string | number | undefined> = {}) {
+  const search = new URLSearchParams(
+    Object.entries(query).flatMap(([name, value]) =>
+      value === undefined || value === '' ? [] : [[name, String(value)]],
+    ),
+  ).toString()
+  return `#/${parts.map(encodeURIComponent).join('/')}${search && `?${search}`}`
+}
+
+/** Goes to a place. With `replace`, the way back does not lead through the one before. */
+export function go(to: string, replace = false): void {
+  if (replace) location.replace(to)
+  else location.hash = to
+}
+
+/** The place that the address names, and each that it comes to name. */
+export function usePlace(): Place {
+  const [place, setPlace] = useState(readPlace)
+  useEffect(() => {
+    const update = () => setPlace(readPlace())
+    addEventListener('hashchange', update)
+    return () => removeEventListener('hashchange', update)
+  }, [])
+  return place
+}
+
+/** Changes parts of the query of a place, which is then the address. */
+export const setQuery = (
+  { parts, query }: Place,
+  change: Record<string, string | number | undefined>,
+): void => go(link(parts, { ...Object.fromEntries(query), ...change }), true)

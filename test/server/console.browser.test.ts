@@ -1,0 +1,232 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import type { Page } from 'playwright-core'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createKey, updateKey } from '../../src/resources/keys.ts'
+import { addMember } from '../../src/resources/members.ts'
+import { type Browser, hasBrowser, startBrowser, type WatchedPage } from '../support/browser.ts'
+import { runCommand } from '../support/commands.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
+
+const found = await hasBrowser()
+const AXE = readFileSync(new URL(import.meta.resolve('axe-core')), 'utf8')
+
+const PAGES = [
+  ...['overview', 'calls', 'health', 'models', 'playground', 'sessions'],
+  ...['keys', 'keys/new', 'guardrails', 'guardrails/new', 'presets', 'workspaces', 'members'],
+  ...['byok', 'byok/new', 'destinations', 'destinations/new', 'alerts', 'alerts/new', 'files'],
+  ...['audit', 'nowhere'],
+]
+
+const LOOKS = [
+  { colorScheme: 'light', rules: null, width: 1440, height: 900 },
+  // What is not about colours is the same in the dark.
+  { colorScheme: 'dark', rules: ['color-contrast'], width: 390, height: 844 },
+] as const
+
+/** What makes markup run where it is not text. */
+const CORPUS = [
+  ...['<script>boom()</script>', '<img src=x onerror=boom()>', '"><svg onload=boom()>'],
+  ...[
+    "'-boom()-'",
+    'javascript:boom()',
+    '{{boom()}}',
+    '#{boom()}',
+    '</title><script>boom()</script>',
+  ],
+  ...['<iframe srcdoc="<script>parent.boom()</script>">', '<a href="javascript:boom()">x</a>'],
+  ...[
+    '<style>*{background:url(http://evil.example/x)}</style>',
+    '&lt;script&gt;boom()&lt;/script&gt;',
+  ],
+  ...[
+    '<details open ontoggle=boom()>',
+    '<body onload=boom()>',
+    '\u202e<b>boom',
+    '<!--<img src=x onerror=boom()>',
+  ],
+]
+const NAMES = Array.from({ length: 99 }, (_, i) => `${i} ${CORPUS[i % CORPUS.length]}`)
+
+/** What axe finds that hurts, by some rules or by all. */
+async function findBarriers(page: Page, rules: readonly string[] | null): Promise<string[]> {
+  const only = rules ? { runOnly: rules } : {}
+  const { violations } = (await page.evaluate(
+    `axe.run(document, ${JSON.stringify({ resultTypes: ['violations'], ...only })})`,
+  )) as { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
+}
+
+async function visit({ page }: WatchedPage, server: LocalServer, place: string) {
+  await page.goto(`${server.url}/console#/${place}`)
+  await page.locator('main h1').waitFor()
+  await page.getByText('Loading …').waitFor({ state: 'detached' })
+}
+
+async function signIn(watched: WatchedPage, server: LocalServer) {
+  await watched.page.goto(`${server.url}/console`)
+  await watched.page.getByLabel('Management key').fill(server.management_key)
+  await watched.page.getByRole('button', { name: 'Sign in' }).click()
+  await watched.page.getByRole('navigation', { name: 'Pages' }).first().waitFor()
+}
+
+/** The paths that the description has, or that are the console's own. */
+async function listDescribed(server: LocalServer): Promise<RegExp> {
+  const { paths } = await (await fetch(`${server.url}/openapi.json`)).json()
+  const patterns = Object.keys(paths as object).map(path => path.replace(/\{\w+\}/g, '[^/]+'))
+  return new RegExp(`^(${patterns.join('|')}|/console(/.*)?|/openapi.json|/favicon.ico)$`)
+}
+
+describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(() => browser[Symbol.asyncDispose]())
+
+  test('shows every page to a manager, whole, and asks nobody but the gateway', async () => {
+    await using server = await startLocalServer({})
+    const { gateway } = server
+    const operator = getOperator(gateway)
+    for (const name of NAMES) await createKey(gateway, operator, { name })
+    const body = { model: 'sandbox/echo', messages: [{ role: 'user', content: CORPUS[0] }] }
+    const called = await fetch(`${server.url}/api/v1/chat/completions`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${server.inference_key}`,
+        'content-type': 'application/json',
+        'x-title': CORPUS[1] ?? '',
+      },
+      body: JSON.stringify(body),
+    })
+    const { id } = await called.json()
+    const watched = await browser.open()
+    const { page, errors, requests } = watched
+    await page.addInitScript('window.boom = () => { window.isHit = true }')
+    await signIn(watched, server)
+    await page.evaluate(AXE)
+    for (const { colorScheme, rules, ...size } of LOOKS) {
+      await page.emulateMedia({ colorScheme })
+      await page.setViewportSize(size)
+      for (const place of [...PAGES, `calls/${id}`]) {
+        await visit(watched, server, place)
+        expect([place, colorScheme, await findBarriers(page, rules)]).toEqual([
+          place,
+          colorScheme,
+          [],
+        ])
+        const width = await page.evaluate('document.documentElement.scrollWidth')
+        expect([place, width]).toEqual([place, size.width])
+      }
+    }
+    await visit(watched, server, 'keys')
+    for (const name of NAMES) expect(await page.getByText(name, { exact: true }).count()).toBe(1)
+    expect(await page.evaluate('window.isHit')).toBeUndefined()
+    expect(errors).toEqual([])
+    const described = await listDescribed(server)
+    for (const url of requests) {
+      expect(url).toStartWith(`${server.url}/`)
+      expect(new URL(url).pathname).toMatch(described)
+    }
+  }, 120_000)
+
+  test('makes, changes and deletes a key, and calls a model', async () => {
+    await using server = await startLocalServer({})
+    const { gateway } = server
+    const watched = await browser.open()
+    const { page, errors } = watched
+    await signIn(watched, server)
+    await visit(watched, server, 'keys/new')
+    await page.getByLabel('Name').fill('From the console')
+    await page.getByLabel('Limit', { exact: true }).fill('-1')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByRole('alert').getByText('limit').waitFor()
+    await page.getByLabel('Limit', { exact: true }).fill('2.5')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByText('This is shown once.').waitFor()
+    const secret = (await page.getByLabel('The new key').locator('pre').textContent()) ?? ''
+    const headers = { authorization: `Bearer ${secret}` }
+    const key = await (await fetch(`${server.url}/api/v1/key`, { headers })).json()
+    expect(key.data.limit).toBe(2.5)
+
+    await page.getByRole('link', { name: 'I have it' }).click()
+    await page.getByRole('link', { name: 'From the console' }).click()
+    await page.getByRole('button', { name: 'Save' }).waitFor()
+    // Somebody else changes it meanwhile: what they wrote is not overwritten.
+    const hash = new URL(page.url()).hash.split('/').at(-1) ?? ''
+    await updateKey(gateway, getOperator(gateway), hash, { name: 'Theirs' })
+    await page.getByLabel('Name').fill('Mine')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('This was changed meanwhile').waitFor()
+    expect(gateway.memory.keys.get(hash)?.name).toBe('Theirs')
+    await page.getByRole('button', { name: 'Load it again' }).click()
+    await page.getByRole('heading', { name: 'Theirs' }).waitFor()
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('heading', { name: 'Keys' }).waitFor()
+    expect(gateway.memory.keys.get(hash)).toBeUndefined()
+
+    await visit(watched, server, 'playground')
+    await page.getByRole('button', { name: /Make a key/ }).click()
+    await page.getByLabel('Message').fill('Hello there')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByRole('link', { name: 'see the call' }).click()
+    await page.getByRole('heading', { name: 'Time', exact: true }).waitFor()
+    // What was refused is said where the browser looks, as every other refusal.
+    expect(errors.filter(error => !error.includes('400 (Bad Request)'))).toEqual([])
+  })
+
+  test('keeps what was entered when a session ends in the middle', async () => {
+    await using server = await startLocalServer({})
+    const watched = await browser.open()
+    const { page } = watched
+    await signIn(watched, server)
+    await visit(watched, server, 'keys/new')
+    await page.getByLabel('Name').fill('Kept')
+    const { data } = (await page.evaluate(`fetch('/console/sessions', {
+      headers: { 'x-gateway-console': '1' }
+    }).then(response => response.json())`)) as { data: { id: string }[] }
+    await server.gateway.store.signIns.take(data[0]?.id ?? '')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Management key').fill(server.management_key)
+    await dialog.getByRole('button', { name: 'Sign in' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    expect(await page.getByLabel('Name').inputValue()).toBe('Kept')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByText('This is shown once.').waitFor()
+  })
+
+  test('shows a member who follows a link what is their own', async () => {
+    await using server = await startLocalServer({})
+    const { gateway } = server
+    const operator = getOperator(gateway)
+    await addMember(gateway, operator, { email: 'ada@acme.example' })
+    await createKey(gateway, operator, { name: 'Not hers' })
+    const watched = await browser.open()
+    const { page, errors } = watched
+    const command = ['members', 'link', 'ada@acme.example', '--json', '--data', server.data]
+    const link = new URL(JSON.parse((await runCommand(command)).stdout).data.url)
+    await page.goto(server.url + link.pathname + link.search)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('link', { name: 'Open the console' }).click()
+    const pages = page.getByRole('navigation', { name: 'Pages' }).first()
+    await pages.waitFor()
+    expect(await pages.getByRole('link').allTextContents()).toEqual([
+      ...['Overview', 'Calls', 'Models', 'Playground', 'Keys'],
+    ])
+    await visit(watched, server, 'keys')
+    await page.getByText('Nothing here yet.').waitFor()
+    await page.getByRole('link', { name: 'New key' }).click()
+    await page.getByLabel('Name').fill('Hers')
+    expect(await page.getByLabel('Creator user ID').count()).toBe(0)
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByText('This is shown once.').waitFor()
+    await page.getByRole('link', { name: 'I have it' }).click()
+    await page.getByRole('link', { name: 'Hers', exact: true }).waitFor()
+    expect(await page.getByText('Not hers').count()).toBe(0)
+    expect(errors).toEqual([])
+  })
+})
