@@ -32,8 +32,6 @@ interface Count {
 const CALLS: Count = { warmUp: 200, calls: 200, blocks: 2 }
 const LONG_CALLS: Count = { warmUp: 50, calls: 60, blocks: 3 }
 const LONG_STREAMS: Count = { warmUp: 10, calls: 12, blocks: 2 }
-/** Some fifty calls share what a destination is sent: blocks in which a batch more is little. */
-const CALLS_WITH_EVERYTHING: Count = { warmUp: 240, calls: 480, blocks: 2 }
 /** What the longer of two streams has more. */
 const MORE_CHUNKS = 100
 
@@ -41,7 +39,7 @@ const MORE_CHUNKS = 100
 export async function measurePlainHeap(): Promise<Pick<HeapFigures, 'bytes_of_a_call'>> {
   return withProvider(async (provider, directory) => {
     const home = await createHome(provider, directory)
-    const call = await measure({ provider, home, count: CALLS }, {})
+    const call = await withServer(provider, home, subject => measure(subject, CALLS, {}))
     return { bytes_of_a_call: Math.round(call.bytes) }
   })
 }
@@ -55,15 +53,11 @@ export async function measurePlainHeap(): Promise<Pick<HeapFigures, 'bytes_of_a_
 export async function measureHeap(): Promise<HeapFigures> {
   return withProvider(async (provider, directory) => {
     const home = await createHome(provider, join(directory, 'plain'))
-    const call = await measure({ provider, home, count: CALLS }, {})
-    const long = await measure({ provider, home, count: LONG_CALLS }, { turns: 101 })
-    const stream = { stream: true, chunks: 3 }
-    const longStream = { stream: true, chunks: stream.chunks + MORE_CHUNKS }
-    const streamed = await measure({ provider, home, count: LONG_CALLS }, stream)
-    const longStreamed = await measure({ provider, home, count: LONG_STREAMS }, longStream)
+    const plain = await withServer(provider, home, measurePlainCalls)
     const full = await createHome(provider, join(directory, 'full'))
     await enableEverything(full, provider)
-    const everything = await measure({ provider, home: full, count: CALLS_WITH_EVERYTHING }, {})
+    const everything = await withServer(provider, full, subject => measure(subject, CALLS, {}))
+    const { call, long, streamed, longStreamed } = plain
     // Whole promises alone are of calls: timers, and chunks that arrive apart, add a share of one.
     return {
       bytes_of_a_call: Math.round(call.bytes),
@@ -77,6 +71,18 @@ export async function measureHeap(): Promise<HeapFigures> {
         Math.round(((longStreamed.promises - streamed.promises) * 10) / MORE_CHUNKS) / 10,
     }
   })
+}
+
+/** Measures the calls of a server that nobody watches: one after the other, since a start takes longest. */
+async function measurePlainCalls(subject: Subject) {
+  const stream = { stream: true, chunks: 3 }
+  const longStream = { stream: true, chunks: stream.chunks + MORE_CHUNKS }
+  return {
+    call: await measure(subject, CALLS, {}),
+    long: await measure(subject, LONG_CALLS, { turns: 101 }),
+    streamed: await measure(subject, LONG_CALLS, stream),
+    longStreamed: await measure(subject, LONG_STREAMS, longStream),
+  }
 }
 
 async function withProvider<T>(
@@ -98,38 +104,50 @@ const createHome = (provider: TraceProvider, directory: string): Promise<Home> =
   return initGateway(JSON.stringify(config), directory, PROGRAM)
 }
 
+/** A server that counts what it makes, with whoever asks it and whom it asks. */
 interface Subject {
   provider: TraceProvider
   home: Home
-  count: Count
+  server: Awaited<ReturnType<typeof startProbedServer>>
+}
+
+async function withServer<T>(
+  provider: TraceProvider,
+  home: Home,
+  run: (subject: Subject) => Promise<T>,
+): Promise<T> {
+  const server = await startProbedServer(home)
+  try {
+    // From its first count on, a server's timers stand still.
+    await server.readHeap()
+    return await run({ provider, home, server })
+  } finally {
+    await server.stop()
+  }
 }
 
 /** Returns what one such call makes: of several blocks the least, since what is made once adds to some. */
-async function measure(subject: Subject, options: TraceOptions): Promise<HeapGrowth> {
-  const { provider, home, count } = subject
-  const server = await startProbedServer(home)
+async function measure(
+  { provider, home, server }: Subject,
+  count: Count,
+  options: TraceOptions,
+): Promise<HeapGrowth> {
   const call = createTracedCall(options)
   provider.chunks = call.chunks
   const make = async (calls: number) => {
     for (let i = 0; i < calls; i++) await sendCall({ ...server, key: home.key, provider }, call)
   }
-  try {
-    // From its first count on, a server's timers stand still.
-    await server.readHeap()
-    await make(count.warmUp)
-    const marks = [await server.readHeap()]
-    for (let block = 0; block < count.blocks; block++) {
-      await make(count.calls)
-      marks.push(await server.readHeap())
-    }
-    const perCall = (name: keyof HeapGrowth) =>
-      Math.min(
-        ...marks.slice(1).map((mark, i) => (mark[name] - (marks[i]?.[name] ?? 0)) / count.calls),
-      )
-    return { bytes: perCall('bytes'), promises: perCall('promises') }
-  } finally {
-    await server.stop()
+  await make(count.warmUp)
+  const marks = [await server.readHeap()]
+  for (let block = 0; block < count.blocks; block++) {
+    await make(count.calls)
+    marks.push(await server.readHeap())
   }
+  const perCall = (name: keyof HeapGrowth) =>
+    Math.min(
+      ...marks.slice(1).map((mark, i) => (mark[name] - (marks[i]?.[name] ?? 0)) / count.calls),
+    )
+  return { bytes: perCall('bytes'), promises: perCall('promises') }
 }
 
 async function startProbedServer({ data }: Home) {

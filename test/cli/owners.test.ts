@@ -101,13 +101,16 @@ const COMMANDS = [
   ['doctor'],
 ]
 
-/** Runs every command, in turns as root and as that user. */
-async function runAll(data: string, isRootFirst = true): Promise<void> {
+/** Of them one for each place that is written: the store, files, and what doctor looks at. */
+const SOME = COMMANDS.filter(([noun]) => ['files', 'try', 'budgets', 'doctor'].includes(noun ?? ''))
+
+/** Runs commands, in turns as root and as that user. */
+async function runAll(data: string, isRootFirst = true, commands = COMMANDS): Promise<void> {
   const files = join(home, 'files')
   await mkdir(files, { recursive: true })
   await writeFile(join(files, 'FILE'), 'Hello there')
   await writeFile(join(files, 'PRESET'), JSON.stringify({ model: 'sandbox/echo' }))
-  for (const [i, words] of COMMANDS.entries()) {
+  for (const [i, words] of commands.entries()) {
     const isRoot = (i % 2 === 0) === isRootFirst
     const args = words.map(word => (/^[A-Z]+$/.test(word) ? join(files, word) : word))
     const named = args.map(word => word.replace(/-N$/, `-${crypto.randomUUID().slice(0, 8)}`))
@@ -130,7 +133,7 @@ describe.skipIf(!canTry)(
       await runAll(data, false)
       expect(listForeign(data)).toEqual([])
       expect(await server.stop()).not.toContain('failing')
-      await runAll(data)
+      await runAll(data, true, SOME)
       expect(listForeign(data)).toEqual([])
       expect(await (await start(data)).stop()).toContain('stopped')
     })
@@ -140,7 +143,7 @@ describe.skipIf(!canTry)(
       const first = await start(data)
       const second = await start(data, words => [...words, '--takeover'])
       await first.stop()
-      await runAll(data)
+      await runAll(data, true, SOME)
       await second.stop()
       expect(listForeign(data)).toEqual([])
       expect(await (await start(data)).stop()).toContain('stopped')
@@ -149,7 +152,7 @@ describe.skipIf(!canTry)(
     test('by a backup that is restored does so too', async () => {
       const data = await makeDirectory()
       await init(data)
-      await runAll(data)
+      await runAll(data, true, SOME)
       const backup = join(home, 'store.backup')
       const run = (...words: string[]) =>
         runGateway([...words, '--data', data], { program, cwd: '/' })

@@ -9,7 +9,7 @@ import {
   type Scenario,
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
 /*
@@ -54,28 +54,26 @@ const SCENES: Record<string, Scenario> = {
 }
 
 let upstream: FakeProviderServer
-let server: Server
+let server: LocalServer
 let wirecheck: Wirecheck | undefined
 let openai: OpenAI
 let runner: Runner
 
 beforeAll(async () => {
   upstream = startFakeProviders(SCENES)
-  server = await startServer({
-    config: {
-      providers: Object.fromEntries(
-        PROTOCOLS.map(name => [
-          name,
-          { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
-        ]),
-      ),
-      models: PROTOCOLS.flatMap(provider =>
-        Object.keys(SCENES).map(model => ({
-          id: `${provider}/${model}`,
-          endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
-        })),
-      ),
-    },
+  server = await startLocalServer({
+    providers: Object.fromEntries(
+      PROTOCOLS.map(name => [
+        name,
+        { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
+      ]),
+    ),
+    models: PROTOCOLS.flatMap(provider =>
+      Object.keys(SCENES).map(model => ({
+        id: `${provider}/${model}`,
+        endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+      })),
+    ),
   })
   wirecheck = hasWirecheck ? await startWirecheck(server.url) : undefined
   const baseURL = `${wirecheck?.url ?? server.url}/api/v1`

@@ -8,7 +8,7 @@ import {
   type Recording,
 } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * Anthropic's own client reads the same from an answer of Claude's, directly and through the
@@ -19,13 +19,13 @@ const PROTOCOL = 'anthropic-messages'
 const recordings = listRecordings(PROTOCOL)
 
 let replay: Replay
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   if (!hasRecordings) return
   replay = startReplay()
   const providers = { anthropic: { base_url: `${replay.base(PROTOCOL)}/v1`, api_key: 'mock' } }
-  server = await startServer({ config: { providers, models: buildModels(recordings, modelOf) } })
+  server = await startLocalServer({ providers, models: buildModels(recordings, modelOf) })
 })
 
 afterAll(async () => {

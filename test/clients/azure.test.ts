@@ -8,7 +8,7 @@ import {
   type Scenario,
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /* Clients of Azure, unmodified: a deployment is a model, and the key is in a header of its own. */
 
@@ -31,24 +31,22 @@ const SCHEMA = {
 }
 
 let upstream: FakeProviderServer
-let server: Server
+let server: LocalServer
 beforeAll(async () => {
   upstream = startFakeProviders(SCENES)
-  server = await startServer({
-    config: {
-      providers: Object.fromEntries(
-        PROTOCOLS.map(name => [
-          name,
-          { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
-        ]),
-      ),
-      models: PROTOCOLS.flatMap(provider =>
-        Object.keys(SCENES).map(model => ({
-          id: `${provider}/${model}`,
-          endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
-        })),
-      ),
-    },
+  server = await startLocalServer({
+    providers: Object.fromEntries(
+      PROTOCOLS.map(name => [
+        name,
+        { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
+      ]),
+    ),
+    models: PROTOCOLS.flatMap(provider =>
+      Object.keys(SCENES).map(model => ({
+        id: `${provider}/${model}`,
+        endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+      })),
+    ),
   })
 })
 afterAll(async () => {

@@ -8,7 +8,7 @@ import {
   type Recording,
 } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * A client of Bedrock gets the answers of its models through the gateway unchanged: those of
@@ -19,7 +19,7 @@ const converse = listRecordings('bedrock-converse')
 const anthropic = listRecordings('anthropic-messages')
 
 let replay: Replay
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   if (!hasRecordings) return
@@ -27,23 +27,21 @@ beforeAll(async () => {
   const provide = (protocol: string) => ({
     ...{ protocol, base_url: replay.base(protocol), api_key: 'mock', fetches_urls: true },
   })
-  server = await startServer({
-    config: {
-      providers: {
-        converse: provide('bedrock-converse'),
-        claude: provide('anthropic-messages'),
-      },
-      models: [
-        ...buildModels(converse, ({ name }) => ({
-          id: `converse/${name}`,
-          endpoints: [{ provider: 'converse', model: name }],
-        })),
-        ...buildModels(anthropic, ({ name }) => ({
-          id: `claude/${name}`,
-          endpoints: [{ provider: 'claude', model: name }],
-        })),
-      ],
+  server = await startLocalServer({
+    providers: {
+      converse: provide('bedrock-converse'),
+      claude: provide('anthropic-messages'),
     },
+    models: [
+      ...buildModels(converse, ({ name }) => ({
+        id: `converse/${name}`,
+        endpoints: [{ provider: 'converse', model: name }],
+      })),
+      ...buildModels(anthropic, ({ name }) => ({
+        id: `claude/${name}`,
+        endpoints: [{ provider: 'claude', model: name }],
+      })),
+    ],
   })
 })
 

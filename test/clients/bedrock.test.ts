@@ -16,7 +16,7 @@ import {
   type Scenario,
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   chunkedEnd,
   event,
@@ -49,34 +49,32 @@ const SCENES: Record<string, Scenario> = {
 const CLAUDE = 'scripted/claude'
 
 let upstream: FakeProviderServer
-let server: Server
+let server: LocalServer
 let client: BedrockRuntimeClient
 let scripted: Upstream
 beforeAll(async () => {
   upstream = startFakeProviders(SCENES)
   scripted = await startUpstream()
-  server = await startServer({
-    config: {
-      providers: {
-        ...Object.fromEntries(
-          PROTOCOLS.map(name => [
-            name,
-            { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
-          ]),
-        ),
-        scripted: { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'mock' },
-      },
-      models: [
-        ...PROTOCOLS.flatMap(provider =>
-          Object.keys(SCENES).map(model => ({
-            id: `${provider}/${model}`,
-            endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
-          })),
-        ),
-        { id: CLAUDE, endpoints: [{ provider: 'scripted', model: 'claude-sonnet-4-5' }] },
-      ],
-      timeouts: { keep_alive_seconds: 0.1 },
+  server = await startLocalServer({
+    providers: {
+      ...Object.fromEntries(
+        PROTOCOLS.map(name => [
+          name,
+          { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
+        ]),
+      ),
+      scripted: { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'mock' },
     },
+    models: [
+      ...PROTOCOLS.flatMap(provider =>
+        Object.keys(SCENES).map(model => ({
+          id: `${provider}/${model}`,
+          endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+        })),
+      ),
+      { id: CLAUDE, endpoints: [{ provider: 'scripted', model: 'claude-sonnet-4-5' }] },
+    ],
+    timeouts: { keep_alive_seconds: 0.1 },
   })
   client = open(server.inference_key)
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createAnthropic } from '@ai-sdk/anthropic'
 import Anthropic from '@anthropic-ai/sdk'
 import { streamText } from 'ai'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /*
@@ -11,21 +11,19 @@ import { json, startUpstream, type Upstream } from '../support/upstream.ts'
  */
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 let client: Anthropic
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  server = await startServer({
-    config: {
-      providers: { anthropic: { base_url: upstream.url, api_key: 'mock' } },
-      models: [
-        {
-          id: 'anthropic/claude',
-          endpoints: [{ provider: 'anthropic', model: 'claude-sonnet-4-6' }],
-        },
-      ],
-    },
+  server = await startLocalServer({
+    providers: { anthropic: { base_url: upstream.url, api_key: 'mock' } },
+    models: [
+      {
+        id: 'anthropic/claude',
+        endpoints: [{ provider: 'anthropic', model: 'claude-sonnet-4-6' }],
+      },
+    ],
   })
   client = new Anthropic({
     baseURL: `${server.url}/api`,

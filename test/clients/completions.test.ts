@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { protocols } from '../../src/translation/protocols/registry.ts'
 import { type FakeProviderServer, startFakeProviders } from '../support/fake-provider-server.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /* Text completions with OpenAI's client over every protocol of a provider. */
 
 const PROTOCOLS = Object.keys(protocols.text).filter(name => name !== 'sandbox')
 
 let upstream: FakeProviderServer
-let server: Server
+let server: LocalServer
 let openai: OpenAI
 
 beforeAll(async () => {
@@ -17,21 +17,19 @@ beforeAll(async () => {
     tale: () => ({ answer: { text: ' a king', finish: 'stop' } }),
     long: () => ({ answer: { text: ' a ki', finish: 'length' } }),
   })
-  server = await startServer({
-    config: {
-      providers: Object.fromEntries(
-        PROTOCOLS.map(name => [
-          name,
-          { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
-        ]),
-      ),
-      models: PROTOCOLS.flatMap(provider =>
-        ['tale', 'long'].map(model => ({
-          id: `${provider}/${model}`,
-          endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
-        })),
-      ),
-    },
+  server = await startLocalServer({
+    providers: Object.fromEntries(
+      PROTOCOLS.map(name => [
+        name,
+        { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
+      ]),
+    ),
+    models: PROTOCOLS.flatMap(provider =>
+      ['tale', 'long'].map(model => ({
+        id: `${provider}/${model}`,
+        endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+      })),
+    ),
   })
   openai = new OpenAI({
     baseURL: `${server.url}/api/v1`,

@@ -3,7 +3,7 @@ import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import { OpenRouter } from '@openrouter/sdk'
 import { embedMany } from 'ai'
 import OpenAI, { BadRequestError } from 'openai'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { type Hit, json, startUpstream, type Upstream } from '../support/upstream.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
@@ -17,7 +17,7 @@ const lengths = ({ json: body }: Hit) => {
 }
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 let checker: Wirecheck | null
 let base: string
 
@@ -38,11 +38,9 @@ beforeAll(async () => {
       usd_per_million_tokens: { prompt: 0.02, completion: 0 },
     },
   ]
-  server = await startServer({
-    config: {
-      providers: { local },
-      models: [{ id: 'acme/embed', output_modalities: ['embeddings'], endpoints }],
-    },
+  server = await startLocalServer({
+    providers: { local },
+    models: [{ id: 'acme/embed', output_modalities: ['embeddings'], endpoints }],
   })
   checker = hasWirecheck ? await startWirecheck(server.url) : null
   base = `${checker?.url ?? server.url}/api/v1`

@@ -4,7 +4,7 @@ import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import { OpenRouter } from '@openrouter/sdk'
 import { generateImage } from 'ai'
 import OpenAI from 'openai'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   chunkedEnd,
   event,
@@ -36,7 +36,7 @@ function drawPictures({ json: body }: Hit) {
 }
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 let checker: Wirecheck | null
 let base: string
 
@@ -52,11 +52,9 @@ beforeAll(async () => {
   }
   const prices = { prompt: 5, completion: 0, image_output: 40 }
   const endpoints = [{ provider: 'local', model: 'gpt-image-1', usd_per_million_tokens: prices }]
-  server = await startServer({
-    config: {
-      providers: { local },
-      models: [{ id: 'acme/draw', output_modalities: ['image'], endpoints }],
-    },
+  server = await startLocalServer({
+    providers: { local },
+    models: [{ id: 'acme/draw', output_modalities: ['image'], endpoints }],
   })
   checker = hasWirecheck ? await startWirecheck(server.url) : null
   base = `${checker?.url ?? server.url}/api/v1`

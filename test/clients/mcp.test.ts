@@ -9,7 +9,7 @@ import {
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
 import { startMcpServer, type TestMcpServer, textResult } from '../support/mcp-server.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
 /*
@@ -42,7 +42,7 @@ const MODELS = Object.entries(PROVIDERS).map(
 let files: TestMcpServer
 let deleted: number
 let upstream: FakeProviderServer
-let server: Server
+let server: LocalServer
 let wirecheck: Wirecheck | undefined
 let openai: OpenAI
 let runner: Runner
@@ -67,18 +67,16 @@ beforeAll(async () => {
     id,
     { name, protocol, base_url: upstream.getBaseUrl(protocol), api_key: 'mock' },
   ])
-  server = await startServer({
-    config: {
-      security: { allow_private_urls: [new URL(files.url).host] },
-      providers: Object.fromEntries(providers),
-      models: Object.keys(PROVIDERS).map(provider => ({
-        id: `acme/${provider}`,
-        context_length: 100_000,
-        endpoints: [
-          { provider, model: 'loop', usd_per_million_tokens: { prompt: 1, completion: 2 } },
-        ],
-      })),
-    },
+  server = await startLocalServer({
+    security: { allow_private_urls: [new URL(files.url).host] },
+    providers: Object.fromEntries(providers),
+    models: Object.keys(PROVIDERS).map(provider => ({
+      id: `acme/${provider}`,
+      context_length: 100_000,
+      endpoints: [
+        { provider, model: 'loop', usd_per_million_tokens: { prompt: 1, completion: 2 } },
+      ],
+    })),
   })
   wirecheck = hasWirecheck ? await startWirecheck(server.url) : undefined
   const base = `${wirecheck?.url ?? server.url}/api/v1`

@@ -6,7 +6,7 @@ import {
   type Recording,
 } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /*
@@ -22,7 +22,7 @@ const whole = recordings.filter(
 
 let replay: Replay
 let scripted: Upstream
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   if (recordings.length === 0) return
@@ -42,11 +42,9 @@ beforeAll(async () => {
     id: 'anthropic/claude',
     endpoints: [{ provider: 'second', model: 'claude-sonnet-4-5' }],
   }
-  server = await startServer({
-    config: {
-      providers: { anthropic, second },
-      models: [...buildModels(recordings, model), claude],
-    },
+  server = await startLocalServer({
+    providers: { anthropic, second },
+    models: [...buildModels(recordings, model), claude],
   })
 })
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import OpenAI from 'openai'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
 /* OpenAI's client and its moderations: by a provider, or by the content filters of the key. */
@@ -12,14 +12,12 @@ beforeEach(async () => {
 afterEach(() => upstream.close())
 
 const judged = () =>
-  startServer({
-    config: {
-      providers: { judge: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
-      plugins: { moderation: { provider: 'judge', model: 'omni' } },
-    },
+  startLocalServer({
+    providers: { judge: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
+    plugins: { moderation: { provider: 'judge', model: 'omni' } },
   })
 
-const open = ({ base }: Server, apiKey: string) =>
+const open = ({ base }: LocalServer, apiKey: string) =>
   new OpenAI({ apiKey, baseURL: base, maxRetries: 0 })
 
 const VERDICT = {
@@ -50,7 +48,7 @@ test.each([
 })
 
 test('without one the content filters of the key judge', async () => {
-  await using server = await startServer()
+  await using server = await startLocalServer()
   const manage = (path: string, body: object) =>
     fetch(`${server.base}${path}`, {
       method: 'POST',

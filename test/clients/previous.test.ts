@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { streamText } from 'previous-ai'
 import { createAnthropic } from 'previous-ai-sdk-anthropic'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * What the previous major of a client stumbles over, and the latest does not. `bun run clients` runs
  * all tests of this folder with both.
  */
 
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
-  server = await startServer()
+  server = await startLocalServer()
 })
 
 afterAll(() => server[Symbol.asyncDispose]())

@@ -16,7 +16,7 @@ import {
   TEXT_PROTOCOLS,
 } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * A provider's own client and a client of each dialect read the same from an answer: text,
@@ -130,14 +130,15 @@ const UNREAD: Record<string, { without: Aspect[]; why: string }> = {
 const played = listRecordings(...TEXT_PROTOCOLS)
 
 let replay: Replay
-let server: Server
+let server: LocalServer
 let doors: Record<string, (id: string) => Model>
 
 beforeAll(async () => {
   if (played.length === 0) return
   replay = startReplay({ pieces: 1000 })
-  server = await startServer({
-    config: { providers: providersOf(played), models: buildModels(played, modelOf) },
+  server = await startLocalServer({
+    providers: providersOf(played),
+    models: buildModels(played, modelOf),
   })
   const apiKey = server.inference_key
   const address = { baseURL: server.base, apiKey }

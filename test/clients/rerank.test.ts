@@ -3,7 +3,7 @@ import { createCohere } from '@ai-sdk/cohere'
 import { OpenRouter } from '@openrouter/sdk'
 import { rerank } from 'ai'
 import { CohereClient } from 'cohere-ai'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { type Hit, json, startUpstream, type Upstream } from '../support/upstream.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
@@ -15,7 +15,7 @@ const rankLengths = ({ json: body }: Hit) => {
 }
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 let checker: Wirecheck | null
 let base: string
 
@@ -31,11 +31,9 @@ beforeAll(async () => {
   }
   const prices = { prompt: 0.02, completion: 0 }
   const endpoints = [{ provider: 'local', model: 'up', usd_per_million_tokens: prices }]
-  server = await startServer({
-    config: {
-      providers: { local },
-      models: [{ id: 'acme/rank', output_modalities: ['rerank'], endpoints }],
-    },
+  server = await startLocalServer({
+    providers: { local },
+    models: [{ id: 'acme/rank', output_modalities: ['rerank'], endpoints }],
   })
   checker = hasWirecheck ? await startWirecheck(server.url) : null
   base = `${checker?.url ?? server.url}/api/v1`

@@ -11,7 +11,7 @@ import {
   type Scenario,
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
 /*
@@ -54,7 +54,7 @@ const SCENES: Record<string, Scenario> = {
 }
 
 let upstream: FakeProviderServer
-let server: Server
+let server: LocalServer
 let wirecheck: Wirecheck | undefined
 let openai: OpenAI
 let aiSdk: ReturnType<typeof createOpenAI>
@@ -62,7 +62,7 @@ let openrouter: OpenRouter
 
 beforeAll(async () => {
   upstream = startFakeProviders(SCENES)
-  server = await startServer({ config: buildConfig(upstream) })
+  server = await startLocalServer(buildConfig(upstream))
   wirecheck = hasWirecheck ? await startWirecheck(server.url) : undefined
   const baseURL = `${wirecheck?.url ?? server.url}/api/v1`
   const apiKey = server.inference_key

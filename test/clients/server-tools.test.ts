@@ -17,7 +17,7 @@ import {
 } from '../support/fake-provider-server.ts'
 import { answerAsFetchPeer, FETCH_PEERS } from '../support/fetch-peers.ts'
 import { PEER_KEY } from '../support/search-peers.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
@@ -72,7 +72,7 @@ const MODELS = Object.keys(PROVIDERS).map(name => `acme/${name}`)
 
 let upstream: FakeProviderServer
 let reader: Upstream
-let server: Server
+let server: LocalServer
 let wirecheck: Wirecheck | undefined
 let base: string
 
@@ -84,22 +84,20 @@ beforeAll(async () => {
     id,
     { name, protocol, base_url: upstream.getBaseUrl(protocol), api_key: 'mock' },
   ])
-  server = await startServer({
-    config: {
-      providers: Object.fromEntries(providers),
-      web_fetch: { engines: { exa: { api_key: PEER_KEY, base_url: reader.url } } },
-      models: Object.keys(PROVIDERS).map(provider => ({
-        id: `acme/${provider}`,
-        context_length: 100_000,
-        endpoints: [
-          {
-            provider,
-            model: 'loop',
-            usd_per_million_tokens: { prompt: 1, completion: 2 },
-          },
-        ],
-      })),
-    },
+  server = await startLocalServer({
+    providers: Object.fromEntries(providers),
+    web_fetch: { engines: { exa: { api_key: PEER_KEY, base_url: reader.url } } },
+    models: Object.keys(PROVIDERS).map(provider => ({
+      id: `acme/${provider}`,
+      context_length: 100_000,
+      endpoints: [
+        {
+          provider,
+          model: 'loop',
+          usd_per_million_tokens: { prompt: 1, completion: 2 },
+        },
+      ],
+    })),
   })
   wirecheck = hasWirecheck ? await startWirecheck(server.url) : undefined
   base = `${wirecheck?.url ?? server.url}/api`

@@ -9,7 +9,7 @@ import {
   type Scenario,
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * Clients that go on from what is stored (`responses.store`), unmodified and with their defaults:
@@ -30,26 +30,24 @@ const SCENES: Record<string, Scenario> = {
 }
 
 let upstream: FakeProviderServer
-let server: Server
+let server: LocalServer
 let openai: OpenAI
 beforeAll(async () => {
   upstream = startFakeProviders(SCENES)
-  server = await startServer({
-    config: {
-      responses: { store: true },
-      providers: Object.fromEntries(
-        PROTOCOLS.map(name => [
-          name,
-          { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
-        ]),
-      ),
-      models: PROTOCOLS.flatMap(provider =>
-        Object.keys(SCENES).map(model => ({
-          id: `${provider}/${model}`,
-          endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
-        })),
-      ),
-    },
+  server = await startLocalServer({
+    responses: { store: true },
+    providers: Object.fromEntries(
+      PROTOCOLS.map(name => [
+        name,
+        { protocol: name, base_url: upstream.getBaseUrl(name), api_key: 'mock' },
+      ]),
+    ),
+    models: PROTOCOLS.flatMap(provider =>
+      Object.keys(SCENES).map(model => ({
+        id: `${provider}/${model}`,
+        endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+      })),
+    ),
   })
   const baseURL = `${server.url}/api/v1`
   openai = new OpenAI({ baseURL, apiKey: server.inference_key, maxRetries: 0 })

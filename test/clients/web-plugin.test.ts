@@ -17,7 +17,7 @@ import {
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
 import { answerAsPeer, PEER_KEY, SEARCH_PEERS } from '../support/search-peers.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
 
@@ -51,7 +51,7 @@ const MODELS = Object.keys(PROVIDERS).map(name => `acme/${name}`)
 
 let upstream: FakeProviderServer
 let exa: Upstream
-let server: Server
+let server: LocalServer
 let wirecheck: Wirecheck | undefined
 let base: string
 
@@ -63,20 +63,18 @@ beforeAll(async () => {
     id,
     { name, protocol, base_url: upstream.getBaseUrl(protocol), api_key: 'mock' },
   ])
-  server = await startServer({
-    config: {
-      security: { allow_private_urls: [new URL(exa.url).host] },
-      providers: Object.fromEntries(providers),
-      models: Object.keys(PROVIDERS).flatMap(provider =>
-        ['say', 'search'].map(model => ({
-          id: `acme/${provider}${model === 'say' ? '' : '-search'}`,
-          context_length: 100_000,
-          endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
-        })),
-      ),
-      web_search: {
-        engines: { exa: { base_url: exa.url, api_key: PEER_KEY, usd_per_search: 0.005 } },
-      },
+  server = await startLocalServer({
+    security: { allow_private_urls: [new URL(exa.url).host] },
+    providers: Object.fromEntries(providers),
+    models: Object.keys(PROVIDERS).flatMap(provider =>
+      ['say', 'search'].map(model => ({
+        id: `acme/${provider}${model === 'say' ? '' : '-search'}`,
+        context_length: 100_000,
+        endpoints: [{ provider, model, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+      })),
+    ),
+    web_search: {
+      engines: { exa: { base_url: exa.url, api_key: PEER_KEY, usd_per_search: 0.005 } },
     },
   })
   wirecheck = hasWirecheck ? await startWirecheck(server.url) : undefined

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
 import { type ChatOptions, parseStream, sendChat } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
 /*
@@ -11,7 +11,7 @@ import { json, startUpstream, status, type Upstream } from '../support/upstream.
 
 let mock: LLMock
 let scripted: Upstream
-let server: Server
+let server: LocalServer
 
 const PRICES = { prompt: 3, completion: 15, cache_read: 0.3, cache_write: 3.75 }
 const endpoint = (provider: string, model: string) => ({
@@ -24,31 +24,29 @@ beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
   await mock.start()
   scripted = await startUpstream()
-  server = await startServer({
-    config: {
-      providers: {
-        anthropic: { base_url: `${mock.url}/v1`, api_key: 'sk-ant' },
-        'vertex-anthropic': { base_url: `${scripted.url}/publishers/anthropic`, api_key: 'token' },
-        second: { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'sk-2' },
-      },
-      models: [
-        {
-          id: 'anthropic/claude',
-          context_length: 200_000,
-          endpoints: [endpoint('anthropic', 'claude-sonnet-4-5')],
-        },
-        {
-          id: 'google/claude',
-          context_length: 200_000,
-          endpoints: [endpoint('vertex-anthropic', 'claude-sonnet-4-5@20250929')],
-        },
-        {
-          id: 'second/claude',
-          context_length: 200_000,
-          endpoints: [endpoint('second', 'claude-sonnet-4-5')],
-        },
-      ],
+  server = await startLocalServer({
+    providers: {
+      anthropic: { base_url: `${mock.url}/v1`, api_key: 'sk-ant' },
+      'vertex-anthropic': { base_url: `${scripted.url}/publishers/anthropic`, api_key: 'token' },
+      second: { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'sk-2' },
     },
+    models: [
+      {
+        id: 'anthropic/claude',
+        context_length: 200_000,
+        endpoints: [endpoint('anthropic', 'claude-sonnet-4-5')],
+      },
+      {
+        id: 'google/claude',
+        context_length: 200_000,
+        endpoints: [endpoint('vertex-anthropic', 'claude-sonnet-4-5@20250929')],
+      },
+      {
+        id: 'second/claude',
+        context_length: 200_000,
+        endpoints: [endpoint('second', 'claude-sonnet-4-5')],
+      },
+    ],
   })
 })
 

@@ -9,7 +9,7 @@ import {
 } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   completion,
   type Hit,
@@ -32,23 +32,21 @@ const MODELS = {
 const AUTO = 'gateway/auto'
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  server = await startServer({
-    config: {
-      default_model: AUTO,
-      routing: { choice: 'listed', failures: 0 },
-      limits: { free_models: { requests_per_day: 3 }, strict: false, wait_seconds: 0 },
-      providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
-      models: Object.entries(MODELS).map(([name, more]) => ({
-        id: `acme/${name}`,
-        context_length: 128_000,
-        input_modalities: name === 'large' ? ['text', 'image'] : ['text'],
-        endpoints: [{ provider: 'local', model: name, max_completion_tokens: 1_000, ...more }],
-      })),
-    },
+  server = await startLocalServer({
+    default_model: AUTO,
+    routing: { choice: 'listed', failures: 0 },
+    limits: { free_models: { requests_per_day: 3 }, strict: false, wait_seconds: 0 },
+    providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
+    models: Object.entries(MODELS).map(([name, more]) => ({
+      id: `acme/${name}`,
+      context_length: 128_000,
+      input_modalities: name === 'large' ? ['text', 'image'] : ['text'],
+      endpoints: [{ provider: 'local', model: name, max_completion_tokens: 1_000, ...more }],
+    })),
   })
 })
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { LLMock } from '@copilotkit/aimock'
 import { awsEvent, awsException } from '../support/aws-event-stream.ts'
 import { type ChatOptions, parseStream, sendChat } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   chunk,
   chunkedEnd,
@@ -20,7 +20,7 @@ import {
 
 let mock: LLMock
 let scripted: Upstream
-let server: Server
+let server: LocalServer
 
 const MODEL = 'us.anthropic.claude-sonnet-4-20250514-v1:0'
 const PRICES = { prompt: 3, completion: 15, cache_read: 0.3, cache_write: 3.75 }
@@ -35,17 +35,15 @@ beforeAll(async () => {
   await mock.start()
   scripted = await startUpstream()
   const aws = { access_key_id: 'AKIDEXAMPLE', secret_access_key: 'secret' }
-  server = await startServer({
-    config: {
-      providers: {
-        bedrock: { base_url: mock.url, api_key: 'bedrock-key' },
-        signed: { protocol: 'bedrock-converse', base_url: scripted.url, region: 'us-east-1', aws },
-      },
-      models: [
-        { id: 'acme/claude', context_length: 200_000, endpoints: [endpoint('bedrock')] },
-        { id: 'signed/claude', context_length: 200_000, endpoints: [endpoint('signed')] },
-      ],
+  server = await startLocalServer({
+    providers: {
+      bedrock: { base_url: mock.url, api_key: 'bedrock-key' },
+      signed: { protocol: 'bedrock-converse', base_url: scripted.url, region: 'us-east-1', aws },
     },
+    models: [
+      { id: 'acme/claude', context_length: 200_000, endpoints: [endpoint('bedrock')] },
+      { id: 'signed/claude', context_length: 200_000, endpoints: [endpoint('signed')] },
+    ],
   })
 })
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createSeededRandom, LONG, SEED } from '../support/random.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /*
@@ -13,7 +13,7 @@ const CASES = LONG ? 10_000 : 600
 const CANARY = 'canary-7f3e'
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 
 const PROTOCOLS = ['openai-chat', 'anthropic-messages', 'openai-responses', 'cohere-chat', 'gemini']
 
@@ -21,26 +21,24 @@ beforeAll(async () => {
   upstream = await startUpstream()
   upstream.answer(() => completion('Hi'))
   const endpoints = (provider: string) => [{ provider, model: 'm' }]
-  server = await startServer({
-    config: {
-      routing: { failures: 0 },
-      providers: Object.fromEntries([
-        ...PROTOCOLS.map(protocol => [
-          protocol,
-          { protocol, base_url: upstream.url, api_key: 'mock' },
-        ]),
-        [
-          'open',
-          { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock', fetches_urls: true },
-        ],
+  server = await startLocalServer({
+    routing: { failures: 0 },
+    providers: Object.fromEntries([
+      ...PROTOCOLS.map(protocol => [
+        protocol,
+        { protocol, base_url: upstream.url, api_key: 'mock' },
       ]),
-      models: [...PROTOCOLS, 'open'].map(name => ({
-        id: `acme/${name}`,
-        context_length: 100_000,
-        input_modalities: ['text', 'image', 'file', 'audio', 'video'],
-        endpoints: endpoints(name),
-      })),
-    },
+      [
+        'open',
+        { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock', fetches_urls: true },
+      ],
+    ]),
+    models: [...PROTOCOLS, 'open'].map(name => ({
+      id: `acme/${name}`,
+      context_length: 100_000,
+      input_modalities: ['text', 'image', 'file', 'audio', 'video'],
+      endpoints: endpoints(name),
+    })),
   })
 })
 

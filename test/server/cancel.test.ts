@@ -13,7 +13,7 @@ import {
   waitUntil,
 } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   chunkedEnd,
   completion,
@@ -35,16 +35,16 @@ const ROUNDS = 20
 const rounds = () => Array.from({ length: ROUNDS }, (_, i) => i + 1)
 const KEEP_ALIVE = 0.1
 
-let server: Server
+let server: LocalServer
 let upstream: Upstream
 let key: string
 
 beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { keep_alive_seconds: KEEP_ALIVE }
-  server = await startServer({
-    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
-  })
+  server = await startLocalServer(
+    buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+  )
 })
 
 afterAll(async () => {

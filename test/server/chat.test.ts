@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { buildRoutesConfig, parseStream, readGenerationId, sendChat } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { completion, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
 
-let server: Server
+let server: LocalServer
 let first: Upstream
 let second: Upstream
 
 beforeAll(async () => {
   ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
-  server = await startServer({
-    config: buildRoutesConfig({ 'acme/small': { first: first.url, second: second.url } }),
-  })
+  server = await startLocalServer(
+    buildRoutesConfig({ 'acme/small': { first: first.url, second: second.url } }),
+  )
 })
 
 afterAll(async () => {

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /* A call to Cohere and back, against an independent mock server. */
 
 let mock: LLMock
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
@@ -17,11 +17,9 @@ beforeAll(async () => {
       usd_per_million_tokens: { prompt: 2.5, completion: 10 },
     },
   ]
-  server = await startServer({
-    config: {
-      providers: { cohere: { base_url: `${mock.url}/v2`, api_key: 'mock' } },
-      models: [{ id: 'cohere/command-a', endpoints }],
-    },
+  server = await startLocalServer({
+    providers: { cohere: { base_url: `${mock.url}/v2`, api_key: 'mock' } },
+    models: [{ id: 'cohere/command-a', endpoints }],
   })
 })
 

@@ -6,7 +6,7 @@ import {
   type Scenario,
   startFakeProviders,
 } from '../support/fake-provider-server.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /* Text completions, the older form of chat completions, over every protocol of a provider. */
 
@@ -18,12 +18,12 @@ const SCENES: Record<string, Scenario> = {
 }
 
 let upstream: FakeProviderServer
-let server: Server
+let server: LocalServer
 let client: OpenAI
 
 beforeAll(async () => {
   upstream = startFakeProviders(SCENES)
-  server = await startServer({ config: buildConfig(upstream) })
+  server = await startLocalServer(buildConfig(upstream))
   client = new OpenAI({ baseURL: server.base, apiKey: server.inference_key, maxRetries: 0 })
 })
 

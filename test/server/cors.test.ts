@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { parseConfig } from '../../src/config.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 const APP = 'https://app.example'
 const MESSAGES = [{ role: 'user', content: 'Hello' }]
@@ -12,7 +12,7 @@ interface Asking {
 }
 
 const preflight = (
-  server: Server,
+  server: LocalServer,
   { origin = APP, base = '/api/v1', path = '/chat/completions' }: Asking = {},
   asked = 'authorization, content-type, x-stainless-os',
 ) =>
@@ -25,7 +25,7 @@ const preflight = (
     },
   })
 
-const call = (server: Server, origin: string, body: object = {}) =>
+const call = (server: LocalServer, origin: string, body: object = {}) =>
   server.fetch('/chat/completions', {
     headers: { origin },
     json: { model: 'sandbox/echo', messages: MESSAGES, ...body },
@@ -34,9 +34,9 @@ const call = (server: Server, origin: string, body: object = {}) =>
 const allowedOrigin = ({ headers }: Response) => headers.get('access-control-allow-origin')
 
 describe('X-40 without origins in the config', () => {
-  let server: Server
+  let server: LocalServer
   beforeAll(async () => {
-    server = await startServer()
+    server = await startLocalServer()
   })
   afterAll(() => server[Symbol.asyncDispose]())
 
@@ -53,9 +53,9 @@ describe('X-40 without origins in the config', () => {
 })
 
 describe('with origins', () => {
-  let server: Server
+  let server: LocalServer
   beforeAll(async () => {
-    server = await startServer({ config: { server: { cors: [APP, 'http://localhost:3000'] } } })
+    server = await startLocalServer({ server: { cors: [APP, 'http://localhost:3000'] } })
   })
   afterAll(() => server[Symbol.asyncDispose]())
 
@@ -121,9 +121,9 @@ describe('with origins', () => {
 })
 
 describe('with all origins', () => {
-  let server: Server
+  let server: LocalServer
   beforeAll(async () => {
-    server = await startServer({ config: { server: { cors: ['*'] } } })
+    server = await startLocalServer({ server: { cors: ['*'] } })
   })
   afterAll(() => server[Symbol.asyncDispose]())
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { isObject, type Json } from '../../src/base/json.ts'
 import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
 import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { completion, json, type Script, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /*
@@ -15,7 +15,7 @@ const LIMIT = 0.01
 const AT_ONCE = 40
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   upstream = await startUpstream()
@@ -27,17 +27,15 @@ beforeAll(async () => {
     usd_per_million_tokens: { prompt: 1, completion: 1, web_search: 0.001 },
   })
   const base = { base_url: upstream.url, api_key: 'mock' }
-  server = await startServer({
-    config: {
-      providers: {
-        compatible: { ...base, protocol: 'openai-chat' },
-        claude: { ...base, protocol: 'anthropic-messages' },
-      },
-      models: [
-        { id: 'acme/compatible', context_length: 100_000, endpoints: [endpoint('compatible')] },
-        { id: 'acme/claude', context_length: 100_000, endpoints: [endpoint('claude')] },
-      ],
+  server = await startLocalServer({
+    providers: {
+      compatible: { ...base, protocol: 'openai-chat' },
+      claude: { ...base, protocol: 'anthropic-messages' },
     },
+    models: [
+      { id: 'acme/compatible', context_length: 100_000, endpoints: [endpoint('compatible')] },
+      { id: 'acme/claude', context_length: 100_000, endpoints: [endpoint('claude')] },
+    ],
   })
 })
 

@@ -9,7 +9,7 @@ import {
   readText,
   sendChat,
 } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   completion,
   type Hit,
@@ -27,7 +27,7 @@ const AWS = {
   region: 'eu-west-1',
 }
 
-let server: Server
+let server: LocalServer
 let upstream: Upstream
 let seller: Upstream
 
@@ -52,7 +52,7 @@ beforeAll(async () => {
     'acme/sold': { sold: '' },
     'acme/either': { sold: '', plain: '' },
   }
-  server = await startServer({ config: { ...buildRoutesConfig(routes), providers } })
+  server = await startLocalServer({ ...buildRoutesConfig(routes), providers })
 })
 
 afterAll(async () => {

@@ -2,14 +2,14 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { createGoogle } from '@ai-sdk/google'
 import { LLMock } from '@copilotkit/aimock'
 import { embed } from 'ai'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /* One model of each family of providers, against an independent mock server. */
 
 const VECTOR = [0.125, -0.5, 0.25]
 
 let mock: LLMock
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
@@ -21,25 +21,23 @@ beforeAll(async () => {
       { provider, model: upstream, usd_per_million_tokens: { prompt: 0.1, completion: 0 } },
     ],
   })
-  server = await startServer({
-    config: {
-      providers: {
-        openai: { api_key: 'mock', base_url: `${mock.url}/v1` },
-        azure: {
-          api_key: 'mock',
-          base_url: `${mock.url}/openai`,
-          quirks: { api_version: '2024-10-21' },
-        },
-        cohere: { api_key: 'mock', base_url: `${mock.url}/v2` },
-        google: { api_key: 'mock', base_url: `${mock.url}/v1beta` },
+  server = await startLocalServer({
+    providers: {
+      openai: { api_key: 'mock', base_url: `${mock.url}/v1` },
+      azure: {
+        api_key: 'mock',
+        base_url: `${mock.url}/openai`,
+        quirks: { api_version: '2024-10-21' },
       },
-      models: [
-        model('openai'),
-        model('azure', 'my-deployment'),
-        model('cohere'),
-        model('google', 'gemini-embedding-001'),
-      ],
+      cohere: { api_key: 'mock', base_url: `${mock.url}/v2` },
+      google: { api_key: 'mock', base_url: `${mock.url}/v1beta` },
     },
+    models: [
+      model('openai'),
+      model('azure', 'my-deployment'),
+      model('cohere'),
+      model('google', 'gemini-embedding-001'),
+    ],
   })
 })
 

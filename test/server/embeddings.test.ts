@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { fetchGeneration, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
 import { type Outcome, type RawCall, request } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
 /** A marker in every body that no answer may repeat. */
 const CANARY = 'canary-9a1c'
 
-let server: Server
+let server: LocalServer
 let first: Upstream
 let second: Upstream
 
@@ -28,20 +28,18 @@ beforeAll(async () => {
     })),
     ...more,
   })
-  server = await startServer({
-    config: {
-      routing: { choice: 'listed', failures: 0 },
-      providers: {
-        first: provider(first.url),
-        second: provider(second.url),
-        google: { base_url: first.url, api_key: 'mock' },
-      },
-      models: [
-        model('acme/embed', ['first', 'second']),
-        model('google/embed', ['google']),
-        model('acme/small', ['first'], { output_modalities: ['text'] }),
-      ],
+  server = await startLocalServer({
+    routing: { choice: 'listed', failures: 0 },
+    providers: {
+      first: provider(first.url),
+      second: provider(second.url),
+      google: { base_url: first.url, api_key: 'mock' },
     },
+    models: [
+      model('acme/embed', ['first', 'second']),
+      model('google/embed', ['google']),
+      model('acme/small', ['first'], { output_modalities: ['text'] }),
+    ],
   })
 })
 

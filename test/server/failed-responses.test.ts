@@ -6,12 +6,12 @@ import {
   readGenerationId,
   sendChat,
 } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { chunkedEnd, event, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /* Usage follows the counts of the provider, also where a response has failed. */
 
-let server: Server
+let server: LocalServer
 let upstream: Upstream
 
 beforeAll(async () => {
@@ -19,7 +19,7 @@ beforeAll(async () => {
   const config = buildRoutesConfig({ 'acme/small': { local: upstream.url } })
   const { local } = config.providers as Record<string, object>
   const providers = { ...config.providers, local: { ...local, protocol: 'openai-responses' } }
-  server = await startServer({ config: { ...config, providers } as typeof config })
+  server = await startLocalServer({ ...config, providers } as typeof config)
 })
 
 afterAll(async () => {

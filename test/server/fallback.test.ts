@@ -13,7 +13,7 @@ import {
   sendChat,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   body,
   chunkedEnd,
@@ -51,7 +51,7 @@ const TIMEOUTS = {
   total_seconds: 20,
 }
 
-let server: Server
+let server: LocalServer
 let first: Upstream
 let second: Upstream
 let third: Upstream
@@ -83,7 +83,7 @@ beforeAll(async () => {
     'acme/gone': { refused },
     'acme/last': { fourth: fourth.url },
   }
-  server = await startServer({ config: buildRoutesConfig(routes, { timeouts: TIMEOUTS }) })
+  server = await startLocalServer(buildRoutesConfig(routes, { timeouts: TIMEOUTS }))
 })
 
 afterAll(async () => {

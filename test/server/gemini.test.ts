@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
 import { parseStream, readText, readUsage, sendChat } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * An independent mock of a server with Google's protocol. Received requests are shown as it parsed
@@ -9,7 +9,7 @@ import { type Server, startServer } from '../support/server.ts'
  */
 
 let mock: LLMock
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
@@ -19,11 +19,9 @@ beforeAll(async () => {
     model: 'gemini-2.0-flash',
     usd_per_million_tokens: { prompt: 1, completion: 1 },
   }
-  server = await startServer({
-    config: {
-      providers: { google: { base_url: `${mock.url}/v1beta`, api_key: 'mock' } },
-      models: [{ id: 'acme/small', context_length: 1_000_000, endpoints: [endpoint] }],
-    },
+  server = await startLocalServer({
+    providers: { google: { base_url: `${mock.url}/v1beta`, api_key: 'mock' } },
+    models: [{ id: 'acme/small', context_length: 1_000_000, endpoints: [endpoint] }],
   })
   mock.onMessage('Say hello', {
     content: 'Hello, you!',

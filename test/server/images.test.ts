@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createLimitedKey, fetchGeneration, fetchKeyState } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   body as answerBody,
   chunkedEnd,
@@ -15,7 +15,7 @@ import {
   type Upstream,
 } from '../support/upstream.ts'
 
-let server: Server
+let server: LocalServer
 let first: Upstream
 let second: Upstream
 
@@ -51,40 +51,38 @@ beforeAll(async () => {
     })),
     ...more,
   })
-  server = await startServer({
-    config: {
-      routing: { choice: 'listed', failures: 0 },
-      security: { allow_private_urls: [new URL(first.url).host] },
-      providers: {
-        local: provider(first.url),
-        spare: provider(second.url),
-        grok: provider(first.url, { quirks: { images: 'xai' } }),
-        tog: provider(first.url, { quirks: { images: 'together' } }),
-        other: provider(second.url, { quirks: { images: 'together' } }),
-        router: provider(first.url, { quirks: { images: 'openrouter' } }),
-        google: provider(first.url, { protocol: 'gemini' }),
-      },
-      models: [
-        model('acme/priced', ['local', 'spare'], IMAGE_PRICES),
-        model('acme/pixels', ['local'], MEGAPIXEL_PRICES),
-        model('openai/gpt-image-9', ['local', 'spare'], TOKEN_PRICES),
-        model('openai/gpt-image-8', ['local'], EDIT_PRICES),
-        model('acme/variants', ['local'], VARIANT_PRICES),
-        model('acme/grok', ['grok'], IMAGE_PRICES),
-        model('acme/tog', ['tog'], IMAGE_PRICES),
-        model('acme/few', ['tog', 'other'], IMAGE_PRICES),
-        model('acme/routed', ['router'], IMAGE_PRICES),
-        model('acme/talks', ['local'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
-        model('acme/nano', ['google'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
-        {
-          ...model('acme/imagen', [], {}),
-          endpoints: [
-            { provider: 'google', model: 'imagen-4', usd_per_million_tokens: IMAGE_PRICES },
-          ],
-        },
-        model('acme/text', ['local'], TOKEN_PRICES, { output_modalities: ['text'] }),
-      ],
+  server = await startLocalServer({
+    routing: { choice: 'listed', failures: 0 },
+    security: { allow_private_urls: [new URL(first.url).host] },
+    providers: {
+      local: provider(first.url),
+      spare: provider(second.url),
+      grok: provider(first.url, { quirks: { images: 'xai' } }),
+      tog: provider(first.url, { quirks: { images: 'together' } }),
+      other: provider(second.url, { quirks: { images: 'together' } }),
+      router: provider(first.url, { quirks: { images: 'openrouter' } }),
+      google: provider(first.url, { protocol: 'gemini' }),
     },
+    models: [
+      model('acme/priced', ['local', 'spare'], IMAGE_PRICES),
+      model('acme/pixels', ['local'], MEGAPIXEL_PRICES),
+      model('openai/gpt-image-9', ['local', 'spare'], TOKEN_PRICES),
+      model('openai/gpt-image-8', ['local'], EDIT_PRICES),
+      model('acme/variants', ['local'], VARIANT_PRICES),
+      model('acme/grok', ['grok'], IMAGE_PRICES),
+      model('acme/tog', ['tog'], IMAGE_PRICES),
+      model('acme/few', ['tog', 'other'], IMAGE_PRICES),
+      model('acme/routed', ['router'], IMAGE_PRICES),
+      model('acme/talks', ['local'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
+      model('acme/nano', ['google'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
+      {
+        ...model('acme/imagen', [], {}),
+        endpoints: [
+          { provider: 'google', model: 'imagen-4', usd_per_million_tokens: IMAGE_PRICES },
+        ],
+      },
+      model('acme/text', ['local'], TOKEN_PRICES, { output_modalities: ['text'] }),
+    ],
   })
 })
 

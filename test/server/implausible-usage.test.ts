@@ -8,7 +8,7 @@ import {
   readMetric,
   sendChat,
 } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   chunkedEnd,
   completion,
@@ -22,7 +22,7 @@ import {
   usageChunk,
 } from '../support/upstream.ts'
 
-let server: Server
+let server: LocalServer
 let upstream: Upstream
 
 /** The context of `acme/small` in that config. */
@@ -31,9 +31,7 @@ const METRIC = 'gateway_implausible_usage_total{provider="local"}'
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  server = await startServer({
-    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }),
-  })
+  server = await startLocalServer(buildRoutesConfig({ 'acme/small': { local: upstream.url } }))
 })
 
 afterAll(async () => {

@@ -12,7 +12,7 @@ import {
 import type { ReceivedRequest } from '../support/fake-providers/fake-provider.ts'
 import { TOKENS } from '../support/fake-providers/fake-provider.ts'
 import { fakeProviders } from '../support/fake-providers.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * Every client's dialect with every provider's protocol, in everything that both support: official
@@ -76,7 +76,7 @@ const SCENES: Record<string, Scenario> = {
   broken: () => ({ failsAfter: 'Hello th' }),
 }
 
-let server: Server
+let server: LocalServer
 let upstream: FakeProviderServer
 
 /** One cell: a client that calls through the gateway, and what the provider received. */
@@ -184,7 +184,7 @@ const STREAMED_CASES: typeof CASES = {
 
 beforeAll(async () => {
   upstream = startFakeProviders(SCENES)
-  server = await startServer({ config: configOf(upstream) })
+  server = await startLocalServer(configOf(upstream))
 })
 
 afterAll(async () => {

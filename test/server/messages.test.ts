@@ -8,7 +8,7 @@ import {
   waitUntil,
 } from '../support/chat.ts'
 import { type Outcome, type RawCall, type RawRequest, request } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -24,15 +24,15 @@ const CANARY = 'canary-77c1'
 const KEEP_ALIVE = 0.1
 const asked = { model: 'acme/small', messages: [{ role: 'user', content: CANARY }] }
 
-let server: Server
+let server: LocalServer
 let upstream: Upstream
 
 beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { keep_alive_seconds: KEEP_ALIVE }
-  server = await startServer({
-    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
-  })
+  server = await startLocalServer(
+    buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+  )
 })
 
 afterAll(async () => {

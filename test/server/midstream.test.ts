@@ -13,7 +13,7 @@ import {
   sendChat,
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startLocalServer, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { renderBytes } from '../support/upstream/steps.ts'
 import {
   bomSse,
@@ -48,16 +48,16 @@ import {
 const CANARY = 'canary-77c2'
 const PRICES = { prompt: 150, completion: 600 }
 
-let server: Server
+let server: LocalServer
 let upstream: Upstream
 let key: string
 
 beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { idle_seconds: 0.3, first_byte_stream_seconds: 5, total_seconds: 20 }
-  server = await startServer({
-    config: buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
-  })
+  server = await startLocalServer(
+    buildRoutesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+  )
 })
 
 afterAll(async () => {

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
+import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   upstream = await startUpstream()
   const { providers, models } = buildLocalConfig(upstream.url)
   const openai = { id: 'openai/local', endpoints: [{ provider: 'local', model: 'local' }] }
-  server = await startServer({ config: { providers, models: [...models, openai] } })
+  server = await startLocalServer({ providers, models: [...models, openai] })
 })
 afterAll(async () => {
   await server[Symbol.asyncDispose]()

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { INPUT_AUDIO } from '../support/recording.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * Nothing is accepted and ignored: what has no effect yet is a 400 that names the field, and what
  * asks for nothing is fine.
  */
 
-let server: Server
+let server: LocalServer
 let workspace: string
 
 beforeAll(async () => {
-  server = await startServer()
+  server = await startLocalServer()
   const key = server.management_key
   const { data } = (await (await server.fetch('/workspaces', { key })).json()) as {
     data: [{ id: string }]

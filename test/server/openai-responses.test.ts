@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
 import { sendChat } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /*
@@ -11,13 +11,13 @@ import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
 let mock: LLMock
 let scripted: Upstream
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
   await mock.start()
   scripted = await startUpstream()
-  server = await startServer({ config: configOf() })
+  server = await startLocalServer(configOf())
 })
 
 afterAll(async () => {

@@ -1,22 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { sendChat } from '../support/chat.ts'
-import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
+import { buildLocalConfig, type LocalServer, startLocalServer } from '../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /* What runs in Workers is here too, as they are programs of their own in the compiled binary. */
 
 let upstream: Upstream
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   upstream = await startUpstream()
   const config = buildLocalConfig(upstream.url) as { models: object[] }
-  server = await startServer({
-    config: {
-      ...config,
-      models: config.models.map(model => ({ ...model, input_modalities: ['text'] })),
-    },
+  server = await startLocalServer({
+    ...config,
+    models: config.models.map(model => ({ ...model, input_modalities: ['text'] })),
   })
 })
 afterAll(async () => {

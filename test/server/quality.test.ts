@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { computeBounds } from '../../src/engine/health/measures.ts'
 import { buildRoutesConfig, readMetric, sendChat } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   chunkedEnd,
   completion,
@@ -32,7 +32,7 @@ const TOOLS = [
 ]
 
 let upstreams: Record<Name, Upstream>
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
   const [able, broken] = await Promise.all([startUpstream(), startUpstream()])
@@ -66,9 +66,9 @@ const answering =
 
 beforeEach(async () => {
   const urls = Object.fromEntries(NAMES.map(name => [name, upstreams[name].url]))
-  server = await startServer({
-    config: buildRoutesConfig({ 'acme/small': urls }, { routing: { failures: 0 } }),
-  })
+  server = await startLocalServer(
+    buildRoutesConfig({ 'acme/small': urls }, { routing: { failures: 0 } }),
+  )
   upstreams.able.answer(answering('able', '{"a":1}'))
   upstreams.broken.answer(answering('broken', '{"a":'))
   forget()

@@ -3,7 +3,7 @@ import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
 import { createSeededRandom, LONG, SEED } from '../support/random.ts'
 import { type Outcome, request } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 
 /*
  * Issue: "the path is what stands in the request line, whatever the Host says; a proxy's path rules
@@ -13,10 +13,10 @@ import { type Server, startServer } from '../support/server.ts'
 
 const CASES = LONG ? 10_000 : 1_500
 
-let server: Server
+let server: LocalServer
 
 beforeAll(async () => {
-  server = await startServer()
+  server = await startLocalServer()
 })
 
 afterAll(() => server[Symbol.asyncDispose]())

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { fetchGeneration, fetchKeyState } from '../support/chat.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { json, startUpstream, status, type Upstream } from '../support/upstream.ts'
 
-let server: Server
+let server: LocalServer
 let first: Upstream
 let second: Upstream
 
@@ -22,23 +22,21 @@ beforeAll(async () => {
       usd_per_million_tokens: prices,
     })),
   })
-  server = await startServer({
-    config: {
-      routing: { choice: 'listed', failures: 0 },
-      providers: {
-        cohere: provider(first.url, 'cohere-chat'),
-        compatible: provider(first.url, 'openai-chat'),
-        spare: provider(second.url, 'openai-chat'),
-        jina: provider(first.url, 'jina-rerank'),
-      },
-      models: [
-        model('acme/units', ['cohere'], UNIT_PRICES),
-        model('acme/tokens', ['compatible', 'spare'], TOKEN_PRICES),
-        model('acme/sees', ['jina'], TOKEN_PRICES),
-        model('acme/vectors', ['compatible'], TOKEN_PRICES, 'embeddings'),
-        model('acme/text', ['compatible'], TOKEN_PRICES, 'text'),
-      ],
+  server = await startLocalServer({
+    routing: { choice: 'listed', failures: 0 },
+    providers: {
+      cohere: provider(first.url, 'cohere-chat'),
+      compatible: provider(first.url, 'openai-chat'),
+      spare: provider(second.url, 'openai-chat'),
+      jina: provider(first.url, 'jina-rerank'),
     },
+    models: [
+      model('acme/units', ['cohere'], UNIT_PRICES),
+      model('acme/tokens', ['compatible', 'spare'], TOKEN_PRICES),
+      model('acme/sees', ['jina'], TOKEN_PRICES),
+      model('acme/vectors', ['compatible'], TOKEN_PRICES, 'embeddings'),
+      model('acme/text', ['compatible'], TOKEN_PRICES, 'text'),
+    ],
   })
 })
 

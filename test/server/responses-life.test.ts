@@ -11,7 +11,7 @@ import {
 } from '../support/chat.ts'
 import { type Outcome, type RawCall, request } from '../support/raw-client.ts'
 import { assembleResponse, parseEvents } from '../support/response-events.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -26,7 +26,7 @@ import {
 /* The life of a call through the Responses API is that of any other. */
 
 let upstreams: [Upstream, Upstream]
-let server: Server
+let server: LocalServer
 let key: string
 
 const from =
@@ -53,7 +53,7 @@ beforeAll(async () => {
           : ['max_tokens', 'temperature', 'tools'],
     })),
   }))
-  server = await startServer({ config: { ...config, models } })
+  server = await startLocalServer({ ...config, models })
 })
 
 afterAll(async () => {

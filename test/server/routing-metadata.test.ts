@@ -13,7 +13,7 @@ import {
 } from '../support/chat.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -51,7 +51,7 @@ const TIMEOUTS = {
   keep_alive_seconds: 0.1,
 }
 
-let server: Server
+let server: LocalServer
 let first: Upstream
 let second: Upstream
 let third: Upstream
@@ -67,24 +67,22 @@ beforeAll(async () => {
     [NEWEST]: { second: second.url },
     'acme/vectors': { third: third.url },
   })
-  server = await startServer({
-    config: {
-      ...config,
-      providers: Object.fromEntries(
-        Object.entries(config.providers).map(([name, one]) => [
-          name,
-          { ...one, api_key: `sk-${CANARY}` },
-        ]),
-      ),
-      models: config.models.map(one =>
-        one.id === 'acme/vectors' ? { ...one, output_modalities: ['embeddings'] } : one,
-      ),
-      server: { trusted_proxies: ['127.0.0.1'] },
-      regions: { europe: ['eu.example.com'] },
-      service_name: 'acme_ai',
-      default_model: 'acme/other',
-      timeouts: TIMEOUTS,
-    },
+  server = await startLocalServer({
+    ...config,
+    providers: Object.fromEntries(
+      Object.entries(config.providers).map(([name, one]) => [
+        name,
+        { ...one, api_key: `sk-${CANARY}` },
+      ]),
+    ),
+    models: config.models.map(one =>
+      one.id === 'acme/vectors' ? { ...one, output_modalities: ['embeddings'] } : one,
+    ),
+    server: { trusted_proxies: ['127.0.0.1'] },
+    regions: { europe: ['eu.example.com'] },
+    service_name: 'acme_ai',
+    default_model: 'acme/other',
+    timeouts: TIMEOUTS,
   })
 })
 
@@ -364,7 +362,7 @@ describe.each(WAYS)('%s', (_, body, path) => {
     ['a trusted proxy', ['10.0.0.0/8', '127.0.0.1'], 'europe'],
   ] as const)('a Host that %s has sent', async (_, trusted_proxies, region) => {
     const regions = { europe: ['eu.example.com'] }
-    await using own = await startServer({ config: { server: { trusted_proxies }, regions } })
+    await using own = await startLocalServer({ server: { trusted_proxies }, regions })
     const headers = { ...ENABLED, host: 'eu.example.com' }
     const outcome = await sendChat(own, { model: 'sandbox/echo' }, { headers }).outcome()
     expect(metadataOf(outcome).region).toBe(region)

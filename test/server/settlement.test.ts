@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { findFaults, lockStore, readBooks, toNanos } from '../support/books.ts'
 import { createLimitedKey, fetchKeyState, readMetric, waitUntil } from '../support/chat.ts'
 import { type RawCall, request } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   completion,
   delta,
@@ -23,7 +23,7 @@ const WHOLE = 15_000_000
 const VECTORS = 10_000_000
 const LIMIT = 1
 
-let server: Server
+let server: LocalServer
 let upstream: Upstream
 
 beforeAll(async () => {
@@ -36,19 +36,17 @@ beforeAll(async () => {
     ...more,
   })
   const vectors = { output_modalities: ['embeddings'] }
-  server = await startServer({
-    config: {
-      providers: { local: provider(upstream.url), closed: provider('http://127.0.0.1:1/v1') },
-      models: [
-        model('acme/text', 'local'),
-        model('acme/text-closed', 'closed'),
-        model('acme/vectors', 'local', vectors),
-        model('acme/vectors-closed', 'closed', vectors),
-        model('acme/ranks', 'local', { output_modalities: ['rerank'] }),
-        model('acme/ranks-closed', 'closed', { output_modalities: ['rerank'] }),
-      ],
-      limits: { max_tokens: 100 },
-    },
+  server = await startLocalServer({
+    providers: { local: provider(upstream.url), closed: provider('http://127.0.0.1:1/v1') },
+    models: [
+      model('acme/text', 'local'),
+      model('acme/text-closed', 'closed'),
+      model('acme/vectors', 'local', vectors),
+      model('acme/vectors-closed', 'closed', vectors),
+      model('acme/ranks', 'local', { output_modalities: ['rerank'] }),
+      model('acme/ranks-closed', 'closed', { output_modalities: ['rerank'] }),
+    ],
+    limits: { max_tokens: 100 },
   })
 })
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startMcpServer, type TestMcpServer, textResult } from '../support/mcp-server.ts'
 import { answerAsPeer, SEARCH_PEERS } from '../support/search-peers.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer } from '../support/server.ts'
 import { body, completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 /*
@@ -14,7 +14,7 @@ const SECRET = 'token-that-nobody-should-see-1357924680'
 let model: Upstream
 let web: Upstream
 let mcp: TestMcpServer
-let server: Server
+let server: LocalServer
 beforeAll(async () => {
   ;[model, web] = await Promise.all([startUpstream(), startUpstream()])
   mcp = startMcpServer({
@@ -32,20 +32,18 @@ beforeAll(async () => {
     if (hit.path === '/robots.txt') return body('text/plain', 'User-agent: *\nDisallow: /private\n')
     return body('text/html', '<title>Page</title><h1>Hello</h1>')
   })
-  server = await startServer({
-    config: {
-      providers: { acme: { protocol: 'openai-chat', base_url: model.url, api_key: 'mock' } },
-      models: [
-        {
-          id: 'acme/small',
-          context_length: 100_000,
-          endpoints: [{ provider: 'acme', model: 'm' }],
-        },
-      ],
-      web_search: { engines: { searxng: { base_url: web.url } } },
-      mcp_servers: { own: { url: mcp.url, authorization: SECRET, require_approval: 'never' } },
-      security: { allow_private_urls: [new URL(web.url).host] },
-    },
+  server = await startLocalServer({
+    providers: { acme: { protocol: 'openai-chat', base_url: model.url, api_key: 'mock' } },
+    models: [
+      {
+        id: 'acme/small',
+        context_length: 100_000,
+        endpoints: [{ provider: 'acme', model: 'm' }],
+      },
+    ],
+    web_search: { engines: { searxng: { base_url: web.url } } },
+    mcp_servers: { own: { url: mcp.url, authorization: SECRET, require_approval: 'never' } },
+    security: { allow_private_urls: [new URL(web.url).host] },
   })
 })
 afterAll(async () => {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { runCommand } from '../support/commands.ts'
-import { runGateway, type Server, startServer } from '../support/server.ts'
+import { type LocalServer, runGateway, startLocalServer } from '../support/server.ts'
 
-let server: Server
+let server: LocalServer
 beforeAll(async () => {
-  server = await startServer()
+  server = await startLocalServer()
 })
 afterAll(() => server[Symbol.asyncDispose]())
 

@@ -1,6 +1,6 @@
 import { LLMock } from '@copilotkit/aimock'
 import { parseStream } from './chat.ts'
-import { type Server, startServer } from './server.ts'
+import { type LocalServer, startLocalServer } from './server.ts'
 import {
   completion,
   type Hit,
@@ -175,11 +175,11 @@ export interface Outcome {
 
 /** A gateway in front of three providers. */
 export class Cast {
-  readonly server: Server
+  readonly server: LocalServer
   readonly #players: Record<Name, Player>
   #timed = 0
 
-  constructor(server: Server, players: Record<Name, Player>) {
+  constructor(server: LocalServer, players: Record<Name, Player>) {
     this.server = server
     this.#players = players
   }
@@ -192,7 +192,7 @@ export class Cast {
       playedBy('able'),
     ])
     const players = { cheap, private: other, able }
-    return new Cast(await startServer({ config: buildConfig(players) }), players)
+    return new Cast(await startLocalServer(buildConfig(players)), players)
   }
 
   /** Makes all providers answer except these, and clears what they received. */

@@ -221,7 +221,7 @@ export class LocalServer extends Listener {
  * nothing of a process. Disposing of it (`await using`) closes it, and requires that its books hold.
  */
 export async function startLocalServer(
-  config: Record<string, unknown>,
+  config: Record<string, unknown> = {},
   parts: Partial<Omit<GatewayParts, 'config' | 'data'>> = {},
 ): Promise<LocalServer> {
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
