@@ -21,7 +21,7 @@ import { describeOperation } from './operation.ts'
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
   management: { guard: requireManagementKey, refusals: [401, 403, 429] },
-  key: { guard: requireKeyOrSession, refusals: [401, 403] },
+  key: { guard: requireKeyOrSession, refusals: [401] },
   open: { guard: allowAnyone, refusals: [] },
 } satisfies Record<Access, object>
 
@@ -118,12 +118,17 @@ const closeInput = ({ body, query }: Input): Input => ({
   ...(query ? { query: closeSchema(query) } : {}),
 })
 
-function describeRoute({ tag, access, params = {} }: Resource, row: Row, { body, query }: Input) {
+function describeRoute(
+  { tag, access, members, params = {} }: Resource,
+  row: Row,
+  { body, query }: Input,
+) {
   const { status = 200, refusals = [] } = row.options
   const described = findNames(row.path).map(name => [name, describeParam(name, params)])
   const implied = [
     body || query ? 400 : [],
     ACCESS[access].refusals,
+    access === 'key' && !members ? 403 : [],
     described.length > 0 ? 404 : [],
   ]
   return describeOperation({
