@@ -17,7 +17,6 @@ import type { Costing } from './kind.ts'
 import { kinds } from './kinds.ts'
 import type { ResolvedModel } from './plan/candidates.ts'
 import { getEffectiveCall } from './plan/resolve-models.ts'
-import { openStepBudgets } from './reserve/budgets.ts'
 import { explainShortage } from './reserve/shortage.ts'
 import { isShortage, takeWhenFree, useLeast } from './reserve/waiting.ts'
 import type { Outrun, Run, Step } from './run.ts'
@@ -68,6 +67,8 @@ async function reserveBudgeted<K extends Kind>(
   budgets: CallBudget[],
 ): Promise<void> {
   const { run, call, plan } = step
+  // Loaded with the first caller who has one.
+  const { openStepBudgets } = await import('./reserve/budgets.ts')
   await openStepBudgets(world, step, budgets, endpoints =>
     estimateCost(world, run.kind, call, endpoints, plan?.models),
   )
