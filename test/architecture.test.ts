@@ -50,7 +50,11 @@ const WORDS: [files: RegExp, words: RegExp, why: string][] = [
       'file’s server; the benchmark this machine, with what it compares with',
   ],
   [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
-  [/^src\/(?!console\/)/, /(?<![.\w/])console\.(?!ts\b)/, 'only the terminal prints, and through output.ts'],
+  [
+    /^src\/(?!console\/)/,
+    /(?<![.\w/])console\.(?!ts\b)/,
+    'only the terminal prints, and through output.ts',
+  ],
   [
     /^src\/translation\/protocols\/(?!native\.ts$)/,
     DIALECT_COMPARED,

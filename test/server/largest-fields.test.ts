@@ -218,7 +218,7 @@ test.each(PLANTS)(
       return planted.send(path, body, { ...options, key: planted.keys.inference })
     }
     const isLong = ({ largest }: Target) => /^messages\[user\]\.content as long/.test(largest.name)
-    const cases = targets.filter(target => isCall(target) && isLong(target)).slice(0, 2)
+    const cases = targets.filter(target => isCall(target) && isLong(target)).slice(0, 1)
     expect((await listHarm(cases, sendSized)).filter(found => harm.test(found))).not.toEqual([])
   },
   300_000,

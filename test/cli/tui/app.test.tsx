@@ -390,7 +390,7 @@ describe('what a noun lists is changed', () => {
     await screen.type(key)
     for (const [question, answer] of answers) {
       await screen.see(question)
-      await screen.type(...Array(30).fill('\u007f'), `${answer}\r`)
+      await screen.type(...Array(12).fill('\u007f'), `${answer}\r`)
     }
     await screen.see(`${confirmed} [y/N]`)
     await screen.type('y')
