@@ -8,7 +8,7 @@ import { createKey, updateKey } from '../../src/resources/keys.ts'
 import { addMember } from '../../src/resources/members.ts'
 import { type Browser, hasBrowser, startBrowser, type WatchedPage } from '../support/browser.ts'
 import { runCommand } from '../support/commands.ts'
-import { type LocalServer, startLocalServer } from '../support/server.ts'
+import { type LocalServer, startLocalServer, startServer } from '../support/server.ts'
 
 const found = await hasBrowser()
 const AXE = readFileSync(new URL(import.meta.resolve('axe-core')), 'utf8')
@@ -61,13 +61,16 @@ async function findBarriers(page: Page, rules: readonly string[] | null): Promis
     .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
 }
 
-async function visit({ page }: WatchedPage, server: LocalServer, place: string) {
+/** A server, as far as a browser has to know it. */
+type Site = Pick<LocalServer, 'url' | 'management_key'>
+
+async function visit({ page }: WatchedPage, server: Site, place: string) {
   await page.goto(`${server.url}/console#/${place}`)
   await page.locator('main h1').waitFor()
   await page.getByText('Loading …').waitFor({ state: 'detached' })
 }
 
-async function signIn(watched: WatchedPage, server: LocalServer) {
+async function signIn(watched: WatchedPage, server: Site) {
   await watched.page.goto(`${server.url}/console`)
   await watched.page.getByLabel('Management key').fill(server.management_key)
   await watched.page.getByRole('button', { name: 'Sign in' }).click()
@@ -139,6 +142,22 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
       expect(new URL(url).pathname).toMatch(described)
     }
   }, 120_000)
+
+  test('is in the program that is built', async () => {
+    await using server = await startServer()
+    const watched = await browser.open()
+    const { page, errors } = watched
+    await signIn(watched, server)
+    await visit(watched, server, 'keys')
+    await page.getByRole('link', { name: 'inference' }).click()
+    await page.getByText('Rotate an API key').click()
+    await page.getByLabel('Overlap seconds').fill('0')
+    await page.getByRole('button', { name: 'Do it' }).click()
+    await page.getByText('This is shown once.').waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('Management key').waitFor()
+    expect(errors).toEqual([])
+  })
 
   test('makes, changes and deletes a key, and calls a model', async () => {
     await using server = await startLocalServer({})
