@@ -31,9 +31,6 @@ function Console() {
   const [isOver, setOver] = useState(false)
   useEffect(() => watchSignedOut(() => setOver(true)), [])
   const who = loaded.value?.data
-  useEffect(() => {
-    if (who) document.title = `${who.service_name} console`
-  }, [who?.service_name])
   if (!who)
     return (
       <main>
@@ -74,6 +71,10 @@ function Shell({ who, session, onSignedOut }: ShellProps & { onSignedOut: () => 
   const place = usePlace()
   const pages = PAGES.filter(([, , ofMembers]) => ofMembers || session.role === 'manager')
   const [page = 'overview'] = place.parts
+  const title = pages.find(([name]) => name === page)?.[1] ?? 'Console'
+  useEffect(() => {
+    document.title = `${title} · ${who.service_name}`
+  }, [title, who.service_name])
   const signOut = () => askConsole('DELETE', '/session').finally(onSignedOut)
   return (
     <>

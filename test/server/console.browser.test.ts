@@ -66,8 +66,7 @@ type Site = Pick<LocalServer, 'url' | 'management_key'>
 
 async function visit({ page }: WatchedPage, server: Site, place: string) {
   await page.goto(`${server.url}/console#/${place}`)
-  await page.locator('main h1').waitFor()
-  await page.getByText('Loading …').waitFor({ state: 'detached' })
+  await page.locator('main:has(h1):not(:has-text("Loading …"))').waitFor()
 }
 
 async function signIn(watched: WatchedPage, server: Site) {
