@@ -120,7 +120,7 @@ export interface Schema {
 export interface Described {
   summary: string
   description?: string
-  parameters?: { name: string; in: string; schema: Schema }[]
+  parameters?: { name: string; in: string; description: string; schema: Schema }[]
   requestBody?: { content: { 'application/json'?: { schema: Schema } } }
 }
 

@@ -21,6 +21,8 @@ export interface NounPage {
   ofMembers?: true
   /** The fields that members cannot set. */
   notOfMembers?: string[]
+  /** What belongs to one, by its path, with the fields that are shown. */
+  parts?: Record<string, { title: string; columns: string[]; money?: string[] }>
   /** What else can be done with one, as its path says: what is said of it before. */
   actions?: Record<string, string>
   /** What goes with one that is deleted. */
@@ -53,6 +55,16 @@ export const NOUNS: Record<string, NounPage> = {
     money: ['limit_usd'],
     about: 'What keys, members and workspaces may use and spend.',
     loss: 'What it forbids is allowed to those who have it, at once.',
+    parts: {
+      'assignments/keys': { title: 'Keys that have it', columns: ['key_name', 'key_hash'] },
+      'assignments/members': { title: 'Members that have it', columns: ['user_id'] },
+    },
+    actions: {
+      'assignments/keys': 'By the hashes of the keys.',
+      'assignments/keys/remove': 'By the hashes of the keys.',
+      'assignments/members': 'By the ids of the members.',
+      'assignments/members/remove': 'By the ids of the members.',
+    },
   },
   presets: {
     ...{ title: 'Presets', one: 'preset', path: '/presets', id: 'slug' },
@@ -64,6 +76,19 @@ export const NOUNS: Record<string, NounPage> = {
     columns: ['name', 'slug', 'description', 'created_at'],
     about: 'A workspace has keys, guardrails, budgets and members of its own.',
     loss: 'Its keys are deleted with it. Records stay.',
+    parts: {
+      members: { title: 'Its members', columns: ['user_id', 'role', 'created_at'] },
+      budgets: {
+        title: 'Its budgets',
+        columns: ['reset_interval', 'limit_usd', 'soft', 'updated_at'],
+        money: ['limit_usd'],
+      },
+    },
+    actions: {
+      'budgets/{interval}': 'Daily, weekly, monthly or for its lifetime.',
+      'members/add': 'By the ids of the members.',
+      'members/remove': 'By the ids of the members.',
+    },
   },
   members: {
     ...{ title: 'Members', one: 'member', path: '/organization/members' },

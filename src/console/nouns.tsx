@@ -270,6 +270,42 @@ function Snippets({ secret }: { secret: string }) {
   )
 }
 
+/** A list of what belongs to one thing, read again when something was done. */
+function Part({
+  path,
+  done,
+  title,
+  columns,
+  money = [],
+}: {
+  path: string
+  done: number
+  title: string
+  columns: string[]
+  money?: string[]
+}) {
+  const loaded = useLoaded(() => ask<{ data: Thing[] }>('GET', path), [path, done])
+  return (
+    <section>
+      <h2>{title}</h2>
+      {loaded.value ? (
+        <Table
+          caption={title}
+          empty="None."
+          columns={columns.map(field => ({
+            title: toLabel(field),
+            show: (thing: Thing) =>
+              money.includes(field) ? formatUsd(thing[field] as number) : formatValue(thing[field]),
+          }))}
+          rows={loaded.value.data}
+        />
+      ) : (
+        <Waiting {...loaded} />
+      )}
+    </section>
+  )
+}
+
 /** What else can be done with one thing, and what came of it. */
 function Action({
   noun,
@@ -287,35 +323,53 @@ function Action({
   const loaded = useLoaded(async () => {
     const { paths } = await describe()
     const found = Object.keys(paths).find(
-      one => one.startsWith(`/api/v1${noun.path}/{`) && one.endsWith(`/${action}`),
+      one => one.startsWith(`/api/v1${noun.path}/{`) && one.endsWith(`}/${action}`),
     )
-    return found === undefined ? undefined : paths[found]?.post
+    const { post, put } = (found && paths[found]) || {}
+    return post ? { method: 'POST', described: post } : put && { method: 'PUT', described: put }
   }, [noun.path, action])
   const [answer, setAnswer] = useState<{ key?: string; data?: Thing } | null>(null)
   if (!loaded.value) return null
-  const run = async (body: Thing) => {
+  const { method, described } = loaded.value
+  const schema = withPlaces(action, described, getBody(described))
+  const run = async ({ ...body }: Thing) => {
     setAnswer(null)
-    setAnswer(await ask('POST', `${path}/${action}`, getBody(loaded.value) ? body : undefined))
+    const to = action.replace(/\{(\w+)\}/g, (_, name: string) => {
+      const { [name]: value, ...rest } = body
+      body = rest
+      return encodeURIComponent(String(value))
+    })
+    setAnswer(await ask(method, `${path}/${to}`, getBody(described) ? body : undefined))
     onDone()
   }
   return (
     <details open={answer !== null}>
-      <summary>{loaded.value.summary}</summary>
+      <summary>{described.summary}</summary>
       <p class="quiet">{about}</p>
-      <Form
-        schema={getBody(loaded.value) ?? {}}
-        example={getExample(loaded.value)}
-        action={toLabel(action)}
-        onSubmit={run}
-      />
+      <Form schema={schema} example={getExample(described)} action="Do it" onSubmit={run} />
       {answer?.key ? <NewSecret secret={answer.key} /> : null}
       {answer && !answer.key ? (
         <p class="notice" role="status">
-          {formatValue(answer.data)}
+          {formatValue(answer.data ?? 'Done')}
         </p>
       ) : null}
     </details>
   )
+}
+
+/** The schema of a body, with what the path of an action has names for. */
+function withPlaces(action: string, { parameters = [] }: Described, body: Schema = {}): Schema {
+  const places = parameters.filter(({ name }) => action.includes(`{${name}}`))
+  return {
+    ...body,
+    properties: {
+      ...Object.fromEntries(
+        places.map(({ name, schema, description }) => [name, { ...schema, description }]),
+      ),
+      ...body.properties,
+    },
+    required: [...places.map(({ name }) => name), ...(body.required ?? [])],
+  }
 }
 
 function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
@@ -329,6 +383,11 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
     return { thing: answer.data ?? answer, change, removal }
   }, [path])
   const [isDeleting, setDeleting] = useState(false)
+  const [done, setDone] = useState(0)
+  const acted = () => {
+    setDone(done + 1)
+    loaded.reload()
+  }
   const [saved, setSaved] = useState(0)
   const [conflict, setConflict] = useState<Error | null>(null)
   if (!loaded.value) return <Waiting {...loaded} />
@@ -369,8 +428,11 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
           </div>
         ))}
       </dl>
+      {Object.entries(noun.parts ?? {}).map(([part, shown]) => (
+        <Part key={part} path={`${path}/${part}`} done={done} {...shown} />
+      ))}
       {Object.entries(noun.actions ?? {}).map(([action, about]) => (
-        <Action key={action} {...{ noun, path, action, about }} onDone={loaded.reload} />
+        <Action key={action} {...{ noun, path, action, about }} onDone={acted} />
       ))}
       {schema ? (
         <section>

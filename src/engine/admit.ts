@@ -1,6 +1,7 @@
 import { denied, GatewayError, invalid, unauthenticated, unavailable } from '../base/errors.ts'
 import type { CallBase } from '../language/call.ts'
 import type { Kind } from '../language/work.ts'
+import { addBounds } from '../limits/call-budgets.ts'
 import type { Counters } from '../limits/counters.ts'
 import { getPolicy } from '../limits/effective.ts'
 import type { Rate, RateClaim } from '../limits/rates.ts'
@@ -107,6 +108,7 @@ export function confirmRun(world: InferenceWorld, run: Run): void {
 export function recheckRun(world: InferenceWorld, run: Run): void {
   checkKey(world, run)
   run.policy = getPolicy(world, run.actor)
+  if (run.callBounds) run.policy = addBounds(run.policy, run.callBounds)
 }
 
 /** Ends the loops of keys that are no longer valid: many turns could follow otherwise. */

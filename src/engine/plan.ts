@@ -1,6 +1,6 @@
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
-import type { Bound } from '../limits/ledger.ts'
+import type { Limit } from '../limits/ledger.ts'
 import type { Rule } from '../limits/policy-world.ts'
 import type { DecryptedKey } from '../resources/byok/decrypted-keys.ts'
 import { listUsableByokKeys } from '../resources/byok.ts'
@@ -73,12 +73,14 @@ export function findStepCandidates<K extends Kind>(
   { run, call }: Step<K>,
 ): Candidates<K> {
   const { actor, kind, policy } = run
+  const { bounds, budgets } = policy
+  const limits = budgets ? [...bounds, ...budgets] : bounds
   const previousEndpointId = run.steps.at(-2)?.answer?.endpoint.id
   const byokKeys = world.memory.byok.size > 0 ? listUsableByokKeys(world, actor) : NO_KEYS
   return findCandidates(world, kind, call, {
     byokKeys,
     rules: policy.rules,
-    bounds: actor.key_hash !== null || run.isDry ? policy.bounds : NO_BOUNDS,
+    bounds: actor.key_hash !== null || run.isDry ? limits : NO_BOUNDS,
     session: findSession(actor, kind, call),
     ...(previousEndpointId ? { previousEndpointId } : {}),
   })
@@ -86,7 +88,7 @@ export function findStepCandidates<K extends Kind>(
 
 const NO_KEYS: DecryptedKey[] = []
 
-const NO_BOUNDS: Bound[] = []
+const NO_BOUNDS: Limit[] = []
 
 /**
  * The first half of `planRoute`: finds all endpoints that may serve, and why others may not. Throws
@@ -142,7 +144,7 @@ function findDrop<K extends Kind>(
 // A limit of money cannot hold what it cannot count.
 const findUncounted = (
   endpoint: Endpoint,
-  bounds: Bound[] = NO_BOUNDS,
+  bounds: Limit[] = NO_BOUNDS,
 ): DroppedEndpoint | undefined =>
   endpoint.prices === null && bounds.some(({ byok }) => byok || !endpoint.is_byok)
     ? { endpoint, excludedBy: UNKNOWN_PRICE }

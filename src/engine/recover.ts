@@ -110,6 +110,8 @@ async function settleDeadCall(world: InferenceWorld, steps: DeadCall): Promise<v
   const previous = await world.store.ledger.listCharges(heldCall.id)
   const uncharged = steps.filter(({ step }) => !previous.some(charged => charged.step === step))
   const charges = uncharged.map(one => toDeadCharge(one, settledAt))
+  const subaccounts = charges.flatMap(charge => charge.subaccounts ?? [])
+  const close = await world.ledger.openSubaccounts(subaccounts)
   const last = uncharged.at(-1) === heldCall ? (charges.at(-1) ?? null) : null
   for (const charge of charges)
     if (charge !== last) await world.recorder.record({ generation: null, charge })
@@ -117,6 +119,7 @@ async function settleDeadCall(world: InferenceWorld, steps: DeadCall): Promise<v
   const outbox = buildDeadMessages(world, generation)
   await world.recorder.record({ generation, charge: last, ...(outbox ? { outbox } : {}) })
   for (const charge of charges) world.ledger.charge(charge)
+  close()
 }
 
 /**
@@ -165,14 +168,26 @@ function buildDeadFacts({ memory }: InferenceWorld, generation: Generation): Tra
 function toDeadCharge(heldCall: HeldCall, settledAt: Date): StepCharge {
   const { key_hash, user_id, workspace_id, id, step, byok, spent: nanos } = heldCall
   const time = { day: toDayNumber(settledAt), settled_at: settledAt.toISOString() }
-  return { key_hash, user_id, workspace_id, id, step, byok, nanos, ...time, source: 'estimated' }
+  const parts = heldCall.subaccounts ? { subaccounts: heldCall.subaccounts } : {}
+  const payer = { key_hash, user_id, workspace_id, ...parts }
+  return { ...payer, id, step, byok, nanos, ...time, source: 'estimated' }
 }
 
 const sumCharges = (charges: Pick<StepCharge, 'nanos'>[]) =>
   charges.reduce((sum, { nanos }) => sum + nanos, 0n)
 
 const toDeadGeneration = (
-  { nanos: _, spent: __, step: ___, inner: ____, byok, provider, region, ...call }: HeldCall,
+  {
+    nanos: _,
+    spent: __,
+    step: ___,
+    inner: ____,
+    subaccounts: _____,
+    byok,
+    provider,
+    region,
+    ...call
+  }: HeldCall,
   charges: Pick<StepCharge, 'byok' | 'nanos'>[],
   settledAt: Date,
 ): Generation => ({
@@ -287,7 +302,7 @@ function toHeldCall(
   const generation = entries.find(entry => entry.generation)?.generation ?? running
   const charge = charges.at(-1)
   if (!generation || !charge) return []
-  const { key_hash, user_id, workspace_id, id, byok } = charge
+  const { key_hash, user_id, workspace_id, subaccounts, id, byok } = charge
   const nanos = sumCharges(charges)
   const step = Math.max(...charges.map(one => one.step))
   const { request_id, created_at, api_type, model, streamed, batch_id } = generation
@@ -304,7 +319,8 @@ function toHeldCall(
     byok,
     nanos,
   }
-  return [{ key_hash, user_id, workspace_id, ...call, spent: NOT_WRITTEN }]
+  const parts = subaccounts ? { subaccounts } : {}
+  return [{ key_hash, user_id, workspace_id, ...parts, ...call, spent: NOT_WRITTEN }]
 }
 
 /** No call has spent this, so that the line is written whatever it came to. */

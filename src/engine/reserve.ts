@@ -5,11 +5,11 @@ import type { Config } from '../config.ts'
 import { sumUnits } from '../language/units.ts'
 import { createTextUsage, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
+import { type CallBudget, keepModel } from '../limits/call-budgets.ts'
 import { computeInputCost, priceUnits } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, Payer } from '../limits/ledger.ts'
 import type { Rate } from '../limits/rates.ts'
-import type { Actor } from '../resources/actor.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import { computeHighestPrices, type Prices } from '../resources/prices.ts'
 import type { ExpectedInput } from '../translation/tokenizers/prompt.ts'
@@ -33,9 +33,11 @@ import type { InferenceWorld } from './world.ts'
 export function reserveStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
+  isOpen = false,
 ): void | Promise<void> {
   const { run, plan, call } = step
   const isDry = run.isDry
+  if (run.policy.budgets && !isOpen) return reserveBudgeted(world, step, run.policy.budgets)
   if (run.tree && !isDry) return takeTurn(world, step, run.tree)
   if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !isDry)) return
   const { actor, policy } = run
@@ -46,7 +48,7 @@ export function reserveStep<K extends Kind>(
   try {
     if (isDry) step.amounts = world.ledger.computeGrant(estimate, bounds)
     else {
-      const money = { payer: getPayer(actor), estimate, bounds }
+      const money = { payer: getPayer(run), estimate, bounds }
       const taken = world.traffic.counters.take({ actor, call, money, to: step.grant })
       if (taken instanceof Promise) return awaitMoney(world, step, taken)
       keepGrant(step, taken)
@@ -57,6 +59,20 @@ export function reserveStep<K extends Kind>(
       ? takeLeast(world, step, estimate)
       : awaitMoney(world, step, waitForMoney(world, step, estimate))
   }
+}
+
+async function reserveBudgeted<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  budgets: CallBudget[],
+): Promise<void> {
+  const { run, call, plan } = step
+  // Loaded with the first caller who has one.
+  const { openStepBudgets } = await import('./reserve/budgets.ts')
+  await openStepBudgets(world, step, budgets, endpoints =>
+    estimateCost(world, run.kind, call, endpoints, plan?.models),
+  )
+  await reserveStep(world, step, true)
 }
 
 /** Takes the money of a step that found too little, as a call without tools does. */
@@ -70,7 +86,7 @@ const waitForMoney = <K extends Kind>(
   return takeWhenFree(world, run as unknown as Run, estimate, other =>
     world.traffic.counters.take({
       ...{ actor, call, to: grant },
-      money: { payer: getPayer(actor), estimate: other, bounds },
+      money: { payer: getPayer(run), estimate: other, bounds },
     }),
   )
 }
@@ -194,8 +210,9 @@ async function takeGrant<K extends Kind>(
   const request = !isRoot || run.toolLoop === null
   const claim = { actor: run.actor, call: run.call, isInBatch: isInBatch(run) }
   const take = (amounts: CostEstimate | null) => {
-    const { actor, policy } = run
-    const money = amounts && { payer: getPayer(actor), estimate: amounts, bounds: policy.bounds }
+    const money = amounts && {
+      ...{ payer: getPayer(run), estimate: amounts, bounds: run.policy.bounds },
+    }
     return step.grant
       ? counters.take({ ...claim, money, to: step.grant })
       : counters.takeInTurn({ ...claim, money, request, instead }, run.cancellation)
@@ -263,7 +280,7 @@ export async function keepNextTurn(world: InferenceWorld, run: Run, room: number
     endpoints,
     models,
   )
-  const money = { payer: getPayer(run.actor), estimate, bounds: run.policy.bounds }
+  const money = { payer: getPayer(run), estimate, bounds: run.policy.bounds }
   try {
     tree.kept = await world.traffic.counters.take({ actor: run.actor, call: run.call, money })
   } catch (thrown) {
@@ -299,7 +316,7 @@ export async function stakeHedge<K extends Kind>(
   if (actor.key_hash !== null) {
     const prompts = estimatePrompts(world, step)
     const estimate = { maximum: prompts, minimum: prompts }
-    const payer = getPayer(actor)
+    const payer = getPayer(run)
     const money = { payer, estimate, bounds: policy.bounds }
     try {
       outrun.grant = await world.traffic.counters.take({ actor, call, money })
@@ -344,11 +361,14 @@ function estimatePrompts<K extends Kind>(
 }
 
 /** Who pays for a call. */
-export const getPayer = ({ key_hash, user_id, workspace_id }: Actor): Payer => ({
-  key_hash: key_hash ?? '',
-  user_id,
-  workspace_id,
-})
+export function getPayer({
+  actor: { key_hash, user_id, workspace_id },
+  subaccounts,
+}: Pick<Run, 'actor' | 'subaccounts'>): Payer {
+  const payer: Payer = { key_hash: key_hash ?? '', user_id, workspace_id }
+  if (subaccounts) payer.subaccounts = subaccounts
+  return payer
+}
 
 // A function of its own, so that calls that can be paid make no closure.
 const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, thrown: unknown) =>
@@ -434,6 +454,10 @@ export function buildHeldCall<K extends Kind>(
     nanos,
     spent,
   }
+  if (payer.subaccounts)
+    heldCall.subaccounts = endpoint
+      ? keepModel(payer.subaccounts, endpoint.model)
+      : payer.subaccounts
   if (batch_id !== undefined) heldCall.batch_id = batch_id
   if (run.within || inner) heldCall.inner = true
   if (endpoint) heldCall.provider = endpoint.provider.name

@@ -5,8 +5,9 @@ import type { PeekedSequence } from '../base/iterate.ts'
 import type { Router } from '../language/routing.ts'
 import type { Receipt } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
+import type { CallBound } from '../limits/call-budgets.ts'
 import type { Counters, Grant } from '../limits/counters.ts'
-import type { Amounts, CostEstimate, HeldCall, JournalEntry } from '../limits/ledger.ts'
+import type { Amounts, CostEstimate, HeldCall, JournalEntry, Subaccount } from '../limits/ledger.ts'
 import type { Policy } from '../limits/policy-world.ts'
 import type { RateGrant } from '../limits/rates.ts'
 import type { BatchResult, Generation } from '../observability/generations/store.ts'
@@ -74,6 +75,8 @@ export interface Outrun {
   journalEntry: JournalEntry | null
   /** What the slower one costs; null if nothing is to be paid, or before that is known. */
   receipt: Receipt | null
+  /** The model of the slower one, once it is to be paid. */
+  model?: string
   isSettled: boolean
   isCharged: boolean
 }
@@ -213,6 +216,11 @@ export class Run<K extends Kind = Kind> {
   grant: Grant | null = null
   /** What it has of the rates of guardrails until it ends; null for almost all. */
   rateGrant: RateGrant | null = null
+  /** What bounds its end user, tags and models, and the accounts of those; null for almost all. */
+  callBounds: CallBound[] | null = null
+  subaccounts: Subaccount[] | null = null
+  /** What says that it, and what runs inside it, is on record in them; null for almost all. */
+  closers: (() => void)[] | null = null
   /** The budget of all turns within it and the call it is part of; null for one of one turn. */
   tree: Tree | null
   /** Its place among large answers, once it has asked for one: what gives it back. */
@@ -322,8 +330,16 @@ export class Run<K extends Kind = Kind> {
     // What ends without a record was refused: that costs nothing.
     if (this.rateGrant) counters.rates.give(this.rateGrant, this.ending === null)
     if (this.tree && !this.within) this.tree.close(counters)
+    // Where it has a record, that comes first.
+    if (this.closers && this.ending === null) this.closeSubaccounts()
     this.room?.then(leave => leave())
     this.freeMemory?.()
+  }
+
+  /** Says that what it costs its end user, tags and models is on record. */
+  closeSubaccounts(): void {
+    for (const close of this.closers ?? []) close()
+    this.closers = null
   }
 }
 
@@ -382,6 +398,11 @@ export class Step<K extends Kind = Kind> {
 
   get isDry(): boolean {
     return this.run.isDry
+  }
+
+  /** The model that it is paid for; undefined where none was asked. */
+  get model(): string | undefined {
+    return (this.answer ?? this.unanswered[0])?.endpoint.model
   }
 
   /** The plan, or the unordered candidates if none was made. */

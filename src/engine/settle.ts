@@ -13,6 +13,7 @@ import {
   type Usage,
 } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
+import { keepModel } from '../limits/call-budgets.ts'
 import { computeCost } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
@@ -122,11 +123,13 @@ async function settleOutrun<K extends Kind>(
   outrun.isSettled = true
   const [slower] = step.unanswered.splice(step.answer ? 0 : 1)
   // Its tokens are no part of the answer's: clients count on those.
-  if (slower)
+  if (slower) {
+    outrun.model = slower.endpoint.model
     outrun.receipt = {
       ...(await settleSentRequest(world, step, slower)),
       usage: createTextUsage(0, 0),
     }
+  }
   await settleStep(world, step, ending)
 }
 
@@ -431,6 +434,7 @@ export async function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K
   if (result) entry.result = result
   await world.recorder.record(entry)
   if (others) await others
+  if (run.closers) run.closeSubaccounts()
   forgetEntries(run)
 }
 
@@ -466,6 +470,8 @@ interface Chargeable {
   number: number
   grant: Grant | null
   turn?: TreeTurn | null
+  /** The model that it is paid for; absent for none. */
+  model?: string | undefined
   receipt: Receipt | null
   isCharged: boolean
 }
@@ -495,10 +501,10 @@ function chargeStep(
     return null
   }
   const { is_byok: byok, usageSource: source } = receipt
-  const { key_hash, user_id, workspace_id } = hold.payer
+  const { key_hash, user_id, workspace_id, subaccounts } = hold.payer
   const nanos = computeUpstreamCost(receipt) ?? 0n
   // Field by field: copying the rest of an object would cost more than everything else here.
-  const charge = {
+  const charge: StepCharge = {
     key_hash,
     user_id,
     workspace_id,
@@ -510,6 +516,7 @@ function chargeStep(
     nanos,
     source,
   }
+  if (subaccounts) charge.subaccounts = keepModel(subaccounts, step.model)
   counters.give(grant, { charge, tokens })
   step.isCharged = true
   return charge

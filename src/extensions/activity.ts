@@ -2,6 +2,7 @@ import type { EventMap } from '../base/events.ts'
 import { toUsd } from '../base/money.ts'
 import { VERSION } from '../base/version.ts'
 import { Run } from '../engine/run.ts'
+import { getWholeAccount } from '../limits/call-budgets.ts'
 import type { Generation } from '../observability/generations/store.ts'
 import type { Refusal } from '../observability/refusals.ts'
 import type { Actor } from '../resources/actor.ts'
@@ -274,9 +275,10 @@ export class Activity {
       if (this.#levels.size >= MOST_LEVELS) this.#levels.clear()
       this.#levels.set(name, level)
       const { workspace_id } = actor
-      const owner = bound.account.startsWith('key ')
+      const whole = getWholeAccount(bound.account)
+      const owner = whole.startsWith('key ')
         ? actor
-        : bound.account.startsWith('workspace ')
+        : whole.startsWith('workspace ')
           ? { workspace_id, user_id: null }
           : null
       if (level > told)

@@ -193,9 +193,10 @@ function explainDropped<K extends Kind>(
   const { candidates, plan, costEstimate, amounts, run } = step
   const excluded = candidates?.dropped.map(drop => explainDrop(kind, drop)) ?? []
   if (!candidates || !plan) return excluded
+  const known = [...plan.endpoints, ...candidates.dropped.map(({ endpoint }) => endpoint)]
   const passedOver = explainNotPicked(
     candidates.groups.flatMap(({ tiers }) => tiers.flat()),
-    plan.endpoints,
+    known,
   )
   const unpaid =
     costEstimate && amounts

@@ -55,6 +55,8 @@ export interface Origin {
   traceContext: TraceContext | null
   /** How many gateways it has come through already; absent for none. */
   hops?: number
+  /** The tags of its header, comma-separated; absent for none. */
+  tags?: string
   /** The batch that it is a line of; absent for a request of its own. */
   batch_id?: string
 }

@@ -4,6 +4,7 @@ import type { Actor } from '../resources/actor.ts'
 import { getDefaultGuardrailId } from '../resources/default-guardrail.ts'
 import { findAssignment } from './assignments.ts'
 import { listWorkspaceBounds } from './budgets.ts'
+import { buildCallBudgets, type CallBudget } from './call-budgets.ts'
 import { listCreditBounds } from './credits.ts'
 import { type FilterRule, openFilters } from './filters.ts'
 import type { Guardrail } from './guardrails/store.ts'
@@ -29,6 +30,7 @@ function buildPolicy(world: PolicyWorld, actor: Actor): Policy {
   const guardrails = [...new Set(applied.map(({ guardrail }) => guardrail))]
   const filters = applied.flatMap(listFilterRules)
   const rates = actor.key_hash === null ? [] : applied.flatMap(listRates)
+  const budgets = actor.key_hash === null ? [] : listCallBudgets(actor, applied)
   const zdr = ZDR_GROUPS.filter(({ field }) => guardrails.some(guardrail => guardrail[field]))
   return {
     bounds: collectBounds(world, actor, applied),
@@ -39,6 +41,7 @@ function buildPolicy(world: PolicyWorld, actor: Actor): Policy {
     ...(zdr.length > 0 ? { zdr } : {}),
     ...getContentShare(world, actor),
     ...(rates.length > 0 ? { rates } : {}),
+    ...(budgets.length > 0 ? { budgets } : {}),
     ...(filters.length > 0 ? { filters: openFilters(filters) } : {}),
   }
 }
@@ -121,6 +124,12 @@ function listGuardrailBounds({
   const message = `${budget} exceeded. Contact your org admin.`
   return [{ account, period, limit, byok, message }]
 }
+
+const listCallBudgets = ({ workspace_id }: Actor, applied: AppliedGuardrail[]): CallBudget[] =>
+  applied.flatMap(({ scope, guardrail, account }) => {
+    const byok = guardrail.include_byok_in_budgets
+    return buildCallBudgets(guardrail.budgets, workspace_id, { scope, account, byok })
+  })
 
 function listRates({ scope, guardrail, account }: AppliedGuardrail): Rate[] {
   if (RATE_FIELDS.every(field => guardrail[field] === null)) return []

@@ -12,6 +12,7 @@ import { findModel } from '../resources/models.ts'
 import { findProviderSlugs } from '../resources/providers/names.ts'
 import { findRouterModel } from '../resources/routers.ts'
 import type { Workspace } from '../resources/workspaces/store.ts'
+import { EXPECTED_TAG, isTag } from './call-budgets.ts'
 import { checkPattern } from './filters.ts'
 import { checkMcpRule } from './guardrails/mcp-rule.ts'
 import {
@@ -20,7 +21,7 @@ import {
   type GuardrailQuery,
   type NewGuardrail,
 } from './guardrails/schema.ts'
-import type { Guardrail } from './guardrails/store.ts'
+import type { Guardrail, StoredCallBudget } from './guardrails/store.ts'
 import { auditGuardrail, showGuardrailSpending } from './guardrails/view.ts'
 import type { PolicyWorld } from './policy-world.ts'
 
@@ -196,6 +197,7 @@ export const EMPTY_FIELDS: GuardrailFields = {
   enforce_zdr_xai: null,
   limit_usd: null,
   reset_interval: null,
+  budgets: null,
   include_byok_in_budgets: false,
   requests_per_minute: null,
   tokens_per_minute: null,
@@ -228,6 +230,7 @@ export async function readGuardrailFields(
     content_filter_builtins,
     content_filters,
     limit_usd,
+    budgets,
     mcp,
   } = change
   for (const [i, { pattern }] of content_filters?.entries() ?? [])
@@ -237,7 +240,7 @@ export async function readGuardrailFields(
     ...pickPlainFields(change),
     ...copyZdr(change),
     allowed_models: resolveModelSlugs(world, allowed_models, (name, i) =>
-      keepModelSlug(world, name, i),
+      keepModelSlug(world, name, `allowed_models.${i}`),
     ),
     ignored_models: resolveModelSlugs(world, ignored_models, refuseUnknownModel),
     allowed_providers: checkProviderNames(world, 'allowed_providers', allowed_providers),
@@ -250,6 +253,7 @@ export async function readGuardrailFields(
       content_filters?.map(({ pattern, action, label = null }) => ({ pattern, action, label })) ??
       (content_filters as null | undefined),
     limit_usd: limit_usd == null ? limit_usd : toNanos(limit_usd),
+    budgets: budgets == null ? budgets : readCallBudgets(world, budgets),
   }
   return omitUndefined(fields)
 }
@@ -298,14 +302,14 @@ function resolveModelSlugs(
 }
 
 // A router is no model: it picks one, which must be allowed.
-function keepModelSlug({ config }: PolicyWorld, name: string, i: number): string {
+function keepModelSlug({ config }: PolicyWorld, name: string, field: string): string {
   const isSlug = /^[^/\s*]+\/[^/\s*]+$/.test(name)
   if (isSlug && findRouterModel(config, name) === undefined) return name
-  return throwUnknownName('allowed_models', i, name, 'the slug of a model, such as author/model')
+  return throwUnknownName(field, name, 'the slug of a model, such as author/model')
 }
 
 const refuseUnknownModel = (name: string, i: number): never =>
-  throwUnknownName('ignored_models', i, name, 'a model of this gateway')
+  throwUnknownName(`ignored_models.${i}`, name, 'a model of this gateway')
 
 function checkProviderNames(
   { catalog }: PolicyWorld,
@@ -316,13 +320,33 @@ function checkProviderNames(
     PUBLIC_PROVIDERS.includes(name) ||
     findProviderSlugs(catalog.providers.values(), name).length > 0
   for (const [i, name] of names?.entries() ?? [])
-    if (!isKnown(name)) throwUnknownName(field, i, name, 'a known provider')
+    if (!isKnown(name)) throwUnknownName(`${field}.${i}`, name, 'a known provider')
   return names && [...new Set(names)]
 }
 
-function throwUnknownName(field: string, i: number, name: string, expected: string): never {
-  throw invalid(
-    `${field}.${i}: expected ${expected}, found ${JSON.stringify(name)}`,
-    `${field}.${i}`,
-  )
+function throwUnknownName(field: string, name: string, expected: string): never {
+  throw invalid(`${field}: expected ${expected}, found ${JSON.stringify(name)}`, field)
+}
+
+// Of models each has a name: who calls chooses among few.
+function readCallBudgets(
+  world: PolicyWorld,
+  budgets: NonNullable<GuardrailChange['budgets']>,
+): StoredCallBudget[] {
+  const places = new Set<string>()
+  return budgets.map(({ by, name, limit_usd, reset_interval }, i) => {
+    const field = `budgets.${i}.name`
+    if (by === 'model' && name === undefined)
+      throw invalid(`${field}: expected the slug of a model, found nothing`, field)
+    const kept =
+      by === 'model' && name !== undefined
+        ? (findModel(world, name)?.id ?? keepModelSlug(world, name, field))
+        : (name ?? null)
+    if (by === 'tag' && kept !== null && !isTag(kept)) throwUnknownName(field, kept, EXPECTED_TAG)
+    const place = JSON.stringify([by, kept, reset_interval])
+    if (places.has(place))
+      throw invalid(`budgets.${i}: expected one budget of a kind for each interval`, `budgets.${i}`)
+    places.add(place)
+    return { by, name: kept, limit_usd: toNanos(limit_usd), reset_interval }
+  })
 }

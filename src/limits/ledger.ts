@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { computeFirstDay, PERIODS, type Period, toDayNumber } from '../base/clock.ts'
-import { GatewayError } from '../base/errors.ts'
+import { GatewayError, unavailable } from '../base/errors.ts'
 import { LiveSet } from '../base/live-set.ts'
 import type { Mac } from '../base/mac.ts'
 import { pickLarger } from '../base/money.ts'
@@ -9,9 +9,14 @@ import type { LedgerHead, LedgerRow } from './chain.ts'
 
 /**
  * The spending that is counted together: one key, all keys made by a member, all keys of a
- * workspace, or everything.
+ * workspace, everything, or a part of such an account.
  */
-export type Account = `key ${string}` | `member ${string}` | `workspace ${string}` | 'all'
+export type Account =
+  | (`key ${string}` | `member ${string}` | `workspace ${string}` | 'all')
+  | Subaccount
+
+/** What calls of one end user, tag or model cost of what an account spends. */
+export type Subaccount = `${'end_user' | 'tag' | 'model'} ${string}`
 
 /**
  * Who pays for a call: the key, the member who made it and its workspace. All of them are counted.
@@ -20,6 +25,8 @@ export interface Payer {
   key_hash: string
   user_id: string
   workspace_id: string
+  /** The parts of their accounts that budgets count besides; absent for almost all. */
+  subaccounts?: Subaccount[]
 }
 
 /** What one account may spend in one window. */
@@ -93,7 +100,12 @@ export interface StepCharge extends Charge {
 export type Opening = Omit<StepCharge, 'source'>
 
 /** The spending of a key on one day. */
-export type DaySpend = Charge
+export type DaySpend = Omit<Charge, 'subaccounts'>
+
+/** The spending of a subaccount on one day. */
+export interface SubaccountSpend extends Pick<Charge, 'day' | 'byok' | 'nanos'> {
+  account: Subaccount
+}
 
 /**
  * A running call as the journal keeps it, so that it survives the process. Money in nano-dollars.
@@ -217,6 +229,10 @@ export interface InspectionOptions {
 export interface LedgerStore {
   listDays(since: number): Promise<DaySpend[]>
   listTotals(): Promise<Omit<DaySpend, 'day'>[]>
+  /** Lists the days of subaccounts since a given one. */
+  listSubaccountDays(accounts: Subaccount[], since: number): Promise<SubaccountSpend[]>
+  /** Removes some of the days of subaccounts before a given one, and returns how many. */
+  removeSubaccountDays(before: number): Promise<number>
   /** Returns what the steps of a call were charged, in order. */
   listCharges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
   /** Lists the openings after a row of the ledger, in order. */
@@ -261,6 +277,14 @@ export interface Ledger {
    * allows.
    */
   getRemaining(bound: Limit): bigint
+  /**
+   * Reads what subaccounts have spent, unless that is known, and keeps it known until what is
+   * returned is called: once what is charged to them meanwhile is on record. Before that none of
+   * them bounds a call. Of those that nobody uses, the last 10,000 stay known.
+   */
+  openSubaccounts(accounts: Subaccount[]): Promise<() => void>
+  /** Lists the subaccounts that are known. */
+  listSubaccounts(): Subaccount[]
   /** Returns a place among those that wait for money of an account to be given back. */
   queue(account: Account): MoneyPlace
   /** Turns a hold into spending. A hold settles once; settling it again changes nothing. */
@@ -319,7 +343,7 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
   function charge(spending: Charge): void {
     const { day, nanos } = spending
     const key = toSpendingKey(spending.byok)
-    for (const { [key]: spent } of books.findForPayer(spending)) {
+    for (const { [key]: spent } of books.findForPayer(spending, true)) {
       spent.total += nanos
       addDay(spent, day, nanos)
     }
@@ -330,6 +354,7 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     hold.isOpen = false
     hold.leave?.()
     subtractHold(books.findForPayer(hold.payer), hold.amounts)
+    if (hold.payer.subaccounts) for (const account of hold.payer.subaccounts) books.rest(account)
     if (waiting.size > 0) for (const account of listAccounts(hold.payer)) wakeFirst(account)
     return true
   }
@@ -351,6 +376,25 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     }
   }
 
+  async function openSubaccounts(accounts: Subaccount[]): Promise<() => void> {
+    for (const account of accounts) books.use(account)
+    let isOpen = true
+    const close = () => {
+      if (!isOpen) return
+      isOpen = false
+      for (const account of accounts) books.leave(account)
+    }
+    try {
+      const unknown = accounts.filter(account => !books.isRead(account))
+      const since = toDayNumber(clock.now()) - DAYS_KEPT
+      if (unknown.length > 0) books.add(unknown, await store.listSubaccountDays(unknown, since))
+      return close
+    } catch (cause) {
+      close()
+      throw unavailable('The budget of the call could not be read', undefined, cause)
+    }
+  }
+
   return {
     reserveElsewhere: null,
     listHolds: () => [...openHolds],
@@ -363,6 +407,8 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     },
     computeGrant,
     getRemaining,
+    openSubaccounts,
+    listSubaccounts: () => books.listSubaccounts(),
     queue,
     settle(hold, charged) {
       if (release(hold)) charge(charged)
@@ -447,6 +493,8 @@ interface Book {
    */
   heldOwn: bigint
   heldAny: bigint
+  /** Set while only what is held of a subaccount is known, and not what it has spent. */
+  isUnread?: true
 }
 
 /** Who waits for money. What is freed while nobody listens is told to the next who does. */
@@ -467,13 +515,27 @@ class Waiter {
 }
 
 /** Lists the accounts that a payer's calls are counted in. */
-const listAccounts = ({ key_hash, user_id, workspace_id }: Payer): Account[] => [
+const listAccounts = ({
+  key_hash,
+  user_id,
+  workspace_id,
+  subaccounts = NO_SUBACCOUNTS,
+}: Payer): Account[] => [
   ...([`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all'] as const),
+  ...subaccounts,
 ]
 
-/** Every account that ever spent anything. */
+const NO_SUBACCOUNTS: Subaccount[] = []
+
+/** How many subaccounts stay known that nobody uses: about a kilobyte each. */
+const MOST_IDLE = 10_000
+
+/** Every account that ever spent anything, and the subaccounts that were used last. */
 class Books {
   readonly #books = new Map<Account, Book>()
+  /** How many use a subaccount, and those that nobody uses: the one that was used last at the end. */
+  readonly #users = new Map<Subaccount, number>()
+  readonly #idle = new Set<Subaccount>()
   /** The books that the calls of a key are counted in. */
   readonly #payers = new Map<string, Book[]>()
 
@@ -481,9 +543,78 @@ class Books {
     return this.#books.get(account)
   }
 
-  findForPayer({ key_hash, user_id, workspace_id }: Payer): Book[] {
-    const cached = this.#payers.get(key_hash)
-    if (cached) return cached
+  /**
+   * Finds the books that a payer's calls are counted in; to charge them, without those of subaccounts
+   * that are not read: they will be.
+   */
+  findForPayer(payer: Payer, toCharge = false): Book[] {
+    const { key_hash, subaccounts } = payer
+    const books = this.#payers.get(key_hash) ?? this.#createForPayer(payer)
+    return subaccounts ? [...books, ...this.#getParts(subaccounts, toCharge)] : books
+  }
+
+  #getParts(accounts: Subaccount[], areRead: boolean): Book[] {
+    return accounts
+      .filter(account => !areRead || this.isRead(account))
+      .map(account => this.#getPart(account))
+  }
+
+  listSubaccounts(): Subaccount[] {
+    return [...this.#users.keys(), ...this.#idle].filter(account => this.isRead(account))
+  }
+
+  /** Whether it is known what a subaccount has spent. */
+  isRead(account: Subaccount): boolean {
+    const book = this.#books.get(account)
+    return book !== undefined && !book.isUnread
+  }
+
+  /** Keeps a subaccount, known or not, until all who use it have left it. */
+  use(account: Subaccount): void {
+    this.#users.set(account, (this.#users.get(account) ?? 0) + 1)
+    this.#idle.delete(account)
+  }
+
+  leave(account: Subaccount): void {
+    const users = (this.#users.get(account) ?? 0) - 1
+    if (users > 0) this.#users.set(account, users)
+    else this.#users.delete(account)
+    this.rest(account)
+  }
+
+  /** Forgets a subaccount that nobody uses: once many others were used since, if it was read. */
+  rest(account: Subaccount): void {
+    const book = this.#books.get(account)
+    const isHeld = book && (book.heldOwn > 0n || book.heldAny > 0n)
+    if (!book || isHeld || this.#users.has(account)) return
+    if (book.isUnread) {
+      this.#books.delete(account)
+      return
+    }
+    this.#idle.add(account)
+    const [oldest] = this.#idle
+    if (oldest === undefined || this.#idle.size <= MOST_IDLE) return
+    this.#idle.delete(oldest)
+    this.#books.delete(oldest)
+  }
+
+  /** Adds what was read of subaccounts that nobody has added meanwhile. */
+  add(accounts: Subaccount[], days: SubaccountSpend[]): void {
+    const added = new Set(accounts.filter(account => !this.isRead(account)))
+    for (const account of added) delete this.#getPart(account).isUnread
+    for (const { account, byok, day, nanos } of days)
+      if (added.has(account)) addDay(this.#getPart(account)[toSpendingKey(byok)], day, nanos)
+  }
+
+  #getPart(account: Subaccount): Book {
+    const known = this.#books.get(account)
+    if (known) return known
+    const book = this.#getOrCreate(account)
+    book.isUnread = true
+    return book
+  }
+
+  #createForPayer({ key_hash, user_id, workspace_id }: Payer): Book[] {
     const accounts = listAccounts({ key_hash, user_id, workspace_id })
     const books = accounts.map(account => this.#getOrCreate(account))
     this.#payers.set(key_hash, books)

@@ -5,6 +5,7 @@ import type { CatalogWorld } from '../resources/catalog-world.ts'
 import type { EndpointRule } from '../resources/models/catalog.ts'
 import type { Assignment, AssignmentStore } from './assignments/store.ts'
 import type { Budget, BudgetStore } from './budgets/store.ts'
+import type { CallBudget } from './call-budgets.ts'
 import type { Filters } from './filters.ts'
 import type { Guardrail, GuardrailStore } from './guardrails/store.ts'
 import type { Bound } from './ledger.ts'
@@ -50,6 +51,8 @@ export interface Policy {
   contentShare?: number
   /** How often calls may be made, by guardrail; absent where none says so. */
   rates?: Rate[]
+  /** What calls of one end user, tag or model may cost; absent where no guardrail says so. */
+  budgets?: CallBudget[]
   /** The content filters of its calls and their answers; absent where there are none. */
   filters?: Promise<Filters>
 }

@@ -1,6 +1,7 @@
-import { type Clock, yieldToEventLoop } from '../base/clock.ts'
+import { type Clock, toDayNumber, yieldToEventLoop } from '../base/clock.ts'
 import type { Events } from '../base/events.ts'
 import type { Config } from '../config.ts'
+import { DAYS_KEPT, type LedgerStore } from '../limits/ledger.ts'
 import { findResponseStart } from '../resources/responses.ts'
 import type { GenerationStore } from './generations/store.ts'
 import type { RefusalStore } from './refusals.ts'
@@ -52,6 +53,7 @@ interface RetentionWorld {
     batches: { removeBefore(time: string, now: string): Promise<number> }
     responses: { removeBefore(time: string, now: string): Promise<number> }
     evictions: Pick<EvictionStore, 'eraseDeleted'>
+    ledger: Pick<LedgerStore, 'removeSubaccountDays'>
   }
 }
 
@@ -64,6 +66,8 @@ interface RetentionWorld {
  */
 export async function evictRows(world: RetentionWorld): Promise<Eviction[]> {
   await removeAll(() => world.store.evictions.eraseDeleted())
+  const oldest = toDayNumber(world.clock.now()) - DAYS_KEPT
+  await removeAll(() => world.store.ledger.removeSubaccountDays(oldest))
   const evictions = [
     await evictGenerations(world),
     ...(await trimTranscripts(world)),

@@ -232,6 +232,13 @@ export async function deleteKey(world: IdentityWorld, actor: Actor, hash: string
   return { deleted: true as const }
 }
 
+/** What limits the calls of a key. */
+interface KeyLimits {
+  regions: Region[]
+  rate_limits?: object[] | undefined
+  budgets?: object[] | undefined
+}
+
 /**
  * Describes the actor's own key and its policy: `GET /key`. Throws 404 for the operator, who has no
  * key.
@@ -239,7 +246,7 @@ export async function deleteKey(world: IdentityWorld, actor: Actor, hash: string
 export function describeKey(
   world: IdentityWorld,
   actor: Actor,
-  { regions, rate_limits }: { regions: Region[]; rate_limits?: object[] | undefined },
+  { regions, rate_limits, budgets }: KeyLimits,
 ) {
   const key = requireFound(world.memory.keys.get(actor.key_hash ?? ''), 'API key')
   const {
@@ -266,8 +273,9 @@ export function describeKey(
         interval: '1m',
         note: RATE_LIMIT_NOTE,
       },
-      // Our own field: what guardrails allow, and what is left of it.
+      // Our own fields: what guardrails allow, and what is left of it.
       ...(rate_limits ? { rate_limits } : {}),
+      ...(budgets ? { budgets } : {}),
     },
   }
 }

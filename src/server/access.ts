@@ -101,7 +101,7 @@ export const requireScimToken = (gateway: Gateway) =>
   }))
 
 /** Identifies the key of a request or, where it has none, its session of the console. Throws 401. */
-async function identifyActor(gateway: Gateway, request: Request): Promise<Actor> {
+export async function identifyActor(gateway: Gateway, request: Request): Promise<Actor> {
   const authorization = request.headers.get('authorization')
   const secret = authorization === null ? readConsoleSession(gateway, request) : undefined
   if (secret === undefined) return identify(gateway, authorization)

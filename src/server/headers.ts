@@ -28,6 +28,7 @@ export function readOrigin(
   { config }: Gateway,
   findPeer: FindPeer,
 ): Origin {
+  const tags = headers.get('x-gateway-tags')
   return {
     request_id: requestId,
     http_referer: readPrintable(headers, 'http-referer') ?? readPrintable(headers, 'referer'),
@@ -36,6 +37,7 @@ export function readOrigin(
     region: resolveRegion(config, headers.get('host'), findPeer),
     traceContext: parseTraceparent(headers.get('traceparent')),
     hops: parseHops(headers.get(HOPS_HEADER)),
+    ...(tags === null ? {} : { tags }),
   }
 }
 

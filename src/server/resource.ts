@@ -118,12 +118,17 @@ const closeInput = ({ body, query }: Input): Input => ({
   ...(query ? { query: closeSchema(query) } : {}),
 })
 
-function describeRoute({ tag, access, params = {} }: Resource, row: Row, { body, query }: Input) {
+function describeRoute(
+  { tag, access, members, params = {} }: Resource,
+  row: Row,
+  { body, query }: Input,
+) {
   const { status = 200, refusals = [] } = row.options
   const described = findNames(row.path).map(name => [name, describeParam(name, params)])
   const implied = [
     body || query ? 400 : [],
     ACCESS[access].refusals,
+    access === 'key' && !members ? 403 : [],
     described.length > 0 ? 404 : [],
   ]
   return describeOperation({

@@ -76,8 +76,14 @@ export const renderHolds = (calls: HeldCall[]): string =>
   calls.map(call => renderCheckedLine(renderLine(call).trimEnd(), computeChecksum)).join('')
 
 // Field by field: copying an object with a rest pattern costs more than writing it.
-const renderLine = (call: HeldCall): string =>
-  `${JSON.stringify({
+const renderLine = (call: HeldCall): string => {
+  const text = renderFields(call)
+  if (!call.subaccounts) return `${text}\n`
+  return `${text.slice(0, -1)},"subaccounts":${JSON.stringify(call.subaccounts)}}\n`
+}
+
+const renderFields = (call: HeldCall): string =>
+  JSON.stringify({
     key_hash: call.key_hash,
     user_id: call.user_id,
     workspace_id: call.workspace_id,
@@ -95,7 +101,7 @@ const renderLine = (call: HeldCall): string =>
     region: call.region,
     nanos: String(call.nanos),
     spent: String(call.spent),
-  })}\n`
+  })
 
 /**
  * Reads every call in the journal, each with the last line of its last step and of every inner one,

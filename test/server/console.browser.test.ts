@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
+import { listBudgets } from '../../src/limits/budgets.ts'
+import { createGuardrail } from '../../src/limits/guardrails.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
 import { addMember } from '../../src/resources/members.ts'
@@ -102,6 +104,12 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
       body: JSON.stringify(body),
     })
     const { id } = await called.json()
+    const guardrail = await createGuardrail(gateway, operator, { name: 'Bound' })
+    const [hash = ''] = gateway.memory.keys.keys()
+    const things = [
+      ...[`keys/${hash}`, `guardrails/${guardrail.data.id}`],
+      `workspaces/${gateway.memory.owner.workspace_id}`,
+    ]
     const watched = await browser.open()
     const { page, errors, requests } = watched
     await page.addInitScript('window.boom = () => { window.isHit = true }')
@@ -110,7 +118,7 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     for (const { colorScheme, rules, ...size } of LOOKS) {
       await page.emulateMedia({ colorScheme })
       await page.setViewportSize(size)
-      for (const place of [...PAGES, `calls/${id}`]) {
+      for (const place of [...PAGES, ...things, `calls/${id}`]) {
         await visit(watched, server, place)
         expect([place, colorScheme, await findBarriers(page, rules)]).toEqual([
           place,
@@ -176,6 +184,35 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     await page.getByRole('heading', { name: 'Time', exact: true }).waitFor()
     // What was refused is said where the browser looks, as every other refusal.
     expect(errors.filter(error => !error.includes('400 (Bad Request)'))).toEqual([])
+  })
+
+  test('assigns a guardrail to a key, and sets the budget of a workspace', async () => {
+    await using server = await startLocalServer({})
+    const { gateway } = server
+    const operator = getOperator(gateway)
+    const { data: key } = await createKey(gateway, operator, { name: 'Bounded' })
+    const { data: guardrail } = await createGuardrail(gateway, operator, { name: 'Bound' })
+    const watched = await browser.open()
+    const { page, errors } = watched
+    await signIn(watched, server)
+    await visit(watched, server, `guardrails/${guardrail.id}`)
+    const assigning = page.getByRole('group').filter({ hasText: 'Assign this guardrail to keys' })
+    await assigning.getByText('Assign this guardrail to keys').click()
+    await assigning.getByLabel('Key hashes').fill(key.hash)
+    await assigning.getByRole('button', { name: 'Do it' }).click()
+    await page.getByRole('table').getByText('Bounded').waitFor()
+
+    const { workspace_id } = gateway.memory.owner
+    await visit(watched, server, `workspaces/${workspace_id}`)
+    const setting = page.getByRole('group').filter({ hasText: 'Set a workspace’s budget' })
+    await setting.getByText('Set a workspace’s budget').click()
+    await setting.getByLabel('Interval').fill('monthly')
+    await setting.getByLabel('Limit USD').fill('12.5')
+    await setting.getByRole('button', { name: 'Do it' }).click()
+    await page.getByRole('table').getByText('$12.50').waitFor()
+    const budgets = await listBudgets(gateway, operator, workspace_id)
+    expect(budgets.data).toMatchObject([{ limit_usd: 12.5, reset_interval: 'monthly' }])
+    expect(errors).toEqual([])
   })
 
   test('keeps what was entered when a session ends in the middle', async () => {

@@ -6,6 +6,7 @@ import { createSignInLink, signIn } from '../../src/resources/sign-ins.ts'
 import { addWorkspaceMembers } from '../../src/resources/workspace-members.ts'
 import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
+import { waitUntil } from '../support/chat.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { openMemoryStore } from '../support/memory-store.ts'
 
@@ -352,6 +353,24 @@ describe('a member', () => {
     await using house = await openHouse()
     const ada = await house.join('ada@acme.example')
     expect((await ada.ask(`/api/v1/${path}`)).status).toBe(403)
+  })
+
+  test('who has left reads no feed any more, nor does a key that is disabled', async () => {
+    await using house = await openHouse()
+    const { gateway, operator } = house
+    const admin = await house.join('admin@acme.example', 'org:admin')
+    const made = await createKey(gateway, operator, { name: 'short' }, 'management')
+    const key = { headers: { authorization: `Bearer ${made.key}` } }
+    const feed = '/api/v1/activity/stream'
+    const feeds = [admin.ask(feed), house.ask(feed, key)]
+    await waitUntil(() => gateway.activity.size === 2)
+    await deactivateMember(gateway, operator, admin.id)
+    await updateKey(gateway, operator, made.data.hash, { disabled: true })
+    house.clock.pass(1_000)
+    gateway.activity.tick()
+    for (const { status, text } of await Promise.all(feeds))
+      expect([status, text.includes('"listening"')]).toEqual([200, true])
+    expect(gateway.activity.size).toBe(0)
   })
 
   test('who has left has no session any more', async () => {

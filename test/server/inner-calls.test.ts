@@ -5,10 +5,13 @@ import type { ServerTool, ToolInvocation } from '../../src/extensions/server-too
 import { datetime } from '../../src/extensions/tools/datetime.ts'
 import { TOOLS } from '../../src/extensions/tools/registry.ts'
 import { assignKeys } from '../../src/limits/assignments.ts'
+import { hashUser } from '../../src/limits/call-budgets.ts'
 import { getPolicy } from '../../src/limits/effective.ts'
 import { openFilters } from '../../src/limits/filters.ts'
-import { createGuardrail } from '../../src/limits/guardrails.ts'
+import { createGuardrail, updateGuardrail } from '../../src/limits/guardrails.ts'
+import type { Subaccount } from '../../src/limits/ledger.ts'
 import { getOperator } from '../../src/resources/actor.ts'
+import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import type { Scenario } from '../support/fake-provider-server.ts'
 import type { ReceivedRequest, ScriptedAnswer } from '../support/fake-providers/fake-provider.ts'
@@ -110,6 +113,38 @@ describe('a model that is asked within a call', () => {
         },
       ],
     })
+    await expectBooks(at)
+  })
+
+  test('counts for the end user of the call, and for its own model', async () => {
+    const at = await open(asking(ADVICE, () => say('Wait.')))
+    const { ledger, memory } = at.gateway
+    const { workspace_id } = memory.owner
+    const rest = { limit_usd: 1, reset_interval: 'monthly' as const }
+    const budgets = [
+      { by: 'end_user' as const, ...rest },
+      ...['acme/gemini', 'acme/openai-chat'].map(name => ({ by: 'model' as const, name, ...rest })),
+    ]
+    const rule = getDefaultGuardrailId(workspace_id)
+    await updateGuardrail(at.gateway, getOperator(at.gateway), rule, { budgets })
+    let opened = 0
+    const { openSubaccounts } = ledger
+    ledger.openSubaccounts = async accounts => {
+      const close = await openSubaccounts(accounts)
+      opened += 1
+      return () => {
+        opened -= 1
+        close()
+      }
+    }
+    await askForItem(at, { ...ADVISOR({ model: 'acme/gemini' }), user: 'ada' })
+    const spent = (account: Subaccount) => ledger.getSpent(account, 'monthly', false)
+    expect(spent(`end_user workspace ${workspace_id} ${hashUser(workspace_id, 'ada')}`)).toBe(
+      3n * TURN,
+    )
+    expect(spent(`model workspace ${workspace_id} acme/gemini`)).toBe(TURN)
+    expect(spent(`model workspace ${workspace_id} acme/openai-chat`)).toBe(2n * TURN)
+    expect(opened).toBe(0)
     await expectBooks(at)
   })
 

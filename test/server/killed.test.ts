@@ -3,7 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { countRows, findFaults, listHeldCalls, readBooks, toNanos } from '../support/books.ts'
-import { createLimitedKey, fetchKeyState, sendChat, waitUntil } from '../support/chat.ts'
+import {
+  createLimitedKey,
+  fetchKeyState,
+  limitEachUser,
+  sendChat,
+  waitUntil,
+} from '../support/chat.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
@@ -200,6 +206,20 @@ describe('A-06 kill -9', () => {
       held: 0,
     })
     expect(await findFaults(data)).toBeNull()
+  })
+
+  test('under a budget of its end user: what it has cost counts there, and none of others', async () => {
+    // A call may cost some 0.12 USD, as its fallback does.
+    await limitEachUser(server, 0.15)
+    first.plan(gate)
+    ask({ stream: true, user: 'ada' })
+    await first.hit()
+    await expectRecovered(PROMPT * PRICE)
+    expect(countRows(data, `call_spend where nanos = ${PROMPT * PRICE}`)).toBe(1)
+    server = await started()
+    first.plan(completion('Hi', { usage: usage(PROMPT, 50) }))
+    const call = async (user: string) => (await ask({ user }).outcome()).status
+    expect([await call('ada'), await call('ada'), await call('eve')]).toEqual([200, 402, 200])
   })
 
   test('with many calls at once: their spending cannot be spent again', async () => {

@@ -7,10 +7,11 @@ import {
   type NewGroupMapping,
 } from '../../src/resources/scim/group-mappings.ts'
 import { finishSyncJob } from '../../src/resources/scim/sync-jobs.ts'
+import { beginSession } from '../../src/resources/sign-ins.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
-import { EXAMPLES } from '../support/operations.ts'
+import { EXAMPLES, makeMember } from '../support/operations.ts'
 
 // Every operation of these resources, and one case for each status of its description. A status
 // that is described and that nothing here produces is a failing test.
@@ -62,16 +63,18 @@ interface Asking {
   query?: string
   body?: object | string
   key?: string | null
+  cookie?: string
 }
 
 async function ask(
   { method, path }: DescribedRoute,
-  { params = {}, query = '', body, key = keys.management }: Asking,
+  { params = {}, query = '', body, key = keys.management, cookie }: Asking,
 ) {
   const at = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? UNKNOWN)
   const headers = {
     'content-type': 'application/json',
     ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+    ...(cookie ? { cookie, 'x-gateway-console': '1' } : {}),
   }
   const text = typeof body === 'object' ? JSON.stringify(body) : body
   const init = {
@@ -124,6 +127,11 @@ const RIVALS: Record<string, (good: Asking) => unknown> = {
     gateway.store.guardrails.replace = (one, entry) =>
       isGone(params?.id, entry).then(() => replace(one, entry))
   },
+  rotateKey({ params }) {
+    const key = gateway.memory.keys.get(params?.hash ?? '')
+    const expires_at = gateway.clock.now().toISOString()
+    if (key) gateway.memory.keys.set({ ...key, expires_at })
+  },
   bulkAssignKeysToGuardrail: losesItsGuardrail,
   bulkAssignMembersToGuardrail: losesItsGuardrail,
   createScimGroupMapping: ({ body }) =>
@@ -170,12 +178,20 @@ async function produce(
   const good = await prepare(route, status)
   if (status === 400) return ask(route, badRequest(route, good))
   if (status === 401) return ask(route, { ...good, key: null })
+  if (status === 403 && route.credential === 'key')
+    return ask(route, { ...good, key: null, cookie: await beginMemberSession() })
   if (status === 403) return ask(route, { ...good, key: keys.inference })
   if (status === 404) return ask(route, ofNothing(route, good))
   if (status === 409) await RIVALS[route.operation.id]?.(good)
   if (status === 429) await exhaustMinute(route, good)
   if (status === 500) breakDown()
   return ask(route, good)
+}
+
+/** Begins the session of a member who manages nothing, at the console. */
+async function beginMemberSession(): Promise<string> {
+  const { id } = await makeMember(gateway)
+  return `gateway_console=${await beginSession(gateway, id)}`
 }
 
 /** Makes the only request of the minute. */

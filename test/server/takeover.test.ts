@@ -7,7 +7,13 @@ import { serveStatus } from '../../src/cli/status-socket.ts'
 import { LOG_BEFORE, listSegments } from '../../src/store/log.ts'
 import { MIGRATIONS } from '../../src/store/sqlite/contents.ts'
 import { findFaults, listHeldCalls, readBooks } from '../support/books.ts'
-import { createLimitedKey, fetchKeyState, sendChat, waitUntil } from '../support/chat.ts'
+import {
+  createLimitedKey,
+  fetchKeyState,
+  limitEachUser,
+  sendChat,
+  waitUntil,
+} from '../support/chat.ts'
 import { openDatabase } from '../support/database.ts'
 import { type RawCall, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -149,6 +155,28 @@ describe('a server that is taken over', () => {
     expect(listSegments(server.data, LOG_BEFORE)).toEqual([])
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
+    expect(await findFaults(server.data)).toBeNull()
+  })
+
+  onLinux('holds the budgets of end users together with the other', async () => {
+    key = await createLimitedKey(server, 1)
+    await limitEachUser(server, 0.1)
+    const askAs = async (user: string) => (await ask({ stream: false, user }).outcome()).status
+    upstream.plan(
+      [
+        ...[sseHead(), delta('Hello'), { wait: 'rest' }, delta('you')],
+        ...[finish('stop', usage(10, 5)), done()],
+      ],
+      [completion('Hello', { usage: usage(10, 50) })],
+    )
+    const call = ask({ user: 'ada' })
+    await call.sees('Hello')
+    await succeed().address
+    expect([await askAs('ada'), await askAs('eve')]).toEqual([402, 200])
+    await endStream(call)
+    expect(await server.process.exited).toBe(0)
+    // A call needs some 0.06 USD. Of each 0.1 the first of ada has cost 0.015, and all others 0.06.
+    expect([await askAs('ada'), await askAs('ada'), await askAs('eve')]).toEqual([200, 402, 402])
     expect(await findFaults(server.data)).toBeNull()
   })
 

@@ -7,6 +7,11 @@ import { systemClock } from '../../src/base/clock.ts'
 import { parseConfig } from '../../src/config.ts'
 import { listDeadCalls, recoverCalls } from '../../src/engine/recover.ts'
 import { getJobProvider } from '../../src/extensions/videos/ask.ts'
+import { hashUser } from '../../src/limits/call-budgets.ts'
+import { updateGuardrail } from '../../src/limits/guardrails.ts'
+import type { Subaccount } from '../../src/limits/ledger.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { hashSecret } from '../../src/resources/keys/secret.ts'
 import type { Provider } from '../../src/resources/providers/provider.ts'
 import type { VideoJob } from '../../src/resources/videos.ts'
@@ -685,6 +690,31 @@ describe('a killed process', () => {
     expect(await gateway.store.videos.find(id)).toMatchObject({ status: 'completed' })
     expect(readBooks(next.data, key)).toMatchObject({ ledger: 40_000_000, counted: 40_000_000 })
     await closeAll(next)
+  })
+
+  test('goes on within the budget of its end user, and charges that once', async () => {
+    const { workspace_id } = server.gateway.memory.owner
+    const actor = getOperator(server.gateway)
+    const rule = getDefaultGuardrailId(workspace_id)
+    const each = { by: 'end_user' as const, limit_usd: 1, reset_interval: 'monthly' as const }
+    await updateGuardrail(server.gateway, actor, rule, { budgets: [each] })
+    const key = await createLimitedKey(server, 1)
+    const { generation_id } = await create({ user: 'ada' }, { key })
+    const account: Subaccount = `end_user workspace ${workspace_id} ${hashUser(workspace_id, 'ada')}`
+    expect(server.gateway.ledger.getHeld(account, false)).toBe(40_000_000n)
+    const next = await reopen(server.data)
+    const { ledger, videos } = next.gateway
+    await videos.load()
+    expect(ledger.getHeld(account, false)).toBe(40_000_000n)
+    await videos.start()
+    await recorded(next.gateway, generation_id)
+    expect(ledger.getHeld(account, false)).toBe(0n)
+    expect(ledger.getSpent(account, 'monthly', false)).toBe(40_000_000n)
+    expect(await next.gateway.store.ledger.listSubaccountDays([account], 0)).toMatchObject([
+      { nanos: 40_000_000n },
+    ])
+    await closeAll(next)
+    await updateGuardrail(server.gateway, actor, rule, { budgets: null })
   })
 
   test('between the provider’s answer and the record asks again, and charges once', async () => {

@@ -109,6 +109,10 @@ const buildGuardrail = (more: Partial<Guardrail> = {}): Guardrail => ({
   requests_per_minute: 60,
   tokens_per_minute: 9_007_199_254_740,
   concurrent_requests: 4,
+  budgets: [
+    { by: 'end_user', name: null, limit_usd: LARGEST, reset_interval: 'monthly' },
+    { by: 'tag', name: 'rules “𝄞”', limit_usd: 0n, reset_interval: 'daily' },
+  ],
   revision: 1,
   created_at: CREATED,
   updated_at: null,

@@ -9,6 +9,7 @@ import type { Key } from '../../src/resources/keys/store.ts'
 import { createKey, deleteKey, updateKey } from '../../src/resources/keys.ts'
 import { addMember, deactivateMember } from '../../src/resources/members.ts'
 import { createScimToken, revokeScimToken } from '../../src/resources/scim/tokens.ts'
+import { beginKeySession, beginSession, signOut } from '../../src/resources/sign-ins.ts'
 import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import type { DescribedRoute } from '../../src/server/openapi.ts'
@@ -44,11 +45,20 @@ export const LIVE = [
     'SCIM token',
   ],
   ...['inference key in x-api-key', 'management key in x-api-key'],
+  ...['manager’s session', 'member’s session'],
 ] as const
 export type Live = (typeof LIVE)[number]
+type Keyed = Exclude<Live, `${string}session`>
 
 const bearer = (secret: string): Credential => ({
   headers: [['authorization', `Bearer ${secret}`]],
+})
+/** A session of the console, as its page shows it. */
+const cookie = (secret: string, mark = 'x-gateway-console'): Credential => ({
+  headers: [
+    ['cookie', `gateway_console=${secret}`],
+    [mark, '1'],
+  ],
 })
 const apiKeyHeader = (secret: string): Credential => ({ headers: [['x-api-key', secret]] })
 
@@ -215,6 +225,7 @@ async function createCredentials(gateway: Gateway, clock: TestClock): Promise<Cr
   const inference = await make('inference')
   const management = await make('management')
   const manager = await make('management', theirs)
+  const managing = authenticate(gateway, `Bearer ${management.key}`)
   const live: World['live'] = {
     'inference key': bearer(inference.key),
     'stranger’s inference key': bearer((await make('inference', theirs)).key),
@@ -223,10 +234,16 @@ async function createCredentials(gateway: Gateway, clock: TestClock): Promise<Cr
     'SCIM token': bearer((await createScimToken(gateway, owner, { name: 'live' })).token),
     'inference key in x-api-key': apiKeyHeader(inference.key),
     'management key in x-api-key': apiKeyHeader(management.key),
+    'manager’s session': cookie(await beginKeySession(gateway, managing)),
+    'member’s session': cookie(await beginSession(gateway, creator_user_id)),
   }
   const dead = {
     ...buildBadCredentials(management.key),
     ...(await createDeadCredentials(gateway, clock, make)),
+    'a session of which no page of its own tells': cookie(
+      await beginKeySession(gateway, managing),
+      'x-other',
+    ),
   }
   return { live, dead, third }
 }
@@ -280,7 +297,13 @@ async function createDeadCredentials(
   await deactivateMember(gateway, owner, leaver.id)
   const revoked = await createScimToken(gateway, owner, { name: 'revoked' })
   await revokeScimToken(gateway, owner, revoked.data.id)
-  return { ...keys, 'revoked SCIM token': bearer(revoked.token) }
+  const ended = await beginSession(gateway, owner.user_id)
+  await signOut(gateway, ended)
+  return {
+    ...keys,
+    'revoked SCIM token': bearer(revoked.token),
+    'a session that has ended': cookie(ended),
+  }
 }
 
 /** The guard of each path: the first row that matches. Every path must match a row. */
@@ -333,7 +356,7 @@ const ownOfWorkspace: Rule = route => (isOrganizations(route) ? 403 : own(route)
  * The status of a valid request about the default workspace, by the route's guard and the
  * credential.
  */
-export const RULES: Record<NonNullable<DescribedRoute['credential']>, Record<Live, Rule>> = {
+export const RULES: Record<NonNullable<DescribedRoute['credential']>, Record<Keyed, Rule>> = {
   key: {
     'inference key': good,
     'stranger’s inference key': ownIfRead,
@@ -380,6 +403,9 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   if (route.operation.id === 'createOauthToken') return 400
   if (!route.credential) return good(route)
   if (who === null) return 401
+  if (who === 'manager’s session')
+    return takesSessions(route) ? getExpectedStatus(route, 'management key') : 401
+  if (who === 'member’s session') return getStatusOfMember(route)
   // There is nothing to judge with.
   if (route.operation.id === 'createModeration' && /^(stranger’s )?inference key$/.test(who))
     return 400
@@ -398,11 +424,26 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
 }
 
+/** Tells whether a route may be asked in a session of the console: what calls models may not. */
+const takesSessions = ({ path, method, credential }: DescribedRoute): boolean =>
+  credential === 'management' ||
+  /^\/api\/v1\/(files|datasets|classifications|benchmarks|generation|key|auth\/keys\/code)(\/|$)/.test(
+    path,
+  ) ||
+  (method === 'get' && path.startsWith('/api/v1/presets'))
+
+/** A member has what is their own, of which there is nothing yet. */
+function getStatusOfMember(route: DescribedRoute): number {
+  if (!takesSessions(route)) return 401
+  const isOwn = /^\/api\/v1\/(keys|generation|analytics|activity\/stream)(\/(?!feedback)|$)/
+  return isOwn.test(route.path) ? own(route) : 403
+}
+
 /** Tells whether a route is about files, containers or batches, which belong to every key of a workspace. */
 export const isAboutFiles = ({ path }: Pick<DescribedRoute, 'path'>): boolean =>
   /^\/api\/v1\/(files|containers|batches|messages\/batches)(\/|$)/.test(path)
 
-const FILE_RULES: Record<Live, Rule> = {
+const FILE_RULES: Record<Keyed, Rule> = {
   'inference key': good,
   'stranger’s inference key': own,
   'management key': good,
@@ -416,7 +457,7 @@ const FILE_RULES: Record<Live, Rule> = {
 const isStoredResponse = ({ path }: DescribedRoute): boolean =>
   path.startsWith('/api/v1/responses/:')
 
-const RESPONSE_RULES: Record<Live, Rule> = {
+const RESPONSE_RULES: Record<Keyed, Rule> = {
   ...FILE_RULES,
   'inference key in x-api-key': unknown,
   'management key in x-api-key': unknown,

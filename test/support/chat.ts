@@ -1,3 +1,4 @@
+import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { type Outcome, type RawCall, request } from './raw-client.ts'
 import type { Listener } from './server.ts'
 
@@ -149,6 +150,17 @@ export async function createLimitedKey(
 ): Promise<string> {
   const created = await server.fetch('/keys', { key: management, json: { name: 'limited', limit } })
   return ((await created.json()) as { key: string }).key
+}
+
+/** Limits what each end user of the default workspace may cost in a month. */
+export async function limitEachUser(server: Listener, limit_usd: number): Promise<void> {
+  const { management_key: key } = server
+  const keys = await (await server.fetch('/keys', { key })).json()
+  const [{ workspace_id }] = (keys as { data: [{ workspace_id: string }] }).data
+  const budgets = [{ by: 'end_user', limit_usd, reset_interval: 'monthly' }]
+  const path = `/guardrails/${getDefaultGuardrailId(workspace_id)}`
+  const { status } = await server.fetch(path, { method: 'PATCH', key, json: { budgets } })
+  if (status !== 200) throw new Error(`${path} answered ${status}`)
 }
 
 /** Reads the value of a line of `/metrics`, by its name and labels; 0 if there is none. */

@@ -29,6 +29,8 @@ export const TEST_SECRETS = {
 export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({
   listDays: async since => days.filter(one => one.day >= since),
   listTotals: async () => days.map(({ day: _, ...total }) => total),
+  listSubaccountDays: async () => [],
+  removeSubaccountDays: async () => 0,
   listCharges: async () => [],
   listOpenings: async () => [],
   readHead: async () => null,

@@ -220,11 +220,12 @@ export class Predecessor {
   #listPending(): HandedHold[] {
     return this.#gateway.recorder.listPending().flatMap(({ charge }) => {
       if (!charge || this.#charged.has(charge)) return []
-      const { key_hash, user_id, workspace_id, byok, nanos } = charge
+      const { key_hash, user_id, workspace_id, subaccounts, byok, nanos } = charge
       const id = ++this.#count
       this.#charged.set(charge, id)
       const amounts = { own: byok ? null : nanos, byok: byok ? nanos : null }
-      return [{ id, payer: { key_hash, user_id, workspace_id }, amounts }]
+      const parts = subaccounts ? { subaccounts } : {}
+      return [{ id, payer: { key_hash, user_id, workspace_id, ...parts }, amounts }]
     })
   }
 

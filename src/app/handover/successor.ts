@@ -52,7 +52,7 @@ export class Successor {
       ...takeKeptCalls(gateway, channel),
       ...takeContainers(gateway, channel),
       reserve: (id: number, payer: Payer, estimate: CostEstimate, bounds: Bound[]) =>
-        this.#reserve(id, payer, estimate, bounds),
+        this.#keepKnown(payer, () => this.#reserve(id, payer, estimate, bounds)),
       release: (id: number) => this.#release(id),
       record: (entry: RecorderEntry, hold: number | null) => this.#record(entry, hold),
       store: (noun: string, method: string, parameters: unknown[]) =>
@@ -76,12 +76,28 @@ export class Successor {
 
   async #record(entry: RecorderEntry, id: number | null): Promise<void> {
     const { ledger, recorder } = this.#gateway
+    const { charge } = entry
     const hold = id === null ? undefined : this.#holds.get(id)
-    await recorder.record(entry)
-    if (!entry.charge) return
-    if (hold) ledger.settle(hold, entry.charge)
-    else ledger.charge(entry.charge)
+    if (!charge) return recorder.record(entry)
+    await this.#keepKnown(charge, async () => {
+      await recorder.record(entry)
+      if (hold) ledger.settle(hold, charge)
+      else ledger.charge(charge)
+    })
     if (id !== null) this.#holds.delete(id)
+  }
+
+  /** Does something while it is known what the subaccounts of a payer have spent. */
+  async #keepKnown<Result>(
+    { subaccounts = [] }: Payer,
+    run: () => Result | Promise<Result>,
+  ): Promise<Result> {
+    const close = await this.#gateway.ledger.openSubaccounts(subaccounts)
+    try {
+      return await run()
+    } finally {
+      close()
+    }
   }
 
   async #runMethod(noun: string, method: string, parameters: unknown[]): Promise<unknown> {

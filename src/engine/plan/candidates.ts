@@ -2,7 +2,7 @@ import type { GatewayError } from '../../base/errors.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Router, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import type { Bound } from '../../limits/ledger.ts'
+import type { Limit } from '../../limits/ledger.ts'
 import type { Rule } from '../../limits/policy-world.ts'
 import type { DecryptedKey } from '../../resources/byok/decrypted-keys.ts'
 import type { Endpoint, Model } from '../../resources/models/catalog.ts'
@@ -67,7 +67,7 @@ export interface PlanInputs {
   byokKeys: DecryptedKey[]
   rules: Rule[]
   /** What may be spent, where a key pays. */
-  bounds?: Bound[]
+  bounds?: Limit[]
   session: Session | null
   /** The id of the endpoint that answered the previous step. */
   previousEndpointId?: string

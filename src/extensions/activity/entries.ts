@@ -2,6 +2,7 @@ import { type GatewayError, isCallersFault } from '../../base/errors.ts'
 import { toUsd } from '../../base/money.ts'
 import { computeProbabilities } from '../../engine/plan/probability.ts'
 import type { Attempt, Run, Step } from '../../engine/run.ts'
+import { getWholeAccount, parseAccount } from '../../limits/call-budgets.ts'
 import type { Bound } from '../../limits/ledger.ts'
 import type { Generation } from '../../observability/generations/store.ts'
 import { getCallStatus } from '../../observability/generations.ts'
@@ -404,9 +405,10 @@ export function buildLimitNear(
   spent: bigint,
 ): LimitNear {
   const [kind = account, id = null] = account.split(' ')
+  const isPart = getWholeAccount(account) !== account
   return {
     ...{ type: 'limit.near', at, account: kind, period },
-    name: nameAccount(world, kind, id),
+    name: isPart ? parseAccount(account).id : nameAccount(world, kind, id),
     limit: toUsd(limit),
     spent: toUsd(spent),
     share: limit === 0n ? 1 : Number((spent * 1000n) / limit) / 1000,

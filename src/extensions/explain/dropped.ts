@@ -54,6 +54,7 @@ const REASONS: Record<string, string> = {
     'the call asks for a web search, and it does not search itself, or not as it is told to',
   context_length: 'the prompt and max_tokens are longer than its context',
   [UNKNOWN_PRICE]: 'its price is not known, and a limit of money is to hold',
+  [NOT_PAYABLE]: 'a budget of its model cannot pay for it',
   [INPUT_MODALITIES]: 'the model does not accept everything in the prompt as input',
 }
 

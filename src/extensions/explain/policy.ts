@@ -2,6 +2,7 @@ import { GatewayError } from '../../base/errors.ts'
 import { toUsd } from '../../base/money.ts'
 import { useLeast } from '../../engine/reserve/waiting.ts'
 import { getTreeLimits } from '../../engine/tree.ts'
+import { getWholeAccount } from '../../limits/call-budgets.ts'
 import { listAppliedGuardrails } from '../../limits/effective.ts'
 import type { CompiledRule } from '../../limits/filters/rule.ts'
 import type { Bound, CostEstimate, Ledger } from '../../limits/ledger.ts'
@@ -39,7 +40,7 @@ export async function explainPolicy(
   )
   const unnamed = new Set(applied.flatMap(({ id, name }) => (name === null ? id : [])))
   const isVisible = ({ account }: Bound) =>
-    canManageAll(world, asker) || account.startsWith('key ') || account.startsWith('workspace ')
+    canManageAll(world, asker) || /^(key|workspace) /.test(getWholeAccount(account))
   return {
     guardrails: applied,
     regions: policy.regions,

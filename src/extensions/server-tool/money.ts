@@ -1,3 +1,4 @@
+import { openBudgets } from '../../engine/reserve/budgets.ts'
 import { buildHeldCall, getPayer } from '../../engine/reserve.ts'
 import type { Run } from '../../engine/run.ts'
 import { recordCharge } from '../../engine/settle.ts'
@@ -17,6 +18,8 @@ export interface UsesMoney {
   /** The step's number in the ledger. */
   number: number
   grant: Grant | null
+  /** The model that asks for them; undefined before the first turn. */
+  model: string | undefined
   /** Counts what they cost in the budget of the call, which counts what they may cost until then. */
   spend: (cost: bigint) => void
   journalEntry: JournalEntry | null
@@ -37,13 +40,16 @@ export async function reserveUses(
   if (nanos === 0n) return null
   const money: UsesMoney = {
     ...{ run, uses, number: run.takeNumber() },
-    ...{ grant: null, journalEntry: null, receipt: null, isCharged: false },
+    ...{ model: run.step?.model, grant: null, journalEntry: null, receipt: null, isCharged: false },
     spend: doNothing,
   }
-  const { actor, call, policy, tree } = run
+  const { actor, call, tree } = run
+  const { budgets } = run.policy
+  if (budgets && !run.subaccounts) await openBudgets(world, run, budgets, [])
+  const { policy } = run
   const amounts = { own: nanos, byok: null }
   const estimate = { maximum: amounts, minimum: amounts }
-  const payer = getPayer(actor)
+  const payer = getPayer(run)
   if (actor.key_hash !== null)
     money.grant = await world.traffic.counters.take({
       ...{ actor, call, money: { payer, estimate, bounds: policy.bounds } },

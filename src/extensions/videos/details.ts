@@ -1,4 +1,5 @@
 import type { VideoParams } from '../../language/video.ts'
+import type { Subaccount } from '../../limits/ledger.ts'
 import type { Generation, StoredTranscript } from '../../observability/generations/store.ts'
 import type { OutboxMessage } from '../../observability/outbox.ts'
 import type { Prices } from '../../resources/prices.ts'
@@ -14,6 +15,8 @@ export interface JobDetails {
   generation: Generation
   transcript: StoredTranscript | null
   outbox: OutboxMessage[]
+  /** The subaccounts that it counts in; absent for almost all. */
+  subaccounts?: Subaccount[]
 }
 
 /** Writes the details as JSON, which has no numbers as large as amounts of money. */

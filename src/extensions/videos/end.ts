@@ -34,7 +34,8 @@ export async function endVideo(
   const details = parseDetails(job.details)
   const receipt = computeReceipt(job, details, outcome)
   const generation = completeGeneration(job, details, { outcome, receipt, now })
-  const charge = hold && buildCharge(job, hold, receipt, now)
+  const charge = hold && buildCharge(job, hold, details, receipt, now)
+  const close = await world.ledger.openSubaccounts(details.subaccounts ?? [])
   if (hold && charge) world.ledger.settle(hold, charge)
   if (receipt.cost_details === null) publishMissingPrice(world, job)
   await world.recorder.record({
@@ -46,6 +47,7 @@ export async function endVideo(
       : {}),
     job: buildEnd(job, outcome, receipt, generation.settled_at),
   })
+  close()
 }
 
 /** Longer than this many times what was asked for is no count of a video, but a mistake. */
@@ -104,11 +106,13 @@ const omitTaken = ({ taken: _, ...response }: ProviderResponse): ProviderRespons
 function buildCharge(
   { generation_id }: VideoJob,
   { payer }: Hold,
+  { subaccounts }: JobDetails,
   receipt: Receipt,
   now: Date,
 ): StepCharge {
   return {
     ...payer,
+    ...(subaccounts ? { subaccounts } : {}),
     id: generation_id,
     step: 1,
     day: toDayNumber(now),

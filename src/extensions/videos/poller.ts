@@ -12,6 +12,7 @@ import type { ExtensionWorld, VideoJobs } from '../world.ts'
 import { askJobProvider, getJobProtocol, type JobAnswer } from './ask.ts'
 import type { CallbackWorld } from './callback.ts'
 import { CALLBACK_PACE, type CallbackPace, type Callbacks, createCallbacks } from './callbacks.ts'
+import { parseDetails } from './details.ts'
 import { endVideo, type VideoOutcome } from './end.ts'
 
 /** How often providers are asked. Times in milliseconds. */
@@ -134,11 +135,13 @@ class JobPoller implements VideoJobs {
     return { ...followed, nextAt: this.#world.clock.ticks() }
   }
 
-  #hold({ key_hash, user_id, workspace_id, own, byok }: VideoJob): Hold | null {
+  #hold({ key_hash, user_id, workspace_id, own, byok, details }: VideoJob): Hold | null {
     if (key_hash === null) return null
+    const { subaccounts } = parseDetails(details)
+    const payer = { key_hash, user_id, workspace_id, ...(subaccounts ? { subaccounts } : {}) }
     const amounts = { own, byok }
     const estimate = { maximum: amounts, minimum: amounts }
-    return this.#world.ledger.reserve({ key_hash, user_id, workspace_id }, estimate, [])
+    return this.#world.ledger.reserve(payer, estimate, [])
   }
 
   async #reload(): Promise<void> {

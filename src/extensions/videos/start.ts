@@ -6,6 +6,7 @@ import { getSettlementTime, leaveUnpaid, recordRun, toGeneration } from '../../e
 import { createTextUsage } from '../../language/usage.ts'
 import type { VideoCall } from '../../language/video.ts'
 import type { Kind } from '../../language/work.ts'
+import { keepModel } from '../../limits/call-budgets.ts'
 import type { Hold } from '../../limits/ledger.ts'
 import type { OutboxMessage } from '../../observability/outbox.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
@@ -53,6 +54,7 @@ async function keepJob(world: ExtensionWorld, begun: JobRun): Promise<void> {
   forgetEntries(run as unknown as Run)
   world.traffic.health.recordEnd(endpoint, step.answer?.sentAt ?? 0, null)
   world.videos.add(job, hold)
+  run.closeSubaccounts()
 }
 
 /** The job has what was set aside from now on. */
@@ -144,6 +146,7 @@ function buildDetails(
     generation,
     transcript: renderTranscript(world, anyRun, generation),
     outbox: encryptMessages(world, generation.id, watcher?.close(anyRun, generation) ?? []),
+    ...(run.subaccounts ? { subaccounts: keepModel(run.subaccounts, endpoint.model) } : {}),
   })
 }
 

@@ -2,8 +2,9 @@ import { type Static, Type } from '@sinclair/typebox'
 import { PERIODS } from '../../base/clock.ts'
 import { MAX_USD } from '../../base/money.ts'
 import { PageQuery } from '../../base/pages.ts'
-import { oneOf, optional, Uuid } from '../../base/schema-builders.ts'
+import { closed, oneOf, optional, Uuid } from '../../base/schema-builders.ts'
 import { REGIONS } from '../../language/region.ts'
+import { DIMENSIONS } from '../call-budgets.ts'
 import { LABELS } from '../filters/labels.data.ts'
 import { MAX_PATTERNS } from '../filters.ts'
 import { McpRule } from './mcp-rule.ts'
@@ -34,6 +35,25 @@ const Pattern = Type.Object({
   label: optional(Label),
 })
 
+const CallBudget = Type.Object(
+  {
+    by: oneOf(...DIMENSIONS),
+    name: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        description: 'Which one; each that no other budget names, by itself, when omitted',
+      }),
+    ),
+    limit_usd: Type.Number({ minimum: 0, maximum: MAX_USD }),
+    reset_interval: oneOf(...PERIODS),
+  },
+  closed,
+)
+
+/** More than anyone writes down, and few enough to look through with each call. */
+const MOST_CALL_BUDGETS = 200
+
 /**
  * The fields of a guardrail that a body may set, other than name and workspace (wire reference
  * H.1).
@@ -63,6 +83,12 @@ export const FIELDS = {
   enforce_zdr_xai: Flag,
   limit_usd: optional(Type.Number({ minimum: 0, maximum: MAX_USD })),
   reset_interval: optional(oneOf(...PERIODS)),
+  budgets: optional(
+    Type.Array(CallBudget, {
+      maxItems: MOST_CALL_BUDGETS,
+      description: 'What calls of one end user, tag or model may cost',
+    }),
+  ),
   include_byok_in_budgets: Type.Optional(Type.Boolean()),
   requests_per_minute: Most('The calls per minute of each that it applies to'),
   tokens_per_minute: Most('The tokens per minute of each that it applies to'),

@@ -7,6 +7,19 @@ import type { McpRule } from './mcp-rule.ts'
 /** What happens to what a content filter finds. */
 type FilterAction = 'redact' | 'block' | 'flag'
 
+/** What the calls of an account are told apart by. */
+export type Dimension = 'end_user' | 'tag' | 'model'
+
+/** What calls of one end user, tag or model may cost in one window. */
+export interface StoredCallBudget {
+  by: Dimension
+  /** Null: each that no other one names, by itself. */
+  name: string | null
+  /** Nano-dollars. */
+  limit_usd: bigint
+  reset_interval: Period
+}
+
 /**
  * Rules for the calls of the keys and members that it is assigned to (specification, Guardrail
  * record). A null field sets no rule. Times in ISO 8601.
@@ -48,6 +61,7 @@ export interface Guardrail {
   /** Nano-dollars. Set together with `reset_interval`, or both are null. */
   limit_usd: bigint | null
   reset_interval: Period | null
+  budgets: StoredCallBudget[] | null
   include_byok_in_budgets: boolean
   requests_per_minute: number | null
   tokens_per_minute: number | null

@@ -6,7 +6,7 @@ import { type Spending, showSpending } from '../budgets/view.ts'
 import { LABELS } from '../filters/labels.data.ts'
 import type { Account } from '../ledger.ts'
 import type { LedgerWorld } from '../world.ts'
-import type { Guardrail } from './store.ts'
+import type { Guardrail, StoredCallBudget } from './store.ts'
 
 /** Shows a guardrail as the wire has it. */
 function showGuardrail({
@@ -14,6 +14,7 @@ function showGuardrail({
   filterOutput,
   mcp,
   limit_usd,
+  budgets,
   content_filter_builtins: builtins,
   requests_per_minute,
   tokens_per_minute,
@@ -28,6 +29,7 @@ function showGuardrail({
     // Our own fields, shown only where they are set.
     ...(filterOutput ? { filter_output: true as const } : {}),
     ...(mcp === null ? {} : { mcp }),
+    ...(budgets === null ? {} : { budgets: budgets.map(showCallBudget) }),
     ...omitUndefined({
       requests_per_minute: requests_per_minute ?? undefined,
       tokens_per_minute: tokens_per_minute ?? undefined,
@@ -35,6 +37,13 @@ function showGuardrail({
     }),
   }
 }
+
+const showCallBudget = ({ by, name, limit_usd, reset_interval }: StoredCallBudget) => ({
+  by,
+  ...(name === null ? {} : { name }),
+  limit_usd: toUsd(limit_usd),
+  reset_interval,
+})
 
 /**
  * Shows a guardrail with what is spent of its budget, where that is of one account: the default one

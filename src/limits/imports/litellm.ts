@@ -55,7 +55,7 @@ const LOST: [field: string, why: string][] = [
 /** What restricts, and has no place here, and why: a key without it could do more. */
 const RESTRICTING: [field: string, why: string][] = [
   ['tpm_limit', 'guardrails have them: tokens_per_minute'],
-  ['model_max_budget', 'there are no budgets of models'],
+  ['model_max_budget', 'guardrails have them: budgets'],
   ['budget_limits', 'a key has one budget'],
   ['model_rpm_limit', 'there are no rate limits of models'],
   ['model_tpm_limit', 'there are no rate limits of models'],

@@ -1,9 +1,16 @@
 import { computeFirstDay, isLongTurn, type Period, yieldToEventLoop } from '../../base/clock.ts'
 import { renderDollars, toUsd } from '../../base/money.ts'
 import { listSoftLimits } from '../../limits/budgets.ts'
+import {
+  type CallBudget,
+  getWholeAccount,
+  listKnownLimits,
+  parseAccount,
+  WORDS,
+} from '../../limits/call-budgets.ts'
 import { listCreditBounds } from '../../limits/credits.ts'
 import { getPolicy } from '../../limits/effective.ts'
-import type { Limit } from '../../limits/ledger.ts'
+import type { Account, Limit, Subaccount } from '../../limits/ledger.ts'
 import { buildKeyActor } from '../../resources/actor.ts'
 import type { Key } from '../../resources/keys/store.ts'
 import { addSums, createSums, toDay, toHour } from '../rollups/calls.ts'
@@ -53,14 +60,17 @@ export async function findLimits(
   keys: Iterable<Key>,
 ): Promise<Map<string, Finding[]>> {
   const found = new Map<string, Map<string, Finding>>()
+  const listParts = createPartLister(world)
   await eachInTurns(world, keys, key => {
     if (key.disabled) return
-    const { bounds } = getPolicy(world, buildKeyActor(world, key))
-    for (const limit of [...bounds, ...listSoftLimits(world, key.workspace_id)]) {
+    const { bounds, budgets } = getPolicy(world, buildKeyActor(world, key))
+    const known = budgets ? listParts(budgets) : []
+    for (const limit of [...bounds, ...listSoftLimits(world, key.workspace_id), ...known]) {
       const { account, period } = limit
       if (account === 'all') continue
       // What a member may spend is no matter of one workspace.
-      const id = account.startsWith('member ') ? world.memory.owner.workspace_id : key.workspace_id
+      const isOfMember = getWholeAccount(account).startsWith('member ')
+      const id = isOfMember ? world.memory.owner.workspace_id : key.workspace_id
       const findings = found.get(id) ?? new Map<string, Finding>()
       found.set(id, findings)
       const subject = `${account} ${period} ${limit.limit}`
@@ -68,6 +78,20 @@ export async function findLimits(
     }
   })
   return new Map([...found].map(([id, findings]) => [id, [...findings.values()]]))
+}
+
+/** Lists what budgets limit by end user, tag and model, those of each account once. */
+function createPartLister({ ledger }: AlertWorld): (budgets: CallBudget[]) => Limit[] {
+  let known: Map<Account, Subaccount[]> | undefined
+  return budgets => {
+    known ??= Map.groupBy(ledger.listSubaccounts(), getWholeAccount)
+    const parts = budgets.map(({ account }) => account)
+    return [...new Set(parts)].flatMap(account => {
+      const subaccounts = known?.get(account) ?? []
+      known?.delete(account)
+      return listKnownLimits(budgets, subaccounts)
+    })
+  }
 }
 
 function buildLimitFinding(
@@ -79,15 +103,19 @@ function buildLimitFinding(
   const spent =
     ledger.getSpent(account, period, false) + (byok ? ledger.getSpent(account, period, true) : 0n)
   const value = limit === 0n ? 1 : Number((spent * 1_000_000n) / limit) / 1_000_000
-  const [kind, id = ''] = account.split(' ')
+  const whole = getWholeAccount(account)
+  const [kind, id = ''] = whole.split(' ')
   const { field, nameAccount } = ACCOUNTS[kind as keyof typeof ACCOUNTS]
   const name = nameAccount(world, id)
+  const part = whole === account ? null : parseAccount(account)
+  const what = part ? `${WORDS[part.by]} ${part.id} of the ${kind} ${name}` : `${kind} ${name}`
   const amounts = `${renderDollars(spent)} of ${renderDollars(limit)}`
   return {
     ...{ subject, value, window: findLimitWindow(period, clock.now()) },
-    message: `The ${kind} ${name} has spent ${renderShare(value)} of its ${period ?? 'total'} limit: ${amounts}`,
+    message: `The ${what} has spent ${renderShare(value)} of its ${period ?? 'total'} limit: ${amounts}`,
     data: {
       ...{ account: kind, [field]: id, name },
+      ...(part ? { [part.by]: part.id } : {}),
       ...{ period, spent: toUsd(spent), limit: toUsd(limit) },
     },
   }

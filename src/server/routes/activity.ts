@@ -4,7 +4,8 @@ import type { Gateway } from '../../app/gateway.ts'
 import { closeSchema } from '../../base/schema-builders.ts'
 import type { ActivityListener } from '../../extensions/activity/listener.ts'
 import { MOST_PAST } from '../../extensions/activity/past.ts'
-import { requireManagementKey } from '../access.ts'
+import type { Actor } from '../../resources/actor.ts'
+import { identifyActor, requireManagementKey } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { findConnection } from '../connections.ts'
 import { createEventStreamResponse } from '../event-stream.ts'
@@ -40,7 +41,8 @@ export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
       )
       if (request.method === 'HEAD') return new Response(null, { headers: HEADERS })
       const { service_name, timeouts } = gateway.config
-      const events = streamEntries(gateway.activity.listen(actor, past), limit)
+      const listener = gateway.activity.listen(actor, past)
+      const events = streamEntries(listener, limit, watchRights(gateway, request, actor))
       const interval = timeouts.keep_alive_seconds * 1000
       const keepAlive = { render: () => `: ${service_name.toUpperCase()} PROCESSING\n\n`, interval }
       return createEventStreamResponse(events, keepAlive, {}, findConnection(request))
@@ -57,8 +59,32 @@ export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
 
 const HEADERS = { 'content-type': 'text/event-stream; charset=utf-8' }
 
-/** Renders entries as server-sent events. It ends its listener when its reader leaves. */
-function streamEntries(listener: ActivityListener, limit: number): AsyncIterator<string> {
+/** In milliseconds: how long somebody may go on reading who may not ask any more. */
+const RECHECK = 1_000
+
+/** Creates what tells whether an actor may still ask: their key or session holds, as it did. */
+function watchRights(gateway: Gateway, request: Request, actor: Actor): () => Promise<boolean> {
+  let checkedAt = gateway.clock.ticks()
+  return async () => {
+    const now = gateway.clock.ticks()
+    if (now - checkedAt < RECHECK) return true
+    checkedAt = now
+    const { kind, workspace_id } = await identifyActor(gateway, request).catch(() => NOBODY)
+    return kind === actor.kind && workspace_id === actor.workspace_id
+  }
+}
+
+const NOBODY = { kind: null, workspace_id: null }
+
+/**
+ * Renders entries as server-sent events. It ends its listener when its reader leaves, or may not
+ * read any more.
+ */
+function streamEntries(
+  listener: ActivityListener,
+  limit: number,
+  mayRead: () => Promise<boolean>,
+): AsyncIterator<string> {
   let left = limit
   const end = async () => {
     await listener.return()
@@ -68,7 +94,7 @@ function streamEntries(listener: ActivityListener, limit: number): AsyncIterator
     async next() {
       if (left <= 0) return end()
       const { done, value } = await listener.next()
-      if (done) return end()
+      if (done || !(await mayRead())) return end()
       const entries = value.slice(0, left)
       left -= entries.length
       return { done: false, value: entries.map(json => `data: ${json}\n\n`).join('') }

@@ -72,6 +72,7 @@ import rates from './migrations/044-rates.sql' with { type: 'text' }
 import softBudgets from './migrations/045-soft-budgets.sql' with { type: 'text' }
 import mcpLogins from './migrations/046-mcp-logins.sql' with { type: 'text' }
 import consoleSessions from './migrations/047-console-sessions.sql' with { type: 'text' }
+import callBudgets from './migrations/048-call-budgets.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -214,4 +215,5 @@ export const MIGRATIONS: string[] = [
   softBudgets,
   mcpLogins,
   consoleSessions,
+  callBudgets,
 ]

@@ -1,6 +1,6 @@
 import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../../base/errors.ts'
-import type { Guardrail, GuardrailStore } from '../../limits/guardrails/store.ts'
+import type { Guardrail, GuardrailStore, StoredCallBudget } from '../../limits/guardrails/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { parseList, toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
@@ -73,13 +73,25 @@ const toGuardrail = (row: Row): Guardrail => ({
   ...mapFields(row, LISTS, text => parseList(text as string | null)),
   ...mapFields(row, FLAGS, flag => (flag === null ? null : flag === 1)),
   mcp: row.mcp === null ? null : JSON.parse(row.mcp),
+  budgets: row.budgets === null ? null : parseBudgets(row.budgets),
   limit_usd: row.limit_usd === null ? null : BigInt(row.limit_usd),
 })
 
-const toRow = ({ mcp, ...guardrail }: Guardrail) => ({
-  ...toColumns<Insertable<Omit<Tables['guardrails'], 'mcp'>>>(guardrail),
+const toRow = ({ mcp, budgets, ...guardrail }: Guardrail) => ({
+  ...toColumns<Insertable<Omit<Tables['guardrails'], 'mcp' | 'budgets'>>>(guardrail),
   mcp: mcp && JSON.stringify(mcp),
+  budgets: budgets && renderBudgets(budgets),
 })
+
+// JSON has no numbers as large as amounts of money.
+const renderBudgets = (budgets: StoredCallBudget[]): string =>
+  JSON.stringify(budgets.map(one => ({ ...one, limit_usd: String(one.limit_usd) })))
+
+const parseBudgets = (json: string): StoredCallBudget[] =>
+  (JSON.parse(json) as (StoredCallBudget & { limit_usd: string })[]).map(one => ({
+    ...one,
+    limit_usd: BigInt(one.limit_usd),
+  }))
 
 // In a loop: there may be thousands of guardrails.
 function mapFields<Name extends string>(

@@ -8,7 +8,7 @@ import {
   type LedgerRow,
   sealLedgerRow,
 } from '../../limits/chain.ts'
-import type { Charge, LedgerStore } from '../../limits/ledger.ts'
+import type { Charge, DaySpend, LedgerStore } from '../../limits/ledger.ts'
 import { parseRow, readLedger } from './ledger/rows.ts'
 import type { Tables } from './tables.ts'
 
@@ -23,6 +23,10 @@ export function createLedgerStore(
   )
   const findHash = db.query<{ hash: string | null }, [number]>(
     'select hash from ledger where seq = ?',
+  )
+  const removeDays = db.query<unknown, [number]>(
+    `delete from call_spend where (account, day, byok) in
+    (select account, day, byok from call_spend where day < ? limit 500)`,
   )
   return {
     async listDays(since) {
@@ -44,6 +48,19 @@ export function createLedgerStore(
         .groupBy(payer)
         .execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
+    },
+    async listSubaccountDays(accounts, since) {
+      const rows = await kysely
+        .selectFrom('call_spend')
+        .select(['account', 'day', 'byok', castToText('nanos')])
+        .where('account', 'in', accounts)
+        .where('day', '>=', since)
+        .execute()
+      return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
+    },
+    async removeSubaccountDays(before) {
+      const { changes } = removeDays.run(before)
+      return changes
     },
     async listCharges(id) {
       const rows = kysely
@@ -116,6 +133,10 @@ export function createLedgerWriter(db: Database, mac: Mac) {
     `insert into spend values (?, ?, ?, ?, ?, ?)
     on conflict do update set nanos = nanos + excluded.nanos`,
   )
+  const addCallSpend = db.query(
+    `insert into call_spend values (?, ?, ?, ?)
+    on conflict do update set nanos = nanos + excluded.nanos`,
+  )
 
   return {
     /** Reads the hash that the next row is chained to. Computes it if the rows predate the chain. */
@@ -145,7 +166,13 @@ export function createLedgerWriter(db: Database, mac: Mac) {
       )
       return hash
     },
-    count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {
+    /** Counts a charge in the parts of accounts that budgets count. */
+    countParts({ subaccounts = [], day, byok, nanos }: Charge): void {
+      if (nanos === 0n) return
+      for (const account of subaccounts)
+        addCallSpend.run(account, day, Number(byok), checkAmount(nanos))
+    },
+    count({ key_hash, user_id, workspace_id, day, byok, nanos }: DaySpend): void {
       addSpend.run(key_hash, user_id, workspace_id, day, Number(byok), checkAmount(nanos))
     },
   }

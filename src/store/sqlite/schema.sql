@@ -206,7 +206,7 @@ CREATE TABLE guardrails (
   revision integer not null,
   created_at text not null,
   updated_at text
-, mcp text, requests_per_minute integer, tokens_per_minute integer, concurrent_requests integer) strict;
+, mcp text, requests_per_minute integer, tokens_per_minute integer, concurrent_requests integer, budgets text) strict;
 
 CREATE TABLE guardrail_keys (
   id text primary key,
@@ -803,5 +803,15 @@ CREATE TABLE mcp_logins (
   sealed text not null,
   updated_at text not null
 ) strict;
+
+CREATE TABLE call_spend (
+  account text not null,
+  day integer not null,
+  byok integer not null,
+  nanos integer not null,
+  primary key (account, day, byok)
+) strict, without rowid;
+
+CREATE INDEX call_spend_of_day on call_spend (day);
 
 insert into transcript_use (bytes) values (0);

@@ -5,7 +5,7 @@ import type { Assignment } from '../../limits/assignments/store.ts'
 import type { Budget } from '../../limits/budgets/store.ts'
 import type { LedgerRow } from '../../limits/chain.ts'
 import type { Guardrail } from '../../limits/guardrails/store.ts'
-import type { DaySpend } from '../../limits/ledger.ts'
+import type { DaySpend, SubaccountSpend } from '../../limits/ledger.ts'
 import type { Credit } from '../../limits/world.ts'
 import type { Container, ContainerFile } from '../../network/containers/store.ts'
 import type { Alert, Notice } from '../../observability/alerts/store.ts'
@@ -75,7 +75,7 @@ export interface Tables {
   batch_results: Columns<BatchResult>
   containers: Columns<Container>
   container_files: Columns<ContainerFile>
-  guardrails: Omit<Columns<Guardrail>, 'mcp'> & { mcp: string | null }
+  guardrails: Omit<Columns<Guardrail>, 'mcp' | 'budgets'> & Record<'mcp' | 'budgets', string | null>
   guardrail_keys: AssignmentTable & { key_hash: string }
   guardrail_members: AssignmentTable & { user_id: string }
   refusals: Columns<Omit<StoredRefusal, 'sequence' | 'left_out' | 'left_out_until'>> & {
@@ -85,6 +85,7 @@ export interface Tables {
   }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
+  call_spend: Columns<SubaccountSpend>
   ledger: Columns<LedgerRow> & { several: Generated<number> }
   idempotency: Columns<IdempotentAnswer>
   auth_codes: Columns<AuthCode>

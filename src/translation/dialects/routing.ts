@@ -3,6 +3,7 @@ import { GatewayError, invalid } from '../../base/errors.ts'
 import { closed, list, Name, oneOf, optional, SomeName } from '../../base/schema-builders.ts'
 import type { CallBase } from '../../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../../language/routing.ts'
+import { hashUser } from '../../limits/call-budgets.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { findProviderSlugs } from '../../resources/providers/names.ts'
 import { getDefaultModel } from '../../resources/workspaces.ts'
@@ -134,14 +135,6 @@ export function buildCallBase(
     origin,
     ...(field === undefined ? {} : { routingMetadata: { field, requestedModel: models[0] ?? '' } }),
   }
-}
-
-/**
- * Hashes the caller's end user for providers: stable within a workspace, and never the name that
- * the caller sent (specification E8, E9).
- */
-export function hashUser(workspace_id: string, user: string): string {
-  return Bun.CryptoHasher.hash('sha256', `${workspace_id}:${user}`, 'hex')
 }
 
 const MAX_MODELS = 8

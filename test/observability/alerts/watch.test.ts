@@ -9,7 +9,8 @@ import { parseConfig } from '../../../src/config.ts'
 import { assignMembers } from '../../../src/limits/assignments.ts'
 import { setBudget } from '../../../src/limits/budgets.ts'
 import { addCredit } from '../../../src/limits/credits.ts'
-import { createGuardrail } from '../../../src/limits/guardrails.ts'
+import { createGuardrail, updateGuardrail } from '../../../src/limits/guardrails.ts'
+import type { Subaccount } from '../../../src/limits/ledger.ts'
 import type { NoticeContent } from '../../../src/observability/alerts/notice.ts'
 import type { NewAlert } from '../../../src/observability/alerts/schema.ts'
 import { AlertSender } from '../../../src/observability/alerts/sender.ts'
@@ -18,6 +19,7 @@ import { AlertWatch } from '../../../src/observability/alerts/watch.ts'
 import { createAlert, deleteAlert, updateAlert } from '../../../src/observability/alerts.ts'
 import { createDestination } from '../../../src/observability/destinations.ts'
 import { type Actor, getOperator } from '../../../src/resources/actor.ts'
+import { getDefaultGuardrailId } from '../../../src/resources/default-guardrail.ts'
 import { createKey, deleteKey } from '../../../src/resources/keys.ts'
 import { createWorkspace } from '../../../src/resources/workspaces.ts'
 import { openDatabase } from '../../support/database.ts'
@@ -69,10 +71,10 @@ async function look(): Promise<void> {
 }
 
 /** Spends by a key, as a finished call of it does. */
-function spend(key_hash: string, nanos: bigint): void {
+function spend(key_hash: string, nanos: bigint, subaccounts: Subaccount[] = []): void {
   const { workspace_id, user_id } = operator
   const day = toDayNumber(clock.now())
-  gateway.ledger.charge({ key_hash, user_id, workspace_id, byok: false, nanos, day })
+  gateway.ledger.charge({ key_hash, user_id, workspace_id, byok: false, nanos, day, subaccounts })
   gateway.events.publish('generation.finished', buildGeneration({ key_hash, workspace_id }))
 }
 
@@ -145,6 +147,25 @@ describe('an alert arrives of', () => {
       [
         'The workspace default has spent 200 % of its daily limit: $2.00 of $1.00',
         ...[workspace_id, 2],
+      ],
+    ])
+  })
+
+  test('a budget of each tag, with the tag', async () => {
+    const { data: key } = await createKey(gateway, operator, { name: 'any' })
+    const { workspace_id } = operator
+    const budgets = [{ by: 'tag' as const, limit_usd: 1, reset_interval: 'daily' as const }]
+    await updateGuardrail(gateway, operator, getDefaultGuardrailId(workspace_id), { budgets })
+    await alertOf('limit_near')
+    await watch.start()
+    const leave = await gateway.ledger.openSubaccounts([`tag workspace ${workspace_id} docs`])
+    spend(key.hash, 900_000_000n, [`tag workspace ${workspace_id} docs`])
+    leave()
+    await look()
+    expect(listTold().map(({ data }) => [data.message, data.workspace_id, data.tag])).toEqual([
+      [
+        'The tag docs of the workspace default has spent 90 % of its daily limit: $0.90 of $1.00',
+        ...[workspace_id, 'docs'],
       ],
     ])
   })

@@ -119,6 +119,7 @@ test('sums that counted a call for each correction count calls', async () => {
   db.run('alter table evicted_days drop column corrections')
   db.run('alter table sign_ins drop column key_hash')
   db.run('drop table mcp_logins')
+  db.run('drop table call_spend')
   db.run('drop table alerts')
   db.run('drop table alert_notices')
   db.run('drop table response_items')
@@ -126,7 +127,8 @@ test('sums that counted a call for each correction count calls', async () => {
   db.run('drop index files_by_expiry')
   db.run('alter table files drop column expires_at')
   db.run('alter table batches drop column output_expires_after')
-  for (const column of ['mcp', 'requests_per_minute', 'tokens_per_minute', 'concurrent_requests'])
+  const rates = ['requests_per_minute', 'tokens_per_minute', 'concurrent_requests']
+  for (const column of ['mcp', 'budgets', ...rates])
     db.run(`alter table guardrails drop column ${column}`)
   db.run('alter table budgets drop column soft')
   db.run('alter table videos drop column credential')

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { hashLedgerRow, type LedgerRow, sealLedgerRow } from '../../../src/limits/chain.ts'
+import type { Subaccount } from '../../../src/limits/ledger.ts'
 import {
   buildGeneration,
   buildRecordEntry,
@@ -92,6 +93,31 @@ export function testLedger(store: GetStore): void {
       [true, 2n],
       [false, 4_505n],
     ])
+  })
+
+  test('charges of end users, tags and models are counted by day, and forgotten when they are old', async () => {
+    const { generations, ledger } = store()
+    const subaccounts: Subaccount[] = ['tag key k “𝄞”', 'end_user key k e']
+    const [tag, user] = subaccounts as [Subaccount, Subaccount]
+    await generations.record([
+      buildRecordEntry('a', { nanos: LARGEST, subaccounts }),
+      buildRecordEntry('b', { nanos: 5n, byok: true, subaccounts: [tag] }),
+      buildStepEntry('c', 1, { nanos: 7n, day: 20_517, subaccounts: [user] }),
+      buildStepEntry('c', 2, { nanos: 4n, day: 20_517, subaccounts: [user] }),
+      buildStepEntry('d', 1, { nanos: 0n, subaccounts: ['tag key k free'] }),
+    ])
+    const list = async (since: number, ...accounts: Subaccount[]) =>
+      sortByField(await ledger.listSubaccountDays(accounts, since), 'nanos')
+    expect(await list(0, tag, 'tag key k free')).toEqual([
+      { account: tag, day: 20_516, byok: true, nanos: 5n },
+      { account: tag, day: 20_516, byok: false, nanos: LARGEST },
+    ])
+    expect(await list(20_517, tag, user)).toEqual([
+      { account: user, day: 20_517, byok: false, nanos: 11n },
+    ])
+    expect(await ledger.removeSubaccountDays(20_517)).toBe(3)
+    expect(await list(0, tag, user)).toHaveLength(1)
+    expect(await ledger.removeSubaccountDays(20_517)).toBe(0)
   })
 
   test('a free step is recorded if nothing else shows that it is settled', async () => {

@@ -194,7 +194,7 @@ function buildContent(workspace_id: string) {
         created_at: CREATED,
         updated_at: null,
       },
-      ...{ tokens_per_minute: null, concurrent_requests: null },
+      ...{ tokens_per_minute: null, concurrent_requests: null, budgets: null },
     },
     preset: {
       ...{ id: `preset ${id}`, workspace_id, slug: 'brief', name: 'Brief', description: null },

@@ -13,7 +13,7 @@ import type { WrittenMessages } from '../../../src/observability/outbox.ts'
 import { addResult } from './batches.ts'
 import { countEviction } from './evictions.ts'
 import { nameFeedback } from './feedback.ts'
-import { addRow, addSpend } from './ledger.ts'
+import { addCallSpend, addRow, addSpend } from './ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { addMessages } from './outbox.ts'
 import { readCursor } from './rollups.ts'
@@ -82,6 +82,7 @@ function record(memory: Memory, entry: RecorderEntry): WrittenMessages[] {
   // For a call that continues, nothing else shows that this step was settled.
   if (charge && (charge.nanos !== 0n || generation === null)) addRow(memory, charge)
   if (charge && charge.nanos !== 0n) addSpend(memory, charge)
+  if (charge?.subaccounts && charge.nanos !== 0n) addCallSpend(memory, charge)
   const written = addMessages(memory, entry)
   if (entry.job) memory.videos.update(entry.job.id, { ...entry.job, details: '' })
   if (entry.result) addResult(memory, entry.result)

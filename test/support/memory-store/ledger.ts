@@ -1,6 +1,13 @@
 import { toDayNumber, yieldToEventLoop } from '../../../src/base/clock.ts'
 import { hashLedgerRow, type LedgerRow } from '../../../src/limits/chain.ts'
-import type { DaySpend, LedgerBooks, LedgerStore, Opening } from '../../../src/limits/ledger.ts'
+import type {
+  Charge,
+  DaySpend,
+  LedgerBooks,
+  LedgerStore,
+  Opening,
+  SubaccountSpend,
+} from '../../../src/limits/ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { compareByFields } from './table.ts'
 
@@ -8,6 +15,16 @@ import { compareByFields } from './table.ts'
 export const createMemoryLedgerStore = (connection: Connection): LedgerStore => ({
   listDays: since => connection.read(({ spend }) => spend.all(({ day }) => day >= since)),
   listTotals: () => connection.read(({ spend }) => sumByPayer(spend.all())),
+  listSubaccountDays: (accounts, since) =>
+    connection.read(({ callSpend }) =>
+      callSpend.all(({ account, day }) => accounts.includes(account) && day >= since),
+    ),
+  removeSubaccountDays: before =>
+    connection.write(({ callSpend }) => {
+      const old = callSpend.all(({ day }) => day < before)
+      for (const one of old) callSpend.remove(nameCallSpend(one))
+      return old.length
+    }),
   listCharges: id =>
     connection.read(({ ledger }) =>
       ledger
@@ -93,3 +110,17 @@ export function addSpend({ spend }: Memory, charge: Opening): void {
   if (before) spend.update(name, { nanos: before.nanos + nanos })
   else spend.insert(name, { key_hash, user_id, workspace_id, day, byok, nanos })
 }
+
+/** Counts a charge in the parts of accounts that it names. */
+export function addCallSpend({ callSpend }: Memory, charge: Charge): void {
+  const { subaccounts = [], day, byok, nanos } = charge
+  for (const account of subaccounts) {
+    const name = nameCallSpend({ account, day, byok })
+    const before = callSpend.get(name)
+    if (before) callSpend.update(name, { nanos: before.nanos + nanos })
+    else callSpend.insert(name, { account, day, byok, nanos })
+  }
+}
+
+const nameCallSpend = ({ account, day, byok }: Omit<SubaccountSpend, 'nanos'>): string =>
+  `${account} ${day} ${byok}`

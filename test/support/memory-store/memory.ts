@@ -5,7 +5,7 @@ import type { Assignment } from '../../../src/limits/assignments/store.ts'
 import type { Budget } from '../../../src/limits/budgets/store.ts'
 import type { LedgerRow } from '../../../src/limits/chain.ts'
 import type { Guardrail } from '../../../src/limits/guardrails/store.ts'
-import type { DaySpend } from '../../../src/limits/ledger.ts'
+import type { DaySpend, SubaccountSpend } from '../../../src/limits/ledger.ts'
 import type { Credit } from '../../../src/limits/world.ts'
 import type { Container, ContainerFile } from '../../../src/network/containers/store.ts'
 import type { Alert, Notice } from '../../../src/observability/alerts/store.ts'
@@ -79,6 +79,7 @@ export class Memory {
   readonly generations = new Table<Generation>()
   readonly ledger = new Table<LedgerRow>()
   readonly spend = new Table<DaySpend>()
+  readonly callSpend = new Table<SubaccountSpend>()
   readonly outbox = new Table<OutboxRow>()
   readonly idempotency = new Table<IdempotentAnswer>()
   readonly authCodes = new Table<AuthCode>()

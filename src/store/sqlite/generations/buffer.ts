@@ -255,7 +255,7 @@ const renderEntry = ({ record, charge }: EntryRows): string =>
 const renderCharge = (charge: StepCharge): string => {
   const { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, source } = charge
   const nanos = String(charge.nanos)
-  return JSON.stringify({
+  const text = JSON.stringify({
     id,
     step,
     day,
@@ -267,6 +267,8 @@ const renderCharge = (charge: StepCharge): string => {
     nanos,
     source,
   })
+  if (!charge.subaccounts) return text
+  return `${text.slice(0, -1)},"subaccounts":${JSON.stringify(charge.subaccounts)}}`
 }
 
 const renderBundle = ({ topic, receivers, created_at, ids, sizes, place }: Bundle): string =>

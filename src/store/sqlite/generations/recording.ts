@@ -161,6 +161,7 @@ function createEntryWriter(db: Database, mac: Mac) {
         if (record.generation) written.push({ generation: record.generation, row })
       }
       if (charge) hash = ledgerWriter.append(hash ?? ledgerWriter.readHead(), charge, !record)
+      if (charge?.subaccounts) ledgerWriter.countParts(charge)
       areTold ||= messages.length > 0
       if (entry.transcript) writeTranscript(entry.transcript)
       if (entry.job) endVideo(entry.job)

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../../src/app/gateway.ts'
 import { findSchemaIssue, matchesSchema } from '../../../../src/base/schema.ts'
+import { hashUser } from '../../../../src/limits/call-budgets.ts'
 import { getOperator } from '../../../../src/resources/actor.ts'
 import { MessagesRequest } from '../../../../src/translation/dialects/messages/schema.ts'
 import { messages } from '../../../../src/translation/dialects/messages.ts'
-import { hashUser } from '../../../../src/translation/dialects/routing.ts'
 import { buildTextCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
 
