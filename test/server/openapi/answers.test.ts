@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createRequire } from 'node:module'
+import { dereference, type Schema, validate } from '@cfworker/json-schema'
 import { createApp } from '../../../src/server/app.ts'
 import { NOTES, TAGS } from '../../../src/server/openapi/notes.data.ts'
 import { type DescribedRoute, listDescribedRoutes } from '../../../src/server/openapi.ts'
@@ -7,17 +7,6 @@ import { openWorld, REQUESTS, type World } from '../../support/access.ts'
 import { buildExamples, type DescribedOperation } from '../../support/description.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { completion, startUpstream, type Upstream } from '../../support/upstream.ts'
-
-// The validator of the validator: the same drafts, and nothing more to install.
-const validator = createRequire(import.meta.resolve('@seriousme/openapi-schema-validator'))
-const { Ajv2020 } = validator('ajv/dist/2020.js') as {
-  Ajv2020: new (
-    options: object,
-  ) => {
-    addSchema(schema: object, id: string): void
-    compile(schema: object): ((value: unknown) => boolean) & { errors?: unknown }
-  }
-}
 
 interface Description {
   tags: { name: string }[]
@@ -37,14 +26,14 @@ const describedAs = ({ path, method }: DescribedRoute): DescribedOperation => {
   return operation
 }
 
-const ajv = new Ajv2020({ strict: false, validateFormats: false, code: { optimize: false } })
-ajv.addSchema({ components: description.components }, 'description')
+/** Where the description is, for the references of its parts. */
+const AT = 'https://gateway.example/openapi.json'
+const known = dereference({ $id: AT, components: description.components } as Schema)
 
 /** Checks a value against a schema of the description. Returns what is wrong. */
 function findErrors(schema: object, value: unknown): unknown {
-  const pointed = JSON.parse(JSON.stringify(schema).replaceAll('"#/comp', '"description#/comp'))
-  const check = ajv.compile(pointed)
-  return check(value) ? [] : check.errors
+  const pointed: Schema = JSON.parse(JSON.stringify(schema).replaceAll('"#/comp', `"${AT}#/comp`))
+  return validate(value, pointed, '2020-12', dereference(pointed, Object.create(known))).errors
 }
 
 const LIVE = { management: 'management key', scim: 'SCIM token' } as const
