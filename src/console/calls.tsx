@@ -1,7 +1,7 @@
 /** @jsxImportSource preact */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Live, type LiveCall } from '../cli/tui/live.ts'
-import { ask, openFeed, readEvents } from './api.ts'
+import { ask, type OwnSession, openFeed, readEvents } from './api.ts'
 import { toLabel } from './form.tsx'
 import { type Column, Table, useLoaded, Waiting } from './parts.tsx'
 import { link, type Place, setQuery } from './route.ts'
@@ -140,12 +140,13 @@ interface Span {
 }
 
 /** One call: what it took, what was tried, why not elsewhere, and all that its record says. */
-export function OneCall({ id }: { id: string }) {
+export function OneCall({ id, session }: { id: string; session: OwnSession }) {
   const loaded = useLoaded(
     () => ask<{ data: Record<string, unknown> }>('GET', `/generation?id=${encodeURIComponent(id)}`),
     [id],
   )
   const told = live.calls.get(id)
+  const [isAsked, setAsked] = useState(false)
   return (
     <>
       <p>
@@ -156,8 +157,79 @@ export function OneCall({ id }: { id: string }) {
         <code>{id}</code>
       </p>
       {told?.plan ? <Plan json={told.plan} /> : null}
+      {loaded.value && session.role === 'manager' && !isAsked ? (
+        <button type="button" onClick={() => setAsked(true)}>
+          Explain such a call now
+        </button>
+      ) : null}
+      {loaded.value && isAsked ? (
+        <Explanation
+          body={{ model: loaded.value.data.model, messages: [{ role: 'user', content: 'Hello' }] }}
+          keyHash={(loaded.value.data.key_hash as string | null) ?? undefined}
+        />
+      ) : null}
       {loaded.value ? <Record record={loaded.value.data} /> : <Waiting {...loaded} />}
     </>
+  )
+}
+
+/** What the API says of a call that it does not make. */
+interface Explained {
+  models: string[]
+  strategy: string
+  endpoints: {
+    provider_name: string
+    model: string
+    probability: number | null
+    estimated_cost: { usd: number | null }
+    cooldown: { reason: string } | null
+  }[]
+  dropped: { provider: string; model: string; reason: string }[]
+  policy: { guardrails: { name: string }[]; limits: { message?: string }[] }
+  error: { message: string } | null
+}
+
+/** Explains what would become of a call now, as it is or as a key would make it. */
+export function Explanation({ body, keyHash }: { body: object; keyHash?: string | undefined }) {
+  const debug = { dry_run: true, ...(keyHash ? { key: keyHash } : {}) }
+  const loaded = useLoaded(
+    () => ask<Explained>('POST', '/chat/completions', { ...body, stream: false, debug }),
+    [JSON.stringify(body), keyHash],
+  )
+  const explained = loaded.value
+  if (!explained) return <Waiting {...loaded} />
+  const { endpoints, dropped, error, policy, strategy } = explained
+  return (
+    <section>
+      <h2>Where it would go now</h2>
+      {error ? <p class="notice bad">Refused: {error.message}</p> : null}
+      <p class="quiet">
+        Order: {strategy}
+        {policy.guardrails.length > 0
+          ? `. Guardrails: ${policy.guardrails.map(({ name }) => name).join(', ')}`
+          : ''}
+      </p>
+      <Table
+        caption="Endpoints now"
+        empty="Nowhere."
+        columns={[
+          { title: 'Provider', show: row => row.provider },
+          { title: 'Model', show: row => row.model },
+          { title: 'Chance', isNumber: true, show: row => row.chance },
+          { title: 'At most', isNumber: true, show: row => row.cost },
+          { title: 'Why not', show: row => row.reason },
+        ]}
+        rows={[
+          ...endpoints.map(one => ({
+            ...{ provider: one.provider_name, model: one.model },
+            chance: one.probability === null ? '' : `${Math.round(one.probability * 100)} %`,
+            cost: formatUsd(one.estimated_cost.usd),
+            reason: one.cooldown ? `rests: ${one.cooldown.reason}` : '',
+          })),
+          ...dropped.map(one => ({ ...one, chance: '', cost: '' })),
+        ]}
+      />
+    </section>
   )
 }
 

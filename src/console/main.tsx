@@ -119,10 +119,14 @@ function Page({ name, place, who, session }: ShellProps & { name: string; place:
     )
   if (name === 'overview') return <Overview place={place} session={session} />
   if (name === 'calls')
-    return id === undefined ? <Calls place={place} /> : <OneCall key={id} id={id} />
+    return id === undefined ? (
+      <Calls place={place} />
+    ) : (
+      <OneCall key={id} id={id} session={session} />
+    )
   if (name === 'health') return <Health />
   if (name === 'models') return <Models place={place} />
-  if (name === 'playground') return <Playground place={place} who={who} />
+  if (name === 'playground') return <Playground place={place} who={who} session={session} />
   if (name === 'sessions') return <Sessions />
   return (
     <>

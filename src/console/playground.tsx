@@ -1,6 +1,7 @@
 /** @jsxImportSource preact */
 import { useRef, useState } from 'preact/hooks'
-import { ask, call, readEvents, type Who } from './api.ts'
+import { ask, call, type OwnSession, readEvents, type Who } from './api.ts'
+import { Explanation } from './calls.tsx'
 import { Copyable, Problem, useLoaded } from './parts.tsx'
 import { link, type Place, setQuery } from './route.ts'
 import { formatCount, formatMilliseconds, formatUsd } from './text.ts'
@@ -27,7 +28,16 @@ interface Receipt {
 }
 
 /** Calls a model, with text and pictures, and shows what it costs and how a program does the same. */
-export function Playground({ place, who }: { place: Place; who: Who }) {
+export function Playground({
+  place,
+  who,
+  session,
+}: {
+  place: Place
+  who: Who
+  session: OwnSession
+}) {
+  const [explained, setExplained] = useState<object | null>(null)
   const model = place.query.get('model') ?? who.default_model
   const [key, setKey] = useState(ownKey)
   const [said, setSaid] = useState<Said[]>([])
@@ -186,11 +196,25 @@ export function Playground({ place, who }: { place: Place; who: Who }) {
                   }}
                 />
               </label>
+              {session.role === 'manager' ? (
+                <button
+                  type="button"
+                  disabled={text.trim() === ''}
+                  onClick={() =>
+                    setExplained(
+                      buildBody(model, [...said, { role: 'user', content: text, picture }]),
+                    )
+                  }
+                >
+                  Explain
+                </button>
+              ) : null}
               <button type="button" onClick={() => setSaid([])}>
                 Begin again
               </button>
             </div>
           </form>
+          {explained ? <Explanation body={explained} /> : null}
           <ShowAs model={model} said={said} />
         </>
       )}

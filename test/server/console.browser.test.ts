@@ -197,9 +197,13 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     await visit(watched, server, 'playground')
     await page.getByRole('button', { name: /Make a key/ }).click()
     await page.getByLabel('Message').fill('Hello there')
+    await page.getByRole('button', { name: 'Explain' }).click()
+    await page.getByRole('table', { name: 'Endpoints now' }).getByText('100 %').waitFor()
     await page.getByRole('button', { name: 'Send' }).click()
     await page.getByRole('link', { name: 'see the call' }).click()
     await page.getByRole('heading', { name: 'Time', exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Explain such a call now' }).click()
+    await page.getByRole('table', { name: 'Endpoints now' }).getByText('100 %').waitFor()
     // What was refused is said where the browser looks, as every other refusal.
     expect(errors.filter(error => !error.includes('400 (Bad Request)'))).toEqual([])
   })

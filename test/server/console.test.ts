@@ -184,12 +184,20 @@ describe('a session of a management key', () => {
     expect(begun.json.error.message).toContain('https')
   })
 
-  test('makes no calls', async () => {
+  test('makes no calls, but has them explained', async () => {
     await using house = await openHouse()
     const ask = await house.enter()
     const body = { model: 'sandbox/echo', messages: [{ role: 'user', content: 'Hi' }] }
-    for (const path of ['chat/completions', 'messages', 'responses', 'embeddings', 'batches'])
-      expect((await ask(`/api/v1/${path}`, { body })).status).toBe(401)
+    for (const path of ['messages', 'batches', 'moderations'])
+      expect([path, (await ask(`/api/v1/${path}`, { body })).status]).toEqual([path, 401])
+    const chat = '/api/v1/chat/completions'
+    expect((await ask(chat, { body })).status).toBe(403)
+    const debug = { dry_run: true, key: house.keys.hash }
+    const explained = await ask(chat, { body: { ...body, debug } })
+    expect(explained.json).toMatchObject({ models: ['sandbox/echo'], error: null })
+    const ada = await house.join('ada@acme.example')
+    expect((await ada.ask(chat, { body: { ...body, debug } })).status).toBe(403)
+    expect((await ada.ask(chat, { body })).status).toBe(403)
   })
 
   test('ends with its key, at once', async () => {

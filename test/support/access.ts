@@ -424,13 +424,18 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
 }
 
-/** Tells whether a route may be asked in a session of the console: what calls models may not. */
+/** What makes a call, which those who manage can have explained. */
+const EXPLAINED =
+  /^\/api\/v1\/(chat\/completions|completions|embeddings|responses(\/compact)?|rerank|videos|images(\/(generations|edits))?|audio\/\w+)$/
+
+/** Tells whether a route may be asked in a session of the console, as with a management key. */
 const takesSessions = ({ path, method, credential }: DescribedRoute): boolean =>
   credential === 'management' ||
   /^\/api\/v1\/(files|datasets|classifications|benchmarks|generation|key|auth\/keys\/code)(\/|$)/.test(
     path,
   ) ||
-  (method === 'get' && path.startsWith('/api/v1/presets'))
+  (method === 'get' && path.startsWith('/api/v1/presets')) ||
+  (method === 'post' && EXPLAINED.test(path))
 
 /** A member has what is their own, of which there is nothing yet. */
 function getStatusOfMember(route: DescribedRoute): number {

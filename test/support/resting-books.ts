@@ -39,16 +39,17 @@ export function requireRest(gateway: Gateway): void {
     throw new Error(`Invariants do not hold: I2 or I4: ${JSON.stringify(left)}`)
 }
 
-/** Counts what runs in a gateway, and the money that is held for it. */
-export function countRunning({ traffic, ledger }: Gateway) {
+/** Counts what runs in a gateway, and the money that is held for it, but for jobs that go on. */
+export function countRunning({ traffic, ledger, videos }: Gateway) {
   const { calls, memory } = traffic.admission
+  const ofJobs = new Set(videos.listHolds())
   return {
     calls: traffic.calls.size,
     places: calls.used,
     bytes: memory.used,
     readOns: traffic.readOns.size,
     background: traffic.background.size,
-    holds: ledger.listHolds().filter(hold => hold.isOpen).length,
+    holds: ledger.listHolds().filter(hold => hold.isOpen && !ofJobs.has(hold)).length,
   }
 }
 

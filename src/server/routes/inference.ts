@@ -7,7 +7,7 @@ import { messages } from '../../translation/dialects/messages.ts'
 import { dialects } from '../../translation/dialects/registry.ts'
 import { compaction } from '../../translation/dialects/responses/compact.ts'
 import { responses } from '../../translation/dialects/responses.ts'
-import { requireKey, requireKeyInEitherHeader } from '../access.ts'
+import { requireKey, requireKeyInEitherHeader, requireKeyOrSession } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { openStored } from '../calls/stored.ts'
 import { type FindRequestPeer, readContext, respond } from '../calls.ts'
@@ -70,16 +70,23 @@ export interface DoorRoute
 
 function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPeer) {
   const description = describeOperation(describeDialect(dialect))
-  return new Elysia()
-    .use(dialect.acceptsApiKeyHeader ? requireKeyInEitherHeader(gateway) : requireKey(gateway))
-    .post(
-      dialect.path,
-      ({ actor, request }) => {
-        const generation = findGenerationId(request)
-        return respond({ gateway, dialect, actor, request, findPeer, generation })
-      },
-      description,
-    )
+  return (
+    new Elysia()
+      // Sessions make no calls, but have them explained, as management keys do.
+      .use(
+        dialect.acceptsApiKeyHeader
+          ? requireKeyInEitherHeader(gateway)
+          : requireKeyOrSession(gateway),
+      )
+      .post(
+        dialect.path,
+        ({ actor, request }) => {
+          const generation = findGenerationId(request)
+          return respond({ gateway, dialect, actor, request, findPeer, generation })
+        },
+        description,
+      )
+  )
 }
 
 /** How the tokens of a conversation are counted in one dialect. */
