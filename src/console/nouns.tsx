@@ -89,7 +89,15 @@ function List({ name, noun, place, session }: NounProps) {
         showCell(noun, field, thing)
       ),
   }))
+  const words = (place.query.get('find') ?? '').toLowerCase().split(' ').filter(Boolean)
   const rows = loaded.value?.data
+  const found = rows?.filter(thing => {
+    const text = columns
+      .map(({ text }) => text?.(thing))
+      .join(' ')
+      .toLowerCase()
+    return words.every(word => text.includes(word))
+  })
   const total = loaded.value?.total_count
   const size = noun.path === '/keys' ? 100 : PAGE
   const hasMore = total === undefined ? rows?.length === size : offset + size < total
@@ -105,6 +113,14 @@ function List({ name, noun, place, session }: NounProps) {
       </header>
       <p class="quiet">{noun.about}</p>
       <div class="tools">
+        <label>
+          Find on this page{' '}
+          <input
+            type="search"
+            value={place.query.get('find') ?? ''}
+            onInput={event => setQuery(place, { find: event.currentTarget.value })}
+          />
+        </label>
         {noun.ofWorkspace ? <WorkspaceChoice place={place} session={session} /> : null}
         {(noun.filters ?? []).map(field => (
           <label key={field}>
@@ -117,15 +133,15 @@ function List({ name, noun, place, session }: NounProps) {
             />
           </label>
         ))}
-        {rows && rows.length > 0 ? (
-          <button type="button" onClick={() => saveCsv(name, columns, rows)}>
+        {found && found.length > 0 ? (
+          <button type="button" onClick={() => saveCsv(name, columns, found)}>
             Save as CSV
           </button>
         ) : null}
       </div>
-      {rows ? (
+      {rows && found ? (
         <>
-          <Table caption={noun.title} columns={columns} rows={rows} />
+          <Table caption={noun.title} columns={columns} rows={found} />
           {offset > 0 || hasMore ? (
             <nav class="pages" aria-label="Pages">
               <button

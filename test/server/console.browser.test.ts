@@ -133,6 +133,9 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     }
     await visit(watched, server, 'keys')
     for (const name of NAMES) expect(await page.getByText(name, { exact: true }).count()).toBe(1)
+    await page.getByLabel('Find on this page').fill('41 ')
+    await page.getByText(NAMES[40] ?? '', { exact: true }).waitFor({ state: 'detached' })
+    expect(await page.getByText(NAMES[41] ?? '', { exact: true }).count()).toBe(1)
     expect(await page.evaluate('window.isHit')).toBeUndefined()
     expect(errors).toEqual([])
     const described = await listDescribed(server)
