@@ -13,6 +13,7 @@ import { beginKeySession, beginSession, signOut } from '../../src/resources/sign
 import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import type { DescribedRoute } from '../../src/server/openapi.ts'
+import { dialects } from '../../src/translation/dialects/registry.ts'
 import { awaitRecords, openDatabaseNow } from './database.ts'
 import { createCountedIds, TestClock, testGateway } from './gateway.ts'
 import { CALLS } from './operations/calls.ts'
@@ -424,9 +425,12 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
   return (isAboutFiles(route) ? FILE_RULES : RULES[route.credential])[who](route)
 }
 
-/** What makes a call, which those who manage can have explained. */
-const EXPLAINED =
-  /^\/api\/v1\/(chat\/completions|completions|embeddings|responses(\/compact)?|rerank|videos|images(\/(generations|edits))?|audio\/\w+)$/
+/** Where calls are made that those who manage can have explained. */
+const EXPLAINED = new Set(
+  dialects.flatMap(({ path, acceptsApiKeyHeader }) =>
+    acceptsApiKeyHeader ? [] : `/api/v1${path}`,
+  ),
+)
 
 /** Tells whether a route may be asked in a session of the console, as with a management key. */
 const takesSessions = ({ path, method, credential }: DescribedRoute): boolean =>
@@ -435,7 +439,7 @@ const takesSessions = ({ path, method, credential }: DescribedRoute): boolean =>
     path,
   ) ||
   (method === 'get' && path.startsWith('/api/v1/presets')) ||
-  (method === 'post' && EXPLAINED.test(path))
+  (method === 'post' && EXPLAINED.has(path))
 
 /** A member has what is their own, of which there is nothing yet. */
 function getStatusOfMember(route: DescribedRoute): number {
