@@ -14,6 +14,7 @@ import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import type { DescribedRoute } from '../../src/server/openapi.ts'
 import { dialects } from '../../src/translation/dialects/registry.ts'
+import { compaction } from '../../src/translation/dialects/responses/compact.ts'
 import { awaitRecords, openDatabaseNow } from './database.ts'
 import { createCountedIds, TestClock, testGateway } from './gateway.ts'
 import { CALLS } from './operations/calls.ts'
@@ -427,7 +428,7 @@ export function getExpectedStatus(route: DescribedRoute, who: Live | null): numb
 
 /** Where calls are made that those who manage can have explained. */
 const EXPLAINED = new Set(
-  dialects.flatMap(({ path, acceptsApiKeyHeader }) =>
+  [...dialects, compaction].flatMap(({ path, acceptsApiKeyHeader }) =>
     acceptsApiKeyHeader ? [] : `/api/v1${path}`,
   ),
 )
