@@ -29,10 +29,13 @@ export class PackedMirror<Value extends { created_at: string }> extends Mirror<V
 
   /** Lists the values that match, all of which have this text in one of their fields. */
   filterMentioning(text: string, predicate: (value: Value) => boolean): Value[] {
+    return [...this.listMentioning(text)].filter(predicate)
+  }
+
+  /** Yields the values that may have this text in one of their fields, each read when it is asked for. */
+  listMentioning(text: string): Iterable<Value> {
     const { table } = this
-    return table instanceof OverlaidRows && PLAIN.test(text)
-      ? table.search(text).filter(predicate)
-      : this.filter(predicate)
+    return table instanceof OverlaidRows && PLAIN.test(text) ? table.search(text) : this.values()
   }
 
   /** Deletes the values that match, all of which have this text in one of their fields. */
@@ -132,10 +135,10 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
       if ((this.#rows.packing.getMark(value) & bits) !== 0) yield value
   }
 
-  /** Lists the values that may have this text in one of their fields. */
-  search(text: string): Value[] {
-    const found = [...this.#rows.search(text)].filter(row => this.#isThere(row))
-    return [...found.map(row => this.#rows.parse(row)), ...this.#others.values()]
+  /** Yields the values that may have this text in one of their fields. */
+  *search(text: string): Iterable<Value> {
+    for (const row of this.#rows.search(text)) if (this.#isThere(row)) yield this.#rows.parse(row)
+    yield* this.#others.values()
   }
 
   pick(query: PackedQuery): { first: Value[]; total: number } {

@@ -3,8 +3,8 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { Live, type LiveCall } from '../cli/tui/live.ts'
 import { ask, type OwnSession, openFeed, readEvents } from './api.ts'
 import { toLabel } from './form.tsx'
-import { type Column, Table, useLoaded, Waiting } from './parts.tsx'
-import { link, type Place, setQuery } from './route.ts'
+import { type Column, Find, Table, useLoaded, Waiting } from './parts.tsx'
+import { link, matchWords, type Place } from './route.ts'
 import { formatCount, formatMilliseconds, formatTime, formatUsd, formatValue } from './text.ts'
 
 /** What the feed has told since the page was opened. It outlives the views of it. */
@@ -81,29 +81,18 @@ const COLUMNS: Column<LiveCall>[] = [
 /** The calls of this gateway, as they happen. */
 export function Calls({ place }: { place: Place }) {
   const { error } = useFeed()
-  const words = (place.query.get('find') ?? '').toLowerCase().split(' ').filter(Boolean)
-  const matches = (call: LiveCall) => {
-    const text = [call.id, showStatus(call), call.model, call.provider, call.key, call.app]
-      .join(' ')
-      .toLowerCase()
-    return words.every(word => text.includes(word))
-  }
+  const matches = matchWords(place)
   const rows = [...live.calls.values()]
-    .filter(matches)
+    .filter(call =>
+      matches([call.id, showStatus(call), call.model, call.provider, call.key, call.app].join(' ')),
+    )
     .sort((a, b) => b.startedAt - a.startedAt)
     .slice(0, SHOWN)
   return (
     <>
       <h1>Calls</h1>
       <div class="tools">
-        <label>
-          Find{' '}
-          <input
-            type="search"
-            value={place.query.get('find') ?? ''}
-            onInput={event => setQuery(place, { find: event.currentTarget.value })}
-          />
-        </label>
+        <Find place={place} />
         <form
           onSubmit={event => {
             event.preventDefault()

@@ -37,7 +37,7 @@ function Console() {
         <Waiting {...loaded} />
       </main>
     )
-  const signedIn = () => {
+  const enter = () => {
     setOver(false)
     loaded.reload()
   }
@@ -46,7 +46,7 @@ function Console() {
     return (
       <main class="narrow">
         <h1>Sign in to {who.service_name}</h1>
-        <SignIn who={who} onSignedIn={signedIn} />
+        <SignIn who={who} onSignedIn={enter} />
       </main>
     )
   return (
@@ -55,7 +55,7 @@ function Console() {
       {isOver ? (
         <Dialog title="Your session is over">
           <p>Sign in again: what you have entered is still there.</p>
-          <SignIn who={who} onSignedIn={signedIn} />
+          <SignIn who={who} onSignedIn={enter} />
         </Dialog>
       ) : null}
     </>

@@ -1,7 +1,7 @@
 /** @jsxImportSource preact */
 import { ask } from './api.ts'
-import { type Column, saveCsv, Table, useLoaded, Waiting } from './parts.tsx'
-import { link, type Place, setQuery } from './route.ts'
+import { type Column, Find, saveCsv, Table, useLoaded, Waiting } from './parts.tsx'
+import { link, matchWords, type Place, setQuery } from './route.ts'
 import { formatCount } from './text.ts'
 
 interface Model {
@@ -43,12 +43,12 @@ const COLUMNS: Column<Model>[] = [
 /** The models that can be called here, with their prices. */
 export function Models({ place }: { place: Place }) {
   const loaded = useLoaded(() => ask<{ data: Model[] }>('GET', '/models'), [])
-  const words = (place.query.get('find') ?? '').toLowerCase().split(' ').filter(Boolean)
+  const matches = matchWords(place)
   const reads = place.query.get('reads') ?? ''
   const needs = place.query.get('needs') ?? ''
   const found = (loaded.value?.data ?? []).filter(
     model =>
-      words.every(word => `${model.id} ${model.name}`.toLowerCase().includes(word)) &&
+      matches(`${model.id} ${model.name}`) &&
       (reads === '' || model.architecture.input_modalities.includes(reads)) &&
       (needs === '' || model.supported_parameters.includes(needs)),
   )
@@ -56,14 +56,7 @@ export function Models({ place }: { place: Place }) {
     <>
       <h1>Models</h1>
       <div class="tools">
-        <label>
-          Find{' '}
-          <input
-            type="search"
-            value={place.query.get('find') ?? ''}
-            onInput={event => setQuery(place, { find: event.currentTarget.value })}
-          />
-        </label>
+        <Find place={place} />
         <Filter
           place={place}
           name="reads"

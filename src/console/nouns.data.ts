@@ -13,6 +13,10 @@ export interface NounPage {
   money?: string[]
   /** Whether the list may be of one workspace. */
   ofWorkspace?: boolean
+  /** What lists are asked with, where the API has no `limit` for them. */
+  query?: Record<string, string>
+  /** How many the API lists at once, where that is fixed. */
+  pageSize?: number
   /** The fields by which the list can be narrowed. */
   filters?: string[]
   /** What is said above the list. */
@@ -32,6 +36,7 @@ export interface NounPage {
 export const NOUNS: Record<string, NounPage> = {
   keys: {
     ...{ title: 'Keys', one: 'key', path: '/keys', id: 'hash', ofWorkspace: true },
+    ...{ query: { include_disabled: 'true' }, pageSize: 100 },
     columns: [
       'name',
       'label',
@@ -117,7 +122,7 @@ export const NOUNS: Record<string, NounPage> = {
     actions: { test: 'The receiver gets a sample.' },
   },
   files: {
-    ...{ title: 'Files', one: 'file', path: '/files', id: 'id', ofWorkspace: true },
+    ...{ title: 'Files', one: 'file', path: '/files', id: 'id', ofWorkspace: true, query: {} },
     columns: ['id', 'filename', 'bytes', 'mime_type', 'created_at'],
     about: 'Files that calls name by their ids.',
     loss: 'Calls that name it fail.',

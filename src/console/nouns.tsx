@@ -7,13 +7,14 @@ import {
   type Column,
   Confirm,
   Copyable,
+  Find,
   Problem,
   saveCsv,
   Table,
   useLoaded,
   Waiting,
 } from './parts.tsx'
-import { go, link, type Place, setQuery } from './route.ts'
+import { go, link, matchWords, type Place, setQuery } from './route.ts'
 import { formatUsd, formatValue } from './text.ts'
 
 type Thing = Record<string, unknown>
@@ -35,7 +36,7 @@ export function Noun(props: NounProps) {
   return id === undefined ? <List {...props} /> : <OneThing {...props} id={id} />
 }
 
-const describeOf = async (noun: NounPage, method: string, ofOne: boolean) => {
+const findDescribed = async (noun: NounPage, method: string, ofOne: boolean) => {
   const { paths } = await describe()
   const path = `/api/v1${noun.path}`
   const found = Object.keys(paths).find(one =>
@@ -64,11 +65,9 @@ function List({ name, noun, place, session }: NounProps) {
       return value ? [[field, value]] : []
     }),
   )
-  const isPaged = noun.path !== '/files'
   const query = new URLSearchParams({
-    ...(isPaged ? { offset: String(offset) } : {}),
-    ...(isPaged && noun.path !== '/keys' ? { limit: String(PAGE) } : {}),
-    ...(noun.path === '/keys' ? { include_disabled: 'true' } : {}),
+    ...(noun.query ?? { offset: String(offset), limit: String(PAGE) }),
+    ...(noun.pageSize ? { offset: String(offset) } : {}),
     ...(workspace ? { workspace_id: workspace } : {}),
     ...filters,
   })
@@ -76,7 +75,7 @@ function List({ name, noun, place, session }: NounProps) {
     () => ask<{ data: Thing[]; total_count?: number }>('GET', `${noun.path}?${query}`),
     [noun.path, query.toString()],
   )
-  const creation = useLoaded(() => describeOf(noun, 'post', false), [noun.path])
+  const creation = useLoaded(() => findDescribed(noun, 'post', false), [noun.path])
   const canCreate = getBody(creation.value) !== undefined
   const columns: Column<Thing>[] = noun.columns.map((field, i) => ({
     title: toLabel(field),
@@ -89,18 +88,12 @@ function List({ name, noun, place, session }: NounProps) {
         showCell(noun, field, thing)
       ),
   }))
-  const words = (place.query.get('find') ?? '').toLowerCase().split(' ').filter(Boolean)
+  const matches = matchWords(place)
   const rows = loaded.value?.data
-  const found = rows?.filter(thing => {
-    const text = columns
-      .map(({ text }) => text?.(thing))
-      .join(' ')
-      .toLowerCase()
-    return words.every(word => text.includes(word))
-  })
+  const found = rows?.filter(thing => matches(columns.map(({ text }) => text?.(thing)).join(' ')))
   const total = loaded.value?.total_count
-  const size = noun.path === '/keys' ? 100 : PAGE
-  const hasMore = total === undefined ? rows?.length === size : offset + size < total
+  const size = noun.pageSize ?? PAGE
+  const hasMore = total === undefined ? rows?.length === noun.pageSize : offset + size < total
   return (
     <>
       <header class="head">
@@ -113,14 +106,7 @@ function List({ name, noun, place, session }: NounProps) {
       </header>
       <p class="quiet">{noun.about}</p>
       <div class="tools">
-        <label>
-          Find on this page{' '}
-          <input
-            type="search"
-            value={place.query.get('find') ?? ''}
-            onInput={event => setQuery(place, { find: event.currentTarget.value })}
-          />
-        </label>
+        <Find place={place} label="Find on this page" />
         {noun.ofWorkspace ? <WorkspaceChoice place={place} session={session} /> : null}
         {(noun.filters ?? []).map(field => (
           <label key={field}>
@@ -211,7 +197,7 @@ function restrict(noun: NounPage, session: OwnSession, schema: Schema): Schema {
 }
 
 function NewThing({ name, noun, place, session }: NounProps) {
-  const loaded = useLoaded(() => describeOf(noun, 'post', false), [noun.path])
+  const loaded = useLoaded(() => findDescribed(noun, 'post', false), [noun.path])
   const [secret, setSecret] = useState<string | null>(null)
   const schema = getBody(loaded.value)
   if (!loaded.value) return <Waiting {...loaded} />
@@ -393,8 +379,8 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
   const loaded = useLoaded(async () => {
     const [answer, change, removal] = await Promise.all([
       ask<{ data?: Thing } & Thing>('GET', path),
-      describeOf(noun, 'patch', true),
-      describeOf(noun, 'delete', true),
+      findDescribed(noun, 'patch', true),
+      findDescribed(noun, 'delete', true),
     ])
     return { thing: answer.data ?? answer, change, removal }
   }, [path])

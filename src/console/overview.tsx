@@ -183,7 +183,7 @@ function Choice({
 }
 
 /** What a row is of. */
-const nameOf = (by: string, row: Row): string => String(row[by] ?? '') || '(none)'
+const getName = (by: string, row: Row): string => String(row[by] ?? '') || '(none)'
 
 function Groups({
   by,
@@ -204,7 +204,7 @@ function Groups({
     [by, metric, rows, times, dated],
   )
   const columns: Column<Row>[] = [
-    { title: DIMENSIONS[by] ?? by, show: row => nameOf(by, row) },
+    { title: DIMENSIONS[by] ?? by, show: row => getName(by, row) },
     ...NAMES.map(name => ({
       title: METRICS[name].title,
       isNumber: true,
@@ -231,13 +231,13 @@ function drawSeries(by: string, metric: Metric, rows: Row[], times: number[], da
   const top = rows
     .toSorted((a, b) => Number(b[metric] ?? 0) - Number(a[metric] ?? 0))
     .slice(0, MOST_SERIES)
-  const found = new Map(dated.map(({ time, row }) => [`${time} ${nameOf(by, row)}`, row[metric]]))
+  const found = new Map(dated.map(({ time, row }) => [`${time} ${getName(by, row)}`, row[metric]]))
   // Where nothing was called, nothing was spent, but nothing took any time either.
   const none = SUMS.includes(metric) ? 0 : null
   return top.map(row => ({
-    label: nameOf(by, row),
+    label: getName(by, row),
     values: times.map(
-      time => (found.get(`${time} ${nameOf(by, row)}`) as number | null | undefined) ?? none,
+      time => (found.get(`${time} ${getName(by, row)}`) as number | null | undefined) ?? none,
     ),
   }))
 }

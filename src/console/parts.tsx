@@ -1,6 +1,7 @@
 /** @jsxImportSource preact */
 import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { type Place, setQuery } from './route.ts'
 
 /** What is being loaded, was loaded, or could not be. */
 export interface Loaded<Value> {
@@ -130,6 +131,18 @@ function quote(cell: string): string {
   const safe = /^[=+\-@\t\r]/.test(cell) && Number.isNaN(Number(cell)) ? `'${cell}` : cell
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
+
+/** A field for the words that a list is searched for: the address has them. */
+export const Find = ({ place, label = 'Find' }: { place: Place; label?: string }) => (
+  <label>
+    {label}{' '}
+    <input
+      type="search"
+      value={place.query.get('find') ?? ''}
+      onInput={event => setQuery(place, { find: event.currentTarget.value })}
+    />
+  </label>
+)
 
 /** A text with a button that copies it. */
 export function Copyable({ text, label }: { text: string; label: string }) {

@@ -48,6 +48,12 @@ export function usePlace(): Place {
   return place
 }
 
+/** Creates what tells whether a text has all words that the query looks for. */
+export function matchWords({ query }: Place): (text: string) => boolean {
+  const words = (query.get('find') ?? '').toLowerCase().split(' ').filter(Boolean)
+  return text => words.every(word => text.toLowerCase().includes(word))
+}
+
 /** Changes parts of the query of a place, which is then the address. */
 export const setQuery = (
   { parts, query }: Place,

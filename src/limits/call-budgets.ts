@@ -154,7 +154,7 @@ const MOST_TAGS = 10
 
 /** Lists the tags of a call, of its header and of its `trace`, each once. Throws 400. */
 function readTags({ origin, trace }: CallIdentity): string[] {
-  const named: unknown[] = Array.isArray(trace?.tags) ? trace.tags : []
+  const named: unknown[] = [trace?.tags ?? []].flat()
   const listed = (origin.tags ?? '').split(',').map(tag => tag.trim())
   const tags = [...new Set([...listed, ...named])].filter(tag => tag !== '')
   if (tags.length <= MOST_TAGS && tags.every(isTagText)) return tags

@@ -242,7 +242,9 @@ export async function readGuardrailFields(
     allowed_models: resolveModelSlugs(world, allowed_models, (name, i) =>
       keepModelSlug(world, name, `allowed_models.${i}`),
     ),
-    ignored_models: resolveModelSlugs(world, ignored_models, refuseUnknownModel),
+    ignored_models: resolveModelSlugs(world, ignored_models, (name, i) =>
+      refuseUnknownModel(name, `ignored_models.${i}`),
+    ),
     allowed_providers: checkProviderNames(world, 'allowed_providers', allowed_providers),
     ignored_providers: checkProviderNames(world, 'ignored_providers', ignored_providers),
     // Field by field: an entry may have more fields than are stored, and the label is the system's.
@@ -308,8 +310,9 @@ function keepModelSlug({ config }: PolicyWorld, name: string, field: string): st
   return throwUnknownName(field, name, 'the slug of a model, such as author/model')
 }
 
-const refuseUnknownModel = (name: string, i: number): never =>
-  throwUnknownName(`ignored_models.${i}`, name, 'a model of this gateway')
+// What restricts nothing but a misspelt name would restrict nothing.
+const refuseUnknownModel = (name: string, field: string): never =>
+  throwUnknownName(field, name, 'a model of this gateway')
 
 function checkProviderNames(
   { catalog }: PolicyWorld,
@@ -340,7 +343,7 @@ function readCallBudgets(
       throw invalid(`${field}: expected the slug of a model, found nothing`, field)
     const kept =
       by === 'model' && name !== undefined
-        ? (findModel(world, name)?.id ?? keepModelSlug(world, name, field))
+        ? (findModel(world, name)?.id ?? refuseUnknownModel(name, field))
         : (name ?? null)
     if (by === 'tag' && kept !== null && !isTag(kept)) throwUnknownName(field, kept, EXPECTED_TAG)
     const place = JSON.stringify([by, kept, reset_interval])

@@ -1,4 +1,4 @@
-import { getIsoTime } from '../base/clock.ts'
+import { getIsoTime, yieldToEventLoop } from '../base/clock.ts'
 import { conflict, denied, invalid, requireFound } from '../base/errors.ts'
 import { omitUndefined, pickDefined } from '../base/json.ts'
 import { overlay } from '../base/mirror.ts'
@@ -72,7 +72,7 @@ async function insertKey(
   const now = world.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now)
     throw invalid('expires_at: expected a time in the future', 'expires_at')
-  if (actor.kind === 'member' && input.external) throw denied('external: for management keys only')
+  if (actor.kind === 'member') await assertMayMakeKey(world, actor, input)
   const workspace_id =
     actor.kind === 'member'
       ? await resolveOwnWorkspace(world, actor, input.workspace_id)
@@ -118,6 +118,15 @@ function resolveKeyWorkspace(
     : resolveWorkspaceId(world, actor, workspace_id)
 }
 
+/** More than anyone uses: members cannot fill the memory of all. */
+const MOST_OWN_KEYS = 1_000
+
+async function assertMayMakeKey(world: IdentityWorld, actor: Actor, input: NewKey): Promise<void> {
+  if (input.external) throw denied('external: for management keys only')
+  if ((await findOwnKeys(world, actor)).length >= MOST_OWN_KEYS)
+    throw denied(`You have ${MOST_OWN_KEYS} keys: delete one first`)
+}
+
 // Members make keys in the workspaces that they are in, the default one unless they name another.
 async function resolveOwnWorkspace(
   world: IdentityWorld,
@@ -155,7 +164,7 @@ async function assertCreatorAllowed(
  * Lists one page of a workspace's keys, or of a member's own, the newest first. Disabled ones only
  * on request.
  */
-export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
+export async function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
   if (actor.kind === 'member') return listOwnKeys(world, actor, query)
   const workspace_id = resolveWorkspaceId(world, actor, query.workspace_id)
   const { offset = 0, limit = LIST_SIZE, include_disabled } = query
@@ -168,15 +177,28 @@ export function listKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery
   return { data: first.slice(offset).map(key => showKey(world, key)) }
 }
 
-function listOwnKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
+async function listOwnKeys(world: IdentityWorld, actor: Actor, query: KeyListQuery) {
   const { offset = 0, limit = LIST_SIZE, include_disabled, workspace_id } = query
-  const own = world.memory.keys
-    .filterMentioning(actor.user_id, key => isOwnKey(actor, key))
+  const own = (await findOwnKeys(world, actor))
     .filter(key => workspace_id === undefined || key.workspace_id === workspace_id)
     .filter(({ disabled }) => !disabled || include_disabled === 'true')
     .sort((a, b) => compareTexts(b.created_at, a.created_at) || compareTexts(b.hash, a.hash))
   return { data: own.slice(offset, offset + limit).map(key => showKey(world, key)) }
 }
+
+/** Finds the keys of a member, who may have very many, in turns. */
+async function findOwnKeys({ memory: { keys } }: IdentityWorld, actor: Actor): Promise<Key[]> {
+  const own: Key[] = []
+  let read = 0
+  for (const key of keys.listMentioning(actor.user_id)) {
+    if (isOwnKey(actor, key)) own.push(key)
+    read++
+    if (read % KEYS_AT_ONCE === 0) await yieldToEventLoop()
+  }
+  return own
+}
+
+const KEYS_AT_ONCE = 2_000
 
 const LIST_SIZE = 100
 

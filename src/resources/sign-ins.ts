@@ -47,6 +47,9 @@ export interface SignInWorld extends IdentityWorld {
 const LINK_LIFETIME = 600_000
 const SESSION_LIFETIME = 12 * 3_600_000
 
+/** The most sessions of one member or key: the oldest ends for one more. */
+const MOST_SESSIONS = 100
+
 const auditSignIn = defineAudit<SignIn>('sign_ins', {
   identify: ({ hash }) => ({ id: hash, workspace_id: null }),
   show: ({ hash: _, ...shown }) => shown,
@@ -115,8 +118,11 @@ async function insertSession(
   world: SignInWorld,
   whose: Pick<SignIn, 'user_id' | 'key_hash'>,
 ): Promise<string> {
+  const { signIns } = world.store
+  for (const oldest of (await signIns.listSessions(whose)).slice(MOST_SESSIONS - 1))
+    await signIns.take(oldest.hash)
   const { secret, signIn } = buildSignIn(world, 'session', whose, SESSION_LIFETIME)
-  await world.store.signIns.insert(signIn, signIn.created_at, null)
+  await signIns.insert(signIn, signIn.created_at, null)
   return secret
 }
 

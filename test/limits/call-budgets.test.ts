@@ -121,11 +121,13 @@ describe('a budget', () => {
     expect((await tagged('other, docs')).status).toBe(200)
     expect((await tagged('docs')).text).toContain('for the tag “docs” of its workspace')
     expect((await tagged('', { tags: ['docs'] })).status).toBe(402)
+    expect((await tagged('', { tags: 'docs' })).status).toBe(402)
     expect((await tagged('other')).status).toBe(200)
     for (const [tags, field] of [
       [Array.from({ length: 11 }, (_, i) => `t${i}`), 'trace.tags'],
       [['x'.repeat(65)], 'trace.tags'],
       [[7], 'trace.tags'],
+      [{ docs: true }, 'trace.tags'],
       [['a\ud800'], 'trace.tags'],
       [['a\nb'], 'trace.tags'],
     ] as const) {
@@ -337,6 +339,8 @@ test('the fields of a budget are refused by name, and its largest values kept', 
     [{ ...good, name: '' }, 'budgets.0.name'],
     [{ ...good, by: 'model' }, 'budgets.0.name'],
     [budget('model', 1), 'budgets.0.name'],
+    // One of no model would limit nothing.
+    [budget('model', 1, 'acme/smal'), 'budgets.0.name'],
   ] as const) {
     const refused = await ask('/guardrails', key, { name: 'x', budgets: [wrong] })
     expect([wrong, refused.status]).toEqual([wrong, 400])

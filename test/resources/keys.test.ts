@@ -470,7 +470,7 @@ describe('storage', () => {
       await before.close()
       const after = await openGateway({ data })
       expect(getKey(after, getOperator(after), record.hash).data).toEqual(record)
-      expect(listKeys(after, getOperator(after), {}).data).toEqual([record])
+      expect((await listKeys(after, getOperator(after), {})).data).toEqual([record])
       await after.close()
     } finally {
       rmSync(data, { recursive: true, force: true })

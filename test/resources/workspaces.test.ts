@@ -706,7 +706,7 @@ describe('a key never stays active in a deleted workspace', () => {
       remove(id),
     ])
     expect(settled.map(one => one.status)).toEqual(['fulfilled', 'rejected'])
-    expect(listKeys(gateway, actor, { workspace_id: id }).data).toHaveLength(1)
+    expect((await listKeys(gateway, actor, { workspace_id: id })).data).toHaveLength(1)
   })
 })
 

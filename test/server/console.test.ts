@@ -211,6 +211,22 @@ describe('a session of a management key', () => {
     expect((await ask('/console/session')).json.data.session).toBeNull()
   })
 
+  test('ends the oldest of a hundred for one more', async () => {
+    await using house = await openHouse()
+    const oldest = await house.enter()
+    const asks = []
+    for (let i = 0; i < 99; i++) {
+      house.clock.pass(1)
+      asks.push(await house.enter())
+    }
+    expect((await oldest('/api/v1/keys')).status).toBe(200)
+    house.clock.pass(1)
+    const newest = await house.enter()
+    const states = [oldest, asks[0], newest].map(async ask => (await ask?.('/api/v1/keys'))?.status)
+    expect(await Promise.all(states)).toEqual([401, 200, 200])
+    expect((await newest('/console/sessions')).json.data).toHaveLength(100)
+  })
+
   test('is listed and ended by whoever has the key, and by nobody else', async () => {
     await using house = await openHouse()
     const [first, second] = [await house.enter(), await house.enter()]
@@ -286,6 +302,22 @@ describe('a member', () => {
     const rotated = await ada.ask(`${path}/rotate`, { body: { overlap_seconds: 0 } })
     expect([rotated.status, rotated.json.key === made.json.key]).toEqual([200, false])
     expect((await ada.ask(path, { method: 'DELETE' })).status).toBe(200)
+  })
+
+  test('has a thousand keys at most', async () => {
+    await using house = await openHouse()
+    const { gateway, operator } = house
+    const ada = await house.join('ada@acme.example')
+    for (let i = 0; i < 999; i++)
+      await createKey(gateway, operator, { name: `${i}`, creator_user_id: ada.id })
+    const make = () => ada.ask('/api/v1/keys', { body: { name: 'one more' } })
+    expect((await make()).status).toBe(201)
+    const refused = await make()
+    expect([refused.status, refused.json.error.message]).toEqual([
+      ...[403, 'You have 1000 keys: delete one first'],
+    ])
+    const last = await ada.ask('/api/v1/keys?offset=900')
+    expect([last.status, last.json.data.length]).toEqual([200, 100])
   })
 
   test('can bound a key, but not loosen what bounds it', async () => {
