@@ -110,11 +110,15 @@ interface ShownBudget {
   remaining_usd?: number
 }
 
-/** Shows budgets, with what is left of those that name someone. Throws 503. */
+/**
+ * Shows budgets to a key, with what is left of those that name something. Whom they name is not for
+ * every key of a workspace: those of one end user are left out. Throws 503.
+ */
 export async function showCallBudgets(
   ledger: Pick<Ledger, 'openSubaccounts' | 'getRemaining'>,
-  budgets: CallBudget[],
+  all: CallBudget[],
 ): Promise<ShownBudget[]> {
+  const budgets = all.filter(({ by, name }) => by !== 'end_user' || name === null)
   const named = budgets.map(({ by, account, id }) =>
     id === null ? null : buildAccount(by, account, id),
   )

@@ -164,7 +164,8 @@ describe('a budget', () => {
       '00000000-0000-7000-8000-0000000000aa',
       'inference',
     )
-    await setDefault([budget('end_user', 0.1), budget('tag', 5, 'docs')])
+    const all = [budget('end_user', 0.1), budget('tag', 5, 'docs'), budget('end_user', 9, 'bob')]
+    await setDefault(all)
     await chat(key, { user: 'ada' })
     expect((await chat(key, { user: 'ada' })).status).toBe(402)
     expect((await chat(other.key, { user: 'ada' })).status).toBe(200)
