@@ -32,7 +32,7 @@ export class PackedMirror<Value extends { created_at: string }> extends Mirror<V
     return [...this.listMentioning(text)].filter(predicate)
   }
 
-  /** Yields the values that may have this text in one of their fields, each read when it is asked for. */
+  /** Yields the values that may have this text in a field, each read when it is asked for. */
   listMentioning(text: string): Iterable<Value> {
     const { table } = this
     return table instanceof OverlaidRows && PLAIN.test(text) ? table.search(text) : this.values()

@@ -1,7 +1,7 @@
 /** @jsxImportSource preact */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Live, type LiveCall } from '../cli/tui/live.ts'
-import { ask, type OwnSession, openFeed, readEvents } from './api.ts'
+import { ApiError, ask, type OwnSession, openFeed, readEvents } from './api.ts'
 import { toLabel } from './form.tsx'
 import { type Column, Find, Table, useLoaded, Waiting } from './parts.tsx'
 import { link, matchWords, type Place } from './route.ts'
@@ -10,6 +10,7 @@ import { formatCount, formatMilliseconds, formatTime, formatUsd, formatValue } f
 /** What the feed has told since the page was opened. It outlives the views of it. */
 const live = new Live()
 
+const ENDED = 'The feed has ended: it is opened again'
 const SHOWN = 200
 const PAST = 200
 /** In milliseconds: how long after the feed has ended it is opened again. */
@@ -38,13 +39,13 @@ function useFeed(): { version: number; error: Error | undefined } {
         live.applyAll(batch)
         draw()
       }
-      throw new Error('The feed has ended: it is opened again')
+      throw new Error(ENDED)
     }
     const start = () => {
       listen().catch(thrown => {
         if (ended.current) return
         live.forgetRunning()
-        setError(thrown)
+        setError(thrown instanceof ApiError ? thrown : new Error(ENDED))
         timer = window.setTimeout(start, PAUSE)
       })
     }

@@ -69,8 +69,8 @@ export class Activity {
 
   /**
    * Begins to listen as this actor, who sees the calls of the workspaces that they manage, or their
-   * own, and the state of the server if they manage all. The first entries tell what is there already, and then
-   * so many past calls. One that finishes meanwhile may be told twice.
+   * own, and the state of the server if they manage all. The first entries tell what is there
+   * already, and then so many past calls. One that finishes meanwhile may be told twice.
    */
   listen(actor: Actor, past = 0): ActivityListener {
     const listener = new ActivityListener(
