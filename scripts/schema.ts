@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { MIGRATIONS } from '../src/store/sqlite/contents.ts'
+import { MIGRATIONS } from '../src/store/sqlite/migrations.ts'
 import { openCreated, readSchema } from '../src/store/sqlite/seals/schema.ts'
 
 /** Writes `schema.sql`: what all migrations lead to, where a new database begins. */

@@ -16,12 +16,15 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
     /^src\/translation\/protocols\//,
     /^src\/(app|store|network|translation\/dialects|resources\/(keys|workspaces|members))(\.ts|\/)/,
   ],
-  [/^(?!src\/store\/(sqlite|lock\.ts))/, /^(bun:sqlite|kysely)/],
+  [/^(?!src\/store\/sqlite)/, /^bun:sqlite/],
+  [/^(?!src\/store\/)/, /^kysely/],
+  // What is the same on every engine knows none.
+  [/^src\/store\/sql\//, /^src\/store\/(sqlite|postgres)/],
   [
     /^(?!src\/(app\/(gateway\.ts|backup|handover\/)|store\/)|src\/cli\/commands\/serve(\.ts|\/takeover\.ts))/,
     /^src\/store\//,
   ],
-  [/^src\/cli\/commands\/serve\.ts/, /^src\/store\/(?!lock\.ts)/],
+  [/^src\/cli\/commands\/serve\.ts/, /^src\/store\/(?!sqlite\/lock\.ts)/],
   [/^(?!src\/limits\/(filters|patterns))/, /^(re2js|libphonenumber-js|validator)/],
 ]
 

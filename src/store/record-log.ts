@@ -2,8 +2,8 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { appendEvidence, parseCheckedLine, splitLines } from './checked-lines.ts'
 import { readDataFile } from './data-files.ts'
-import { lockData, tryLock } from './lock.ts'
 import { LOG, type Log, type LogMacs, readBlocks } from './log.ts'
+import { lockData, tryLock } from './sqlite/lock.ts'
 
 /** The file in which programs before the log had records wait for their transaction. */
 export const RECORD_LOG = 'records.log'

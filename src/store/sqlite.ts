@@ -3,13 +3,14 @@ import { Kysely, SqliteDialect } from 'kysely'
 import { systemClock } from '../base/clock.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
-import type { Owner } from '../resources/workspaces/store.ts'
 import { nameDatabase } from './data-files.ts'
 import { replaceMethods } from './methods.ts'
 import type { RecordLog } from './record-log.ts'
 import type { Spool } from './spool.ts'
-import { openStores } from './sqlite/contents.ts'
+import { claimOwner, openNouns } from './sql/contents.ts'
+import type { Tables } from './sql/tables.ts'
 import { Recording } from './sqlite/generations/recording.ts'
+import { createInspector } from './sqlite/inspection.ts'
 import {
   migrate,
   needsMigration,
@@ -17,14 +18,16 @@ import {
   readVersion,
   refuseForeign,
   refuseNewer,
+  SCHEMA,
 } from './sqlite/migrations.ts'
 import { Messages } from './sqlite/outbox/messages.ts'
+import { createReader } from './sqlite/reader.ts'
+import { createRollupStore } from './sqlite/rollups.ts'
 import { type GivenSecret, requireOwnSecret } from './sqlite/seals/own-secret.ts'
-import { openSealing } from './sqlite/seals.ts'
-import type { Tables } from './sqlite/tables.ts'
-import { createWriters, type Write } from './sqlite/write.ts'
+import { createSealStore, openSealing } from './sqlite/seals.ts'
+import { createWriters } from './sqlite/write.ts'
 import { createLogCopier } from './sqlite/write-log/copier.ts'
-import { applyLogLimits } from './sqlite/write-log.ts'
+import { applyLogLimits, createWriteLogStore } from './sqlite/write-log.ts'
 import type { Store } from './store.ts'
 
 export interface SqliteOptions {
@@ -117,9 +120,17 @@ export async function openSqlite({
   const sealing = openSealing(db, secrets.mac)
   const writers = createWriters(db, sealing.sealChanges, isInMemory ? null : path)
   const copier = recordLog?.isOpen ? createLogCopier(path) : null
-  const stores = openStores({
-    ...{ db, kysely, ...writers, sealing, secrets, fresh, recording, messages, copier },
-  })
+  const nouns = openNouns(
+    { kysely, ...writers, openReader: createReader(kysely), recording, messages },
+    secrets,
+  )
+  const stores = {
+    ...nouns,
+    ledger: { ...nouns.ledger, inspect: createInspector(db, secrets.mac) },
+    rollups: createRollupStore(db, fresh),
+    writeLog: createWriteLogStore(db, { copier, keepReserve: writers.keepReserve }),
+    seals: createSealStore(kysely, db, { sealing, secrets, messages, schema: SCHEMA }),
+  }
   flushFirst(stores, recording)
   return {
     ...stores,
@@ -193,23 +204,6 @@ function adaptDatabase(db: Database): ConstructorParameters<typeof SqliteDialect
       }
     },
   } as ConstructorParameters<typeof SqliteDialect>[0]['database']
-}
-
-async function claimOwner(kysely: Kysely<Tables>, write: Write, candidate: Owner): Promise<Owner> {
-  const names = Object.keys(candidate)
-  const read = () => kysely.selectFrom('meta').selectAll().where('name', 'in', names).execute()
-  let stored = await read()
-  if (stored.length < names.length) {
-    const rows = Object.entries(candidate).map(([name, value]) => ({ name, value }))
-    await write(
-      kysely
-        .insertInto('meta')
-        .values(rows)
-        .onConflict(on => on.doNothing()),
-    )
-    stored = await read()
-  }
-  return Object.fromEntries(stored.map(row => [row.name, row.value])) as unknown as Owner
 }
 
 function createVersionReader(db: Database): () => Promise<number> {

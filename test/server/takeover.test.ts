@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { takeOver } from '../../src/cli/commands/serve/takeover.ts'
 import { serveStatus } from '../../src/cli/status-socket.ts'
 import { LOG_BEFORE, listSegments } from '../../src/store/log.ts'
-import { MIGRATIONS } from '../../src/store/sqlite/contents.ts'
+import { MIGRATIONS } from '../../src/store/sqlite/migrations.ts'
 import { findFaults, listHeldCalls, readBooks } from '../support/books.ts'
 import {
   createLimitedKey,

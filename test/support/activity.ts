@@ -7,7 +7,7 @@ import { parseConfig } from '../../src/config.ts'
 import type { ActivityEntry } from '../../src/extensions/activity/entries.ts'
 import { createFirstKeys } from '../../src/resources/workspaces.ts'
 import { listen, type RunningServer } from '../../src/server/listen.ts'
-import { lockData } from '../../src/store/lock.ts'
+import { lockData } from '../../src/store/sqlite/lock.ts'
 import { Listener } from './server.ts'
 
 /** A server in this process that tells its state and its feed over its data directory's socket. */

@@ -16,7 +16,6 @@ import type { BlobDraft, BlobPlace, BlobStore } from '../../resources/files/blob
 import { openDiskBlobs } from '../../store/blobs/disk.ts'
 import { RESTORING } from '../../store/data-directory.ts'
 import { readDataFile, syncPath, writeDataFile } from '../../store/data-files.ts'
-import { lockData } from '../../store/lock.ts'
 import { isSegmentName } from '../../store/log.ts'
 import { RECORD_LOG } from '../../store/record-log.ts'
 import { SPOOL } from '../../store/spool.ts'
@@ -27,6 +26,7 @@ import {
   summarizeStore,
   takeParts,
 } from '../../store/sqlite/backup-file.ts'
+import { lockData } from '../../store/sqlite/lock.ts'
 import {
   type BackupSummary,
   BYTES_PART,

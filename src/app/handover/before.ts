@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import { type Recovery, recoverCalls } from '../../engine/recover.ts'
 import type { Hold, HoldJournal } from '../../limits/ledger.ts'
 import { hasEarlierJournal, openHoldJournal } from '../../store/hold-journal.ts'
-import { lockFile, tryLock } from '../../store/lock.ts'
 import { hasLog, LOG_BEFORE, Log, openLogMacs, removeLog } from '../../store/log.ts'
+import { lockFile, tryLock } from '../../store/sqlite/lock.ts'
 import type { Gateway } from '../gateway.ts'
 
 /** Locks the place of the server before this one. Throws 409 while that runs. */

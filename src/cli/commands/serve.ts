@@ -82,7 +82,7 @@ async function serve(options: ServeOptions): Promise<void> {
   const { takeSystemdSocket } = await import('./serve/systemd.ts')
   const given = await takeSystemdSocket(findAddressFlag(options))
   const taken = await takeOverServer(options, parts.data, place)
-  const { lockData } = await import('../../store/lock.ts')
+  const { lockData } = await import('../../store/sqlite/lock.ts')
   const isNew = !hasData(parts.data)
   const handed = (await taken?.takeData()) ?? null
   const unlock = explainLock(parts.data, () => lockData(parts.data))

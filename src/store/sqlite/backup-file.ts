@@ -2,8 +2,7 @@ import { Database } from 'bun:sqlite'
 import { renameSync } from 'node:fs'
 import { invalid, unavailable } from '../../base/errors.ts'
 import type { BlobPlace } from '../../resources/files/blobs.ts'
-import { MIGRATIONS } from './contents.ts'
-import { readVersion } from './migrations.ts'
+import { MIGRATIONS, readVersion } from './migrations.ts'
 
 /**
  * Files that travel with the database, by their names. They are small: the bytes of stored files are

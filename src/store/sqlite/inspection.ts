@@ -3,13 +3,13 @@ import { yieldToEventLoop } from '../../base/clock.ts'
 import type { Mac } from '../../base/mac.ts'
 import type { LedgerRow } from '../../limits/chain.ts'
 import type { DaySpend, InspectionOptions, LedgerBooks } from '../../limits/ledger.ts'
+import { parseMoney, parseRow, type RawRow, selectLedger } from '../sql/ledger.ts'
 import { runCheck } from './inspection/apart.ts'
 import { findMatches, UNMATCHED } from './inspection/matches.ts'
 import { readAhead } from './inspection/read-ahead.ts'
 import { inspectRecords } from './inspection/records.ts'
 import { isLarge } from './inspection/size.ts'
 import { readAround, readDamage, renderUnreadable, type Unreadable } from './inspection/slices.ts'
-import { parseMoney, parseRow, type RawRow, selectLedger } from './ledger/rows.ts'
 
 /** How many rows one read takes: a moment, in which no log has to wait. */
 const AT_ONCE = 5_000

@@ -2,9 +2,56 @@ import { Database } from 'bun:sqlite'
 import type { Mac } from '../../base/mac.ts'
 import { VERSION } from '../../base/version.ts'
 import type { RecordSecrets } from '../../limits/seals.ts'
-import { MIGRATIONS, SCHEMA } from './contents.ts'
+import { sealStoredVersions } from '../sql/presets/sealing.ts'
 import { anchorRecords } from './generations/sealing.ts'
-import { sealStoredVersions } from './presets/sealing.ts'
+import first from './migrations/001-first.sql' with { type: 'text' }
+import presets from './migrations/002-presets.sql' with { type: 'text' }
+import byok from './migrations/003-byok.sql' with { type: 'text' }
+import audit from './migrations/004-audit.sql' with { type: 'text' }
+import workspaces from './migrations/005-workspaces.sql' with { type: 'text' }
+import guardrails from './migrations/006-guardrails.sql' with { type: 'text' }
+import scim from './migrations/007-scim.sql' with { type: 'text' }
+import contentFilters from './migrations/008-content-filters.sql' with { type: 'text' }
+import ledger from './migrations/009-ledger.sql' with { type: 'text' }
+import credits from './migrations/010-credits.sql' with { type: 'text' }
+import routing from './migrations/011-routing.sql' with { type: 'text' }
+import outboxAndSteps from './migrations/012-outbox-steps.sql' with { type: 'text' }
+import seals from './migrations/013-seals.sql' with { type: 'text' }
+import sealedScim from './migrations/014-sealed-scim.sql' with { type: 'text' }
+import generationLists from './migrations/015-generation-lists.sql' with { type: 'text' }
+import keyRotation from './migrations/016-key-rotation.sql' with { type: 'text' }
+import refusalCounts from './migrations/017-refusal-counts.sql' with { type: 'text' }
+import steps from './migrations/018-steps.sql' with { type: 'text' }
+import files from './migrations/019-files.sql' with { type: 'text' }
+import rollups from './migrations/020-rollups.sql' with { type: 'text' }
+import transcripts from './migrations/021-transcripts.sql' with { type: 'text' }
+import auth from './migrations/022-auth.sql' with { type: 'text' }
+import responseCache from './migrations/023-response-cache.sql' with { type: 'text' }
+import idempotency from './migrations/024-idempotency.sql' with { type: 'text' }
+import destinations from './migrations/025-destinations.sql' with { type: 'text' }
+import containers from './migrations/026-containers.sql' with { type: 'text' }
+import batches from './migrations/027-batches.sql' with { type: 'text' }
+import videos from './migrations/028-videos.sql' with { type: 'text' }
+import videoCallbacks from './migrations/029-video-callbacks.sql' with { type: 'text' }
+import leanDeliveries from './migrations/030-deliveries.sql' with { type: 'text' }
+import recordSeals from './migrations/031-record-seals.sql' with { type: 'text' }
+import bundles from './migrations/032-bundles.sql' with { type: 'text' }
+import chargesOnce from './migrations/033-charges-once.sql' with { type: 'text' }
+import spool from './migrations/034-spool.sql' with { type: 'text' }
+import digests from './migrations/035-digests.sql' with { type: 'text' }
+import corrections from './migrations/036-corrections.sql' with { type: 'text' }
+import expiry from './migrations/037-expiry.sql' with { type: 'text' }
+import emptyFiles from './migrations/038-empty-files.sql' with { type: 'text' }
+import responses from './migrations/039-responses.sql' with { type: 'text' }
+import log from './migrations/040-log.sql' with { type: 'text' }
+import mcpRules from './migrations/041-mcp-rules.sql' with { type: 'text' }
+import alerts from './migrations/043-alerts.sql' with { type: 'text' }
+import rates from './migrations/044-rates.sql' with { type: 'text' }
+import softBudgets from './migrations/045-soft-budgets.sql' with { type: 'text' }
+import mcpLogins from './migrations/046-mcp-logins.sql' with { type: 'text' }
+import consoleSessions from './migrations/047-console-sessions.sql' with { type: 'text' }
+import callBudgets from './migrations/048-call-budgets.sql' with { type: 'text' }
+import schema from './schema.sql' with { type: 'text' }
 import { compareRows } from './seals/compare.ts'
 import { SealLog } from './seals/log.ts'
 import { writeOpening } from './seals/opening.ts'
@@ -131,3 +178,60 @@ function moveSeals(db: Database, mac: Mac, applied: number, runMigrations: () =>
 }
 
 const buildName = (noun: string, id: string) => `${noun}\0${id}`
+
+/** What all migrations lead to, at once: a new database begins here. */
+export const SCHEMA: string[] = [schema]
+
+/**
+ * Every migration, in order. A released migration never changes. A database's version is the
+ * number of migrations that have been applied.
+ */
+export const MIGRATIONS: string[] = [
+  first, //
+  presets,
+  byok,
+  audit,
+  workspaces,
+  guardrails,
+  scim,
+  contentFilters,
+  ledger,
+  credits,
+  routing,
+  outboxAndSteps,
+  seals,
+  sealedScim,
+  generationLists,
+  keyRotation,
+  refusalCounts,
+  steps,
+  files,
+  rollups,
+  transcripts,
+  auth,
+  responseCache,
+  idempotency,
+  destinations,
+  containers,
+  batches,
+  videos,
+  videoCallbacks,
+  leanDeliveries,
+  recordSeals,
+  bundles,
+  chargesOnce,
+  spool,
+  digests,
+  corrections,
+  expiry,
+  emptyFiles,
+  responses,
+  log,
+  mcpRules,
+  alerts,
+  rates,
+  softBudgets,
+  mcpLogins,
+  consoleSessions,
+  callBudgets,
+]

@@ -1,74 +1,13 @@
 import type { Database } from 'bun:sqlite'
 import { closeSync, rmSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Compilable, CompiledQuery } from 'kysely'
 import { conflict, unavailable } from '../../base/errors.ts'
 import { hasCode, nameDatabase, openDataFile } from '../data-files.ts'
-
-/**
- * Runs statements in one transaction, all or none. It is retried while another process writes.
- * Throws 409 for a row that exists already or that another row needs, 503 when the store stays
- * locked, and what a check throws.
- */
-export type Write = (...statements: Statement[]) => Promise<void>
-
-/** A step of a transaction. */
-export type Statement = Compilable | Check | FollowUp
-
-/** Makes a statement of a text that is always the same: it is compiled once for all its runs. */
-export const prepare = <Row = unknown>(
-  text: string,
-  ...parameters: (string | number)[]
-): Compilable<Row> => ({
-  compile: () => ({ sql: text, parameters }) as unknown as CompiledQuery<Row>,
-})
-
-/** A query inside a transaction, so that no other process can change what it sees. */
-export interface Check {
-  query: Compilable
-  /** Throws if the rows forbid the transaction. It is then rolled back. */
-  judge(rows: unknown[]): void
-}
-
-/** Makes a check of a query's rows. */
-export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void): Check => ({
-  query,
-  judge: judge as Check['judge'],
-})
-
-/** A query inside a transaction whose rows decide the next statements. */
-export interface FollowUp {
-  query: Compilable
-  /** Runs again when the transaction is retried. Throws to roll the transaction back. */
-  follow(rows: unknown[]): Statement[]
-}
-
-/** Makes a step whose statements depend on a query's rows. */
-export const follow = <Row>(
-  query: Compilable<Row>,
-  then: (rows: Row[]) => Statement[],
-): FollowUp => ({
-  query,
-  follow: then as FollowUp['follow'],
-})
+import type { Statement, Write, Writers } from '../sql/write.ts'
 
 const LONGEST_WAIT = 2_000
 const FIRST_PAUSE = 2
 const LONGEST_PAUSE = 50
-
-/** How a database is written. */
-export interface Writers {
-  write: Write
-  /**
-   * Its transactions are on the disk when they are done, also where others wait for the next copy of
-   * the log: what is shown once must not be lost with the power.
-   */
-  writeDurably: Write
-  /** For deletions that make room: they are written also where the disk is full. */
-  writeFreeing: Write
-  /** Sets aside what such a deletion has taken, or as much of that as the disk has. */
-  keepReserve(): void
-}
 
 /**
  * Creates the writers of a database, which is at a path or in memory. `onEnd` runs at the end of each
@@ -90,17 +29,32 @@ export function createWriters(db: Database, onEnd: () => void, path: string | nu
 
 type Transaction = (statements: Statement[]) => void
 
-function createTransaction(db: Database, onEnd: () => void): Transaction {
-  const prepareStatement = (statement: Compilable) => {
-    const { sql, parameters } = statement.compile()
-    return [db.query(sql), parameters as never[]] as const
-  }
+/**
+ * Creates the function that runs a step inside a transaction, of which there are few: each of its
+ * statements is kept by its text.
+ */
+export function createRunner(db: Database): (statement: Statement) => void {
+  const kept = new Map<string, ReturnType<Database['query']>>()
+  return createStepRunner(text => {
+    const statement = kept.get(text) ?? db.query(text)
+    kept.set(text, statement)
+    return statement
+  })
+}
+
+function createStepRunner(find: (text: string) => ReturnType<Database['query']>) {
   const run = (statement: Statement): void => {
-    const [query, values] = prepareStatement('query' in statement ? statement.query : statement)
+    const { sql, parameters } = ('query' in statement ? statement.query : statement).compile()
+    const [query, values] = [find(sql), parameters as never[]]
     if ('judge' in statement) statement.judge(query.all(...values))
     else if ('follow' in statement) statement.follow(query.all(...values) as unknown[]).forEach(run)
     else query.run(...values)
   }
+  return run
+}
+
+function createTransaction(db: Database, onEnd: () => void): Transaction {
+  const run = createStepRunner(text => db.query(text))
   const transaction = db.transaction((statements: Statement[]) => {
     statements.forEach(run)
     onEnd()

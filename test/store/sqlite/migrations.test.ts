@@ -6,8 +6,13 @@ import { join } from 'node:path'
 import { renderSchema } from '../../../scripts/schema.ts'
 import { openMac } from '../../../src/base/mac.ts'
 import { buildDefaultWorkspace } from '../../../src/resources/workspaces.ts'
-import { MIGRATIONS, SCHEMA } from '../../../src/store/sqlite/contents.ts'
-import { migrate, openInMemory, readVersion } from '../../../src/store/sqlite/migrations.ts'
+import {
+  MIGRATIONS,
+  migrate,
+  openInMemory,
+  readVersion,
+  SCHEMA,
+} from '../../../src/store/sqlite/migrations.ts'
 import { SealLog } from '../../../src/store/sqlite/seals/log.ts'
 import { compareSchemas, openCreated } from '../../../src/store/sqlite/seals/schema.ts'
 import { SEALED_TABLES } from '../../../src/store/sqlite/seals/tables.ts'

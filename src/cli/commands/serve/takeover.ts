@@ -8,7 +8,7 @@ import { parseObject, readObject } from '../../../base/json.ts'
 import type { BoundSocket, ListenerCalls } from '../../../base/listener-calls.ts'
 import { giveToOwner } from '../../../base/owner.ts'
 import type { GivenSocket } from '../../../server/listen/given-socket.ts'
-import { lockFile } from '../../../store/lock.ts'
+import { lockFile } from '../../../store/sqlite/lock.ts'
 import { openConversation, openShortPath, readStatus } from '../../status-socket.ts'
 import { openCalls } from './systemd.ts'
 

@@ -1,7 +1,7 @@
 import type { StepCharge } from '../../../limits/ledger.ts'
 import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
 import type { RecordLog } from '../../record-log.ts'
-import type { Bundle, BundledMessage } from '../outbox/bundling.ts'
+import type { Bundle, BundledMessage } from '../../sql/outbox/bundling.ts'
 import type { SealedValue } from './sealing.ts'
 
 /** A record as it is written: the values of its columns, and their JSON, which is sealed. */

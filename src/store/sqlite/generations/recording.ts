@@ -11,14 +11,19 @@ import type { WrittenMessages } from '../../../observability/outbox.ts'
 import type { FreshCalls } from '../../../observability/rollups/slice.ts'
 import { nameDatabase } from '../../data-files.ts'
 import type { RecordLog } from '../../record-log.ts'
-import { createResultWriter } from '../batches.ts'
-import { createLedgerWriter } from '../ledger.ts'
-import { BlockWriter } from '../outbox/blocks.ts'
-import { BundledBatch, type BundledMessage, type BundlingOptions } from '../outbox/bundling.ts'
-import { createOutboxWriter } from '../outbox.ts'
-import { createTranscriptWriter } from '../transcripts.ts'
-import { createVideoWriter } from '../videos.ts'
-import { retryWhileLocked } from '../write.ts'
+import { addResult } from '../../sql/batches.ts'
+import { appendCharge, countParts, countSpend, followHead } from '../../sql/ledger.ts'
+import { BlockWriter } from '../../sql/outbox/blocks.ts'
+import {
+  BundledBatch,
+  type BundledMessage,
+  type BundlingOptions,
+} from '../../sql/outbox/bundling.ts'
+import { addMessages } from '../../sql/outbox.ts'
+import { addTranscript } from '../../sql/transcripts.ts'
+import { endVideo } from '../../sql/videos.ts'
+import type { Statement as Step } from '../../sql/write.ts'
+import { createRunner, retryWhileLocked } from '../write.ts'
 import { type EntryRows, isPlain, parseLog, RecordBuffer } from './buffer.ts'
 import { createRecordSealer, renderRecord, type SealedValue } from './sealing.ts'
 
@@ -137,13 +142,12 @@ export class Recording {
 /** Creates the transaction that writes entries. It returns the rows of the records that ended now. */
 function createEntryWriter(db: Database, mac: Mac) {
   const insertRecord = createInserter(db)
-  const ledgerWriter = createLedgerWriter(db, mac)
   const sealRecords = createRecordSealer(db, mac)
-  const writeOutbox = createOutboxWriter(db)
-  const writeTranscript = createTranscriptWriter(db)
-  const endVideo = createVideoWriter(db)
-  const writeResult = createResultWriter(db)
   const findGeneration = db.query('select 1 from generations where id = ?')
+  const findLast = db.query<{ seq: number }, []>(
+    "select seq from sqlite_sequence where name = 'outbox'",
+  )
+  const run = createRunner(db)
   return db.transaction((entries: EntryRows[]) => {
     for (const { record, charge } of entries)
       if (!record && charge && findGeneration.get(charge.id))
@@ -151,27 +155,41 @@ function createEntryWriter(db: Database, mac: Mac) {
     const written: { generation: Generation; row: number }[] = []
     const records: string[] = []
     let [first, columns] = [0, 0]
-    let hash: string | null = null
     let areTold = false
-    for (const { record, charge, messages, entry } of entries) {
+    for (const { record, messages, entry } of entries) {
       if (record) {
         const row = insertRecord(record.values)
         columns = record.values.length
         if (records.push(record.json) === 1) first = row
         if (record.generation) written.push({ generation: record.generation, row })
       }
-      if (charge) hash = ledgerWriter.append(hash ?? ledgerWriter.readHead(), charge, !record)
-      if (charge?.subaccounts) ledgerWriter.countParts(charge)
       areTold ||= messages.length > 0
-      if (entry.transcript) writeTranscript(entry.transcript)
-      if (entry.job) endVideo(entry.job)
-      if (entry.result) writeResult(entry.result)
+      if (entry.transcript) run(addTranscript(entry.transcript))
+      if (entry.job) run(endVideo(entry.job))
+      if (entry.result) run(addResult(entry.result))
     }
-    if (areTold) writeOutbox(entries)
+    charge(run, mac, entries)
+    if (areTold) addMessages(findLast.get()?.seq ?? 0, entries).forEach(run)
     if (records.length > 0) sealRecords(first, records, columns)
-    for (const sum of sumPerDay(entries)) ledgerWriter.count(sum)
     return written
   })
+}
+
+/** Chains the charges of entries, and counts them. */
+function charge(run: (statement: Step) => void, mac: Mac, entries: EntryRows[]): void {
+  if (entries.every(entry => entry.charge === null)) return
+  run(
+    followHead(newest => {
+      let head = newest
+      return entries.flatMap(({ charge, record }) => {
+        if (!charge) return []
+        const { hash, insert } = appendCharge(mac, head, charge, !record)
+        head = hash
+        return charge.subaccounts ? [insert, ...countParts(charge)] : [insert]
+      })
+    }),
+  )
+  for (const sum of sumPerDay(entries)) run(countSpend(sum))
 }
 
 /** Creates the function that inserts a record and returns its row. Earlier ones have fewer columns. */

@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../base/clock.ts'
-import { IS_CHARGED } from '../generations/evicted.ts'
+import { IS_CHARGED } from '../../sql/generations/evicted.ts'
 
 /** How many rows of the ledger one read matches. */
 const AT_ONCE = 20_000

@@ -2,9 +2,9 @@ import { Database } from 'bun:sqlite'
 import type { Seal } from '../../../base/seal.ts'
 import type { SpoolReport } from '../../../observability/outbox.ts'
 import { Spool } from '../../spool.ts'
-import { BlockReader } from './blocks.ts'
-import { type BundleRow, cutBundle, type MessageRow, MOST_CALLS } from './bundles.ts'
-import { encryptMessage } from './bundling.ts'
+import { BlockReader } from '../../sql/outbox/blocks.ts'
+import { type BundleRow, cutBundle, type MessageRow, MOST_CALLS } from '../../sql/outbox/bundles.ts'
+import { encryptMessage } from '../../sql/outbox/bundling.ts'
 
 /** Where the payloads of the outbox are: in its rows, or in a spool. */
 interface MessagesOptions {

@@ -3,7 +3,7 @@ import type { Mac } from '../../../base/mac.ts'
 import { digestLedgerRow, hashLedgerRow } from '../../../limits/chain.ts'
 import type { SealOpening } from '../../../limits/seals.ts'
 import { anchorAgain } from '../generations/sealing.ts'
-import { readLedger } from '../ledger/rows.ts'
+import { readLedger } from '../ledger.ts'
 import { SealLog } from './log.ts'
 import { readRows, SEALED_TABLES, type SealedRow } from './tables.ts'
 

@@ -1,0 +1,66 @@
+import { type Kysely, sql } from 'kysely'
+import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
+import { ASSIGNMENT_MARKS, ASSIGNMENT_PACKING } from '../../limits/assignments/packing.ts'
+import type { Assignment, AssignmentStore } from '../../limits/assignments/store.ts'
+import { buildAuditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import { type OpenReader, readInTurns } from './turns.ts'
+import type { Write } from './write.ts'
+
+/** Creates the store of guardrail assignments in SQL, with a table for keys and one for members. */
+export function createAssignmentStore(
+  kysely: Kysely<Tables>,
+  write: Write,
+  openReader: OpenReader,
+): AssignmentStore {
+  return {
+    async all() {
+      const pages = await readInTurns(openReader('guardrail_keys', renderAssignment))
+      const members = await kysely
+        .selectFrom('guardrail_members')
+        .select(['id', 'guardrail_id', 'user_id as assignee', 'assigned_by', 'created_at'])
+        .execute()
+      return PackedRows.pack(
+        ASSIGNMENT_PACKING,
+        pages,
+        members.map(member => ({ ...member, kind: 'member' })),
+      )
+    },
+    assign(assignments, entry) {
+      return write(
+        ...assignments.flatMap(assignment => [
+          buildDelete(kysely, assignment),
+          buildInsert(kysely, assignment),
+        ]),
+        buildAuditInsert(kysely, entry),
+      )
+    },
+    unassign(assignments, entry) {
+      return write(
+        ...assignments.map(({ kind, id }) => kysely.deleteFrom(TABLES[kind]).where('id', '=', id)),
+        buildAuditInsert(kysely, entry),
+      )
+    },
+  }
+}
+
+const renderAssignment: Parameters<OpenReader>[1] = list => {
+  const [first, others] = [
+    ['key_hash', 'created_at'],
+    ['guardrail_id', 'id', 'assigned_by'],
+  ]
+  const mark = sql.lit(NO_MARK + ASSIGNMENT_MARKS.key)
+  return list([...first.map(name => sql.ref(name)), mark, ...others.map(name => sql.ref(name))])
+}
+
+const TABLES = { key: 'guardrail_keys', member: 'guardrail_members' } as const
+
+const buildDelete = (kysely: Kysely<Tables>, { kind, assignee }: Assignment) =>
+  kind === 'key'
+    ? kysely.deleteFrom('guardrail_keys').where('key_hash', '=', assignee)
+    : kysely.deleteFrom('guardrail_members').where('user_id', '=', assignee)
+
+const buildInsert = (kysely: Kysely<Tables>, { kind, assignee, ...rest }: Assignment) =>
+  kind === 'key'
+    ? kysely.insertInto('guardrail_keys').values({ ...rest, key_hash: assignee })
+    : kysely.insertInto('guardrail_members').values({ ...rest, user_id: assignee })

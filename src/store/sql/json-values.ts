@@ -1,0 +1,14 @@
+import { type Kysely, sql } from 'kysely'
+import type { Tables } from './tables.ts'
+
+/** Selects a list's texts as rows. It takes one parameter, however long the list is. */
+export const selectTexts = (kysely: Kysely<Tables>, values: string[]) =>
+  kysely
+    .selectFrom(sql<{ value: string }>`json_each(${JSON.stringify(values)})`.as('listed'))
+    .select('listed.value')
+
+/** Selects a list's whole numbers as rows, as `selectTexts` does. */
+export const selectNumbers = (kysely: Kysely<Tables>, values: number[]) =>
+  kysely
+    .selectFrom(sql`json_each(${JSON.stringify(values)})`.as('listed'))
+    .select(sql<number>`cast(listed.value as bigint)`.as('value'))

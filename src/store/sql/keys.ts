@@ -1,0 +1,103 @@
+import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
+import { invalid } from '../../base/errors.ts'
+import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
+import { KEY_PACKING } from '../../resources/keys/mirror.ts'
+import type { Key, KeyStore } from '../../resources/keys/store.ts'
+import { buildAuditInsert } from './audit.ts'
+import { toColumns } from './columns.ts'
+import type { Tables } from './tables.ts'
+import { type OpenReader, readInTurns } from './turns.ts'
+import { checkWorkspaceReference } from './workspaces.ts'
+import { type Check, check, type Statement, type Write } from './write.ts'
+
+/** Creates the store of keys in SQL. */
+export function createKeyStore(
+  kysely: Kysely<Tables>,
+  write: Write,
+  openReader: OpenReader,
+): KeyStore {
+  return {
+    all: async () => PackedRows.pack(KEY_PACKING, await readInTurns(openReader('keys', renderKey))),
+    insert: (key, entry) =>
+      write(
+        ...checkWorkspaceAndCreator(kysely, key),
+        kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
+        buildAuditInsert(kysely, entry),
+      ),
+    update(hash, change, entry) {
+      const update = kysely
+        .updateTable('keys')
+        .set(toColumns<Updateable<Tables['keys']>>(change))
+        .where('hash', '=', hash)
+      const checks = change.disabled === false ? [checkMayEnable(kysely, hash)] : []
+      return write(...checks, update, buildAuditInsert(kysely, entry))
+    },
+    remove: (hash, entry) =>
+      write(kysely.deleteFrom('keys').where('hash', '=', hash), buildAuditInsert(kysely, entry)),
+  }
+}
+
+// What few keys have is one field, so that the rows of most are short. Numbers of any size are texts.
+const renderKey: Parameters<OpenReader>[1] = list => {
+  const limit = sql`cast("limit" as text)`
+  const [user, others] = [
+    ['external_user', 'external_api_key_hash'],
+    ['expires_at', 'updated_at'],
+  ]
+  const secrets = ['secret_hash', 'previous_secret_hash', 'previous_secret_until']
+  const rare = [...refer(...secrets, ...user), limit, ...refer('limit_reset', ...others)]
+  return list([
+    ...refer('hash', 'created_at'),
+    MARK,
+    ...refer('workspace_id', 'name', 'label', 'creator_user_id'),
+    sql`case when coalesce(${sql.join(rare)}) is null then null else ${list(rare)} end`,
+  ])
+}
+
+const refer = (...names: string[]) => names.map(name => sql.ref(name))
+
+const MARK = sql<number>`${sql.lit(NO_MARK)} + disabled + 16 * ${sql.ref('isUnscoped')}
+  + case when "limit" is null then 0 else 2 end + case when secret_hash is null then 0 else 4 end
+  + case when kind = 'management' then 8 else 0 end + 32 * include_byok_in_limit`
+
+/**
+ * Refuses a new key whose workspace does not exist or whose creator has left. An organization's
+ * management key outlives the default workspace, so its workspace is not checked.
+ */
+function checkWorkspaceAndCreator(
+  kysely: Kysely<Tables>,
+  { kind, isUnscoped, workspace_id, creator_user_id }: Key,
+): Statement[] {
+  const inactiveCreator = kysely
+    .selectFrom('members')
+    .select('id')
+    .where('id', '=', creator_user_id)
+    .where('active', '=', 0)
+  const creator = check(inactiveCreator, ([inactive]) => {
+    if (inactive)
+      throw invalid('creator_user_id: expected a member who has not left', 'creator_user_id')
+  })
+  return kind === 'management' && isUnscoped
+    ? [creator]
+    : [creator, checkWorkspaceReference(kysely, workspace_id)]
+}
+
+/** Refuses to enable a key whose workspace was deleted or whose creator has left. */
+const checkMayEnable = (kysely: Kysely<Tables>, hash: string): Check =>
+  check(
+    kysely
+      .selectFrom('keys')
+      .innerJoin('workspaces', 'workspaces.id', 'keys.workspace_id')
+      .leftJoin('members', 'members.id', 'keys.creator_user_id')
+      .select(['keys.kind', 'workspaces.is_default', 'workspaces.deleted_at', 'members.active'])
+      .where('hash', '=', hash),
+    ([row]) => {
+      const workspaceIsDeleted =
+        row?.deleted_at != null && !(row.kind === 'management' && row.is_default === 1)
+      if (workspaceIsDeleted || row?.active === 0)
+        throw invalid(
+          'disabled: expected true, since the key’s workspace was deleted or its creator has left',
+          'disabled',
+        )
+    },
+  )

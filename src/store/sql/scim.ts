@@ -1,0 +1,294 @@
+import { type Compilable, type Kysely, type Selectable, sql } from 'kysely'
+import { notFound } from '../../base/errors.ts'
+import { parseObject } from '../../base/json.ts'
+import type { WorkspaceMember } from '../../resources/members/store.ts'
+import { refused } from '../../resources/scim/refusal.ts'
+import type {
+  DecideMembership,
+  GroupChange,
+  GroupMapping,
+  GroupMappingStore,
+  ScimGroup,
+  ScimGroupStore,
+  ScimStore,
+  ScimTokenStore,
+  SyncJobStore,
+} from '../../resources/scim.ts'
+import { buildAuditInsert } from './audit.ts'
+import { selectTexts } from './json-values.ts'
+import { buildWorkspaceMemberUpsert } from './members.ts'
+import { decideInTransaction } from './scim/decide.ts'
+import { reconcileMemberships } from './scim/memberships.ts'
+import { createScimUserStore } from './scim/users.ts'
+import type { Tables } from './tables.ts'
+import { checkWorkspaceExists } from './workspaces.ts'
+import { type Check, check, type FollowUp, follow, type Statement, type Write } from './write.ts'
+
+/** Creates the store of what an identity provider has sent, in SQL. */
+export const createScimStore = (kysely: Kysely<Tables>, write: Write): ScimStore => ({
+  tokens: createScimTokenStore(kysely, write),
+  users: createScimUserStore(kysely, write),
+  groups: createScimGroupStore(kysely, write),
+  mappings: createGroupMappingStore(kysely, write),
+  jobs: createSyncJobStore(kysely, write),
+})
+
+/** Creates the store of SCIM tokens in SQL. */
+const createScimTokenStore = (kysely: Kysely<Tables>, write: Write): ScimTokenStore => ({
+  all: () =>
+    kysely.selectFrom('scim_tokens').selectAll().orderBy('created_at').orderBy('id').execute(),
+  byHash: hash =>
+    kysely.selectFrom('scim_tokens').selectAll().where('hash', '=', hash).executeTakeFirst(),
+  insert: (token, entry) =>
+    write(kysely.insertInto('scim_tokens').values(token), buildAuditInsert(kysely, entry)),
+  remove: (id, entry) =>
+    write(kysely.deleteFrom('scim_tokens').where('id', '=', id), buildAuditInsert(kysely, entry)),
+})
+
+/** Creates the store of sync jobs in SQL. */
+const createSyncJobStore = (kysely: Kysely<Tables>, write: Write): SyncJobStore => ({
+  byId: id =>
+    kysely.selectFrom('scim_sync_jobs').selectAll().where('id', '=', id).executeTakeFirst(),
+  insert: (job, entry) =>
+    write(kysely.insertInto('scim_sync_jobs').values(job), buildAuditInsert(kysely, entry)),
+  update: (id, change) =>
+    write(
+      kysely
+        .updateTable('scim_sync_jobs')
+        .set(change)
+        .where('id', '=', id)
+        .where('status', 'in', ['queued', 'running']),
+    ),
+  async listWorkspaces() {
+    const current = kysely
+      .selectFrom('workspace_members')
+      .select('workspace_id')
+      .where('source', '=', 'scim')
+    const mapped = kysely.selectFrom('scim_group_mappings').select('workspace_id')
+    return (await mapped.union(current).execute()).map(row => row.workspace_id)
+  },
+  apply: (workspace_id, move) => write(reconcileMemberships(kysely, { workspace_id }, move)),
+})
+
+/** Creates the store of group mappings in SQL. */
+function createGroupMappingStore(kysely: Kysely<Tables>, write: Write): GroupMappingStore {
+  const selectMappings = () => kysely.selectFrom('scim_group_mappings').selectAll()
+  return {
+    byId: id => selectMappings().where('id', '=', id).executeTakeFirst(),
+    listPage: (offset, limit) =>
+      selectMappings().orderBy('created_at').orderBy('id').offset(offset).limit(limit).execute(),
+    async count() {
+      const query = kysely
+        .selectFrom('scim_group_mappings')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+      return (await query.executeTakeFirstOrThrow()).count
+    },
+    insert: (mapping, decide, move) =>
+      decideInTransaction(write, keep => [
+        checkGroupExists(kysely, mapping),
+        checkWorkspaceExists(kysely, mapping.workspace_id),
+        follow(
+          selectMappings()
+            .where('scim_group_id', '=', mapping.scim_group_id)
+            .where('workspace_id', '=', mapping.workspace_id),
+          ([existing]) => {
+            const { entry } = keep(decide(existing))
+            const insertion = entry
+              ? [
+                  kysely.insertInto('scim_group_mappings').values(mapping),
+                  buildAuditInsert(kysely, entry),
+                ]
+              : []
+            return [...insertion, reconcileMemberships(kysely, mapping, move)]
+          },
+        ),
+      ]),
+    update: (mapping, entry, move) =>
+      write(
+        checkMappingExists(kysely, mapping),
+        kysely.updateTable('scim_group_mappings').set(mapping).where('id', '=', mapping.id),
+        buildAuditInsert(kysely, entry),
+        reconcileMemberships(kysely, mapping, move),
+      ),
+    remove: (mapping, entry, move, keep) =>
+      write(
+        checkMappingExists(kysely, mapping),
+        ...(keep ? [buildManualMemberships(kysely, mapping, keep)] : []),
+        kysely.deleteFrom('scim_group_mappings').where('id', '=', mapping.id),
+        buildAuditInsert(kysely, entry),
+        reconcileMemberships(kysely, mapping, move),
+      ),
+  }
+}
+
+const checkGroupExists = (kysely: Kysely<Tables>, { scim_group_id }: GroupMapping): Check =>
+  check(
+    kysely.selectFrom('scim_groups').select('id').where('id', '=', scim_group_id),
+    ([group]) => {
+      if (!group) throw notFound('SCIM group not found')
+    },
+  )
+
+const checkMappingExists = (kysely: Kysely<Tables>, { id }: GroupMapping): Check =>
+  check(kysely.selectFrom('scim_group_mappings').select('id').where('id', '=', id), ([mapping]) => {
+    if (!mapping) throw notFound('SCIM group mapping not found')
+  })
+
+/** Turns the workspace memberships that come from the group into manual ones. */
+const buildManualMemberships = (
+  kysely: Kysely<Tables>,
+  { scim_group_id, workspace_id }: GroupMapping,
+  keep: (current: WorkspaceMember) => Parameters<typeof buildAuditInsert>[1],
+): FollowUp =>
+  follow(
+    kysely
+      .selectFrom('workspace_members as current')
+      .innerJoin('scim_users as user', 'user.user_id', 'current.user_id')
+      .innerJoin('scim_group_members as member', 'member.scim_user_id', 'user.id')
+      .selectAll('current')
+      .where('member.group_id', '=', scim_group_id)
+      .where('current.workspace_id', '=', workspace_id)
+      .where('current.source', '=', 'scim'),
+    rows =>
+      rows.flatMap(current => [
+        buildWorkspaceMemberUpsert(kysely, { ...current, source: 'manual' }),
+        buildAuditInsert(kysely, keep(current)),
+      ]),
+  )
+
+/** Creates the store of SCIM groups in SQL. */
+function createScimGroupStore(kysely: Kysely<Tables>, write: Write): ScimGroupStore {
+  const selectGroups = () =>
+    kysely.selectFrom('scim_groups').selectAll().orderBy('created_at').orderBy('id')
+  return {
+    async byId(id) {
+      const row = await selectGroups().where('id', '=', id).executeTakeFirst()
+      return row && toGroup(row)
+    },
+    find: async lookup =>
+      (
+        await (lookup
+          ? selectGroups().where(COLUMNS[lookup.by], '=', lookup.value)
+          : selectGroups()
+        ).execute()
+      ).map(toGroup),
+    listPage: async (offset, limit) =>
+      (await selectGroups().offset(offset).limit(limit).execute()).map(toGroup),
+    async count() {
+      const query = kysely
+        .selectFrom('scim_groups')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+      return (await query.executeTakeFirstOrThrow()).count
+    },
+    async listMembers(ids) {
+      const query = kysely
+        .selectFrom('scim_group_members')
+        .innerJoin('scim_users', 'scim_users.id', 'scim_group_members.scim_user_id')
+      const memberships = query
+        .select(['group_id', 'scim_user_id', 'resource'])
+        .where('group_id', 'in', selectTexts(kysely, ids))
+      return (await memberships.orderBy('scim_user_id').execute()).map(row => ({
+        ...row,
+        resource: parseObject(row.resource) ?? {},
+      }))
+    },
+    insert: (group, members, entry) =>
+      write(
+        checkUsersExist(kysely, members),
+        kysely.insertInto('scim_groups').values(toRow(group)),
+        buildMembersInsert(kysely, group.id, members),
+        buildAuditInsert(kysely, entry),
+      ),
+    change: (id, decide, move) =>
+      decideInTransaction(write, keep => [
+        followGroup(kysely, id, (group, members) =>
+          buildGroupChange(kysely, { id, members }, keep(decide(group, members)), move),
+        ),
+      ]),
+  }
+}
+
+const COLUMNS = { id: 'id', externalId: 'external_id', name: 'name_key' } as const
+
+const followGroup = (
+  kysely: Kysely<Tables>,
+  id: string,
+  then: (group: ScimGroup, members: string[]) => Statement[],
+): FollowUp =>
+  follow(kysely.selectFrom('scim_groups').selectAll().where('id', '=', id), ([row]) => {
+    if (!row) throw notFound('Group not found')
+    return [
+      follow(selectMemberIds(kysely, id), members =>
+        then(
+          toGroup(row),
+          members.map(member => member.scim_user_id),
+        ),
+      ),
+    ]
+  })
+
+const selectMemberIds = (kysely: Kysely<Tables>, id: string) =>
+  kysely.selectFrom('scim_group_members').select('scim_user_id').where('group_id', '=', id)
+
+/** Builds the statements of a change. Memberships are recomputed for members who came or went. */
+function buildGroupChange(
+  kysely: Kysely<Tables>,
+  { id, members: before }: { id: string; members: string[] },
+  { group, members, entry }: GroupChange,
+  move: DecideMembership,
+): Statement[] {
+  if (!entry) return []
+  const added = subtract(members, before)
+  const removed = subtract(before, members)
+  const steps = group
+    ? [kysely.updateTable('scim_groups').set(toRow(group)).where('id', '=', id)]
+    : []
+  return [
+    checkUsersExist(kysely, added),
+    ...steps,
+    buildMembersDelete(kysely, id, removed),
+    buildMembersInsert(kysely, id, added),
+    ...(group ? [] : buildGroupDelete(kysely, id)),
+    buildAuditInsert(kysely, entry),
+    follow(selectUsers(kysely, [...added, ...removed]), rows => [
+      reconcileMemberships(kysely, { user_ids: rows.map(row => row.user_id) }, move),
+    ]),
+  ]
+}
+
+const subtract = (one: string[], other: string[]): string[] => [
+  ...new Set(one).difference(new Set(other)),
+]
+
+const buildGroupDelete = (kysely: Kysely<Tables>, id: string): Statement[] => [
+  kysely.deleteFrom('scim_group_mappings').where('scim_group_id', '=', id),
+  kysely.deleteFrom('scim_groups').where('id', '=', id),
+]
+
+const selectUsers = (kysely: Kysely<Tables>, ids: string[]) =>
+  kysely.selectFrom('scim_users').select('user_id').where('id', 'in', selectTexts(kysely, ids))
+
+const checkUsersExist = (kysely: Kysely<Tables>, ids: string[]): Check =>
+  check(selectUsers(kysely, ids), ({ length }) => {
+    if (length < ids.length) throw refused('invalidValue', 'members: expected users that exist')
+  })
+
+const buildMembersDelete = (kysely: Kysely<Tables>, id: string, members: string[]): Compilable =>
+  kysely
+    .deleteFrom('scim_group_members')
+    .where('group_id', '=', id)
+    .where('scim_user_id', 'in', selectTexts(kysely, members))
+
+const buildMembersInsert = (kysely: Kysely<Tables>, id: string, members: string[]): Compilable =>
+  kysely
+    .insertInto('scim_group_members')
+    .columns(['group_id', 'scim_user_id'])
+    .expression(
+      selectTexts(kysely, members)
+        .clearSelect()
+        .select([sql.val(id).as('group_id'), 'listed.value']),
+    )
+
+const toGroup = ({ name_key: _, ...row }: Selectable<Tables['scim_groups']>): ScimGroup => row
+
+const toRow = (group: ScimGroup) => ({ ...group, name_key: group.display_name.toLowerCase() })
