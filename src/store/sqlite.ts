@@ -8,8 +8,10 @@ import { replaceMethods } from './methods.ts'
 import type { RecordLog } from './record-log.ts'
 import type { Spool } from './spool.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
+import { createRollupStore } from './sql/rollups.ts'
 import type { Tables } from './sql/tables.ts'
 import { Recording } from './sqlite/generations/recording.ts'
+import { runCheck } from './sqlite/inspection/apart.ts'
 import { createInspector } from './sqlite/inspection.ts'
 import {
   migrate,
@@ -21,8 +23,8 @@ import {
   SCHEMA,
 } from './sqlite/migrations.ts'
 import { Messages } from './sqlite/outbox/messages.ts'
-import { createReader } from './sqlite/reader.ts'
-import { createRollupStore } from './sqlite/rollups.ts'
+import { createRead, createReader } from './sqlite/reader.ts'
+import { ENDPOINT_ID } from './sqlite/rollups/recount.ts'
 import { type GivenSecret, requireOwnSecret } from './sqlite/seals/own-secret.ts'
 import { createSealStore, openSealing } from './sqlite/seals.ts'
 import { createWriters } from './sqlite/write.ts'
@@ -127,7 +129,15 @@ export async function openSqlite({
   const stores = {
     ...nouns,
     ledger: { ...nouns.ledger, inspect: createInspector(db, secrets.mac) },
-    rollups: createRollupStore(db, fresh),
+    rollups: {
+      ...createRollupStore({
+        write: writers.write,
+        read: createRead(db),
+        fresh,
+        endpointId: ENDPOINT_ID,
+      }),
+      verify: () => runCheck(db, 'roll-ups'),
+    },
     writeLog: createWriteLogStore(db, { copier, keepReserve: writers.keepReserve }),
     seals: createSealStore(kysely, db, { sealing, secrets, messages, schema: SCHEMA }),
   }

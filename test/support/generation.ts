@@ -45,7 +45,7 @@ export const buildGeneration = (more: Partial<Generation> = {}): Generation => (
   session_id: 's-1',
   external_user: null,
   http_referer: 'https://a.example',
-  title: 'A “title” with \u0000 in it',
+  title: 'A “title” in it',
   user_agent: null,
   error_type: null,
   preset_id: 'preset-1',

@@ -21,6 +21,8 @@ export function createDestinationStore(
         .selectFrom('destinations')
         .selectAll()
         .where('deleted_at', 'is', null)
+        .orderBy('created_at')
+        .orderBy('id')
         .execute()
       return rows.map(toDestination)
     },

@@ -30,7 +30,7 @@ const TRANSCRIPTS = selectFitting(ofWorkspaces('sequence, size_bytes', 'transcri
 export function selectFitting(rows: string): string {
   return `select sequence from (
     select sequence, size_bytes, sum(size_bytes) over (rows unbounded preceding) as sum
-    from (${rows}) as some) as summed
+    from (${rows}) as listed) as summed
     where sum <= ${BYTES_AT_ONCE} or sum = size_bytes`
 }
 

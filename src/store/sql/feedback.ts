@@ -7,7 +7,15 @@ import type { Write } from './write.ts'
 /** Creates the store of feedback in SQL. */
 export const createFeedbackStore = (kysely: Kysely<Tables>, write: Write): FeedbackStore => ({
   put: (feedback, entry) =>
-    write(kysely.replaceInto('feedback').values(feedback), buildAuditInsert(kysely, entry)),
+    write(
+      kysely
+        .insertInto('feedback')
+        .values(feedback)
+        .onConflict(on =>
+          on.columns(['generation_id', 'key_hash', 'category']).doUpdateSet(feedback),
+        ),
+      buildAuditInsert(kysely, entry),
+    ),
   list: generation_id =>
     kysely
       .selectFrom('feedback')

@@ -11,6 +11,7 @@ import type {
   ProviderResponse,
 } from '../../observability/generations/store.ts'
 import { createEvictor } from './generations/evicted.ts'
+import { RECORD_COLUMNS } from './generations/rows.ts'
 import { selectTexts } from './json-values.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'
@@ -93,10 +94,14 @@ export function createGenerationStore(
   }
 }
 
+const OTHER_COLUMNS = RECORD_COLUMNS.filter(
+  name => name !== 'total_cost' && name !== 'upstream_inference_cost',
+)
+
 const selectGenerations = (kysely: Kysely<Tables>) =>
   kysely
     .selectFrom('generations')
-    .selectAll()
+    .select(OTHER_COLUMNS)
     .select([
       sql<string | null>`cast(total_cost as text)`.as('total_cost'),
       sql<string | null>`cast(upstream_inference_cost as text)`.as('upstream_inference_cost'),

@@ -2,9 +2,9 @@ import { type Kysely, sql } from 'kysely'
 import type { Tables } from './tables.ts'
 
 /** Selects a list's texts as rows. It takes one parameter, however long the list is. */
-export const selectTexts = (kysely: Kysely<Tables>, values: string[]) =>
+export const selectTexts = <Text extends string>(kysely: Kysely<Tables>, values: Text[]) =>
   kysely
-    .selectFrom(sql<{ value: string }>`json_each(${JSON.stringify(values)})`.as('listed'))
+    .selectFrom(sql<{ value: Text }>`json_each(${JSON.stringify(values)})`.as('listed'))
     .select('listed.value')
 
 /** Selects a list's whole numbers as rows, as `selectTexts` does. */

@@ -3,6 +3,7 @@ import { toDayNumber } from '../../base/clock.ts'
 import type { Mac } from '../../base/mac.ts'
 import { hashLedgerRow, type LedgerRow, sealLedgerRow } from '../../limits/chain.ts'
 import type { Charge, DaySpend, LedgerStore } from '../../limits/ledger.ts'
+import { selectTexts } from './json-values.ts'
 import type { Tables } from './tables.ts'
 import { follow, prepare, type Statement, type Write } from './write.ts'
 
@@ -45,7 +46,7 @@ export function createLedgerStore(
       const rows = await kysely
         .selectFrom('call_spend')
         .select(['account', 'day', 'byok', castToText('nanos')])
-        .where('account', 'in', accounts)
+        .where('account', 'in', selectTexts(kysely, accounts))
         .where('day', '>=', since)
         .execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))

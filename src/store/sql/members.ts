@@ -8,6 +8,7 @@ import type {
   WorkspaceMember,
 } from '../../resources/members/store.ts'
 import { buildAuditInsert } from './audit.ts'
+import { selectTexts } from './json-values.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
@@ -39,10 +40,10 @@ export function createMemberStore(kysely: Kysely<Tables>, write: Write): MemberS
       const query = kysely.selectFrom('members').selectAll().where('active', '=', 0)
       return (await query.orderBy('created_at').orderBy('id').execute()).map(toMember)
     },
-    byIds: async ids =>
-      (await kysely.selectFrom('members').selectAll().where('id', 'in', ids).execute()).map(
-        toMember,
-      ),
+    async byIds(ids) {
+      const known = kysely.selectFrom('members').selectAll()
+      return (await known.where('id', 'in', selectTexts(kysely, ids)).execute()).map(toMember)
+    },
     async findActive(email) {
       const query = kysely.selectFrom('members').selectAll().where('active', '=', 1)
       const row = await query.where(sql`lower(email)`, '=', sql`lower(${email})`).executeTakeFirst()

@@ -8,7 +8,7 @@ import type { Compilable, CompiledQuery } from 'kysely'
 export type Write = (...statements: Statement[]) => Promise<void>
 
 /** A step of a transaction. */
-export type Statement = Compilable | Check | FollowUp
+export type Statement = Compilable | Check | FollowUp | Later
 
 /** Makes a statement of a text that is always the same: it is compiled once for all its runs. */
 export const prepare = <Row = unknown>(
@@ -36,6 +36,12 @@ export interface FollowUp {
   query: Compilable
   /** Runs again when the transaction is retried. Throws to roll the transaction back. */
   follow(rows: unknown[]): Statement[]
+}
+
+/** A step whose statements depend on what the steps before it have found. */
+export interface Later {
+  /** Runs again when the transaction is retried. Throws to roll the transaction back. */
+  later(): Statement[]
 }
 
 /** Makes a step whose statements depend on a query's rows. */

@@ -1,4 +1,6 @@
+import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
+import type { Read } from '../sql/rollups.ts'
 import type { Tables } from '../sql/tables.ts'
 import type { OpenReader } from '../sql/turns.ts'
 
@@ -27,5 +29,17 @@ export const createReader =
         ]
         return { rows, count: Number(count) }
       },
+    }
+  }
+
+/** Creates the function that reads by statements of which none is kept. */
+export const createRead =
+  (db: Database): Read =>
+  async (text, values) => {
+    const statement = db.prepare(text)
+    try {
+      return statement.all(...values) as never
+    } finally {
+      statement.finalize()
     }
   }

@@ -44,6 +44,7 @@ export function createRunner(db: Database): (statement: Statement) => void {
 
 function createStepRunner(find: (text: string) => ReturnType<Database['query']>) {
   const run = (statement: Statement): void => {
+    if ('later' in statement) return statement.later().forEach(run)
     const { sql, parameters } = ('query' in statement ? statement.query : statement).compile()
     const [query, values] = [find(sql), parameters as never[]]
     if ('judge' in statement) statement.judge(query.all(...values))

@@ -82,7 +82,7 @@ const selectMembersByAddress = (kysely: Kysely<Tables>, address: string) =>
     .select('scim_users.id as scim_id')
     .where(sql`lower(email)`, '=', sql`lower(${address})`)
     .orderBy('members.active', 'desc')
-    .orderBy('members.updated_at', 'desc')
+    .orderBy('members.updated_at', order => order.desc().nullsLast())
 
 const followUser = (
   kysely: Kysely<Tables>,

@@ -1,27 +1,8 @@
 import type { StepCharge } from '../../../limits/ledger.ts'
-import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
+import type { RecorderEntry } from '../../../observability/generations/store.ts'
 import type { RecordLog } from '../../record-log.ts'
+import type { EntryRows, SealedValue } from '../../sql/generations/rows.ts'
 import type { Bundle, BundledMessage } from '../../sql/outbox/bundling.ts'
-import type { SealedValue } from './sealing.ts'
-
-/** A record as it is written: the values of its columns, and their JSON, which is sealed. */
-export interface RecordRow {
-  values: SealedValue[]
-  json: string
-  /** Null for one that an earlier process has left. */
-  generation: Generation | null
-}
-
-/** An entry of the recorder as it is written: its rows, and what else comes with them. */
-export interface EntryRows {
-  /** Null for a step of a call that goes on. */
-  record: RecordRow | null
-  /** Null where nothing is charged. */
-  charge: StepCharge | null
-  /** What its destinations are told. */
-  messages: BundledMessage[]
-  entry: RecorderEntry
-}
 
 /** What the buffer needs. */
 interface RecordBufferOptions {

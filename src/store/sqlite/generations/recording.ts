@@ -1,31 +1,24 @@
 import type { Database, Statement } from 'bun:sqlite'
 import { GatewayError, unavailable } from '../../../base/errors.ts'
 import type { Mac } from '../../../base/mac.ts'
-import type { DaySpend } from '../../../limits/ledger.ts'
-import type {
-  Generation,
-  GenerationStep,
-  RecorderEntry,
-} from '../../../observability/generations/store.ts'
+import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
 import type { WrittenMessages } from '../../../observability/outbox.ts'
 import type { FreshCalls } from '../../../observability/rollups/slice.ts'
 import { nameDatabase } from '../../data-files.ts'
 import type { RecordLog } from '../../record-log.ts'
-import { addResult } from '../../sql/batches.ts'
-import { appendCharge, countParts, countSpend, followHead } from '../../sql/ledger.ts'
-import { BlockWriter } from '../../sql/outbox/blocks.ts'
 import {
-  BundledBatch,
-  type BundledMessage,
-  type BundlingOptions,
-} from '../../sql/outbox/bundling.ts'
-import { addMessages } from '../../sql/outbox.ts'
-import { addTranscript } from '../../sql/transcripts.ts'
-import { endVideo } from '../../sql/videos.ts'
-import type { Statement as Step } from '../../sql/write.ts'
+  addParts,
+  areTold,
+  type EntryRows,
+  RECORD_COLUMNS,
+  type SealedValue,
+  toRows,
+} from '../../sql/generations/rows.ts'
+import { BlockWriter } from '../../sql/outbox/blocks.ts'
+import { BundledBatch, type BundlingOptions } from '../../sql/outbox/bundling.ts'
 import { createRunner, retryWhileLocked } from '../write.ts'
-import { type EntryRows, isPlain, parseLog, RecordBuffer } from './buffer.ts'
-import { createRecordSealer, renderRecord, type SealedValue } from './sealing.ts'
+import { isPlain, parseLog, RecordBuffer } from './buffer.ts'
+import { createRecordSealer } from './sealing.ts'
 
 /** What recording needs. */
 interface RecordingOptions extends Omit<BundlingOptions, 'blocks'> {
@@ -155,41 +148,18 @@ function createEntryWriter(db: Database, mac: Mac) {
     const written: { generation: Generation; row: number }[] = []
     const records: string[] = []
     let [first, columns] = [0, 0]
-    let areTold = false
-    for (const { record, messages, entry } of entries) {
-      if (record) {
-        const row = insertRecord(record.values)
-        columns = record.values.length
-        if (records.push(record.json) === 1) first = row
-        if (record.generation) written.push({ generation: record.generation, row })
-      }
-      areTold ||= messages.length > 0
-      if (entry.transcript) run(addTranscript(entry.transcript))
-      if (entry.job) run(endVideo(entry.job))
-      if (entry.result) run(addResult(entry.result))
+    for (const { record } of entries) {
+      if (!record) continue
+      const row = insertRecord(record.values)
+      columns = record.values.length
+      if (records.push(record.json) === 1) first = row
+      if (record.generation) written.push({ generation: record.generation, row })
     }
-    charge(run, mac, entries)
-    if (areTold) addMessages(findLast.get()?.seq ?? 0, entries).forEach(run)
+    const isTold = entries.some(({ messages }) => messages.length > 0)
+    addParts(mac, isTold ? (findLast.get()?.seq ?? 0) : 0, entries).forEach(run)
     if (records.length > 0) sealRecords(first, records, columns)
     return written
   })
-}
-
-/** Chains the charges of entries, and counts them. */
-function charge(run: (statement: Step) => void, mac: Mac, entries: EntryRows[]): void {
-  if (entries.every(entry => entry.charge === null)) return
-  run(
-    followHead(newest => {
-      let head = newest
-      return entries.flatMap(({ charge, record }) => {
-        if (!charge) return []
-        const { hash, insert } = appendCharge(mac, head, charge, !record)
-        head = hash
-        return charge.subaccounts ? [insert, ...countParts(charge)] : [insert]
-      })
-    }),
-  )
-  for (const sum of sumPerDay(entries)) run(countSpend(sum))
 }
 
 /** Creates the function that inserts a record and returns its row. Earlier ones have fewer columns. */
@@ -206,138 +176,7 @@ function createInserter(db: Database): (values: SealedValue[]) => number {
   }
 }
 
-/** Whether destinations are told of some of these entries: they are of none of most batches. */
-function areTold(batch: RecorderEntry[]): boolean {
-  for (const { outbox } of batch) if (outbox !== undefined && outbox.length > 0) return true
-  return false
-}
-
-function toRows(entry: RecorderEntry, messages: BundledMessage[] = []): EntryRows {
-  const { generation, charge } = entry
-  const values = generation && toValues(generation)
-  // A call that continues has no generation yet, so only the row shows that its step was settled.
-  const needsRow = charge !== null && (charge.nanos !== 0n || generation === null)
-  return {
-    record: values && { values, json: renderRecord(values), generation },
-    charge: needsRow ? charge : null,
-    messages,
-    entry,
-  }
-}
-
-// Most calls of a batch share a few keys and one day, so there is one statement per key and day.
-function sumPerDay(entries: EntryRows[]): Iterable<DaySpend> {
-  const sums = new Map<string, DaySpend>()
-  for (const { charge } of entries) {
-    if (charge === null || charge.nanos === 0n) continue
-    const payer = `${charge.key_hash} ${charge.day} ${charge.byok}`
-    const sum = sums.get(payer)
-    if (sum) sum.nanos += charge.nanos
-    else sums.set(payer, { ...charge })
-  }
-  return sums.values()
-}
-
 // A TypeError means a value that no column accepts.
 const isConstraint = (error: unknown) =>
   error instanceof TypeError ||
   (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT'))
-
-/**
- * The columns of a record, in the order in which they are sealed. New ones come last: seals cover
- * the first so many.
- */
-export const RECORD_COLUMNS = [
-  'id',
-  'request_id',
-  'created_at',
-  'workspace_id',
-  'key_hash',
-  'user_id',
-  'api_type',
-  'model',
-  'provider_name',
-  'provider_responses',
-  'upstream_id',
-  'streamed',
-  'cancelled',
-  'finish_reason',
-  'native_finish_reason',
-  'latency',
-  'generation_time',
-  'native_tokens_prompt',
-  'native_tokens_completion',
-  'native_tokens_reasoning',
-  'native_tokens_cached',
-  'native_tokens_completion_images',
-  'settled_at',
-  'total_cost',
-  'upstream_inference_cost',
-  'usageSource',
-  'is_byok',
-  'service_tier',
-  'session_id',
-  'external_user',
-  'http_referer',
-  'title',
-  'user_agent',
-  'error_type',
-  'preset_id',
-  'data_region',
-  'router',
-  'response_cache_source_id',
-  'batch_id',
-  'contentFilters',
-  'steps',
-] as const satisfies (keyof Generation)[]
-
-/**
- * Returns the values of a record's columns, in their order. Booleans, money and lists are converted:
- * SQL lacks the first and the last, and JSON has no whole numbers of the size of money.
- */
-export const toValues = (generation: Generation): SealedValue[] => [
-  generation.id,
-  generation.request_id,
-  generation.created_at,
-  generation.workspace_id,
-  generation.key_hash,
-  generation.user_id,
-  generation.api_type,
-  generation.model,
-  generation.provider_name,
-  JSON.stringify(generation.provider_responses),
-  generation.upstream_id,
-  Number(generation.streamed),
-  Number(generation.cancelled),
-  generation.finish_reason,
-  generation.native_finish_reason,
-  generation.latency,
-  generation.generation_time,
-  generation.native_tokens_prompt,
-  generation.native_tokens_completion,
-  generation.native_tokens_reasoning,
-  generation.native_tokens_cached,
-  generation.native_tokens_completion_images,
-  generation.settled_at,
-  generation.total_cost?.toString() ?? null,
-  generation.upstream_inference_cost?.toString() ?? null,
-  generation.usageSource,
-  Number(generation.is_byok),
-  generation.service_tier,
-  generation.session_id,
-  generation.external_user,
-  generation.http_referer,
-  generation.title,
-  generation.user_agent,
-  generation.error_type,
-  generation.preset_id,
-  generation.data_region,
-  generation.router,
-  generation.response_cache_source_id,
-  generation.batch_id,
-  generation.contentFilters.length === 0 ? '[]' : JSON.stringify(generation.contentFilters),
-  generation.steps.length === 0 ? '[]' : renderSteps(generation.steps),
-]
-
-const renderSteps = (steps: GenerationStep[]): string =>
-  JSON.stringify(steps.map(({ cost, ...step }) => ({ ...step, cost: cost?.toString() ?? null })))

@@ -1,8 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import type { Mac } from '../../../base/mac.ts'
-
-/** A value of a column as it is sealed: money is text, because JSON has no numbers of that size. */
-export type SealedValue = string | number | null
+import { renderRecords } from '../../sql/generations/rows.ts'
 
 /** The seal of the records that one transaction has written. */
 export interface RecordSeal {
@@ -26,19 +24,6 @@ export function createRecordSealer(db: Database, mac: Mac) {
     insert.run(first, first + records.length - 1, columns, mac(renderRecords(first, records)))
   }
 }
-
-/** Renders what a seal covers: the JSON of records. */
-export const renderRecords = (first: number, records: string[]): string =>
-  `[${first},[${records.join(',')}]]`
-
-/** Renders a record as SQLite keeps it: half a surrogate pair is no text there. */
-export function renderRecord(values: SealedValue[]): string {
-  const json = JSON.stringify(values)
-  return json.includes('\\ud') ? JSON.stringify(toWellFormed(values)) : json
-}
-
-const toWellFormed = (values: SealedValue[]): SealedValue[] =>
-  values.map(value => (typeof value === 'string' ? value.toWellFormed() : value))
 
 /** Renders which records are from before the seals. */
 export const renderAnchor = (last: number): string => `records up to ${last}`

@@ -2,14 +2,13 @@ import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import type { Mac } from '../../../base/mac.ts'
 import type { RecordReport } from '../../../limits/ledger.ts'
-import { RECORD_COLUMNS } from '../generations/recording.ts'
 import {
-  type RecordSeal,
-  renderAnchor,
+  RECORD_COLUMNS,
   renderRecord,
   renderRecords,
   type SealedValue,
-} from '../generations/sealing.ts'
+} from '../../sql/generations/rows.ts'
+import { type RecordSeal, renderAnchor } from '../generations/sealing.ts'
 import { readAround, renderUnreadable, type Unreadable } from './slices.ts'
 
 /** A record as it is read: the number of its row, then the values of its columns. */

@@ -1,6 +1,9 @@
 import type { Database } from 'bun:sqlite'
 import { AMOUNTS, COUNTS, renderDay } from '../../../observability/rollups/calls.ts'
-import { ENDPOINT_ID } from './calls.ts'
+
+/** The endpoint that answered, in SQL. One garbled record keeps no other from being summed. */
+export const ENDPOINT_ID = `iif(json_valid(provider_responses),
+  coalesce(json_extract(provider_responses, '$[#-1].endpoint_id'), ''), '')`
 
 const HOURS = 24
 

@@ -1,9 +1,7 @@
-import type { Database } from 'bun:sqlite'
 import { conflict } from '../../base/errors.ts'
 import type { App } from '../../observability/rollups/apps.ts'
 import { AMOUNTS, type CallSums, COUNTS, parseDay } from '../../observability/rollups/calls.ts'
 import {
-  type CellBounds,
   FEWEST_TURNS,
   type SessionCell,
   TURN_RANGES,
@@ -18,10 +16,12 @@ import type {
   SumQuery,
   SumRow,
 } from '../../observability/rollups.ts'
-import { runCheck } from './inspection/apart.ts'
 import { createAdvance } from './rollups/advance.ts'
-import { createCallReader } from './rollups/calls.ts'
-import { retryWhileLocked } from './write.ts'
+import { type CallRow, selectCalls, toFacts } from './rollups/calls.ts'
+import { check, prepare, type Write } from './write.ts'
+
+/** Reads rows by a statement that may be seldom the same. */
+export type Read = <Row>(text: string, values: (string | number | null)[]) => Promise<Row[]>
 
 /** The dimensions that the table by endpoint has. */
 const OF_ENDPOINTS: ReadonlySet<SumDimension> = new Set<SumDimension>([
@@ -33,7 +33,9 @@ const OF_ENDPOINTS: ReadonlySet<SumDimension> = new Set<SumDimension>([
   'is_byok',
 ])
 
-const VARIANT = "iif(instr(g.model, ':') > 0, substr(g.model, instr(g.model, ':') + 1), 'standard')"
+const VARIANT =
+  "case when instr(g.model, ':') > 0 then substr(g.model, instr(g.model, ':') + 1) " +
+  "else 'standard' end"
 
 const render = (dimension: SumDimension): string =>
   dimension === 'variant' ? VARIANT : `cast(g.${dimension} as text)`
@@ -49,17 +51,11 @@ const SCALARS: Partial<Record<Comparison, string>> = {
 
 /** Creates the reader of sums. */
 const createSumReader =
-  (db: Database) =>
-  (query: SumQuery): SumRow[] => {
+  (read: Read) =>
+  async (query: SumQuery): Promise<SumRow[]> => {
     const { sql, values } = buildQuery(query)
-    const statement = db.prepare<unknown[], (string | number)[]>(sql)
-    try {
-      return (statement.values(...values) as (string | number | null)[][]).map(row =>
-        toSumRow(row, query),
-      )
-    } finally {
-      statement.finalize()
-    }
+    const rows = await read<Record<string, string | number | null>>(sql, values)
+    return rows.map(row => toSumRow(Object.values(row), query))
   }
 
 function buildQuery({ grain, from, until, by, isByTime, conditions }: SumQuery) {
@@ -72,12 +68,16 @@ function buildQuery({ grain, from, until, by, isByTime, conditions }: SumQuery) 
   const rendered = conditions.map(renderCondition)
   // A cross join keeps the order: the sums of these times first, then the group of each.
   const sql =
-    `select ${[isByTime ? 's.start' : 'null', ...names, ...sums].join(', ')} ` +
-    `from ${chooseTable(grain, by, conditions)} s cross join usage_groups g on g.id = s.group_id ` +
-    `where ${['s.start >= ?', 's.start < ?', ...rendered].join(' and ')}` +
+    `select ${listColumns([isByTime ? 's.start' : 'null', ...names, ...sums])} ` +
+    `from ${chooseTable(grain, by, conditions)} s cross join usage_groups g ` +
+    `where ${['g.id = s.group_id', 's.start >= ?', 's.start < ?', ...rendered].join(' and ')}` +
     (groups.length > 0 ? ` group by ${groups.join(', ')}` : ' having count(*) > 0')
   return { sql, values: [from, until, ...conditions.flatMap(({ values }) => values)] }
 }
+
+// Each has a name of its own, so that a row has its values in this order.
+const listColumns = (expressions: string[]): string =>
+  expressions.map((expression, place) => `${expression} as c${place}`).join(', ')
 
 function chooseTable(
   grain: SumQuery['grain'],
@@ -118,66 +118,89 @@ const MADE_TABLES = [
   'rollup_cursor',
 ]
 
-/** Creates the store of roll-ups in SQL over `fresh` calls, which the store of records notes. Its statements are prepared when they are first used. */
-export function createRollupStore(db: Database, fresh: FreshCalls): RollupStore {
-  const calls = createCallReader(db)
-  const advance = createAdvance(db, calls, fresh)
-  const sum = createSumReader(db)
-  const listCells = createCellReader(db)
-  const reset = db.transaction(() => {
-    if (hasLostRows(db)) throw conflict('Older calls are no longer on record: their sums stay')
-    for (const table of MADE_TABLES) db.run(`delete from ${table}`)
-  })
+/** What the store of roll-ups works with. */
+interface RollupParts {
+  write: Write
+  read: Read
+  /** Calls that were recorded lately, which the store of records notes. */
+  fresh: FreshCalls
+  /** The endpoint that answered a call, in the engine's SQL. */
+  endpointId: string
+}
+
+/** Creates the store of roll-ups in SQL. */
+export function createRollupStore({
+  write,
+  read,
+  fresh,
+  endpointId,
+}: RollupParts): Omit<RollupStore, 'verify'> {
+  const calls = selectCalls(endpointId)
+  const readFirst = async <Row>(text: string, ...values: (string | number)[]) =>
+    (await read<Row>(text, values))[0]
   return {
-    advance: limit => retryWhileLocked(() => advance(limit)),
-    reset: () => retryWhileLocked(() => reset.immediate()),
-    sum: async query => sum(query),
-    findHours: async () => findHours(db),
-    findComplete: async () => findComplete(db),
-    findRows: async (from, until) => findRows(db, from, until),
-    listCalls: async (after, last, limit) => calls(after, last, limit),
-    listApps: async () =>
-      db.query<App, []>('select id, identity, name, slug from apps order by id').all(),
-    listSessionCells: async (week, bounds) => listCells(week, bounds),
-    verify: () => runCheck(db, 'roll-ups'),
+    advance: createAdvance(write, calls, fresh),
+    reset: () =>
+      write(
+        check(prepare<Ends>(ENDS), ([ends]) => {
+          if (ends && hasLostRows(ends))
+            throw conflict('Older calls are no longer on record: their sums stay')
+        }),
+        ...MADE_TABLES.map(table => prepare(`delete from ${table}`)),
+      ),
+    sum: createSumReader(read),
+    async findHours() {
+      const { first = null, last = null } = (await readFirst<Hours>(HOURS_OF_ROWS)) ?? {}
+      return first === null || last === null ? null : { first, last }
+    },
+    async findComplete() {
+      const row = await readFirst<{ day: string | null }>(LAST_EVICTED)
+      const day = row?.day ? parseDay(row.day) : null
+      return day === null ? 0 : (day + 1) * HOURS
+    },
+    async findRows(from, until) {
+      const { first = null, last = null } =
+        (await readFirst<Hours>(ROWS_OF_HOURS, from, until)) ?? {}
+      return first === null || last === null ? null : { first, last }
+    },
+    listCalls: async (after, last, limit) =>
+      (await read<CallRow>(calls, [after, last, limit])).map(toFacts),
+    listApps: () => read<App>('select id, identity, name, slug from apps order by id', []),
+    async listSessionCells(week, { sessions, workspaces, workspace_id }) {
+      const values = [week, workspace_id, workspace_id, sessions, workspaces]
+      return (await read<Row>(CELLS, values)).map(toCell)
+    },
   }
 }
 
-function hasLostRows(db: Database): boolean {
-  const counted = db.query<{ row: number | null }, []>(
-    'select min(first_row) as row from usage_rows',
-  )
-  const present = db.query<{ row: number | null }, []>('select min(rowid) as row from generations')
-  const first = counted.get()?.row ?? null
-  const oldest = present.get()?.row ?? null
-  return first !== null && (oldest === null || oldest > first)
+interface Ends {
+  counted: number | null
+  present: number | null
 }
 
-function findHours(db: Database) {
-  // Two statements, as each alone reads one end of the index.
-  const first = db.query<{ hour: number | null }, []>('select min(start) as hour from usage_rows')
-  const last = db.query<{ hour: number | null }, []>('select max(start) as hour from usage_rows')
-  const hours = [first.get()?.hour ?? null, last.get()?.hour ?? null] as const
-  return hours[0] === null || hours[1] === null ? null : { first: hours[0], last: hours[1] }
+const ENDS = `select (select min(first_row) from usage_rows) as counted,
+  (select min(rowid) from generations) as present`
+
+const hasLostRows = ({ counted, present }: Ends): boolean =>
+  counted !== null && (present === null || present > counted)
+
+/** The first and the last, where there is any. */
+interface Hours {
+  first: number | null
+  last: number | null
 }
+
+// Two queries, as each alone reads one end of the index.
+const HOURS_OF_ROWS = `select (select min(start) from usage_rows) as first,
+  (select max(start) from usage_rows) as last`
 
 // Retention removes whole days, and corrections of older ones may outlive them.
-function findComplete(db: Database): number {
-  const row = db.query<{ day: string | null }, []>('select max(day) as day from evicted_days').get()
-  const day = row?.day ? parseDay(row.day) : null
-  return day === null ? 0 : (day + 1) * HOURS
-}
+const LAST_EVICTED = 'select max(day) as day from evicted_days'
+
+const ROWS_OF_HOURS = `select min(first_row) as first, max(last_row) as last from usage_rows
+  where start >= ? and start < ?`
 
 const HOURS = 24
-
-function findRows(db: Database, from: number, until: number) {
-  const query = db.query<{ first: number | null; last: number | null }, [number, number]>(
-    'select min(first_row) as first, max(last_row) as last from usage_rows ' +
-      'where start >= ? and start < ?',
-  )
-  const { first = null, last = null } = query.get(from, until) ?? {}
-  return first === null || last === null ? null : { first, last }
-}
 
 interface Row {
   id: number
@@ -201,20 +224,11 @@ const CELLS = `select apps.id, apps.identity, apps.name, apps.slug, model, ${RAN
   count(*) as sessions, median(cost) as median
   from usage_sessions join apps on apps.id = usage_sessions.app_id
   left join keys on keys.hash = usage_sessions.key_hash
-  where week = $week and turns > 0 and unpriced_calls = 0
-  and ($workspace is null or keys.workspace_id = $workspace)
-  group by apps.id, model, turn_range
-  having count(*) >= $sessions and count(distinct keys.workspace_id) >= $workspaces
+  where week = ? and turns > 0 and unpriced_calls = 0
+  and (cast(? as text) is null or keys.workspace_id = ?)
+  group by apps.id, apps.identity, apps.name, apps.slug, model, turn_range
+  having count(*) >= ? and count(distinct keys.workspace_id) >= ?
   order by apps.slug, model, turn_range`
-
-/** Creates the reader of the cells of a week. */
-const createCellReader =
-  (db: Database) =>
-  ($week: number, { sessions, workspaces, workspace_id }: CellBounds): SessionCell[] =>
-    db
-      .query<Row, [Record<string, string | number | null>]>(CELLS)
-      .all({ $week, $sessions: sessions, $workspaces: workspaces, $workspace: workspace_id })
-      .map(toCell)
 
 const toCell = ({ model, turn_range, sessions, median, ...app }: Row): SessionCell => ({
   app,

@@ -1,0 +1,77 @@
+import type { RecordSecrets } from '../limits/seals.ts'
+import { FreshCalls } from '../observability/rollups/slice.ts'
+import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
+import { createReader } from './postgres/reader.ts'
+import { createRecording } from './postgres/recording.ts'
+import schema from './postgres/schema.sql' with { type: 'text' }
+import { createWriter } from './postgres/write.ts'
+import { claimOwner, openNouns } from './sql/contents.ts'
+import { BlockReader } from './sql/outbox/blocks.ts'
+import { createRollupStore } from './sql/rollups.ts'
+
+export interface PostgresOptions {
+  url: string
+  /** The schema of the database that has the tables; `gateway` by default. */
+  schema?: string
+  connections?: number
+  secrets: RecordSecrets
+  /** Is told of a call that its destinations are not told, and why. */
+  onUntold?: (id: string, error: unknown) => void
+}
+
+/** The endpoint that answered, in SQL. */
+const ENDPOINT_ID = "coalesce(provider_responses::jsonb -> -1 ->> 'endpoint_id', '')"
+
+/** Opens a store in Postgres, and makes its tables where there are none. */
+export async function openPostgres({
+  url,
+  schema: name = 'gateway',
+  connections = 4,
+  secrets,
+  onUntold,
+}: PostgresOptions) {
+  const pool = connect(url, name, connections)
+  try {
+    await explainFaults(() =>
+      pool.begin(async connection => {
+        await connection.unsafe(`create schema if not exists "${name}"`)
+        const found = await connection.unsafe('select to_regclass($1) as gate', [`"${name}".gate`])
+        if (found[0]?.gate === null) await connection.unsafe(schema)
+      }),
+    )
+  } catch (error) {
+    await pool.close()
+    throw error
+  }
+  const kysely = openKysely(pool)
+  const writer = createWriter(pool)
+  const { write } = writer
+  const seal = secrets.destinationSeal
+  const nouns = openNouns(
+    {
+      ...{ kysely, write, writeDurably: write, writeFreeing: write, keepReserve: () => undefined },
+      openReader: createReader(kysely),
+      recording: createRecording({ pool, mac: secrets.mac, seal, onUntold }),
+      messages: {
+        openReader: () => new BlockReader(null, seal),
+        renderPayload: row => row.payload,
+        sweep: () => undefined,
+        inspect: () => ({ messages: 0, problems: [], unneeded: 0 }),
+      },
+    },
+    secrets,
+  )
+  return {
+    ...nouns,
+    rollups: createRollupStore({
+      ...{ write, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
+      read: (text, values) => explainFaults(() => run(pool, text, values)),
+    }),
+    owner: (candidate: Parameters<typeof claimOwner>[2]) => claimOwner(kysely, write, candidate),
+    async version() {
+      const [row] = await explainFaults(() => pool.unsafe('select changes from gate'))
+      return Number(row.changes) - writer.changes
+    },
+    close: () => pool.close(),
+  }
+}

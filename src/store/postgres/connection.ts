@@ -1,0 +1,140 @@
+import { SQL } from 'bun'
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type QueryResult,
+} from 'kysely'
+import { GatewayError, unavailable } from '../../base/errors.ts'
+import type { Tables } from '../sql/tables.ts'
+
+/** What runs statements: the pool, or the connection of a transaction. */
+export type Runner = Pick<SQL, 'unsafe'>
+
+/** Runs a statement, and returns its rows with numbers as SQLite has them. */
+export async function run<Row>(
+  on: Runner,
+  text: string,
+  parameters: readonly unknown[] = [],
+): Promise<Row[]> {
+  const rows = await on.unsafe(numberPlaces(text), parameters.map(toParameter) as never[])
+  const names = listWide(rows)
+  if (names.length > 0)
+    for (const row of rows as Wide[]) for (const name of names) narrow(row, name)
+  return [...rows] as Row[]
+}
+
+type Wide = Record<string, unknown>
+
+const INT8 = 20
+const NUMERIC = 1700
+
+/** Lists the columns whose values come as texts, because they may be of more than 53 bits. */
+function listWide(rows: unknown): string[] {
+  const { columns = [] } = rows as { columns?: { name: string; type: number }[] }
+  return columns.filter(({ type }) => type === INT8 || type === NUMERIC).map(({ name }) => name)
+}
+
+function narrow(row: Wide, name: string): void {
+  const number = Number(row[name])
+  if (typeof row[name] === 'string' && Number.isSafeInteger(number)) row[name] = number
+}
+
+const numbered = new Map<string, string>()
+
+/** Numbers the places of a text that is written for all engines: `?` is the next, `?1` the first. */
+function numberPlaces(text: string): string {
+  if (!text.includes('?')) return text
+  let known = numbered.get(text)
+  if (known === undefined) {
+    let next = 0
+    known = text.replace(/\?(\d*)/g, (_, number) => `$${number === '' ? ++next : number}`)
+    numbered.set(text, known)
+  }
+  return known
+}
+
+// Postgres takes no zero character in a text.
+const toParameter = (value: unknown) =>
+  typeof value === 'bigint'
+    ? String(value)
+    : typeof value === 'string' && value.includes('\0')
+      ? value.replaceAll('\0', '\ufffd')
+      : value
+
+/** Opens a pool of connections to the schema of a store. */
+export const connect = (url: string, schema: string, connections: number): SQL =>
+  new SQL(url, { max: connections, connection: { search_path: schema } } as never)
+
+/** Opens Kysely over a pool. What changes something is run by `write.ts`. */
+export const openKysely = (pool: SQL): Kysely<Tables> =>
+  new Kysely<Tables>({ dialect: new PoolDialect(pool) })
+
+class PoolDialect implements Dialect {
+  readonly #pool: SQL
+
+  constructor(pool: SQL) {
+    this.#pool = pool
+  }
+
+  createAdapter = () => new PostgresAdapter()
+  createQueryCompiler = () => new PostgresQueryCompiler()
+  createIntrospector = (kysely: Kysely<never>) => new PostgresIntrospector(kysely)
+  createDriver = () => new PoolDriver(this.#pool)
+}
+
+/** The pool itself chooses a connection for each statement. */
+class PoolDriver implements Driver {
+  readonly #connection: DatabaseConnection
+
+  constructor(pool: SQL) {
+    this.#connection = {
+      executeQuery: async <Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> => ({
+        rows: await explainFaults(() => run<Row>(pool, sql, parameters)),
+      }),
+      streamQuery: refuse,
+    }
+  }
+
+  async init() {}
+  acquireConnection = async () => this.#connection
+  beginTransaction = refuse
+  commitTransaction = refuse
+  rollbackTransaction = refuse
+  async releaseConnection() {}
+  async destroy() {}
+}
+
+const refuse = () => {
+  throw new TypeError('Transactions are run by the writer')
+}
+
+/** Runs what needs the database. Throws 503 where it cannot be reached. */
+export async function explainFaults<Result>(use: () => Promise<Result>): Promise<Result> {
+  try {
+    return await use()
+  } catch (thrown) {
+    if (thrown instanceof GatewayError || !isAway(thrown)) throw thrown
+    throw unavailable('The database cannot be reached').with({ cause: thrown } as never)
+  }
+}
+
+const AWAY = /^(ERR_POSTGRES_CONNECTION|ERR_POSTGRES_IDLE|ERR_POSTGRES_LIFETIME|ECONN|EPIPE)/
+/** Classes of Postgres' own codes: connections, resources, operators who intervene. */
+const AWAY_CLASSES = /^(08|53|57P)/
+
+const isAway = (thrown: unknown): boolean => {
+  const { code, errno } = thrown as { code?: unknown; errno?: unknown }
+  return AWAY.test(String(code)) || AWAY_CLASSES.test(String(errno))
+}
+
+/** The code of what Postgres has refused; empty where it was not asked. */
+export const readCode = (thrown: unknown): string => {
+  const { errno } = (thrown ?? {}) as { errno?: unknown }
+  return typeof errno === 'string' ? errno : ''
+}

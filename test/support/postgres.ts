@@ -1,0 +1,124 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SQL } from 'bun'
+
+const DEBIAN = '/usr/lib/postgresql'
+
+/** Finds where the programs of Postgres are; null where they are not installed. */
+function findPrograms(): string | null {
+  if (!existsSync(DEBIAN)) return null
+  const [newest] = readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a))
+  const programs = newest && join(DEBIAN, newest, 'bin')
+  return programs && existsSync(join(programs, 'initdb')) ? programs : null
+}
+
+const isRoot = () => process.getuid?.() === 0
+
+const runQuietly = async (command: string[]): Promise<boolean> => {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  const options = { env, stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' } as const
+  return (await Bun.spawn(command, options).exited) === 0
+}
+
+/** Tells whether there is a Postgres. Installs Debian's if it may, which takes a minute. */
+export async function hasPostgres(): Promise<boolean> {
+  if (findPrograms()) return true
+  if (!isRoot() || !existsSync('/usr/bin/apt-get')) return false
+  if (await runQuietly(['apt-get', 'update']))
+    await runQuietly(['apt-get', 'install', '-y', '--no-install-recommends', 'postgresql'])
+  return findPrograms() !== null
+}
+
+/** A server of Postgres on this machine. Disposing of it ends the server and removes its data. */
+export interface PostgresServer extends AsyncDisposable {
+  /** The URL of its database. */
+  url: string
+  /** Removes the rows of all tables of a store: a new database takes twenty times as long. */
+  empty(): Promise<void>
+}
+
+/** Starts a server of Postgres: as an ordinary user, since it refuses to run as root. */
+export async function startPostgres(): Promise<PostgresServer> {
+  const programs = findPrograms()
+  if (!programs) throw new Error('Postgres is not installed')
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-postgres-'))
+  const data = join(directory, 'data')
+  const asUser = isRoot()
+    ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups']
+    : []
+  if (isRoot()) await runQuietly(['chown', 'postgres', directory])
+  const initdb = [...asUser, join(programs, 'initdb'), '--pgdata', data, '--username', 'postgres']
+  if (
+    !(await runQuietly([...initdb, '--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C']))
+  )
+    throw new Error('initdb failed')
+  const port = await findFreePort()
+  const settings = {
+    port,
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    fsync: 'off',
+  }
+  const server = Bun.spawn(
+    [
+      ...[...asUser, join(programs, 'postgres'), '-D', data],
+      ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
+    { stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
+  )
+  await untilReady(server.stderr)
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`
+  const operator = new SQL(url, { max: 1 })
+  return {
+    url,
+    async empty() {
+      await operator.unsafe(EMPTY)
+    },
+    async [Symbol.asyncDispose]() {
+      await operator.close()
+      server.kill('SIGQUIT')
+      await server.exited
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+// Without triggers: some tables refuse that their rows are removed.
+const EMPTY = `do $$
+declare one record;
+begin
+  set local session_replication_role = replica;
+  for one in select tablename as name from pg_tables where schemaname = 'gateway' loop
+    execute format('delete from gateway.%I', one.name);
+  end loop;
+  if to_regclass('gateway.gate') is not null then
+    insert into gateway.gate values (0);
+    insert into gateway.transcript_use values (0);
+  end if;
+end $$`
+
+async function untilReady(log: ReadableStream<Uint8Array>): Promise<void> {
+  const lines = new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>
+  let text = ''
+  const reader = log.pipeThrough(lines).getReader()
+  while (!text.includes('ready to accept connections')) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error(`Postgres did not start: ${text}`)
+    text += value
+  }
+  // Read on, so that the server is never kept from writing.
+  void (async () => {
+    while (!(await reader.read()).done);
+  })()
+}
+
+const findFreePort = (): Promise<number> => {
+  const { promise, resolve } = Promise.withResolvers<number>()
+  const listener = createServer().listen(0, '127.0.0.1', () => {
+    const { port } = listener.address() as { port: number }
+    listener.close(() => resolve(port))
+  })
+  return promise
+}
