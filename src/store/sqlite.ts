@@ -9,6 +9,7 @@ import type { RecordLog } from './record-log.ts'
 import type { Spool } from './spool.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
 import { createRollupStore } from './sql/rollups.ts'
+import { createSealer } from './sql/seals/changes.ts'
 import type { Tables } from './sql/tables.ts'
 import { Recording } from './sqlite/generations/recording.ts'
 import { runCheck } from './sqlite/inspection/apart.ts'
@@ -26,7 +27,8 @@ import { Messages } from './sqlite/outbox/messages.ts'
 import { createRead, createReader } from './sqlite/reader.ts'
 import { ENDPOINT_ID } from './sqlite/rollups/recount.ts'
 import { type GivenSecret, requireOwnSecret } from './sqlite/seals/own-secret.ts'
-import { createSealStore, openSealing } from './sqlite/seals.ts'
+import { readSealedColumns } from './sqlite/seals/tables.ts'
+import { createSealStore } from './sqlite/seals.ts'
 import { createWriters } from './sqlite/write.ts'
 import { createLogCopier } from './sqlite/write-log/copier.ts'
 import { applyLogLimits, createWriteLogStore } from './sqlite/write-log.ts'
@@ -119,8 +121,13 @@ export async function openSqlite({
   messages.open()
   db.run(`pragma busy_timeout = ${busyTimeout}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adaptDatabase(db) }) })
-  const sealing = openSealing(db, secrets.mac)
-  const writers = createWriters(db, sealing.sealChanges, isInMemory ? null : path)
+  let columns: ReturnType<typeof readSealedColumns> | undefined
+  const getColumns = () => {
+    columns ??= readSealedColumns(db)
+    return columns
+  }
+  const sealer = createSealer({ kysely, mac: secrets.mac, getColumns })
+  const writers = createWriters(db, sealer, isInMemory ? null : path)
   const copier = recordLog?.isOpen ? createLogCopier(path) : null
   const nouns = openNouns(
     { kysely, ...writers, openReader: createReader(kysely), recording, messages },
@@ -139,7 +146,7 @@ export async function openSqlite({
       verify: () => runCheck(db, 'roll-ups'),
     },
     writeLog: createWriteLogStore(db, { copier, keepReserve: writers.keepReserve }),
-    seals: createSealStore(kysely, db, { sealing, secrets, messages, schema: SCHEMA }),
+    seals: createSealStore(kysely, db, { secrets, messages, schema: SCHEMA }),
   }
   flushFirst(stores, recording)
   return {

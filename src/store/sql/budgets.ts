@@ -13,7 +13,7 @@ export function createBudgetStore(kysely: Kysely<Tables>, write: Write): BudgetS
     upsert: (budget, include_byok_in_budgets, entry) =>
       write(
         checkWorkspaceExists(kysely, budget.workspace_id),
-        buildUpsert(kysely, budget),
+        ...buildUpsert(kysely, budget),
         check(selectBudgets(kysely).where('workspace_id', '=', budget.workspace_id), rows =>
           assertLimitsDecrease(rows.map(toBudget)),
         ),
@@ -39,17 +39,21 @@ const toBudget = (row: Row): Budget => ({
   limit_usd: BigInt(row.limit_usd),
 })
 
-const buildUpsert = (kysely: Kysely<Tables>, budget: Budget) =>
+// Not one statement: which row that changes is not known before.
+const buildUpsert = (kysely: Kysely<Tables>, budget: Budget): Statement[] => [
+  kysely
+    .updateTable('budgets')
+    .set({
+      limit_usd: budget.limit_usd,
+      soft: toColumn(budget),
+      updated_at: budget.updated_at,
+    })
+    .where('id', '=', budget.id),
   kysely
     .insertInto('budgets')
     .values({ ...budget, soft: toColumn(budget) })
-    .onConflict(on =>
-      on.column('id').doUpdateSet({
-        limit_usd: budget.limit_usd,
-        soft: toColumn(budget),
-        updated_at: budget.updated_at,
-      }),
-    )
+    .onConflict(on => on.column('id').doNothing()),
+]
 
 // Null of one that is not soft, as of those from before there were any: seals leave that out.
 const toColumn = ({ soft }: Budget): 1 | null => (soft ? 1 : null)

@@ -169,7 +169,7 @@ function buildWorkspaceMemberChange(
     return [
       checkWorkspaceReference(kysely, after.workspace_id),
       checkUnchanged(kysely, after, before),
-      buildWorkspaceMemberUpsert(kysely, after),
+      ...buildWorkspaceMemberUpsert(kysely, after),
       auditInsert,
     ]
   return before
@@ -185,11 +185,17 @@ function buildWorkspaceMemberChange(
 export const buildWorkspaceMemberUpsert = (
   kysely: Kysely<Tables>,
   { role, source, ...member }: WorkspaceMember,
-): Compilable =>
+): Statement[] => [
+  kysely
+    .updateTable('workspace_members')
+    .set({ role, source })
+    .where('workspace_id', '=', member.workspace_id)
+    .where('user_id', '=', member.user_id),
   kysely
     .insertInto('workspace_members')
     .values({ ...member, role, source })
-    .onConflict(on => on.columns(['workspace_id', 'user_id']).doUpdateSet({ role, source }))
+    .onConflict(on => on.columns(['workspace_id', 'user_id']).doNothing()),
+]
 
 type WorkspaceMemberIds = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
 

@@ -151,7 +151,7 @@ const buildManualMemberships = (
       .where('current.source', '=', 'scim'),
     rows =>
       rows.flatMap(current => [
-        buildWorkspaceMemberUpsert(kysely, { ...current, source: 'manual' }),
+        ...buildWorkspaceMemberUpsert(kysely, { ...current, source: 'manual' }),
         buildAuditInsert(kysely, keep(current)),
       ]),
   )

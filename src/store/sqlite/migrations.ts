@@ -2,7 +2,7 @@ import { Database } from 'bun:sqlite'
 import type { Mac } from '../../base/mac.ts'
 import { VERSION } from '../../base/version.ts'
 import type { RecordSecrets } from '../../limits/seals.ts'
-import { sealStoredVersions } from '../sql/presets/sealing.ts'
+import { FIRST_SEALED, listSealedTables } from '../sql/seals/tables.ts'
 import { anchorRecords } from './generations/sealing.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
@@ -51,12 +51,12 @@ import softBudgets from './migrations/045-soft-budgets.sql' with { type: 'text' 
 import mcpLogins from './migrations/046-mcp-logins.sql' with { type: 'text' }
 import consoleSessions from './migrations/047-console-sessions.sql' with { type: 'text' }
 import callBudgets from './migrations/048-call-budgets.sql' with { type: 'text' }
+import { sealStoredVersions } from './presets.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { compareRows } from './seals/compare.ts'
 import { SealLog } from './seals/log.ts'
 import { writeOpening } from './seals/opening.ts'
 import { openCreated } from './seals/schema.ts'
-import { FIRST_SEALED, listSealedTables } from './seals/tables.ts'
 
 /** Marks a database as a gateway's in its header: `gate` in ASCII. */
 const APPLICATION_ID = 0x67617465

@@ -8,44 +8,18 @@ import type { Spool } from '../spool.ts'
 import { buildAuditInsert } from '../sql/audit.ts'
 import { BlockReader } from '../sql/outbox/blocks.ts'
 import type { BundleRow } from '../sql/outbox/bundles.ts'
-import { resealVersions } from '../sql/presets/sealing.ts'
+import { add } from '../sql/seals/log.ts'
+import { SEALED_TABLES } from '../sql/seals/tables.ts'
 import type { Tables } from '../sql/tables.ts'
 import { type Messages, moveIntoRow, renderPayload } from './outbox/messages.ts'
+import { resealVersions } from './presets.ts'
 import { compareRows } from './seals/compare.ts'
-import { add, SealLog } from './seals/log.ts'
+import { SealLog } from './seals/log.ts'
 import { writeNewOpening } from './seals/opening.ts'
 import { compareSchemas } from './seals/schema.ts'
-import { SEALED_TABLES } from './seals/tables.ts'
-import { watchTables } from './seals/watch.ts'
-
-/** The changes that this connection has made and not sealed yet. */
-export interface Sealing {
-  /** Seals them. It belongs at the end of every transaction. */
-  sealChanges(): void
-  /** Forgets them, because every row has just been sealed. */
-  forgetChanges(): void
-}
-
-/**
- * Opens the sealing of what this connection changes. From now on its triggers note every change
- * that it makes in a sealed table, whichever statement makes it. Changes by other programs are not
- * noted, and so never sealed.
- */
-export function openSealing(db: Database, mac: Mac): Sealing {
-  const log = new SealLog(db, mac)
-  const changes = watchTables(db)
-  return {
-    sealChanges: () => {
-      const changed = changes.take()
-      if (changed.length > 0) log.append(changed)
-    },
-    forgetChanges: () => void changes.take(),
-  }
-}
 
 /** What the store of seals works with. */
 interface SealParts {
-  sealing: Sealing
   secrets: RecordSecrets
   messages: Messages
   /** What creates the schema that the database has to have. */
@@ -56,7 +30,7 @@ interface SealParts {
 export function createSealStore(
   kysely: Kysely<Tables>,
   db: Database,
-  { sealing, secrets, messages, schema }: SealParts,
+  { secrets, messages, schema }: SealParts,
 ): SealStore {
   const log = new SealLog(db, secrets.mac)
   return {
@@ -72,7 +46,6 @@ export function createSealStore(
           const { sql, parameters } = buildAuditInsert(kysely, entry).compile()
           db.query(sql).run(...(parameters as never[]))
           writeNewOpening(db, secrets.mac)
-          sealing.forgetChanges()
         })
         .immediate(),
   }

@@ -3,6 +3,7 @@ import { closeSync, rmSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { conflict, unavailable } from '../../base/errors.ts'
 import { hasCode, nameDatabase, openDataFile } from '../data-files.ts'
+import type { Seal } from '../sql/seals/changes.ts'
 import type { Statement, Write, Writers } from '../sql/write.ts'
 
 const LONGEST_WAIT = 2_000
@@ -10,13 +11,13 @@ const FIRST_PAUSE = 2
 const LONGEST_PAUSE = 50
 
 /**
- * Creates the writers of a database, which is at a path or in memory. `onEnd` runs at the end of each
- * transaction, inside it. A transaction is synchronous inside, as the recorder's are: they share one
+ * Creates the writers of a database, which is at a path or in memory. `seal` adds their seals to the
+ * statements of each transaction. A transaction is synchronous inside, as the recorder's are: they share one
  * connection, and a transaction that waited in the middle would absorb the records of calls. It waits
  * between retries instead, so that no stream stalls.
  */
-export function createWriters(db: Database, onEnd: () => void, path: string | null): Writers {
-  const run = createTransaction(db, onEnd)
+export function createWriters(db: Database, seal: Seal, path: string | null): Writers {
+  const run = createTransaction(db, seal)
   const reserve = path === null ? null : join(dirname(path), 'gateway.reserve')
   const write: Write = (...statements) => retryWhileLocked(() => run(statements))
   return {
@@ -54,11 +55,10 @@ function createStepRunner(find: (text: string) => ReturnType<Database['query']>)
   return run
 }
 
-function createTransaction(db: Database, onEnd: () => void): Transaction {
+function createTransaction(db: Database, seal: Seal): Transaction {
   const run = createStepRunner(text => db.query(text))
   const transaction = db.transaction((statements: Statement[]) => {
-    statements.forEach(run)
-    onEnd()
+    seal(statements).forEach(run)
   })
   return statements => nameDatabase(db.filename, () => transaction.immediate(statements))
 }

@@ -85,7 +85,7 @@ async function open() {
   return { gateway, operator, db, gone, before, close }
 }
 
-const writeTo = (db: Database) => createWriters(db, () => undefined, null).write
+const writeTo = (db: Database) => createWriters(db, statements => statements, null).write
 
 test('a workspace is deleted with all of its many rows, and those of others stay', async () => {
   const { gateway, operator, db, gone, before, close } = await open()

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { renderSchema } from '../../../scripts/schema.ts'
 import { openMac } from '../../../src/base/mac.ts'
 import { buildDefaultWorkspace } from '../../../src/resources/workspaces.ts'
+import { SEALED_TABLES } from '../../../src/store/sql/seals/tables.ts'
 import {
   MIGRATIONS,
   migrate,
@@ -15,7 +16,6 @@ import {
 } from '../../../src/store/sqlite/migrations.ts'
 import { SealLog } from '../../../src/store/sqlite/seals/log.ts'
 import { compareSchemas, openCreated } from '../../../src/store/sqlite/seals/schema.ts'
-import { SEALED_TABLES } from '../../../src/store/sqlite/seals/tables.ts'
 import { inspectRows } from '../../../src/store/sqlite/seals.ts'
 import { openSqlite } from '../../../src/store/sqlite.ts'
 import { buildKey } from '../../suites/store/rows.ts'

@@ -7,7 +7,10 @@ test('S-02 what is shown once is on the disk before: its transaction waits, othe
   db.run('pragma synchronous = normal')
   const read = () => (db.query('pragma synchronous').get() as { synchronous: number }).synchronous
   const seen: number[] = []
-  const note = () => void seen.push(read())
+  const note = () => {
+    seen.push(read())
+    return []
+  }
   await createWriters(db, note, null).writeDurably()
   await createWriters(db, note, null).write()
   const fail = () => {

@@ -1,4 +1,4 @@
-import type { Compilable, Kysely } from 'kysely'
+import type { Kysely } from 'kysely'
 import type { WorkspaceMember } from '../../../resources/members/store.ts'
 import type { DecideMembership } from '../../../resources/scim.ts'
 import { buildAuditInsert } from '../audit.ts'
@@ -29,7 +29,7 @@ export const reconcileMemberships = (
             : null
         const { after, entry } = move({ workspace_id, user_id, granted, current })
         return [
-          buildChange(kysely, { workspace_id, user_id }, after),
+          ...buildChange(kysely, { workspace_id, user_id }, after),
           buildAuditInsert(kysely, entry),
         ]
       },
@@ -40,8 +40,8 @@ const buildChange = (
   kysely: Kysely<Tables>,
   ids: Pick<WorkspaceMember, 'workspace_id' | 'user_id'>,
   after: WorkspaceMember | null,
-): Compilable =>
-  after ? buildWorkspaceMemberUpsert(kysely, after) : buildWorkspaceMemberDelete(kysely, ids)
+): Statement[] =>
+  after ? buildWorkspaceMemberUpsert(kysely, after) : [buildWorkspaceMemberDelete(kysely, ids)]
 
 const selectDifferences = (kysely: Kysely<Tables>, scope: MembershipScope) =>
   kysely

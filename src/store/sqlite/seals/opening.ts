@@ -2,10 +2,11 @@ import type { Database } from 'bun:sqlite'
 import type { Mac } from '../../../base/mac.ts'
 import { digestLedgerRow, hashLedgerRow } from '../../../limits/chain.ts'
 import type { SealOpening } from '../../../limits/seals.ts'
+import { SEALED_TABLES, type SealedRow } from '../../sql/seals/tables.ts'
 import { anchorAgain } from '../generations/sealing.ts'
 import { readLedger } from '../ledger.ts'
 import { SealLog } from './log.ts'
-import { readRows, SEALED_TABLES, type SealedRow } from './tables.ts'
+import { readRows } from './tables.ts'
 
 /**
  * Seals every row as it stands for the first time, and writes the opening. It runs in the migration

@@ -1,68 +1,5 @@
 import type { Database } from 'bun:sqlite'
-
-/**
- * The tables whose rows are sealed, with the schema version that began to seal them: who owns the
- * store, the audit trail, money paid in, and all that grants or limits something. The ledger has
- * its own chain.
- */
-const SEALED_SINCE: Record<string, number> = {
-  audit: 13,
-  credits: 13,
-  keys: 13,
-  workspaces: 13,
-  budgets: 13,
-  members: 13,
-  workspace_members: 13,
-  guardrails: 13,
-  guardrail_keys: 13,
-  guardrail_members: 13,
-  presets: 13,
-  preset_versions: 13,
-  byok: 13,
-  scim_tokens: 13,
-  scim_group_mappings: 13,
-  meta: 14,
-  scim_users: 14,
-  scim_groups: 14,
-  scim_group_members: 14,
-  scim_sync_jobs: 14,
-  auth_codes: 22,
-  sign_ins: 22,
-  destinations: 25,
-}
-
-/** The tables that this program seals. */
-export const SEALED_TABLES = Object.keys(SEALED_SINCE)
-
-/** The first schema version whose rows are sealed. */
-export const FIRST_SEALED = Math.min(...Object.values(SEALED_SINCE))
-
-/** Lists the tables whose rows a program of this schema version has sealed. */
-export const listSealedTables = (version: number): string[] =>
-  SEALED_TABLES.filter(table => (SEALED_SINCE[table] ?? 0) <= version)
-
-/** A row of a sealed table as its seal covers it. */
-export interface SealedRow {
-  noun: string
-  id: string
-  text: string
-}
-
-/** A change of a row: its text before and after, null where there is no row. */
-export interface RowChange {
-  noun: string
-  id: string
-  before: string | null
-  after: string | null
-}
-
-/** A column of a table, as SQLite describes it. */
-export interface Column {
-  name: string
-  type: string
-  /** Its place in the primary key, from 1; 0 outside it. */
-  pk: number
-}
+import { type Column, SEALED_TABLES, type SealedRow } from '../../sql/seals/tables.ts'
 
 /** The expressions for the id and the text of a row, given the name of the row. */
 interface RowExpressions {
@@ -118,3 +55,15 @@ export const readSeals = (db: Database, noun: string): Map<string, string> =>
       .all(noun)
       .map(({ id, seal }) => [id, seal]),
   )
+
+/** Lists the columns of all sealed tables: one statement, where each of its own takes as long. */
+export function readSealedColumns(db: Database): Map<string, Column[]> {
+  const columns = db
+    .query<Column & { table: string }, []>(
+      `select s.name as "table", c.name, c.type, c.pk from main.sqlite_schema s ` +
+        `join pragma_table_info(s.name, 'main') c where s.type = 'table' order by c.cid`,
+    )
+    .all()
+  const byTable = Map.groupBy(columns, ({ table }) => table)
+  return new Map(SEALED_TABLES.map(table => [table, byTable.get(table) ?? []]))
+}
