@@ -1,13 +1,16 @@
+import type { SQL } from 'bun'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
 import { createReader } from './postgres/reader.ts'
 import { createRecording } from './postgres/recording.ts'
 import schema from './postgres/schema.sql' with { type: 'text' }
-import { createWriter } from './postgres/write.ts'
+import { createSealReader, openSeals, readColumns } from './postgres/seals.ts'
+import { createWriter, runStep } from './postgres/write.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
 import { BlockReader } from './sql/outbox/blocks.ts'
 import { createRollupStore } from './sql/rollups.ts'
+import { createSealer } from './sql/seals/changes.ts'
 
 export interface PostgresOptions {
   url: string
@@ -31,20 +34,16 @@ export async function openPostgres({
   onUntold,
 }: PostgresOptions) {
   const pool = connect(url, name, connections)
+  let columns: Awaited<ReturnType<typeof readColumns>>
   try {
-    await explainFaults(() =>
-      pool.begin(async connection => {
-        await connection.unsafe(`create schema if not exists "${name}"`)
-        const found = await connection.unsafe('select to_regclass($1) as gate', [`"${name}".gate`])
-        if (found[0]?.gate === null) await connection.unsafe(schema)
-      }),
-    )
+    columns = await explainFaults(() => prepareSchema(pool, name, secrets))
   } catch (error) {
     await pool.close()
     throw error
   }
   const kysely = openKysely(pool)
-  const writer = createWriter(pool)
+  const sealer = createSealer({ kysely, mac: secrets.mac, getColumns: () => columns })
+  const writer = createWriter(pool, sealer)
   const { write } = writer
   const seal = secrets.destinationSeal
   const nouns = openNouns(
@@ -67,6 +66,7 @@ export async function openPostgres({
       ...{ write, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
       read: (text, values) => explainFaults(() => run(pool, text, values)),
     }),
+    seals: createSealReader(pool, secrets.mac, columns),
     owner: (candidate: Parameters<typeof claimOwner>[2]) => claimOwner(kysely, write, candidate),
     async version() {
       const [row] = await explainFaults(() => pool.unsafe('select changes from gate'))
@@ -75,3 +75,15 @@ export async function openPostgres({
     close: () => pool.close(),
   }
 }
+
+/** Makes the tables where there are none, and returns the columns of those that are sealed. */
+const prepareSchema = (pool: SQL, name: string, { mac }: RecordSecrets) =>
+  pool.begin(async connection => {
+    await connection.unsafe(`create schema if not exists "${name}"`)
+    const found = await connection.unsafe('select to_regclass($1) as gate', [`"${name}".gate`])
+    if (found[0]?.gate === null) await connection.unsafe(schema)
+    const opened = await connection.unsafe('select 1 from seal_log limit 1')
+    if (opened.length === 0)
+      for (const step of openSeals(mac, new Date())) await runStep(connection, step)
+    return readColumns(connection)
+  }) as ReturnType<typeof readColumns>

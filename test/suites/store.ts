@@ -149,7 +149,12 @@ export function testStore(
       )
     })
 
-    afterEach(() => store.close())
+    // Whatever a test has done, every row that is sealed is as its seal says.
+    afterEach(async () => {
+      const { audit, rules, seals } = await store.seals.inspect()
+      expect({ audit, rules, seals }).toEqual({ audit: [], rules: [], seals: [] })
+      await store.close()
+    })
 
     test('the first owner stays, whatever later calls insert', async () => {
       const first = { user_id: 'user_a', workspace_id: 'w-a' }

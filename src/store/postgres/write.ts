@@ -1,5 +1,6 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
+import type { Seal } from '../sql/seals/changes.ts'
 import type { Statement, Write } from '../sql/write.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 
@@ -17,9 +18,10 @@ export interface PostgresWriter {
 
 /**
  * Creates the writer of a store. Transactions come one after the other, also those of other
- * processes: each locks the gate first, so that what it checks holds until it ends.
+ * processes: each locks the gate first, so that what it checks holds until it ends. `seal` adds their
+ * seals to the statements of each.
  */
-export function createWriter(pool: SQL): PostgresWriter {
+export function createWriter(pool: SQL, seal: Seal): PostgresWriter {
   let changes = 0
   return {
     get changes() {
@@ -29,7 +31,7 @@ export function createWriter(pool: SQL): PostgresWriter {
       await retryDeadlocks(() =>
         pool.begin(async connection => {
           await run(connection, 'update gate set changes = changes + 1')
-          for (const statement of statements) await runStep(connection, statement)
+          for (const statement of seal(statements)) await runStep(connection, statement)
         }),
       )
       changes += 1
