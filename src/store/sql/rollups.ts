@@ -92,6 +92,7 @@ function chooseTable(
 function renderCondition({ dimension, comparison, values }: Condition): string {
   const operator = SCALARS[comparison]
   if (operator) return `${render(dimension)} ${operator} ?`
+  if (values.length === 0) return comparison === 'in' ? '1 = 0' : '1 = 1'
   const list = values.map(() => '?').join(', ')
   return `${render(dimension)} ${comparison === 'in' ? 'in' : 'not in'} (${list})`
 }

@@ -10,13 +10,26 @@ export type Write = (...statements: Statement[]) => Promise<void>
 /** A step of a transaction. */
 export type Statement = Compilable | Check | FollowUp | Later
 
-/** Makes a statement of a text that is always the same: it is compiled once for all its runs. */
-export const prepare = <Row = unknown>(
-  text: string,
-  ...parameters: (string | number | bigint | null)[]
-): Compilable<Row> => ({
-  compile: () => ({ sql: text, parameters }) as unknown as CompiledQuery<Row>,
-})
+type Parameter = string | number | bigint | null
+
+/** A statement of a text that is always the same: an engine compiles it once for all its runs. */
+export class Prepared<Row = unknown> implements Compilable<Row> {
+  readonly sql: string
+  readonly parameters: readonly Parameter[]
+
+  constructor(sql: string, parameters: readonly Parameter[]) {
+    this.sql = sql
+    this.parameters = parameters
+  }
+
+  compile(): CompiledQuery<Row> {
+    return this as unknown as CompiledQuery<Row>
+  }
+}
+
+/** Makes a statement of a text that is always the same. Each `?` in it is a parameter. */
+export const prepare = <Row = unknown>(text: string, ...parameters: Parameter[]): Prepared<Row> =>
+  new Prepared(text, parameters)
 
 /** A query inside a transaction, so that no other process can change what it sees. */
 export interface Check {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { conflict, unavailable } from '../../base/errors.ts'
 import { hasCode, nameDatabase, openDataFile } from '../data-files.ts'
 import type { Seal } from '../sql/seals/changes.ts'
-import type { Statement, Write, Writers } from '../sql/write.ts'
+import { Prepared, type Statement, type Write, type Writers } from '../sql/write.ts'
 
 const LONGEST_WAIT = 2_000
 const FIRST_PAUSE = 2
@@ -37,7 +37,9 @@ type Transaction = (statements: Statement[]) => void
 export function createRunner(db: Database): (statement: Statement) => void {
   const kept = new Map<string, ReturnType<Database['query']>>()
   return createStepRunner(text => {
-    const statement = kept.get(text) ?? db.query(text)
+    const known = kept.get(text)
+    if (known) return known
+    const statement = db.query(text)
     kept.set(text, statement)
     return statement
   })
@@ -45,6 +47,8 @@ export function createRunner(db: Database): (statement: Statement) => void {
 
 function createStepRunner(find: (text: string) => ReturnType<Database['query']>) {
   const run = (statement: Statement): void => {
+    if (statement instanceof Prepared)
+      return void find(statement.sql).run(...(statement.parameters as never[]))
     if ('later' in statement) return statement.later().forEach(run)
     const { sql, parameters } = ('query' in statement ? statement.query : statement).compile()
     const [query, values] = [find(sql), parameters as never[]]

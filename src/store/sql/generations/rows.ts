@@ -39,29 +39,35 @@ export interface EntryRows {
  * Adds what comes with the records of entries: what was asked and answered, jobs that have ended,
  * results of batches, and charges. `last` is the number of the newest message.
  */
-export const addParts = (mac: Mac, last: number, entries: EntryRows[]): Statement[] => [
-  ...entries.flatMap(({ entry: { transcript, job, result } }) => [
-    ...(transcript ? [addTranscript(transcript)] : []),
-    ...(job ? [endVideo(job)] : []),
-    ...(result ? [addResult(result)] : []),
-  ]),
-  ...addCharges(mac, entries),
-  ...addMessages(last, entries),
-]
+export function addParts(mac: Mac, last: number, entries: EntryRows[]): Statement[] {
+  const steps: Statement[] = []
+  let [isCharged, isTold] = [false, false]
+  for (const { charge, messages, entry } of entries) {
+    isCharged ||= charge !== null
+    isTold ||= messages.length > 0
+    if (entry.transcript) steps.push(addTranscript(entry.transcript))
+    if (entry.job) steps.push(endVideo(entry.job))
+    if (entry.result) steps.push(addResult(entry.result))
+  }
+  if (isCharged) {
+    steps.push(followHead(head => chainCharges(mac, head, entries)))
+    for (const sum of sumPerDay(entries)) steps.push(countSpend(sum))
+  }
+  if (isTold) steps.push(...addMessages(last, entries))
+  return steps
+}
 
-/** Chains the charges of entries, and counts them. */
-function addCharges(mac: Mac, entries: EntryRows[]): Statement[] {
-  if (entries.every(({ charge }) => charge === null)) return []
-  const chain = followHead(newest => {
-    let head = newest
-    return entries.flatMap(({ charge, record }) => {
-      if (!charge) return []
-      const { hash, insert } = appendCharge(mac, head, charge, !record)
-      head = hash
-      return charge.subaccounts ? [insert, ...countParts(charge)] : [insert]
-    })
-  })
-  return [chain, ...[...sumPerDay(entries)].map(countSpend)]
+function chainCharges(mac: Mac, newest: string, entries: EntryRows[]): Statement[] {
+  const steps: Statement[] = []
+  let head = newest
+  for (const { charge, record } of entries) {
+    if (!charge) continue
+    const { hash, insert } = appendCharge(mac, head, charge, !record)
+    head = hash
+    steps.push(insert)
+    if (charge.subaccounts) steps.push(...countParts(charge))
+  }
+  return steps
 }
 
 /** Whether destinations are told of some of these entries: they are of none of most batches. */
