@@ -11,7 +11,7 @@ import { Mirror } from '../base/mirror.ts'
 import { PackedMirror } from '../base/packed-mirror.ts'
 import { openSeal, type Seal } from '../base/seal.ts'
 import { shareRuns } from '../base/share-runs.ts'
-import { type Config, createDefaultConfig } from '../config.ts'
+import { type Config, createDefaultConfig, getSiteUrl } from '../config.ts'
 import { endLoopsOfGoneKeys } from '../engine/admit.ts'
 import { Health } from '../engine/health.ts'
 import { markEnds, markOpening } from '../engine/recover.ts'
@@ -378,7 +378,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     config,
     instance: {
       configStatus: { applied: clock.now(), rejected: false },
-      siteUrl: config.server.site_url ?? `http://${config.server.host}:${config.server.port}`,
+      siteUrl: getSiteUrl(config.server),
       isLocal: isLoopback(config.server.host),
     },
     catalog,

@@ -1,6 +1,7 @@
 import { getIsoTime } from '../base/clock.ts'
 import { denied, requireFound } from '../base/errors.ts'
 import type { Mac } from '../base/mac.ts'
+import { getConsoleUrl } from '../config.ts'
 import { type Actor, buildKeyActor } from './actor.ts'
 import { defineAudit } from './audit/entry.ts'
 import type { AuditEntry } from './audit/store.ts'
@@ -40,7 +41,6 @@ export interface SignInStore {
 export interface SignInWorld extends IdentityWorld {
   store: IdentityWorld['store'] & { signIns: SignInStore }
   secrets: IdentityWorld['secrets'] & { mac: Mac }
-  instance: { siteUrl: string }
 }
 
 /** In milliseconds. */
@@ -67,7 +67,7 @@ export async function createSignInLink(world: SignInWorld, actor: Actor, id: str
   const { secret, signIn } = buildSignIn(world, 'link', whose, LINK_LIFETIME)
   const entry = auditSignIn(world, actor, null, signIn)
   await world.store.signIns.insert(signIn, signIn.created_at, entry)
-  const url = `${world.instance.siteUrl.replace(/\/$/, '')}/auth/sign-in?token=${secret}`
+  const url = `${getConsoleUrl(world)}/auth/sign-in?token=${secret}`
   return { data: { email, url, expires_at: signIn.expires_at } }
 }
 

@@ -2,6 +2,7 @@ import type { JWTPayload } from 'jose'
 import { denied, GatewayError, invalid } from '../../base/errors.ts'
 import { parseObject } from '../../base/json.ts'
 import type { SignInConfig } from '../../config/sign-in.ts'
+import { getConsoleUrl } from '../../config.ts'
 import { hashSecret } from '../keys/secret.ts'
 import type { Member } from '../members/store.ts'
 import { beginSession, type SignInWorld } from '../sign-ins.ts'
@@ -53,8 +54,7 @@ export async function beginSignIn(world: SignInWorld, search: string) {
   return { location: location.href, cookie: sealJourney(world, journey) }
 }
 
-const getCallback = ({ instance }: SignInWorld): string =>
-  `${instance.siteUrl.replace(/\/$/, '')}/auth/callback`
+const getCallback = (world: SignInWorld): string => `${getConsoleUrl(world)}/auth/callback`
 
 // Each is known only with the cookie, and none leads to another.
 const deriveProofs = ({ secrets }: SignInWorld, { secret }: Journey) => ({

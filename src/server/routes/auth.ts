@@ -3,8 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
-import { denied, GatewayError, invalid } from '../../base/errors.ts'
+import { denied, GatewayError, invalid, notFound } from '../../base/errors.ts'
 import { MAX_USD } from '../../base/money.ts'
+import { getConsoleUrl } from '../../config.ts'
 import { AuthCodeExchange, ConsentQuery, NewAuthCode } from '../../resources/auth-codes/schema.ts'
 import {
   checkConsentQuery,
@@ -29,9 +30,9 @@ import {
   renderSignedIn,
   renderSignedOut,
 } from '../consent.ts'
-import { readCookie, refuseOtherSites, renderConsoleCookie } from '../console.ts'
+import { isAtConsole, readCookie, refuseOtherSites, renderConsoleCookie } from '../console.ts'
 import { describeOperation, type Operation } from '../operation.ts'
-import { readSearchParams } from '../request-target.ts'
+import { readPath, readSearchParams } from '../request-target.ts'
 import { defineResource } from '../resource.ts'
 import { countVisit } from '../visits.ts'
 
@@ -86,7 +87,9 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
     ({ request }: { request: Request }) =>
       showPage(async () => {
         countVisit(gateway, request, findPeer)
-        return render(gateway, request)
+        return isAtConsole(gateway, request)
+          ? render(gateway, request)
+          : leadToConsole(gateway, request)
       })
   return new Elysia()
     .use(allowAnyone())
@@ -157,6 +160,12 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
       show(endSession),
       describePage({ id: 'signOut', summary: 'Sign out', statuses: [200, 403, 429] }),
     )
+}
+
+// A browser keeps what it gets here for one host: all pages of sign-in are at that of the console.
+function leadToConsole(gateway: Gateway, request: Request): Response {
+  if (request.method === 'POST') throw notFound('Not found')
+  return buildRedirect(`${getConsoleUrl(gateway)}${readPath(request)}${readSearch(request)}`, [])
 }
 
 const canStart = ({ config }: Gateway): boolean => config.oauth.sign_in !== undefined
