@@ -22,9 +22,24 @@ export interface SignIn {
   user_id: string
   /** The management key that a session was begun with; null for a member's. */
   key_hash: string | null
+  /** Who a provider of sign-in says they are, and in which session of its own; null without one. */
+  issuer: string | null
+  subject: string | null
+  sid: string | null
   created_at: string
   expires_at: string
 }
+
+/** Whose a sign-in is. */
+type Whose = Pick<SignIn, 'user_id' | 'key_hash' | 'issuer' | 'subject' | 'sid'>
+
+/** What a session has at its provider. */
+export type ProviderSession = Pick<SignIn, 'issuer' | 'subject' | 'sid'>
+
+const NO_PROVIDER: ProviderSession = { issuer: null, subject: null, sid: null }
+
+/** Which sessions of members are meant: those that have all of this. */
+export type SessionFilter = Partial<Pick<SignIn, 'user_id' | 'issuer' | 'subject' | 'sid'>>
 
 /** Stores links and sessions. */
 export interface SignInStore {
@@ -35,6 +50,8 @@ export interface SignInStore {
   take(hash: string): Promise<SignIn | undefined>
   /** Lists the sessions of a member, or of a key, the newest first. */
   listSessions(of: Pick<SignIn, 'user_id' | 'key_hash'>): Promise<SignIn[]>
+  /** Ends sessions of members that have begun until a time. */
+  endSessions(of: SessionFilter, until: string): Promise<void>
 }
 
 /** The parts of the gateway that signing in needs. */
@@ -52,7 +69,9 @@ const MOST_SESSIONS = 100
 
 const auditSignIn = defineAudit<SignIn>('sign_ins', {
   identify: ({ hash }) => ({ id: hash, workspace_id: null }),
-  show: ({ hash: _, ...shown }) => shown,
+  show: ({ kind, user_id, key_hash, created_at, expires_at }) => ({
+    ...{ kind, user_id, key_hash, created_at, expires_at },
+  }),
 })
 
 /**
@@ -63,7 +82,7 @@ export async function createSignInLink(world: SignInWorld, actor: Actor, id: str
   assertCanManageAll(world, actor)
   const { active, email } = await getMember(world, id)
   if (!active) throw denied('This member was deactivated')
-  const whose = { user_id: id, key_hash: null }
+  const whose = { user_id: id, key_hash: null, ...NO_PROVIDER }
   const { secret, signIn } = buildSignIn(world, 'link', whose, LINK_LIFETIME)
   const entry = auditSignIn(world, actor, null, signIn)
   await world.store.signIns.insert(signIn, signIn.created_at, entry)
@@ -74,7 +93,7 @@ export async function createSignInLink(world: SignInWorld, actor: Actor, id: str
 function buildSignIn(
   world: SignInWorld,
   kind: SignIn['kind'],
-  whose: Pick<SignIn, 'user_id' | 'key_hash'>,
+  whose: Whose,
   lifetime: number,
 ): { secret: string; signIn: SignIn } {
   const secret = addChecksum(`gw-${kind}-v1-${world.ids.secret()}`)
@@ -105,19 +124,19 @@ export async function signIn(world: SignInWorld, token: string): Promise<string>
 }
 
 /** Begins a session of a member, for twelve hours, and returns its secret. */
-export const beginSession = (world: SignInWorld, id: string): Promise<string> =>
-  insertSession(world, { user_id: id, key_hash: null })
+export const beginSession = (
+  world: SignInWorld,
+  id: string,
+  provider: ProviderSession = NO_PROVIDER,
+): Promise<string> => insertSession(world, { user_id: id, key_hash: null, ...provider })
 
 /** Begins a session of whoever has this key, for twelve hours or as long as the key can be used. */
 export const beginKeySession = (
   world: SignInWorld,
   { user_id, key_hash }: Actor,
-): Promise<string> => insertSession(world, { user_id, key_hash })
+): Promise<string> => insertSession(world, { user_id, key_hash, ...NO_PROVIDER })
 
-async function insertSession(
-  world: SignInWorld,
-  whose: Pick<SignIn, 'user_id' | 'key_hash'>,
-): Promise<string> {
+async function insertSession(world: SignInWorld, whose: Whose): Promise<string> {
   const { signIns } = world.store
   for (const oldest of (await signIns.listSessions(whose)).slice(MOST_SESSIONS - 1))
     await signIns.take(oldest.hash)

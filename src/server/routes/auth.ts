@@ -17,8 +17,10 @@ import { hashSecret } from '../../resources/keys/secret.ts'
 import { listOwnWorkspaces } from '../../resources/management.ts'
 import type { Member } from '../../resources/members/store.ts'
 import { defineOperation } from '../../resources/operation.ts'
+import { endProviderSessions } from '../../resources/sign-ins/logout.ts'
 import { beginSignIn, finishSignIn } from '../../resources/sign-ins/oidc.ts'
 import { findLinkMember, findSessionMember, signIn, signOut } from '../../resources/sign-ins.ts'
+import { renderOAuthError } from '../../resources/workloads/refusal.ts'
 import { allowAnyone } from '../access.ts'
 import { readForm, readQuery } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
@@ -31,6 +33,8 @@ import {
   renderSignedOut,
 } from '../consent.ts'
 import { isAtConsole, readCookie, refuseOtherSites, renderConsoleCookie } from '../console.ts'
+import { createErrorResponse, isBug } from '../errors.ts'
+import { readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readPath, readSearchParams } from '../request-target.ts'
 import { defineResource } from '../resource.ts'
@@ -160,6 +164,45 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
       show(endSession),
       describePage({ id: 'signOut', summary: 'Sign out', statuses: [200, 403, 429] }),
     )
+    .post(
+      '/auth/backchannel-logout',
+      ({ request }) =>
+        answerProvider(gateway, request, async () => {
+          countVisit(gateway, request, findPeer)
+          const { logout_token } = await readFormOf(request, LogoutForm)
+          await endProviderSessions(gateway, logout_token)
+        }),
+      describePage({
+        id: 'endProviderSessions',
+        summary: 'End the sessions that their provider says are over',
+        body: LogoutForm,
+        accepts: FORM,
+        statuses: [200, 400, 413, 429],
+      }),
+    )
+}
+
+/** What a provider sends when a user of its own signs out. */
+const LogoutForm = Type.Object({ logout_token: Type.String({ minLength: 1, maxLength: 16_384 }) })
+
+/** Answers as OpenID Connect Back-Channel Logout 1.0, 2.8, says: what fails is 400. */
+async function answerProvider(
+  gateway: Gateway,
+  request: Request,
+  end: () => Promise<void>,
+): Promise<Response> {
+  const headers = { 'cache-control': 'no-store' }
+  try {
+    await end()
+    return new Response(null, { headers })
+  } catch (thrown) {
+    if (isBug(thrown)) throw thrown
+    const error = GatewayError.from(thrown)
+    const isBounded = error.status === 413 || error.status === 429
+    const id = readRequestId(request, gateway.ids.uuid())
+    const refused = isBounded ? error : error.with({ status: 400 })
+    return createErrorResponse(refused, id, headers, { renderError: () => renderOAuthError(error) })
+  }
 }
 
 // A browser keeps what it gets here for one host: all pages of sign-in are at that of the console.
