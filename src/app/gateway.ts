@@ -431,6 +431,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
         return issuerKeys()
       },
       making: new Map(),
+      logouts: [],
     },
     events,
     get activity() {

@@ -130,6 +130,53 @@ export const beginSession = (
   provider: ProviderSession = NO_PROVIDER,
 ): Promise<string> => insertSession(world, { user_id: id, key_hash: null, ...provider })
 
+/** What a provider has said is over: one of its sessions, or all of a user, at a time in seconds. */
+export interface ProviderLogout extends ProviderSession {
+  at: number
+}
+
+/** The most logouts that are remembered, and for how many seconds: longer than a sign-in may take. */
+const MOST_LOGOUTS = 1_000
+const LOGOUT_MEMORY = 600
+
+/**
+ * Begins a session of a member whom a provider has signed in, by a token of a time in seconds. Throws
+ * 403 where it has said since that this is over.
+ */
+export async function beginProviderSession(
+  world: SignInWorld,
+  id: string,
+  there: ProviderSession,
+  at: number,
+): Promise<string> {
+  const session = await beginSession(world, id, there)
+  // Looked at last: a logout before this is found, and one after this has found the session.
+  if (!world.workloads.logouts.some(logout => logout.at >= at && isAbout(logout, there)))
+    return session
+  await signOut(world, session)
+  throw denied('You have signed out meanwhile: begin again')
+}
+
+// Of a session without a sid only its user is known.
+const isAbout = (logout: ProviderLogout, { issuer, subject, sid }: ProviderSession): boolean =>
+  logout.issuer === issuer &&
+  (logout.subject === null || logout.subject === subject) &&
+  (logout.sid === null || logout.sid === sid || (sid === null && logout.subject !== null))
+
+/** Ends the sessions of a logout that have begun until a time, and those that are about to begin. */
+export async function endProviderSessions(
+  { store: { signIns }, workloads }: SignInWorld,
+  logout: ProviderLogout,
+  until: string,
+): Promise<void> {
+  const { issuer, subject, sid, at } = logout
+  const recent = workloads.logouts.filter(one => one.at > at - LOGOUT_MEMORY)
+  workloads.logouts = [...recent, logout].slice(-MOST_LOGOUTS)
+  const whose = { issuer, ...(subject === null ? {} : { subject }) }
+  await signIns.endSessions(sid === null ? whose : { ...whose, sid }, until)
+  if (sid !== null && subject !== null) await signIns.endSessions({ ...whose, sid: null }, until)
+}
+
 /** Begins a session of whoever has this key, for twelve hours or as long as the key can be used. */
 export const beginKeySession = (
   world: SignInWorld,

@@ -6,7 +6,7 @@ import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
 import { CONFIGURATION, JWKS } from '../support/issuer.ts'
 import { openMemoryStore } from '../support/memory-store.ts'
-import { Browser, openHouse, QUERY } from '../support/sign-in.ts'
+import { askApi, Browser, openHouse, QUERY } from '../support/sign-in.ts'
 
 const MINUTE = 60_000
 
@@ -45,6 +45,28 @@ test.each([
   expect([out.status, browser.cookies.size]).toEqual([200, 0])
   for (const [name, value] of stolen) browser.cookies.set(name, value)
   expect((await browser.visit(`/auth${QUERY}`)).text).toContain('Sign in first')
+})
+
+test('where the console has a host of its own, all of it is there', async () => {
+  const server = { site_url: 'https://gateway.example/', console_host: 'console.example' }
+  await using house = await openHouse({}, { server })
+  const { browser, app } = house
+  const led = await browser.visit(`/auth${QUERY}`)
+  const [where] = led.location.split('?')
+  expect([led.status, where, browser.cookies.size]).toEqual([
+    ...[303, 'https://console.example/auth', 0],
+  ])
+  const there = new Browser(app, 'console.example')
+  const { location } = await there.visit('/auth/start')
+  const asked = new URL(location).searchParams
+  expect(asked.get('redirect_uri')).toBe('https://console.example/auth/callback')
+  const back = await house.signIn({}, {}, there)
+  expect([
+    back.status,
+    back.set.every(one => one.endsWith('; Secure') || one.includes('Max-Age=0')),
+  ]).toEqual([303, true])
+  expect((await there.visit(back.location)).text).toContain('Give App a key?')
+  expect((await askApi(there, '/keys')).status).toBe(200)
 })
 
 test('an answer is taken from the browser that asked, in time, once', async () => {

@@ -33,12 +33,12 @@ export async function openHouse(
     async signIn(
       claims: Record<string, unknown> = {},
       change: Record<string, string> = {},
-      browser = this.browser,
+      from = browser,
     ) {
-      const { location } = await browser.visit(`/auth/start${QUERY}`)
+      const { location } = await from.visit(`/auth/start${QUERY}`)
       const code = issuer.authorize(location, claims)
       const state = new URL(location).searchParams.get('state') ?? ''
-      return browser.visit(`/auth/callback?${new URLSearchParams({ code, state, ...change })}`)
+      return from.visit(`/auth/callback?${new URLSearchParams({ code, state, ...change })}`)
     },
     async [Symbol.asyncDispose]() {
       await issuer[Symbol.asyncDispose]()
@@ -51,14 +51,16 @@ export async function openHouse(
 export class Browser {
   readonly cookies = new Map<string, string>()
   readonly #app: ReturnType<typeof createApp>
+  readonly #host: string
 
-  constructor(app: ReturnType<typeof createApp>) {
+  constructor(app: ReturnType<typeof createApp>, host = 'gateway.example') {
     this.#app = app
+    this.#host = host
   }
 
   async visit(path: string, init: RequestInit = {}) {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
-    const headers = { host: 'gateway.example', cookie, ...init.headers }
+    const headers = { host: this.#host, cookie, ...init.headers }
     const request = new Request(`http://localhost${path}`, { ...init, headers })
     const response = await this.#app.handle(request)
     const set = response.headers.getSetCookie()

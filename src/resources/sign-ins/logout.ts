@@ -1,6 +1,6 @@
 import type { JWTPayload } from 'jose'
 import { isObject } from '../../base/json.ts'
-import type { ProviderSession, SignInWorld } from '../sign-ins.ts'
+import { endProviderSessions, type SignInWorld } from '../sign-ins.ts'
 import { refuseExchange } from '../workloads/refusal.ts'
 import { LONGEST_LIFE, TOLERANCE } from '../workloads/subject-token.ts'
 import { readProviderSession, requireProvider, verifyProviderToken } from './oidc.ts'
@@ -13,7 +13,7 @@ const LOGOUT = 'http://schemas.openid.net/event/backchannel-logout'
  * 400 for a token that is no logout or was used, 403 for one of another, and 503 where the
  * provider's keys are not to be had.
  */
-export async function endProviderSessions(world: SignInWorld, token: string): Promise<void> {
+export async function takeLogout(world: SignInWorld, token: string): Promise<void> {
   const provider = requireProvider(world)
   const { payload, protectedHeader } = await verifyProviderToken(world, provider, token)
   checkType(protectedHeader.typ)
@@ -26,7 +26,7 @@ export async function endProviderSessions(world: SignInWorld, token: string): Pr
   if (!used.mark(name, exp, now)) throw refuse('it was used already')
   // A token that somebody keeps ends nothing that begins after it.
   const until = new Date((iat + TOLERANCE) * 1000).toISOString()
-  await endSessions(world, over, until).catch(thrown => {
+  await endProviderSessions(world, { ...over, at: iat }, until).catch(thrown => {
     used.unmark(name)
     throw thrown
   })
@@ -48,15 +48,4 @@ function readLogout(payload: JWTPayload, now: number) {
   if (iat > now + TOLERANCE) throw refuse('it is not yet valid')
   if (exp - iat > LONGEST_LIFE) throw refuse('it lives longer than a day')
   return { jti, iat, exp }
-}
-
-async function endSessions(
-  { store: { signIns } }: SignInWorld,
-  { issuer, subject, sid }: ProviderSession,
-  until: string,
-): Promise<void> {
-  const whose = { issuer, ...(subject === null ? {} : { subject }) }
-  await signIns.endSessions(sid === null ? whose : { ...whose, sid }, until)
-  // Of a session without a sid only its user is known.
-  if (sid !== null && subject !== null) await signIns.endSessions({ ...whose, sid: null }, until)
 }

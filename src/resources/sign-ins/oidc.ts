@@ -5,7 +5,7 @@ import type { SignInConfig } from '../../config/sign-in.ts'
 import { getConsoleUrl } from '../../config.ts'
 import { hashSecret } from '../keys/secret.ts'
 import type { Member } from '../members/store.ts'
-import { beginSession, type ProviderSession, type SignInWorld } from '../sign-ins.ts'
+import { beginProviderSession, type ProviderSession, type SignInWorld } from '../sign-ins.ts'
 import { ALGORITHMS, findBrokenRule, TOLERANCE } from '../workloads/subject-token.ts'
 import { applyGroups } from './roles.ts'
 
@@ -118,7 +118,8 @@ export async function finishSignIn(
   const there = readProviderSession(provider, claims)
   if (there.subject === null) throw denied(NO_MEMBER)
   await applyGroups(world, provider, member, claims)
-  return { session: await beginSession(world, member.id, there), search: journey.search }
+  const session = await beginProviderSession(world, member.id, there, claims.iat ?? 0)
+  return { session, search: journey.search }
 }
 
 /** The longest names of a user and of a session at a provider. */

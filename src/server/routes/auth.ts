@@ -17,7 +17,7 @@ import { hashSecret } from '../../resources/keys/secret.ts'
 import { listOwnWorkspaces } from '../../resources/management.ts'
 import type { Member } from '../../resources/members/store.ts'
 import { defineOperation } from '../../resources/operation.ts'
-import { endProviderSessions } from '../../resources/sign-ins/logout.ts'
+import { takeLogout } from '../../resources/sign-ins/logout.ts'
 import { beginSignIn, finishSignIn } from '../../resources/sign-ins/oidc.ts'
 import { findLinkMember, findSessionMember, signIn, signOut } from '../../resources/sign-ins.ts'
 import { renderOAuthError } from '../../resources/workloads/refusal.ts'
@@ -170,10 +170,10 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
         answerProvider(gateway, request, async () => {
           countVisit(gateway, request, findPeer)
           const { logout_token } = await readFormOf(request, LogoutForm)
-          await endProviderSessions(gateway, logout_token)
+          await takeLogout(gateway, logout_token)
         }),
       describePage({
-        id: 'endProviderSessions',
+        id: 'takeLogout',
         summary: 'End the sessions that their provider says are over',
         body: LogoutForm,
         accepts: FORM,

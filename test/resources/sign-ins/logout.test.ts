@@ -84,6 +84,38 @@ describe('a provider that signs a user out', () => {
     expect((await send(await sign({ sub: 'ada' }))).status).toBe(200)
   })
 
+  test.each([{ sub: 'ada' }, { sid: 'one' }, { sub: 'ada', sid: 'one' }])(
+    'in the middle of a sign-in ends that: %j',
+    async over => {
+      const { house, sign, send } = await openSignedIn()
+      await using _ = house
+      const { members } = house.gateway.store
+      const { findActive } = members
+      const enterWhile = async (claims: Claims, logout: Claims) => {
+        members.findActive = async email => {
+          house.clock.pass(1_000)
+          expect((await send(await sign(logout))).status).toBe(200)
+          return findActive(email)
+        }
+        house.clock.pass(1_000)
+        const { status, set } = await house.signIn(claims)
+        return [status, set.some(one => one.startsWith('gateway_session'))]
+      }
+      expect(await enterWhile(ADA, over)).toEqual([403, false])
+      expect(
+        await house.gateway.store.signIns.listSessions({
+          user_id: house.member.id,
+          key_hash: null,
+        }),
+      ).toEqual([])
+      for (const other of [{ sub: 'bob' }, { sid: 'two' }, { sub: 'ada', sid: 'two' }])
+        expect(await enterWhile(ADA, other)).toEqual([303, true])
+      members.findActive = findActive
+      house.clock.pass(1_000)
+      expect((await house.signIn(ADA)).status).toBe(303)
+    },
+  )
+
   test('ends nothing that has begun since', async () => {
     const { house, sign, send, enter, isIn } = await openSignedIn()
     await using _ = house
@@ -191,6 +223,7 @@ describe('a token that is no logout ends no session, and gets 400:', () => {
     expect([failed.status, JSON.parse(failed.text).error]).toEqual([400, 'server_error'])
     signIns.endSessions = endSessions
     expect((await send(token)).status).toBe(200)
+    house.clock.pass(1_000)
     const browser = await enter()
     const again = await send(token)
     expect([again.status, JSON.parse(again.text).error_description]).toEqual([
