@@ -307,9 +307,9 @@ export const Config = Type.Object(
             format: 'host[:port]',
             maxLength: 260,
             description:
-              'Another host for /console and all sign-in than that of site_url, as browsers send it ' +
-              'in Host: console.example. /console answers there only, sessions count there only, and ' +
-              'pages of sign-in lead there. A proxy has to pass Host on',
+              'Another host than that of site_url for /console and all sign-in, as browsers send it in ' +
+              'Host, with its port. /console and its sessions are there only, and pages of sign-in ' +
+              'lead there. A proxy has to pass Host on',
           }),
         ),
         list_all_models: Type.Boolean({
@@ -1145,10 +1145,10 @@ export function getConsoleUrl({
 }
 
 function listConsoleContradictions(server: Config['server']): Contradiction[] {
-  const { console, console_host } = server
+  const { console_host } = server
   if (console_host === undefined) return []
   const names = ['server', 'console_host']
-  if (!console) {
+  if (!server.console) {
     const message = 'server.console_host: expected server.console beside it, found false'
     return [{ names, beside: ['server', 'console'], message }]
   }

@@ -83,6 +83,7 @@ import { openCatalog } from '../resources/models.ts'
 import type { DesignatedPreset } from '../resources/presets/store.ts'
 import { buildPresetName } from '../resources/presets.ts'
 import { EventLogs } from '../resources/responses/event-log.ts'
+import type { ProviderLogout } from '../resources/sign-ins.ts'
 import type { Workloads } from '../resources/workloads/parts.ts'
 import { AccessTokens } from '../resources/workloads/tokens.ts'
 import { UsedTokens } from '../resources/workloads/used-tokens.ts'
@@ -161,6 +162,8 @@ export interface Gateway {
   secrets: Secrets
   /** Short-lived tokens of workloads. */
   workloads: Workloads
+  /** What providers of sign-in have said is over, the newest last. */
+  logouts: ProviderLogout[]
   /** Publishes what happens. */
   events: Events
   /** Tells listeners what happens, as it happens. */
@@ -431,8 +434,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
         return issuerKeys()
       },
       making: new Map(),
-      logouts: [],
     },
+    logouts: [],
     events,
     get activity() {
       activity ??= new Activity(gateway)

@@ -58,6 +58,8 @@ export interface SignInStore {
 export interface SignInWorld extends IdentityWorld {
   store: IdentityWorld['store'] & { signIns: SignInStore }
   secrets: IdentityWorld['secrets'] & { mac: Mac }
+  /** What providers of sign-in have said is over, the newest last. */
+  logouts: ProviderLogout[]
 }
 
 /** In milliseconds. */
@@ -151,8 +153,7 @@ export async function beginProviderSession(
 ): Promise<string> {
   const session = await beginSession(world, id, there)
   // Looked at last: a logout before this is found, and one after this has found the session.
-  if (!world.workloads.logouts.some(logout => logout.at >= at && isAbout(logout, there)))
-    return session
+  if (!world.logouts.some(logout => logout.at >= at && isAbout(logout, there))) return session
   await signOut(world, session)
   throw denied('You have signed out meanwhile: begin again')
 }
@@ -165,13 +166,14 @@ const isAbout = (logout: ProviderLogout, { issuer, subject, sid }: ProviderSessi
 
 /** Ends the sessions of a logout that have begun until a time, and those that are about to begin. */
 export async function endProviderSessions(
-  { store: { signIns }, workloads }: SignInWorld,
+  world: SignInWorld,
   logout: ProviderLogout,
   until: string,
 ): Promise<void> {
   const { issuer, subject, sid, at } = logout
-  const recent = workloads.logouts.filter(one => one.at > at - LOGOUT_MEMORY)
-  workloads.logouts = [...recent, logout].slice(-MOST_LOGOUTS)
+  const { signIns } = world.store
+  const recent = world.logouts.filter(one => one.at > at - LOGOUT_MEMORY)
+  world.logouts = [...recent, logout].slice(-MOST_LOGOUTS)
   const whose = { issuer, ...(subject === null ? {} : { subject }) }
   await signIns.endSessions(sid === null ? whose : { ...whose, sid }, until)
   if (sid !== null && subject !== null) await signIns.endSessions({ ...whose, sid: null }, until)

@@ -1,5 +1,4 @@
 import type { Key } from '../keys/store.ts'
-import type { ProviderLogout } from '../sign-ins.ts'
 import type { IssuerKeys } from './subject-token.ts'
 import type { AccessTokens } from './tokens.ts'
 import type { UsedTokens } from './used-tokens.ts'
@@ -11,6 +10,4 @@ export interface Workloads {
   issuerKeys: IssuerKeys
   /** Keys of subjects that are being made, by hash: simultaneous exchanges share one. */
   making: Map<string, Promise<Key>>
-  /** What providers of sign-in have said is over, the newest last. */
-  logouts: ProviderLogout[]
 }
