@@ -302,6 +302,16 @@ export const Config = Type.Object(
           default: true,
           description: 'Whether /console has a page for operators and members',
         }),
+        console_host: Type.Optional(
+          Type.String({
+            format: 'host[:port]',
+            maxLength: 260,
+            description:
+              'Another host than that of site_url for /console and all sign-in, as browsers send it in ' +
+              'Host, with its port. /console and its sessions are there only, and pages of sign-in ' +
+              'lead there. A proxy has to pass Host on',
+          }),
+        ),
         list_all_models: Type.Boolean({
           default: false,
           description:
@@ -1101,6 +1111,7 @@ function findContradictions(config: Config): Contradiction[] {
       message:
         'regions: expected server.trusted_proxies to name the proxies that set Host, found none',
     })
+  found.push(...listConsoleContradictions(config.server))
   for (const [name, { limit, limit_reset }] of Object.entries(config.oauth.issuers)) {
     if (limit_reset === undefined || limit !== undefined) continue
     const names = ['oauth', 'issuers', name, 'limit_reset']
@@ -1115,6 +1126,36 @@ function findContradictions(config: Config): Contradiction[] {
     found.push({ names, beside, message: `${names.join('.')}: ${contradiction.message}` })
   }
   return found
+}
+
+/** Returns where users find a gateway that listens on its configured port. */
+export const getSiteUrl = ({ site_url, host, port }: Config['server']): string =>
+  site_url ?? `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+
+/** Returns where people sign in and find the console, without a slash at its end. */
+export function getConsoleUrl({
+  config: { server },
+  instance: { siteUrl },
+}: {
+  config: Config
+  instance: { siteUrl: string }
+}): string {
+  if (server.console_host === undefined) return siteUrl.replace(/\/$/, '')
+  return new URL(`${new URL(siteUrl).protocol}//${server.console_host}`).origin
+}
+
+function listConsoleContradictions(server: Config['server']): Contradiction[] {
+  const { console_host } = server
+  if (console_host === undefined) return []
+  const names = ['server', 'console_host']
+  if (!server.console) {
+    const message = 'server.console_host: expected server.console beside it, found false'
+    return [{ names, beside: ['server', 'console'], message }]
+  }
+  const site = URL.parse(getSiteUrl(server))
+  if (site === null || new URL(`${site.protocol}//${console_host}`).host !== site.host) return []
+  const message = `server.console_host: expected another host than the API’s, found ${site.host}`
+  return [{ names, beside: ['server', 'site_url'], message }]
 }
 
 /** The largest object that S3 takes in one request, in MiB. */

@@ -123,6 +123,42 @@ describe('a config file', () => {
     },
   )
 
+  test.each([
+    'https://console.example',
+    'console.example/console',
+    'Console.example',
+    'a console.example',
+    '*.example',
+    'user@console.example',
+    'console.example:65536',
+    'console.example:',
+    '[::1',
+    '',
+  ])('with the console at "%s" is refused', console_host => {
+    const { message } = refusal(JSON.stringify({ server: { console_host } }))
+    expect(message).toStartWith(
+      'server.console_host: expected string in the form host[:port], found a',
+    )
+  })
+
+  test.each([
+    [{ site_url: 'https://gateway.example' }, 'gateway.example'],
+    [{ site_url: 'https://gateway.example/' }, 'gateway.example:443'],
+    [{ site_url: 'http://[::1]:8080' }, '[0:0::1]:8080'],
+    [{}, '127.0.0.1:8080'],
+    [{ host: '::1', port: 9 }, '[::1]:9'],
+  ])('with %j has its console at another host than %s', (server, console_host) => {
+    const { message, metadata } = refusal(JSON.stringify({ server: { ...server, console_host } }))
+    expect(metadata.field).toBe('server.console_host')
+    expect(message).toStartWith('server.console_host: expected another host than the API’s, found')
+    const other = { ...server, console_host: 'console.example' }
+    expect(() => parse(JSON.stringify({ server: other }))).not.toThrow()
+    const none = { ...other, console: false }
+    expect(refusal(JSON.stringify({ server: none })).message).toBe(
+      'server.console_host: expected server.console beside it, found false',
+    )
+  })
+
   test('does not change the defaults for the next one', () => {
     parse('models: []').models.push({ id: 'a/b', endpoints: [] })
     expect(createDefaultConfig().models).toEqual([])

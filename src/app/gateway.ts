@@ -11,7 +11,7 @@ import { Mirror } from '../base/mirror.ts'
 import { PackedMirror } from '../base/packed-mirror.ts'
 import { openSeal, type Seal } from '../base/seal.ts'
 import { shareRuns } from '../base/share-runs.ts'
-import { type Config, createDefaultConfig } from '../config.ts'
+import { type Config, createDefaultConfig, getSiteUrl } from '../config.ts'
 import { endLoopsOfGoneKeys } from '../engine/admit.ts'
 import { Health } from '../engine/health.ts'
 import { markEnds, markOpening } from '../engine/recover.ts'
@@ -83,6 +83,7 @@ import { openCatalog } from '../resources/models.ts'
 import type { DesignatedPreset } from '../resources/presets/store.ts'
 import { buildPresetName } from '../resources/presets.ts'
 import { EventLogs } from '../resources/responses/event-log.ts'
+import type { ProviderLogout } from '../resources/sign-ins.ts'
 import type { Workloads } from '../resources/workloads/parts.ts'
 import { AccessTokens } from '../resources/workloads/tokens.ts'
 import { UsedTokens } from '../resources/workloads/used-tokens.ts'
@@ -161,6 +162,8 @@ export interface Gateway {
   secrets: Secrets
   /** Short-lived tokens of workloads. */
   workloads: Workloads
+  /** What providers of sign-in have said is over, the newest last. */
+  logouts: ProviderLogout[]
   /** Publishes what happens. */
   events: Events
   /** Tells listeners what happens, as it happens. */
@@ -378,7 +381,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     config,
     instance: {
       configStatus: { applied: clock.now(), rejected: false },
-      siteUrl: config.server.site_url ?? `http://${config.server.host}:${config.server.port}`,
+      siteUrl: getSiteUrl(config.server),
       isLocal: isLoopback(config.server.host),
     },
     catalog,
@@ -432,6 +435,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       },
       making: new Map(),
     },
+    logouts: [],
     events,
     get activity() {
       activity ??= new Activity(gateway)

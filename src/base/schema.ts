@@ -44,6 +44,7 @@ FormatRegistry.Set('url', isPlainUrl)
 FormatRegistry.Set('origin', isOrigin)
 FormatRegistry.Set('address-range', isAddressRange)
 FormatRegistry.Set('host:port', isHostAndPort)
+FormatRegistry.Set('host[:port]', isHost)
 // Characters that every server accepts in a header. This also refuses the line break that may end
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
@@ -56,6 +57,12 @@ function isOrigin(text: string): boolean {
 function isHostAndPort(text: string): boolean {
   const port = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):(\d{1,5})$/i.exec(text)?.[1]
   return port !== undefined && Number(port) <= 65_535
+}
+
+// As a Host header has it: browsers write letters in lower case.
+function isHost(text: string): boolean {
+  const isForm = isHostAndPort(text) || isHostAndPort(`${text}:80`)
+  return isForm && text === text.toLowerCase() && URL.canParse(`http://${text}`)
 }
 
 /** Whether the value matches the schema. */

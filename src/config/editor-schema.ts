@@ -17,6 +17,7 @@ const PATTERNS: Record<string, string> = {
   url: '^https?://',
   'address-range': '^[0-9a-fA-F.:]+(/[0-9]{1,3})?$',
   'host:port': '^.+:[0-9]{1,5}$',
+  'host[:port]': '^(\\[[0-9a-f:.]+\\]|[a-z0-9._-]+)(:[0-9]{1,5})?$',
   'visible-ascii': '^[!-~]([ -~]*[!-~])?$',
 }
 

@@ -71,6 +71,8 @@ export interface AddressHolder {
  */
 export interface ScimUserStore {
   byId(id: string): Promise<ScimUser | undefined>
+  /** Finds the user of a member, if the identity provider manages them. */
+  byMember(user_id: string): Promise<ScimUser | undefined>
   /** Lists the users with this key, or all, the oldest first. */
   find(known?: LookupKey): Promise<ScimUser[]>
   /** Lists the groups of these users. */

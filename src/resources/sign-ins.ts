@@ -1,6 +1,7 @@
 import { getIsoTime } from '../base/clock.ts'
 import { denied, requireFound } from '../base/errors.ts'
 import type { Mac } from '../base/mac.ts'
+import { getConsoleUrl } from '../config.ts'
 import { type Actor, buildKeyActor } from './actor.ts'
 import { defineAudit } from './audit/entry.ts'
 import type { AuditEntry } from './audit/store.ts'
@@ -21,9 +22,24 @@ export interface SignIn {
   user_id: string
   /** The management key that a session was begun with; null for a member's. */
   key_hash: string | null
+  /** Who a provider of sign-in says they are, and in which session of its own; null without one. */
+  issuer: string | null
+  subject: string | null
+  sid: string | null
   created_at: string
   expires_at: string
 }
+
+/** Whose a sign-in is. */
+type Whose = Pick<SignIn, 'user_id' | 'key_hash' | 'issuer' | 'subject' | 'sid'>
+
+/** What a session has at its provider. */
+export type ProviderSession = Pick<SignIn, 'issuer' | 'subject' | 'sid'>
+
+const NO_PROVIDER: ProviderSession = { issuer: null, subject: null, sid: null }
+
+/** Which sessions of members are meant: those that have all of this. */
+export type SessionFilter = Partial<Pick<SignIn, 'user_id' | 'issuer' | 'subject' | 'sid'>>
 
 /** Stores links and sessions. */
 export interface SignInStore {
@@ -34,13 +50,16 @@ export interface SignInStore {
   take(hash: string): Promise<SignIn | undefined>
   /** Lists the sessions of a member, or of a key, the newest first. */
   listSessions(of: Pick<SignIn, 'user_id' | 'key_hash'>): Promise<SignIn[]>
+  /** Ends sessions of members that have begun until a time. */
+  endSessions(of: SessionFilter, until: string): Promise<void>
 }
 
 /** The parts of the gateway that signing in needs. */
 export interface SignInWorld extends IdentityWorld {
   store: IdentityWorld['store'] & { signIns: SignInStore }
   secrets: IdentityWorld['secrets'] & { mac: Mac }
-  instance: { siteUrl: string }
+  /** What providers of sign-in have said is over, the newest last. */
+  logouts: ProviderLogout[]
 }
 
 /** In milliseconds. */
@@ -52,7 +71,9 @@ const MOST_SESSIONS = 100
 
 const auditSignIn = defineAudit<SignIn>('sign_ins', {
   identify: ({ hash }) => ({ id: hash, workspace_id: null }),
-  show: ({ hash: _, ...shown }) => shown,
+  show: ({ kind, user_id, key_hash, created_at, expires_at }) => ({
+    ...{ kind, user_id, key_hash, created_at, expires_at },
+  }),
 })
 
 /**
@@ -63,18 +84,18 @@ export async function createSignInLink(world: SignInWorld, actor: Actor, id: str
   assertCanManageAll(world, actor)
   const { active, email } = await getMember(world, id)
   if (!active) throw denied('This member was deactivated')
-  const whose = { user_id: id, key_hash: null }
+  const whose = { user_id: id, key_hash: null, ...NO_PROVIDER }
   const { secret, signIn } = buildSignIn(world, 'link', whose, LINK_LIFETIME)
   const entry = auditSignIn(world, actor, null, signIn)
   await world.store.signIns.insert(signIn, signIn.created_at, entry)
-  const url = `${world.instance.siteUrl.replace(/\/$/, '')}/auth/sign-in?token=${secret}`
+  const url = `${getConsoleUrl(world)}/auth/sign-in?token=${secret}`
   return { data: { email, url, expires_at: signIn.expires_at } }
 }
 
 function buildSignIn(
   world: SignInWorld,
   kind: SignIn['kind'],
-  whose: Pick<SignIn, 'user_id' | 'key_hash'>,
+  whose: Whose,
   lifetime: number,
 ): { secret: string; signIn: SignIn } {
   const secret = addChecksum(`gw-${kind}-v1-${world.ids.secret()}`)
@@ -105,19 +126,66 @@ export async function signIn(world: SignInWorld, token: string): Promise<string>
 }
 
 /** Begins a session of a member, for twelve hours, and returns its secret. */
-export const beginSession = (world: SignInWorld, id: string): Promise<string> =>
-  insertSession(world, { user_id: id, key_hash: null })
+export const beginSession = (
+  world: SignInWorld,
+  id: string,
+  provider: ProviderSession = NO_PROVIDER,
+): Promise<string> => insertSession(world, { user_id: id, key_hash: null, ...provider })
+
+/** What a provider has said is over: one of its sessions, or all of a user, at a time in seconds. */
+export interface ProviderLogout extends ProviderSession {
+  at: number
+}
+
+/** The most logouts that are remembered, and for how many seconds: longer than a sign-in may take. */
+const MOST_LOGOUTS = 1_000
+const LOGOUT_MEMORY = 600
+
+/**
+ * Begins a session of a member whom a provider has signed in, by a token of a time in seconds. Throws
+ * 403 where it has said since that this is over.
+ */
+export async function beginProviderSession(
+  world: SignInWorld,
+  id: string,
+  there: ProviderSession,
+  at: number,
+): Promise<string> {
+  const session = await beginSession(world, id, there)
+  // Looked at last: a logout before this is found, and one after this has found the session.
+  if (!world.logouts.some(logout => logout.at >= at && isAbout(logout, there))) return session
+  await signOut(world, session)
+  throw denied('You have signed out meanwhile: begin again')
+}
+
+// Of a session without a sid only its user is known.
+const isAbout = (logout: ProviderLogout, { issuer, subject, sid }: ProviderSession): boolean =>
+  logout.issuer === issuer &&
+  (logout.subject === null || logout.subject === subject) &&
+  (logout.sid === null || logout.sid === sid || (sid === null && logout.subject !== null))
+
+/** Ends the sessions of a logout that have begun until a time, and those that are about to begin. */
+export async function endProviderSessions(
+  world: SignInWorld,
+  logout: ProviderLogout,
+  until: string,
+): Promise<void> {
+  const { issuer, subject, sid, at } = logout
+  const { signIns } = world.store
+  const recent = world.logouts.filter(one => one.at > at - LOGOUT_MEMORY)
+  world.logouts = [...recent, logout].slice(-MOST_LOGOUTS)
+  const whose = { issuer, ...(subject === null ? {} : { subject }) }
+  await signIns.endSessions(sid === null ? whose : { ...whose, sid }, until)
+  if (sid !== null && subject !== null) await signIns.endSessions({ ...whose, sid: null }, until)
+}
 
 /** Begins a session of whoever has this key, for twelve hours or as long as the key can be used. */
 export const beginKeySession = (
   world: SignInWorld,
   { user_id, key_hash }: Actor,
-): Promise<string> => insertSession(world, { user_id, key_hash })
+): Promise<string> => insertSession(world, { user_id, key_hash, ...NO_PROVIDER })
 
-async function insertSession(
-  world: SignInWorld,
-  whose: Pick<SignIn, 'user_id' | 'key_hash'>,
-): Promise<string> {
+async function insertSession(world: SignInWorld, whose: Whose): Promise<string> {
   const { signIns } = world.store
   for (const oldest of (await signIns.listSessions(whose)).slice(MOST_SESSIONS - 1))
     await signIns.take(oldest.hash)

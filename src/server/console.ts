@@ -1,5 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
 import { denied } from '../base/errors.ts'
+import { getConsoleUrl } from '../config.ts'
 import { findSession, type Session } from '../resources/sign-ins.ts'
 import { readBundle } from './console/bundle.ts'
 
@@ -82,6 +83,17 @@ const MARK = 'x-gateway-console'
 /** In seconds, as long as a session lasts. */
 const LIFETIME = 43_200
 
+/** Whether a request was sent to where people sign in: anywhere, unless that has a host of its own. */
+export function isAtConsole(gateway: Gateway, request: Request): boolean {
+  if (gateway.config.server.console_host === undefined) return true
+  const { protocol, host } = new URL(getConsoleUrl(gateway))
+  return URL.parse(`${protocol}//${request.headers.get('host')}`)?.host === host
+}
+
+/** Whether the console answers a request: the config has one, and it is at this host. */
+export const hasConsole = (gateway: Gateway, request: Request): boolean =>
+  gateway.config.server.console && isAtConsole(gateway, request)
+
 const isSecure = ({ instance }: Gateway): boolean => instance.siteUrl.startsWith('https:')
 
 // A browser takes a cookie with this prefix from this host alone, and over TLS.
@@ -99,7 +111,7 @@ export const renderConsoleCookie = (gateway: Gateway, secret: string | null): st
 /** Returns the secret of the console's session that a request of its page has; undefined without. */
 export function readConsoleSession(gateway: Gateway, request: Request): string | undefined {
   const { headers } = request
-  if (!gateway.config.server.console || !headers.has(MARK)) return undefined
+  if (!headers.has(MARK) || !hasConsole(gateway, request)) return undefined
   const site = headers.get('sec-fetch-site')
   if (site !== null && site !== 'same-origin') return undefined
   return readCookie(request, getCookieName(gateway)) || undefined
@@ -121,10 +133,10 @@ export function readCookie(request: Request, name: string): string | undefined {
 }
 
 /** Refuses a form that another site has sent, as browsers tell. */
-export function refuseOtherSites({ instance }: Gateway, request: Request): void {
+export function refuseOtherSites(gateway: Gateway, request: Request): void {
   const origin = request.headers.get('origin')
   const site = request.headers.get('sec-fetch-site')
-  const hosts = [new URL(instance.siteUrl).host, request.headers.get('host')]
+  const hosts = [new URL(getConsoleUrl(gateway)).host, request.headers.get('host')]
   const isOwn = origin !== null && hosts.includes(URL.parse(origin)?.host ?? '')
   if (!isOwn || (site !== null && site !== 'same-origin'))
     throw denied('This form was not sent from its own page')

@@ -15,6 +15,7 @@ export const PATHS = [
   '/auth/start',
   '/auth/callback',
   '/auth/sign-out',
+  '/auth/backchannel-logout',
   '/console',
   '/console/:part',
   '/console/session',

@@ -104,14 +104,17 @@ describe('serve', () => {
     const { version } = await Bun.file(join(import.meta.dir, '../../package.json')).json()
     const file = join(cwd, 'gateway.yaml')
     const env = { OPENAI_API_KEY: 'sk-secret', ANTHROPIC_API_KEY: 'sk-secret' }
-    writeFileSync(file, '{ providers: { anthropic: { api_key: named } } }')
+    writeFileSync(
+      file,
+      '{ providers: { anthropic: { api_key: named } }, server: { console_host: "console:81" } }',
+    )
     const { printed, port } = await started(cwd, ['--port', '0'], env)
     expect(printed.split('\n')).toEqual([
       `gateway ${version}`,
       `  data       ${join(cwd, 'gateway-data')} (new)`,
       `  config     ${file}`,
       '  providers  openai (OPENAI_API_KEY), anthropic, sandbox (built in, free, needs no key)',
-      `  console    http://127.0.0.1:${port}/console`,
+      '  console    http://console:81/console',
       `  docs       http://127.0.0.1:${port}/docs`,
       'There is no API key yet: gateway keys create --name me makes one',
       'Try it:',
@@ -122,6 +125,7 @@ describe('serve', () => {
     const data = join(cwd, 'other')
     const other = await started(cwd, ['--port', '0', '--data', data], env)
     expect(other.printed).toContain(`  config     none: the defaults\n  not read   ${file}\n`)
+    expect(other.printed).toContain(`  console    http://127.0.0.1:${other.port}/console\n`)
     expect(other.printed).toContain(`gateway keys create --name me --data ${data} makes one`)
     expect(`${printed}${other.printed}`).not.toContain('sk-secret')
     const byNpm = await started(cwd, ['--port', '0'], { npm_lifecycle_event: 'start' })

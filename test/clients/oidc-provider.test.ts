@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import Provider from 'oidc-provider'
+import Provider, { type ClientMetadata } from 'oidc-provider'
 import { getOperator } from '../../src/resources/actor.ts'
 import { addMember } from '../../src/resources/members.ts'
 import { startLocalServer } from '../support/server.ts'
@@ -12,6 +12,7 @@ const CLIENT = { client_id: 'gateway', client_secret: 'a secret of the client' }
 /** Starts a provider of sign-in at which everybody is who they say. */
 async function startProvider() {
   const opened = Promise.withResolvers<Provider>()
+  const groups = new Map<string, string[]>()
   const http = createServer((request, response) => {
     void opened.promise.then(provider => provider.callback()(request, response))
   })
@@ -19,17 +20,26 @@ async function startProvider() {
   const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
   return {
     url,
+    /** The groups of those who have some, by name. */
+    groups,
     /** Begins to answer, and to lead back here. */
-    open(redirect_uri: string) {
+    open(gateway: string) {
+      const client = {
+        ...{ ...CLIENT, redirect_uris: [`${gateway}/auth/callback`], application_type: 'native' },
+        backchannel_logout_uri: `${gateway}/auth/backchannel-logout`,
+        backchannel_logout_session_required: true,
+      }
       const provider = new Provider(url, {
-        clients: [{ ...CLIENT, redirect_uris: [redirect_uri], application_type: 'native' }],
-        claims: { openid: ['sub'], email: ['email', 'email_verified'] },
+        clients: [client as ClientMetadata],
+        features: { backchannelLogout: { enabled: true } },
+        claims: { openid: ['sub'], email: ['email', 'email_verified'], groups: ['groups'] },
         conformIdTokenClaims: false,
         cookies: { keys: ['of the cookies'] },
         findAccount: (_, accountId) => ({
           accountId,
           claims: () => ({
             ...{ sub: accountId, email: `${accountId}@acme.example`, email_verified: true },
+            groups: groups.get(accountId) ?? [],
           }),
         }),
       })
@@ -64,6 +74,7 @@ class Browser {
     let seen = await this.visit(start)
     for (const prompt of ['login', 'consent']) {
       const [, action = ''] = /<form[^>]* action="([^"]+)"/.exec(await seen.response.text()) ?? []
+      if (action === '') return seen
       seen = await this.visit(new URL(action, seen.url).href, {
         method: 'POST',
         body: new URLSearchParams({ prompt, login, password: 'any' }),
@@ -71,13 +82,25 @@ class Browser {
     }
     return seen
   }
+
+  /** Signs out at the provider, which tells everybody at whom it has signed its user in. */
+  async signOut(provider: string): Promise<number> {
+    const { response } = await this.visit(`${provider}/session/end`)
+    const page = await response.text()
+    const [, xsrf = ''] = /name="xsrf" value="([^"]+)"/.exec(page) ?? []
+    const confirmed = await this.visit(`${provider}/session/end/confirm`, {
+      method: 'POST',
+      body: new URLSearchParams({ xsrf, logout: 'yes' }),
+    })
+    return confirmed.response.status
+  }
 }
 
 test(`${MEMBERS} members sign in at a provider, make a key each, and see their own`, async () => {
   await using provider = await startProvider()
   const sign_in = { issuer: provider.url, ...CLIENT }
   await using server = await startLocalServer({ oauth: { sign_in } })
-  provider.open(`${server.url}/auth/callback`)
+  provider.open(server.url)
   const operator = getOperator(server.gateway)
   const names = Array.from({ length: MEMBERS }, (_, i) => `member-${i}`)
   const ids = new Map<string, string>()
@@ -105,4 +128,33 @@ test(`${MEMBERS} members sign in at a provider, make a key each, and see their o
     const id = ids.get(names[i] ?? '')
     expect(data).toMatchObject([{ name: names[i], limit: 2, creator_user_id: id }])
   }
+})
+
+test('who signs out at the provider, or loses a group there, is no manager here any more', async () => {
+  await using provider = await startProvider()
+  const roles = { groups: { operators: 'org:admin' } }
+  const sign_in = { issuer: provider.url, ...CLIENT, scopes: ['groups'], roles }
+  await using server = await startLocalServer({ oauth: { sign_in } })
+  provider.open(server.url)
+  for (const name of ['ada', 'bob'])
+    await addMember(server.gateway, getOperator(server.gateway), { email: `${name}@acme.example` })
+  const manage = async (browser: Browser) => {
+    const headers = { 'x-gateway-console': '1' }
+    return (await browser.visit(`${server.url}/api/v1/guardrails`, { headers })).response.status
+  }
+  const enter = async (name: string) => {
+    const browser = new Browser()
+    await browser.signIn(`${server.url}/auth/start`, name)
+    return browser
+  }
+  provider.groups.set('ada', ['staff', 'operators'])
+  const [ada, elsewhere, bob] = [await enter('ada'), await enter('ada'), await enter('bob')]
+  expect(await Promise.all([ada, elsewhere, bob].map(manage))).toEqual([200, 200, 403])
+
+  expect(await ada.signOut(provider.url)).toBe(200)
+  expect(await Promise.all([ada, elsewhere, bob].map(manage))).toEqual([401, 200, 403])
+
+  provider.groups.set('ada', ['staff'])
+  const again = await enter('ada')
+  expect(await Promise.all([again, elsewhere, bob].map(manage))).toEqual([403, 401, 403])
 })

@@ -31,6 +31,7 @@ describe('a door that needs no key', () => {
     ['/auth', FORM],
     ['/auth/link', FORM],
     ['/auth/sign-out', FORM],
+    ['/auth/backchannel-logout', FORM],
   ])('%s reads no more than 64 KiB of a body', async (path, type) => {
     const gateway = await testGateway({ config: { oauth: { enabled: true } } })
     const { body, taken } = buildEndlessBody()

@@ -422,3 +422,70 @@ describe('a member', () => {
     expect((await ada.ask('/console/session')).json.data.session).toBeNull()
   })
 })
+
+describe('at a host of its own', () => {
+  const server = { site_url: 'https://api.example', console_host: 'console.example' }
+  const there = { host: 'console.example', headers: { origin: 'https://console.example' } }
+
+  /** Opens a gateway with such a host, and signs in there with a key. */
+  async function openConsole() {
+    const house = await openHouse({ server })
+    const begun = await house.begin(house.keys.management, there)
+    const [cookie = ''] = (begun.headers.get('set-cookie') ?? '').split(';')
+    return { house, begun, cookie }
+  }
+
+  test('is there alone, as are its sessions', async () => {
+    const { house, begun, cookie } = await openConsole()
+    await using _ = house
+    expect([begun.status, begun.headers.get('set-cookie')]).toEqual([
+      ...[200, expect.stringMatching(/^__Host-gateway_console=gw-session-v1-\w+; .*; Secure$/)],
+    ])
+    const headers = { ...MARKED, cookie }
+    for (const host of ['console.example', 'console.example:443', 'CONSOLE.example']) {
+      expect((await house.ask('/console', { host })).status).toBe(200)
+      expect((await house.ask('/console/sessions', { host, headers })).json.data).toHaveLength(1)
+      expect((await house.ask('/api/v1/keys', { host, headers })).status).toBe(200)
+    }
+    for (const host of ['api.example', 'console.example:8443', 'console.example.evil.example']) {
+      for (const path of ['/console', '/console/main.js', '/console/session', '/console/sessions'])
+        expect((await house.ask(path, { host, headers })).status).toBe(404)
+      expect((await house.ask('/api/v1/keys', { host, headers })).status).toBe(401)
+      expect((await house.begin(house.keys.management, { ...there, host })).status).toBe(404)
+    }
+    const key = { headers: { authorization: `Bearer ${house.keys.management}` } }
+    for (const host of ['api.example', 'console.example'])
+      expect((await house.ask('/api/v1/keys', { host, ...key })).status).toBe(200)
+  })
+
+  test('takes no form of the API’s pages', async () => {
+    await using house = await openHouse({ server })
+    const headers = { origin: 'https://api.example', 'sec-fetch-site': 'same-site' }
+    for (const other of [headers, { origin: 'https://api.example' }])
+      expect((await house.begin(house.keys.management, { ...there, headers: other })).status).toBe(
+        403,
+      )
+  })
+
+  test('has all pages of sign-in, and the API’s host leads there', async () => {
+    await using house = await openHouse({ server })
+    const { url } = (
+      await createSignInLink(
+        house.gateway,
+        house.operator,
+        (
+          await house.join('ada@acme.example')
+        ).id,
+      )
+    ).data
+    const { origin, pathname, search } = new URL(url)
+    expect(origin).toBe('https://console.example')
+    const led = await house.ask(`${pathname}${search}`, { host: 'api.example' })
+    expect([led.status, led.headers.get('location')]).toEqual([303, url])
+    expect((await house.ask(`${pathname}${search}`, { host: 'console.example' })).status).toBe(200)
+    const away = await house.ask('/auth//evil.example', { host: 'api.example' })
+    expect(away.status).toBe(404)
+    for (const path of ['/auth', '/auth/sign-in', '/auth/sign-out'])
+      expect((await house.ask(path, { host: 'api.example', method: 'POST' })).status).toBe(404)
+  })
+})

@@ -591,6 +591,7 @@ describe('a flood', () => {
       ['192.0.2.6', '/auth/callback?code=x', {}],
       ['192.0.2.7', '/auth/sign-out', { method: 'POST' }],
       ['192.0.2.8', '/auth', { method: 'POST', headers: { 'content-type': FORM } }],
+      ['192.0.2.9', '/auth/backchannel-logout', { method: 'POST' }],
     ]
     for (const [address, path, init] of doors) {
       const first = [await ask(address, path, init), await ask(address, path, init)]
@@ -598,7 +599,8 @@ describe('a flood', () => {
       expect([path, first.some(({ status }) => status === 429), last.status]).toEqual([
         ...[path, false, 429],
       ])
-      if (path.startsWith('/auth')) expect(last.headers.get('content-type')).toContain('text/html')
+      const type = path.startsWith('/auth') && !path.endsWith('-logout') ? 'html' : 'json'
+      expect(last.headers.get('content-type')).toContain(type)
     }
     await gateway.close()
   })

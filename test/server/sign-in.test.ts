@@ -3,65 +3,12 @@ import { parseConfig } from '../../src/config.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { addMember, deactivateMember } from '../../src/resources/members.ts'
 import { createApp } from '../../src/server/app.ts'
-import { TestClock, testGateway } from '../support/gateway.ts'
-import { CONFIGURATION, SECRET, TestIssuer } from '../support/issuer.ts'
+import { testGateway } from '../support/gateway.ts'
+import { CONFIGURATION, JWKS } from '../support/issuer.ts'
 import { openMemoryStore } from '../support/memory-store.ts'
+import { askApi, Browser, openHouse, QUERY } from '../support/sign-in.ts'
 
 const MINUTE = 60_000
-const QUERY = `?callback_url=${encodeURIComponent('https://app.example/back?a=1')}&key_label=App`
-
-/** Opens a gateway whose members sign in at a provider, with a member and a browser. */
-async function openHouse(more: Record<string, unknown> = {}, parts: object = {}) {
-  const clock = new TestClock()
-  const issuer = await TestIssuer.start(clock)
-  const sign_in = {
-    ...{ issuer: issuer.url, client_id: 'gateway app', client_secret: SECRET },
-    ...more,
-  }
-  const server = { site_url: 'https://gateway.example/' }
-  const gateway = await testGateway({ clock, config: { server, oauth: { sign_in } }, ...parts })
-  const member = await addMember(gateway, getOperator(gateway), { email: 'Ada@acme.example' })
-  const browser = new Browser(createApp(gateway))
-  return {
-    ...{ gateway, issuer, clock, member, browser },
-    /** Goes to the provider, and returns with its answer. */
-    async signIn(claims: Record<string, unknown> = {}, change: Record<string, string> = {}) {
-      const { location } = await browser.visit(`/auth/start${QUERY}`)
-      const code = issuer.authorize(location, claims)
-      const state = new URL(location).searchParams.get('state') ?? ''
-      return browser.visit(`/auth/callback?${new URLSearchParams({ code, state, ...change })}`)
-    },
-    async [Symbol.asyncDispose]() {
-      await issuer[Symbol.asyncDispose]()
-      await gateway.close()
-    },
-  }
-}
-
-/** Keeps cookies as a browser does. */
-class Browser {
-  readonly cookies = new Map<string, string>()
-  readonly #app: ReturnType<typeof createApp>
-
-  constructor(app: ReturnType<typeof createApp>) {
-    this.#app = app
-  }
-
-  async visit(path: string, init: RequestInit = {}) {
-    const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
-    const headers = { host: 'gateway.example', cookie, ...init.headers }
-    const request = new Request(`http://localhost${path}`, { ...init, headers })
-    const response = await this.#app.handle(request)
-    const set = response.headers.getSetCookie()
-    for (const one of set) {
-      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(one) ?? []
-      if (one.includes('Max-Age=0')) this.cookies.delete(name)
-      else this.cookies.set(name, value)
-    }
-    const location = response.headers.get('location') ?? ''
-    return { status: response.status, location, set, text: await response.text() }
-  }
-}
 
 test.each([
   ['SQLite', () => ({})],
@@ -98,6 +45,28 @@ test.each([
   expect([out.status, browser.cookies.size]).toEqual([200, 0])
   for (const [name, value] of stolen) browser.cookies.set(name, value)
   expect((await browser.visit(`/auth${QUERY}`)).text).toContain('Sign in first')
+})
+
+test('where the console has a host of its own, all of it is there', async () => {
+  const server = { site_url: 'https://gateway.example/', console_host: 'console.example' }
+  await using house = await openHouse({}, { server })
+  const { browser, app } = house
+  const led = await browser.visit(`/auth${QUERY}`)
+  const [where] = led.location.split('?')
+  expect([led.status, where, browser.cookies.size]).toEqual([
+    ...[303, 'https://console.example/auth', 0],
+  ])
+  const there = new Browser(app, 'console.example')
+  const { location } = await there.visit('/auth/start')
+  const asked = new URL(location).searchParams
+  expect(asked.get('redirect_uri')).toBe('https://console.example/auth/callback')
+  const back = await house.signIn({}, {}, there)
+  expect([
+    back.status,
+    back.set.every(one => one.endsWith('; Secure') || one.includes('Max-Age=0')),
+  ]).toEqual([303, true])
+  expect((await there.visit(back.location)).text).toContain('Give App a key?')
+  expect((await askApi(there, '/keys')).status).toBe(200)
 })
 
 test('an answer is taken from the browser that asked, in time, once', async () => {
@@ -220,6 +189,30 @@ test('a provider that is down or lies signs nobody in', async () => {
   expect(issuer.asked).not.toContain('/elsewhere')
   issuer.answers.clear()
   expect((await house.signIn()).status).toBe(303)
+})
+
+test('a provider that fails between question and answer signs in later, with a new key', async () => {
+  await using house = await openHouse()
+  const { issuer, clock, browser } = house
+  const { location } = await browser.visit('/auth/start')
+  const state = new URL(location).searchParams.get('state') ?? ''
+  const cookies = new Map(browser.cookies)
+  const answer = () => {
+    for (const [name, value] of cookies) browser.cookies.set(name, value)
+    const query = new URLSearchParams({ code: issuer.authorize(location), state })
+    return browser.visit(`/auth/callback?${query}`)
+  }
+  issuer.answers.set('/token', () => new Response('', { status: 500 }))
+  expect((await answer()).status).toBe(403)
+  issuer.answers.clear()
+  // An unknown key is asked for once a minute, and what does not come is no key.
+  await issuer.rotate('second')
+  issuer.answers.set(JWKS, () => new Response('', { status: 500 }))
+  clock.pass(MINUTE)
+  expect((await answer()).status).toBe(403)
+  issuer.answers.clear()
+  clock.pass(MINUTE)
+  expect((await answer()).status).toBe(303)
 })
 
 test('without a provider, only links sign members in', async () => {

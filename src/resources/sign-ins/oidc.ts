@@ -1,11 +1,13 @@
-import type { JWTPayload } from 'jose'
+import type { JWTPayload, JWTVerifyResult } from 'jose'
 import { denied, GatewayError, invalid } from '../../base/errors.ts'
 import { parseObject } from '../../base/json.ts'
 import type { SignInConfig } from '../../config/sign-in.ts'
+import { getConsoleUrl } from '../../config.ts'
 import { hashSecret } from '../keys/secret.ts'
 import type { Member } from '../members/store.ts'
-import { beginSession, type SignInWorld } from '../sign-ins.ts'
+import { beginProviderSession, type ProviderSession, type SignInWorld } from '../sign-ins.ts'
 import { ALGORITHMS, findBrokenRule, TOLERANCE } from '../workloads/subject-token.ts'
+import { applyGroups } from './roles.ts'
 
 /** What the browser keeps while its user is at the provider, and for how many milliseconds. */
 interface Journey {
@@ -20,7 +22,7 @@ const LIFETIME = 600_000
 const LONGEST_SEARCH = 2_700
 
 /** Returns the provider that signs members in. Throws 403 where there is none. */
-function requireProvider({ config }: SignInWorld): SignInConfig {
+export function requireProvider({ config }: SignInWorld): SignInConfig {
   const { enabled, sign_in } = config.oauth
   if (!enabled || !sign_in) throw denied('This gateway has no sign-in by another service')
   return sign_in
@@ -43,7 +45,7 @@ export async function beginSignIn(world: SignInWorld, search: string) {
     response_type: 'code',
     client_id: provider.client_id,
     redirect_uri: getCallback(world),
-    scope: 'openid email',
+    scope: ['openid', 'email', ...(provider.scopes ?? [])].join(' '),
     state: proofs.state,
     nonce: proofs.nonce,
     code_challenge: Bun.CryptoHasher.hash('sha256', proofs.verifier, 'base64url'),
@@ -53,8 +55,7 @@ export async function beginSignIn(world: SignInWorld, search: string) {
   return { location: location.href, cookie: sealJourney(world, journey) }
 }
 
-const getCallback = ({ instance }: SignInWorld): string =>
-  `${instance.siteUrl.replace(/\/$/, '')}/auth/callback`
+const getCallback = (world: SignInWorld): string => `${getConsoleUrl(world)}/auth/callback`
 
 // Each is known only with the cookie, and none leads to another.
 const deriveProofs = ({ secrets }: SignInWorld, { secret }: Journey) => ({
@@ -111,37 +112,58 @@ export async function finishSignIn(
     redirect_uri: getCallback(world),
     code_verifier: proofs.verifier,
   })
-  const claims = await verifyIdToken(world, provider, idToken)
+  const { payload: claims } = await verifyProviderToken(world, provider, idToken)
   if (typeof claims.nonce !== 'string' || !isSame(claims.nonce, proofs.nonce)) throw denied(AGAIN)
   const member = await findMember(world, provider, claims)
-  return { session: await beginSession(world, member.id), search: journey.search }
+  const there = readProviderSession(provider, claims)
+  if (there.subject === null) throw denied(NO_MEMBER)
+  await applyGroups(world, provider, member, claims)
+  const session = await beginProviderSession(world, member.id, there, claims.iat ?? 0)
+  return { session, search: journey.search }
 }
 
-async function verifyIdToken(
+/** The longest names of a user and of a session at a provider. */
+const LONGEST_NAME = 1_000
+
+/** Reads which user and session of a provider a token names. */
+export const readProviderSession = (
+  { issuer }: SignInConfig,
+  { sub, sid }: JWTPayload,
+): ProviderSession => ({ issuer, subject: readName(sub), sid: readName(sid) })
+
+const readName = (claim: unknown): string | null =>
+  typeof claim === 'string' && claim !== '' && claim.length <= LONGEST_NAME ? claim : null
+
+/**
+ * Verifies a token of the provider that is for this gateway. Throws 403 for any other, and 503 where
+ * the provider's keys are not to be had.
+ */
+export async function verifyProviderToken(
   world: SignInWorld,
   provider: SignInConfig,
   token: string,
-): Promise<JWTPayload> {
+): Promise<JWTVerifyResult> {
   const { createLocalJWKSet, jwtVerify } = await import('jose')
   const { issuerKeys } = world.workloads
-  const { payload } = await jwtVerify(
+  const verified = await jwtVerify(
     token,
     async (header, input) =>
       createLocalJWKSet(await issuerKeys.getKeys(provider, header.kid))(header, input),
     {
       ...{ algorithms: ALGORITHMS, issuer: provider.issuer, audience: provider.client_id },
       ...{ clockTolerance: TOLERANCE, currentDate: world.clock.now() },
-      requiredClaims: ['exp', 'iat', 'sub'],
+      requiredClaims: ['exp', 'iat'],
     },
   ).catch(thrown => {
     if (thrown instanceof GatewayError) throw thrown
     throw denied('The provider’s answer cannot be verified')
   })
   // OpenID Connect Core 1.0, 3.1.3.7: a token for several is for the one that azp names.
-  const isOthers = Array.isArray(payload.aud) && payload.aud.length > 1
-  if ((isOthers || payload.azp !== undefined) && payload.azp !== provider.client_id)
+  const { aud, azp } = verified.payload
+  const isOthers = Array.isArray(aud) && aud.length > 1
+  if ((isOthers || azp !== undefined) && azp !== provider.client_id)
     throw denied('The provider’s answer is for another')
-  return payload
+  return verified
 }
 
 /** The same sentence for all, as it tells strangers who is a member otherwise. */

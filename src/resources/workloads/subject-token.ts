@@ -36,8 +36,8 @@ export const ALGORITHMS = [
 
 /** In seconds: what the clocks of an issuer and of this host may differ by. */
 export const TOLERANCE = 60
-/** In seconds: the longest life of a token that is exchanged. */
-const LONGEST_LIFE = 86_400
+/** In seconds: the longest life of a token that is taken. */
+export const LONGEST_LIFE = 86_400
 const LONGEST_SUBJECT = 500
 
 /**

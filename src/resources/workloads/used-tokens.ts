@@ -27,12 +27,27 @@ export class UsedTokens {
     if (jti === null) throw refuseExchange('invalid_grant', 'subject_token: expected a jti')
     if (issuedAt < this.#since || issuedAt > seconds)
       throw refuseExchange('invalid_grant', 'subject_token: expected one issued since the start')
-    const name = JSON.stringify([policy, jti])
-    if ((this.#used.get(name) ?? 0) > 0)
+    if (!this.mark([policy, jti], expiresAt, now))
       throw refuseExchange('invalid_grant', 'subject_token: it was exchanged already')
+  }
+
+  /**
+   * Marks a token as used, by its name and until it is over, in seconds since 1970. Returns false
+   * for one that was. Throws 503 where too many are remembered.
+   */
+  mark(name: string[], expiresAt: number, now: Date): boolean {
+    const key = JSON.stringify(name)
+    if (this.#used.has(key)) return false
+    const seconds = now.getTime() / 1000
     if (this.#used.size >= MOST) this.#forget(seconds)
-    if (this.#used.size >= MOST) throw postponeExchange('Too many exchanges', RETRY_SECONDS)
-    this.#used.set(name, expiresAt)
+    if (this.#used.size >= MOST) throw postponeExchange('Too many tokens', RETRY_SECONDS)
+    this.#used.set(key, expiresAt)
+    return true
+  }
+
+  /** Lets a token be used again whose use has failed. */
+  unmark(name: string[]): void {
+    this.#used.delete(JSON.stringify(name))
   }
 
   // Tokens are taken for a while after they are over, as clocks differ.

@@ -3,8 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
-import { denied, GatewayError, invalid } from '../../base/errors.ts'
+import { denied, GatewayError, invalid, notFound } from '../../base/errors.ts'
 import { MAX_USD } from '../../base/money.ts'
+import { getConsoleUrl } from '../../config.ts'
 import { AuthCodeExchange, ConsentQuery, NewAuthCode } from '../../resources/auth-codes/schema.ts'
 import {
   checkConsentQuery,
@@ -16,8 +17,10 @@ import { hashSecret } from '../../resources/keys/secret.ts'
 import { listOwnWorkspaces } from '../../resources/management.ts'
 import type { Member } from '../../resources/members/store.ts'
 import { defineOperation } from '../../resources/operation.ts'
+import { takeLogout } from '../../resources/sign-ins/logout.ts'
 import { beginSignIn, finishSignIn } from '../../resources/sign-ins/oidc.ts'
 import { findLinkMember, findSessionMember, signIn, signOut } from '../../resources/sign-ins.ts'
+import { renderOAuthError } from '../../resources/workloads/refusal.ts'
 import { allowAnyone } from '../access.ts'
 import { readForm, readQuery } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
@@ -29,9 +32,11 @@ import {
   renderSignedIn,
   renderSignedOut,
 } from '../consent.ts'
-import { readCookie, refuseOtherSites, renderConsoleCookie } from '../console.ts'
+import { isAtConsole, readCookie, refuseOtherSites, renderConsoleCookie } from '../console.ts'
+import { createErrorResponse, isBug } from '../errors.ts'
+import { readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
-import { readSearchParams } from '../request-target.ts'
+import { readPath, readSearchParams } from '../request-target.ts'
 import { defineResource } from '../resource.ts'
 import { countVisit } from '../visits.ts'
 
@@ -86,7 +91,9 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
     ({ request }: { request: Request }) =>
       showPage(async () => {
         countVisit(gateway, request, findPeer)
-        return render(gateway, request)
+        return isAtConsole(gateway, request)
+          ? render(gateway, request)
+          : leadToConsole(gateway, request)
       })
   return new Elysia()
     .use(allowAnyone())
@@ -157,6 +164,51 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
       show(endSession),
       describePage({ id: 'signOut', summary: 'Sign out', statuses: [200, 403, 429] }),
     )
+    .post(
+      '/auth/backchannel-logout',
+      ({ request }) =>
+        answerProvider(gateway, request, async () => {
+          countVisit(gateway, request, findPeer)
+          const { logout_token } = await readFormOf(request, LogoutForm)
+          await takeLogout(gateway, logout_token)
+        }),
+      describePage({
+        id: 'takeLogout',
+        summary: 'End the sessions that their provider says are over',
+        body: LogoutForm,
+        accepts: FORM,
+        statuses: [200, 400, 413, 429],
+      }),
+    )
+}
+
+/** What a provider sends when a user of its own signs out. */
+const LogoutForm = Type.Object({ logout_token: Type.String({ minLength: 1, maxLength: 16_384 }) })
+
+/** Answers as OpenID Connect Back-Channel Logout 1.0, 2.8, says: what fails is 400. */
+async function answerProvider(
+  gateway: Gateway,
+  request: Request,
+  end: () => Promise<void>,
+): Promise<Response> {
+  const headers = { 'cache-control': 'no-store' }
+  try {
+    await end()
+    return new Response(null, { headers })
+  } catch (thrown) {
+    if (isBug(thrown)) throw thrown
+    const error = GatewayError.from(thrown)
+    const isBounded = error.status === 413 || error.status === 429
+    const id = readRequestId(request, gateway.ids.uuid())
+    const refused = isBounded ? error : error.with({ status: 400 })
+    return createErrorResponse(refused, id, headers, { renderError: () => renderOAuthError(error) })
+  }
+}
+
+// A browser keeps what it gets here for one host: all pages of sign-in are at that of the console.
+function leadToConsole(gateway: Gateway, request: Request): Response {
+  if (request.method === 'POST') throw notFound('Not found')
+  return buildRedirect(`${getConsoleUrl(gateway)}${readPath(request)}${readSearch(request)}`, [])
 }
 
 const canStart = ({ config }: Gateway): boolean => config.oauth.sign_in !== undefined

@@ -20,6 +20,7 @@ import { readBody } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import {
   findConsoleSession,
+  hasConsole,
   readConsoleSession,
   refuseOtherSites,
   renderConsoleCookie,
@@ -37,14 +38,14 @@ const describePage = (details: Omit<Operation, 'tag' | 'open' | 'isPage'>) =>
 
 /**
  * Creates the routes of the console: its page, and the sessions in which its page asks the API
- * without a key. Each answers 404 where the config has no console.
+ * without a key. Each answers 404 where the config has no console, or at another host than its own.
  */
 export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer) {
-  const requireConsole = () => {
-    if (!gateway.config.server.console) throw notFound('Not found')
+  const requireConsole = (request: Request) => {
+    if (!hasConsole(gateway, request)) throw notFound('Not found')
   }
   const requireSession = async (request: Request): Promise<Session> => {
-    requireConsole()
+    requireConsole(request)
     countVisit(gateway, request, findPeer)
     const session = await findConsoleSession(gateway, request)
     if (!session) throw unauthenticated('Sign in first')
@@ -54,8 +55,8 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
     .use(allowAnyone())
     .get(
       '/console',
-      () => {
-        requireConsole()
+      ({ request }) => {
+        requireConsole(request)
         return renderConsolePage()
       },
       describePage({ id: 'console', summary: 'Open the console', statuses: [200, 404] }),
@@ -63,7 +64,7 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
     .get(
       '/console/:part',
       async ({ params, request }) => {
-        requireConsole()
+        requireConsole(request)
         const part = await renderConsolePart(params.part, request)
         if (!part) throw notFound('Not found')
         return part
@@ -78,7 +79,7 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
     .get(
       '/console/session',
       async ({ request }) => {
-        requireConsole()
+        requireConsole(request)
         countVisit(gateway, request, findPeer)
         return Response.json(
           { data: await describeSession(gateway, await findConsoleSession(gateway, request)) },
@@ -94,7 +95,7 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
     .post(
       '/console/session',
       async ({ request }) => {
-        requireConsole()
+        requireConsole(request)
         countVisit(gateway, request, findPeer)
         refuseOtherSites(gateway, request)
         refusePlain(gateway, request)

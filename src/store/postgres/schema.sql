@@ -620,7 +620,10 @@ create table sign_ins (
   user_id text collate "C" not null,
   created_at text collate "C" not null,
   expires_at text collate "C" not null,
-  key_hash text collate "C"
+  key_hash text collate "C",
+  issuer text collate "C",
+  subject text collate "C",
+  sid text collate "C"
 );
 
 create table idempotency (

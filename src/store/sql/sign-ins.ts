@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { SignIn, SignInStore } from '../../resources/sign-ins.ts'
+import type { SessionFilter, SignIn, SignInStore } from '../../resources/sign-ins.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import { follow, type Write } from './write.ts'
@@ -28,13 +28,27 @@ export const createSignInStore = (kysely: Kysely<Tables>, write: Write): SignInS
     )
     return taken
   },
+  endSessions: (of, until) => {
+    const ended = kysely
+      .deleteFrom('sign_ins')
+      .where('kind', '=', 'session')
+      .where('key_hash', 'is', null)
+      .where('created_at', '<=', until)
+    const names = Object.keys(of) as (keyof SessionFilter)[]
+    return write(
+      names.reduce(
+        (query, name) => query.where(name, 'is not distinct from', of[name] ?? null),
+        ended,
+      ),
+    )
+  },
   listSessions: ({ user_id, key_hash }) =>
     kysely
       .selectFrom('sign_ins')
       .selectAll()
       .where('kind', '=', 'session')
       .where('user_id', '=', user_id)
-      .where('key_hash', 'is', key_hash)
+      .where('key_hash', 'is not distinct from', key_hash)
       .orderBy('created_at', 'desc')
       .execute(),
 })

@@ -51,6 +51,7 @@ import softBudgets from './migrations/045-soft-budgets.sql' with { type: 'text' 
 import mcpLogins from './migrations/046-mcp-logins.sql' with { type: 'text' }
 import consoleSessions from './migrations/047-console-sessions.sql' with { type: 'text' }
 import callBudgets from './migrations/048-call-budgets.sql' with { type: 'text' }
+import providerSessions from './migrations/049-provider-sessions.sql' with { type: 'text' }
 import { sealStoredVersions } from './presets.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { compareRows } from './seals/compare.ts'
@@ -234,4 +235,5 @@ export const MIGRATIONS: string[] = [
   mcpLogins,
   consoleSessions,
   callBudgets,
+  providerSessions,
 ]

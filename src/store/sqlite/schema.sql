@@ -548,7 +548,7 @@ CREATE TABLE sign_ins (
   user_id text not null,
   created_at text not null,
   expires_at text not null
-, key_hash text) strict;
+, key_hash text, issuer text, subject text, sid text) strict;
 
 CREATE TABLE idempotency (
   name text primary key,

@@ -136,7 +136,8 @@ describe('the records of calls', () => {
     await gateway.close()
     tamper(
       data,
-      `alter table sign_ins drop column key_hash; drop table call_spend; drop table mcp_logins; drop table alert_notices; drop table alerts; alter table guardrails drop column mcp;
+      `alter table sign_ins drop column key_hash; alter table sign_ins drop column issuer;
+       alter table sign_ins drop column subject; alter table sign_ins drop column sid; drop table call_spend; drop table mcp_logins; drop table alert_notices; drop table alerts; alter table guardrails drop column mcp;
        alter table guardrails drop column budgets;
        alter table guardrails drop column requests_per_minute;
        alter table guardrails drop column tokens_per_minute;

@@ -1,4 +1,4 @@
-import type { SignInStore } from '../../../src/resources/sign-ins.ts'
+import type { SignIn, SignInStore } from '../../../src/resources/sign-ins.ts'
 import { addAudit } from './audit.ts'
 import type { Connection } from './memory.ts'
 
@@ -17,6 +17,13 @@ export const createMemorySignInStore = (connection: Connection): SignInStore => 
       const taken = signIns.get(hash)
       signIns.remove(hash)
       return taken
+    }),
+  endSessions: (of, until) =>
+    connection.write(({ signIns }) => {
+      const isMeant = (one: SignIn) =>
+        one.kind === 'session' && one.key_hash === null && one.created_at <= until
+      for (const one of signIns.all(isMeant))
+        if (Bun.deepEquals({ ...one, ...of }, one)) signIns.remove(one.hash)
     }),
   listSessions: ({ user_id, key_hash }) =>
     connection.read(({ signIns }) =>

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Gateway } from '../../../app/gateway.ts'
 import { toPrintable } from '../../../base/printable.ts'
 import { VERSION } from '../../../base/version.ts'
+import { getConsoleUrl } from '../../../config.ts'
 import type { EnvironmentProvider } from '../../../resources/providers/environment.ts'
 import type { ConfigFile } from '../../config-file.ts'
 import { print } from '../../output.ts'
@@ -66,11 +67,14 @@ function describeStart(gateway: Gateway, start: Start): [string, string][] {
       ({ variable, reason }) => ['ignored', `${variable}: ${reason}`] as [string, string],
     ),
     ...(gateway.config.server.console
-      ? ([['console', `${start.url}/console`]] as [string, string][])
+      ? ([['console', `${findConsoleUrl(gateway, start)}/console`]] as [string, string][])
       : []),
     ['docs', `${start.url}/docs`],
   ]
 }
+
+const findConsoleUrl = (gateway: Gateway, { url }: Start): string =>
+  gateway.config.server.console_host === undefined ? url : getConsoleUrl(gateway)
 
 function describeProviders(gateway: Gateway, found: EnvironmentProvider[]): string {
   const sources = new Map(found.map(({ slug, variables }) => [slug, variables[0]]))

@@ -35,6 +35,14 @@ export function createScimUserStore(kysely: Kysely<Tables>, write: Write): ScimU
         .executeTakeFirst()
       return row && toUser(row)
     },
+    async byMember(user_id) {
+      const row = await kysely
+        .selectFrom('scim_users')
+        .selectAll()
+        .where('user_id', '=', user_id)
+        .executeTakeFirst()
+      return row && toUser(row)
+    },
     async find(lookup) {
       const all = kysely.selectFrom('scim_users').selectAll().orderBy('created_at').orderBy('id')
       return (

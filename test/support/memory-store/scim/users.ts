@@ -20,6 +20,8 @@ import { applyMoves } from './memberships.ts'
 /** Users in memory. */
 export const createMemoryScimUserStore = (connection: Connection): ScimUserStore => ({
   byId: id => connection.read(({ scimUsers }) => scimUsers.get(id)),
+  byMember: id =>
+    connection.read(({ scimUsers }) => scimUsers.all(({ user_id }) => user_id === id)[0]),
   find: known =>
     connection.read(({ scimUsers }) =>
       scimUsers.all(user => matchesKnown(user, known)).sort(compareByFields('created_at', 'id')),
