@@ -1,12 +1,14 @@
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
-import { createReader } from './postgres/reader.ts'
-import { createRecording } from './postgres/recording.ts'
+import { createReader, createStepper } from './postgres/reader.ts'
+import { anchorRecords, createRecording } from './postgres/recording.ts'
 import schema from './postgres/schema.sql' with { type: 'text' }
 import { createWriter } from './postgres/write.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
+import { createInspector } from './sql/inspection.ts'
 import { BlockReader } from './sql/outbox/blocks.ts'
+import { createVerifier } from './sql/rollups/verify.ts'
 import { createRollupStore } from './sql/rollups.ts'
 
 export interface PostgresOptions {
@@ -20,7 +22,7 @@ export interface PostgresOptions {
 }
 
 /** The endpoint that answered, in SQL. */
-const ENDPOINT_ID = "coalesce(provider_responses::jsonb -> -1 ->> 'endpoint_id', '')"
+const ENDPOINT_ID = 'find_endpoint(provider_responses)'
 
 /** Opens a store in Postgres, and makes its tables where there are none. */
 export async function openPostgres({
@@ -37,6 +39,7 @@ export async function openPostgres({
         await connection.unsafe(`create schema if not exists "${name}"`)
         const found = await connection.unsafe('select to_regclass($1) as gate', [`"${name}".gate`])
         if (found[0]?.gate === null) await connection.unsafe(schema)
+        await anchorRecords(connection, secrets.mac)
       }),
     )
   } catch (error) {
@@ -61,12 +64,21 @@ export async function openPostgres({
     },
     secrets,
   )
+  const stepper = createStepper(pool)
+  const inspected = {
+    ...{ ...stepper, name: nameDatabase(url) },
+    ...{ checkStructure: async () => [], prepare: async () => undefined },
+  }
   return {
     ...nouns,
-    rollups: createRollupStore({
-      ...{ write, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
-      read: (text, values) => explainFaults(() => run(pool, text, values)),
-    }),
+    ledger: { ...nouns.ledger, inspect: createInspector(inspected, secrets.mac) },
+    rollups: {
+      ...createRollupStore({
+        ...{ write, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
+        read: (text, values) => explainFaults(() => run(pool, text, values)),
+      }),
+      verify: createVerifier(stepper, ENDPOINT_ID),
+    },
     owner: (candidate: Parameters<typeof claimOwner>[2]) => claimOwner(kysely, write, candidate),
     async version() {
       const [row] = await explainFaults(() => pool.unsafe('select changes from gate'))
@@ -74,4 +86,10 @@ export async function openPostgres({
     },
     close: () => pool.close(),
   }
+}
+
+/** Names a database in messages, without who opens it. */
+function nameDatabase(url: string): string {
+  const { host, pathname } = new URL(url)
+  return `${host}${pathname}`
 }

@@ -37,6 +37,8 @@ export interface PostgresServer extends AsyncDisposable {
   url: string
   /** Removes the rows of all tables of a store: a new database takes twenty times as long. */
   empty(): Promise<void>
+  /** Changes something as another program would. */
+  tamper(sql: string): Promise<void>
 }
 
 /** Starts a server of Postgres: as an ordinary user, since it refuses to run as root. */
@@ -75,6 +77,9 @@ export async function startPostgres(): Promise<PostgresServer> {
     url,
     async empty() {
       await operator.unsafe(EMPTY)
+    },
+    async tamper(sql) {
+      await operator.unsafe(sql)
     },
     async [Symbol.asyncDispose]() {
       await operator.close()
