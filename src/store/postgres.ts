@@ -2,13 +2,15 @@ import type { SQL } from 'bun'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
-import { createReader } from './postgres/reader.ts'
-import { createRecording } from './postgres/recording.ts'
+import { createReader, createStepper } from './postgres/reader.ts'
+import { anchorRecords, createRecording } from './postgres/recording.ts'
 import schema from './postgres/schema.sql' with { type: 'text' }
 import { createSealReader, openSeals, readColumns } from './postgres/seals.ts'
 import { createWriter, runStep } from './postgres/write.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
+import { createInspector } from './sql/inspection.ts'
 import { BlockReader } from './sql/outbox/blocks.ts'
+import { createVerifier } from './sql/rollups/verify.ts'
 import { createRollupStore } from './sql/rollups.ts'
 import { createSealer } from './sql/seals/changes.ts'
 
@@ -23,7 +25,7 @@ export interface PostgresOptions {
 }
 
 /** The endpoint that answered, in SQL. */
-const ENDPOINT_ID = "coalesce(provider_responses::jsonb -> -1 ->> 'endpoint_id', '')"
+const ENDPOINT_ID = 'find_endpoint(provider_responses)'
 
 /** Opens a store in Postgres, and makes its tables where there are none. */
 export async function openPostgres({
@@ -60,12 +62,21 @@ export async function openPostgres({
     },
     secrets,
   )
+  const stepper = createStepper(pool)
+  const inspected = {
+    ...{ ...stepper, name: nameDatabase(url) },
+    ...{ checkStructure: async () => [], prepare: async () => undefined },
+  }
   return {
     ...nouns,
-    rollups: createRollupStore({
-      ...{ write, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
-      read: (text, values) => explainFaults(() => run(pool, text, values)),
-    }),
+    ledger: { ...nouns.ledger, inspect: createInspector(inspected, secrets.mac) },
+    rollups: {
+      ...createRollupStore({
+        ...{ write, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
+        read: (text, values) => explainFaults(() => run(pool, text, values)),
+      }),
+      verify: createVerifier(stepper, ENDPOINT_ID),
+    },
     seals: createSealReader(pool, secrets.mac, columns),
     owner: (candidate: Parameters<typeof claimOwner>[2]) => claimOwner(kysely, write, candidate),
     async version() {
@@ -85,5 +96,12 @@ const prepareSchema = (pool: SQL, name: string, { mac }: RecordSecrets) =>
     const opened = await connection.unsafe('select 1 from seal_log limit 1')
     if (opened.length === 0)
       for (const step of openSeals(mac, new Date())) await runStep(connection, step)
+    await anchorRecords(connection, mac)
     return readColumns(connection)
   }) as ReturnType<typeof readColumns>
+
+/** Names a database in messages, without who opens it. */
+function nameDatabase(url: string): string {
+  const { host, pathname } = new URL(url)
+  return `${host}${pathname}`
+}

@@ -8,12 +8,12 @@ import { replaceMethods } from './methods.ts'
 import type { RecordLog } from './record-log.ts'
 import type { Spool } from './spool.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
+import { createInspector } from './sql/inspection.ts'
 import { createRollupStore } from './sql/rollups.ts'
 import { createSealer } from './sql/seals/changes.ts'
 import type { Tables } from './sql/tables.ts'
 import { Recording } from './sqlite/generations/recording.ts'
-import { runCheck } from './sqlite/inspection/apart.ts'
-import { createInspector } from './sqlite/inspection.ts'
+import { openInspected, runCheck } from './sqlite/inspection.ts'
 import {
   migrate,
   needsMigration,
@@ -24,8 +24,7 @@ import {
   SCHEMA,
 } from './sqlite/migrations.ts'
 import { Messages } from './sqlite/outbox/messages.ts'
-import { createRead, createReader } from './sqlite/reader.ts'
-import { ENDPOINT_ID } from './sqlite/rollups/recount.ts'
+import { createRead, createReader, ENDPOINT_ID } from './sqlite/reader.ts'
 import { type GivenSecret, requireOwnSecret } from './sqlite/seals/own-secret.ts'
 import { readSealedColumns } from './sqlite/seals/tables.ts'
 import { createSealStore } from './sqlite/seals.ts'
@@ -135,7 +134,7 @@ export async function openSqlite({
   )
   const stores = {
     ...nouns,
-    ledger: { ...nouns.ledger, inspect: createInspector(db, secrets.mac) },
+    ledger: { ...nouns.ledger, inspect: createInspector(openInspected(db), secrets.mac) },
     rollups: {
       ...createRollupStore({
         write: writers.write,

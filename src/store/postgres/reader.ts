@@ -1,6 +1,9 @@
+import type { SQL } from 'bun'
 import { type Kysely, sql } from 'kysely'
+import type { Reader, Reading } from '../sql/reading.ts'
 import type { Tables } from '../sql/tables.ts'
 import type { OpenReader } from '../sql/turns.ts'
+import { explainFaults, type Runner, run } from './connection.ts'
 
 /** Creates the function that opens a table of a Postgres database for reading in turns. */
 export const createReader =
@@ -27,3 +30,18 @@ export const createReader =
       },
     }
   }
+
+const SNAPSHOT = 'isolation level repeatable read read only'
+
+/** Creates the reader that takes all steps on one snapshot. It goes on after no query that failed. */
+export const createStepper = (pool: SQL): Reader => ({
+  readAtOnce: reading =>
+    explainFaults(() => pool.begin(SNAPSHOT, connection => takeSteps(connection, reading))),
+  readDamage: () => null,
+})
+
+async function takeSteps<Result>(connection: Runner, reading: Reading<Result>): Promise<Result> {
+  let step = reading.next()
+  while (!step.done) step = reading.next(await run(connection, step.value.text, step.value.values))
+  return step.value
+}

@@ -7,6 +7,7 @@ import {
   areTold,
   type EntryRows,
   RECORD_COLUMNS,
+  renderAnchor,
   renderRecords,
   toRows,
 } from '../sql/generations/rows.ts'
@@ -114,6 +115,15 @@ const INSERT_RECORDS = `insert into generations
   select ?1::bigint + place - 1,
     ${RECORD_COLUMNS.map((name, i) => `(record->>${i})${findType(name)}`).join(', ')}
   from jsonb_array_elements(?2::text::jsonb) with ordinality as listed (record, place)`
+
+const LAST_UNSEALED = `select coalesce(max(rowid), 0) as last from generations
+  having not exists (select 1 from record_seals)`
+
+/** Writes the first seal of records where there is none: which records are from before. */
+export async function anchorRecords(connection: Runner, mac: Mac): Promise<void> {
+  for (const { last } of await run<{ last: number }>(connection, LAST_UNSEALED))
+    await run(connection, SEAL_RECORDS, [0, last, 0, mac(renderAnchor(last))])
+}
 
 const SEAL_RECORDS = `insert into record_seals (n, first_row, last_row, columns, seal)
   values ((select coalesce(max(n), 0) + 1 from record_seals), ?, ?, ?, ?)`

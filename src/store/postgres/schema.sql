@@ -52,6 +52,14 @@ create aggregate median(double precision) (
 create function json_each(list text) returns table (value text) language sql immutable as
   'select jsonb_array_elements_text(list::jsonb)';
 
+-- The endpoint that answered a call. One garbled record keeps no other from being summed.
+create function find_endpoint(responses text) returns text language plpgsql immutable as $$
+begin
+  return coalesce(responses::jsonb -> -1 ->> 'endpoint_id', '');
+exception when others then
+  return '';
+end $$;
+
 create table meta (
   name text collate "C" primary key,
   value text collate "C" not null

@@ -16,6 +16,7 @@ import type {
   SumQuery,
   SumRow,
 } from '../../observability/rollups.ts'
+import { listColumns } from './reading.ts'
 import { createAdvance } from './rollups/advance.ts'
 import { type CallRow, selectCalls, toFacts } from './rollups/calls.ts'
 import { check, prepare, type Write } from './write.ts'
@@ -75,10 +76,6 @@ function buildQuery({ grain, from, until, by, isByTime, conditions }: SumQuery) 
   return { sql, values: [from, until, ...conditions.flatMap(({ values }) => values)] }
 }
 
-// Each has a name of its own, so that a row has its values in this order.
-const listColumns = (expressions: string[]): string =>
-  expressions.map((expression, place) => `${expression} as c${place}`).join(', ')
-
 function chooseTable(
   grain: SumQuery['grain'],
   by: SumDimension[],
@@ -92,6 +89,7 @@ function chooseTable(
 function renderCondition({ dimension, comparison, values }: Condition): string {
   const operator = SCALARS[comparison]
   if (operator) return `${render(dimension)} ${operator} ?`
+  // Not every engine has an empty list.
   if (values.length === 0) return comparison === 'in' ? '1 = 0' : '1 = 1'
   const list = values.map(() => '?').join(', ')
   return `${render(dimension)} ${comparison === 'in' ? 'in' : 'not in'} (${list})`

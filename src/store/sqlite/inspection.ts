@@ -1,145 +1,102 @@
 import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../base/clock.ts'
-import type { Mac } from '../../base/mac.ts'
-import type { LedgerRow } from '../../limits/chain.ts'
-import type { DaySpend, InspectionOptions, LedgerBooks } from '../../limits/ledger.ts'
-import { parseMoney, parseRow, type RawRow, selectLedger } from '../sql/ledger.ts'
-import { runCheck } from './inspection/apart.ts'
-import { findMatches, UNMATCHED } from './inspection/matches.ts'
+import type { Inspected } from '../sql/reading.ts'
+import { createVerifier } from '../sql/rollups/verify.ts'
 import { readAhead } from './inspection/read-ahead.ts'
-import { inspectRecords } from './inspection/records.ts'
 import { isLarge } from './inspection/size.ts'
-import { readAround, readDamage, renderUnreadable, type Unreadable } from './inspection/slices.ts'
+import { createStepper, ENDPOINT_ID, readDamage } from './reader.ts'
 
-/** How many rows one read takes: a moment, in which no log has to wait. */
-const AT_ONCE = 5_000
+/** Opens a database for an inspection. A large one is read ahead, and checked apart. */
+export const openInspected = (db: Database): Inspected => ({
+  ...createStepper(db),
+  name: db.filename,
+  checkStructure: () => runCheck(db, 'structure'),
+  prepare: async () => (isLarge(db) ? readAhead(db.filename) : null),
+})
+
+/** Checks that need nothing but the database, and return what they find wrong. */
+export const CHECKS = {
+  structure: checkStructure,
+  'roll-ups': (db: Database) => createVerifier(createStepper(db), ENDPOINT_ID)(),
+}
+type CheckName = keyof typeof CHECKS
+
+/** What a Worker is asked, and what it answers. */
+export interface CheckRequest {
+  check: CheckName
+  path: string
+}
+export type CheckAnswer = { problems: string[] } | { failure: string }
 
 /**
- * Creates the inspection of everything that money depends on. It reads in slices, each at a moment
- * of its own, so that a server beside it writes and uses its log again as ever.
+ * Runs a check of a database, and returns what is wrong. That of a large one runs in a thread of its
+ * own, with a connection of its own, beside the others. Throws what the check throws.
  */
-export const createInspector =
-  (db: Database, ownMac: Mac) =>
-  async (
-    onRow: (row: LedgerRow) => void,
-    { mac = ownMac, onProgress = () => undefined }: InspectionOptions = {},
-  ): Promise<LedgerBooks> => {
-    const ends = readEnds(db)
-    const total = ends.seq + ends.row - ends.evicted
-    let done = 0
-    const onRead = (rows: number) => {
-      done += rows
-      onProgress(Math.min(done, total), total)
-    }
-    onRead(0)
-    const [integrity, books] = await Promise.all([
-      runCheck(db, 'structure'),
-      readBooks({ db, mac, ends, onRow, onRead }),
-    ])
-    return { ...books, integrity: [...integrity, ...books.integrity] }
-  }
-
-type Ends = ReturnType<typeof readEnds>
-
-/** Reads the ledger, then the records, and matches them. */
-async function readBooks({ db, mac, ends, onRow, onRead }: Reading): Promise<LedgerBooks> {
-  if (isLarge(db)) await readAhead(db.filename)
-  const { spend, damaged } = await readChain(db, onRow, onRead)
-  const chainedAt = findChainedAt(db)
-  const countEvicted = () => readEnds(db).evicted
-  const scope = { lastRow: ends.row, chainedAt, countEvicted }
-  const { charged, ...records } = await inspectRecords(db, mac, scope, onRead)
-  const matches = await matchCalls(db, { ...ends, chainedAt, charged })
-  const { unmatched } = matches
-  return { integrity: [...damaged, ...matches.damaged], spend, unmatched, records }
+export async function runCheck(db: Database, check: CheckName): Promise<string[]> {
+  if (!isLarge(db)) return CHECKS[check](db)
+  await readAhead(db.filename)
+  return runCheckApart({ check, path: db.filename })
 }
 
-/** What the books are read with. */
-interface Reading {
-  db: Database
-  mac: Mac
-  ends: Ends
-  onRow: (row: LedgerRow) => void
-  onRead: (rows: number) => void
-}
-
-/** Matches charges with calls. Where the file is damaged, that is not known. */
-async function matchCalls(
-  db: Database,
-  scope: Parameters<typeof findMatches>[1],
-): Promise<{ unmatched: LedgerBooks['unmatched']; damaged: string[] }> {
+/** Runs a check of the database at a path in a thread of its own. Throws as it does. */
+export async function runCheckApart(request: CheckRequest): Promise<string[]> {
+  const worker = new Worker(getWorkerUrl().href)
   try {
-    const isMatched = await findMatches(db, scope)
-    return { unmatched: isMatched ? [] : listUnmatched(db), damaged: [] }
+    const answer = await ask(worker, request)
+    if ('failure' in answer) throw new Error(answer.failure)
+    return answer.problems
+  } finally {
+    worker.terminate()
+  }
+}
+
+const ask = (worker: Worker, request: CheckRequest): Promise<CheckAnswer> =>
+  new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }: MessageEvent<CheckAnswer>) => resolve(data)
+    worker.onerror = ({ message }) => reject(new Error(message))
+    worker.postMessage(request)
+  })
+
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable ? './store/sqlite/inspection/worker.ts' : './inspection/worker.ts',
+    import.meta.url,
+  )
+
+/**
+ * Checks the structure of a database. A large one is checked table by table: a reader that stays
+ * long keeps the write-ahead log from being used again. What the file has beside tables and their
+ * indexes, such as free pages, is then not looked at.
+ */
+async function checkStructure(db: Database): Promise<string[]> {
+  if (!isLarge(db)) return listFaults(db, 'pragma integrity_check')
+  const faults: string[] = []
+  for (const table of listTables(db)) {
+    await yieldToEventLoop()
+    faults.push(...listFaults(db, `pragma integrity_check("${table}")`))
+  }
+  return faults
+}
+
+function listTables(db: Database): string[] {
+  const rows = db
+    .query<{ name: string }, []>(
+      "select name from sqlite_schema where type = 'table' and name not like 'sqlite\\_%' escape '\\'",
+    )
+    .all()
+  return rows.map(({ name }) => name)
+}
+
+// What no page can be read of is thrown instead of listed.
+function listFaults(db: Database, check: string): string[] {
+  try {
+    const rows = db.query<{ integrity_check: string }, []>(check).all()
+    return rows.map(row => row.integrity_check).filter(line => line !== 'ok')
   } catch (thrown) {
     const reason = readDamage(thrown)
     if (reason === null) throw thrown
-    return { unmatched: [], damaged: [`calls cannot be matched with charges (${reason})`] }
+    return [reason]
   }
 }
-
-/** The ends of what is read, at one moment. */
-function readEnds(db: Database): { seq: number; row: number; evicted: number } {
-  return db
-    .query(
-      `select (select coalesce(max(seq), 0) from ledger) as seq,
-      (select coalesce(max(rowid), 0) from generations) as row,
-      (select coalesce(sum(calls), 0) from evicted_days) as evicted`,
-    )
-    .get() as { seq: number; row: number; evicted: number }
-}
-
-function findChainedAt(db: Database): string | null {
-  const row = db
-    .query<{ at: string | null }, []>(
-      "select min(settled_at) as at from ledger where hash is not null and source <> 'opening'",
-    )
-    .get()
-  return row?.at ?? null
-}
-
-/** Passes every row to `onRow`. The counters are read at the moment of the last rows. */
-async function readChain(
-  db: Database,
-  onRow: (row: LedgerRow) => void,
-  onRead: (rows: number) => void,
-): Promise<{ spend: DaySpend[]; damaged: string[] }> {
-  const query = db.query<RawRow & Omit<LedgerRow, 'byok' | 'nanos'>, [number, number]>(
-    `${selectLedger('where seq > ? and seq <= ?')}`,
-  )
-  const unreadable: Unreadable[] = []
-  let after = 0
-  const readSlice = db.transaction(() => {
-    const { seq } = readEnds(db)
-    const last = Math.min(after + AT_ONCE, seq)
-    const rows = readAround((from, to) => query.all(from, to), after, last, unreadable)
-    return { rows, last, spend: last === seq ? readSpend(db) : null }
-  })
-  for (;;) {
-    await yieldToEventLoop()
-    const { rows, last, spend } = readSlice.deferred()
-    for (const row of rows) onRow(parseRow(row))
-    onRead(rows.length)
-    after = last
-    if (spend) return { spend, damaged: unreadable.map(one => renderUnreadable(db, 'ledger', one)) }
-  }
-}
-
-const readSpend = (db: Database): DaySpend[] =>
-  (
-    db.query('select *, cast(nanos as text) as nanos from spend').all() as (Omit<
-      DaySpend,
-      'byok' | 'nanos'
-    > &
-      RawRow)[]
-  ).map(parseRow)
-
-/** Names what does not match, at one moment. */
-const listUnmatched = (db: Database): LedgerBooks['unmatched'] =>
-  (
-    db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]
-  ).map(({ id, charged, recorded }) => ({
-    id,
-    charged: parseMoney(charged),
-    recorded: parseMoney(recorded),
-  }))

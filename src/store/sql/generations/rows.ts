@@ -106,6 +106,19 @@ function sumPerDay(entries: EntryRows[]): Iterable<DaySpend> {
 export const renderRecords = (first: number, records: string[]): string =>
   `[${first},[${records.join(',')}]]`
 
+/** The seal of the records that one transaction has written. */
+export interface RecordSeal {
+  n: number
+  first_row: number
+  last_row: number
+  /** How many columns it covers, from the first on: later versions add some at the end. */
+  columns: number
+  seal: string
+}
+
+/** Renders which records are from before the seals. */
+export const renderAnchor = (last: number): string => `records up to ${last}`
+
 /** Renders a record as SQLite keeps it: half a surrogate pair is no text there. */
 export function renderRecord(values: SealedValue[]): string {
   const json = JSON.stringify(values)

@@ -1,16 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import type { Mac } from '../../../base/mac.ts'
-import { renderRecords } from '../../sql/generations/rows.ts'
-
-/** The seal of the records that one transaction has written. */
-export interface RecordSeal {
-  n: number
-  first_row: number
-  last_row: number
-  /** How many columns it covers, from the first on: later versions add some at the end. */
-  columns: number
-  seal: string
-}
+import { renderAnchor, renderRecords } from '../../sql/generations/rows.ts'
 
 const INSERT = 'insert into record_seals (first_row, last_row, columns, seal) values (?, ?, ?, ?)'
 
@@ -24,9 +14,6 @@ export function createRecordSealer(db: Database, mac: Mac) {
     insert.run(first, first + records.length - 1, columns, mac(renderRecords(first, records)))
   }
 }
-
-/** Renders which records are from before the seals. */
-export const renderAnchor = (last: number): string => `records up to ${last}`
 
 /**
  * Writes the first seal where there is none: which records are from before. Without it, removed

@@ -1,7 +1,7 @@
 /** The Worker's side: checks a database beside the thread that reads the chain and the records. */
 
 import { Database } from 'bun:sqlite'
-import { CHECKS, type CheckAnswer, type CheckRequest } from './apart.ts'
+import { CHECKS, type CheckAnswer, type CheckRequest } from '../inspection.ts'
 
 self.onmessage = async ({ data }: MessageEvent<CheckRequest>) => {
   postMessage(await check(data))

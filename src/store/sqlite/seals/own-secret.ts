@@ -1,7 +1,7 @@
 import type { Database } from 'bun:sqlite'
 import { conflict, invalid } from '../../../base/errors.ts'
 import type { Mac } from '../../../base/mac.ts'
-import { renderAnchor } from '../generations/sealing.ts'
+import { renderAnchor } from '../../sql/generations/rows.ts'
 import { SealLog } from './log.ts'
 
 /** The secret that a gateway was given, before it seals anything. */

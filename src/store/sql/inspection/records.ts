@@ -1,23 +1,26 @@
-import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import type { Mac } from '../../../base/mac.ts'
 import type { RecordReport } from '../../../limits/ledger.ts'
 import {
   RECORD_COLUMNS,
+  type RecordSeal,
+  renderAnchor,
   renderRecord,
   renderRecords,
   type SealedValue,
-} from '../../sql/generations/rows.ts'
-import { type RecordSeal, renderAnchor } from '../generations/sealing.ts'
+} from '../generations/rows.ts'
+import { type Inspected, list, listColumns, type Reading } from '../reading.ts'
 import { readAround, renderUnreadable, type Unreadable } from './slices.ts'
 
 /** A record as it is read: the number of its row, then the values of its columns. */
 type RecordRow = [row: number, ...values: SealedValue[]]
 
 const MONEY = ['total_cost', 'upstream_inference_cost']
-const COLUMNS = RECORD_COLUMNS.map(name => (MONEY.includes(name) ? `cast(${name} as text)` : name))
+const COLUMNS = RECORD_COLUMNS.map(name =>
+  MONEY.includes(name) ? `cast(${name} as text)` : `"${name}"`,
+)
 const select = (columns: string[]): string =>
-  `select rowid, ${columns.join(', ')} from generations ` +
+  `select ${listColumns(['rowid', ...columns])} from generations ` +
   'where rowid > ? and rowid <= ? order by rowid'
 
 const findPlace = (name: (typeof RECORD_COLUMNS)[number]): number =>
@@ -35,6 +38,12 @@ const READ_UNSEALED = ['id', 'settled_at', 'key_hash', 'upstream_inference_cost'
 const FEW_COLUMNS = COLUMNS.map((column, i) =>
   READ_UNSEALED.includes(RECORD_COLUMNS[i] ?? '') ? column : 'null',
 )
+const [SELECT, SELECT_FEW] = [select(COLUMNS), select(FEW_COLUMNS)]
+const FIND_FIRST = 'select rowid as row from generations where rowid > ? order by rowid limit 1'
+const LIST_SEALS = 'select * from record_seals where n > ? and first_row <= ? order by n limit ?'
+const COUNT_CHARGES = `select id, count(*) as count from ledger
+  where id in (select value from json_each(?)) and source not in ('none', 'opening') group by id`
+const COUNT_EVICTED = 'select coalesce(sum(calls), 0) as calls from evicted_days'
 
 /** As a record has that a provider has taken the prompt: texts of others have their quotes escaped. */
 const TAKEN = '"taken":true'
@@ -51,8 +60,6 @@ interface RecordScope {
   lastRow: number
   /** When the first row of the ledger's chain was settled; null if there is none. */
   chainedAt: string | null
-  /** Returns how many records have been removed by their age. */
-  countEvicted(): number
 }
 
 /**
@@ -61,36 +68,40 @@ interface RecordScope {
  * with how many rows were read after each slice.
  */
 export async function inspectRecords(
-  db: Database,
+  inspected: Inspected,
   mac: Mac,
   scope: RecordScope,
   onRead: (rows: number) => void,
 ): Promise<RecordReport & { charged: number }> {
-  const evictedBefore = scope.countEvicted()
-  const inspection = new RecordInspection(db, mac, scope)
+  const { readAtOnce } = inspected
+  const evictedBefore = await readAtOnce(countEvicted())
+  const inspection = new RecordInspection(inspected, mac, scope)
+  await readAtOnce(inspection.readAnchor())
   for (let more = true; more; ) {
     await yieldToEventLoop()
     const before = inspection.count
-    more = inspection.readNext()
+    more = await readAtOnce(inspection.readNext())
     onRead(inspection.count - before)
   }
-  return inspection.finish(evictedBefore)
+  return inspection.finish(evictedBefore, await readAtOnce(countEvicted()))
+}
+
+/** Counts the records that have been removed by their age. */
+function* countEvicted(): Reading<number> {
+  const [row] = yield* list<{ calls: number }>(COUNT_EVICTED)
+  return row?.calls ?? 0
 }
 
 class RecordInspection {
   count = 0
-  readonly #db: Database
+  readonly #inspected: Inspected
   readonly #mac: Mac
   readonly #scope: RecordScope
-  readonly #read
-  readonly #readFew
-  readonly #listSeals
   readonly #unreadable: Unreadable[] = []
   readonly #problems: string[] = []
   /** Sealed together, and some are no longer there. */
   readonly #incomplete: string[] = []
   readonly #unpaid: RecordReport['unpaid'] = []
-  readonly #countCharges
   #unsealed = 0
   #charged = 0
   /** The last row that was read, the last one whose seal cannot be checked, and the newest seal. */
@@ -98,23 +109,14 @@ class RecordInspection {
   #opening = 0
   #n = 0
 
-  constructor(db: Database, mac: Mac, scope: RecordScope) {
-    this.#db = db
+  constructor(inspected: Inspected, mac: Mac, scope: RecordScope) {
+    this.#inspected = inspected
     this.#mac = mac
     this.#scope = scope
-    this.#read = db.query(select(COLUMNS))
-    this.#readFew = db.query(select(FEW_COLUMNS))
-    this.#listSeals = db.query<RecordSeal, [number, number, number]>(
-      'select * from record_seals where n > ? and first_row <= ? order by n limit ?',
-    )
-    this.#countCharges = db.query<{ count: number }, [string]>(
-      "select count(*) as count from ledger where id = ? and source not in ('none', 'opening')",
-    )
-    this.#readAnchor()
   }
 
-  #readAnchor(): void {
-    const [anchor] = this.#listSeals.all(0, 0, 1)
+  *readAnchor(): Reading<void> {
+    const [anchor] = yield* list<RecordSeal>(LIST_SEALS, 0, 0, 1)
     if (anchor?.columns === 0) {
       this.#n = anchor.n
       this.#opening = anchor.last_row
@@ -124,35 +126,27 @@ class RecordInspection {
   }
 
   /** Reads the next rows. Returns whether there are more. */
-  readNext(): boolean {
+  *readNext(): Reading<boolean> {
     const { lastRow } = this.#scope
     if (this.#row >= lastRow) return false
-    if (this.#row < this.#opening) this.#readUnsealed(Math.min(this.#opening, lastRow))
-    else if (!this.#readSealed()) this.#readStray(lastRow)
+    if (this.#row < this.#opening) yield* this.#readUnsealed(Math.min(this.#opening, lastRow))
+    else if (!(yield* this.#readSealed())) yield* this.#readStray(lastRow)
     return this.#row < lastRow
   }
 
   // Large numbers of removed records before the first one are passed over at once.
-  #readUnsealed(last: number): void {
-    const first = this.#findFirst() ?? last
-    const end = Math.min(last, Math.max(first, this.#row + 1) + AT_ONCE)
-    for (const row of this.#readRows(end, this.#readFew)) {
+  *#readUnsealed(last: number): Reading<void> {
+    const [found] = yield* list<{ row: number }>(FIND_FIRST, this.#row)
+    const end = Math.min(last, Math.max(found?.row ?? last, this.#row + 1) + AT_ONCE)
+    for (const row of yield* this.#readRows(end, SELECT_FEW)) {
       this.#unsealed += 1
       this.#checkLists(row)
     }
   }
 
-  #findFirst(): number | undefined {
-    return this.#db
-      .query<{ row: number }, [number]>(
-        'select rowid as row from generations where rowid > ? order by rowid limit 1',
-      )
-      .get(this.#row)?.row
-  }
-
   /** Compares the records of the next seals. Returns false after the last one. */
-  #readSealed(): boolean {
-    const seals = this.#takeSeals()
+  *#readSealed(): Reading<boolean> {
+    const seals = yield* this.#takeSeals()
     const last = seals.at(-1)
     if (!last) return false
     if (isTooLarge(last)) {
@@ -160,7 +154,7 @@ class RecordInspection {
       return true
     }
     const damaged = this.#unreadable.length
-    const rows = this.#readRows(last.last_row)
+    const rows = yield* this.#readRows(last.last_row)
     const isDamaged = this.#unreadable.length > damaged
     let place = 0
     for (const seal of seals) {
@@ -179,8 +173,9 @@ class RecordInspection {
   }
 
   /** Takes the next seals, up to some number of rows. */
-  #takeSeals(): RecordSeal[] {
-    const found = this.#listSeals.all(this.#n, this.#scope.lastRow, AT_ONCE)
+  *#takeSeals(): Reading<RecordSeal[]> {
+    const { lastRow } = this.#scope
+    const found = yield* list<RecordSeal>(LIST_SEALS, this.#n, lastRow, AT_ONCE)
     const taken = found.filter(
       (seal, i) =>
         i === 0 || (!isTooLarge(found[0]) && seal.last_row <= (found[0]?.last_row ?? 0) + AT_ONCE),
@@ -209,34 +204,40 @@ class RecordInspection {
     this.#problems.push(`${what} (${ids}) ${rows.length > 1 ? 'are' : 'is'} not as written`)
   }
 
-  #readStray(last: number): void {
-    const rows = this.#readRows(Math.min(last, this.#row + AT_ONCE))
+  *#readStray(last: number): Reading<void> {
+    const rows = yield* this.#readRows(Math.min(last, this.#row + AT_ONCE))
     for (const [row, ...values] of rows)
       this.#problems.push(`record row ${row} (${values[ID - 1]}) was added by another program`)
   }
 
-  #readRows(last: number, query = this.#read): RecordRow[] {
-    const read = (after: number, end: number) => query.values(after, end) as RecordRow[]
-    const rows = readAround(read, this.#row, last, this.#unreadable)
+  *#readRows(last: number, select = SELECT): Reading<RecordRow[]> {
+    const read = (after: number, end: number) => list<object>(select, after, end)
+    const range: [number, number] = [this.#row, last]
+    const found = yield* readAround(this.#inspected, read, range, this.#unreadable)
+    const rows = found.map(row => Object.values(row) as RecordRow)
     this.#row = last
     this.count += rows.length
-    for (const row of rows) {
-      if (this.#isCharged(row)) this.#charged += 1
-      this.#checkPaid(row)
-    }
+    for (const row of rows) if (this.#isCharged(row)) this.#charged += 1
+    yield* this.#checkPaid(rows)
     return rows
   }
 
   // Each prompt that a provider has taken is a charge of its own. The last one of a call has no row
   // if it comes to nothing.
-  #checkPaid(row: RecordRow): void {
-    if (row[KEY_HASH] === null) return
-    const taken = String(row[RESPONSES]).split(TAKEN).length - 1
-    if (taken === 0) return
-    const id = String(row[ID])
-    const charged = this.#countCharges.get(id)?.count ?? 0
-    const rowless = row[SOURCE] === 'none' ? 0 : 1
-    if (charged + rowless < taken) this.#unpaid.push({ id, taken, charged })
+  *#checkPaid(rows: RecordRow[]): Reading<void> {
+    const taking = rows.flatMap(row => {
+      const taken = row[KEY_HASH] === null ? 0 : String(row[RESPONSES]).split(TAKEN).length - 1
+      const rowless = row[SOURCE] === 'none' ? 0 : 1
+      return taken > 0 ? [{ id: String(row[ID]), taken, rowless }] : []
+    })
+    if (taking.length === 0) return
+    const ids = JSON.stringify(taking.map(({ id }) => id))
+    const counts = yield* list<{ id: string; count: number }>(COUNT_CHARGES, ids)
+    const charges = new Map(counts.map(({ id, count }) => [id, count]))
+    for (const { id, taken, rowless } of taking) {
+      const charged = charges.get(id) ?? 0
+      if (charged + rowless < taken) this.#unpaid.push({ id, taken, charged })
+    }
   }
 
   #isCharged(row: RecordRow): boolean {
@@ -256,16 +257,16 @@ class RecordInspection {
     const garbled = LISTS.filter(name => !isJson(row[findPlace(name)]))
     for (const name of garbled)
       this.#problems.push(
-        `record row ${row[0]} (${row[ID]}) of ${this.#db.filename}: ${name} is garbled`,
+        `record row ${row[0]} (${row[ID]}) of ${this.#inspected.name}: ${name} is garbled`,
       )
     return garbled.length > 0
   }
 
-  finish(evictedBefore: number): RecordReport & { charged: number } {
-    const { lastRow, countEvicted } = this.#scope
-    const missing = lastRow - this.count
-    const isEvicted = missing >= evictedBefore && missing <= countEvicted()
-    const damaged = this.#unreadable.map(one => renderUnreadable(this.#db, 'record', one))
+  finish(evictedBefore: number, evicted: number): RecordReport & { charged: number } {
+    const missing = this.#scope.lastRow - this.count
+    const isEvicted = missing >= evictedBefore && missing <= evicted
+    const { name } = this.#inspected
+    const damaged = this.#unreadable.map(one => renderUnreadable(name, 'record', one))
     const incomplete = this.#incomplete.map(rows => `${rows}: some are missing`)
     const problems = [...damaged, ...this.#problems, ...(isEvicted ? [] : incomplete)]
     const found = { problems, unpaid: this.#unpaid, charged: this.#charged }

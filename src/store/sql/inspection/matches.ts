@@ -1,6 +1,6 @@
-import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../base/clock.ts'
-import { IS_CHARGED } from '../../sql/generations/evicted.ts'
+import { IS_CHARGED } from '../generations/evicted.ts'
+import { list, type Query, type Reader, type Reading } from '../reading.ts'
 
 /** How many rows of the ledger one read matches. */
 const AT_ONCE = 20_000
@@ -17,14 +17,14 @@ interface Scope {
 }
 
 /** The condition for a call to be charged, as `IS_CHARGED`, without looking for the chain's start. */
-const CHARGED = 'g.key_hash is not null and g.upstream_inference_cost <> 0 and g.settled_at >= $at'
+const CHARGED = 'g.key_hash is not null and g.upstream_inference_cost <> 0 and g.settled_at >= ?'
 
 /** Charges of one-step calls that have their call, among some rows, and all others. */
 const COUNT_MATCHED = `select count(*) as count from ledger as l join generations as g
-  on g.id = l.id and g.rowid <= $row and ${CHARGED} and g.upstream_inference_cost = l.nanos
-  where l.seq > $after and l.seq <= $last and l.several = 0 and l.source <> 'opening'`
+  on g.id = l.id and g.rowid <= ? and ${CHARGED} and g.upstream_inference_cost = l.nanos
+  where l.seq > ? and l.seq <= ? and l.several = 0 and l.source <> 'opening'`
 const COUNT_ROWS = `select count(*) as count from ledger
-  where seq > $after and seq <= $last and several = 0 and source <> 'opening' and nanos <> 0`
+  where seq > ? and seq <= ? and several = 0 and source <> 'opening' and nanos <> 0`
 const COUNT_STEPS = `select count(*) as count from ledger where several = 1`
 
 /**
@@ -32,23 +32,23 @@ const COUNT_STEPS = `select count(*) as count from ledger where several = 1`
  * exact where it says yes. Elsewhere `UNMATCHED` names what is wrong, if anything is: calls of
  * several steps and removed records are not counted here.
  */
-export async function findMatches(db: Database, scope: Scope): Promise<boolean> {
+export async function findMatches({ readAtOnce }: Reader, scope: Scope): Promise<boolean> {
   const { seq, row, chainedAt: at, charged } = scope
-  if (at === null || count(db, COUNT_STEPS, {}) > 0) return false
+  if (at === null || (await readAtOnce(count(COUNT_STEPS))) > 0) return false
   let matched = 0
   for (let after = 0; after < seq; after += AT_ONCE) {
     await yieldToEventLoop()
-    const slice = { after, last: Math.min(after + AT_ONCE, seq) }
-    const found = count(db, COUNT_MATCHED, { ...slice, row, at })
-    if (found !== count(db, COUNT_ROWS, slice)) return false
+    const slice = [after, Math.min(after + AT_ONCE, seq)]
+    const found = await readAtOnce(count(COUNT_MATCHED, row, at, ...slice))
+    if (found !== (await readAtOnce(count(COUNT_ROWS, ...slice)))) return false
     matched += found
   }
   return matched === charged
 }
 
-function count(db: Database, sql: string, values: Record<string, number | string>): number {
-  const query = db.query<{ count: number }, [Record<string, number | string>]>(sql)
-  return query.get(values)?.count ?? 0
+function* count(text: string, ...values: Query['values']): Reading<number> {
+  const [row] = yield* list<{ count: number }>(text, ...values)
+  return row?.count ?? 0
 }
 
 /**

@@ -1,7 +1,7 @@
-import type { Database } from 'bun:sqlite'
+import type { Reader, Reading } from '../reading.ts'
 
 /** Reads the rows of a table with numbers after `after` and up to `last`, in order. */
-type ReadRange<Row> = (after: number, last: number) => Row[]
+type ReadRange<Row> = (after: number, last: number) => Reading<Row[]>
 
 /** What of a table cannot be read: the numbers of its rows. */
 export interface Unreadable {
@@ -14,14 +14,14 @@ export interface Unreadable {
  * Reads a range of rows. Where the file is damaged, it reads in halves around what cannot be read,
  * and adds that to `unreadable`: one damaged page hides no other row.
  */
-export function readAround<Row>(
+export function* readAround<Row>(
+  { readDamage }: Pick<Reader, 'readDamage'>,
   read: ReadRange<Row>,
-  after: number,
-  last: number,
+  [after, last]: [after: number, last: number],
   unreadable: Unreadable[],
-): Row[] {
+): Reading<Row[]> {
   try {
-    return read(after, last)
+    return yield* read(after, last)
   } catch (thrown) {
     const reason = readDamage(thrown)
     if (reason === null) throw thrown
@@ -30,10 +30,9 @@ export function readAround<Row>(
       return []
     }
     const middle = after + Math.floor((last - after) / 2)
-    return [
-      ...readAround(read, after, middle, unreadable),
-      ...readAround(read, middle, last, unreadable),
-    ]
+    const readHalf = (from: number, to: number) =>
+      readAround({ readDamage }, read, [from, to], unreadable)
+    return [...(yield* readHalf(after, middle)), ...(yield* readHalf(middle, last))]
   }
 }
 
@@ -43,18 +42,11 @@ function addUnreadable(unreadable: Unreadable[], row: number, reason: string): v
   else unreadable.push({ first: row, last: row, reason })
 }
 
-/** Returns what SQLite says about a damaged file; null for any other error. */
-export function readDamage(thrown: unknown): string | null {
-  if (!(thrown instanceof Error && 'code' in thrown)) return null
-  const code = String(thrown.code)
-  return code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB' ? thrown.message : null
-}
-
-/** Renders rows that cannot be read, with their table and file. */
+/** Renders rows that cannot be read, with their table and database. */
 export const renderUnreadable = (
-  db: Database,
+  name: string,
   table: string,
   { first, last, reason }: Unreadable,
 ): string =>
-  `${table} ${first === last ? `row ${first}` : `rows ${first} to ${last}`} of ${db.filename} ` +
+  `${table} ${first === last ? `row ${first}` : `rows ${first} to ${last}`} of ${name} ` +
   `cannot be read (${reason})`

@@ -1,8 +1,7 @@
-import type { Database } from 'bun:sqlite'
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import { renderDay } from '../../../observability/rollups/calls.ts'
-import { readDamage } from '../inspection/slices.ts'
-import { DayBooks, readDayBooks } from './recount.ts'
+import { list, type Reader, type Reading } from '../reading.ts'
+import { DayBooks } from './recount.ts'
 
 const HOURS = 24
 
@@ -22,11 +21,15 @@ const MOST = 30
 /**
  * Creates the comparison of the sums with the records. Each day is compared at one moment, in a turn
  * of its own: it takes no more memory than a day does, and others may read and write between two.
+ * `endpointId` is the endpoint that answered a call, in the engine's SQL.
  */
-export function createVerifier(db: Database): () => Promise<string[]> {
-  const atOnce = (check: () => string[]): string[] => {
+export function createVerifier(
+  { readAtOnce, readDamage }: Reader,
+  endpointId: string,
+): () => Promise<string[]> {
+  const findAtOnce = async (check: Reading<string[]>): Promise<string[]> => {
     try {
-      return db.transaction(check).deferred()
+      return await readAtOnce(check)
     } catch (thrown) {
       const reason = readDamage(thrown)
       if (reason === null) throw thrown
@@ -34,28 +37,29 @@ export function createVerifier(db: Database): () => Promise<string[]> {
     }
   }
   return async () => {
-    const problems = atOnce(() => checkTotals(db))
-    const books = new DayBooks(db)
-    for (const { day } of db.query<{ day: number }, []>(DAYS).all()) {
+    const problems = await findAtOnce(checkTotals())
+    const books = new DayBooks(endpointId)
+    for (const { day } of await readAtOnce(list<{ day: number }>(DAYS))) {
       await yieldToEventLoop()
-      problems.push(...atOnce(() => checkDay(db, books, day)))
+      problems.push(...(await findAtOnce(checkDay(books, day))))
       if (problems.length >= MOST) break
     }
     return problems
   }
 }
 
-function checkTotals(db: Database): string[] {
-  const totals = db.query<{ made: number; expected: number }, []>(TOTALS).get()
+function* checkTotals(): Reading<string[]> {
+  const [totals] = yield* list<{ made: number; expected: number }>(TOTALS)
   if (!totals || totals.made === totals.expected) return []
   return [`they have ${totals.made} calls, and the records ${totals.expected}`]
 }
 
 /** Two ways to each sum of a day must agree. A day that has lost records cannot say its hours. */
-function checkDay(db: Database, books: DayBooks, day: number): string[] {
+function* checkDay(books: DayBooks, day: number): Reading<string[]> {
   const name = renderDay(day)
-  const isIncomplete = db.query('select 1 from evicted_days where day = ?').get(name) !== null
-  return readDayBooks(books, day, isIncomplete).flatMap(({ what, models }) =>
+  const evicted = yield* list('select 1 from evicted_days where day = ?', name)
+  const differences = yield* books.compare(day, evicted.length > 0)
+  return differences.flatMap(({ what, models }) =>
     models
       .slice(0, MOST)
       .map(model => `${name} ${what}: the sums of ${model || 'no model'} differ`),
