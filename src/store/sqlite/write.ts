@@ -47,9 +47,14 @@ export function createRunner(db: Database): (statement: Statement) => void {
 
 function createStepRunner(find: (text: string) => ReturnType<Database['query']>) {
   const run = (statement: Statement): void => {
-    if (statement instanceof Prepared)
-      return void find(statement.sql).run(...(statement.parameters as never[]))
-    if ('later' in statement) return statement.later().forEach(run)
+    if (statement instanceof Prepared) {
+      find(statement.sql).run(...(statement.parameters as never[]))
+      return
+    }
+    if ('later' in statement) {
+      statement.later().forEach(run)
+      return
+    }
     const { sql, parameters } = ('query' in statement ? statement.query : statement).compile()
     const [query, values] = [find(sql), parameters as never[]]
     if ('judge' in statement) statement.judge(query.all(...values))
