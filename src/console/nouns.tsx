@@ -1,6 +1,15 @@
 /** @jsxImportSource preact */
 import { useState } from 'preact/hooks'
-import { ApiError, ask, type Described, describe, type OwnSession, type Schema } from './api.ts'
+import {
+  ApiError,
+  ask,
+  change,
+  type Described,
+  describe,
+  type OwnSession,
+  read,
+  type Schema,
+} from './api.ts'
 import { Form, toLabel } from './form.tsx'
 import type { NounPage } from './nouns.data.ts'
 import {
@@ -377,12 +386,12 @@ function withPlaces(action: string, { parameters = [] }: Described, body: Schema
 function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
   const path = `${noun.path}/${encodeURIComponent(id)}`
   const loaded = useLoaded(async () => {
-    const [answer, change, removal] = await Promise.all([
-      ask<{ data?: Thing } & Thing>('GET', path),
+    const [{ answer, tag }, changing, removal] = await Promise.all([
+      read<{ data?: Thing } & Thing>(path),
       findDescribed(noun, 'patch', true),
       findDescribed(noun, 'delete', true),
     ])
-    return { thing: answer.data ?? answer, change, removal }
+    return { thing: answer.data ?? answer, tag, changing, removal }
   }, [path])
   const [isDeleting, setDeleting] = useState(false)
   const [done, setDone] = useState(0)
@@ -393,19 +402,17 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
   const [saved, setSaved] = useState(0)
   const [conflict, setConflict] = useState<Error | null>(null)
   if (!loaded.value) return <Waiting {...loaded} />
-  const { thing, change, removal } = loaded.value
-  const schema = getBody(change)
+  const { thing, tag, changing, removal } = loaded.value
+  const schema = getBody(changing)
   const update = async (body: Thing) => {
     setConflict(null)
-    const answer = await ask<{ data?: Thing } & Thing>('GET', path)
-    const now = answer.data ?? answer
-    if (now.updated_at !== thing.updated_at) {
-      setConflict(
-        new ApiError(409, 'This was changed meanwhile, in another place. Load it again first.'),
-      )
+    try {
+      await change(path, body, tag)
+    } catch (refusal) {
+      if (!(refusal instanceof ApiError && refusal.status === 412)) throw refusal
+      setConflict(new Error('This was changed meanwhile, in another place. Load it again first.'))
       return
     }
-    await ask('PATCH', path, body)
     setSaved(saved + 1)
     loaded.reload()
   }

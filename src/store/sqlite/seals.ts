@@ -5,7 +5,7 @@ import type { Seal } from '../../base/seal.ts'
 import { type JobDetails, parseDetails, renderDetails } from '../../extensions/videos/details.ts'
 import type { RecordSecrets, SealReport, SealStore } from '../../limits/seals.ts'
 import type { Spool } from '../spool.ts'
-import { buildAuditInsert } from './audit.ts'
+import { buildEntryInsert } from './audit.ts'
 import { BlockReader } from './outbox/blocks.ts'
 import type { BundleRow } from './outbox/bundles.ts'
 import { type Messages, moveIntoRow, renderPayload } from './outbox/messages.ts'
@@ -69,7 +69,7 @@ export function createSealStore(
       db
         .transaction(() => {
           if (previous) encryptAgain(db, secrets, previous, messages.spool)
-          const { sql, parameters } = buildAuditInsert(kysely, entry).compile()
+          const { sql, parameters } = buildEntryInsert(kysely, entry).compile()
           db.query(sql).run(...(parameters as never[]))
           writeNewOpening(db, secrets.mac)
           sealing.forgetChanges()
