@@ -73,6 +73,7 @@ import softBudgets from './migrations/045-soft-budgets.sql' with { type: 'text' 
 import mcpLogins from './migrations/046-mcp-logins.sql' with { type: 'text' }
 import consoleSessions from './migrations/047-console-sessions.sql' with { type: 'text' }
 import callBudgets from './migrations/048-call-budgets.sql' with { type: 'text' }
+import feedbackOfUsers from './migrations/050-feedback-of-users.sql' with { type: 'text' }
 import type { Messages } from './outbox/messages.ts'
 import { createOutboxStore } from './outbox.ts'
 import { createPresetStore } from './presets.ts'
@@ -216,4 +217,5 @@ export const MIGRATIONS: string[] = [
   mcpLogins,
   consoleSessions,
   callBudgets,
+  feedbackOfUsers,
 ]
