@@ -5,6 +5,7 @@ import type { LedgerRow } from '../../limits/chain.ts'
 import type { DaySpend, InspectionOptions, LedgerBooks } from '../../limits/ledger.ts'
 import { runCheck } from './inspection/apart.ts'
 import { findMatches, UNMATCHED } from './inspection/matches.ts'
+import { sumParts } from './inspection/parts.ts'
 import { readAhead } from './inspection/read-ahead.ts'
 import { inspectRecords } from './inspection/records.ts'
 import { isLarge } from './inspection/size.ts'
@@ -22,7 +23,7 @@ export const createInspector =
   (db: Database, ownMac: Mac) =>
   async (
     onRow: (row: LedgerRow) => void,
-    { mac = ownMac, onProgress = () => undefined }: InspectionOptions = {},
+    { mac = ownMac, parts = [], onProgress = () => undefined }: InspectionOptions = {},
   ): Promise<LedgerBooks> => {
     const ends = readEnds(db)
     const total = ends.seq + ends.row - ends.evicted
@@ -34,7 +35,7 @@ export const createInspector =
     onRead(0)
     const [integrity, books] = await Promise.all([
       runCheck(db, 'structure'),
-      readBooks({ db, mac, ends, onRow, onRead }),
+      readBooks({ db, mac, ends, parts, onRow, onRead }),
     ])
     return { ...books, integrity: [...integrity, ...books.integrity] }
   }
@@ -42,7 +43,14 @@ export const createInspector =
 type Ends = ReturnType<typeof readEnds>
 
 /** Reads the ledger, then the records, and matches them. */
-async function readBooks({ db, mac, ends, onRow, onRead }: Reading): Promise<LedgerBooks> {
+async function readBooks({
+  db,
+  mac,
+  ends,
+  parts: asked,
+  onRow,
+  onRead,
+}: Reading): Promise<LedgerBooks> {
   if (isLarge(db)) await readAhead(db.filename)
   const { spend, damaged } = await readChain(db, onRow, onRead)
   const chainedAt = findChainedAt(db)
@@ -51,7 +59,9 @@ async function readBooks({ db, mac, ends, onRow, onRead }: Reading): Promise<Led
   const { charged, ...records } = await inspectRecords(db, mac, scope, onRead)
   const matches = await matchCalls(db, { ...ends, chainedAt, charged })
   const { unmatched } = matches
-  return { integrity: [...damaged, ...matches.damaged], spend, unmatched, records }
+  const { parts, damaged: unread } = await sumParts(db, asked)
+  const integrity = [...damaged, ...matches.damaged, ...unread]
+  return { integrity, spend, parts, unmatched, records }
 }
 
 /** What the books are read with. */
@@ -59,6 +69,7 @@ interface Reading {
   db: Database
   mac: Mac
   ends: Ends
+  parts: string[]
   onRow: (row: LedgerRow) => void
   onRead: (rows: number) => void
 }
