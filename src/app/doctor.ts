@@ -3,8 +3,9 @@ import type { Mac } from '../base/mac.ts'
 import { toUsd } from '../base/money.ts'
 import { type DeadCall, listDeadCalls, listEndProblems } from '../engine/recover.ts'
 import type { InferenceWorld } from '../engine/world.ts'
+import { findWrongParts, listCountingBudgets } from '../limits/call-spend.ts'
 import { digestLedgerRow, hashLedgerRow, type LedgerRow, sealLedgerRow } from '../limits/chain.ts'
-import type { DaySpend, InspectionOptions, LedgerBooks } from '../limits/ledger.ts'
+import type { DaySpend, InspectionOptions, LedgerBooks, PartSum } from '../limits/ledger.ts'
 import type { SealOpening, SealReport } from '../limits/seals.ts'
 import { checkHomes } from '../network/containers.ts'
 import { type AlertReader, listUnreadableAlerts } from '../observability/alerts.ts'
@@ -139,8 +140,9 @@ export async function runChecks(
   const opening = await seals.readOpening()
   const chain = new ChainReader(mac, opening)
   const before = world.journal.holds.listCalls()
+  const budgets = listCountingBudgets(world)
   const books = await world.store.ledger.inspect(row => chain.read(row), {
-    mac,
+    ...{ mac, parts: budgets.map(({ parts }) => parts) },
     ...(onProgress && { onProgress }),
   })
   const dead = await listDeadCalls(world)
@@ -150,6 +152,7 @@ export async function runChecks(
     checkStructure(books),
     checkSchema(report),
     ...chain.listResults(books),
+    checkParts(books, findWrongParts(books.parts, budgets, toDayNumber(world.clock.now()))),
     checkEnds(world, ends),
     ...checkSeals(report, opening, await world.store.seals.listUnsealed()),
     checkCalls(books, running),
@@ -278,6 +281,21 @@ class ChainReader {
       toResult('counters', listDifferences(this.#sums, spend), counters),
     ]
   }
+}
+
+function checkParts({ parts }: LedgerBooks, wrong: PartSum[]): CheckResult {
+  const count = parts.filter(({ nanos }) => nanos !== 0n).length
+  return toResult(
+    'budgets',
+    wrong.map(
+      ({ account, day, byok, nanos, least, most }) =>
+        `${account} on day ${day}${byok ? ' (byok)' : ''}: counted $${toUsd(nanos)}, ` +
+        `its calls sum to $${toUsd(nanos > most ? most : least)}`,
+    ),
+    count === 0
+      ? 'none of end users, tags or models has counted'
+      : `${count} sums of end users, tags and models match their calls`,
+  )
 }
 
 const checkEnds = (world: InferenceWorld, problems: string[]): CheckResult =>

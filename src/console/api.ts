@@ -34,8 +34,13 @@ export const watchSignedOut = (listener: () => void): void => {
 }
 
 /** Sends a request with the session of this page. Throws an `ApiError` for whatever is refused. */
-async function send(method: string, url: string, body?: unknown): Promise<Response> {
-  const response = await request(method, url, body).catch(() => {
+async function send(
+  method: string,
+  url: string,
+  body?: unknown,
+  tag?: string | null,
+): Promise<Response> {
+  const response = await request(method, url, body, tag).catch(() => {
     throw new ApiError(0, 'The gateway does not answer. It may be restarting: try again.')
   })
   if (response.ok) return response
@@ -44,13 +49,19 @@ async function send(method: string, url: string, body?: unknown): Promise<Respon
   throw new ApiError(response.status, answer?.error?.message ?? `Refused with ${response.status}`)
 }
 
-const request = (method: string, url: string, body: unknown): Promise<Response> =>
+const request = (
+  method: string,
+  url: string,
+  body: unknown,
+  tag: string | null = null,
+): Promise<Response> =>
   globalThis.fetch(url, {
     method,
     cache: 'no-store',
     headers: {
       'x-gateway-console': '1',
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(tag === null ? {} : { 'if-match': tag }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
@@ -58,6 +69,16 @@ const request = (method: string, url: string, body: unknown): Promise<Response> 
 /** Asks the API, and returns its JSON. */
 export const ask = async <Answer>(method: string, path: string, body?: unknown): Promise<Answer> =>
   (await send(method, `/api/v1${path}`, body)).json()
+
+/** Reads one thing, with the tag of what it is now; null where it cannot be changed. */
+export async function read<Answer>(path: string): Promise<{ answer: Answer; tag: string | null }> {
+  const response = await send('GET', `/api/v1${path}`)
+  return { answer: await response.json(), tag: response.headers.get('etag') }
+}
+
+/** Changes a thing that has this tag still. Throws an `ApiError` of 412 where it has another. */
+export const change = async (path: string, body: unknown, tag: string | null): Promise<void> =>
+  void (await send('PATCH', `/api/v1${path}`, body, tag))
 
 /** Asks for what only the console has: sessions. */
 export const askConsole = async <Answer>(

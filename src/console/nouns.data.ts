@@ -17,6 +17,8 @@ export interface NounPage {
   query?: Record<string, string>
   /** How many the API lists at once, where that is fixed. */
   pageSize?: number
+  /** Whether its pages begin after one of them, or end before it, and not with a number. */
+  isPagedById?: true
   /** The fields by which the list can be narrowed. */
   filters?: string[]
   /** What is said above the list. */
@@ -122,8 +124,9 @@ export const NOUNS: Record<string, NounPage> = {
     actions: { test: 'The receiver gets a sample.' },
   },
   files: {
-    ...{ title: 'Files', one: 'file', path: '/files', id: 'id', ofWorkspace: true, query: {} },
-    columns: ['id', 'filename', 'bytes', 'mime_type', 'created_at'],
+    ...{ title: 'Files', one: 'file', path: '/files', id: 'id', ofWorkspace: true },
+    ...{ query: { limit: '50' }, isPagedById: true },
+    columns: ['id', 'filename', 'size_bytes', 'mime_type', 'created_at'],
     about: 'Files that calls name by their ids.',
     loss: 'Calls that name it fail.',
   },

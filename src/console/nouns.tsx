@@ -1,6 +1,15 @@
 /** @jsxImportSource preact */
 import { useState } from 'preact/hooks'
-import { ApiError, ask, type Described, describe, type OwnSession, type Schema } from './api.ts'
+import {
+  ApiError,
+  ask,
+  change,
+  type Described,
+  describe,
+  type OwnSession,
+  read,
+  type Schema,
+} from './api.ts'
 import { Form, toLabel } from './form.tsx'
 import type { NounPage } from './nouns.data.ts'
 import {
@@ -56,11 +65,70 @@ const getExample = (described: Described | undefined): Thing | undefined =>
 const showCell = (noun: NounPage, field: string, thing: Thing): string =>
   noun.money?.includes(field) ? formatUsd(thing[field] as number | null) : formatValue(thing[field])
 
+/** A list as the API answers it: with its length, or with what its page is between. */
+interface Listed {
+  data: Thing[]
+  total_count?: number
+  has_more?: boolean
+  first_id?: string | null
+  last_id?: string | null
+}
+
+/** What an address of a list's first page does not have. */
+const FIRST = { offset: undefined, after_id: undefined, before_id: undefined }
+
+/** What the pages before and after this one are called in its address; undefined where none is. */
+type Neighbours = Record<'before' | 'next', Partial<Record<string, string | number>> | undefined>
+
+function findNeighbours(noun: NounPage, { query }: Place, listed: Listed): Neighbours {
+  const { data, total_count: total, has_more = false, first_id, last_id } = listed
+  if (noun.isPagedById) {
+    const isReturn = query.has('before_id')
+    const hasBefore = isReturn ? has_more : query.has('after_id')
+    return {
+      before: hasBefore ? { ...FIRST, ...(first_id ? { before_id: first_id } : {}) } : undefined,
+      next: (isReturn || has_more) && last_id ? { ...FIRST, after_id: last_id } : undefined,
+    }
+  }
+  const offset = Number(query.get('offset') ?? 0) || 0
+  const size = noun.pageSize ?? PAGE
+  const hasMore = total === undefined ? data.length === noun.pageSize : offset + size < total
+  return {
+    before: offset > 0 ? { offset: Math.max(0, offset - size) || undefined } : undefined,
+    next: hasMore ? { offset: offset + size } : undefined,
+  }
+}
+
+/** The way to other pages of a list, if it has any. */
+function Pages({ noun, place, listed }: Pick<NounProps, 'noun' | 'place'> & { listed: Listed }) {
+  const { before, next } = findNeighbours(noun, place, listed)
+  if (!before && !next) return null
+  const offset = Number(place.query.get('offset') ?? 0) || 0
+  const total = listed.total_count
+  return (
+    <nav class="pages" aria-label="Pages">
+      <button type="button" disabled={!before} onClick={() => setQuery(place, before ?? {})}>
+        Before
+      </button>
+      {noun.isPagedById ? null : (
+        <span>
+          {offset + 1}–{offset + listed.data.length}
+          {total === undefined ? '' : ` of ${total.toLocaleString('en')}`}
+        </span>
+      )}
+      <button type="button" disabled={!next} onClick={() => setQuery(place, next ?? {})}>
+        Next
+      </button>
+    </nav>
+  )
+}
+
 function List({ name, noun, place, session }: NounProps) {
   const offset = Number(place.query.get('offset') ?? 0) || 0
   const workspace = place.query.get('workspace_id') ?? undefined
+  const kept = noun.isPagedById ? ['after_id', 'before_id'] : []
   const filters = Object.fromEntries(
-    (noun.filters ?? []).flatMap(field => {
+    [...(noun.filters ?? []), ...kept].flatMap(field => {
       const value = place.query.get(field)
       return value ? [[field, value]] : []
     }),
@@ -72,7 +140,7 @@ function List({ name, noun, place, session }: NounProps) {
     ...filters,
   })
   const loaded = useLoaded(
-    () => ask<{ data: Thing[]; total_count?: number }>('GET', `${noun.path}?${query}`),
+    () => ask<Listed>('GET', `${noun.path}?${query}`),
     [noun.path, query.toString()],
   )
   const creation = useLoaded(() => findDescribed(noun, 'post', false), [noun.path])
@@ -91,9 +159,6 @@ function List({ name, noun, place, session }: NounProps) {
   const matches = matchWords(place)
   const rows = loaded.value?.data
   const found = rows?.filter(thing => matches(columns.map(({ text }) => text?.(thing)).join(' ')))
-  const total = loaded.value?.total_count
-  const size = noun.pageSize ?? PAGE
-  const hasMore = total === undefined ? rows?.length === noun.pageSize : offset + size < total
   return (
     <>
       <header class="head">
@@ -114,7 +179,7 @@ function List({ name, noun, place, session }: NounProps) {
             <input
               value={place.query.get(field) ?? ''}
               onChange={event =>
-                setQuery(place, { [field]: event.currentTarget.value.trim(), offset: undefined })
+                setQuery(place, { ...FIRST, [field]: event.currentTarget.value.trim() })
               }
             />
           </label>
@@ -125,31 +190,10 @@ function List({ name, noun, place, session }: NounProps) {
           </button>
         ) : null}
       </div>
-      {rows && found ? (
+      {loaded.value && found ? (
         <>
           <Table caption={noun.title} columns={columns} rows={found} />
-          {offset > 0 || hasMore ? (
-            <nav class="pages" aria-label="Pages">
-              <button
-                type="button"
-                disabled={offset === 0}
-                onClick={() => setQuery(place, { offset: Math.max(0, offset - size) || undefined })}
-              >
-                Before
-              </button>
-              <span>
-                {offset + 1}–{offset + rows.length}
-                {total === undefined ? '' : ` of ${total.toLocaleString('en')}`}
-              </span>
-              <button
-                type="button"
-                disabled={!hasMore}
-                onClick={() => setQuery(place, { offset: offset + size })}
-              >
-                Next
-              </button>
-            </nav>
-          ) : null}
+          <Pages noun={noun} place={place} listed={loaded.value} />
         </>
       ) : (
         <Waiting {...loaded} />
@@ -174,9 +218,7 @@ function WorkspaceChoice({ place, session }: Pick<NounProps, 'place' | 'session'
       Workspace{' '}
       <select
         value={place.query.get('workspace_id') ?? ''}
-        onChange={event =>
-          setQuery(place, { workspace_id: event.currentTarget.value, offset: undefined })
-        }
+        onChange={event => setQuery(place, { ...FIRST, workspace_id: event.currentTarget.value })}
       >
         <option value="">{isMember ? 'all' : 'default'}</option>
         {value.map(({ id, name }) => (
@@ -377,12 +419,12 @@ function withPlaces(action: string, { parameters = [] }: Described, body: Schema
 function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
   const path = `${noun.path}/${encodeURIComponent(id)}`
   const loaded = useLoaded(async () => {
-    const [answer, change, removal] = await Promise.all([
-      ask<{ data?: Thing } & Thing>('GET', path),
+    const [{ answer, tag }, changing, removal] = await Promise.all([
+      read<{ data?: Thing } & Thing>(path),
       findDescribed(noun, 'patch', true),
       findDescribed(noun, 'delete', true),
     ])
-    return { thing: answer.data ?? answer, change, removal }
+    return { thing: answer.data ?? answer, tag, changing, removal }
   }, [path])
   const [isDeleting, setDeleting] = useState(false)
   const [done, setDone] = useState(0)
@@ -393,19 +435,17 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
   const [saved, setSaved] = useState(0)
   const [conflict, setConflict] = useState<Error | null>(null)
   if (!loaded.value) return <Waiting {...loaded} />
-  const { thing, change, removal } = loaded.value
-  const schema = getBody(change)
+  const { thing, tag, changing, removal } = loaded.value
+  const schema = getBody(changing)
   const update = async (body: Thing) => {
     setConflict(null)
-    const answer = await ask<{ data?: Thing } & Thing>('GET', path)
-    const now = answer.data ?? answer
-    if (now.updated_at !== thing.updated_at) {
-      setConflict(
-        new ApiError(409, 'This was changed meanwhile, in another place. Load it again first.'),
-      )
+    try {
+      await change(path, body, tag)
+    } catch (refusal) {
+      if (!(refusal instanceof ApiError && refusal.status === 412)) throw refusal
+      setConflict(new Error('This was changed meanwhile, in another place. Load it again first.'))
       return
     }
-    await ask('PATCH', path, body)
     setSaved(saved + 1)
     loaded.reload()
   }

@@ -35,6 +35,10 @@ const METRICS = {
 type Metric = keyof typeof METRICS
 const NAMES = Object.keys(METRICS) as Metric[]
 
+/** What no sums have: each call is read for it. The rest does not wait for that. */
+const MEASURED = 'avg_latency'
+const SUMMED = NAMES.filter(name => name !== MEASURED)
+
 const DIMENSIONS: Record<string, string> = {
   model: 'Model',
   provider: 'Provider',
@@ -72,36 +76,14 @@ export function Overview({ place, session }: { place: Place; session: OwnSession
   const by = Object.hasOwn(DIMENSIONS, query.get('by') ?? '') ? (query.get('by') ?? '') : 'model'
   const asked = query.get('show') ?? ''
   const metric: Metric = Object.hasOwn(METRICS, asked) ? (asked as Metric) : 'total_usage'
-  const loaded = useLoaded(async () => {
-    const end = Math.ceil(Date.now() / HOUR) * HOUR
-    const time_range = {
-      start: new Date(end - range.hours * HOUR).toISOString(),
-      end: new Date(end).toISOString(),
-    }
-    const common = { metrics: NAMES, time_range }
-    const query = (body: object) => ask<Answer>('POST', '/analytics/query', { ...common, ...body })
-    const [sum, groups, series] = await Promise.all([
-      query({}),
-      query({
-        dimensions: [by],
-        order_by: { field: 'total_usage', direction: 'desc' },
-        limit: 1_000,
-      }),
-      query({ dimensions: [by], granularity: range.granularity, limit: 10_000 }),
-    ])
-    const step = range.granularity === 'hour' ? HOUR : 24 * HOUR
-    const begin = Math.floor((end - range.hours * HOUR) / step) * step
-    const times = Array.from(
-      { length: Math.ceil((end - begin) / step) },
-      (_, i) => begin + i * step,
-    )
-    const dated = series.data.data.map(row => ({
-      time: Date.parse(String(row[`date__${range.granularity}`])),
-      row,
-    }))
-    return { sum: sum.data.data[0], groups: groups.data, times, dated }
-  }, [name, by])
-  const value = loaded.value
+  const loaded = useLoaded(() => readFigures(range, by, SUMMED), [name, by])
+  // Of many calls that takes long: only a day's are read unasked.
+  const isMeasured = name === 'day' || metric === MEASURED
+  const measured = useLoaded(
+    async () => (isMeasured ? readFigures(range, by, [MEASURED]) : undefined),
+    [name, by, isMeasured],
+  )
+  const value = loaded.value && mergeFigures(by, loaded.value, measured.value)
   return (
     <>
       <header class="head">
@@ -144,6 +126,11 @@ export function Overview({ place, session }: { place: Place; session: OwnSession
           ) : (
             <Groups by={by} metric={metric} rows={value.groups.data} {...value} />
           )}
+          {isMeasured && measured.error ? (
+            <p class="notice bad" role="status">
+              {METRICS[MEASURED].title}: {measured.error.message}
+            </p>
+          ) : null}
           {value.groups.warnings?.map(warning => (
             <p key={warning} class="quiet">
               {warning}
@@ -155,6 +142,60 @@ export function Overview({ place, session }: { place: Place; session: OwnSession
       )}
     </>
   )
+}
+
+/** What was found of a range: in sum, by group, and by group and time. */
+interface Figures {
+  sum: Row | undefined
+  groups: Answer['data'] & { warnings?: string[] }
+  times: number[]
+  dated: Dated[]
+}
+
+async function readFigures(range: Range, by: string, metrics: Metric[]): Promise<Figures> {
+  const end = Math.ceil(Date.now() / HOUR) * HOUR
+  const time_range = {
+    start: new Date(end - range.hours * HOUR).toISOString(),
+    end: new Date(end).toISOString(),
+  }
+  const query = (body: object) =>
+    ask<Answer>('POST', '/analytics/query', { metrics, time_range, ...body })
+  const [sum, groups, series] = await Promise.all([
+    query({}),
+    query({
+      dimensions: [by],
+      order_by: { field: metrics[0], direction: 'desc' },
+      limit: 1_000,
+    }),
+    query({ dimensions: [by], granularity: range.granularity, limit: 10_000 }),
+  ])
+  const step = range.granularity === 'hour' ? HOUR : 24 * HOUR
+  const begin = Math.floor((end - range.hours * HOUR) / step) * step
+  const times = Array.from({ length: Math.ceil((end - begin) / step) }, (_, i) => begin + i * step)
+  const dated = series.data.data.map(row => ({
+    time: Date.parse(String(row[`date__${range.granularity}`])),
+    row,
+  }))
+  return { sum: sum.data.data[0], groups: groups.data, times, dated }
+}
+
+/** Lays what is measured beside the sums of the same. */
+function mergeFigures(by: string, figures: Figures, measured: Figures | undefined): Figures {
+  if (!measured) return figures
+  const groups = new Map(measured.groups.data.map(row => [getName(by, row), row]))
+  const dated = new Map(measured.dated.map(({ time, row }) => [`${time} ${getName(by, row)}`, row]))
+  return {
+    ...figures,
+    sum: { ...figures.sum, ...measured.sum },
+    groups: {
+      ...figures.groups,
+      data: figures.groups.data.map(row => ({ ...row, ...groups.get(getName(by, row)) })),
+    },
+    dated: figures.dated.map(({ time, row }) => ({
+      time,
+      row: { ...row, ...dated.get(`${time} ${getName(by, row)}`) },
+    })),
+  }
 }
 
 function Choice({

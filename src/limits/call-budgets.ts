@@ -193,7 +193,12 @@ function buildBound(budget: CallBudget, name: string, id: string): CallBound {
 const buildAccount = (by: Dimension, account: Account, id: string): Subaccount =>
   `${by} ${account} ${id}`
 
+/** Names all parts of an account by one dimension: their accounts begin with it. */
+export const nameParts = (by: Dimension, account: Account): string => `${by} ${account}`
+
 const isOfModels = (account: Subaccount): boolean => account.startsWith('model ')
 
-// The budget of a model is that of its variants too.
-const listSlugs = (model: string): string[] => [...new Set([model, model.replace(/:[^:]*$/, '')])]
+/** Lists the names that calls of a model count under: a budget of it is that of its variants too. */
+export const listSlugs = (model: string): string[] => [
+  ...new Set([model, model.replace(/:[^:]*$/, '')]),
+]

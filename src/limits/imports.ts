@@ -1,8 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
-import { computeFirstDay } from '../base/clock.ts'
+import { computeFirstDay, type Period } from '../base/clock.ts'
 import { GatewayError, invalid } from '../base/errors.ts'
 import { isObject, type Json } from '../base/json.ts'
-import { toNanos } from '../base/money.ts'
+import { toNanos, toUsd } from '../base/money.ts'
 import { describeIssue, findSchemaIssue } from '../base/schema.ts'
 import { Uuid } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
@@ -16,6 +16,8 @@ import { assignKeys } from './assignments.ts'
 import { toPeriod } from './budgets/interval.ts'
 import { buildBudgetName, setBudget } from './budgets.ts'
 import { countSpentElsewhere, findOpeningDay } from './credits.ts'
+import { MOST_CALL_BUDGETS } from './guardrails/schema.ts'
+import type { Guardrail } from './guardrails/store.ts'
 import { createGuardrail, updateGuardrail } from './guardrails.ts'
 import {
   LiteLlmKey,
@@ -25,8 +27,9 @@ import {
   readLiteLlmTeam,
 } from './imports/litellm.ts'
 import { OpenRouterKey, readOpenRouterKey } from './imports/openrouter.ts'
-import type { ImportRow, KeyRow, TeamRow } from './imports/rows.ts'
+import type { HeldRates, ImportRow, KeyRow, ModelBudget, TeamRow } from './imports/rows.ts'
 import type { PolicyWorld } from './policy-world.ts'
+import { RATE_FIELDS } from './rates.ts'
 
 /** Where imported keys belong that have no team. */
 export const ImportScope = Type.Object({ workspace_id: Type.Optional(Uuid) })
@@ -117,7 +120,7 @@ interface Importing {
   slugs: Map<string, number>
   /** What the keys of each team bring as spent into its window, in USD. */
   spent: Map<string, number>
-  /** Guardrails that only say which models may be called, by their workspace and these. */
+  /** Guardrails that imports have made for keys, by their workspace and what they say. */
   guardrails: Map<string, string>
 }
 
@@ -131,13 +134,11 @@ interface Team {
 function openImport(world: PolicyWorld, actor: Actor, { workspace_id }: ImportScope): Importing {
   resolveWorkspaceId(world, actor, workspace_id)
   const { workspaces, guardrails } = world.memory
-  const known = guardrails.filter(({ name }) => name.startsWith(OF_MODELS))
+  const known = guardrails.filter(({ name }) => name.startsWith(OF_KEYS))
   return {
     ...{ world, actor, workspace_id, teams: new Map(), spent: new Map() },
     slugs: new Map(workspaces.values().map(({ slug }) => [slug, 1])),
-    guardrails: new Map(
-      known.map(one => [nameModels(one.workspace_id, one.allowed_models ?? []), one.id]),
-    ),
+    guardrails: new Map(known.map(one => [nameRules(one.workspace_id, pickRules(one)), one.id])),
   }
 }
 
@@ -174,8 +175,8 @@ function describeTeam(importing: Importing, row: TeamRow): ImportedRow {
   const id = nameWorkspace(row.id)
   const there = importing.world.memory.workspaces.get(id)
   const slug = there?.slug ?? chooseSlug(importing, row)
-  const models = findModels(importing.world, row.models)
-  const opens = [...row.opens, ...models.opens]
+  const rules = findRules(importing.world, row)
+  const opens = [...row.opens, ...rules.opens]
   const isWider = there && !isHeld(importing.world, id, row)
   if (isWider) opens.push(`${slug}: it is there, and allows more than its team`)
   importing.teams.set(row.id, {
@@ -185,7 +186,7 @@ function describeTeam(importing: Importing, row: TeamRow): ImportedRow {
   return {
     ...{ ...EMPTY, row: row.row, name, workspace: slug, action: there ? 'there' : 'create' },
     ...{ limit: budget?.limit_usd ?? null, limit_reset: budget?.interval ?? null },
-    remarks: [...lost, ...models.lost, ...opens.map(one => `${one}: its keys are disabled`)],
+    remarks: [...lost, ...rules.lost, ...opens.map(one => `${one}: its keys are disabled`)],
   }
 }
 
@@ -215,13 +216,87 @@ const toSlug = (name: string): string =>
     .replace(/^-+|-+$/g, '')
 
 /** Whether a workspace that is there holds its keys to what their team was held to. */
-function isHeld(world: PolicyWorld, id: string, { budget, models }: TeamRow): boolean {
+function isHeld(world: PolicyWorld, id: string, row: TeamRow): boolean {
+  const { budget } = row
   const { budgets, guardrails } = world.memory
   const known = budget && budgets.get(buildBudgetName({ workspace_id: id, ...budget }))
   if (budget && !(known && known.limit_usd <= toNanos(budget.limit_usd))) return false
-  const allowed = guardrails.get(getDefaultGuardrailId(id))?.allowed_models
-  const { slugs } = findModels(world, models)
-  return slugs === null || (allowed?.every(slug => slugs.includes(slug)) ?? false)
+  const { rules } = findRules(world, row)
+  const guardrail = guardrails.get(getDefaultGuardrailId(id))
+  return !hasRules(rules) || (guardrail !== undefined && isWithin(pickRules(guardrail), rules))
+}
+
+/** What guardrails hold keys and teams to, in the words of the API; null for nothing. */
+type Rules = HeldRates & {
+  allowed_models: string[] | null
+  budgets: { by: 'model'; name: string; limit_usd: number; reset_interval: Period }[] | null
+}
+
+const hasRules = (rules: Rules): boolean => Object.values(rules).some(rule => rule !== null)
+
+/** Whether what some rules let pass, others would. */
+function isWithin(rules: Rules, others: Rules): boolean {
+  const isListed = ({ allowed_models: here }: Rules, there: string[]) =>
+    here?.every(slug => there.includes(slug)) ?? false
+  return (
+    (others.allowed_models === null || isListed(rules, others.allowed_models)) &&
+    RATE_FIELDS.every(
+      field =>
+        others[field] === null || (rules[field] ?? Number.POSITIVE_INFINITY) <= others[field],
+    ) &&
+    (others.budgets ?? []).every(other =>
+      rules.budgets?.some(
+        one =>
+          one.name === other.name &&
+          one.reset_interval === other.reset_interval &&
+          one.limit_usd <= other.limit_usd,
+      ),
+    )
+  )
+}
+
+/** Picks what a guardrail says of what imports carry over, in one form. */
+function pickRules(guardrail: Guardrail): Rules {
+  const budgets = (guardrail.budgets ?? []).flatMap(({ by, name, limit_usd, reset_interval }) =>
+    by === 'model' && name !== null
+      ? { by, name, limit_usd: toUsd(limit_usd), reset_interval }
+      : [],
+  )
+  return {
+    ...Object.fromEntries(RATE_FIELDS.map(field => [field, guardrail[field]])),
+    allowed_models: guardrail.allowed_models,
+    budgets: budgets.length > 0 ? budgets : null,
+  } as Rules
+}
+
+/** Finds the rules that hold a key or team here as it was held there, and what none does. */
+function findRules(world: PolicyWorld, { models, rates, model_budgets }: KeyRow | TeamRow) {
+  const { slugs, lost, opens } = findModels(world, models)
+  const budgets = findBudgets(world, model_budgets)
+  const rules: Rules = {
+    ...rates,
+    allowed_models: slugs && slugs.length > 0 ? slugs : null,
+    budgets: budgets.found,
+  }
+  return { rules, lost, opens: [...opens, ...budgets.opens] }
+}
+
+/** Finds what budgets of models are here: of those that two names have, the smaller. */
+function findBudgets(world: PolicyWorld, budgets: ModelBudget[]) {
+  const found = new Map<string, NonNullable<Rules['budgets']>[number]>()
+  const opens: string[] = []
+  for (const { model, limit_usd, reset_interval } of budgets) {
+    const name = findModel(world, model)?.id
+    if (name === undefined) opens.push(`model_max_budget.${model.slice(0, 100)}: not known here`)
+    if (name === undefined) continue
+    const place = `${name} ${reset_interval}`
+    const least = Math.min(limit_usd, found.get(place)?.limit_usd ?? limit_usd)
+    found.set(place, { by: 'model', name, limit_usd: least, reset_interval })
+  }
+  if (found.size > MOST_CALL_BUDGETS)
+    opens.push(`model_max_budget: guardrails have at most ${MOST_CALL_BUDGETS}`)
+  const kept = found.size > MOST_CALL_BUDGETS ? [] : [...found.values()]
+  return { found: kept.length > 0 ? kept : null, opens }
 }
 
 /** What the names of models mean here; null for all models. */
@@ -254,9 +329,8 @@ async function importTeam(
   const id = nameWorkspace(row.id)
   const input = { name: name.slice(0, LONGEST_NAME), slug: String(slug) }
   await insertWorkspace(world, actor, input, id)
-  const { slugs } = findModels(world, row.models)
-  if (slugs && slugs.length > 0)
-    await updateGuardrail(world, actor, getDefaultGuardrailId(id), { allowed_models: slugs })
+  const { rules } = findRules(world, row)
+  if (hasRules(rules)) await updateGuardrail(world, actor, getDefaultGuardrailId(id), rules)
   if (!budget) return
   const { interval, limit_usd } = budget
   await setBudget(world, actor, id, interval, { limit_usd })
@@ -272,11 +346,11 @@ function describeKey(importing: Importing, row: KeyRow): ImportedRow {
   const { world } = importing
   const { input, hash, disabled } = row
   const action = findAction(world, row)
-  const models = findModels(world, row.models)
+  const rules = findRules(world, row)
   const team = findTeam(importing, row.team)
-  const opens = [...row.opens, ...listRates(world, row), ...models.opens, ...team.opens]
+  const opens = [...row.opens, ...rules.opens, ...team.opens]
   const workspace = findHome(importing, team)?.slug ?? null
-  const remarks = [...row.lost, ...models.lost, ...opens]
+  const remarks = [...row.lost, ...rules.lost, ...opens]
   if (disabled) remarks.push('it is disabled, and stays so')
   else if (opens.length > 0 && action === 'create')
     remarks.push(`it could do more here than it could: it is disabled, in ${workspace}`)
@@ -299,16 +373,6 @@ function findTeam({ teams, world }: Importing, team: string | null): Team {
 /** Finds where a key goes. */
 const findHome = ({ world: { memory }, workspace_id }: Importing, { workspace }: Team) =>
   workspace ?? memory.workspaces.get(workspace_id ?? memory.owner.workspace_id)
-
-/** Lists the rates that are not limited here as they were there. */
-function listRates({ config: { limits } }: PolicyWorld, { rates }: KeyRow): string[] {
-  const names = ['requests_per_minute', 'concurrent_requests'] as const
-  return names.flatMap(name => {
-    const [rate, here] = [rates[name], limits[name]]
-    const isWithin = rate === null || (here !== undefined && here <= rate)
-    return isWithin ? [] : `limits.${name}: ${here ?? 'none'} for all keys, and ${rate} for it`
-  })
-}
 
 function findAction(world: PolicyWorld, { hash, external, input }: KeyRow): ImportedRow['action'] {
   const { keys } = world.memory
@@ -343,36 +407,42 @@ async function importOne(
   const payer = { key_hash: secret.hash, user_id: actor.user_id, workspace_id: home }
   const period = input.limit_reset ?? null
   await countSpentElsewhere(world, actor, { ...payer, period, spent })
-  const { slugs } = findModels(world, row.models)
-  const isHeldLater = slugs !== null && slugs.length > 0
+  const { rules } = findRules(world, row)
+  const isHeldLater = hasRules(rules)
   const isDisabled = disabled !== false
   await importKey(world, actor, input, { ...secret, disabled: isDisabled || isHeldLater })
-  if (isHeldLater) await allowModels(importing, { hash: secret.hash, workspace_id: home }, slugs)
+  if (isHeldLater) await holdKey(importing, { hash: secret.hash, workspace_id: home }, rules)
   if (isHeldLater && !isDisabled) await updateKey(world, actor, secret.hash, { disabled: false })
   return plaintext
 }
 
-const OF_MODELS = 'Models of imported keys: '
+const OF_KEYS = 'Imported keys: '
 
-const nameModels = (workspace_id: string, slugs: string[]): string =>
-  JSON.stringify([workspace_id, slugs])
+const nameRules = (workspace_id: string, rules: Rules): string =>
+  JSON.stringify([workspace_id, rules])
 
-/** Holds a key to these models. Keys of one workspace with the same models share a guardrail. */
-async function allowModels(
+/** Holds a key to rules. Keys of one workspace with the same rules share a guardrail. */
+async function holdKey(
   { world, actor, guardrails }: Importing,
   { hash, workspace_id }: { hash: string; workspace_id: string },
-  slugs: string[],
+  rules: Rules,
 ): Promise<void> {
-  const models = nameModels(workspace_id, slugs)
-  let id = guardrails.get(models)
+  const known = nameRules(workspace_id, rules)
+  let id = guardrails.get(known)
   if (id === undefined) {
-    const name = `${OF_MODELS}${slugs.join(', ')}`.slice(0, 200)
-    const rules = { name, workspace_id, allowed_models: slugs }
-    id = (await createGuardrail(world, actor, rules)).data.id
-    guardrails.set(models, id)
+    const name = `${OF_KEYS}${describeRules(rules)}`.slice(0, 200)
+    id = (await createGuardrail(world, actor, { name, workspace_id, ...rules })).data.id
+    guardrails.set(known, id)
   }
   await assignKeys(world, actor, id, { key_hashes: [hash] })
 }
+
+const describeRules = ({ allowed_models, budgets, ...rates }: Rules): string =>
+  [
+    ...(allowed_models ?? []),
+    ...RATE_FIELDS.flatMap(field => (rates[field] === null ? [] : `${field} ${rates[field]}`)),
+    ...(budgets ?? []).map(one => `$${one.limit_usd} ${one.reset_interval} of ${one.name}`),
+  ].join(', ')
 
 /** The most rows of one export. */
 const MOST_ROWS = 100_000

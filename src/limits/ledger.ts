@@ -107,6 +107,12 @@ export interface SubaccountSpend extends Pick<Charge, 'day' | 'byok' | 'nanos'> 
   account: Subaccount
 }
 
+/** What a subaccount counts of a day, and what the rows of the ledger let it count. */
+export interface PartSum extends SubaccountSpend {
+  least: bigint
+  most: bigint
+}
+
 /**
  * A running call as the journal keeps it, so that it survives the process. Money in nano-dollars.
  */
@@ -196,6 +202,8 @@ export interface LedgerBooks {
   /** What is wrong with the structure of the database, or cannot be read. */
   integrity: string[]
   spend: DaySpend[]
+  /** What the parts of accounts count that budgets are of, beside what their calls cost. */
+  parts: PartSum[]
   /**
    * Calls whose charged steps do not add up to what is on record; null: not there. A call that goes
    * on after its first step is charged and not yet on record.
@@ -218,6 +226,8 @@ export interface RecordReport {
 export interface InspectionOptions {
   /** The key of the seals; the store's own unless it is given. */
   mac?: Mac
+  /** Of what parts are summed beside those that are counted, by `nameParts`. */
+  parts?: string[]
   /** Called now and then with how many rows were read, and how many there are. */
   onProgress?(done: number, total: number): void
 }

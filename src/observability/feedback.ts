@@ -21,14 +21,16 @@ export const FEEDBACK_CATEGORIES = [
 /** What a caller says about an answer. Times in ISO 8601. */
 export interface Feedback {
   generation_id: string
-  /** The key that says it; empty at the terminal. */
+  /** The key that says it; empty in a session and at the terminal. */
   key_hash: string
+  /** Who says it without a key; empty for a key. */
+  user_id: string
   category: string
   comment: string | null
   created_at: string
 }
 
-/** Stores feedback: one opinion of a key for each category, the last one. */
+/** Stores feedback: one opinion of a key or person for each category, the last one. */
 export interface FeedbackStore {
   put(feedback: Feedback, entry: AuditEntry): Promise<void>
   /** Lists what was said about a call, oldest first. */
@@ -54,14 +56,15 @@ interface FeedbackWorld extends TelemetryWorld {
 }
 
 /**
- * Notes feedback about a call, by its id or request id. It replaces what the same key has said in
- * the category. Throws 404 for a call that does not exist in the actor's workspace.
+ * Notes feedback about a call, by its id or request id. It replaces what the same key, or person
+ * without one, has said in the category. Throws 404 for a call that does not exist in the actor's workspace.
  */
 export async function submitFeedback(world: FeedbackWorld, actor: Actor, input: NewFeedback) {
   const { id, workspace_id } = await findGeneration(world, actor, input.generation_id)
   const feedback: Feedback = {
     generation_id: id,
     key_hash: actor.key_hash ?? '',
+    user_id: actor.key_hash === null ? actor.user_id : '',
     category: input.category,
     comment: input.comment ?? null,
     created_at: getIsoTime(world),

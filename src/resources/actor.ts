@@ -1,3 +1,4 @@
+import type { Precondition } from '../base/entity-tag.ts'
 import { unauthenticated } from '../base/errors.ts'
 import type { ActorKind } from './audit/store.ts'
 import { isUsable } from './keys/mirror.ts'
@@ -17,6 +18,8 @@ export interface Actor {
   key_hash: string | null
   /** Came with a short-lived token that stands for the key. */
   isToken?: true
+  /** The version that it requires of what it changes, which has this id. */
+  requires?: Precondition & { id: string }
 }
 
 const BEARER = /^bearer +(\S+) *$/i

@@ -33,6 +33,7 @@ type CorsWorld = Pick<Gateway, 'config'>
 /** What a page may read of an answer beside its body. */
 const EXPOSED = [
   ...['x-request-id', 'x-generation-id', 'retry-after', 'idempotency-replayed', 'mcp-session-id'],
+  'etag',
   ...['status', 'age', 'ttl', 'source-id'].flatMap(name => [
     `x-gateway-cache-${name}`,
     `x-openrouter-cache-${name}`,

@@ -259,12 +259,21 @@ const toHeaderParameter = ([name, values]: [string, string[]]) => ({
   name,
   in: 'header',
   required: false,
-  schema: { type: 'string', enum: values },
+  ...(name === 'If-Match' ? { description: IF_MATCH } : {}),
+  schema: { type: 'string', ...(values.length > 0 ? { enum: values } : {}) },
 })
+
+const IF_MATCH =
+  'Changes it only if it still has this tag (`ETag` of the answer that it was read with): where ' +
+  'it was changed since, nothing is, and the answer is 412'
+
+const TAG_HEADER = {
+  ETag: { description: 'For `If-Match` of a change', schema: { type: 'string' } },
+}
 
 function toResponseObject(
   status: number,
-  { id, produces = [], refusal, other }: Operation,
+  { id, produces = [], refusal, other, hasTag }: Operation,
   answers: Answers,
 ) {
   const description = MEANINGS[status] ?? 'Answer'
@@ -284,6 +293,7 @@ function toResponseObject(
   }
   return {
     description,
+    ...(hasTag ? { headers: TAG_HEADER } : {}),
     content: Object.fromEntries(types.map(type => [type, { schema: pickSchema(type) }])),
   }
 }

@@ -12,8 +12,10 @@ export interface Operation {
   accepts?: string
   query?: TSchema
   params?: Record<string, string>
-  /** The headers that it reads, with their allowed values. */
+  /** The headers that it reads, with their allowed values; without any, all are. */
   headers?: Record<string, string[]>
+  /** Answers with a tag of what it shows, which a change may require. */
+  hasTag?: true
   /** The statuses that it may answer with, the successful one first. */
   statuses: number[]
   /** The media types of successful answers other than JSON. */

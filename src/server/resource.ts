@@ -1,6 +1,8 @@
 import type { TSchema } from '@sinclair/typebox'
 import { type AnyElysia, type Context, Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
+import { yieldToEventLoop } from '../base/clock.ts'
+import { readPrecondition, renderTag } from '../base/entity-tag.ts'
 import { isObject } from '../base/json.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { closeSchema } from '../base/schema-builders.ts'
@@ -8,6 +10,7 @@ import type { Actor } from '../resources/actor.ts'
 import {
   type Access,
   findNames,
+  type Method,
   type Noun,
   type Operation,
   type Resource,
@@ -45,14 +48,29 @@ export function createRoutes(
   { operations, ...resource }: Noun<Access, Record<string, Operation>>,
 ): AnyElysia {
   const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway, resource.members))
-  for (const { route, run } of Object.values(operations)) {
-    if (!route) continue
-    const row: Row = { ...route, run: run as Run<Gateway> }
+  const rows = Object.values(operations).flatMap(({ route, run }): Row[] =>
+    route ? [{ ...route, run: run as Run<Gateway> }] : [],
+  )
+  for (const row of rows) {
     const input = closeInput(row.options)
-    const handler = createHandler(gateway, row, input) as (context: object) => unknown
-    app.route(row.method, row.path, handler, describeRoute(resource, row, input))
+    const version = findVersionRole(rows, row)
+    const handler = createHandler(gateway, row, input, version) as (context: object) => unknown
+    app.route(row.method, row.path, handler, describeRoute(resource, row, input, version))
   }
   return app
+}
+
+/**
+ * What a route has to do with versions: it reads what `PATCH` changes, and answers with its tag, or
+ * is that `PATCH`, which may require one.
+ */
+type VersionRole = { reads: true } | { changes: Row } | undefined
+
+function findVersionRole(rows: Row[], { method, path }: Row): VersionRole {
+  const find = (wanted: Method) => rows.find(row => row.method === wanted && row.path === path)
+  const reader = find('GET')
+  if (!reader || !find('PATCH')) return undefined
+  return method === 'GET' ? { reads: true } : method === 'PATCH' ? { changes: reader } : undefined
 }
 
 /** Defines routes that belong to no noun with commands, as `createRoutes` creates them. */
@@ -67,9 +85,30 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 
 // Elysia inspects the source of a handler for what it uses, and a handler that uses `set` answers
 // with another Content-Type. Hence there are two.
-function createHandler(gateway: Gateway, row: Row, closed: Input): (context: never) => unknown {
+function createHandler(
+  gateway: Gateway,
+  row: Row,
+  closed: Input,
+  version: VersionRole,
+): (context: never) => unknown {
   const { status = 200, location } = row.options
   const input = { ...closed, names: findNames(row.path) }
+  if (version && 'reads' in version) {
+    return async ({ set, ...context }: GuardedContext) => {
+      const read = () => runRoute(row, input, gateway, context)
+      const { answer, etag } = await readTagged(gateway, read)
+      set.headers.etag = etag
+      return answer
+    }
+  }
+  if (version) {
+    return async ({ actor, params, request }: GuardedContext) => {
+      const { names } = input
+      const read = () => runRoute(version.changes, { names }, gateway, { actor, params, request })
+      const bound = await bindVersion(request, actor, read)
+      return runRoute(row, input, gateway, { actor: bound as never, params, request })
+    }
+  }
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
       runRoute(row, input, gateway, { actor, params, request })
@@ -80,6 +119,33 @@ function createHandler(gateway: Gateway, row: Row, closed: Input): (context: nev
     if (location) set.headers.location = location(answer as never)
     return answer
   }
+}
+
+const readId = (answer: unknown): string => {
+  const { data } = answer as { data: { id?: string; hash?: string } }
+  return data.id ?? data.hash ?? ''
+}
+
+/**
+ * Reads a thing with its tag. The tag is read before: with one that is older than what it is for, a
+ * change is refused that could be made; with one that is newer, another's change would be lost.
+ */
+async function readTagged(gateway: Gateway, read: () => Promise<unknown>) {
+  const version = await gateway.store.audit.readVersion(readId(await read()))
+  // What this process has written is in memory by then, and what others have.
+  await yieldToEventLoop()
+  await gateway.catchUp()
+  return { answer: await read(), etag: renderTag({ version }) }
+}
+
+/** Adds to an actor the version that a request requires. Throws 400, and what reading throws. */
+async function bindVersion(
+  request: Request,
+  actor: Actor,
+  read: () => Promise<unknown>,
+): Promise<Actor> {
+  const { ifMatch } = readPrecondition(request)
+  return ifMatch === null ? actor : { ...actor, requires: { id: readId(await read()), ifMatch } }
 }
 
 async function runRoute(
@@ -122,7 +188,9 @@ function describeRoute(
   { tag, access, members, params = {} }: Resource,
   row: Row,
   { body, query }: Input,
+  version: VersionRole,
 ) {
+  const isConditional = version !== undefined && 'changes' in version
   const { status = 200, refusals = [] } = row.options
   const described = findNames(row.path).map(name => [name, describeParam(name, params)])
   const implied = [
@@ -130,6 +198,7 @@ function describeRoute(
     ACCESS[access].refusals,
     access === 'key' && !members ? 403 : [],
     described.length > 0 ? 404 : [],
+    isConditional ? 412 : [],
   ]
   return describeOperation({
     id: row.id,
@@ -139,6 +208,8 @@ function describeRoute(
     ...(body ? { body } : {}),
     ...(query ? { query } : {}),
     ...(described.length > 0 ? { params: Object.fromEntries(described) } : {}),
+    ...(isConditional ? { headers: { 'If-Match': [] } } : {}),
+    ...(version && !isConditional ? { hasTag: true as const } : {}),
     statuses: [status, ...[...new Set([...implied.flat(), ...refusals, 500])].toSorted(byNumber)],
   })
 }

@@ -1,8 +1,8 @@
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../app/gateway.ts'
+import { matchesTag, renderTag } from '../base/entity-tag.ts'
 import type { Json } from '../base/json.ts'
 import { list, Name } from '../base/schema-builders.ts'
-import { matchesTag, type Precondition, renderTag } from '../resources/scim/version.ts'
 import { describeOperation, type Operation, type Refusal } from './operation.ts'
 
 /** The media type of SCIM messages (RFC 7644, 8.1). */
@@ -62,11 +62,6 @@ export function createResourceResponse(
     return new Response(null, { status: 304, headers: { etag } })
   return createScimResponse(body, status, { etag, ...headers })
 }
-
-/** Reads the version that a request expects of the resource that it changes. */
-export const readPrecondition = ({ headers }: Request): Precondition => ({
-  ifMatch: headers.get('if-match'),
-})
 
 /** The form of SCIM's refusals (RFC 7644, 3.12): the status is a string. */
 const scimRefusal: Refusal = {

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { runChecks } from '../../src/app/doctor.ts'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { toUsd } from '../../src/base/money.ts'
+import type { CallBudget } from '../../src/limits/call-budgets.ts'
 import { getPolicy } from '../../src/limits/effective.ts'
 import { importExport, planImport } from '../../src/limits/imports.ts'
 import { authenticate, getOperator } from '../../src/resources/actor.ts'
@@ -36,8 +37,18 @@ const LIMITED = {
     ...EVERY.map(n => [n]),
     ['no-default-models'],
   ),
-  rpm_limit: odd(0, 5, 60),
-  tpm_limit: odd(0, 1000),
+  rpm_limit: odd(0, 5, 60.5),
+  tpm_limit: odd(0, 1000, 1e15),
+  max_parallel_requests: odd(0.5, 3),
+  model_max_budget: odd<unknown>(
+    {},
+    { 'gpt-4o': { budget_limit: 1, time_period: '1d' } },
+    { 'gpt-4o': { budget_limit: '0.5', time_period: '2h' }, 'openai/gpt-4o': { budget_limit: 2 } },
+    { 'openai/gpt-4o-mini': { budget_limit: 3, time_period: '30d' } },
+    { 'gpt-4o': { budget_limit: 3, time_period: '90d' } },
+    { 'gpt-4o': { budget_limit: -1, time_period: '1d' } },
+    { 'house-model': { budget_limit: 3, time_period: '1d' } },
+  ),
   metadata: odd<unknown>(
     {},
     { tags: ['a'] },
@@ -71,6 +82,28 @@ const EXPORT = fc.record({
   keys: fc.array(KEY, { minLength: 1, maxLength: 5 }),
 })
 
+const RATES = {
+  rpm_limit: 'requests_per_minute',
+  tpm_limit: 'tokens_per_minute',
+  max_parallel_requests: 'concurrent_requests',
+} as const
+
+/** In days, at most. */
+const WINDOWS: Record<string, number> = { '2h': 1 / 12, '1d': 1, '30d': 30 }
+const PERIODS = { daily: 1, weekly: 7, monthly: 30 }
+
+/** Whether a budget here holds a model to what one of the export did, or to less. */
+function isBudgetKept(budgets: CallBudget[], name: string, before: unknown): boolean {
+  const { budget_limit, time_period } = before as Row
+  return budgets.some(
+    ({ by, id, limit, period }) =>
+      by === 'model' &&
+      id?.endsWith(name) &&
+      toUsd(limit) <= Number(budget_limit) &&
+      PERIODS[period ?? 'daily'] >= (WINDOWS[String(time_period)] ?? Number.POSITIVE_INFINITY),
+  )
+}
+
 const isGiven = (value: unknown): boolean =>
   value != null &&
   value !== false &&
@@ -87,12 +120,17 @@ function readBefore(row: Row) {
   return {
     left: budgets.length > 0 ? Math.max(0, Math.min(...budgets) - spend) : null,
     models: !names?.length || names.some(name => EVERY.includes(name)) ? null : names,
+    rates: [row, (row.litellm_budget_table ?? {}) as Row].flatMap(place =>
+      Object.entries(RATES).flatMap(([field, name]) =>
+        typeof place[field] === 'number' ? [[name, place[field]] as const] : [],
+      ),
+    ),
+    budgets: Object.entries((row.model_max_budget ?? {}) as Record<string, unknown>),
     /** Whether it was held by something that nothing here does. */
     isHeldOtherwise: [
-      ...[row.blocked, row.rpm_limit, row.tpm_limit, row.allowed_weekdays],
+      ...[row.blocked, row.allowed_weekdays],
       (row.metadata as Row | undefined)?.guardrails,
       (row.metadata as Row | undefined)?.model_rpm_limit,
-      (row.litellm_budget_table as Row | undefined)?.tpm_limit,
       row.budget_id != null && row.litellm_budget_table == null,
       (row.allowed_routes as string[] | undefined)?.includes('/embeddings'),
     ].some(isGiven),
@@ -104,7 +142,12 @@ function findMore(exported: { teams: Row[]; keys: Row[] }, n: number): string[] 
   const hash = hashSecret(`sk-${n}`)
   const record = gateway.memory.keys.get(hash)
   if (!record || record.disabled) return []
-  const { bounds, rules } = getPolicy(gateway, authenticate(gateway, `Bearer sk-${n}`))
+  const {
+    bounds,
+    rules,
+    rates = [],
+    budgets = [],
+  } = getPolicy(gateway, authenticate(gateway, `Bearer sk-${n}`))
   const left = bounds.map(bound => toUsd(gateway.ledger.getRemaining(bound)))
   const may = MODELS.filter(slug => {
     const endpoint = gateway.catalog.models.get(slug)?.endpoints[0]
@@ -121,6 +164,11 @@ function findMore(exported: { teams: Row[]; keys: Row[] }, n: number): string[] 
     if (before.isHeldOtherwise) more.push('it was held by something else')
     if (before.left !== null && !left.some(one => one <= (before.left ?? 0) + 2e-9))
       more.push(`it had ${before.left} left, and has ${left}`)
+    for (const [name, rate] of before.rates)
+      if (!rates.some(one => (one[name] ?? Number.POSITIVE_INFINITY) <= rate))
+        more.push(`it had ${rate} ${name}`)
+    for (const [name, budget] of before.budgets)
+      if (!isBudgetKept(budgets, name, budget)) more.push(`${name} had a budget`)
     const isNamed = (slug: string) => before.models?.some(name => slug.endsWith(name)) ?? true
     const others = may.filter(slug => !isNamed(slug))
     if (others.length > 0) more.push(`it may call ${others}, and could call ${before.models}`)
@@ -165,10 +213,10 @@ test(
 
 test('the oracle sees a key that may do more', async () => {
   gateway = await testGateway()
-  const keys = [{ token: hashSecret('sk-1'), tpm_limit: 5, max_budget: 1, models: ['house'] }]
+  const keys = [{ token: hashSecret('sk-1'), max_budget: 1, models: ['house'] }]
   await importExport(gateway, getOperator(gateway), { keys }, {})
   expect(findMore({ keys, teams: [] }, 1)).toEqual([])
   const change = { disabled: false, limit: 5 }
   await updateKey(gateway, getOperator(gateway), hashSecret('sk-1'), change)
-  expect(findMore({ keys, teams: [] }, 1)).toHaveLength(3)
+  expect(findMore({ keys, teams: [] }, 1)).toHaveLength(2)
 })

@@ -7,8 +7,10 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { deleteBudget } from '../../src/limits/budgets.ts'
 import { getCredits } from '../../src/limits/credits.ts'
 import { getPolicy, listAppliedGuardrails } from '../../src/limits/effective.ts'
+import { updateGuardrail } from '../../src/limits/guardrails.ts'
 import { importExport, planImport } from '../../src/limits/imports.ts'
 import { authenticate, getOperator } from '../../src/resources/actor.ts'
+import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { hashSecret } from '../../src/resources/keys/secret.ts'
 import type { Key } from '../../src/resources/keys/store.ts'
 import { showKey } from '../../src/resources/keys/view.ts'
@@ -158,10 +160,20 @@ async function importKey(key: Record<string, unknown>, teams: unknown[] = []) {
   return { row, record, workspace: gateway.memory.workspaces.get(record?.workspace_id ?? '') }
 }
 
+/** A budget of one model, as an export has it. */
+const ofModel = (model: string, more: object) => ({
+  model_max_budget: { [model]: { budget_limit: 2, time_period: '1d', ...more } },
+})
+
 test.each<[string, Record<string, unknown>, string]>([
-  ['of a rate', { rpm_limit: 10 }, 'limits.requests_per_minute'],
-  ['of tokens per minute', { tpm_limit: 0 }, 'tpm_limit'],
-  ['of budgets of models', { model_max_budget: { a: 1 } }, 'model_max_budget'],
+  ['of no tokens per minute', { tpm_limit: 0 }, 'tpm_limit: there is no tokens_per_minute below 1'],
+  ['of a budget without a window', { model_max_budget: { 'gpt-4o': 1 } }, 'a window of a month'],
+  ['of a longer window', ofModel('gpt-4o', { time_period: '90d' }), 'model_max_budget.gpt-4o: b'],
+  ['of an amount that is none', ofModel('gpt-4o', { budget_limit: 'x' }), 'expected an amount'],
+  ['of a model that is not known', ofModel('house', {}), 'model_max_budget.house: not known here'],
+  ['of rates of a model', ofModel('gpt-4o', { rpm_limit: 5 }), 'model_max_budget.gpt-4o.rpm_limit'],
+  ['of budgets of no form', { model_max_budget: 'gpt-4o' }, 'model_max_budget: expected an object'],
+  ['of a rate in its metadata', { metadata: { tpm_limit: 1 } }, 'tpm_limit: it is read beside'],
   ['of guardrails in its metadata', { metadata: { guardrails: ['pii'] } }, 'guardrails'],
   ['of routes', { allowed_routes: ['/embeddings'] }, 'allowed_routes'],
   ['of models that are not known', { models: ['house-model'] }, 'models'],
@@ -182,7 +194,7 @@ test.each<[string, Record<string, unknown>, string]>([
 test.each<[string, Record<string, unknown>]>([
   ['a budget of nothing', { max_budget: 0 }],
   ['a block', { blocked: true }],
-  ['a rate', { tpm_limit: 1000 }],
+  ['a rate of nothing', { tpm_limit: 0 }],
   ['models that are not known', { models: ['house-model'] }],
 ])('keys of a team with %s are created disabled, in its workspace', async (_, more) => {
   const team = { team_id: 't', team_alias: 'Ops', ...more }
@@ -223,6 +235,42 @@ test('models of keys and teams become guardrails', async () => {
     ['workspace', ['openai/gpt-4o', 'openai/gpt-4o-mini']],
     ['key', ['openai/gpt-4o']],
   ])
+})
+
+test('rates and budgets of models become guardrails, which keys with the same share', async () => {
+  const held = { rpm_limit: 60.5, tpm_limit: 1000, max_parallel_requests: 4 }
+  const team = { team_id: 't', team_alias: 'Ops', rpm_limit: 600, ...ofModel('gpt-4o', {}) }
+  const budgets = { 'gpt-4o': { budget_limit: '0.5', time_period: '2h' } }
+  const more = { team_id: 't', model_max_budget: budgets, litellm_budget_table: held }
+  const { row } = await importKey(more, [team])
+  expect(row).toMatchObject({ disabled: false })
+  expect(row?.remarks).toEqual([
+    'model_max_budget.gpt-4o: its window is the calendar’s, daily, and begins at $0',
+  ])
+  const actor = authenticate(gateway, `Bearer ${SECRET}`)
+  const none = { requests_per_minute: null, tokens_per_minute: null, concurrent_requests: null }
+  const { rates, budgets: limits } = getPolicy(gateway, actor)
+  expect(rates).toMatchObject([
+    { scope: 'workspace', ...none, requests_per_minute: 600 },
+    {
+      ...{ scope: 'key', account: `key ${hashSecret(SECRET)}` },
+      ...{ requests_per_minute: 60, tokens_per_minute: 1000, concurrent_requests: 4 },
+    },
+  ])
+  expect(limits?.map(({ scope, by, name, limit, period }) => [scope, by, name, limit, period])) //
+    .toEqual([
+      ['workspace', 'model', 'openai/gpt-4o', 2_000_000_000n, 'daily'],
+      ['key', 'model', 'openai/gpt-4o', 500_000_000n, 'daily'],
+    ])
+  const count = gateway.memory.guardrails.size
+  await run({ keys: [{ token: hashSecret('other'), ...more }], teams: [team] })
+  expect([gateway.memory.guardrails.size, gateway.memory.keys.size]).toEqual([count, 2])
+  // A workspace that lets its keys do more than their team takes them disabled.
+  const { id } = [...gateway.memory.workspaces.values()].find(({ slug }) => slug === 'ops') ?? {}
+  const wide = { requests_per_minute: 601 }
+  await updateGuardrail(gateway, getOperator(gateway), getDefaultGuardrailId(id ?? ''), wide)
+  const { data } = await run({ keys: [{ token: hashSecret('late'), ...more }], teams: [team] })
+  expect(data.at(-1)).toMatchObject({ disabled: true })
 })
 
 test('what was spent of a budget stays spent, once, and is paid in', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { listFeedback } from '../../src/observability/feedback.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
 import { addMember, deactivateMember, updateMember } from '../../src/resources/members.ts'
@@ -9,6 +10,7 @@ import { createApp } from '../../src/server/app.ts'
 import { waitUntil } from '../support/chat.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { openMemoryStore } from '../support/memory-store.ts'
+import { makeGeneration } from '../support/operations.ts'
 
 const MARKED = { 'x-gateway-console': '1', 'sec-fetch-site': 'same-origin' }
 const OWN_PAGE = { ...MARKED, origin: 'http://localhost:8080' }
@@ -259,6 +261,22 @@ describe('a member', () => {
     expect(made.status).toBe(201)
     await updateMember(house.gateway, house.operator, admin.id, { role: 'org:member' })
     expect((await admin.ask('/api/v1/guardrails')).status).toBe(403)
+  })
+
+  test('who manages says of a call what they think, and others what they do', async () => {
+    await using house = await openHouse()
+    const { gateway, operator } = house
+    const generation_id = await makeGeneration(gateway, operator)
+    const managers = [await house.join('ada@acme.example', 'org:admin')]
+    managers.push(await house.join('bob@acme.example', 'org:admin'))
+    for (const { ask, id } of managers) {
+      const body = { generation_id, category: 'other', comment: id }
+      expect((await ask('/api/v1/generation/feedback', { body })).status).toBe(200)
+    }
+    const { data } = await listFeedback(gateway, operator, generation_id)
+    expect(
+      data.map(({ key_hash, user_id, comment }) => [key_hash, user_id, comment]).sort(),
+    ).toEqual(managers.map(({ id }) => ['', id, id]).sort())
   })
 
   test('makes keys in the workspaces they are in, and sees, changes and deletes their own', async () => {

@@ -64,17 +64,19 @@ interface Asking {
   body?: object | string
   key?: string | null
   cookie?: string
+  ifMatch?: string
 }
 
 async function ask(
   { method, path }: DescribedRoute,
-  { params = {}, query = '', body, key = keys.management, cookie }: Asking,
+  { params = {}, query = '', body, key = keys.management, cookie, ifMatch }: Asking,
 ) {
   const at = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? UNKNOWN)
   const headers = {
     'content-type': 'application/json',
     ...(key === null ? {} : { authorization: `Bearer ${key}` }),
     ...(cookie ? { cookie, 'x-gateway-console': '1' } : {}),
+    ...(ifMatch ? { 'if-match': ifMatch } : {}),
   }
   const text = typeof body === 'object' ? JSON.stringify(body) : body
   const init = {
@@ -183,6 +185,7 @@ async function produce(
   if (status === 403) return ask(route, { ...good, key: keys.inference })
   if (status === 404) return ask(route, ofNothing(route, good))
   if (status === 409) await RIVALS[route.operation.id]?.(good)
+  if (status === 412) return ask(route, { ...good, ifMatch: '"other"' })
   if (status === 429) await exhaustMinute(route, good)
   if (status === 500) breakDown()
   return ask(route, good)

@@ -782,6 +782,22 @@ export function testStore(
       expect(await store.audit.listPage(between, 0, 10)).toEqual({ entries: [second], total: 1 })
     })
 
+    test('a change that requires a version of its resource is made of that alone', async () => {
+      const version = (id: string) => `W/"${id}"`
+      const first = buildAuditEntry({ ifMatch: version('0') })
+      expect(await store.audit.readVersion(first.resource_id)).toBe('0')
+      await store.keys.insert(buildKey(), first)
+      expect(await store.audit.readVersion(first.resource_id)).toBe(first.id)
+      const change = (ifMatch: string, name: string) =>
+        store.keys.update('h1', { name }, buildAuditEntry({ ifMatch }))
+      expect(await readErrorType(change(version('0'), 'late'))).toBe('precondition_failed')
+      const changes = ['a', 'b', 'c'].map(name => change(version(first.id), name))
+      const ends = (await Promise.allSettled(changes)).map(({ status }) => status)
+      expect(ends.toSorted()).toEqual(['fulfilled', 'rejected', 'rejected'])
+      const [key] = [...(await store.keys.all())]
+      expect(key?.name).toBe(['a', 'b', 'c'][ends.indexOf('fulfilled')] ?? '')
+    })
+
     test('a change whose audit entry already exists is not made', async () => {
       const entry = buildAuditEntry()
       await store.keys.insert(buildKey(), entry)

@@ -38,6 +38,7 @@ export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({
   inspect: async () => ({
     integrity: [],
     spend: days,
+    parts: [],
     unmatched: [],
     records: { count: 0, unsealed: 0, problems: [], unpaid: [] },
   }),

@@ -74,8 +74,8 @@ export const makeAlert = async (gateway: Gateway, actor: Actor) =>
 export const makeDestination = async (gateway: Gateway, actor: Actor) =>
   (await createDestination(gateway, actor, DESTINATION)).data
 /** Stores a file that can be downloaded, in the actor's workspace. */
-export const makeFile = (gateway: Gateway, actor: Actor) =>
-  storeFile(gateway, actor, { filename: 'notes.txt', downloadable: true }, streamText('Hello'))
+export const makeFile = (gateway: Gateway, actor: Actor, filename = 'notes.txt') =>
+  storeFile(gateway, actor, { filename, downloadable: true }, streamText('Hello'))
 
 /** Makes a batch in the actor's workspace, and returns its id. */
 export async function makeBatch(

@@ -4,6 +4,7 @@ import type { LiveCall } from '../../src/cli/tui/live.ts'
 import type {
   CallRecord,
   Change,
+  KeyRate,
   KeyRecord,
   Money,
   Noun,
@@ -133,6 +134,8 @@ export class FakeSource implements Source {
     budgets: [{ name: 'Research daily', today: 9, week: 9, month: 9, limit: 9, spent: 9 }],
     groups: { model: [{ name: 'acme/small', today: 1, week: 2, month: 3 }] },
   })
+  rates: KeyRate[] = []
+  readRates = async () => this.rates
   rest = async (endpoint: string, seconds: number) =>
     void this.asked.push(['rest', endpoint, seconds])
   wake = async (endpoint: string) => void this.asked.push(['wake', endpoint])

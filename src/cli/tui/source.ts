@@ -1,5 +1,6 @@
 import type { explainGeneration } from '../../app/past-request.ts'
 import type { listBudgets } from '../../limits/budgets.ts'
+import type { Rate } from '../../limits/rates.ts'
 import type { getGeneration } from '../../observability/generations.ts'
 import type { showKey } from '../../resources/keys/view.ts'
 import type { Feed } from '../feed.ts'
@@ -27,6 +28,9 @@ export interface BudgetRow extends Spending {
   limit: number
   spent: number | null
 }
+
+/** How often a key may call by one of its guardrails, in the API's words; null for any number. */
+export type KeyRate = Omit<Rate, 'account' | 'guardrail'> & { name: string }
 
 /** What calls cost, and what accounts may spend. */
 export interface Money {
@@ -78,6 +82,8 @@ export interface Source {
   /** Explains what would become of the request of a finished call now. */
   explainCall(id: string): Promise<PastExplanation>
   readMoney(): Promise<Money>
+  /** Reads the rates that hold for a key: its own, its maker's and its workspace's. */
+  readRates(key: KeyRecord): Promise<KeyRate[]>
   list(noun: Noun): Promise<object[]>
   /** Makes a change. Returns a text that is shown this once: the plaintext of a new key. */
   change(change: Change): Promise<string | null>

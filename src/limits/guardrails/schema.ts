@@ -52,7 +52,7 @@ const CallBudget = Type.Object(
 )
 
 /** More than anyone writes down, and few enough to look through with each call. */
-const MOST_CALL_BUDGETS = 200
+export const MOST_CALL_BUDGETS = 200
 
 /**
  * The fields of a guardrail that a body may set, other than name and workspace (wire reference

@@ -1,11 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
+import type { Period } from '../../base/clock.ts'
 import { isObject, type Json, readObject } from '../../base/json.ts'
 import { MAX_USD, toNanos } from '../../base/money.ts'
 import { open, optional } from '../../base/schema-builders.ts'
 import { hashSecret, maskSecret } from '../../resources/keys/secret.ts'
 import type { Interval } from '../budgets/interval.ts'
 import { clampSpent, hasValue, listUnknown, readTime } from './fields.ts'
-import type { KeyRow, TeamRow } from './rows.ts'
+import type { HeldRates, KeyRow, ModelBudget, TeamRow } from './rows.ts'
 
 const Text = optional(Type.String({ maxLength: 1_000 }))
 const Count = optional(Type.Number({ minimum: 0 }))
@@ -13,6 +14,7 @@ const BUDGET = {
   max_budget: optional(Type.Number({ minimum: 0, maximum: MAX_USD })),
   budget_duration: Text,
   rpm_limit: Count,
+  tpm_limit: Count,
   max_parallel_requests: Count,
 }
 const LIMITED = {
@@ -54,8 +56,6 @@ const LOST: [field: string, why: string][] = [
 
 /** What restricts, and has no place here, and why: a key without it could do more. */
 const RESTRICTING: [field: string, why: string][] = [
-  ['tpm_limit', 'guardrails have them: tokens_per_minute'],
-  ['model_max_budget', 'guardrails have them: budgets'],
   ['budget_limits', 'a key has one budget'],
   ['model_rpm_limit', 'there are no rate limits of models'],
   ['model_tpm_limit', 'there are no rate limits of models'],
@@ -73,10 +73,16 @@ const RESTRICTING: [field: string, why: string][] = [
   ['team_member_budget_table', 'there are no budgets of members of a team'],
 ]
 
+/** What is carried over from a row, and not from its metadata. */
+const NOT_OF_METADATA = ['rpm_limit', 'tpm_limit', 'max_parallel_requests', 'model_max_budget'].map(
+  (field): [string, string] => [field, 'it is read beside the metadata only'],
+)
+
 /** What looks as if it restricted, and does not: carried over, a grant, or a note. */
 const HARMLESS = [
   ...['max_budget', 'budget_duration', 'budget_reset_at', 'soft_budget', 'soft_budget_cooldown'],
-  ...['blocked', 'rpm_limit', 'max_parallel_requests', 'permissions', 'object_permission'],
+  ...['blocked', 'rpm_limit', 'tpm_limit', 'max_parallel_requests', 'model_max_budget'],
+  ...['permissions', 'object_permission'],
   ...['object_permission_id', 'allowed_cache_controls', 'litellm_budget_table', 'allowed_routes'],
   ...['team_member_permissions', 'budget_id', 'rpm_limit_type', 'tpm_limit_type'],
   ...[
@@ -99,7 +105,7 @@ function listOpens(row: Record<string, unknown>): string[] {
   const known = [...RESTRICTING, ...LOST].map(([field]) => field)
   const found = [
     ...list(row, RESTRICTING),
-    ...(isObject(metadata) ? list(metadata, RESTRICTING) : []),
+    ...(isObject(metadata) ? list(metadata, [...RESTRICTING, ...NOT_OF_METADATA]) : []),
     ...[row, ...(isObject(shared) ? [shared] : [])].flatMap(place =>
       listUnknown(place, [...known, ...HARMLESS]),
     ),
@@ -162,6 +168,81 @@ function readSpent({ spend, max_budget }: LiteLlmKey | LiteLlmTeam, lost: string
   return spent
 }
 
+/** What rates are called there and here. */
+const RATES = {
+  rpm_limit: 'requests_per_minute',
+  tpm_limit: 'tokens_per_minute',
+  max_parallel_requests: 'concurrent_requests',
+} as const
+
+/** The most that a guardrail takes. */
+const HIGHEST_RATE = 1_000_000_000_000
+
+/** Reads how often it could call. A part of a call is none. */
+function readRates(row: LiteLlmKey | LiteLlmTeam, opens: string[]): HeldRates {
+  const rates: HeldRates = {
+    ...{ requests_per_minute: null, tokens_per_minute: null, concurrent_requests: null },
+  }
+  for (const [field, name] of Object.entries(RATES)) {
+    const rate = row[field as keyof typeof RATES]
+    if (rate == null) continue
+    if (rate < 1) opens.push(`${field}: there is no ${name} below 1`)
+    else rates[name] = Math.min(HIGHEST_RATE, Math.floor(rate))
+  }
+  return rates
+}
+
+/** Reads what calls of single models could cost: amounts, or objects that have a window too. */
+function readModelBudgets(
+  { model_max_budget: budgets }: Record<string, unknown>,
+  { lost, opens }: { lost: string[]; opens: string[] },
+): ModelBudget[] {
+  if (!hasValue(budgets)) return []
+  if (!isObject(budgets)) {
+    opens.push('model_max_budget: expected an object')
+    return []
+  }
+  return Object.entries(budgets).flatMap(([model, entry]) => {
+    const place = `model_max_budget.${model.slice(0, 100)}`
+    const fields: Json = isObject(entry) ? entry : { budget_limit: entry as never }
+    opens.push(...list(fields, OF_MODELS).map(one => `${place}.${one}`))
+    const limit_usd = readAmount(fields.budget_limit ?? fields.max_budget)
+    const reset_interval = findPeriod(fields.time_period ?? fields.budget_duration)
+    if (limit_usd === undefined) opens.push(`${place}: expected an amount`)
+    else if (!reset_interval)
+      opens.push(`${place}: budgets of models have a window of a month at most`)
+    if (limit_usd === undefined || !reset_interval) return []
+    lost.push(`${place}: its window is the calendar’s, ${reset_interval}, and begins at $0`)
+    return { model, limit_usd, reset_interval }
+  })
+}
+
+/** What else may hold calls of one model there. */
+const OF_MODELS = ['rpm_limit', 'tpm_limit'].map((field): [string, string] => [
+  field,
+  'there are no rate limits of models',
+])
+
+function readAmount(value: unknown): number | undefined {
+  const amount = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  return typeof amount === 'number' && amount >= 0 && amount <= MAX_USD ? amount : undefined
+}
+
+/** In days. */
+const UNITS: Record<string, number> = { s: 1 / 86_400, m: 1 / 1440, h: 1 / 24, d: 1, w: 7, mo: 30 }
+const LENGTHS = [
+  [1, 'daily'],
+  [7, 'weekly'],
+  [30, 'monthly'],
+] as const
+
+/** Finds a window that is as long or longer, which is as strict or stricter; undefined for none. */
+function findPeriod(duration: unknown): Period | undefined {
+  const [, count, unit = ''] = /^(\d{1,9})(s|m|h|d|w|mo)$/.exec(String(duration)) ?? []
+  const days = Number(count) * (UNITS[unit] ?? Number.NaN)
+  return LENGTHS.find(([most]) => days > 0 && days <= most)?.[1]
+}
+
 const EVERY_MODEL = ['*', 'all-proxy-models', 'all-team-models']
 
 /** Reads the models that may be called; null for all. A key that may call none has an empty list. */
@@ -178,6 +259,7 @@ export const readHash = (token: string): string =>
 export function readLiteLlmKey(row: string, exported: LiteLlmKey): KeyRow {
   const key = layBudget(exported)
   const lost = list(key, LOST)
+  const opens = listOpens(key)
   const interval = readInterval(key, lost)
   const hash = readHash(key.token)
   const isHash = hash === key.token
@@ -188,11 +270,9 @@ export function readLiteLlmKey(row: string, exported: LiteLlmKey): KeyRow {
     disabled: key.blocked === true,
     models: readModels(key),
     spent: readSpent(key, lost),
-    opens: listOpens(key),
-    rates: {
-      requests_per_minute: key.rpm_limit ?? null,
-      concurrent_requests: key.max_parallel_requests ?? null,
-    },
+    rates: readRates(key, opens),
+    model_budgets: readModelBudgets(key, { lost, opens }),
+    opens,
     input: {
       name: key.key_alias || label,
       limit: key.max_budget ?? null,
@@ -207,16 +287,16 @@ export function readLiteLlmTeam(row: string, exported: LiteLlmTeam): TeamRow {
   const team = layBudget(exported)
   const lost = list(team, LOST)
   const interval = readInterval(team, lost)
-  const { max_budget, blocked, rpm_limit, max_parallel_requests } = team
+  const { max_budget, blocked } = team
   const opens = listOpens(team)
   if (blocked) opens.push('blocked: a workspace cannot be blocked')
   const isNothing = max_budget != null && toNanos(max_budget) === 0n
   if (isNothing) opens.push('max_budget: a workspace has no budget of $0')
-  if (hasValue(rpm_limit ?? max_parallel_requests))
-    opens.push('rpm_limit: guardrails have them: requests_per_minute')
   return {
     ...{ kind: 'team', row, id: team.team_id, name: team.team_alias || team.team_id, lost, opens },
     models: readModels(team),
+    rates: readRates(team, opens),
+    model_budgets: readModelBudgets(team, { lost, opens }),
     spent: readSpent(team, lost),
     budget: max_budget == null || isNothing ? null : { interval, limit_usd: max_budget },
   }

@@ -33,7 +33,8 @@ export function readOpenRouterKey(row: string, key: OpenRouterKey): KeyRow {
     ...{ kind: 'key', row, hash: null, external: key.hash, team: null, models: null, spent },
     label: key.label ?? '',
     disabled: key.disabled === true,
-    rates: { requests_per_minute: null, concurrent_requests: null },
+    rates: { requests_per_minute: null, tokens_per_minute: null, concurrent_requests: null },
+    model_budgets: [],
     opens: listUnknown(key, KNOWN),
     lost: [
       'secret: only its service knows it, so that a new one is made',

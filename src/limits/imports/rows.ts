@@ -1,5 +1,16 @@
+import type { Period } from '../../base/clock.ts'
 import type { NewKey } from '../../resources/keys/schema.ts'
 import type { Interval } from '../budgets/interval.ts'
+import type { RATE_FIELDS } from '../rates.ts'
+
+export type HeldRates = Record<(typeof RATE_FIELDS)[number], number | null>
+
+/** What calls of one model could cost in a window, in USD. */
+export interface ModelBudget {
+  model: string
+  limit_usd: number
+  reset_interval: Period
+}
 
 /** What another service held a key or a team to, as far as it can be carried over. */
 interface Held {
@@ -7,6 +18,10 @@ interface Held {
   row: string
   /** The models that it could call, as they are named there; null for all. */
   models: string[] | null
+  /** How often it could call; null for no limit. */
+  rates: HeldRates
+  /** What calls of single models could cost, by their names there. */
+  model_budgets: ModelBudget[]
   /** What counts as spent in the window of its budget, in USD. */
   spent: number
   /** What cannot be carried over, in words. */
@@ -25,8 +40,6 @@ export interface KeyRow extends Held {
   external: string | null
   label: string
   disabled: boolean
-  /** How often it could call; null for no limit. */
-  rates: { requests_per_minute: number | null; concurrent_requests: number | null }
   /** The team that it belongs to: a workspace here. */
   team: string | null
 }

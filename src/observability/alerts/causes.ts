@@ -189,33 +189,52 @@ function findGrain(window: AlertWindow, now: Date) {
     : { grain: 'day' as const, from: toDay(hour), until: toDay(hour) + 1 }
 }
 
-/** Finds the providers that have said lately that the account there is empty. */
-export function findEmpty(world: AlertWorld, alert: Alert, empty: Iterable<string>): Finding[] {
-  const own = [...empty].filter(slug => alert.provider === null || alert.provider === slug)
-  return own.map(provider => ({
-    ...{ subject: provider, value: 1, window: findWindow(alert, world.clock.now()) },
-    message: `${provider} says that the account there has no money left: its calls fail until you pay in`,
+/** What providers have said lately, by their slugs: that the account is empty, or an answer. */
+export interface Accounts {
+  empty: Set<string>
+  answering: Set<string>
+}
+
+/** Finds the providers whose account is empty, and those that have answered since. */
+export function findEmpty(
+  world: AlertWorld,
+  alert: Alert,
+  { empty, answering }: Accounts,
+): Finding[] {
+  const isOwn = (slug: string) => alert.provider === null || alert.provider === slug
+  const build = (provider: string, value: number, message: string): Finding => ({
+    ...{ subject: provider, value, window: findWindow(alert, world.clock.now()), message },
     data: { provider },
-  }))
+  })
+  return [
+    ...Array.from(empty, slug =>
+      build(
+        slug,
+        1,
+        `${slug} says that the account there has no money left: its calls fail until you pay in`,
+      ),
+    ),
+    ...Array.from(answering.difference(empty), slug => build(slug, 0, `${slug} answers calls`)),
+  ].filter(({ subject }) => isOwn(subject))
 }
 
 /** Finds how many calls wait for destinations. */
 export function findBacklogs(world: AlertWorld, alert: Alert): Finding[] {
   const { workspace_id, destination_id } = alert
-  const names = new Map(
-    world.memory.destinations
-      .listByWorkspace(workspace_id)
-      .map(({ destination: { id, name } }) => [id, name]),
+  const counts = new Map(
+    world.deliveries.list().map(({ destination_id: id, waiting }) => [id, waiting]),
   )
-  return world.deliveries.list().flatMap(({ destination_id: id, waiting }) => {
-    const name = names.get(id)
-    if (name === undefined || (destination_id !== null && destination_id !== id)) return []
-    return {
-      ...{ subject: id, value: waiting, window: findWindow(alert, world.clock.now()) },
-      message: `${waiting} calls wait for the destination ${name}`,
-      data: { destination_id: id, name, waiting },
-    }
-  })
+  return world.memory.destinations
+    .listByWorkspace(workspace_id)
+    .filter(({ destination: { id } }) => destination_id === null || destination_id === id)
+    .map(({ destination: { id, name } }) => {
+      const waiting = counts.get(id) ?? 0
+      return {
+        ...{ subject: id, value: waiting, window: findWindow(alert, world.clock.now()) },
+        message: `${waiting} calls wait for the destination ${name}`,
+        data: { destination_id: id, name, waiting },
+      }
+    })
 }
 
 /** The farthest end that a threshold may be about, in days. */

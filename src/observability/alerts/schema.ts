@@ -18,6 +18,8 @@ interface CauseFacts {
   scope: 'key_hash' | 'provider' | 'destination_id' | null
   /** Whether it is about the installation: only the default workspace has such alerts. */
   isInstallations?: boolean
+  /** Whether its end is told too. That of others is known: a window is over, or a key has ended. */
+  tellsEnd?: boolean
 }
 
 /** The causes of alerts. */
@@ -33,6 +35,7 @@ export const CAUSES = {
     range: { above: 0, most: 1, unit: 'shares of calls' },
     hasWindow: true,
     scope: 'key_hash',
+    tellsEnd: true,
   },
   provider_empty: {
     thresholds: [],
@@ -40,12 +43,14 @@ export const CAUSES = {
     hasWindow: true,
     scope: 'provider',
     isInstallations: true,
+    tellsEnd: true,
   },
   destination_backlog: {
     thresholds: [10_000],
     range: { above: 0, most: 100_000_000, unit: 'counts of calls' },
     hasWindow: true,
     scope: 'destination_id',
+    tellsEnd: true,
   },
   credential_ending: {
     thresholds: [7, 1],
@@ -61,6 +66,7 @@ export const CAUSES = {
     hasWindow: true,
     scope: null,
     isInstallations: true,
+    tellsEnd: true,
   },
 } as const satisfies Record<string, CauseFacts>
 

@@ -40,9 +40,15 @@ export interface Notice extends NoticeState {
   /** What is told, as JSON: always the same. */
   content: string
   created_at: string
-  /** When its window is over and it may be forgotten; null for never. */
+  /**
+   * When its window is over and it may be forgotten; null for never, and as long as the end of what
+   * it tells is not told.
+   */
   ends_at: string | null
 }
+
+/** A notice whose end is told, or in whose place is another: when it may be forgotten. */
+export type EndedNotice = { id: string; ends_at: string }
 
 /** What became of what an alert has told, as far as its windows are not forgotten. */
 export interface NoticeCounts extends Record<NoticeState['state'], number> {
@@ -60,10 +66,15 @@ export interface AlertStore {
   update(id: string, change: Partial<Alert>, entry: AuditEntry): Promise<void>
   /** Removes an alert with its notices. */
   remove(id: string, entry: AuditEntry): Promise<void>
-  /** Adds notices. One whose id is there already, and one of an alert that is gone, are left out. */
-  addNotices(notices: Notice[]): Promise<void>
+  /**
+   * Adds notices, and lets those that they end be forgotten. One whose id is there already, and one
+   * of an alert that is gone, are left out.
+   */
+  addNotices(notices: Notice[], ended?: EndedNotice[]): Promise<void>
   /** Lists the ids of all notices. */
   listNoticeIds(): Promise<string[]>
+  /** Lists the notices that are never forgotten as they are. */
+  listLasting(): Promise<Notice[]>
   /** Lists the notices that are to be sent, those that are due first. */
   listWaiting(): Promise<Notice[]>
   /** Counts the notices of an alert by their states. */

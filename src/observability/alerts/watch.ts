@@ -1,6 +1,8 @@
 import { shareRuns } from '../../base/share-runs.ts'
 import type { Key } from '../../resources/keys/store.ts'
+import type { Generation } from '../generations/store.ts'
 import {
+  type Accounts,
   type Finding,
   findBacklogs,
   findCredits,
@@ -9,10 +11,19 @@ import {
   findErrors,
   findLimits,
 } from './causes.ts'
-import { buildNotice, findReached } from './notice.ts'
+import {
+  buildEnd,
+  buildNotice,
+  endLasting,
+  findReached,
+  isWell,
+  type Lasting,
+  nameLasting,
+  readLasting,
+} from './notice.ts'
 import type { AlertCause } from './schema.ts'
 import { AlertSender } from './sender.ts'
-import type { Alert } from './store.ts'
+import type { Alert, Notice } from './store.ts'
 import type { AlertWorld } from './world.ts'
 
 /** In milliseconds, between two looks at the causes, and at those that hours do not change. */
@@ -21,6 +32,13 @@ const SLOW_TICK = 3_600_000
 
 /** So many keys are remembered as used since the last look. Beyond that all are looked at. */
 const MOST_USED = 10_000
+
+/** A notice, the name of what it is about, and the notice that it ends. */
+interface Decision {
+  notice: Notice
+  name: string
+  ends: Lasting | undefined
+}
 
 /**
  * Watches the causes of alerts, once a minute, and has their receivers told. Nothing is done and
@@ -33,12 +51,17 @@ export class AlertWatch {
   #listeners: (() => void)[] = []
   /** The ids of what is decided, as long as its window may last. Null until they are read. */
   #known: Set<string> | null = null
+  /** What was told and has not ended, by its name. */
+  #lasting = new Map<string, Lasting>()
   /** The keys that calls were made with since the last look; null for all. */
   #used: Set<string> | null = null
   /** Whether calls have ended since the last look. */
   #hasCalls = true
-  /** The providers that have said since the last look that their account is empty. */
+  /** The slugs of providers that have said since the last look that their account is empty. */
   #empty = new Set<string>()
+  /** Those that had said so before, and the names of those that have answered since the last look. */
+  #emptyBefore = new Set<string>()
+  #answering = new Set<string>()
   #slowAt = Number.NEGATIVE_INFINITY
   /** What alerts there are, to tell a change of them from another one. */
   #edition = ''
@@ -88,19 +111,41 @@ export class AlertWatch {
     if (this.#world.memory.alerts.size === 0) return false
     await this.#forget()
     const found = await this.#findAll()
-    const known = this.#known ?? new Set(await this.#world.store.alerts.listNoticeIds())
-    this.#known = known
-    const notices = found.flatMap(([alert, findings]) =>
-      findings.flatMap(finding => {
-        const reached = findReached(alert, finding, id => known.has(id))
-        return reached ? buildNotice(this.#world, reached) : []
-      }),
+    const known = this.#known ?? (await this.#remember())
+    const decisions = found.flatMap(([alert, findings]) =>
+      findings.flatMap(finding => this.#decide(alert, finding, known)),
     )
-    if (notices.length === 0) return false
-    await this.#world.store.alerts.addNotices(notices)
-    for (const { id } of notices) known.add(id)
+    if (decisions.length === 0) return false
+    const notices = decisions.map(({ notice }) => notice)
+    const ended = decisions.flatMap(({ ends }) => (ends ? endLasting(ends) : []))
+    await this.#world.store.alerts.addNotices(notices, ended)
+    for (const { notice, name } of decisions) this.#note(notice, name, known)
     this.#sender.add(notices)
     return true
+  }
+
+  async #remember(): Promise<Set<string>> {
+    const { alerts } = this.#world.store
+    this.#lasting = readLasting(await alerts.listLasting())
+    this.#known = new Set(await alerts.listNoticeIds())
+    return this.#known
+  }
+
+  /** Decides whether a finding is told: that a threshold is reached, or the end of what was told. */
+  #decide(alert: Alert, finding: Finding, known: Set<string>): Decision[] {
+    const name = nameLasting(alert.id, finding.data)
+    const ends = this.#lasting.get(name)
+    const reached = findReached(alert, finding, id => known.has(id))
+    if (reached) return [{ notice: buildNotice(this.#world, reached), name, ends }]
+    if (!ends || !isWell(alert, finding)) return []
+    return [{ notice: buildEnd(this.#world, { alert, finding, lasting: ends }), name, ends }]
+  }
+
+  #note(notice: Notice, name: string, known: Set<string>): void {
+    known.add(notice.id)
+    const [lasting] = readLasting(notice.ends_at === null ? [notice] : []).values()
+    if (lasting) this.#lasting.set(name, lasting)
+    else this.#lasting.delete(name)
   }
 
   #lookAtAll(): void {
@@ -133,7 +178,30 @@ export class AlertWatch {
         events.on('operator.needed', ({ endpoint, trouble }) => {
           if (trouble === 'balance') this.#empty.add(endpoint.provider.slug)
         }),
+        events.on('generation.finished', call => this.#noteAnswer(call)),
       )
+  }
+
+  // A caller's own account says nothing of ours, and a kept answer nothing of its provider.
+  #noteAnswer({ provider_name, error_type, is_byok, response_cache_source_id }: Generation): void {
+    if (provider_name !== null && error_type === null && !is_byok && !response_cache_source_id)
+      this.#answering.add(provider_name)
+  }
+
+  /**
+   * Takes what providers have said since the last look. One of several credentials may be empty, and
+   * rests for a minute while others answer: so that a provider answers counts after two looks.
+   */
+  #takeAccounts(): Accounts {
+    const [empty, emptyBefore, names] = [this.#empty, this.#emptyBefore, this.#answering]
+    this.#empty = new Set()
+    this.#answering = new Set()
+    this.#emptyBefore = empty
+    const { providers } = this.#world.catalog
+    const answering = new Set(
+      Array.from(providers.values(), ({ slug, name }) => (names.has(name) ? slug : '')),
+    )
+    return { empty, answering: answering.difference(emptyBefore) }
   }
 
   #noteUse(key_hash: string | null): void {
@@ -155,12 +223,11 @@ export class AlertWatch {
   async #findAll(): Promise<[Alert, Finding[]][]> {
     const isSlow = this.#isSlowTick()
     if (isSlow) this.#slowAt = this.#world.clock.ticks()
-    const empty = this.#empty
-    this.#empty = new Set()
+    const accounts = this.#takeAccounts()
     return [
       ...(await this.#findLimits()),
       ...(await this.#findErrors()),
-      ...this.#find('provider_empty', alert => findEmpty(this.#world, alert, empty)),
+      ...this.#find('provider_empty', alert => findEmpty(this.#world, alert, accounts)),
       ...this.#find('destination_backlog', alert => findBacklogs(this.#world, alert)),
       ...(isSlow ? await this.#findEnding() : []),
       ...this.#find('credits_low', alert => findCredits(this.#world, alert)),

@@ -18,7 +18,7 @@ export interface ReadingWorld extends RollupReader {
 /** How many calls are read at once: others get their turn between. */
 const AT_ONCE = 1_000
 /** How many hours or days are summed at once. */
-const GRAINS_AT_ONCE = { hour: 24, day: 1 }
+const GRAINS_AT_ONCE = { hour: 4, day: 1 }
 
 /**
  * One reading of roll-ups and records. It gives others their turn, and ends with 408 when it takes

@@ -65,14 +65,15 @@ export function defineAudit<Noun extends object, World extends IdentityWorld = I
 }
 
 /**
- * Creates the entry of a change, which is written in the same transaction as the change itself.
+ * Creates the entry of a change, which is written in the same transaction as the change itself. It
+ * has the version that the actor requires of this resource.
  * `before` and `after` are the complete records; money in them may be nano-dollars. A text whose
  * name marks it as a secret is replaced by its fingerprint, at any depth, and so is the part of a
  * text that looks like a credential.
  */
 export function createAuditEntry(
   { clock, ids, secrets: { fingerprint } }: Pick<IdentityWorld, 'clock' | 'ids' | 'secrets'>,
-  { kind, user_id, key_hash }: Actor,
+  { kind, user_id, key_hash, requires }: Actor,
   action: string,
   { id, workspace_id }: AuditTarget,
   before: object | null,
@@ -93,6 +94,7 @@ export function createAuditEntry(
     action,
     resource_id: id,
     ...redacted,
+    ...(requires?.id === id ? { ifMatch: requires.ifMatch } : {}),
   }
 }
 

@@ -1,3 +1,5 @@
+import type { Precondition } from '../../base/entity-tag.ts'
+
 /** Who acts: an API key by what it may do, an identity provider, a member, or the operator. */
 export type ActorKind = 'operator' | 'management' | 'inference' | 'scim' | 'member'
 
@@ -19,6 +21,8 @@ export interface AuditEntry {
   resource_id: string
   before: object | null
   after: object | null
+  /** The version that the resource must have until it is written; of none that was written. */
+  ifMatch?: Precondition['ifMatch']
 }
 
 /**
@@ -33,11 +37,14 @@ export type AuditFilter = Partial<
 
 /**
  * Stores audit entries. They are inserted together with the changes that they record, and no method
- * changes or removes one.
+ * changes or removes one. Where the resource of a new one has another version than it requires,
+ * nothing of that is written: 412.
  */
 export interface AuditStore {
   /** Adds the entry of a change that is stored nowhere else. */
   append(entry: AuditEntry): Promise<void>
+  /** Reads the version of a resource, which each of its entries changes. */
+  readVersion(resource_id: string): Promise<string>
   /** Returns one page of the matching entries, the newest first, and their total number. */
   listPage(
     filter: AuditFilter,

@@ -1,4 +1,5 @@
 import { getIsoTime } from '../../base/clock.ts'
+import { assertCurrent, type Precondition } from '../../base/entity-tag.ts'
 import { requireFound } from '../../base/errors.ts'
 import { type Json, readObjects, readString } from '../../base/json.ts'
 import { PAGE_SIZE } from '../../base/pages.ts'
@@ -13,7 +14,6 @@ import { applyPatch, parseOperations } from './patch.ts'
 import { refused } from './refusal.ts'
 import { parseResource } from './resource.ts'
 import { GROUP } from './schemas.data.ts'
-import { assertCurrent, type Precondition } from './version.ts'
 
 /** Creates a group. Names need not be unique. Throws 400 for an invalid resource. */
 export async function createScimGroup(

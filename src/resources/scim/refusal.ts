@@ -18,10 +18,6 @@ export const refused = (scimType: Exclude<ScimType, 'uniqueness'>, message: stri
 export const taken = (message: string) =>
   new GatewayError('conflict', message, { metadata: { scimType: 'uniqueness' } })
 
-/** The resource has another version than the client expects (`If-Match`). 412. */
-export const outdated = () =>
-  new GatewayError('precondition_failed', 'The resource has been changed since')
-
 /** Whether the error is a conflict, which the store throws for two simultaneous changes. */
 export const isConflict = (thrown: unknown): thrown is GatewayError =>
   thrown instanceof GatewayError && thrown.type === conflict().type

@@ -1,4 +1,5 @@
 import { getIsoTime } from '../../base/clock.ts'
+import { assertCurrent, type Precondition } from '../../base/entity-tag.ts'
 import { requireFound } from '../../base/errors.ts'
 import { type Json, readObject, readObjects, readString } from '../../base/json.ts'
 import type { Actor } from '../actor.ts'
@@ -14,7 +15,6 @@ import { applyPatch, parseOperations } from './patch.ts'
 import { isConflict, refused, taken } from './refusal.ts'
 import { parseResource } from './resource.ts'
 import { USER } from './schemas.data.ts'
-import { assertCurrent, type Precondition } from './version.ts'
 
 /**
  * Creates a user, who is a member of the organization. A former member with the same address

@@ -1,3 +1,4 @@
+import { renderTag } from '../../base/entity-tag.ts'
 import { type Json, readObjects, readString } from '../../base/json.ts'
 import type { GroupMember, ScimGroup, ScimUser, UserGroup } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
@@ -14,7 +15,6 @@ import {
 } from './query.ts'
 import { applyProjection } from './resource.ts'
 import { GROUP, USER } from './schemas.data.ts'
-import { renderTag } from './version.ts'
 
 /** Shows users with their groups. `base` is the URL of SCIM, without a trailing slash. */
 export async function showUsers(

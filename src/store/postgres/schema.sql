@@ -584,10 +584,11 @@ create table transcript_use (
 create table feedback (
   generation_id text collate "C" not null,
   key_hash text collate "C" not null,
+  user_id text collate "C" not null,
   category text collate "C" not null,
   comment text collate "C",
   created_at text collate "C" not null,
-  primary key (generation_id, key_hash, category)
+  primary key (generation_id, key_hash, user_id, category)
 );
 
 create table evicted_days (

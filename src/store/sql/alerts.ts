@@ -28,8 +28,11 @@ export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertSto
       kysely.deleteFrom('alerts').where('id', '=', id),
       buildAuditInsert(kysely, entry),
     ),
-  addNotices: notices =>
+  addNotices: (notices, ended = []) =>
     write(
+      ...ended.map(({ id, ends_at }) =>
+        kysely.updateTable('alert_notices').set({ ends_at }).where('id', '=', id),
+      ),
       follow(kysely.selectFrom('alerts').select('id'), rows => {
         const ids = new Set(rows.map(({ id }) => id))
         return notices
@@ -44,6 +47,8 @@ export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertSto
     ),
   listNoticeIds: async () =>
     (await kysely.selectFrom('alert_notices').select('id').execute()).map(({ id }) => id),
+  listLasting: () =>
+    kysely.selectFrom('alert_notices').selectAll().where('ends_at', 'is', null).execute(),
   listWaiting: () =>
     kysely
       .selectFrom('alert_notices')

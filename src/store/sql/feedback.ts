@@ -12,7 +12,7 @@ export const createFeedbackStore = (kysely: Kysely<Tables>, write: Write): Feedb
         .insertInto('feedback')
         .values(feedback)
         .onConflict(on =>
-          on.columns(['generation_id', 'key_hash', 'category']).doUpdateSet(feedback),
+          on.columns(['generation_id', 'key_hash', 'user_id', 'category']).doUpdateSet(feedback),
         ),
       buildAuditInsert(kysely, entry),
     ),

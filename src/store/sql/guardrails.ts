@@ -29,7 +29,8 @@ export function createGuardrailStore(kysely: Kysely<Tables>, write: Write): Guar
         .updateTable('guardrails')
         .set(toRow(guardrail))
         .where('id', '=', guardrail.id)
-      return write(checkUnchanged(kysely, guardrail), update, buildAuditInsert(kysely, entry))
+      // The entry first: who requires a version is refused for that.
+      return write(buildAuditInsert(kysely, entry), checkUnchanged(kysely, guardrail), update)
     },
     remove: (id, entry) =>
       write(kysely.deleteFrom('guardrails').where('id', '=', id), buildAuditInsert(kysely, entry)),

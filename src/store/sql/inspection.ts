@@ -3,6 +3,7 @@ import type { Mac } from '../../base/mac.ts'
 import type { LedgerRow } from '../../limits/chain.ts'
 import type { DaySpend, InspectionOptions, LedgerBooks } from '../../limits/ledger.ts'
 import { findMatches, UNMATCHED } from './inspection/matches.ts'
+import { sumParts } from './inspection/parts.ts'
 import { inspectRecords } from './inspection/records.ts'
 import { readAround, renderUnreadable, type Unreadable } from './inspection/slices.ts'
 import { parseMoney, parseRow, type RawRow, selectLedger } from './ledger.ts'
@@ -19,7 +20,7 @@ export const createInspector =
   (inspected: Inspected, ownMac: Mac) =>
   async (
     onRow: (row: LedgerRow) => void,
-    { mac = ownMac, onProgress = () => undefined }: InspectionOptions = {},
+    { mac = ownMac, parts = [], onProgress = () => undefined }: InspectionOptions = {},
   ): Promise<LedgerBooks> => {
     const ends = await inspected.readAtOnce(readEnds())
     const total = ends.seq + ends.row - ends.evicted
@@ -31,7 +32,7 @@ export const createInspector =
     onRead(0)
     const [integrity, books] = await Promise.all([
       inspected.checkStructure(),
-      readBooks({ inspected, mac, ends, onRow, onRead }),
+      readBooks({ inspected, mac, ends, parts, onRow, onRead }),
     ])
     return { ...books, integrity: [...integrity, ...books.integrity] }
   }
@@ -44,7 +45,8 @@ interface Ends {
 }
 
 /** Reads the ledger, then the records, and matches them. */
-async function readBooks({ inspected, mac, ends, onRow, onRead }: Books): Promise<LedgerBooks> {
+async function readBooks(books: Books): Promise<LedgerBooks> {
+  const { inspected, mac, ends, onRow, onRead } = books
   await inspected.prepare()
   const { spend, damaged } = await readChain(inspected, onRow, onRead)
   const chainedAt = await inspected.readAtOnce(findChainedAt())
@@ -52,7 +54,9 @@ async function readBooks({ inspected, mac, ends, onRow, onRead }: Books): Promis
   const { charged, ...records } = await inspectRecords(inspected, mac, scope, onRead)
   const matches = await matchCalls(inspected, { ...ends, chainedAt, charged })
   const { unmatched } = matches
-  return { integrity: [...damaged, ...matches.damaged], spend, unmatched, records }
+  const { parts, damaged: unread } = await sumParts(inspected, books.parts)
+  const integrity = [...damaged, ...matches.damaged, ...unread]
+  return { integrity, spend, parts, unmatched, records }
 }
 
 /** What the books are read with. */
@@ -60,6 +64,7 @@ interface Books {
   inspected: Inspected
   mac: Mac
   ends: Ends
+  parts: string[]
   onRow: (row: LedgerRow) => void
   onRead: (rows: number) => void
 }

@@ -61,7 +61,7 @@ export interface Tables {
   presets: Columns<Preset>
   preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }
   byok: ByokTable
-  audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & {
+  audit: Omit<Columns<AuditEntry>, 'before' | 'after' | 'ifMatch'> & {
     sequence: Generated<number>
     before: string | null
     after: string | null

@@ -52,6 +52,7 @@ import mcpLogins from './migrations/046-mcp-logins.sql' with { type: 'text' }
 import consoleSessions from './migrations/047-console-sessions.sql' with { type: 'text' }
 import callBudgets from './migrations/048-call-budgets.sql' with { type: 'text' }
 import providerSessions from './migrations/049-provider-sessions.sql' with { type: 'text' }
+import feedbackOfUsers from './migrations/050-feedback-of-users.sql' with { type: 'text' }
 import { sealStoredVersions } from './presets.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { compareRows } from './seals/compare.ts'
@@ -236,4 +237,5 @@ export const MIGRATIONS: string[] = [
   consoleSessions,
   callBudgets,
   providerSessions,
+  feedbackOfUsers,
 ]

@@ -500,15 +500,6 @@ CREATE TRIGGER transcript_is_removed after delete on transcripts begin
   update transcript_use set bytes = bytes - old.size_bytes;
 end;
 
-CREATE TABLE feedback (
-  generation_id text not null,
-  key_hash text not null,
-  category text not null,
-  comment text,
-  created_at text not null,
-  primary key (generation_id, key_hash, category)
-) strict, without rowid;
-
 CREATE TABLE evicted_days (
   day text primary key,
   calls integer not null,
@@ -813,5 +804,15 @@ CREATE TABLE call_spend (
 ) strict, without rowid;
 
 CREATE INDEX call_spend_of_day on call_spend (day);
+
+CREATE TABLE feedback (
+  generation_id text not null,
+  key_hash text not null,
+  user_id text not null,
+  category text not null,
+  comment text,
+  created_at text not null,
+  primary key (generation_id, key_hash, user_id, category)
+) strict, without rowid;
 
 insert into transcript_use (bytes) values (0);

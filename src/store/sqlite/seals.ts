@@ -5,7 +5,7 @@ import type { Seal } from '../../base/seal.ts'
 import { type JobDetails, parseDetails, renderDetails } from '../../extensions/videos/details.ts'
 import type { RecordSecrets, SealReport, SealStore } from '../../limits/seals.ts'
 import type { Spool } from '../spool.ts'
-import { buildAuditInsert } from '../sql/audit.ts'
+import { buildEntryInsert } from '../sql/audit.ts'
 import { BlockReader } from '../sql/outbox/blocks.ts'
 import type { BundleRow } from '../sql/outbox/bundles.ts'
 import { add } from '../sql/seals/log.ts'
@@ -43,7 +43,7 @@ export function createSealStore(
       db
         .transaction(() => {
           if (previous) encryptAgain(db, secrets, previous, messages.spool)
-          const { sql, parameters } = buildAuditInsert(kysely, entry).compile()
+          const { sql, parameters } = buildEntryInsert(kysely, entry).compile()
           db.query(sql).run(...(parameters as never[]))
           writeNewOpening(db, secrets.mac)
         })

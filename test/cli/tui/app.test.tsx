@@ -593,6 +593,28 @@ describe('what a noun lists is changed', () => {
     screen[Symbol.dispose]()
   })
 
+  test('rates are shown with guardrails, and with a key that is opened', async () => {
+    const limits = { requests_per_minute: 6_000, tokens_per_minute: null, concurrent_requests: 4 }
+    const { source, screen } = await openNoun('guardrails', { ...ROW, ...limits })
+    const list = await screen.see('6,000 requests/min, 4 at once')
+    expect(list).toContain('RATES')
+    expect(list).not.toContain('REQUESTS_PER_MINUTE')
+    source.rates = [
+      { scope: 'workspace', name: 'Default', ...limits },
+      { scope: 'key', name: 'Strict', ...limits, tokens_per_minute: 9 },
+    ]
+    await screen.type('4')
+    await screen.see('laptop')
+    await screen.type(ENTER)
+    expect(await screen.see('rates_of_key')).toMatch(
+      /rates_of_workspace +6,000 requests\/min, 4 at once \(Default\)/,
+    )
+    expect(screen.read()).toMatch(
+      /rates_of_key +6,000 requests\/min, 9 tokens\/min, 4 at once \(Strict\)/,
+    )
+    screen[Symbol.dispose]()
+  })
+
   test('not where it is declined or left, named wrongly or unknown: a sentence says so', async () => {
     const { source, screen } = await openNoun('guardrails')
     await screen.type('x')

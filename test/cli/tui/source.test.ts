@@ -8,7 +8,7 @@ import { describeFailure } from '../../../src/cli/tui/failure.ts'
 import { Live } from '../../../src/cli/tui/live.ts'
 import { openLocalSource } from '../../../src/cli/tui/source/local.ts'
 import { openRemoteSource } from '../../../src/cli/tui/source/remote.ts'
-import { NOUNS, type Noun, type Source } from '../../../src/cli/tui/source.ts'
+import { type KeyRecord, NOUNS, type Noun, type Source } from '../../../src/cli/tui/source.ts'
 import { startTellingServer, type TellingServer } from '../../support/activity.ts'
 import { runCommand } from '../../support/commands.ts'
 import { openDatabase } from '../../support/database.ts'
@@ -130,11 +130,19 @@ describe.each(['local', 'remote'] as const)('changes of a gateway: %s', name => 
     const id = String((await find('guardrails', 'name', `rules-${name}`))?.id)
     await change('guardrails', 'update', id, { limit_usd: 5, reset_interval: 'daily' })
     expect(await find('guardrails', 'id', id)).toMatchObject({ limit_usd: 5 })
-    const hash = String((await find('keys', 'name', 'inference'))?.hash)
+    await change('guardrails', 'update', id, { requests_per_minute: 60, concurrent_requests: 4 })
+    const key = (await find('keys', 'name', 'inference')) as never as KeyRecord
     const user = String(((await sources.local.list('members')) as Row[])[0]?.id)
-    for (const verb of ['assign', 'unassign']) {
-      await change('guardrails', `${verb}Keys`, id, { key_hashes: [hash] })
+    const limits = { requests_per_minute: 60, tokens_per_minute: null, concurrent_requests: 4 }
+    for (const [verb, scopes] of [
+      ['assign', ['member', 'key']],
+      ['unassign', []],
+    ] as const) {
+      await change('guardrails', `${verb}Keys`, id, { key_hashes: [key.hash] })
       await change('guardrails', `${verb}Members`, id, { member_user_ids: [user] })
+      expect(await sources[name].readRates(key)).toEqual(
+        scopes.map(scope => ({ scope, name: `rules-${name}`, ...limits })),
+      )
     }
     await change('guardrails', 'delete', id, {})
     expect(await find('guardrails', 'id', id)).toBe(undefined)

@@ -18,6 +18,7 @@ import { testAlert } from '../../../src/observability/alerts/test-alert.ts'
 import { AlertWatch } from '../../../src/observability/alerts/watch.ts'
 import { createAlert, deleteAlert, updateAlert } from '../../../src/observability/alerts.ts'
 import { createDestination } from '../../../src/observability/destinations.ts'
+import type { Generation } from '../../../src/observability/generations/store.ts'
 import { type Actor, getOperator } from '../../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../../src/resources/default-guardrail.ts'
 import { createKey, deleteKey } from '../../../src/resources/keys.ts'
@@ -213,6 +214,48 @@ describe('an alert arrives of', () => {
     ])
   })
 
+  test('an error rate that has fallen again, once, also in another window', async () => {
+    const alert = await alertOf('error_rate', { thresholds: [0.1, 0.5], window: 'hourly' })
+    await watch.start()
+    await recordCalls(10, { error_type: 'server' })
+    await look()
+    const [told] = listTold()
+    clock.pass(7_200_000)
+    await recordCalls(9, {})
+    await look()
+    expect(listTold()).toHaveLength(1)
+    await recordCalls(1, {})
+    await look()
+    await recordCalls(1, {})
+    await watch.stop()
+    await watch.start()
+    await look()
+    expect(listTold().slice(1)).toEqual([
+      {
+        ...{ id: expect.stringMatching(/^alert_[0-9a-f]{40}$/), type: 'alert.error_rate.ended' },
+        created_at: '2026-03-04T07:06:07.000Z',
+        alert: { id: alert.id, name: 'mine', workspace_id: operator.workspace_id },
+        data: {
+          message: 'Well again: 0 of 10 calls this hour have failed: 0 %',
+          ...{ value: 0, window_start: '2026-03-04T05:00:00.000Z', ends: told?.id },
+          ...{ calls: 10, failed_calls: 0, key_hash: null },
+        },
+      },
+    ])
+    await recordCalls(11, { error_type: 'server' })
+    await look()
+    expect(listTold().map(({ type }) => type)).toEqual([
+      ...['alert.error_rate', 'alert.error_rate.ended', 'alert.error_rate'],
+    ] as never)
+    // What has ended is forgotten with its window, and what lasts is not.
+    clock.pass(2 * DAY)
+    await watch.stop()
+    watch = new AlertWatch(gateway)
+    await watch.start()
+    await look()
+    expect(await gateway.store.alerts.listNoticeIds()).toEqual([listTold()[2]?.id ?? ''])
+  })
+
   test('a provider whose account is empty', async () => {
     await alertOf('provider_empty', { provider: 'sandbox' })
     await watch.start()
@@ -227,9 +270,29 @@ describe('an alert arrives of', () => {
     await look()
     fail('sandbox', 'balance')
     await look()
-    expect(listMessages()).toEqual([
+    const told = [
       'sandbox says that the account there has no money left: its calls fail until you pay in',
-    ])
+    ]
+    expect(listMessages()).toEqual(told)
+    const answer = (more: Partial<Generation> = {}) =>
+      gateway.events.publish(
+        'generation.finished',
+        buildGeneration({ provider_name: 'Sandbox', error_type: null, ...more }),
+      )
+    // Another of its credentials may be the one that has answered.
+    answer()
+    await look()
+    answer({ is_byok: true })
+    answer({ error_type: 'server' })
+    answer({ response_cache_source_id: 'gen-1' })
+    await look()
+    expect(listMessages()).toEqual(told)
+    answer()
+    await look()
+    answer()
+    await look()
+    expect(listMessages()).toEqual([...told, 'Well again: sandbox answers calls'])
+    expect(listTold()[1]).toMatchObject({ type: 'alert.provider_empty.ended', data: { value: 0 } })
   })
 
   test('a destination’s backlog', async () => {
@@ -246,6 +309,11 @@ describe('an alert arrives of', () => {
     waiting = 7
     await look()
     expect(listMessages()).toEqual(['70 calls wait for the destination slow'])
+    waiting = 4
+    await look()
+    await look()
+    expect(listMessages().slice(1)).toEqual(['Well again: 4 calls wait for the destination slow'])
+    expect(listTold()[1]?.data.ends).toBe(listTold()[0]?.id ?? '')
   })
 
   test('a credential that is about to end', async () => {
@@ -281,6 +349,11 @@ describe('an alert arrives of', () => {
     spend('k', 8_500_000_000n)
     await look()
     expect(listMessages()).toEqual(['$9.00 of credits are left', '$0.50 of credits are left'])
+    await addCredit(gateway, operator, { amount: 20 })
+    await look()
+    // What was told last has ended, with all before it.
+    expect(listMessages().slice(2)).toEqual(['Well again: $20.50 of credits are left'])
+    expect(await gateway.store.alerts.listLasting()).toEqual([])
   })
 })
 

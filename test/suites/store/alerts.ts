@@ -83,6 +83,9 @@ export function testAlerts(store: GetStore): void {
       buildNotice('first', 'a1'),
       buildNotice('late', 'a1', { due_at: LATER }),
     ])
+    expect(await alerts.listLasting()).toEqual([
+      buildNotice('kept', 'a1', { ends_at: null, due_at: null, state: 'delivered' }),
+    ])
     const told = { state: 'delivered' as const, due_at: null, attempts: 2, error: null }
     await alerts.noteNotice('first', told)
     const failed = { state: 'failed' as const, due_at: null, attempts: 9, error: 'It answered 500' }
@@ -99,6 +102,10 @@ export function testAlerts(store: GetStore): void {
     expect((await alerts.listNoticeIds()).sort()).toEqual(['first', 'kept', 'late'])
     await alerts.removeNotices('2027-01-01T00:00:00.000Z')
     expect((await alerts.listNoticeIds()).sort()).toEqual(['kept', 'late'])
+    await alerts.addNotices([buildNotice('end', 'a1')], [{ id: 'kept', ends_at: LATER }])
+    expect(await alerts.listLasting()).toEqual([])
+    await alerts.removeNotices('2027-01-01T00:00:00.000Z')
+    expect((await alerts.listNoticeIds()).sort()).toEqual(['end', 'late'])
     await alerts.remove('a1', buildAuditEntry())
     expect(await alerts.listNoticeIds()).toEqual([])
   })

@@ -26,7 +26,7 @@ export function testLedger(store: GetStore): void {
     expect(await store().ledger.readHead()).toBeNull()
     expect(await store().ledger.listCharges('a')).toEqual([])
     expect(await inspect()).toEqual({
-      ...{ rows: [], integrity: [], spend: [], unmatched: [] },
+      ...{ rows: [], integrity: [], spend: [], parts: [], unmatched: [] },
       records: { count: 0, unsealed: 0, problems: [], unpaid: [] },
     })
   })

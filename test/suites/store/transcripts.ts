@@ -76,7 +76,10 @@ export function testTranscripts(store: GetStore): void {
       buildEntry('d', 3, 8n),
     ])
     await feedback.put(
-      { generation_id: 'a', key_hash: 'k', category: 'other', comment: null, created_at: NOW },
+      {
+        ...{ generation_id: 'a', key_hash: 'k', user_id: '', category: 'other', comment: null },
+        created_at: NOW,
+      },
       buildAuditEntry(),
     )
     const days = { grain: 'day' as const, from: 0, until: 100_000, isByTime: true, conditions: [] }
@@ -104,6 +107,7 @@ export function testTranscripts(store: GetStore): void {
     const one = {
       generation_id: 'a',
       key_hash: 'k',
+      user_id: '',
       category: 'billing',
       comment: 'x',
       created_at: NOW,
@@ -116,6 +120,11 @@ export function testTranscripts(store: GetStore): void {
       { ...one, category: 'other' },
     ])
     expect(await feedback.list('b')).toEqual([])
+    const ada = { ...one, generation_id: 'c', key_hash: '', user_id: 'ada' }
+    const bob = { ...ada, user_id: 'bob', created_at: '2027-01-01T00:00:00.000Z' }
+    for (const said of [{ ...ada, comment: 'first' }, bob, ada])
+      await feedback.put(said, buildAuditEntry())
+    expect(await feedback.list('c')).toEqual([ada, bob])
   })
 
   test('old refusals are removed', async () => {

@@ -27,13 +27,16 @@ export const createMemoryAlertStore = (connection: Connection): AlertStore => ({
       removeAlerts(memory, row => row.id === id)
       addAudit(memory, entry)
     }),
-  addNotices: notices =>
+  addNotices: (notices, ended = []) =>
     connection.write(({ alerts, alertNotices }) => {
+      for (const { id, ends_at } of ended) alertNotices.update(id, { ends_at })
       for (const notice of notices)
         if (alerts.has(notice.alert_id) && !alertNotices.has(notice.id))
           alertNotices.insert(notice.id, notice)
     }),
   listNoticeIds: () => connection.read(({ alertNotices }) => alertNotices.all().map(one => one.id)),
+  listLasting: () =>
+    connection.read(({ alertNotices }) => alertNotices.all(({ ends_at }) => ends_at === null)),
   listWaiting: () =>
     connection.read(({ alertNotices }) =>
       alertNotices

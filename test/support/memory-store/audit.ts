@@ -1,3 +1,4 @@
+import { assertCurrent } from '../../../src/base/entity-tag.ts'
 import { parseObject } from '../../../src/base/json.ts'
 import { toUsd } from '../../../src/base/money.ts'
 import type { AuditEntry, AuditStore } from '../../../src/resources/audit/store.ts'
@@ -6,6 +7,7 @@ import type { Connection, Memory } from './memory.ts'
 /** The audit trail in memory. */
 export const createMemoryAuditStore = (connection: Connection): AuditStore => ({
   append: async entry => connection.write(memory => addAudit(memory, entry)),
+  readVersion: id => connection.read(({ audit }) => findVersion(audit, id)),
   listPage: ({ since = '', until, ...equal }, offset, limit) =>
     connection.read(({ audit }) => {
       const isEqual = (row: object) =>
@@ -25,12 +27,17 @@ export const createMemoryAuditStore = (connection: Connection): AuditStore => ({
 const parseRecord = (json: string | null) => (json === null ? null : (parseObject(json) ?? null))
 
 /** Adds an entry, in the transaction of the change that it records. */
-export const addAudit = ({ audit }: Memory, entry: AuditEntry): void =>
-  audit.insert(entry.id, {
-    ...entry,
-    before: renderRecord(entry.before),
-    after: renderRecord(entry.after),
-  })
+export function addAudit(
+  { audit }: Memory,
+  { ifMatch = null, before, after, ...entry }: AuditEntry,
+): void {
+  assertCurrent({ ifMatch }, { version: findVersion(audit, entry.resource_id) })
+  const sides = { before: renderRecord(before), after: renderRecord(after) }
+  audit.insert(entry.id, { ...entry, ...sides })
+}
+
+const findVersion = (audit: Memory['audit'], resource_id: string): string =>
+  audit.all(row => row.resource_id === resource_id).at(-1)?.id ?? '0'
 
 // Money is written as on the wire.
 const renderRecord = (record: object | null): string | null =>

@@ -19,5 +19,5 @@ export const createMemoryFeedbackStore = (connection: Connection): FeedbackStore
     ),
 })
 
-export const nameFeedback = ({ generation_id, key_hash, category }: Feedback): string =>
-  `${generation_id} ${key_hash} ${category}`
+export const nameFeedback = ({ generation_id, key_hash, user_id, category }: Feedback): string =>
+  `${generation_id} ${key_hash} ${user_id} ${category}`

@@ -16,9 +16,9 @@ export const createMemoryGuardrailStore = (connection: Connection): GuardrailSto
   replace: (guardrail, entry) =>
     connection.write(memory => {
       const now = memory.guardrails.get(guardrail.id)
+      addAudit(memory, entry)
       if (now?.revision !== guardrail.revision - 1) throw changedConcurrently()
       memory.guardrails.update(guardrail.id, guardrail)
-      addAudit(memory, entry)
     }),
   remove: (id, entry) =>
     connection.write(memory => {

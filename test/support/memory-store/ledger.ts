@@ -1,4 +1,6 @@
 import { toDayNumber, yieldToEventLoop } from '../../../src/base/clock.ts'
+import { nameParts, parseAccount } from '../../../src/limits/call-budgets.ts'
+import { PartReader } from '../../../src/limits/call-spend.ts'
 import { hashLedgerRow, type LedgerRow } from '../../../src/limits/chain.ts'
 import type {
   Charge,
@@ -6,6 +8,7 @@ import type {
   LedgerBooks,
   LedgerStore,
   Opening,
+  PartSum,
   SubaccountSpend,
 } from '../../../src/limits/ledger.ts'
 import type { Connection, Memory } from './memory.ts'
@@ -46,10 +49,10 @@ export const createMemoryLedgerStore = (connection: Connection): LedgerStore => 
     }),
   has: ({ seq, hash }) =>
     connection.read(({ ledger }) => seq === 0 || ledger.all()[seq - 1]?.hash === hash),
-  async inspect(see) {
+  async inspect(see, { parts = [] } = {}) {
     const { rows, books } = await connection.read(memory => ({
       rows: memory.ledger.all(),
-      books: readBooks(memory),
+      books: { ...readBooks(memory), parts: sumParts(memory, parts) },
     }))
     for (const row of rows) {
       await yieldToEventLoop()
@@ -70,7 +73,27 @@ function sumByPayer(days: DaySpend[]): Omit<DaySpend, 'day'>[] {
   })
 }
 
-function readBooks({ ledger, spend, generations, evicted }: Memory): LedgerBooks {
+function sumParts({ ledger, generations, callSpend }: Memory, asked: string[]): PartSum[] {
+  const counted = callSpend.all()
+  const names = counted.map(({ account }) => parseAccount(account))
+  const reader = new PartReader(
+    new Set([...asked, ...names.map(({ by, owner }) => nameParts(by, owner))]),
+  )
+  const rows = ledger.all()
+  for (const row of rows) {
+    const record = generations.get(row.id)
+    reader.read({
+      ...row,
+      isOfSeveral: rows.filter(({ id }) => id === row.id).length > 1,
+      isCorrection: record?.api_type === 'correction',
+      model: record?.model ?? null,
+      external_user: record?.external_user ?? null,
+    })
+  }
+  return reader.compare(counted)
+}
+
+function readBooks({ ledger, spend, generations, evicted }: Memory): Omit<LedgerBooks, 'parts'> {
   const sums = new Map<string, bigint>()
   for (const { id, nanos, source } of ledger.all())
     if (source !== 'opening') sums.set(id, (sums.get(id) ?? 0n) + nanos)

@@ -1,7 +1,8 @@
 import { compareTexts } from '../../../base/sorting.ts'
-import type { KeyRecord } from '../source.ts'
+import type { KeyRate, KeyRecord } from '../source.ts'
 import { type Column, drawBar, formatUsd, type Line, renderTable } from '../text.ts'
 import { computeShare } from './money.ts'
+import { describeRates } from './nouns.ts'
 
 /** Lists the keys that match by name, label or hash, the newest first. */
 export const listKeyRows = (keys: KeyRecord[], filter: string): KeyRecord[] =>
@@ -41,6 +42,15 @@ export const renderKeys = (
   rows: KeyRecord[],
   options: { width: number; selected: number; now: number },
 ): Line[] => renderTable(columns(options.now), rows, options)
+
+/** Shows how often a key may call: what each of its guardrails lets it. */
+export const renderRates = (rates: KeyRate[]): Record<string, string> =>
+  Object.fromEntries(
+    rates.map(({ scope, name, ...limits }) => [
+      `rates_of_${scope}`,
+      `${describeRates(limits)} (${name})`,
+    ]),
+  )
 
 /** Reads an amount in USD as it is typed: a number, or nothing for no limit. */
 export function parseLimit(text: string): number | null | undefined {

@@ -12,6 +12,7 @@ import type {
   Budget,
   CallRecord,
   Change,
+  KeyRate,
   KeyRecord,
   Money,
   Noun,
@@ -49,6 +50,7 @@ export function openLocalSource(options: CommonOptions): Source {
         .catch(() => run((gateway, actor) => explainHere(gateway, actor, id)))
         .then(answer => (answer as { data: PastExplanation }).data),
     readMoney: () => run(readMoney),
+    readRates: ({ hash }) => run(gateway => readRates(gateway, hash)),
     list: noun => run((gateway, actor) => listNoun(gateway, actor, noun)),
     change: change => run((gateway, actor) => makeLocalChange(gateway, actor, change)),
     rest: async (endpoint, seconds) => {
@@ -83,6 +85,14 @@ async function readMoney(gateway: Gateway, actor: Actor): Promise<Money> {
     budgets: toBudgetRows(budgets, groups.workspace ?? [], findName),
     groups,
   }
+}
+
+async function readRates(gateway: Gateway, hash: string): Promise<KeyRate[]> {
+  const { getPolicy } = await import('../../../limits/effective.ts')
+  const { buildKeyActor } = await import('../../../resources/actor.ts')
+  const key = gateway.memory.keys.get(hash)
+  const rates = key ? (getPolicy(gateway, buildKeyActor(gateway, key)).rates ?? []) : []
+  return rates.map(({ account: _, guardrail: { name }, ...rate }) => ({ ...rate, name }))
 }
 
 /** What a list is asked for, where it is not everything. */

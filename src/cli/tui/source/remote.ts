@@ -1,5 +1,7 @@
 import type { Explanation } from '../../../extensions/explain.ts'
+import { RATE_FIELDS } from '../../../limits/rates.ts'
 import type { Transcript } from '../../../observability/transcripts.ts'
+import { getDefaultGuardrailId } from '../../../resources/default-guardrail.ts'
 import { findNames } from '../../../resources/operation.ts'
 import { openRemoteFeed } from '../../feed.ts'
 import type { Remote } from '../../remote.ts'
@@ -7,6 +9,7 @@ import type {
   Budget,
   CallRecord,
   Change,
+  KeyRate,
   KeyRecord,
   Money,
   PastExplanation,
@@ -87,6 +90,20 @@ function readOldNames(record: CallRecord): CallRecord {
   return { ...(named as Partial<CallRecord>), ...record }
 }
 
+/** A guardrail, as far as rates go. What it does not limit is absent. */
+type ShownGuardrail = { id: string; name: string } & Partial<
+  Record<(typeof RATE_FIELDS)[number], number>
+>
+
+/** To whom a guardrail is assigned. */
+interface Assigned {
+  key_hash?: string
+  user_id?: string
+}
+
+/** Whose rates a key has, in the order in which they are looked at. */
+const SCOPES = ['workspace', 'member', 'key'] as const
+
 /** The answer of a query over all calls. */
 interface Rows {
   data: { data: Record<string, unknown>[] }
@@ -116,6 +133,27 @@ export function openRemoteSource(remote: Remote): Source {
     const lists = workspaces.map(({ id }) => readAll<object>(`${path}?workspace_id=${id}`))
     return (await Promise.all(lists)).flat()
   }
+  /** Finds the guardrails that a key has by itself, by its maker or by its workspace. */
+  const readRates = async (key: KeyRecord): Promise<KeyRate[]> => {
+    const guardrails = (await readEverywhere('/guardrails')) as ShownGuardrail[]
+    const rated = guardrails.filter(one => RATE_FIELDS.some(field => one[field] !== undefined))
+    const isAssigned = async (id: string, to: 'keys' | 'members', name: string) =>
+      (await readAll<Assigned>(`/guardrails/${id}/assignments/${to}`)).some(
+        ({ key_hash, user_id }) => name === (key_hash ?? user_id),
+      )
+    const found = rated.map(async ({ id, name, ...fields }) => {
+      const scopes = {
+        workspace: id === getDefaultGuardrailId(key.workspace_id),
+        member: await isAssigned(id, 'members', key.creator_user_id ?? ''),
+        key: await isAssigned(id, 'keys', key.hash),
+      }
+      const limits = Object.fromEntries(RATE_FIELDS.map(field => [field, fields[field] ?? null]))
+      return SCOPES.filter(scope => scopes[scope]).map(
+        scope => ({ scope, name, ...limits }) as KeyRate,
+      )
+    })
+    return (await Promise.all(found)).flat()
+  }
   const refuse = (what: string) => async () => {
     throw new Error(`${what} at the server's own host alone`)
   }
@@ -142,6 +180,7 @@ export function openRemoteSource(remote: Remote): Source {
         groups,
       }
     },
+    readRates,
     list: async noun => {
       if (noun === 'budgets') return listBudgets()
       const { route } = await findOperation(noun, 'list')

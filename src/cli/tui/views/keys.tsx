@@ -1,7 +1,7 @@
 import { useStdout } from 'ink'
 import { useCallback, useState } from 'react'
 import { Lines } from '../lines.tsx'
-import { listKeyRows, renderKeys } from '../models/keys.ts'
+import { listKeyRows, renderKeys, renderRates } from '../models/keys.ts'
 import { renderFields } from '../models/nouns.ts'
 import type { KeyRecord } from '../source.ts'
 import { fit, say } from '../text.ts'
@@ -9,6 +9,7 @@ import { useActions } from '../use-actions.ts'
 import { useFilter } from '../use-filter.ts'
 import { useList } from '../use-list.ts'
 import { useLoaded } from '../use-loaded.ts'
+import { useScroll } from '../use-scroll.ts'
 import { useAction, useShell } from '../use-shell.ts'
 import type { ViewProps } from '../view.ts'
 
@@ -62,7 +63,7 @@ export function KeysView({ source, now, width, height }: ViewProps) {
       />
     )
   const shown = rows.find(({ hash }) => hash === opened)
-  if (shown) return <Lines height={height} lines={renderFields(shown, width)} />
+  if (shown) return <OpenedKey {...{ source, width, height }} record={shown} />
   const heading = failure ?? `${rows.length} keys${filter ? ` · filter: ${filter}` : ''}`
   return (
     <Lines
@@ -77,4 +78,21 @@ export function KeysView({ source, now, width, height }: ViewProps) {
       ]}
     />
   )
+}
+
+/** All fields of a key, and how often it may call. */
+function OpenedKey({
+  source,
+  record,
+  width,
+  height,
+}: Pick<ViewProps, 'source' | 'width' | 'height'> & { record: KeyRecord }) {
+  const read = useCallback(() => source.readRates(record), [source, record.hash])
+  const { value, failure } = useLoaded(read)
+  const rates = value ? renderRates(value) : failure ? { rates: failure } : {}
+  const { hash, name, label, disabled, ...fields } = record
+  const lines = renderFields({ hash, name, label, disabled, ...rates, ...fields }, width)
+  const scroll = useScroll(lines.length, height)
+  useAction(action => void scroll.handle(action))
+  return <Lines height={height} lines={lines.slice(scroll.top, scroll.top + height)} />
 }

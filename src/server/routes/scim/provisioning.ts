@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../../app/gateway.ts'
+import { type Precondition, readPrecondition } from '../../../base/entity-tag.ts'
 import { denied } from '../../../base/errors.ts'
 import type { Json } from '../../../base/json.ts'
 import { lowerUuid } from '../../../base/schema.ts'
@@ -34,7 +35,6 @@ import {
   patchScimUser,
   replaceScimUser,
 } from '../../../resources/scim/users.ts'
-import type { Precondition } from '../../../resources/scim/version.ts'
 import {
   buildListResponse,
   searchScim,
@@ -52,7 +52,6 @@ import {
   createScimResponse,
   describeScimOperation,
   getScimBase,
-  readPrecondition,
   ScimBody,
   ScimProjection,
   ScimQuery,

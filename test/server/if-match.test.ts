@@ -1,0 +1,100 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { createGuardrail } from '../../src/limits/guardrails.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { createApp } from '../../src/server/app.ts'
+import { listDescribedRoutes } from '../../src/server/openapi.ts'
+import { createTestKeys, testGateway } from '../support/gateway.ts'
+import { EXAMPLES } from '../support/operations.ts'
+
+// SCIM's resources have versions of their own: test/server/scim/provisioning.test.ts.
+const changing = listDescribedRoutes(createApp(await testGateway())).filter(
+  ({ method, operation }) => method === 'patch' && operation.tag !== 'SCIM provisioning',
+)
+
+let gateway: Gateway
+let ask: (
+  method: string,
+  path: string,
+  asked?: { body?: object; ifMatch?: string },
+) => Promise<{ status: number; etag: string | null; json: { data: never; error: never } }>
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  const { management } = await createTestKeys(gateway)
+  const app = createApp(gateway)
+  ask = async (method, path, { body, ifMatch } = {}) => {
+    const headers = {
+      authorization: `Bearer ${management}`,
+      'content-type': 'application/json',
+      ...(ifMatch === undefined ? {} : { 'if-match': ifMatch }),
+    }
+    const init = { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) }
+    const response = await app.handle(new Request(`http://localhost${path}`, init))
+    const etag = response.headers.get('etag')
+    return { status: response.status, etag, json: await response.json() }
+  }
+})
+
+describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (id, { path }) => {
+  test('with a tag changes what has it still, and nothing else', async () => {
+    const example = await EXAMPLES[id]?.(gateway, getOperator(gateway))
+    const { params = {}, body = {} } = example ?? {}
+    const at = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? 'unknown')
+    const tag = (await ask('GET', at)).etag ?? ''
+    expect(tag).toMatch(/^W\/"[^"]+"$/)
+    const isRefused = { status: 412, json: { error: { code: 412 } } }
+    expect(await ask('PATCH', at, { body, ifMatch: '"other"' })).toMatchObject(isRefused)
+    expect((await ask('GET', at)).etag).toBe(tag)
+    expect((await ask('PATCH', at, { body, ifMatch: `"other", ${tag}` })).status).toBe(200)
+    const next = (await ask('GET', at)).etag
+    expect(next).not.toBe(tag)
+    const before = (await ask('GET', at)).json
+    expect(await ask('PATCH', at, { body, ifMatch: tag })).toMatchObject(isRefused)
+    expect(await ask('GET', at)).toEqual({ status: 200, etag: next, json: before })
+    expect((await ask('PATCH', at, { body, ifMatch: '*' })).status).toBe(200)
+    expect((await ask('PATCH', at, { body })).status).toBe(200)
+  })
+})
+
+test('of twenty changes at once with one tag exactly one is made', async () => {
+  const { data } = await createGuardrail(gateway, getOperator(gateway), { name: 'Bound' })
+  const at = `/api/v1/guardrails/${data.id}`
+  const { etag } = await ask('GET', at)
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, async (_, i) => {
+      const description = `Change ${i}`
+      return {
+        description,
+        ...(await ask('PATCH', at, { body: { description }, ifMatch: etag ?? '' })),
+      }
+    }),
+  )
+  const [made, ...others] = answers.filter(({ status }) => status === 200)
+  expect(others).toEqual([])
+  expect(answers.filter(({ status }) => status === 412)).toHaveLength(19)
+  expect((await ask('GET', at)).json.data).toMatchObject({ description: made?.description })
+  const trail = await gateway.store.audit.listPage({ resource_id: data.id }, 0, 10)
+  expect(trail.entries.map(({ action }) => action)).toEqual([
+    'guardrails.update',
+    'guardrails.create',
+  ])
+})
+
+test.each(['', 'x', 'W/x', '"a', '"a" "b"', '*, "a"', `"${'a'.repeat(201)}"`])(
+  'tags that are none are refused: %j',
+  async ifMatch => {
+    const { data } = await createGuardrail(gateway, getOperator(gateway), { name: 'Bound' })
+    const at = `/api/v1/guardrails/${data.id}`
+    expect(await ask('PATCH', at, { body: { name: 'Other' }, ifMatch })).toMatchObject({
+      status: 400,
+      json: { error: { message: 'If-Match: expected a tag as in ETag, such as W/"1", or *' } },
+    })
+    expect((await ask('GET', at)).json.data).toMatchObject({ name: 'Bound' })
+  },
+)
+
+test('what does not exist has no version', async () => {
+  const asked = { body: { name: 'Other' }, ifMatch: '*' }
+  expect((await ask('PATCH', '/api/v1/guardrails/none', asked)).status).toBe(404)
+})
