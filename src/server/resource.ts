@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import { type AnyElysia, type Context, Elysia } from 'elysia'
+import type { Context } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { isObject } from '../base/json.ts'
 import { lowerUuid } from '../base/schema.ts'
@@ -14,9 +14,10 @@ import {
   type Route,
   type Run,
 } from '../resources/operation.ts'
-import { allowAnyone, requireKeyOrSession, requireManagementKey } from './access.ts'
+import { allowAnyone, type Guard, requireKeyOrSession, requireManagementKey } from './access.ts'
 import { readBody, readQuery } from './body.ts'
 import { describeOperation } from './operation.ts'
+import { Routes } from './routes.ts'
 
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
@@ -30,36 +31,47 @@ type ActorFor<Level extends Access> = Level extends 'open' ? null : Actor
 /** An operation that runs in the gateway. */
 type GatewayOperation<Level extends Access> = Operation<Run<Gateway, ActorFor<Level>>>
 
-/** A route and what it runs. */
-interface Row extends Route {
+/** A route, what it runs, and what Elysia is told of it. */
+interface Row extends Route, Input {
   run: Run<Gateway>
+  names: string[]
+  hooks: ReturnType<typeof describeOperation>
 }
 
 /**
- * Creates the routes of a noun: of those of its operations that have one, in the order of its table.
- * Each has the guard of the noun's access. Throws when a path has a name that `params` does not
- * describe.
+ * Defines the routes of a noun: of those of its operations that have one, in the order of its table.
+ * Each has the guard of the noun's access. What does not depend on a gateway is made once. Throws
+ * when a path has a name that `params` does not describe.
  */
-export function createRoutes(
-  gateway: Gateway,
-  { operations, ...resource }: Noun<Access, Record<string, Operation>>,
-): AnyElysia {
-  const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway, resource.members))
-  for (const { route, run } of Object.values(operations)) {
-    if (!route) continue
-    const row: Row = { ...route, run: run as Run<Gateway> }
-    const input = closeInput(row.options)
-    const handler = createHandler(gateway, row, input) as (context: object) => unknown
-    app.route(row.method, row.path, handler, describeRoute(resource, row, input))
+export function defineRoutes({
+  operations,
+  ...resource
+}: Noun<Access, Record<string, Operation>>): (gateway: Gateway) => Routes {
+  const rows = Object.values(operations).flatMap(({ route, run }) =>
+    route ? [buildRow(resource, route, run as Run<Gateway>)] : [],
+  )
+  const createGuard = ACCESS[resource.access].guard as (...of: GuardOptions) => Guard<object>
+  return gateway => {
+    const routes = new Routes(createGuard(gateway, resource.members))
+    for (const row of rows) routes.add(row.method, row.path, createHandler(gateway, row), row.hooks)
+    return routes
   }
-  return app
 }
 
-/** Defines routes that belong to no noun with commands, as `createRoutes` creates them. */
-export const defineResource =
-  <Level extends Access>(resource: Resource<Level>, operations: GatewayOperation<Level>[]) =>
-  (gateway: Gateway): AnyElysia =>
-    createRoutes(gateway, { ...resource, operations: Object.fromEntries(operations.entries()) })
+type GuardOptions = Parameters<typeof requireManagementKey>
+
+/** Defines routes that belong to no noun with commands, as `defineRoutes` does. */
+export const defineResource = <Level extends Access>(
+  resource: Resource<Level>,
+  operations: GatewayOperation<Level>[],
+): ((gateway: Gateway) => Routes) =>
+  defineRoutes({ ...resource, operations: Object.fromEntries(operations.entries()) })
+
+function buildRow(resource: Resource, route: Route, run: Run<Gateway>): Row {
+  const input = closeInput(route.options)
+  const names = findNames(route.path)
+  return { ...route, ...input, run, names, hooks: describeRoute(resource, route, names, input) }
+}
 
 interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
   actor: never
@@ -67,15 +79,14 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 
 // Elysia inspects the source of a handler for what it uses, and a handler that uses `set` answers
 // with another Content-Type. Hence there are two.
-function createHandler(gateway: Gateway, row: Row, closed: Input): (context: never) => unknown {
+function createHandler(gateway: Gateway, row: Row): (context: never) => unknown {
   const { status = 200, location } = row.options
-  const input = { ...closed, names: findNames(row.path) }
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
-      runRoute(row, input, gateway, { actor, params, request })
+      runRoute(row, gateway, { actor, params, request })
   }
   return async ({ actor, params, request, set }: GuardedContext) => {
-    const answer = await runRoute(row, input, gateway, { actor, params, request })
+    const answer = await runRoute(row, gateway, { actor, params, request })
     set.status = status
     if (location) set.headers.location = location(answer as never)
     return answer
@@ -83,8 +94,7 @@ function createHandler(gateway: Gateway, row: Row, closed: Input): (context: nev
 }
 
 async function runRoute(
-  { run }: Row,
-  { names, body, query }: Input & { names: string[] },
+  { run, names, body, query }: Row,
   gateway: Gateway,
   { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
@@ -120,11 +130,12 @@ const closeInput = ({ body, query }: Input): Input => ({
 
 function describeRoute(
   { tag, access, members, params = {} }: Resource,
-  row: Row,
+  { id, summary, options }: Route,
+  names: string[],
   { body, query }: Input,
 ) {
-  const { status = 200, refusals = [] } = row.options
-  const described = findNames(row.path).map(name => [name, describeParam(name, params)])
+  const { status = 200, refusals = [] } = options
+  const described = names.map(name => [name, describeParam(name, params)])
   const implied = [
     body || query ? 400 : [],
     ACCESS[access].refusals,
@@ -132,9 +143,9 @@ function describeRoute(
     described.length > 0 ? 404 : [],
   ]
   return describeOperation({
-    id: row.id,
-    tag: row.options.tag ?? tag,
-    summary: row.summary,
+    id,
+    tag: options.tag ?? tag,
+    summary,
     ...(access === 'open' ? { open: true } : {}),
     ...(body ? { body } : {}),
     ...(query ? { query } : {}),

@@ -1,6 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Type } from '@sinclair/typebox'
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
 import { denied, GatewayError, invalid } from '../../base/errors.ts'
@@ -33,6 +32,7 @@ import { readCookie, refuseOtherSites, renderConsoleCookie } from '../console.ts
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
 import { defineResource } from '../resource.ts'
+import { Routes } from '../routes.ts'
 import { countVisit } from '../visits.ts'
 
 /** Creates the route by which a key makes a code for an app. */
@@ -58,9 +58,7 @@ const createExchangeRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
 
 /** Creates the route by which an app exchanges a code for a key. */
 export const createAuthKeyRoutes = (gateway: Gateway, findPeer: FindRequestPeer) =>
-  new Elysia()
-    .onTransform(({ request }) => countVisit(gateway, request, findPeer))
-    .use(createExchangeRoutes(gateway))
+  createExchangeRoutes(gateway).before(request => countVisit(gateway, request, findPeer))
 
 /** The form of the link: the token is a secret, and so never in an address that forms lead to. */
 const LinkForm = Type.Object({ token: Type.String({ minLength: 1, maxLength: 200 }) })
@@ -88,8 +86,7 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
         countVisit(gateway, request, findPeer)
         return render(gateway, request)
       })
-  return new Elysia()
-    .use(allowAnyone())
+  return new Routes(allowAnyone())
     .get(
       '/auth',
       show(showConsent),
