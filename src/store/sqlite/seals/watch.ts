@@ -10,10 +10,10 @@ import { type Column, type RowChange, renderRows, SEALED_TABLES } from './tables
  */
 export function watchTables(db: Database): { take(): RowChange[] } {
   const own = pickMethods(db)
-  const tables = listAllColumns(own)
+  const { columns: tables, names } = readShape(own)
   const width = Math.max(...[...tables.values()].map(columns => columns.length))
   own.run(`create temp table noted (noun text, isOld integer, ${listPlaces(width)})`)
-  const watched = new WatchedTables(db, own, tables)
+  const watched = new WatchedTables(db, own, tables, names)
   const nouns = own.query<{ noun: string }, []>('select distinct noun from temp.noted')
   const clear = own.query('delete from temp.noted')
   beforeStatements(db, sql => watched.prepareFor(sql))
@@ -44,11 +44,16 @@ class WatchedTables {
   /** Those whose triggers were created in a transaction: where it is rolled back, they are gone. */
   readonly #unsure = new Set<string>()
 
-  constructor(db: Database, own: OwnMethods, columns: Map<string, Column[]>) {
+  constructor(
+    db: Database,
+    own: OwnMethods,
+    columns: Map<string, Column[]>,
+    names: Map<string, string[]>,
+  ) {
     this.#db = db
     this.#own = own
     this.#columns = columns
-    this.#names = listNames(own)
+    this.#names = names
   }
 
   /** Watches every table that a statement may change. */
@@ -57,7 +62,7 @@ class WatchedTables {
     if (this.#unwatched.size === 0 || isReading(sql)) return
     const text = sql.toLowerCase()
     for (const table of this.#unwatched)
-      if (this.#names.get(table)?.some(name => text.includes(name))) this.#watch(table)
+      if (this.#names.get(table)?.some(name => mayChange(text, name))) this.#watch(table)
   }
 
   #watch(table: string): void {
@@ -82,6 +87,31 @@ class WatchedTables {
 
 /** Whether a text is one statement that changes nothing. */
 const isReading = (sql: string): boolean => /^\s*(?:select|pragma)\b[^;]*;?\s*$/i.test(sql)
+
+/**
+ * Whether a text may change a table. What is changed is a word of it, and one before a comma or the
+ * end of a parenthesis is a column, or is read.
+ */
+const mayChange = (text: string, table: string): boolean =>
+  text.includes(table) && new RegExp(`\\b${table}\\b(?!["'\`\\]]?\\s*[,)])`).test(text)
+
+/** What the schema of a database says of its sealed tables. */
+interface Shape {
+  columns: Map<string, Column[]>
+  names: Map<string, string[]>
+}
+
+/** The last shape that was read, by the text of its schema: to read one takes long. */
+let known: { schema: string; shape: Shape } | undefined
+
+function readShape(db: OwnMethods): Shape {
+  const [[schema]] = db
+    .query('select json_group_array(json_array(type, name, tbl_name, sql)) from main.sqlite_schema')
+    .values() as [[string]]
+  if (known?.schema !== schema)
+    known = { schema, shape: { columns: listAllColumns(db), names: listNames(db) } }
+  return known.shape
+}
 
 /**
  * Lists for each sealed table its name, and those of the tables whose changes change it as well,

@@ -129,6 +129,8 @@ test('reading watches nothing, and a change what it names and what goes with it'
   expect(listWatched()).toEqual([])
   db.run("insert into meta (name, value) values ('a', 'b')")
   expect(listWatched()).toEqual(['meta'])
+  db.run('delete from spend where (byok, nanos) in (values (1, 2))')
+  expect(listWatched()).toEqual(['meta'])
   db.run("select 1; delete from presets where id = 'none'")
   expect(listWatched()).toEqual(['meta', 'presets'])
   db.run("delete from guardrails where id = 'none'")
@@ -139,6 +141,18 @@ test('reading watches nothing, and a change what it names and what goes with it'
     'meta',
     'presets',
   ])
+})
+
+test.each([
+  'insert into byok (id) select id from byok where false',
+  'replace into "byok" select * from byok where false',
+  "update or ignore main.byok set id = 'a'",
+  'delete from [byok]',
+  'delete from `byok` where id in (select id from byok)',
+  'with a as (select id from byok) delete from byok where id in a',
+])('%s may change it', text => {
+  db.run(text)
+  expect(listWatched()).toEqual(['byok'])
 })
 
 test('rows that go with another are noted', () => {
