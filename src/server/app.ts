@@ -53,24 +53,24 @@ import { createVideoRoutes } from './routes/videos.ts'
 import { addRoutes } from './routes.ts'
 
 /** The nouns, whose tables say their routes. */
-const NOUNS = (
-  [
-    alerts,
-    audit,
-    budgets,
-    byok,
-    credits,
-    destinations,
-    groups,
-    guardrails,
-    keys,
-    mappings,
-    members,
-    presets,
-    syncJobs,
-    workspaces,
-  ] satisfies Noun<Access, Record<string, Operation>>[]
-).map(noun => defineRoutes(noun))
+const NOUNS: Noun<Access, Record<string, Operation>>[] = [
+  alerts,
+  audit,
+  budgets,
+  byok,
+  credits,
+  destinations,
+  groups,
+  guardrails,
+  keys,
+  mappings,
+  members,
+  presets,
+  syncJobs,
+  workspaces,
+]
+
+const NOUN_ROUTES = NOUNS.map(noun => defineRoutes(noun))
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -122,7 +122,7 @@ export function createApp(
   ])
   const api = [
     ...createInferenceRoutes(gateway, findPeer),
-    ...NOUNS.map(createRoutes => createRoutes(gateway)),
+    ...NOUN_ROUTES.map(createRoutes => createRoutes(gateway)),
     createCurrentKeyRoutes(gateway),
     createPresetRoutes(gateway),
     ...createProvisioningRoutes(gateway),
