@@ -70,7 +70,7 @@ const NOUNS: Noun<Access, Record<string, Operation>>[] = [
   workspaces,
 ]
 
-const NOUN_ROUTES = NOUNS.map(noun => defineRoutes(noun))
+const NOUN_ROUTES = NOUNS.map(defineRoutes)
 
 declare module '../base/events.ts' {
   interface EventMap {

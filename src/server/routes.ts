@@ -14,6 +14,8 @@ type NameIn<Path extends string> = Path extends `${string}:${infer Name}/${infer
     ? Name
     : never
 
+type Step = (context: { request: Request }) => unknown
+
 interface GuardedRoute {
   method: string
   path: string
@@ -27,7 +29,7 @@ interface GuardedRoute {
  */
 export class Routes<Found extends object = object> {
   readonly list: GuardedRoute[] = []
-  readonly steps: Guard<object>[]
+  readonly steps: Step[]
   readonly #prefix: string
 
   constructor(guard: Guard<Found>, prefix = '') {
@@ -36,11 +38,8 @@ export class Routes<Found extends object = object> {
   }
 
   /** Has this look at every request first. It may throw. */
-  before(look: (request: Request) => void): this {
-    this.steps.unshift(({ request }) => {
-      look(request)
-      return {}
-    })
+  before(look: Step): this {
+    this.steps.unshift(look)
     return this
   }
 
@@ -49,24 +48,15 @@ export class Routes<Found extends object = object> {
     return this
   }
 
-  get<Path extends string>(path: Path, handle: Handler<Path, Found>, hooks: Hooks): this {
-    return this.add('GET', path, handle, hooks)
-  }
+  readonly get = this.#define('GET')
+  readonly post = this.#define('POST')
+  readonly put = this.#define('PUT')
+  readonly patch = this.#define('PATCH')
+  readonly delete = this.#define('DELETE')
 
-  post<Path extends string>(path: Path, handle: Handler<Path, Found>, hooks: Hooks): this {
-    return this.add('POST', path, handle, hooks)
-  }
-
-  put<Path extends string>(path: Path, handle: Handler<Path, Found>, hooks: Hooks): this {
-    return this.add('PUT', path, handle, hooks)
-  }
-
-  patch<Path extends string>(path: Path, handle: Handler<Path, Found>, hooks: Hooks): this {
-    return this.add('PATCH', path, handle, hooks)
-  }
-
-  delete<Path extends string>(path: Path, handle: Handler<Path, Found>, hooks: Hooks): this {
-    return this.add('DELETE', path, handle, hooks)
+  #define(method: string) {
+    return <Path extends string>(path: Path, handle: Handler<Path, Found>, hooks: Hooks): this =>
+      this.add(method, path, handle, hooks)
   }
 }
 

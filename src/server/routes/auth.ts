@@ -58,7 +58,7 @@ const createExchangeRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
 
 /** Creates the route by which an app exchanges a code for a key. */
 export const createAuthKeyRoutes = (gateway: Gateway, findPeer: FindRequestPeer) =>
-  createExchangeRoutes(gateway).before(request => countVisit(gateway, request, findPeer))
+  createExchangeRoutes(gateway).before(({ request }) => countVisit(gateway, request, findPeer))
 
 /** The form of the link: the token is a secret, and so never in an address that forms lead to. */
 const LinkForm = Type.Object({ token: Type.String({ minLength: 1, maxLength: 200 }) })

@@ -31,7 +31,7 @@ export const createBedrockRoutes = (gateway: Gateway, findPeer: FindRequestPeer)
     }),
   )
 
-function refuseSignature({ headers }: Request): void {
+function refuseSignature({ request: { headers } }: { request: Request }): void {
   if (headers.get('authorization')?.startsWith('AWS4-'))
     throw unauthenticated(
       'Signatures of AWS are not accepted: send the key as a bearer token (AWS_BEARER_TOKEN_BEDROCK)',

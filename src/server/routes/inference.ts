@@ -57,7 +57,7 @@ export interface DoorRoute
   /** Chooses how the call is answered by its query; as `dialect` says, if it is absent. */
   choose?(query: object): Dialect
   /** Throws for credentials that are none here, before a key is looked for. */
-  refuse?(request: Request): void
+  refuse?(context: { request: Request }): void
 }
 
 function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPeer) {
