@@ -56,13 +56,21 @@ class WatchedTables {
     this.#names = names
   }
 
-  /** Watches every table that a statement may change. */
+  /**
+   * Watches every table that a statement may change. What is changed is a word of its text, and one
+   * before a comma or the end of a parenthesis is a column, or is read.
+   */
   prepareFor(sql: string): void {
     if (this.#unsure.size > 0) this.#check()
     if (this.#unwatched.size === 0 || isReading(sql)) return
     const text = sql.toLowerCase()
     for (const table of this.#unwatched)
-      if (this.#names.get(table)?.some(name => mayChange(text, name))) this.#watch(table)
+      for (const name of this.#names.get(table) ?? []) {
+        if (!text.includes(name)) continue
+        if (!new RegExp(`\\b${name}\\b(?!["'\`\\]]?\\s*[,)])`).test(text)) continue
+        this.#watch(table)
+        break
+      }
   }
 
   #watch(table: string): void {
@@ -87,13 +95,6 @@ class WatchedTables {
 
 /** Whether a text is one statement that changes nothing. */
 const isReading = (sql: string): boolean => /^\s*(?:select|pragma)\b[^;]*;?\s*$/i.test(sql)
-
-/**
- * Whether a text may change a table. What is changed is a word of it, and one before a comma or the
- * end of a parenthesis is a column, or is read.
- */
-const mayChange = (text: string, table: string): boolean =>
-  text.includes(table) && new RegExp(`\\b${table}\\b(?!["'\`\\]]?\\s*[,)])`).test(text)
 
 /** What the schema of a database says of its sealed tables. */
 interface Shape {
