@@ -20,7 +20,11 @@ export interface HeapFigures {
 }
 
 const ROOT = resolve(import.meta.dir, '../..')
-const PROGRAM = [process.execPath, join(ROOT, 'src/cli/start.ts')]
+const SOURCE = [process.execPath, join(ROOT, 'src/cli/start.ts')]
+/** What prepares the data: the built program where there is one, which starts at once. */
+const PREPARER = process.env.GATEWAY_TEST_BINARY
+  ? [resolve(ROOT, process.env.GATEWAY_TEST_BINARY)]
+  : SOURCE
 const PROBE = join(import.meta.dir, 'heap-probe.ts')
 
 /** How often a call is made before it is measured, and how often in each of the blocks. */
@@ -29,8 +33,8 @@ interface Count {
   calls: number
   blocks: number
 }
-const CALLS: Count = { warmUp: 200, calls: 200, blocks: 2 }
-const LONG_CALLS: Count = { warmUp: 50, calls: 60, blocks: 3 }
+const CALLS: Count = { warmUp: 100, calls: 100, blocks: 2 }
+const LONG_CALLS: Count = { warmUp: 50, calls: 60, blocks: 2 }
 const LONG_STREAMS: Count = { warmUp: 10, calls: 12, blocks: 2 }
 /** What the longer of two streams has more. */
 const MORE_CHUNKS = 100
@@ -101,7 +105,7 @@ async function withProvider<T>(
 const createHome = (provider: TraceProvider, directory: string): Promise<Home> => {
   const security = { allow_private_urls: [new URL(provider.url).host] }
   const config = { ...createTraceConfig(provider.url), security }
-  return initGateway(JSON.stringify(config), directory, PROGRAM)
+  return initGateway(JSON.stringify(config), directory, PREPARER)
 }
 
 /** A server that counts what it makes, with whoever asks it and whom it asks. */
@@ -152,7 +156,7 @@ async function measure(
 
 async function startProbedServer({ data }: Home) {
   let answer = Promise.withResolvers<HeapGrowth>()
-  const [start = '', ...rest] = PROGRAM
+  const [start = '', ...rest] = SOURCE
   const child = Bun.spawn([start, '--preload', PROBE, ...rest, ...listServeArguments(data)], {
     ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'ignore' },
     env: { ...process.env, BUN_JSC_useGC: '0', BUN_JSC_useJIT: '0' },

@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { denied, GatewayError, unauthenticated } from '../base/errors.ts'
 import { type Actor, identify, recognize } from '../resources/actor.ts'
@@ -7,7 +6,8 @@ import { findSession } from '../resources/sign-ins.ts'
 import { boundAnonymousBody } from './body.ts'
 import { readConsoleSession } from './console.ts'
 
-type Guard = (context: { request: Request }) => Guarded | Promise<Guarded>
+/** Finds whose a request is, before anything else of it is read, or throws. */
+export type Guard<Found> = (context: { request: Request }) => Found | Promise<Found>
 type Guarded = { actor: Actor }
 
 /**
@@ -118,11 +118,12 @@ export const findActor = (gateway: Gateway, request: Request): Promise<Actor | n
   })
 
 /** Requires nothing. Declares that a group of routes needs no key, and bounds their bodies. */
-export const allowAnyone = () =>
-  new Elysia().derive({ as: 'scoped' }, ({ request }) => {
+export const allowAnyone =
+  (): Guard<object> =>
+  ({ request }) => {
     boundAnonymousBody(request)
     return {}
-  })
+  }
 
 /** Returns the credential that the guard among a route's hooks requires; undefined without one. */
 export function findRequiredCredential(hooks: unknown): RequiredCredential | undefined {
@@ -130,9 +131,8 @@ export function findRequiredCredential(hooks: unknown): RequiredCredential | und
   return [transform ?? []].flat().flatMap(({ fn }) => GUARDS.get(fn) ?? [])[0]
 }
 
-// Scoped, so that it guards only the group that uses it. A derive, so that it runs before the body
-// is read. Elysia awaits what is async, or returns what a function returns, by its source text.
-function createGuard(credential: RequiredCredential, guard: Guard) {
+// Elysia awaits what is async, or returns what a function returns, by its source text.
+function createGuard(credential: RequiredCredential, guard: Guard<Guarded>): Guard<Guarded> {
   GUARDS.set(guard, credential)
-  return new Elysia().derive({ as: 'scoped' }, guard)
+  return guard
 }

@@ -15,7 +15,6 @@ import type { Access, Noun, Operation } from '../resources/operation.ts'
 import { presets } from '../resources/presets/operations.ts'
 import { groups, mappings, syncJobs } from '../resources/scim/operations.ts'
 import { workspaces } from '../resources/workspaces/operations.ts'
-import { findRequiredCredential } from './access.ts'
 import type { FindRequestPeer } from './calls.ts'
 import { isBehindDoor } from './doors.ts'
 import { createErrorResponse, isBug, isStorageFailure } from './errors.ts'
@@ -24,7 +23,7 @@ import { type DescribedRoute, listDescribedRoutes } from './openapi.ts'
 import { openOwnMetrics } from './paths.ts'
 import { noteRefusal } from './refusals.ts'
 import { readPath } from './request-target.ts'
-import { createRoutes } from './resource.ts'
+import { defineRoutes } from './resource.ts'
 import { createActivityRoutes } from './routes/activity.ts'
 import { createAnalyticsRoutes, createQueryRoutes } from './routes/analytics.ts'
 import { createAuthCodeRoutes, createAuthKeyRoutes, createConsentRoutes } from './routes/auth.ts'
@@ -51,6 +50,7 @@ import { createResponseRoutes } from './routes/responses.ts'
 import { createProvisioningRoutes } from './routes/scim/provisioning.ts'
 import { createMetricsRoutes, createSiteRoutes } from './routes/site.ts'
 import { createVideoRoutes } from './routes/videos.ts'
+import { addRoutes } from './routes.ts'
 
 /** The nouns, whose tables say their routes. */
 const NOUNS: Noun<Access, Record<string, Operation>>[] = [
@@ -69,6 +69,8 @@ const NOUNS: Noun<Access, Record<string, Operation>>[] = [
   syncJobs,
   workspaces,
 ]
+
+const NOUN_ROUTES = NOUNS.map(defineRoutes)
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -98,73 +100,65 @@ export function createApp(
     url: gateway.config.server.site_url ?? '/',
   }
   const findRoutes = createRouteFinder(() => app)
-  const app: AnyElysia = new Elysia(OPTIONS)
-    .onError(({ error, request }) => {
-      const id = readRequestId(request, gateway.ids.uuid())
-      noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
-      if ('code' in error && isStorageFailure(error.code))
-        gateway.events.publish('store.failing', { error })
-      if (isBug(error))
-        gateway.events.publish('request.failed', { id, path: readPath(request), error })
-      return renderRefusal(findRoutes, error, request, id)
-    })
-    .use(createSiteRoutes(gateway))
-    .use(metrics === null ? new Elysia() : createMetricsRoutes(gateway, metrics))
-    .use(createConsentRoutes(gateway, findPeer))
-    .use(createConsoleRoutes(gateway, findPeer))
-    .use(createDescriptionRoutes(() => app, about))
-    .use(createAzureRoutes(gateway, findPeer))
-    .use(createMcpRoutes(gateway, findPeer))
-    .use(createGeminiRoutes(gateway, findPeer))
-    .use(createBedrockRoutes(gateway, findPeer))
-    .group('/api/v1', api =>
-      api
-        .use(createInferenceRoutes(gateway, findPeer))
-        .use(NOUNS.map(noun => createRoutes(gateway, noun)))
-        .use(createCurrentKeyRoutes(gateway))
-        .use(createPresetRoutes(gateway))
-        .use(createProvisioningRoutes(gateway))
-        .use(createActivityRoutes(gateway))
-        .use(createCoinbaseRoutes())
-        .use(createFileRoutes(gateway, findPeer))
-        .use(createBatchRoutes(gateway, findPeer))
-        .use(createMessageBatchRoutes(gateway, findPeer))
-        .use(createContainerRoutes(gateway, findPeer))
-        .use(createResponseRoutes(gateway, findPeer))
-        .use(createAuthCodeRoutes(gateway))
-        .use(createAuthKeyRoutes(gateway, findPeer))
-        .use(createTokenRoutes(gateway, findPeer))
-        .use(createJwksRoutes(gateway))
-        .use(createGenerationRoutes(gateway))
-        .use(createAnalyticsRoutes(gateway))
-        .use(createQueryRoutes(gateway))
-        .use(createDatasetRoutes(gateway))
-        .use(createFeedbackRoutes(gateway))
-        .use(createVideoRoutes(gateway))
-        .use(createModerationRoutes(gateway))
-        .use(createModelRoutes(gateway))
-        .use(createProviderRoutes(gateway)),
-    )
-  for (const route of app.routes) refuseUndeclared(route)
+  const app: AnyElysia = new Elysia(OPTIONS).onError(({ error, request }) => {
+    const id = readRequestId(request, gateway.ids.uuid())
+    noteRefusal(gateway, request, { thrown: error, id, actor: null, model: null })
+    if ('code' in error && isStorageFailure(error.code))
+      gateway.events.publish('store.failing', { error })
+    if (isBug(error))
+      gateway.events.publish('request.failed', { id, path: readPath(request), error })
+    return renderRefusal(findRoutes, error, request, id)
+  })
+  addRoutes(app, [
+    createSiteRoutes(gateway),
+    ...(metrics === null ? [] : [createMetricsRoutes(gateway, metrics)]),
+    createConsentRoutes(gateway, findPeer),
+    createConsoleRoutes(gateway, findPeer),
+    createDescriptionRoutes(() => app, about),
+    ...createAzureRoutes(gateway, findPeer),
+    ...createMcpRoutes(gateway, findPeer),
+    ...createGeminiRoutes(gateway, findPeer),
+    ...createBedrockRoutes(gateway, findPeer),
+  ])
+  const api = [
+    ...createInferenceRoutes(gateway, findPeer),
+    ...NOUN_ROUTES.map(createRoutes => createRoutes(gateway)),
+    createCurrentKeyRoutes(gateway),
+    createPresetRoutes(gateway),
+    ...createProvisioningRoutes(gateway),
+    createActivityRoutes(gateway),
+    createCoinbaseRoutes(),
+    createFileRoutes(gateway, findPeer),
+    createBatchRoutes(gateway, findPeer),
+    createMessageBatchRoutes(gateway, findPeer),
+    createContainerRoutes(gateway, findPeer),
+    createResponseRoutes(gateway, findPeer),
+    createAuthCodeRoutes(gateway),
+    createAuthKeyRoutes(gateway, findPeer),
+    createTokenRoutes(gateway, findPeer),
+    createJwksRoutes(gateway),
+    createGenerationRoutes(gateway),
+    createAnalyticsRoutes(gateway),
+    createQueryRoutes(gateway),
+    ...createDatasetRoutes(gateway),
+    createFeedbackRoutes(gateway),
+    ...createVideoRoutes(gateway),
+    createModerationRoutes(gateway),
+    ...createModelRoutes(gateway),
+    createProviderRoutes(gateway),
+  ]
+  addRoutes(app, api, '/api/v1')
   return app
 }
 
 /** Creates the app of the metrics' own address. */
 export function createMetricsApp(gateway: Gateway, metrics: Metrics): AnyElysia {
   const findRoutes = createRouteFinder(() => app)
-  const app: AnyElysia = new Elysia(OPTIONS)
-    .onError(({ error, request }) => renderRefusal(findRoutes, error, request, gateway.ids.uuid()))
-    .use(createMetricsRoutes(gateway, metrics))
+  const app: AnyElysia = new Elysia(OPTIONS).onError(({ error, request }) =>
+    renderRefusal(findRoutes, error, request, gateway.ids.uuid()),
+  )
+  addRoutes(app, [createMetricsRoutes(gateway, metrics)])
   return app
-}
-
-function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]): void {
-  const described = (hooks as { detail?: { 'x-operation'?: { open?: boolean } } }).detail?.[
-    'x-operation'
-  ]
-  if (described && (described.open === true) === (findRequiredCredential(hooks) === undefined))
-    return
-  throw new Error(`${method} ${path} does not declare who may use it`)
 }
 
 // A route may have its own form of refusals. It also applies to failures before the route runs,

@@ -50,7 +50,7 @@ export interface Refusal extends DialectRefusal {
 /** Returns a route's hooks. Elysia leaves the body unparsed; `openapi.ts` reads the description. */
 export const describeOperation = (details: Operation) => ({
   parse: 'none' as const,
-  detail: { 'x-operation': details } as object,
+  detail: { 'x-operation': details },
 })
 
 /** A header in which the clients of a door send their key. */

@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import { type AnyElysia, type Context, Elysia } from 'elysia'
+import type { Context } from 'elysia'
 import type { Gateway } from '../app/gateway.ts'
 import { yieldToEventLoop } from '../base/clock.ts'
 import { readPrecondition, renderTag } from '../base/entity-tag.ts'
@@ -17,9 +17,10 @@ import {
   type Route,
   type Run,
 } from '../resources/operation.ts'
-import { allowAnyone, requireKeyOrSession, requireManagementKey } from './access.ts'
+import { allowAnyone, type Guard, requireKeyOrSession, requireManagementKey } from './access.ts'
 import { readBody, readQuery } from './body.ts'
 import { describeOperation } from './operation.ts'
+import { Routes } from './routes.ts'
 
 /** Who may use a resource's routes: the guard, and the statuses of its refusals. */
 const ACCESS = {
@@ -33,51 +34,70 @@ type ActorFor<Level extends Access> = Level extends 'open' ? null : Actor
 /** An operation that runs in the gateway. */
 type GatewayOperation<Level extends Access> = Operation<Run<Gateway, ActorFor<Level>>>
 
-/** A route and what it runs. */
-interface Row extends Route {
+/** A route, what it runs, and what Elysia is told of it. */
+interface Row extends Route, Input {
   run: Run<Gateway>
+  names: string[]
+  version: VersionRole
+  hooks: ReturnType<typeof describeOperation>
 }
 
 /**
- * Creates the routes of a noun: of those of its operations that have one, in the order of its table.
- * Each has the guard of the noun's access. Throws when a path has a name that `params` does not
- * describe.
+ * Defines the routes of a noun: of those of its operations that have one, in the order of its table.
+ * Each has the guard of the noun's access. What does not depend on a gateway is made once. Throws
+ * when a path has a name that `params` does not describe.
  */
-export function createRoutes(
-  gateway: Gateway,
-  { operations, ...resource }: Noun<Access, Record<string, Operation>>,
-): AnyElysia {
-  const app: AnyElysia = new Elysia().use(ACCESS[resource.access].guard(gateway, resource.members))
-  const rows = Object.values(operations).flatMap(({ route, run }): Row[] =>
-    route ? [{ ...route, run: run as Run<Gateway> }] : [],
+export function defineRoutes({
+  operations,
+  ...resource
+}: Noun<Access, Record<string, Operation>>): (gateway: Gateway) => Routes {
+  const rows = buildRows(
+    resource,
+    Object.values(operations).flatMap(({ route, run }) =>
+      route ? [{ ...route, run: run as Run<Gateway> }] : [],
+    ),
   )
-  for (const row of rows) {
-    const input = closeInput(row.options)
-    const version = findVersionRole(rows, row)
-    const handler = createHandler(gateway, row, input, version) as (context: object) => unknown
-    app.route(row.method, row.path, handler, describeRoute(resource, row, input, version))
+  const createGuard = ACCESS[resource.access].guard as (...of: GuardOptions) => Guard<object>
+  return gateway => {
+    const routes = new Routes(createGuard(gateway, resource.members))
+    for (const row of rows) routes.add(row.method, row.path, createHandler(gateway, row), row.hooks)
+    return routes
   }
-  return app
 }
+
+type GuardOptions = Parameters<typeof requireManagementKey>
+
+/** Defines routes that belong to no noun with commands, as `defineRoutes` does. */
+export const defineResource = <Level extends Access>(
+  resource: Resource<Level>,
+  operations: GatewayOperation<Level>[],
+): ((gateway: Gateway) => Routes) =>
+  defineRoutes({ ...resource, operations: Object.fromEntries(operations.entries()) })
+
+/** A route, and what it runs. */
+type RunningRoute = Route & Pick<Row, 'run'>
+
+const buildRows = (resource: Resource, routes: RunningRoute[]): Row[] =>
+  routes.map(route => {
+    const input = closeInput(route.options)
+    const names = findNames(route.path)
+    const version = findVersionRole(routes, route)
+    const hooks = describeRoute(resource, route, names, input, version)
+    return { ...route, ...input, names, version, hooks }
+  })
 
 /**
  * What a route has to do with versions: it reads what `PATCH` changes, and answers with its tag, or
  * is that `PATCH`, which may require one.
  */
-type VersionRole = { reads: true } | { changes: Row } | undefined
+type VersionRole = { reads: true } | { changes: RunningRoute } | undefined
 
-function findVersionRole(rows: Row[], { method, path }: Row): VersionRole {
-  const find = (wanted: Method) => rows.find(row => row.method === wanted && row.path === path)
+function findVersionRole(routes: RunningRoute[], { method, path }: Route): VersionRole {
+  const find = (wanted: Method) => routes.find(one => one.method === wanted && one.path === path)
   const reader = find('GET')
   if (!reader || !find('PATCH')) return undefined
   return method === 'GET' ? { reads: true } : method === 'PATCH' ? { changes: reader } : undefined
 }
-
-/** Defines routes that belong to no noun with commands, as `createRoutes` creates them. */
-export const defineResource =
-  <Level extends Access>(resource: Resource<Level>, operations: GatewayOperation<Level>[]) =>
-  (gateway: Gateway): AnyElysia =>
-    createRoutes(gateway, { ...resource, operations: Object.fromEntries(operations.entries()) })
 
 interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
   actor: never
@@ -85,36 +105,30 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 
 // Elysia inspects the source of a handler for what it uses, and a handler that uses `set` answers
 // with another Content-Type. Hence there are two.
-function createHandler(
-  gateway: Gateway,
-  row: Row,
-  closed: Input,
-  version: VersionRole,
-): (context: never) => unknown {
+function createHandler(gateway: Gateway, row: Row): (context: never) => unknown {
   const { status = 200, location } = row.options
-  const input = { ...closed, names: findNames(row.path) }
+  const { version } = row
   if (version && 'reads' in version) {
     return async ({ set, ...context }: GuardedContext) => {
-      const read = () => runRoute(row, input, gateway, context)
-      const { answer, etag } = await readTagged(gateway, read)
+      const { answer, etag } = await readTagged(gateway, () => runRoute(row, gateway, context))
       set.headers.etag = etag
       return answer
     }
   }
   if (version) {
+    const reader = { run: version.changes.run, names: row.names }
     return async ({ actor, params, request }: GuardedContext) => {
-      const { names } = input
-      const read = () => runRoute(version.changes, { names }, gateway, { actor, params, request })
+      const read = () => runRoute(reader, gateway, { actor, params, request })
       const bound = await bindVersion(request, actor, read)
-      return runRoute(row, input, gateway, { actor: bound as never, params, request })
+      return runRoute(row, gateway, { actor: bound as never, params, request })
     }
   }
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
-      runRoute(row, input, gateway, { actor, params, request })
+      runRoute(row, gateway, { actor, params, request })
   }
   return async ({ actor, params, request, set }: GuardedContext) => {
-    const answer = await runRoute(row, input, gateway, { actor, params, request })
+    const answer = await runRoute(row, gateway, { actor, params, request })
     set.status = status
     if (location) set.headers.location = location(answer as never)
     return answer
@@ -149,8 +163,7 @@ async function bindVersion(
 }
 
 async function runRoute(
-  { run }: Row,
-  { names, body, query }: Input & { names: string[] },
+  { run, names, body, query }: Pick<Row, 'run' | 'names'> & Input,
   gateway: Gateway,
   { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
 ): Promise<unknown> {
@@ -186,13 +199,14 @@ const closeInput = ({ body, query }: Input): Input => ({
 
 function describeRoute(
   { tag, access, members, params = {} }: Resource,
-  row: Row,
+  { id, summary, options }: Route,
+  names: string[],
   { body, query }: Input,
   version: VersionRole,
 ) {
   const isConditional = version !== undefined && 'changes' in version
-  const { status = 200, refusals = [] } = row.options
-  const described = findNames(row.path).map(name => [name, describeParam(name, params)])
+  const { status = 200, refusals = [] } = options
+  const described = names.map(name => [name, describeParam(name, params)])
   const implied = [
     body || query ? 400 : [],
     ACCESS[access].refusals,
@@ -201,9 +215,9 @@ function describeRoute(
     isConditional ? 412 : [],
   ]
   return describeOperation({
-    id: row.id,
-    tag: row.options.tag ?? tag,
-    summary: row.summary,
+    id,
+    tag: options.tag ?? tag,
+    summary,
     ...(access === 'open' ? { open: true } : {}),
     ...(body ? { body } : {}),
     ...(query ? { query } : {}),

@@ -29,7 +29,12 @@ const PATIENCE = 600_000
 /** Runs the command in a checkout, and returns the figures that it measured. */
 async function measure(root: string, ...options: string[]) {
   const command = [process.execPath, 'run', 'scripts/house.ts', '--json', ...options]
-  const child = Bun.spawn(command, { cwd: root, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const { GATEWAY_TEST_BINARY: binary } = process.env
+  const child = Bun.spawn(command, {
+    cwd: root,
+    env: { ...process.env, ...(binary ? { GATEWAY_TEST_BINARY: resolve(ROOT, binary) } : {}) },
+    ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+  })
   const [stdout, stderr] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),

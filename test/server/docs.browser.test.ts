@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Route } from 'playwright-core'
 import { VERSION } from '../../src/base/version.ts'
 import { type Browser, hasBrowser, startBrowser, type WatchedPage } from '../support/browser.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -8,13 +9,18 @@ const found = await hasBrowser()
 describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
   let server: Server
   let browser: Browser
-  /** The page that most tests share: a browser renders all operations for seconds. */
-  let docs: WatchedPage
+  /** Where the page is opened. */
+  let host: string
+  /** The page of what is tried out, alone: of all operations, a browser draws each at every key. */
+  let tried: WatchedPage
 
   beforeAll(async () => {
     server = await startServer()
     browser = await startBrowser()
-    docs = await openDocs()
+    host = server.url.replace('127.0.0.1', 'localhost')
+    tried = await browser.open()
+    await tried.page.route('**/openapi.json', route => describeAlone(route, TRIED))
+    await openDocs(tried, '#/Site/health')
   })
 
   afterAll(async () => {
@@ -23,41 +29,17 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
   })
 
   /** Opens the page and reads it to its end. */
-  async function openDocs(url = server.url, operation = '') {
-    const watched = await browser.open()
-    await watched.page.goto(`${url}/docs${operation}`)
+  async function openDocs(watched: WatchedPage, operation = '') {
+    await watched.page.goto(`${host}/docs${operation}`)
     await watched.page.locator('.opblock').first().waitFor()
     return watched
   }
 
-  const elsewhere = (requests: string[], url = server.url) =>
-    requests.filter(asked => !asked.startsWith('data:') && new URL(asked).origin !== url)
-
-  test('shows the version of the program, and inference first', async () => {
-    const { page } = docs
-    const text = (selector: string) => page.locator(selector).first().textContent()
-    expect((await text('.info .version'))?.trim()).toBe(VERSION)
-    expect(await text('.opblock-tag')).toStartWith('Chat')
-    expect(await text('.opblock-summary-path')).toContain('/chat/')
-  })
-
-  test('shows every operation, without other hosts or errors', async () => {
-    const { page, requests, errors } = docs
-    const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
-      paths: Record<string, object>
-    }
-    const described = Object.entries(paths).flatMap(([path, methods]) =>
-      Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
-    )
-    expect((await listShown(page, described.length)).sort()).toEqual(described.sort())
-    expect(elsewhere(requests)).toEqual([])
-    expect(errors).toEqual([])
-    if (process.env.GATEWAY_TEST_SCREENSHOT)
-      await page.screenshot({ path: process.env.GATEWAY_TEST_SCREENSHOT })
-  })
+  const elsewhere = (requests: string[]) =>
+    requests.filter(asked => !asked.startsWith('data:') && new URL(asked).origin !== host)
 
   test('tries a chat completion out as prefilled, with the key that was entered', async () => {
-    const { page, requests, errors } = docs
+    const { page, requests, errors } = tried
     await page.locator('.auth-wrapper .authorize').first().click()
     const field = page.locator('.auth-container input').first()
     await field.fill(server.inference_key)
@@ -77,19 +59,47 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
   })
 
   test('tries an operation out, at the host where the page was opened', async () => {
-    const url = server.url.replace('127.0.0.1', 'localhost')
-    const { page, requests, errors } = await openDocs(url, '#/Site/health')
+    const { page, requests, errors } = tried
     const health = page.locator('.opblock', { has: page.locator('[data-path="/health"]') })
     await health.getByRole('button', { name: 'Try it out' }).click()
     await health.getByRole('button', { name: 'Execute' }).click()
     const answer = health.locator('.live-responses-table .response').first()
     await answer.waitFor()
     expect(await answer.textContent()).toMatch(/^200.*"status": "ok"/s)
-    expect(requests).toContain(`${url}/health`)
-    expect(elsewhere(requests, url)).toEqual([])
+    expect(requests).toContain(`${host}/health`)
+    expect(elsewhere(requests)).toEqual([])
     expect(errors).toEqual([])
   })
+
+  test('shows the version of the program, and every operation, inference first, without other hosts or errors', async () => {
+    const { page, requests, errors } = await openDocs(await browser.open())
+    const text = (selector: string) => page.locator(selector).first().textContent()
+    expect((await text('.info .version'))?.trim()).toBe(VERSION)
+    expect(await text('.opblock-tag')).toStartWith('Chat')
+    expect(await text('.opblock-summary-path')).toContain('/chat/')
+    const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
+      paths: Record<string, object>
+    }
+    const described = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
+    )
+    expect((await listShown(page, described.length)).sort()).toEqual(described.sort())
+    expect(elsewhere(requests)).toEqual([])
+    expect(errors).toEqual([])
+    if (process.env.GATEWAY_TEST_SCREENSHOT)
+      await page.screenshot({ path: process.env.GATEWAY_TEST_SCREENSHOT })
+  })
 })
+
+const TRIED = ['/api/v1/chat/completions', '/health']
+
+/** Answers with the description, of these paths alone. */
+async function describeAlone(route: Route, paths: string[]): Promise<void> {
+  const response = await route.fetch()
+  const description = (await response.json()) as { paths: Record<string, object> }
+  const kept = Object.entries(description.paths).filter(([path]) => paths.includes(path))
+  await route.fulfill({ response, json: { ...description, paths: Object.fromEntries(kept) } })
+}
 
 /** The most times that the page is scrolled through: what comes into view is drawn a moment later. */
 const MOST_PASSES = 20

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { type MediaHouse, openMediaHouse, readRefusal, testMediaLife } from '../suites/media.ts'
 import { createLimitedKey, fetchGeneration, fetchKeyState } from '../support/chat.ts'
-import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {
   body as answerBody,
   chunkedEnd,
@@ -10,14 +10,8 @@ import {
   json,
   type Script,
   sseHead,
-  startUpstream,
   status,
-  type Upstream,
 } from '../support/upstream.ts'
-
-let server: LocalServer
-let first: Upstream
-let second: Upstream
 
 const TOKEN_PRICES = { prompt: 5, completion: 0, image_output: 40 }
 const IMAGE_PRICES = { prompt: 0, completion: 0, per_image: 0.04 }
@@ -33,64 +27,6 @@ const VARIANT_PRICES = {
 }
 const MEGAPIXEL_PRICES = { prompt: 0, completion: 0, per_megapixel: 0.5 }
 
-beforeAll(async () => {
-  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
-  const provider = (base_url: string, more: object = {}) => ({
-    protocol: 'openai-chat',
-    base_url,
-    api_key: 'mock',
-    ...more,
-  })
-  const model = (id: string, providers: string[], prices: object, more: object = {}) => ({
-    id,
-    output_modalities: ['image'],
-    endpoints: providers.map(slug => ({
-      provider: slug,
-      model: 'draw-1',
-      usd_per_million_tokens: prices,
-    })),
-    ...more,
-  })
-  server = await startLocalServer({
-    routing: { choice: 'listed', failures: 0 },
-    security: { allow_private_urls: [new URL(first.url).host] },
-    providers: {
-      local: provider(first.url),
-      spare: provider(second.url),
-      grok: provider(first.url, { quirks: { images: 'xai' } }),
-      tog: provider(first.url, { quirks: { images: 'together' } }),
-      other: provider(second.url, { quirks: { images: 'together' } }),
-      router: provider(first.url, { quirks: { images: 'openrouter' } }),
-      google: provider(first.url, { protocol: 'gemini' }),
-    },
-    models: [
-      model('acme/priced', ['local', 'spare'], IMAGE_PRICES),
-      model('acme/pixels', ['local'], MEGAPIXEL_PRICES),
-      model('openai/gpt-image-9', ['local', 'spare'], TOKEN_PRICES),
-      model('openai/gpt-image-8', ['local'], EDIT_PRICES),
-      model('acme/variants', ['local'], VARIANT_PRICES),
-      model('acme/grok', ['grok'], IMAGE_PRICES),
-      model('acme/tog', ['tog'], IMAGE_PRICES),
-      model('acme/few', ['tog', 'other'], IMAGE_PRICES),
-      model('acme/routed', ['router'], IMAGE_PRICES),
-      model('acme/talks', ['local'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
-      model('acme/nano', ['google'], TOKEN_PRICES, { output_modalities: ['image', 'text'] }),
-      {
-        ...model('acme/imagen', [], {}),
-        endpoints: [
-          { provider: 'google', model: 'imagen-4', usd_per_million_tokens: IMAGE_PRICES },
-        ],
-      },
-      model('acme/text', ['local'], TOKEN_PRICES, { output_modalities: ['text'] }),
-    ],
-  })
-})
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]()
-  await Promise.all([first.close(), second.close()])
-})
-
 /** The smallest of pictures: one pixel. */
 const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
@@ -99,11 +35,37 @@ const reference = { type: 'image_url', image_url: { url: DATA_URL } }
 const draw = (...pictures: object[]) =>
   json({ created: 1, data: pictures.length > 0 ? pictures : [{ b64_json: PNG }] })
 
-beforeEach(() => {
-  for (const upstream of [first, second]) {
-    upstream.hits.length = 0
-    upstream.plan(draw())
-  }
+const TALKS = { output_modalities: ['image', 'text'] }
+
+const house = openMediaHouse({
+  modality: 'image',
+  model: 'draw-1',
+  providers: {
+    grok: { quirks: { images: 'xai' } },
+    tog: { quirks: { images: 'together' } },
+    other: { isSecond: true, quirks: { images: 'together' } },
+    router: { quirks: { images: 'openrouter' } },
+    google: { protocol: 'gemini' },
+  },
+  models: [
+    ['acme/priced', ['local', 'spare'], IMAGE_PRICES],
+    ['acme/pixels', ['local'], MEGAPIXEL_PRICES],
+    ['openai/gpt-image-9', ['local', 'spare'], TOKEN_PRICES],
+    ['openai/gpt-image-8', ['local'], EDIT_PRICES],
+    ['acme/variants', ['local'], VARIANT_PRICES],
+    ['acme/grok', ['grok'], IMAGE_PRICES],
+    ['acme/tog', ['tog'], IMAGE_PRICES],
+    ['acme/few', ['tog', 'other'], IMAGE_PRICES],
+    ['acme/routed', ['router'], IMAGE_PRICES],
+    ['acme/talks', ['local'], TOKEN_PRICES, TALKS],
+    ['acme/nano', ['google'], TOKEN_PRICES, TALKS],
+    ['acme/imagen', ['google'], IMAGE_PRICES, { model: 'imagen-4' }],
+  ],
+  answer: draw(),
+})
+let { server, first, second }: MediaHouse = house
+beforeAll(() => {
+  ;({ server, first, second } = house)
 })
 
 const ask = (body: object, more: object = {}) =>
@@ -124,13 +86,7 @@ async function picture(body: object = {}) {
 
 const sent = (upstream = first) => upstream.hits[0]?.json as Record<string, unknown>
 
-async function refusal(body: object) {
-  const response = await ask(body)
-  const { error } = (await response.json()) as {
-    error: { message: string; metadata?: { field?: string } }
-  }
-  return { status: response.status, field: error.metadata?.field, message: error.message }
-}
+const refusal = (body: object) => readRefusal(ask(body))
 
 describe('POST /images', () => {
   test('draws, prices each picture and records', async () => {
@@ -228,43 +184,10 @@ describe('POST /images', () => {
     expect((await picture()).data).toEqual([{ b64_json: PNG, media_type: 'image/png' }])
   })
 
-  test.each<[string, object]>([
-    ['base64 that does not decode', { b64_json: 'not base64!' }],
-    ['bytes that are no picture', { b64_json: Buffer.from('hello there').toString('base64') }],
-    ['a page', { b64_json: Buffer.from('<!DOCTYPE html><html></html>').toString('base64') }],
-    ['a picture that is a zip', { b64_json: 'UEsDBBQAAAAIAAAAIQAAAAAAAAAAAAAAAAAFAAAAYS50eHQ=' }],
-    ['a URL of a private network', { url: 'http://10.0.0.1/a.png' }],
-    ['a URL of a file', { url: 'file:///etc/passwd' }],
-    ['neither', { revised_prompt: 'A cat' }],
-  ])('asks the next provider after an answer with %s', async (_, one) => {
-    first.plan(draw(one))
-    const drawn = await picture()
-    expect(drawn.data).toHaveLength(1)
-    expect(second.hits).toHaveLength(1)
-    expect(drawn.usage.cost).toBe(0.04)
-  })
-
   test('asks the next provider after a URL that answers with a page', async () => {
     first.plan(draw({ url: `${first.url}/a.png` }), htmlError(200))
     expect((await picture()).data).toHaveLength(1)
     expect(second.hits).toHaveLength(1)
-  })
-
-  test.each([
-    ['a failure', status(503)],
-    ['a page', htmlError(200)],
-    ['a cut answer', answerBody('application/json', '{"created":1,"data":[{"b64_js')],
-  ])('asks the next provider after %s', async (_, script) => {
-    first.plan(script)
-    expect((await picture()).data).toHaveLength(1)
-    expect(second.hits).toHaveLength(1)
-  })
-
-  test('charges nothing where no provider delivers a picture', async () => {
-    const before = (await fetchKeyState(server)).usage
-    for (const upstream of [first, second]) upstream.plan(draw({ b64_json: 'bm8=' }))
-    expect((await ask({})).status).toBe(502)
-    expect((await fetchKeyState(server)).usage).toBe(before)
   })
 
   test('sends references as files of a form', async () => {
@@ -441,6 +364,44 @@ describe('POST /images', () => {
   })
 
   test.each<[string, object]>([
+    ['size', { size: '1024x1024', resolution: '1K', aspect_ratio: '1:1' }],
+    ['size', { size: '1344x768', aspect_ratio: '16:9' }],
+    ['size', { size: '2K', resolution: '2K' }],
+    ['n', { n: 10 }],
+    ['output_compression', { output_compression: 0, output_format: 'jpeg' }],
+    ['references', { input_references: Array.from({ length: 16 }, () => reference) }],
+  ])('accepts the largest %s', async (_, body) => {
+    await picture(body)
+  })
+
+  type Fields = Record<string, unknown>
+  test.each<[string, Fields, string, Fields]>([
+    ['openai/gpt-image-9', { resolution: '4K' }, 'resolution', {}],
+    ['acme/grok', { resolution: '4K' }, 'resolution', { resolution: '2k' }],
+    ['acme/grok', { quality: 'high', background: 'opaque' }, 'quality, background', {}],
+  ])('%s does without %j, and the answer names it', async (model, body, ignored, sentBody) => {
+    const answer = await ask({ model, ...body })
+    expect([answer.status, answer.headers.get('x-gateway-ignored')]).toEqual([200, ignored])
+    expect(first.hits[0]?.json).toMatchObject(sentBody)
+    for (const name of Object.keys(body).filter(name => !(name in sentBody)))
+      expect(first.hits[0]?.json).not.toHaveProperty(name)
+    const { status, message } = await refusal({
+      ...{ model, ...body },
+      provider: { require_parameters: true },
+    })
+    expect([status, message]).toEqual([404, expect.stringContaining('require_parameters')])
+  })
+
+  const BROKEN: [string, object][] = [
+    ['base64 that does not decode', { b64_json: 'not base64!' }],
+    ['bytes that are no picture', { b64_json: Buffer.from('hello there').toString('base64') }],
+    ['a page', { b64_json: Buffer.from('<!DOCTYPE html><html></html>').toString('base64') }],
+    ['a picture that is a zip', { b64_json: 'UEsDBBQAAAAIAAAAIQAAAAAAAAAAAAAAAAAFAAAAYS50eHQ=' }],
+    ['a URL of a private network', { url: 'http://10.0.0.1/a.png' }],
+    ['a URL of a file', { url: 'file:///etc/passwd' }],
+    ['neither', { revised_prompt: 'A cat' }],
+  ]
+  const WRONG: [field: string, body: object][] = [
     ['prompt', { prompt: '' }],
     ['n', { n: 0 }],
     ['n', { n: 11 }],
@@ -477,71 +438,26 @@ describe('POST /images', () => {
     ['provider.options.local.n', { provider: { options: { local: { n: 9 } } } }],
     ['num_images', { num_images: 9 }],
     ['user', { user: 'x'.repeat(257) }],
-  ])('names %s in the 400', async (field, body) => {
-    expect(await refusal(body)).toMatchObject({ status: 400, field })
-    expect(first.hits).toEqual([])
-  })
-
-  test.each<[string, object]>([
-    ['size', { size: '1024x1024', resolution: '1K', aspect_ratio: '1:1' }],
-    ['size', { size: '1344x768', aspect_ratio: '16:9' }],
-    ['size', { size: '2K', resolution: '2K' }],
-    ['n', { n: 10 }],
-    ['output_compression', { output_compression: 0, output_format: 'jpeg' }],
-    ['references', { input_references: Array.from({ length: 16 }, () => reference) }],
-  ])('accepts the largest %s', async (_, body) => {
-    await picture(body)
-  })
-
-  test.each<[string, object, string]>([
-    ['acme/imagen', { input_references: [reference] }, 'input_references'],
-    ['acme/nano', { output_format: 'svg' }, 'output_format'],
-  ])('refuses what %s cannot draw, and names it', async (model, body, name) => {
-    const { status, message } = await refusal({ model, ...body })
-    expect([status, message]).toEqual([404, expect.stringContaining(`(${name})`)])
-    expect(first.hits).toEqual([])
-  })
-
-  type Fields = Record<string, unknown>
-  test.each<[string, Fields, string, Fields]>([
-    ['openai/gpt-image-9', { resolution: '4K' }, 'resolution', {}],
-    ['acme/grok', { resolution: '4K' }, 'resolution', { resolution: '2k' }],
-    ['acme/grok', { quality: 'high', background: 'opaque' }, 'quality, background', {}],
-  ])('%s does without %j, and the answer names it', async (model, body, ignored, sentBody) => {
-    const answer = await ask({ model, ...body })
-    expect([answer.status, answer.headers.get('x-gateway-ignored')]).toEqual([200, ignored])
-    expect(first.hits[0]?.json).toMatchObject(sentBody)
-    for (const name of Object.keys(body).filter(name => !(name in sentBody)))
-      expect(first.hits[0]?.json).not.toHaveProperty(name)
-    const { status, message } = await refusal({
-      ...{ model, ...body },
-      provider: { require_parameters: true },
-    })
-    expect([status, message]).toEqual([404, expect.stringContaining('require_parameters')])
-  })
-
-  test('refuses a model that does not draw', async () => {
-    const { status, message } = await refusal({ model: 'acme/text' })
-    expect([status, message]).toEqual([400, expect.stringContaining('acme/text gives text')])
-  })
-
-  test('sets aside every picture before any is drawn', async () => {
-    const key = await createLimitedKey(server, 0.1)
-
-    expect((await ask({ n: 3 }, { key })).status).toBe(402)
-    expect(first.hits).toEqual([])
-    expect((await ask({ n: 2 }, { key })).status).toBe(200)
-  })
-
-  test('closes its connection to the provider when the client leaves', async () => {
-    first.plan({ wait: 'never' })
-    const controller = new AbortController()
-    const call = ask({}, { signal: controller.signal }).catch(() => null)
-    const hit = await first.hit()
-    controller.abort()
-    await call
-    await hit.clientLeft
-    expect(second.hits).toEqual([])
+  ]
+  testMediaLife(house, {
+    ask,
+    async expectSpare(response) {
+      expect(((await response.json()) as Drawn).data).toHaveLength(1)
+    },
+    failures: [
+      ...BROKEN.map(([what, one]): [string, Script] => [`an answer with ${what}`, draw(one)]),
+      ['a failure', status(503)],
+      ['a page', htmlError(200)],
+      ['a cut answer', answerBody('application/json', '{"created":1,"data":[{"b64_js')],
+    ],
+    usd: 0.04,
+    useless: draw({ b64_json: 'bm8=' }),
+    lacking: [
+      ['acme/imagen', { input_references: [reference] }, 'input_references'],
+      ['acme/nano', { output_format: 'svg' }, 'output_format'],
+    ],
+    wrong: WRONG.map(([field, body]) => [body, field]),
+    reserve: { usd: 0.1, over: { n: 3 }, within: { n: 2 } },
   })
 })
 

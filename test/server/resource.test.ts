@@ -1,11 +1,13 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
+import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { Uuid } from '../../src/base/schema-builders.ts'
 import { defineOperation, defineTerminalOperation } from '../../src/resources/operation.ts'
 import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { defineResource } from '../../src/server/resource.ts'
+import { addRoutes, type Routes } from '../../src/server/routes.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 
 const Boat = Type.Object({ length: Type.Integer(), owner_id: Type.Optional(Uuid) })
@@ -42,8 +44,15 @@ beforeEach(async () => {
   keys = await createTestKeys(gateway)
 })
 
+/** Serves the routes of a noun alone. */
+function serve(routes: Routes): AnyElysia {
+  const app = new Elysia()
+  addRoutes(app, [routes])
+  return app
+}
+
 const ask = (method: string, path: string, body?: string, key: string = keys.management) =>
-  boats(gateway).handle(
+  serve(boats(gateway)).handle(
     new Request(`http://localhost${path}`, {
       method,
       headers: { authorization: `Bearer ${key}` },
@@ -54,7 +63,10 @@ const ask = (method: string, path: string, body?: string, key: string = keys.man
 test('routes are those of operations with a path; statuses follow from access, names and input', () => {
   const statuses = Object.fromEntries(
     [boats, harbour].flatMap(noun =>
-      listDescribedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses]),
+      listDescribedRoutes(serve(noun(gateway))).map(({ operation }) => [
+        operation.id,
+        operation.statuses,
+      ]),
     ),
   )
   expect(statuses).toEqual({
@@ -86,7 +98,7 @@ test('an answer has the status and the location of its row', async () => {
 })
 
 test('the key is checked before the body', async () => {
-  const described = listDescribedRoutes(boats(gateway)).map(({ credential }) => credential)
+  const described = listDescribedRoutes(serve(boats(gateway))).map(({ credential }) => credential)
   expect(described).toEqual(['management', 'management', 'management'])
   for (const [key, status] of [
     ['none', 401],
@@ -127,13 +139,14 @@ test('E2 requests of a management key have a limit of each minute, on every rout
 })
 
 test('a route that needs no key has no actor', async () => {
-  const answer = await harbour(gateway).handle(new Request('http://localhost/harbour'))
+  const answer = await serve(harbour(gateway)).handle(new Request('http://localhost/harbour'))
   expect(await answer.json()).toEqual({ asks: null })
 })
 
-test('a name in a path without a description is refused when the app is created', () => {
-  const unnamed = defineResource({ tag: 'Boats', access: 'open' }, [
-    defineOperation('GET /boats/:name', 'getBoat', 'Get a boat', echo),
-  ])
-  expect(() => unnamed(gateway)).toThrow('The path parameter :name has no description')
+test('a name in a path without a description is refused', () => {
+  const define = () =>
+    defineResource({ tag: 'Boats', access: 'open' }, [
+      defineOperation('GET /boats/:name', 'getBoat', 'Get a boat', echo),
+    ])
+  expect(define).toThrow('The path parameter :name has no description')
 })

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { readWavHead, writeWavHead } from '../../src/base/wav.ts'
-import { createLimitedKey, fetchGeneration, fetchKeyState, waitUntil } from '../support/chat.ts'
-import { type LocalServer, startLocalServer } from '../support/server.ts'
+import { type MediaHouse, openMediaHouse, readRefusal, testMediaLife } from '../suites/media.ts'
+import { fetchGeneration, fetchKeyState, waitUntil } from '../support/chat.ts'
 import {
   body as answerBody,
   chunk,
@@ -12,69 +12,12 @@ import {
   json,
   type Script,
   sseHead,
-  startUpstream,
   status,
-  type Upstream,
 } from '../support/upstream.ts'
-
-let server: LocalServer
-let first: Upstream
-let second: Upstream
 
 const PER_CHARACTER = { prompt: 0, completion: 0, per_character: 0.001 }
 const PER_TOKEN = { prompt: 1, completion: 0, audio_output: 12 }
 const PER_SECOND = { prompt: 0, completion: 0, per_second: 0.5 }
-
-beforeAll(async () => {
-  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
-  const provider = (base_url: string, more: object = {}) => ({
-    protocol: 'openai-chat',
-    base_url,
-    api_key: 'mock',
-    ...more,
-  })
-  const model = (id: string, providers: string[], prices: object, name = 'speak-1') => ({
-    id,
-    output_modalities: ['speech'],
-    endpoints: providers.map(slug => ({
-      provider: slug,
-      model: name,
-      usd_per_million_tokens: prices,
-    })),
-  })
-  server = await startLocalServer({
-    routing: { choice: 'listed', failures: 0 },
-    providers: {
-      local: provider(first.url),
-      spare: provider(second.url),
-      counts: provider(first.url, { quirks: { speech: 'openai' } }),
-      wavs: provider(first.url, { quirks: { speech: 'groq' } }),
-      clones: provider(first.url, { quirks: { speech: 'mistral' } }),
-      router: provider(first.url, { quirks: { speech: 'openrouter' } }),
-      goog: provider(first.url, { protocol: 'gemini' }),
-      eleven: provider(first.url, { protocol: 'elevenlabs' }),
-      deep: provider(first.url, { protocol: 'deepgram' }),
-    },
-    models: [
-      model('acme/speak', ['local', 'spare'], PER_CHARACTER),
-      model('acme/seconds', ['local'], PER_SECOND),
-      model('acme/tokens', ['counts'], PER_TOKEN, 'gpt-4o-mini-tts'),
-      model('acme/older', ['counts'], PER_CHARACTER, 'tts-1'),
-      model('acme/wavs', ['wavs'], PER_CHARACTER, 'canopylabs/orpheus-v1-english'),
-      model('acme/clones', ['clones'], PER_CHARACTER, 'voxtral-mini-tts-2603'),
-      model('acme/routed', ['router'], PER_CHARACTER, 'x/y'),
-      model('acme/gemini', ['goog'], PER_TOKEN, 'gemini-2.5-flash-preview-tts'),
-      model('acme/eleven', ['eleven'], PER_CHARACTER, 'eleven_flash_v2_5'),
-      model('acme/aura', ['deep'], PER_CHARACTER, 'aura-2'),
-      { ...model('acme/text', ['local'], PER_TOKEN), output_modalities: ['text'] },
-    ],
-  })
-})
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]()
-  await Promise.all([first.close(), second.close()])
-})
 
 /** A second of samples. */
 const SECOND = Buffer.alloc(48_000, 1)
@@ -86,11 +29,35 @@ const sound = (bytes: Buffer, type = 'audio/mpeg'): Script => [
   bytes,
 ]
 
-beforeEach(() => {
-  for (const upstream of [first, second]) {
-    upstream.hits.length = 0
-    upstream.plan(sound(SECOND, 'audio/pcm'))
-  }
+const house = openMediaHouse({
+  modality: 'speech',
+  model: 'speak-1',
+  providers: {
+    counts: { quirks: { speech: 'openai' } },
+    wavs: { quirks: { speech: 'groq' } },
+    clones: { quirks: { speech: 'mistral' } },
+    router: { quirks: { speech: 'openrouter' } },
+    goog: { protocol: 'gemini' },
+    eleven: { protocol: 'elevenlabs' },
+    deep: { protocol: 'deepgram' },
+  },
+  models: [
+    ['acme/speak', ['local', 'spare'], PER_CHARACTER],
+    ['acme/seconds', ['local'], PER_SECOND],
+    ['acme/tokens', ['counts'], PER_TOKEN, { model: 'gpt-4o-mini-tts' }],
+    ['acme/older', ['counts'], PER_CHARACTER, { model: 'tts-1' }],
+    ['acme/wavs', ['wavs'], PER_CHARACTER, { model: 'canopylabs/orpheus-v1-english' }],
+    ['acme/clones', ['clones'], PER_CHARACTER, { model: 'voxtral-mini-tts-2603' }],
+    ['acme/routed', ['router'], PER_CHARACTER, { model: 'x/y' }],
+    ['acme/gemini', ['goog'], PER_TOKEN, { model: 'gemini-2.5-flash-preview-tts' }],
+    ['acme/eleven', ['eleven'], PER_CHARACTER, { model: 'eleven_flash_v2_5' }],
+    ['acme/aura', ['deep'], PER_CHARACTER, { model: 'aura-2' }],
+  ],
+  answer: sound(SECOND, 'audio/pcm'),
+})
+let { server, first, second }: MediaHouse = house
+beforeAll(() => {
+  ;({ server, first, second } = house)
 })
 
 const ask = (body: object, more: object = {}) =>
@@ -106,13 +73,7 @@ async function speak(body: object = {}) {
 
 const sent = (upstream = first) => upstream.hits[0]?.json as Record<string, unknown>
 
-async function refusal(body: object) {
-  const response = await ask(body)
-  const { error } = (await response.json()) as {
-    error: { message: string; metadata?: { field?: string } }
-  }
-  return { status: response.status, field: error.metadata?.field, message: error.message }
-}
+const refusal = (body: object) => readRefusal(ask(body))
 
 describe('POST /audio/speech', () => {
   test('speaks, prices each character and records', async () => {
@@ -308,32 +269,6 @@ describe('POST /audio/speech', () => {
     expect((await refusal({ voice: 'x' })).status).toBe(400)
   })
 
-  test.each<[string, Script]>([
-    ['a failure', status(503)],
-    ['a page', htmlError(200)],
-    ['a page that says it is a sound', answerBody('audio/pcm', '<!DOCTYPE html><html></html>')],
-    ['JSON that says it is a sound', answerBody('audio/pcm', '{"error":{"message":"no"}}')],
-    ['JSON', json({ message: 'no' })],
-    ['an error in JSON', json({ error: { message: 'no' } })],
-    ['nothing', answerBody('audio/pcm', '')],
-    ['a zip', sound(Buffer.from('PK\u0003\u0004 a zip file'), 'application/zip')],
-    ['no type and a page', [head(200, { 'content-length': '21' }), '<html>no sound</html>']],
-  ])('asks the next provider after %s', async (_, script) => {
-    first.plan(script)
-    second.plan(sound(MP3))
-    const before = (await fetchKeyState(server)).usage
-    expect((await speak({ response_format: 'mp3' })).bytes.equals(MP3)).toBe(true)
-    expect([first.hits.length, second.hits.length]).toEqual([1, 1])
-    expect((await fetchKeyState(server)).usage - before).toBeCloseTo(0.005)
-  })
-
-  test('charges nothing where no provider delivers a sound', async () => {
-    const before = (await fetchKeyState(server)).usage
-    for (const upstream of [first, second]) upstream.plan(htmlError(200))
-    expect((await ask({})).status).toBe(502)
-    expect((await fetchKeyState(server)).usage).toBe(before)
-  })
-
   test('breaks off where the provider does, and does not look whole', async () => {
     first.plan([
       head(200, { 'content-type': 'audio/pcm', 'content-length': '48000' }),
@@ -361,58 +296,9 @@ describe('POST /audio/speech', () => {
     expect((await speak({ ...body, voice: 'other' })).bytes.equals(one.bytes)).toBe(false)
   })
 
-  test.each<[string, object, string]>([
-    ['sandbox/speech', { response_format: 'mp3' }, 'response_format'],
-    ['acme/wavs', { response_format: 'flac' }, 'response_format'],
-    ['acme/eleven', { instructions: 'Whisper' }, 'instructions'],
-    [
-      'acme/speak',
-      { input_references: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }] },
-      'input_references',
-    ],
-  ])('refuses what %s cannot do, and names it: %j', async (model, body, name) => {
-    const { status, message } = await refusal({ model, ...body })
-    expect([status, message]).toEqual([404, expect.stringContaining(`(${name})`)])
-    expect(first.hits).toEqual([])
-  })
-
-  test.each<[object, string]>([
-    [{ input_references: [{ type: 'text', text: 'Hi' }] }, 'input_references'],
-    [
-      { input_references: [{ type: 'input_audio', input_audio: { data: '!', format: 'wav' } }] },
-      'input_references',
-    ],
-    [
-      {
-        voice: 'alloy',
-        input_references: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }],
-      },
-      'voice',
-    ],
-    [{ provider: { options: { local: { tempo: 2 } } } }, 'provider.options.local.tempo'],
-    [{ provider: { options: { local: 7 } } }, 'options.local'],
-    [{ stream: true }, 'stream'],
-    [{ speed: Number.MAX_VALUE }, 'speed'],
-  ])('refuses %j, naming the field', async (body, field) => {
-    expect(await refusal(body)).toMatchObject({ status: 400, field })
-    expect(first.hits).toEqual([])
-  })
-
   test('accepts the longest text, and the slowest and the fastest', async () => {
     for (const speed of [0.25, 4]) await speak({ input: 'a'.repeat(40_000), speed })
     expect(first.hits.map(({ json }) => (json as { speed: number }).speed)).toEqual([0.25, 4])
-  })
-
-  test('refuses a model that does not speak', async () => {
-    const { status, message } = await refusal({ model: 'acme/text' })
-    expect([status, message]).toEqual([400, expect.stringContaining('acme/text gives text')])
-  })
-
-  test('sets aside every character before any is spoken', async () => {
-    const key = await createLimitedKey(server, 0.004)
-    expect((await ask({}, { key })).status).toBe(402)
-    expect(first.hits).toEqual([])
-    expect((await ask({ input: 'Hell' }, { key })).status).toBe(200)
   })
 
   test('charges the text, and closes the connection, when the client leaves halfway', async () => {
@@ -433,14 +319,56 @@ describe('POST /audio/speech', () => {
     expect(await fetchGeneration(server, id)).toMatchObject({ cancelled: true, total_cost: 0.005 })
   })
 
-  test('closes its connection to the provider when the client leaves', async () => {
-    first.plan({ wait: 'never' })
-    const controller = new AbortController()
-    const call = ask({}, { signal: controller.signal }).catch(() => null)
-    const hit = await first.hit()
-    controller.abort()
-    await call
-    await hit.clientLeft
-    expect(second.hits).toEqual([])
+  testMediaLife(house, {
+    ask,
+    asked: { response_format: 'mp3' },
+    async expectSpare(response) {
+      expect(Buffer.from(await response.arrayBuffer()).equals(MP3)).toBe(true)
+    },
+    failures: [
+      ['a failure', status(503)],
+      ['a page', htmlError(200)],
+      ['a page that says it is a sound', answerBody('audio/pcm', '<!DOCTYPE html><html></html>')],
+      ['JSON that says it is a sound', answerBody('audio/pcm', '{"error":{"message":"no"}}')],
+      ['JSON', json({ message: 'no' })],
+      ['an error in JSON', json({ error: { message: 'no' } })],
+      ['nothing', answerBody('audio/pcm', '')],
+      ['a zip', sound(Buffer.from('PK\u0003\u0004 a zip file'), 'application/zip')],
+      ['no type and a page', [head(200, { 'content-length': '21' }), '<html>no sound</html>']],
+    ],
+    spare: sound(MP3),
+    usd: 0.005,
+    useless: htmlError(200),
+    lacking: [
+      ['sandbox/speech', { response_format: 'mp3' }, 'response_format'],
+      ['acme/wavs', { response_format: 'flac' }, 'response_format'],
+      ['acme/eleven', { instructions: 'Whisper' }, 'instructions'],
+      [
+        'acme/speak',
+        {
+          input_references: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }],
+        },
+        'input_references',
+      ],
+    ],
+    wrong: [
+      [{ input_references: [{ type: 'text', text: 'Hi' }] }, 'input_references'],
+      [
+        { input_references: [{ type: 'input_audio', input_audio: { data: '!', format: 'wav' } }] },
+        'input_references',
+      ],
+      [
+        {
+          voice: 'alloy',
+          input_references: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }],
+        },
+        'voice',
+      ],
+      [{ provider: { options: { local: { tempo: 2 } } } }, 'provider.options.local.tempo'],
+      [{ provider: { options: { local: 7 } } }, 'options.local'],
+      [{ stream: true }, 'stream'],
+      [{ speed: Number.MAX_VALUE }, 'speed'],
+    ],
+    reserve: { usd: 0.004, over: {}, within: { input: 'Hell' } },
   })
 })

@@ -1,74 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { type MediaHouse, openMediaHouse, readRefusal, testMediaLife } from '../suites/media.ts'
 import { createLimitedKey, fetchGeneration, fetchKeyState } from '../support/chat.ts'
 import { buildWav } from '../support/recording.ts'
-import { type LocalServer, startLocalServer } from '../support/server.ts'
-import {
-  body as answerBody,
-  type Hit,
-  htmlError,
-  json,
-  type Script,
-  startUpstream,
-  status,
-  type Upstream,
-} from '../support/upstream.ts'
-
-let server: LocalServer
-let first: Upstream
-let second: Upstream
+import { body as answerBody, type Hit, htmlError, json, status } from '../support/upstream.ts'
 
 const PER_SECOND = { prompt: 0, completion: 0, per_input_second: 0.01 }
 const PER_TOKEN = { prompt: 1, completion: 10, audio: 6 }
-
-beforeAll(async () => {
-  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
-  const provider = (base_url: string, more: object = {}) => ({
-    protocol: 'openai-chat',
-    base_url,
-    api_key: 'mock',
-    ...more,
-  })
-  const model = (id: string, providers: string[], prices: object, name = 'listen-1') => ({
-    id,
-    output_modalities: ['transcription'],
-    endpoints: providers.map(slug => ({
-      provider: slug,
-      model: name,
-      usd_per_million_tokens: prices,
-    })),
-  })
-  server = await startLocalServer({
-    routing: { choice: 'listed', failures: 0 },
-    providers: {
-      local: provider(first.url),
-      spare: provider(second.url),
-      quick: provider(first.url, { quirks: { speech: 'groq' } }),
-      vox: provider(first.url, { quirks: { speech: 'mistral' } }),
-      router: provider(first.url, { quirks: { speech: 'openrouter' } }),
-      goog: provider(first.url, { protocol: 'gemini' }),
-      eleven: provider(first.url, { protocol: 'elevenlabs' }),
-      deep: provider(first.url, { protocol: 'deepgram' }),
-    },
-    models: [
-      model('acme/listen', ['local', 'spare'], PER_SECOND),
-      model('acme/gpt', ['local'], PER_TOKEN, 'gpt-4o-transcribe'),
-      model('acme/quick', ['quick'], PER_SECOND, 'whisper-large-v3'),
-      model('acme/vox', ['vox'], PER_SECOND, 'voxtral-mini-latest'),
-      model('acme/routed', ['router'], PER_SECOND, 'x/y'),
-      model('acme/gemini', ['goog'], PER_TOKEN, 'gemini-2.5-flash'),
-      model('acme/scribe', ['eleven'], PER_SECOND, 'scribe_v1'),
-      model('acme/nova', ['deep'], PER_SECOND, 'nova-3'),
-      { ...model('acme/text', ['local'], PER_TOKEN), output_modalities: ['text'] },
-    ],
-  })
-})
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]()
-  await Promise.all([first.close(), second.close()])
-})
 
 /** Two seconds of silence. */
 const WAV = buildWav(2)
@@ -84,11 +23,32 @@ const WORDS = [
 const TEXT = 'Hello there. Call bob@example.com.'
 const HEARD = { text: TEXT, language: 'english', duration: 1.5, segments: SEGMENTS, words: WORDS }
 
-beforeEach(() => {
-  for (const upstream of [first, second]) {
-    upstream.hits.length = 0
-    upstream.plan(json(HEARD))
-  }
+const house = openMediaHouse({
+  modality: 'transcription',
+  model: 'listen-1',
+  providers: {
+    quick: { quirks: { speech: 'groq' } },
+    vox: { quirks: { speech: 'mistral' } },
+    router: { quirks: { speech: 'openrouter' } },
+    goog: { protocol: 'gemini' },
+    eleven: { protocol: 'elevenlabs' },
+    deep: { protocol: 'deepgram' },
+  },
+  models: [
+    ['acme/listen', ['local', 'spare'], PER_SECOND],
+    ['acme/gpt', ['local'], PER_TOKEN, { model: 'gpt-4o-transcribe' }],
+    ['acme/quick', ['quick'], PER_SECOND, { model: 'whisper-large-v3' }],
+    ['acme/vox', ['vox'], PER_SECOND, { model: 'voxtral-mini-latest' }],
+    ['acme/routed', ['router'], PER_SECOND, { model: 'x/y' }],
+    ['acme/gemini', ['goog'], PER_TOKEN, { model: 'gemini-2.5-flash' }],
+    ['acme/scribe', ['eleven'], PER_SECOND, { model: 'scribe_v1' }],
+    ['acme/nova', ['deep'], PER_SECOND, { model: 'nova-3' }],
+  ],
+  answer: json(HEARD),
+})
+let { server, first, second }: MediaHouse = house
+beforeAll(() => {
+  ;({ server, first, second } = house)
 })
 
 const PATH = '/audio/transcriptions'
@@ -126,14 +86,6 @@ async function hear(pending: Response | Promise<Response>) {
   const heard = (await response.json()) as Heard
   expect([response.status, heard]).toEqual([200, expect.anything()])
   return { ...heard, id: response.headers.get('x-generation-id') ?? '' }
-}
-
-async function refusal(pending: Response | Promise<Response>) {
-  const response = await pending
-  const { error } = (await response.json()) as {
-    error: { message: string; metadata?: { field?: string } }
-  }
-  return { status: response.status, field: error.metadata?.field, message: error.message }
 }
 
 const readForm = (hit: Hit | undefined) =>
@@ -404,28 +356,6 @@ describe('POST /audio/transcriptions', () => {
     expect(Buffer.from(hit?.bytes ?? []).equals(WAV)).toBe(true)
   })
 
-  test.each<[string, Script]>([
-    ['a failure', status(503)],
-    ['a page', htmlError(200)],
-    ['JSON without a text', json({ message: 'no' })],
-    ['an error in JSON', json({ error: { message: 'no' } })],
-    ['nothing', answerBody('application/json', '')],
-    ['a cut answer', answerBody('application/json', '{"text":"Hel')],
-  ])('asks the next provider after %s', async (_, script) => {
-    first.plan(script)
-    const before = (await fetchKeyState(server)).usage
-    expect((await hear(ask({}))).text).toBe(TEXT)
-    expect([first.hits.length, second.hits.length]).toEqual([1, 1])
-    expect((await fetchKeyState(server)).usage - before).toBeCloseTo(0.015)
-  })
-
-  test('charges nothing where no provider transcribes', async () => {
-    const before = (await fetchKeyState(server)).usage
-    for (const upstream of [first, second]) upstream.plan(htmlError(200))
-    expect((await ask({})).status).toBe(502)
-    expect((await fetchKeyState(server)).usage).toBe(before)
-  })
-
   test('knows in the sandbox what was said there', async () => {
     const said = await server.fetch('/audio/speech', {
       json: { model: 'sandbox/speech', input: 'Grüß Gott, Bob!', response_format: 'wav' },
@@ -445,24 +375,13 @@ describe('POST /audio/transcriptions', () => {
     ['a page', Buffer.from('<!DOCTYPE html><html></html>')],
     ['the beginning of a FLAC file', Buffer.from('fLaC\u0000')],
   ])('refuses %s, in either form', async (_, file) => {
-    expect(await refusal(send({ model: 'acme/listen', file }))).toMatchObject({
+    expect(await readRefusal(send({ model: 'acme/listen', file }))).toMatchObject({
       status: 400,
       field: 'file',
     })
     const data = file.toString('base64')
     const asked = ask({ input_audio: { data, format: 'wav' } })
-    expect(await refusal(asked)).toMatchObject({ status: 400, field: 'input_audio.data' })
-    expect(first.hits).toEqual([])
-  })
-
-  test.each<[object, string]>([
-    [{ input_audio: { ...input_audio, format: 'mp3' } }, 'input_audio.format'],
-    [{ input_audio: { ...input_audio, format: 'docx' } }, 'input_audio.format'],
-    [{ input_audio: { ...input_audio, data: 'not base64!' } }, 'input_audio.data'],
-    [{ input_audio: { ...input_audio, data: `data:audio/wav;base64,AA` } }, 'input_audio.data'],
-    [{ provider: { options: { local: { magic: 1 } } } }, 'provider.options.local.magic'],
-  ])('refuses %j, naming the field', async (body, field) => {
-    expect(await refusal(ask(body))).toMatchObject({ status: 400, field })
+    expect(await readRefusal(asked)).toMatchObject({ status: 400, field: 'input_audio.data' })
     expect(first.hits).toEqual([])
   })
 
@@ -480,42 +399,47 @@ describe('POST /audio/transcriptions', () => {
       'timestamp_granularities.0',
     ],
   ])('refuses the form %j, naming the field', async (fields, field) => {
-    expect(await refusal(send(fields))).toMatchObject({ status: 400, field })
+    expect(await readRefusal(send(fields))).toMatchObject({ status: 400, field })
     expect(first.hits).toEqual([])
   })
 
-  test.each<[string, object, string]>([
-    ['acme/gpt', { response_format: 'srt' }, 'response_format'],
-    ['acme/gemini', { response_format: 'verbose_json' }, 'response_format'],
-    ['acme/nova', { prompt: 'Bob' }, 'prompt'],
-  ])('refuses what %s cannot do, and names it: %j', async (model, body, name) => {
-    const { status, message } = await refusal(ask({ model, ...body }))
-    expect([status, message]).toEqual([404, expect.stringContaining(`(${name})`)])
-    expect(first.hits).toEqual([])
-  })
-
-  test('refuses a model that does not listen', async () => {
-    const { status, message } = await refusal(ask({ model: 'acme/text' }))
-    expect([status, message]).toEqual([400, expect.stringContaining('acme/text gives text')])
-  })
-
-  test('sets aside every second before any is sent', async () => {
+  test('sets every second of a form aside too', async () => {
     const key = await createLimitedKey(server, 0.019)
-    expect((await ask({}, { key })).status).toBe(402)
     expect((await send({ model: 'acme/listen', file: WAV }, key)).status).toBe(402)
     expect(first.hits).toEqual([])
-    const shorter = { data: buildWav(1).toString('base64'), format: 'wav' }
-    expect((await ask({ input_audio: shorter }, { key })).status).toBe(200)
   })
 
-  test('closes its connection to the provider when the client leaves', async () => {
-    first.plan({ wait: 'never' })
-    const controller = new AbortController()
-    const call = ask({}, { signal: controller.signal }).catch(() => null)
-    const hit = await first.hit()
-    controller.abort()
-    await call
-    await hit.clientLeft
-    expect(second.hits).toEqual([])
+  testMediaLife(house, {
+    ask,
+    async expectSpare(response) {
+      expect((await hear(response)).text).toBe(TEXT)
+    },
+    failures: [
+      ['a failure', status(503)],
+      ['a page', htmlError(200)],
+      ['JSON without a text', json({ message: 'no' })],
+      ['an error in JSON', json({ error: { message: 'no' } })],
+      ['nothing', answerBody('application/json', '')],
+      ['a cut answer', answerBody('application/json', '{"text":"Hel')],
+    ],
+    usd: 0.015,
+    useless: htmlError(200),
+    lacking: [
+      ['acme/gpt', { response_format: 'srt' }, 'response_format'],
+      ['acme/gemini', { response_format: 'verbose_json' }, 'response_format'],
+      ['acme/nova', { prompt: 'Bob' }, 'prompt'],
+    ],
+    wrong: [
+      [{ input_audio: { ...input_audio, format: 'mp3' } }, 'input_audio.format'],
+      [{ input_audio: { ...input_audio, format: 'docx' } }, 'input_audio.format'],
+      [{ input_audio: { ...input_audio, data: 'not base64!' } }, 'input_audio.data'],
+      [{ input_audio: { ...input_audio, data: `data:audio/wav;base64,AA` } }, 'input_audio.data'],
+      [{ provider: { options: { local: { magic: 1 } } } }, 'provider.options.local.magic'],
+    ],
+    reserve: {
+      usd: 0.019,
+      over: {},
+      within: { input_audio: { data: buildWav(1).toString('base64'), format: 'wav' } },
+    },
   })
 })

@@ -1,7 +1,6 @@
 import type { Gateway, GatewayParts } from '../../src/app/gateway.ts'
 import type { EventMap } from '../../src/base/events.ts'
 import type { DeliveryEnd } from '../../src/observability/destinations/deliveries/queue.ts'
-import { openRenderer } from '../../src/observability/destinations/deliveries/renderer.ts'
 import type { DeliveryCounts } from '../../src/observability/destinations/deliveries/store.ts'
 import type { NewDestination } from '../../src/observability/destinations/schema.ts'
 import { createDestination } from '../../src/observability/destinations.ts'
@@ -11,10 +10,6 @@ import { createApi } from './api.ts'
 import { createTestKeys, testGateway } from './gateway.ts'
 import { type Receiver, startReceiver } from './receiver.ts'
 
-/** Houses share one Worker, because a job says all that it needs: to start one takes 0.2 s. */
-const { render } = openRenderer()
-const shareRenderer = () => ({ render, close: () => undefined })
-
 /** A gateway whose workspace tells a receiver of its calls, without pauses. */
 export async function openBroadcastHouse({
   config = {},
@@ -22,7 +17,6 @@ export async function openBroadcastHouse({
 }: Partial<Omit<GatewayParts, 'config'>> & { config?: Record<string, unknown> } = {}) {
   const receiver = await startReceiver()
   const gateway = await testGateway({
-    openRenderer: shareRenderer,
     deliveryPace: { linger: 0, firstPause: 0, longestPause: 0 },
     ...parts,
     config: { security: { allow_private_urls: [receiver.host] }, ...config },

@@ -3,6 +3,7 @@ import { type Config, parseConfig } from '../../src/config.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
+import { SHARED_WORKERS } from './workers.ts'
 
 /** A clock that stands still until it is moved. */
 export class TestClock {
@@ -49,6 +50,7 @@ export async function testGateway(
     clock: new TestClock(),
     ids: createCountedIds(),
     random: () => 0,
+    ...SHARED_WORKERS,
     ...rest,
     ...parsed,
   })

@@ -7,6 +7,7 @@ import { parseConfig } from '../../src/config.ts'
 import { createFirstKeys as createKeys } from '../../src/resources/workspaces.ts'
 import { listen, type RunningServer } from '../../src/server/listen.ts'
 import { requireBooks, requireRest } from './resting-books.ts'
+import { SHARED_WORKERS } from './workers.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 
@@ -227,6 +228,7 @@ export async function startLocalServer(
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
   const keys = await createFirstKeys(data)
   const gateway = await openGateway({
+    ...SHARED_WORKERS,
     ...parts,
     data,
     config: parseConfig(JSON.stringify(config), {}),

@@ -67,14 +67,14 @@ let probing: Promise<string | null> | undefined
 let known: string | null = null
 let groups: ControlGroups | string | undefined
 
-/** Says what the kernel does not hold here, and why; null if it holds all. */
-function describeMissing(found: ControlGroups | string): string | null {
+/** Says what the kernel does not hold with these control groups, or why not; null if it holds all. */
+export function describeMissing(found: Pick<ControlGroups, 'controllers'> | string): string | null {
   const filter = buildSeccompFilter() === null ? ['without a filter of system calls'] : []
   const missing = [...filter, ...listMissingGroups(found)]
   return missing.length === 0 ? null : missing.join(', ')
 }
 
-function listMissingGroups(found: ControlGroups | string): string[] {
+function listMissingGroups(found: Parameters<typeof describeMissing>[0]): string[] {
   if (typeof found === 'string') return [`without control groups: ${found}`]
   const missing = CONTROLLERS.filter(name => !found.controllers.includes(name))
   return missing.length === 0 ? [] : [`without control groups of ${missing.join(' and ')}`]

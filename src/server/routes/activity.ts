@@ -1,5 +1,4 @@
 import { Type } from '@sinclair/typebox'
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { closeSchema } from '../../base/schema-builders.ts'
 import type { ActivityListener } from '../../extensions/activity/listener.ts'
@@ -10,6 +9,7 @@ import { readQuery } from '../body.ts'
 import { findConnection } from '../connections.ts'
 import { createEventStreamResponse } from '../event-stream.ts'
 import { describeOperation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 
 /** The query of `GET /activity/stream`. */
 const ActivityQuery = Type.Object({
@@ -31,8 +31,8 @@ const ActivityQuery = Type.Object({
 })
 
 /** Creates the route of the feed of what happens. */
-export const createActivityRoutes = (gateway: Gateway): AnyElysia =>
-  new Elysia().use(requireManagementKey(gateway, true)).get(
+export const createActivityRoutes = (gateway: Gateway): Routes =>
+  new Routes(requireManagementKey(gateway, true)).get(
     '/activity/stream',
     ({ actor, request }) => {
       const { limit = Number.POSITIVE_INFINITY, past } = readQuery(

@@ -1,6 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Type } from '@sinclair/typebox'
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
 import { denied, GatewayError, invalid, notFound } from '../../base/errors.ts'
@@ -38,6 +37,7 @@ import { readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readPath, readSearchParams } from '../request-target.ts'
 import { defineResource } from '../resource.ts'
+import { Routes } from '../routes.ts'
 import { countVisit } from '../visits.ts'
 
 /** Creates the route by which a key makes a code for an app. */
@@ -63,9 +63,7 @@ const createExchangeRoutes = defineResource({ tag: 'OAuth', access: 'open' }, [
 
 /** Creates the route by which an app exchanges a code for a key. */
 export const createAuthKeyRoutes = (gateway: Gateway, findPeer: FindRequestPeer) =>
-  new Elysia()
-    .onTransform(({ request }) => countVisit(gateway, request, findPeer))
-    .use(createExchangeRoutes(gateway))
+  createExchangeRoutes(gateway).before(({ request }) => countVisit(gateway, request, findPeer))
 
 /** The form of the link: the token is a secret, and so never in an address that forms lead to. */
 const LinkForm = Type.Object({ token: Type.String({ minLength: 1, maxLength: 200 }) })
@@ -95,8 +93,7 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
           ? render(gateway, request)
           : leadToConsole(gateway, request)
       })
-  return new Elysia()
-    .use(allowAnyone())
+  return new Routes(allowAnyone())
     .get(
       '/auth',
       show(showConsent),

@@ -1,5 +1,4 @@
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { open } from '../../base/schema-builders.ts'
 import { chat, completions } from '../../translation/dialects/chat.ts'
@@ -9,6 +8,7 @@ import { images } from '../../translation/dialects/images.ts'
 import { speech } from '../../translation/dialects/speech.ts'
 import { transcriptions } from '../../translation/dialects/transcriptions.ts'
 import type { FindRequestPeer } from '../calls.ts'
+import type { Routes } from '../routes.ts'
 import { createDoorRoute } from './inference.ts'
 
 /** A version of Azure’s API. All are answered alike, but what is none was meant otherwise. */
@@ -37,20 +37,16 @@ const ACTIONS: [path: string, dialect: Dialect, id: string][] = [
  * Creates the routes of Azure's clients: `/openai/deployments/{deployment}/…`. A deployment is a
  * model, and precedes the one that the body may name. `/openai/v1` is another base of the API.
  */
-export const createAzureRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
-  ACTIONS.reduce<AnyElysia>(
-    (app, [path, dialect, id]) =>
-      app.use(
-        createDoorRoute(gateway, findPeer, {
-          dialect: toDeployment(dialect, path, id),
-          path: `/openai/deployments/:deployment${path}`,
-          params: { deployment: 'The model' },
-          query: VersionQuery,
-          keyHeader: 'api-key',
-          read: ({ deployment }) => ({ model: deployment }),
-        }),
-      ),
-    new Elysia(),
+export const createAzureRoutes = (gateway: Gateway, findPeer: FindRequestPeer): Routes[] =>
+  ACTIONS.map(([path, dialect, id]) =>
+    createDoorRoute(gateway, findPeer, {
+      dialect: toDeployment(dialect, path, id),
+      path: `/openai/deployments/:deployment${path}`,
+      params: { deployment: 'The model' },
+      query: VersionQuery,
+      keyHeader: 'api-key',
+      read: ({ deployment }) => ({ model: deployment }),
+    }),
   )
 
 const toDeployment = (dialect: Dialect, path: string, id: string): Dialect => ({

@@ -1,4 +1,3 @@
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
 import { BatchQuery, BatchScope, NewBatch } from '../../extensions/batches/schema.ts'
@@ -15,6 +14,7 @@ import { readBody, readQuery } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
+import { Routes } from '../routes.ts'
 import { refuseRegion } from './files.ts'
 
 /** What a route gets of a request. */
@@ -25,7 +25,7 @@ interface BatchContext {
 }
 
 /** Creates the routes of batches (wire reference B.6), with the answers of OpenAI's. */
-export function createBatchRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+export function createBatchRoutes(gateway: Gateway, findPeer: FindRequestPeer): Routes {
   const serve =
     (answer: (context: BatchContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
@@ -36,8 +36,7 @@ export function createBatchRoutes(gateway: Gateway, findPeer: FindRequestPeer): 
     serve(({ actor, request, params }) =>
       act(gateway, actor, params.id, readQuery(request, BatchScope)),
     )
-  return new Elysia()
-    .use(requireKeyInEitherHeader(gateway))
+  return new Routes(requireKeyInEitherHeader(gateway))
     .post(
       '/batches',
       serve(async ({ actor, request }) => {

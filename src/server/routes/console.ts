@@ -1,5 +1,4 @@
 import { Type } from '@sinclair/typebox'
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
 import { denied, notFound, unauthenticated } from '../../base/errors.ts'
@@ -28,6 +27,7 @@ import {
   renderConsolePart,
 } from '../console.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 import { countVisit } from '../visits.ts'
 
 /** The body of `POST /console/session`. */
@@ -51,8 +51,7 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
     if (!session) throw unauthenticated('Sign in first')
     return session
   }
-  return new Elysia()
-    .use(allowAnyone())
+  return new Routes(allowAnyone())
     .get(
       '/console',
       ({ request }) => {

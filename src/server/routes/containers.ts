@@ -1,4 +1,3 @@
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { ContainerFileQuery } from '../../network/containers/schema.ts'
 import {
@@ -13,6 +12,7 @@ import { requireKeyInEitherHeader } from '../access.ts'
 import { readQuery } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 import { buildDownload, chooseRange, refuseRegion } from './files.ts'
 
 /** What a route gets of a request. */
@@ -23,7 +23,7 @@ interface ContainerContext {
 }
 
 /** Creates the routes of containers’ files (specification E11, wire reference F.4). */
-export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPeer): Routes {
   const serve =
     (answer: (context: ContainerContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
@@ -31,8 +31,7 @@ export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPee
       gateway.traffic.counters.countFileRequest(actor)
       return answer({ actor, request, params: params as ContainerContext['params'] })
     }
-  return new Elysia()
-    .use(requireKeyInEitherHeader(gateway))
+  return new Routes(requireKeyInEitherHeader(gateway))
     .get(
       '/containers/:container_id/files',
       serve(({ actor, request, params }) =>

@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { BenchmarkQuery, getBenchmarks } from '../../observability/benchmarks.ts'
 import { getTaskClassifications, TaskQuery } from '../../observability/classifications.ts'
@@ -12,8 +11,10 @@ import { defineOperation } from '../../resources/operation.ts'
 import { defineResource } from '../resource.ts'
 
 /** Creates the routes of the public datasets. Every key may read them, within their rate limits. */
-export const createDatasetRoutes = (gateway: Gateway) =>
-  new Elysia().use(createDatasets(gateway)).use(createOtherDatasets(gateway))
+export const createDatasetRoutes = (gateway: Gateway) => [
+  createDatasets(gateway),
+  createOtherDatasets(gateway),
+]
 
 const createDatasets = defineResource({ tag: 'Datasets', access: 'key' }, [
   defineOperation(

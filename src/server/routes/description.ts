@@ -1,10 +1,11 @@
-import { type AnyElysia, Elysia } from 'elysia'
+import type { AnyElysia } from 'elysia'
 import { notFound } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
 import { allowAnyone } from '../access.ts'
 import { DOCS_PARTS, renderDocsPage } from '../docs.ts'
 import { buildOpenApi, type DescriptionContent } from '../openapi.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open' | 'statuses'>) =>
   describeOperation({ tag: 'Site', open: true, statuses: [200], ...details })
@@ -17,8 +18,7 @@ export const createDescriptionRoutes = (app: () => AnyElysia, about: About) => {
   const describe = async () => buildOpenApi(app(), about, await loadContent())
   const json = keepText(about, async () => JSON.stringify(await describe()))
   const yaml = keepText(about, async () => Bun.YAML.stringify(await describe(), null, 2))
-  return new Elysia()
-    .use(allowAnyone())
+  return new Routes(allowAnyone())
     .get(
       '/openapi.json',
       async () =>

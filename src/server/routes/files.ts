@@ -1,5 +1,4 @@
 import { Type } from '@sinclair/typebox'
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import type { ByteRange } from '../../base/byte-source.ts'
 import { denied, invalid } from '../../base/errors.ts'
@@ -46,6 +45,7 @@ import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { readSearchParams } from '../request-target.ts'
+import { Routes } from '../routes.ts'
 
 /** What a route gets of a request. */
 interface FileContext {
@@ -58,7 +58,7 @@ interface FileContext {
 const ListScope = Type.Object(FileScope.properties)
 
 /** Creates the routes of files (specification E10, wire reference F.1). */
-export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): Routes {
   const serve =
     (answer: (context: FileContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
@@ -67,8 +67,7 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): A
       return answer({ actor, request, params: params as FileContext['params'] })
     }
   const readScope = (request: Request) => readQuery(request, FileScope)
-  return new Elysia()
-    .use(requireKeyInEitherHeaderOrSession(gateway))
+  return new Routes(requireKeyInEitherHeaderOrSession(gateway))
     .get(
       '/files',
       serve(({ actor, request }) => {

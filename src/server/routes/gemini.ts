@@ -1,5 +1,4 @@
 import { Type } from '@sinclair/typebox'
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { invalid } from '../../base/errors.ts'
 import { oneOf, open } from '../../base/schema-builders.ts'
@@ -21,6 +20,7 @@ import { readBody, readQuery } from '../body.ts'
 import { type FindRequestPeer, readContext } from '../calls.ts'
 import { readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 import { createDoorRoute, type DoorRoute } from './inference.ts'
 
 /** What Google’s clients may say beside the body: `alt` is the form of the answer. */
@@ -44,7 +44,7 @@ const SHARED = {
  * Creates the routes of the Gemini API’s clients, below `/v1beta`. Clients write the action behind a
  * colon, `/v1beta/models/acme/small:generateContent`: `doors.ts` makes a segment of it.
  */
-export function createGeminiRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+export function createGeminiRoutes(gateway: Gateway, findPeer: FindRequestPeer): Routes[] {
   const create = (dialect: Dialect, more: object = {}, choose?: DoorRoute['choose']) =>
     createDoorRoute(gateway, findPeer, {
       ...SHARED,
@@ -54,23 +54,21 @@ export function createGeminiRoutes(gateway: Gateway, findPeer: FindRequestPeer):
       ...(choose ? { choose } : {}),
     })
   const streamed = geminiStreams as unknown as Record<'sse' | 'json', Dialect>
-  return new Elysia()
-    .use(create(gemini as Dialect, { stream: false }))
-    .use(
-      create(
-        streamed.sse,
-        { stream: true },
-        query => streamed[(query as { alt?: 'sse' | 'json' }).alt ?? 'json'],
-      ),
-    )
-    .use(create(geminiEmbedding as unknown as Dialect))
-    .use(create(geminiEmbeddings as unknown as Dialect))
-    .use(createReadingRoutes(gateway, findPeer))
+  return [
+    create(gemini as Dialect, { stream: false }),
+    create(
+      streamed.sse,
+      { stream: true },
+      query => streamed[(query as { alt?: 'sse' | 'json' }).alt ?? 'json'],
+    ),
+    create(geminiEmbedding as unknown as Dialect),
+    create(geminiEmbeddings as unknown as Dialect),
+    createReadingRoutes(gateway, findPeer),
+  ]
 }
 
 const createReadingRoutes = (gateway: Gateway, findPeer: FindRequestPeer) =>
-  new Elysia()
-    .use(requireKey(gateway))
+  new Routes(requireKey(gateway))
     .post(
       '/v1beta/models/:model/countTokens',
       async ({ actor, request, params: { model } }) => {

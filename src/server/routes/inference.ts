@@ -1,4 +1,3 @@
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { countTokens } from '../../extensions/count-tokens.ts'
 import { Explanation } from '../../extensions/explain.ts'
@@ -14,17 +13,14 @@ import { type FindRequestPeer, readContext, respond } from '../calls.ts'
 import { readRequestId } from '../headers.ts'
 import { findGenerationId } from '../idempotency.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 
 /** Creates the routes of every dialect in the registry, and those beside them. */
-export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPeer): AnyElysia =>
-  dialects
-    .reduce<AnyElysia>(
-      (app, dialect) => app.use(createRoute(gateway, dialect, findPeer)),
-      new Elysia(),
-    )
-    .use(createRoute(gateway, compaction, findPeer))
-    .use(createCountRoute(gateway, findPeer, COUNTED_MESSAGES))
-    .use(createCountRoute(gateway, findPeer, COUNTED_RESPONSES))
+export const createInferenceRoutes = (gateway: Gateway, findPeer: FindRequestPeer): Routes[] => [
+  ...[...dialects, compaction].map(dialect => createRoute(gateway, dialect, findPeer)),
+  createCountRoute(gateway, findPeer, COUNTED_MESSAGES),
+  createCountRoute(gateway, findPeer, COUNTED_RESPONSES),
+]
 
 /**
  * Creates the route of a door: a path that names the model, or more of what other clients say in
@@ -36,12 +32,7 @@ export function createDoorRoute(
   { dialect, path, read, query, choose, refuse, ...described }: DoorRoute,
 ) {
   const description = describeOperation({ ...describeDialect(dialect), ...described, query })
-  const refused = ({ request }: { request: Request }) => {
-    refuse?.(request)
-    return {}
-  }
-  const app = refuse ? new Elysia().derive({ as: 'scoped' }, refused) : new Elysia()
-  return app.use(requireKey(gateway)).post(
+  const routes = new Routes(requireKey(gateway)).post(
     path,
     ({ actor, request, params: given }) => {
       const generation = findGenerationId(request)
@@ -52,6 +43,7 @@ export function createDoorRoute(
     },
     description,
   )
+  return refuse ? routes.before(refuse) : routes
 }
 
 /** A path of a door. */
@@ -65,27 +57,25 @@ export interface DoorRoute
   /** Chooses how the call is answered by its query; as `dialect` says, if it is absent. */
   choose?(query: object): Dialect
   /** Throws for credentials that are none here, before a key is looked for. */
-  refuse?(request: Request): void
+  refuse?(context: { request: Request }): void
 }
 
 function createRoute(gateway: Gateway, dialect: Dialect, findPeer: FindRequestPeer) {
   const description = describeOperation(describeDialect(dialect))
   return (
-    new Elysia()
-      // Sessions make no calls, but have them explained, as management keys do.
-      .use(
-        dialect.acceptsApiKeyHeader
-          ? requireKeyInEitherHeader(gateway)
-          : requireKeyOrSession(gateway),
-      )
-      .post(
-        dialect.path,
-        ({ actor, request }) => {
-          const generation = findGenerationId(request)
-          return respond({ gateway, dialect, actor, request, findPeer, generation })
-        },
-        description,
-      )
+    // Sessions make no calls, but have them explained, as management keys do.
+    new Routes(
+      dialect.acceptsApiKeyHeader
+        ? requireKeyInEitherHeader(gateway)
+        : requireKeyOrSession(gateway),
+    ).post(
+      dialect.path,
+      ({ actor, request }) => {
+        const generation = findGenerationId(request)
+        return respond({ gateway, dialect, actor, request, findPeer, generation })
+      },
+      description,
+    )
   )
 }
 
@@ -127,34 +117,34 @@ function createCountRoute(
   { dialect, path, operation, beside }: Counting,
 ) {
   const { acceptsApiKeyHeader, errorFormat } = dialect
-  return new Elysia()
-    .use(acceptsApiKeyHeader ? requireKeyInEitherHeader(gateway) : requireKey(gateway))
-    .post(
-      path,
-      async ({ actor, request }) => {
-        const requestId = readRequestId(request, gateway.ids.uuid())
-        const context = readContext({ gateway, dialect, findPeer, request }, '', requestId)
-        const read = (await readBody(request, dialect.body)) as DialectBody
-        const stored =
-          dialect.storing && gateway.config.responses.store
-            ? await openStored(gateway, actor, read, 'read')
-            : null
-        const call = dialect.toCall(gateway, actor, stored?.body ?? read, {
-          ...context,
-          isStateful: stored !== null,
-        })
-        const input_tokens = await countTokens(gateway, actor, call)
-        const headers = { 'x-request-id': requestId }
-        return Response.json({ ...beside, input_tokens }, { headers })
-      },
-      describeOperation({
-        ...operation,
-        body: dialect.body,
-        statuses: [200, 400, 401, 403, 404, 408, 413, 415, 429, 500],
-        ...(acceptsApiKeyHeader ? { eitherHeader: true } : {}),
-        ...(errorFormat ? { refusal: errorFormat } : {}),
-      }),
-    )
+  return new Routes(
+    acceptsApiKeyHeader ? requireKeyInEitherHeader(gateway) : requireKey(gateway),
+  ).post(
+    path,
+    async ({ actor, request }) => {
+      const requestId = readRequestId(request, gateway.ids.uuid())
+      const context = readContext({ gateway, dialect, findPeer, request }, '', requestId)
+      const read = (await readBody(request, dialect.body)) as DialectBody
+      const stored =
+        dialect.storing && gateway.config.responses.store
+          ? await openStored(gateway, actor, read, 'read')
+          : null
+      const call = dialect.toCall(gateway, actor, stored?.body ?? read, {
+        ...context,
+        isStateful: stored !== null,
+      })
+      const input_tokens = await countTokens(gateway, actor, call)
+      const headers = { 'x-request-id': requestId }
+      return Response.json({ ...beside, input_tokens }, { headers })
+    },
+    describeOperation({
+      ...operation,
+      body: dialect.body,
+      statuses: [200, 400, 401, 403, 404, 408, 413, 415, 429, 500],
+      ...(acceptsApiKeyHeader ? { eitherHeader: true } : {}),
+      ...(errorFormat ? { refusal: errorFormat } : {}),
+    }),
+  )
 }
 
 const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503, 524, 529]

@@ -1,5 +1,4 @@
 import { Type } from '@sinclair/typebox'
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { denied, GatewayError, invalid, notFound } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
@@ -15,6 +14,7 @@ import { createEventStreamResponse } from '../event-stream.ts'
 import { readOrigin, readRequestId } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { noteRefusal } from '../refusals.ts'
+import { Routes } from '../routes.ts'
 
 /** A message of JSON-RPC: a request, a notification, or an answer of the client. */
 const Message = Type.Object(
@@ -43,7 +43,7 @@ interface McpContext {
  * Creates the routes of MCP clients, over streamable HTTP: `/mcp` has the tools of all servers of
  * the config, `/mcp/{server}` those of one. Nothing of it is loaded before it is asked for.
  */
-export function createMcpRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+export function createMcpRoutes(gateway: Gateway, findPeer: FindRequestPeer): Routes[] {
   let opening: Promise<McpGateway> | undefined
   const openMcp = () => {
     opening ??= import('../../extensions/mcp-gateway.ts').then(
@@ -69,16 +69,11 @@ export function createMcpRoutes(gateway: Gateway, findPeer: FindRequestPeer): An
     mcp.sessions.end(requireSession(gateway, context, mcp))
     return new Response(null, { status: 204 })
   })
-  return DOORS.reduce<AnyElysia>(
-    (app, { path, of, ...about }) =>
-      app.use(
-        new Elysia()
-          .use(requireKey(gateway))
-          .post(path, answerPost, describe({ ...about, ...POST, id: `ask${of}` }))
-          .get(path, listen, describe({ ...about, ...GET, id: `listenTo${of}` }))
-          .delete(path, end, describe({ ...about, ...DELETE, id: `leave${of}` })),
-      ),
-    new Elysia(),
+  return DOORS.map(({ path, of, ...about }) =>
+    new Routes(requireKey(gateway))
+      .post(path, answerPost, describe({ ...about, ...POST, id: `ask${of}` }))
+      .get(path, listen, describe({ ...about, ...GET, id: `listenTo${of}` }))
+      .delete(path, end, describe({ ...about, ...DELETE, id: `leave${of}` })),
   )
 }
 

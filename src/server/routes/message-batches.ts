@@ -1,4 +1,3 @@
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import {
   cancelMessageBatch,
@@ -19,6 +18,7 @@ import { createRawResponse } from '../byte-stream.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 import { refuseRegion } from './files.ts'
 
 /** What a route gets of a request. */
@@ -29,7 +29,7 @@ interface BatchContext {
 }
 
 /** Creates the routes of batches of messages, with the answers of Anthropic's. */
-export function createMessageBatchRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+export function createMessageBatchRoutes(gateway: Gateway, findPeer: FindRequestPeer): Routes {
   const serve =
     (answer: (context: BatchContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
@@ -38,8 +38,7 @@ export function createMessageBatchRoutes(gateway: Gateway, findPeer: FindRequest
     }
   const serveOne = (act: typeof getMessageBatch | typeof deleteMessageBatch) =>
     serve(({ actor, params }) => act(gateway, actor, params.id))
-  return new Elysia()
-    .use(requireKeyInEitherHeader(gateway))
+  return new Routes(requireKeyInEitherHeader(gateway))
     .post(
       '/messages/batches',
       serve(async ({ actor, request }) =>

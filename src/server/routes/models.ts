@@ -1,5 +1,4 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { open, SomeName } from '../../base/schema-builders.ts'
 import { listImageEndpoints, listImageModels } from '../../extensions/image-models.ts'
@@ -30,6 +29,7 @@ import { readQuery } from '../body.ts'
 import { renderModelsFeed } from '../models-feed.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { defineResource } from '../resource.ts'
+import { Routes } from '../routes.ts'
 
 const describeModelsOperation = (details: Omit<Operation, 'tag'>) =>
   describeOperation({ tag: 'Models', open: true, ...details })
@@ -39,8 +39,10 @@ const slug = { author: 'The author, before the slash', slug: 'The model, after t
  * Creates the routes of models and endpoints. They need no key, as at the public service, except
  * `/models/user`, which depends on the key.
  */
-export const createModelRoutes = (gateway: Gateway) =>
-  new Elysia().use(createPublicModelRoutes(gateway)).use(createUserModelRoutes(gateway))
+export const createModelRoutes = (gateway: Gateway) => [
+  createPublicModelRoutes(gateway),
+  createUserModelRoutes(gateway),
+]
 
 /** Creates the route of providers. It needs no key, as at the public service. */
 export const createProviderRoutes = defineResource({ tag: 'Providers', access: 'open' }, [
@@ -48,8 +50,7 @@ export const createProviderRoutes = defineResource({ tag: 'Providers', access: '
 ])
 
 const createPublicModelRoutes = (gateway: Gateway) =>
-  new Elysia()
-    .use(allowAnyone())
+  new Routes(allowAnyone())
     .get(
       '/models',
       ({ request }) => {
@@ -222,7 +223,7 @@ function answerPlainList(gateway: Gateway, query: ModelQuery): Response {
 }
 
 const createUserModelRoutes = (gateway: Gateway) =>
-  new Elysia().use(requireKey(gateway)).get(
+  new Routes(requireKey(gateway)).get(
     '/models/user',
     ({ actor, request }) =>
       listCallableModels(

@@ -1,13 +1,13 @@
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { ModerationRequest, moderate } from '../../extensions/moderations.ts'
 import { requireKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import { describeOperation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 
 /** Creates the route that judges texts, with the answers of OpenAI's. */
 export const createModerationRoutes = (gateway: Gateway) =>
-  new Elysia().use(requireKey(gateway)).post(
+  new Routes(requireKey(gateway)).post(
     '/moderations',
     async ({ actor, request }) =>
       moderate(gateway, actor, await readBody(request, ModerationRequest)),

@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
 import { exchangeToken, listSigningKeys } from '../../limits/workloads.ts'
@@ -10,6 +9,7 @@ import { readForm } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Refusal } from '../operation.ts'
 import { defineResource } from '../resource.ts'
+import { Routes } from '../routes.ts'
 import { countVisit } from '../visits.ts'
 
 /** Creates the route with the keys that access tokens are signed with. */
@@ -32,7 +32,7 @@ const OAUTH_REFUSAL: Refusal = {
 
 /** Creates the route by which workloads get tokens. */
 export function createTokenRoutes(gateway: Gateway, findPeer: FindRequestPeer) {
-  return new Elysia().use(allowAnyone()).post(
+  return new Routes(allowAnyone()).post(
     '/oauth/token',
     async ({ request }) => {
       countVisit(gateway, request, findPeer)

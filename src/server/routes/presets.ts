@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { createPreset } from '../../resources/presets.ts'
 import { buildPresetDraft } from '../../translation/dialects/presets.ts'
@@ -6,12 +5,13 @@ import { presetForms } from '../../translation/dialects/registry.ts'
 import { requireKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import { describeOperation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 
 /** Creates the routes that make a preset of the body of a call (specification E6). */
 export function createPresetRoutes(gateway: Gateway) {
-  const app = new Elysia().use(requireKey(gateway))
+  const routes = new Routes(requireKey(gateway))
   for (const form of presetForms) {
-    app.post(
+    routes.post(
       `/presets/:slug${form.path}`,
       async ({ actor, params, request }) => {
         const body = await readBody(request, form.body)
@@ -31,7 +31,7 @@ export function createPresetRoutes(gateway: Gateway) {
       }),
     )
   }
-  return app
+  return routes
 }
 
 const SLUG = { slug: 'The preset’s name in URLs' }

@@ -1,4 +1,3 @@
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { InputItemsQuery, ResponseQuery } from '../../resources/responses/schema.ts'
@@ -14,6 +13,7 @@ import { readQuery } from '../body.ts'
 import { streamStored } from '../calls/stored.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { describeOperation, type Operation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 import { refuseRegion } from './files.ts'
 
 /** What a route gets of a request. */
@@ -24,15 +24,14 @@ interface ResponseContext {
 }
 
 /** Creates the routes of stored responses, with the answers of OpenAI's. A dialect makes them. */
-export function createResponseRoutes(gateway: Gateway, findPeer: FindRequestPeer): AnyElysia {
+export function createResponseRoutes(gateway: Gateway, findPeer: FindRequestPeer): Routes {
   const serve =
     (answer: (context: ResponseContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
       refuseRegion(gateway, request, findPeer, 'Stored responses')
       return answer({ actor, request, id: (params as { response_id: string }).response_id })
     }
-  return new Elysia()
-    .use(requireKey(gateway))
+  return new Routes(requireKey(gateway))
     .get(
       '/responses/:response_id',
       serve(({ actor, request, id }) => {

@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import { allowAnyone, identifyManager } from '../access.ts'
@@ -6,14 +5,14 @@ import { findConnection } from '../connections.ts'
 import { renderCreditsPage, renderFavicon, renderHomePage } from '../home.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { renderHealth, renderReadiness } from '../readiness.ts'
+import { Routes } from '../routes.ts'
 
 const describeSiteOperation = (details: Omit<Operation, 'tag' | 'open'>) =>
   describeOperation({ tag: 'Site', open: true, ...details })
 
 /** Creates the routes for visitors, and for operators and their tools: health and readiness. */
 export function createSiteRoutes(gateway: Gateway) {
-  return new Elysia()
-    .use(allowAnyone())
+  return new Routes(allowAnyone())
     .get(
       '/',
       ({ request }) => renderHomePage(gateway, findConnection(request)),
@@ -83,7 +82,7 @@ export function createMetricsRoutes(gateway: Gateway, metrics: Metrics) {
     const isPrivate = metrics_address !== undefined || gateway.instance.isLocal
     return metrics_key === undefined ? isPrivate : !metrics_key
   }
-  return new Elysia().use(allowAnyone()).get(
+  return new Routes(allowAnyone()).get(
     '/metrics',
     async ({ request }) => {
       if (!isOpen()) await identifyManager(gateway, request)

@@ -1,4 +1,3 @@
-import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../app/gateway.ts'
 import { GatewayError } from '../../base/errors.ts'
 import type { VideoContent } from '../../extensions/videos/content.ts'
@@ -12,17 +11,19 @@ import { readQuery } from '../body.ts'
 import { createRawResponse } from '../byte-stream.ts'
 import { findConnection } from '../connections.ts'
 import { describeOperation } from '../operation.ts'
+import { Routes } from '../routes.ts'
 import { chooseRange } from './files.ts'
 
 const ONE = { jobId: 'The job’s id' }
 
 /** Creates the routes of jobs that make videos (wire reference B.3). A dialect begins them. */
-export const createVideoRoutes = (gateway: Gateway): AnyElysia =>
-  new Elysia().use(createListRoute(gateway)).use(createJobRoutes(gateway))
+export const createVideoRoutes = (gateway: Gateway): Routes[] => [
+  createListRoute(gateway),
+  createJobRoutes(gateway),
+]
 
 const createJobRoutes = (gateway: Gateway) =>
-  new Elysia()
-    .use(requireKey(gateway))
+  new Routes(requireKey(gateway))
     .get(
       '/videos/:jobId',
       ({ actor, params: { jobId } }) => getVideo(gateway, actor, jobId),
@@ -49,7 +50,7 @@ const createJobRoutes = (gateway: Gateway) =>
     )
 
 const createListRoute = (gateway: Gateway) =>
-  new Elysia().use(allowAnyone()).get(
+  new Routes(allowAnyone()).get(
     '/videos/models',
     () => listVideoModels(gateway),
     describeOperation({

@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { Gateway } from '../../../src/app/gateway.ts'
-import { openDocuments } from '../../../src/extensions/documents.ts'
 import { explain } from '../../../src/extensions/explain.ts'
-import { openHealer } from '../../../src/extensions/healing.ts'
 import { assignKeys } from '../../../src/limits/assignments.ts'
 import type { NewGuardrail } from '../../../src/limits/guardrails/schema.ts'
 import { createGuardrail } from '../../../src/limits/guardrails.ts'
@@ -44,9 +42,6 @@ const buildModel = (name: string, context_length: number, more: object = {}) => 
 beforeAll(async () => {
   upstream = await startUpstream()
   gateway = await testGateway({
-    // Deadlines are not what is tested: the machine may be busy.
-    documents: openDocuments({ timeoutMs: 120_000 }),
-    healer: openHealer({ timeoutMs: 120_000 }),
     config: {
       security: { allow_private_urls: [new URL(upstream.url).host] },
       providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },

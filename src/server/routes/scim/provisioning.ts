@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import type { Gateway } from '../../../app/gateway.ts'
 import { type Precondition, readPrecondition } from '../../../base/entity-tag.ts'
 import { denied } from '../../../base/errors.ts'
@@ -47,6 +46,7 @@ import type { ScimGroup, ScimUser } from '../../../resources/scim.ts'
 import { requireScimToken } from '../../access.ts'
 import { readBody } from '../../body.ts'
 import { readSearchParams } from '../../request-target.ts'
+import { Routes } from '../../routes.ts'
 import {
   createResourceResponse,
   createScimResponse,
@@ -61,11 +61,14 @@ const discovery = { statuses: [200, 401, 403, 500] }
 const discoveryById = { statuses: [200, 401, 403, 404, 500] }
 
 /** Creates the routes for identity providers: SCIM 2.0 (RFC 7643 and 7644). */
-export const createProvisioningRoutes = (gateway: Gateway) =>
-  new Elysia({ prefix: '/scim/v2' })
-    .use(createUserRoutes(gateway))
-    .use(createGroupRoutes(gateway))
-    .use(requireScimToken(gateway))
+export const createProvisioningRoutes = (gateway: Gateway) => [
+  createResourceRoutes(gateway, USERS),
+  createResourceRoutes(gateway, GROUPS),
+  createDiscoveryRoutes(gateway),
+]
+
+const createDiscoveryRoutes = (gateway: Gateway) =>
+  new Routes(requireScimToken(gateway), '/scim/v2')
     .get(
       '/ServiceProviderConfig',
       ({ request }) =>
@@ -184,12 +187,6 @@ const GROUPS: ScimKind<ScimGroup> = {
   show: showGroups,
 }
 
-/** Creates the routes of users: members as the identity provider knows them. */
-const createUserRoutes = (gateway: Gateway) => createResourceRoutes(gateway, USERS)
-
-/** Creates the routes of the identity provider’s groups. */
-const createGroupRoutes = (gateway: Gateway) => createResourceRoutes(gateway, GROUPS)
-
 const id = { id: 'The resource’s id' }
 const changeOptions = {
   params: id,
@@ -220,8 +217,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     const body = await readBody(request, ScimBody)
     return respond(request, await apply(gateway, actor, id, body, readPrecondition(request)))
   }
-  return new Elysia({ prefix: type.endpoint })
-    .use(requireScimToken(gateway))
+  return new Routes(requireScimToken(gateway), `/scim/v2${type.endpoint}`)
     .get(
       '/',
       async ({ request }) =>

@@ -3,7 +3,6 @@ import { examineGateway } from '../../../../src/app/doctor.ts'
 import type { Gateway } from '../../../../src/app/gateway.ts'
 import type { Json } from '../../../../src/base/json.ts'
 import { parseConfig } from '../../../../src/config.ts'
-import { openDocuments } from '../../../../src/extensions/documents.ts'
 import { explain } from '../../../../src/extensions/explain.ts'
 import { getOperator } from '../../../../src/resources/actor.ts'
 import { createKey } from '../../../../src/resources/keys.ts'
@@ -36,8 +35,6 @@ beforeAll(async () => {
   upstream = await startUpstream()
   mistral = await startUpstream()
   gateway = await testGateway({
-    // Deadlines are not what is tested: the machine may be busy.
-    documents: openDocuments({ timeoutMs: 120_000 }),
     config: buildConfig(),
   })
 })

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../../src/app/gateway.ts'
 import { infer } from '../../../../src/engine/infer.ts'
-import { openDocuments } from '../../../../src/extensions/documents.ts'
 import { explain } from '../../../../src/extensions/explain.ts'
 import { assignKeys } from '../../../../src/limits/assignments.ts'
 import { createGuardrail } from '../../../../src/limits/guardrails.ts'
@@ -49,7 +48,6 @@ beforeAll(async () => {
   ;[model, exa, searxng] = await Promise.all([startUpstream(), startUpstream(), startUpstream()])
   const provider = { protocol: 'openai-chat', base_url: model.url, api_key: 'mock' }
   gateway = await testGateway({
-    documents: openDocuments({ timeoutMs: 120_000 }),
     config: {
       security: { allow_private_urls: [exa, searxng].map(({ url }) => new URL(url).host) },
       providers: { local: provider, seeker: { ...provider, quirks: { web_search: true } } },
