@@ -43,9 +43,9 @@ export function createGenerationStore(
   recording: Recording,
 ): GenerationStore {
   return {
-    record: batch => recording.record(batch),
-    keep: batch => recording.keep(batch),
-    flush: () => recording.flush(),
+    record: recording.record.bind(recording),
+    keep: recording.keep.bind(recording),
+    flush: recording.flush.bind(recording),
     evictBefore: createEvictor(write),
     async byId(id) {
       const row = await selectGenerations(kysely).where('id', '=', id).executeTakeFirst()
