@@ -144,7 +144,7 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
       expect(url).toStartWith(`${server.url}/`)
       expect(new URL(url).pathname).toMatch(described)
     }
-  }, 120_000)
+  }, 300_000)
 
   test('is in the program that is built', async () => {
     await using server = await startServer()
