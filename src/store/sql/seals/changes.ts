@@ -35,23 +35,26 @@ interface SealerOptions {
 export type Seal = (statements: Statement[]) => Statement[]
 
 /** Creates the function that adds their seals to the statements of a transaction. */
-export const createSealer =
-  ({ kysely, mac, getColumns }: SealerOptions): Seal =>
-  statements => {
+export function createSealer({ kysely, mac, getColumns }: SealerOptions): Seal {
+  const selections: Noting['selections'] = new Map()
+  return statements => {
     const changes: RowChange[] = []
     const noting = {
-      kysely,
+      ...{ kysely, selections },
       columns: getColumns(),
       note: (change: RowChange) => void changes.push(change),
     }
     return [...noteChanges(noting, statements), { later: () => appendSeals(mac, changes) }]
   }
+}
 
 /** What notes the changes of a transaction. */
 interface Noting {
   kysely: Kysely<Tables>
   /** The columns of each sealed table. */
   columns: Map<string, Column[]>
+  /** What is selected of their rows: it takes longer to make than many changes. */
+  selections: Map<string, ReturnType<typeof selectColumns>>
   /** Is told of each change, in their order. */
   note(change: RowChange): void
 }
@@ -229,7 +232,11 @@ function selectChanged(
 
 const listColumns = ({ columns }: Noting, table: string): Column[] => columns.get(table) ?? []
 
-const select = (noting: Noting, table: string) => selectColumns(listColumns(noting, table)) as never
+function select(noting: Noting, table: string): never {
+  const selection = noting.selections.get(table) ?? selectColumns(listColumns(noting, table))
+  noting.selections.set(table, selection)
+  return selection as never
+}
 
 function note(
   noting: Noting,

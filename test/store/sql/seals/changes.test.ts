@@ -36,7 +36,13 @@ const kysely = new Kysely<Tables>({
 
 const KEY: Column[] = [{ name: 'hash', type: 'TEXT', pk: 1 }]
 const note = (...statements: Statement[]) =>
-  noteChanges({ kysely, columns: new Map([['keys', KEY]]), note: () => undefined }, statements)
+  noteChanges(
+    {
+      ...{ kysely, selections: new Map(), columns: new Map([['keys', KEY]]) },
+      note: () => undefined,
+    },
+    statements,
+  )
 
 const owner = { name: 'a', value: 'b' }
 const removal = kysely.deleteFrom('keys').where('hash', '=', 'a')
