@@ -118,9 +118,10 @@ function createHandler(gateway: Gateway, row: Row): (context: never) => unknown 
   if (version) {
     const reader = { run: version.changes.run, names: row.names }
     return async ({ actor, params, request }: GuardedContext) => {
+      const input = await readInput(row, { params, request })
       const read = () => runRoute(reader, gateway, { actor, params, request })
-      const bound = await bindVersion(request, actor, read)
-      return runRoute(row, gateway, { actor: bound as never, params, request })
+      const bound = await bindVersion(gateway, request, actor, read)
+      return row.run(gateway, bound as never, ...input)
     }
   }
   if (status === 200) {
@@ -152,25 +153,37 @@ async function readTagged(gateway: Gateway, read: () => Promise<unknown>) {
   return { answer: await read(), etag: renderTag({ version }) }
 }
 
-/** Adds to an actor the version that a request requires. Throws 400, and what reading throws. */
+/**
+ * Adds to an actor the version that a request requires, of the thing that has its name once all else
+ * is there: a body may take long. Throws 400, and what reading throws.
+ */
 async function bindVersion(
+  gateway: Gateway,
   request: Request,
   actor: Actor,
   read: () => Promise<unknown>,
 ): Promise<Actor> {
   const { ifMatch } = readPrecondition(request)
-  return ifMatch === null ? actor : { ...actor, requires: { id: readId(await read()), ifMatch } }
+  if (ifMatch === null) return actor
+  // The version is that of the store: what it is of has to be here, too.
+  await gateway.catchUp()
+  return { ...actor, requires: { id: readId(await read()), ifMatch } }
 }
 
-async function runRoute(
-  { run, names, body, query }: Pick<Row, 'run' | 'names'> & Input,
+const runRoute = async (
+  route: Pick<Row, 'run' | 'names'> & Input,
   gateway: Gateway,
-  { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
-): Promise<unknown> {
+  { actor, ...asked }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
+): Promise<unknown> => route.run(gateway, actor, ...(await readInput(route, asked)))
+
+async function readInput(
+  { names, body, query }: Pick<Row, 'names'> & Input,
+  { params, request }: Pick<GuardedContext, 'params' | 'request'>,
+): Promise<never[]> {
   const input: unknown[] = names.map(name => lowerUuid(params[name] ?? ''))
   if (body) input.push(lowerUuids(body, await readBody(request, body)))
   if (query) input.push(readQuery(request, query))
-  return run(gateway, actor, ...(input as never[]))
+  return input as never[]
 }
 
 /** Writes the ids of other nouns as they are stored. */

@@ -1,11 +1,16 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
+import { updateDestination } from '../../src/observability/destinations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
+import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { createTestKeys, testGateway } from '../support/gateway.ts'
-import { EXAMPLES } from '../support/operations.ts'
+import { EXAMPLES, makeDestination } from '../support/operations.ts'
 
 // SCIM's resources have versions of their own: test/server/scim/provisioning.test.ts.
 const changing = listDescribedRoutes(createApp(await testGateway())).filter(
@@ -93,6 +98,64 @@ test.each(['', 'x', 'W/x', '"a', '"a" "b"', '*, "a"', `"${'a'.repeat(201)}"`])(
     expect((await ask('GET', at)).json.data).toMatchObject({ name: 'Bound' })
   },
 )
+
+test('what has the name by the time the body is there is not changed by another’s tag', async () => {
+  const operator = getOperator(gateway)
+  const { management } = await createTestKeys(gateway)
+  const create = async () =>
+    (await createWorkspace(gateway, operator, { name: 'Team', slug: 'team' })).data
+  const old = await create()
+  const at = '/api/v1/workspaces/team'
+  const { etag } = await ask('GET', at)
+  const body = new TransformStream<Uint8Array, Uint8Array>()
+  const request = new Request(`http://localhost${at}`, {
+    method: 'PATCH',
+    headers: {
+      authorization: `Bearer ${management}`,
+      'content-type': 'application/json',
+      'if-match': etag ?? '',
+    },
+    body: body.readable,
+  })
+  const answer = createApp(gateway).handle(request)
+  const writer = body.writable.getWriter()
+  await writer.write(Buffer.from('{"name":'))
+  await deleteWorkspace(gateway, operator, old.id, {})
+  const { id } = await create()
+  await writer.write(Buffer.from('"Other"}'))
+  await writer.close()
+  expect((await answer).status).toBe(412)
+  expect((await ask('GET', at)).json.data).toMatchObject({ id, name: 'Team' })
+})
+
+test('a change with a tag is made of what another process has written', async () => {
+  const data = await mkdtemp(join(tmpdir(), 'gateway-if-match-'))
+  const [one, other] = [await testGateway({ data }), await testGateway({ data })]
+  const actor = getOperator(one)
+  const { id } = await makeDestination(one, actor)
+  const { management } = await createTestKeys(one)
+  await other.catchUp()
+  await updateDestination(one, actor, id, { config: { headers: { 'x-team': 'blue' } } })
+  const version = await one.store.audit.readVersion(id)
+  const answer = await createApp(other).handle(
+    new Request(`http://localhost/api/v1/observability/destinations/${id}`, {
+      method: 'PATCH',
+      headers: {
+        authorization: `Bearer ${management}`,
+        'content-type': 'application/json',
+        'if-match': `W/"${version}"`,
+      },
+      body: JSON.stringify({ config: { url: 'https://hooks.example.com/others' } }),
+    }),
+  )
+  expect(await answer.json()).toMatchObject({
+    data: {
+      config: { headers: { 'x-team': '...' }, url: 'https://hooks.example.com/others' },
+    },
+  })
+  await Promise.all([one.close(), other.close()])
+  await rm(data, { recursive: true })
+})
 
 test('what does not exist has no version', async () => {
   const asked = { body: { name: 'Other' }, ifMatch: '*' }

@@ -1,4 +1,5 @@
 import type {
+  AliasNode,
   Compilable,
   DeleteQueryBuilder,
   DeleteQueryNode,
@@ -7,6 +8,8 @@ import type {
   InsertQueryNode,
   Kysely,
   OperationNode,
+  SelectQueryNode,
+  TableNode,
   UpdateQueryBuilder,
   UpdateQueryNode,
 } from 'kysely'
@@ -35,23 +38,26 @@ interface SealerOptions {
 export type Seal = (statements: Statement[]) => Statement[]
 
 /** Creates the function that adds their seals to the statements of a transaction. */
-export const createSealer =
-  ({ kysely, mac, getColumns }: SealerOptions): Seal =>
-  statements => {
+export function createSealer({ kysely, mac, getColumns }: SealerOptions): Seal {
+  const selections: Noting['selections'] = new Map()
+  return statements => {
     const changes: RowChange[] = []
     const noting = {
-      kysely,
+      ...{ kysely, selections },
       columns: getColumns(),
       note: (change: RowChange) => void changes.push(change),
     }
     return [...noteChanges(noting, statements), { later: () => appendSeals(mac, changes) }]
   }
+}
 
 /** What notes the changes of a transaction. */
 interface Noting {
   kysely: Kysely<Tables>
   /** The columns of each sealed table. */
   columns: Map<string, Column[]>
+  /** What is selected of their rows: it takes longer to make than many changes. */
+  selections: Map<string, ReturnType<typeof selectColumns>>
   /** Is told of each change, in their order. */
   note(change: RowChange): void
 }
@@ -88,65 +94,76 @@ export const noteChanges = (noting: Noting, statements: Statement[]): Statement[
 
 function noteStatement(noting: Noting, statement: Statement): Statement[] {
   if ('later' in statement) return [{ later: () => noteChanges(noting, statement.later()) }]
-  if ('judge' in statement) return [statement]
-  if ('follow' in statement) {
-    refuseSealed(statement.query)
+  if ('query' in statement) {
+    const changed = findChanged(statement.query)
+    if (changed) throw notNoted(changed.table)
+    if ('judge' in statement) return [statement]
     return [follow(statement.query, rows => noteChanges(noting, statement.follow(rows)))]
   }
-  const node = readNode(statement)
-  const table = node && findTable(node)
-  if (!table || !SEALED_TABLES.includes(table)) {
-    refuseSealed(statement)
-    return [statement]
-  }
-  if (node.kind === 'InsertQueryNode') return noteInsert(noting, table, statement, node)
+  const changed = findChanged(statement)
+  if (!changed) return [statement]
+  const { table, node } = changed
+  if (!node || !isPlain(node)) throw notNoted(table)
+  if (node.kind === 'InsertQueryNode') return noteInsert(noting, table, statement)
   if (node.kind === 'UpdateQueryNode') return noteUpdate(noting, table, statement, node)
   return noteDelete(noting, table, statement, node)
 }
 
 type Change = InsertQueryNode | UpdateQueryNode | DeleteQueryNode
 
-/** Returns what a statement of Kysely is made of; null for another one, or one that only reads. */
-function readNode(statement: Compilable): Change | null {
-  if (!('toOperationNode' in statement)) return null
-  const node = (statement as unknown as { toOperationNode(): OperationNode }).toOperationNode()
-  return KINDS.has(node.kind) ? (node as Change) : null
-}
-
-const KINDS = new Set<string>(['InsertQueryNode', 'UpdateQueryNode', 'DeleteQueryNode'])
-
-function findTable(node: Change): string | null {
-  const target =
-    node.kind === 'InsertQueryNode'
-      ? node.into
-      : node.kind === 'UpdateQueryNode'
-        ? node.table
-        : node.from.froms[0]
-  const table = target as { table?: { identifier: { name: string } } } | undefined
-  return table?.table?.identifier.name ?? null
-}
-
-const CHANGE = /^\s*(?:insert (?:or \w+ )?into|update|delete from)\s+"?(\w+)/i
-
-/** Refuses to read what a change of a sealed table returns: what it changes is not noted there. */
-function refuseSealed(statement: Compilable): void {
-  const node = readNode(statement)
+/** Finds the sealed table that a statement changes, and what Kysely has made the statement of. */
+function findChanged(statement: Compilable): { table: string; node: Change | null } | null {
+  const node = 'toOperationNode' in statement ? readNode(statement) : null
   const table = node ? findTable(node) : readTable(statement)
-  if (table && SEALED_TABLES.includes(table))
-    throw new TypeError(`A change of ${table} is not noted`)
+  return table && SEALED_TABLES.includes(table) ? { table, node } : null
 }
+
+const notNoted = (what: string) => new TypeError(`A change of ${what} is not noted`)
+
+/** Returns what a change is made of; null for what only reads. Throws for what may do both. */
+function readNode(statement: Compilable): Change | null {
+  const source = statement as unknown as { toOperationNode(): SelectQueryNode | Change }
+  const node = source.toOperationNode()
+  if (node.with || !(node.kind === 'SelectQueryNode' || node.kind in PARTS))
+    throw notNoted(`what a ${node.kind} may change`)
+  return node.kind === 'SelectQueryNode' ? null : node
+}
+
+/** The parts of a change whose rows are known before it: those that a condition selects. */
+const PARTS: Record<Change['kind'], string[]> = {
+  InsertQueryNode: ['kind', 'into', 'columns', 'values', 'onConflict'],
+  UpdateQueryNode: ['kind', 'table', 'where', 'updates'],
+  DeleteQueryNode: ['kind', 'from', 'where'],
+}
+
+/** Whether no part of a change decides about rows but its condition, or about a row that is there. */
+const isPlain = (node: Change): boolean =>
+  findTarget(node)?.kind === 'TableNode' &&
+  !('onConflict' in node && node.onConflict?.updates) &&
+  Object.entries(node).every(
+    ([name, part]) => part === undefined || PARTS[node.kind].includes(name),
+  )
+
+const findTarget = (node: Change): OperationNode | undefined =>
+  node.kind === 'InsertQueryNode'
+    ? node.into
+    : node.kind === 'UpdateQueryNode'
+      ? node.table
+      : node.from.froms[0]
+
+function findTable(node: Change): string | undefined {
+  const target = findTarget(node) as AliasNode | TableNode | undefined
+  const table = target?.kind === 'AliasNode' ? (target.node as TableNode) : target
+  return table?.table?.identifier.name
+}
+
+const CHANGE = /^\s*(?:(?:insert (?:or \w+ )?|replace )into|update|delete from)\s+"?(\w+)/i
 
 // What Kysely builds otherwise only reads.
-const readTable = (statement: Compilable): string | null =>
-  'toOperationNode' in statement ? null : (CHANGE.exec(statement.compile().sql)?.[1] ?? null)
+const readTable = (statement: Compilable): string | undefined =>
+  'toOperationNode' in statement ? undefined : CHANGE.exec(statement.compile().sql)?.[1]
 
-function noteInsert(
-  noting: Noting,
-  table: string,
-  statement: Compilable,
-  { onConflict, replace }: InsertQueryNode,
-): Statement[] {
-  if (replace || onConflict?.updates) throw new TypeError(`A change of ${table} is not noted`)
+function noteInsert(noting: Noting, table: string, statement: Compilable): Statement[] {
   const insert = statement as InsertQueryBuilder<Tables, keyof Tables, object>
   return [
     follow(insert.returning(select(noting, table)) as Compilable<SelectedRow>, rows => {
@@ -229,7 +246,11 @@ function selectChanged(
 
 const listColumns = ({ columns }: Noting, table: string): Column[] => columns.get(table) ?? []
 
-const select = (noting: Noting, table: string) => selectColumns(listColumns(noting, table)) as never
+function select(noting: Noting, table: string): never {
+  const selection = noting.selections.get(table) ?? selectColumns(listColumns(noting, table))
+  noting.selections.set(table, selection)
+  return selection as never
+}
 
 function note(
   noting: Noting,

@@ -20,7 +20,7 @@ import {
   type SelectedRow,
 } from '../../../../src/store/sql/seals/tables.ts'
 import type { Tables } from '../../../../src/store/sql/tables.ts'
-import { follow, prepare, type Statement } from '../../../../src/store/sql/write.ts'
+import { check, follow, prepare, type Statement } from '../../../../src/store/sql/write.ts'
 import { readRows } from '../../../../src/store/sqlite/seals/tables.ts'
 
 const STORE = join(import.meta.dir, '../../../../src/store')
@@ -36,7 +36,13 @@ const kysely = new Kysely<Tables>({
 
 const KEY: Column[] = [{ name: 'hash', type: 'TEXT', pk: 1 }]
 const note = (...statements: Statement[]) =>
-  noteChanges({ kysely, columns: new Map([['keys', KEY]]), note: () => undefined }, statements)
+  noteChanges(
+    {
+      ...{ kysely, selections: new Map(), columns: new Map([['keys', KEY]]) },
+      note: () => undefined,
+    },
+    statements,
+  )
 
 const owner = { name: 'a', value: 'b' }
 const removal = kysely.deleteFrom('keys').where('hash', '=', 'a')
@@ -55,6 +61,29 @@ test.each<[string, Statement]>([
       .onConflict(on => on.column('name').doUpdateSet(owner)),
   ],
   ['what is followed', follow(removal.returning('hash'), () => [])],
+  ['what is judged', check(removal.returning('hash'), () => undefined)],
+  ['what replaces a row otherwise', kysely.insertInto('meta').orReplace().values(owner)],
+  ['a removal of some of the rows', removal.limit(1)],
+  ['a removal by another table', removal.using('workspaces')],
+  ['a change of some of the rows', kysely.updateTable('keys').set('disabled', 1).limit(1)],
+  ['a change by another table', kysely.updateTable('keys').from('members').set('disabled', 1)],
+  ['a change under another name', kysely.updateTable('keys as k').set('k.disabled', 1)],
+  ['a removal under another name', kysely.deleteFrom('keys as k')],
+  [
+    'a removal within what reads',
+    kysely
+      .with('gone', () => removal)
+      .selectFrom('outbox')
+      .selectAll(),
+  ],
+  [
+    'what merges',
+    kysely
+      .mergeInto('keys')
+      .using('workspaces', 'workspaces.id', 'keys.workspace_id')
+      .whenMatched()
+      .thenDelete(),
+  ],
 ])('a change of a sealed table is refused where it is not known: %s', (_, statement) => {
   expect(() => note(statement)).toThrow('is not noted')
 })
