@@ -29,6 +29,7 @@ import { testResponses } from './store/responses.ts'
 import { testRollups } from './store/rollups.ts'
 import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
+import { testSignIns } from './store/sign-ins.ts'
 import { testTranscripts } from './store/transcripts.ts'
 import { testVideos } from './store/videos.ts'
 import { testWorkspaces } from './store/workspaces.ts'
@@ -896,5 +897,6 @@ export function testStore(
     testDestinations(opened)
     testAlerts(opened)
     testMcpLogins(opened)
+    testSignIns(opened)
   })
 }
