@@ -200,7 +200,7 @@ async function addCalls(
       const moment = Date.parse(call.settled_at)
       if (moment < from || moment >= until) continue
       const isMeant = query.conditions.every(({ dimension, comparison, values }) =>
-        meetsCondition(read(dimension, call), comparison, values),
+        JUDGES[comparison](read(dimension, call), values),
       )
       if (!isMeant) continue
       const values = query.dimensions.map(({ name }) => read(name, call))
@@ -290,6 +290,7 @@ const compare =
   (text, [value = '']) =>
     accepts(compareTexts(text, value))
 
+/** Whether the text of a dimension meets a condition: as the store's own comparison. */
 const JUDGES: Record<Comparison, Judge> = {
   eq: (text, [value]) => text === value,
   neq: (text, [value]) => text !== value,
@@ -300,7 +301,3 @@ const JUDGES: Record<Comparison, Judge> = {
   lt: compare(order => order < 0),
   lte: compare(order => order <= 0),
 }
-
-/** Whether the text of a dimension meets a condition: as the store's own comparison. */
-export const meetsCondition = (text: string, comparison: Comparison, values: string[]): boolean =>
-  JUDGES[comparison](text, values)

@@ -19,7 +19,7 @@ export interface WrittenMessages {
 }
 
 /** A message that waits to be sent, and the call that it was recorded with. */
-export interface OutboxRow extends Omit<OutboxMessage, 'receivers' | 'hasContent'> {
+interface OutboxRow extends Omit<OutboxMessage, 'receivers' | 'hasContent'> {
   /** Grows with every message, and is never reused. */
   sequence: number
   generation_id: string

@@ -1,4 +1,5 @@
 import type { SQL } from 'bun'
+import type { Mac } from '../base/mac.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
@@ -77,7 +78,12 @@ export async function openPostgres({
       }),
       verify: createVerifier(stepper, ENDPOINT_ID),
     },
-    seals: createSealReader(pool, secrets.mac, columns),
+    // The engine keeps its own log short.
+    writeLog: { shorten: async () => ({ bytes: 0, isHeld: false }) },
+    seals: {
+      ...createSealReader(pool, secrets.mac, columns),
+      under: (mac: Mac) => createSealReader(pool, mac, columns),
+    },
     owner: (candidate: Parameters<typeof claimOwner>[2]) => claimOwner(kysely, write, candidate),
     async version() {
       const [row] = await explainFaults(() => pool.unsafe('select changes from gate'))

@@ -3,7 +3,7 @@ import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineGateway } from '../../src/app/doctor.ts'
-import { type Gateway, openGateway } from '../../src/app/gateway.ts'
+import { type Gateway, type GatewayParts, openGateway } from '../../src/app/gateway.ts'
 import { createCheckpoint, recoverCalls } from '../../src/engine/recover.ts'
 import type { HeldCall } from '../../src/limits/ledger.ts'
 import { createDestination } from '../../src/observability/destinations.ts'
@@ -11,10 +11,9 @@ import type { RecorderEntry } from '../../src/observability/generations/store.ts
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
-import type { Store } from '../../src/store/store.ts'
 import { createCountedIds, TestClock } from '../support/gateway.ts'
 import { buildRecordEntry, buildStepEntry, PAYER } from '../support/generation.ts'
-import { Memory, openMemoryStore } from '../support/memory-store.ts'
+import { openSlowStore } from '../support/slow-store.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-recover-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -39,19 +38,19 @@ type Start = () => Promise<Gateway>
 
 const STORES: Record<string, () => (data: string) => Promise<Gateway>> = {
   SQLite: () => data => opened(data),
-  'a store in Maps': () => {
-    const memory = new Memory()
+  'a slow store': () => {
     let seed = 0
-    return data => opened(data, openMemoryStore({ memory, seed: ++seed }))
+    return async data =>
+      opened(data, await openSlowStore({ path: join(data, 'slow.db'), seed: ++seed }))
   },
 }
 
-const opened = (data: string, store?: Store) =>
+const opened = (data: string, parts: Partial<GatewayParts> = {}) =>
   openGateway({
     data,
     clock: new TestClock('2026-03-04T12:00:00.000Z'),
     ids: createCountedIds(),
-    ...(store ? { store } : {}),
+    ...parts,
   })
 
 /** A process that settled these steps, wrote a call to the journal and died. */

@@ -30,8 +30,8 @@ import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces
 import { waitUntil } from '../support/chat.ts'
 import { makeHome } from '../support/containers.ts'
 import { TestClock, testGateway } from '../support/gateway.ts'
-import { openMemoryStore } from '../support/memory-store.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
+import { openSlowStore } from '../support/slow-store.ts'
 
 let gateway: Gateway
 let sandbox: FakeSandbox
@@ -712,11 +712,11 @@ describe('operators', () => {
   })
 })
 
-test('a store in plain Maps does the same', async () => {
+test('commands are kept in their order, also in a slow store', async () => {
   await gateway.close()
   sandbox = new FakeSandbox()
   gateway = await testGateway({
-    ...{ store: await openMemoryStore(), sandboxes: [sandbox] },
+    ...{ ...(await openSlowStore()), sandboxes: [sandbox] },
     config: { sandbox: { kind: 'just-bash' } },
   })
   operator = getOperator(gateway)

@@ -6,7 +6,6 @@ import { getOperator } from '../../src/resources/actor.ts'
 import { deleteKey } from '../../src/resources/keys.ts'
 import { createApi } from '../support/api.ts'
 import { createOtherWorkspace, createTestKeys, testGateway } from '../support/gateway.ts'
-import { openMemoryStore } from '../support/memory-store.ts'
 
 const SECRET = 'whsec_Y2FuYXJ5LTUxZDctMDEyMzQ1Njc4OQ=='
 const SLACK = 'https://hooks.slack.com/services/T0/B0/canary51d7'
@@ -206,14 +205,4 @@ describe('POST /alerts refuses', () => {
       /^destination_id: /,
     )
   })
-})
-
-test('alerts in plain Maps are the same', async () => {
-  const plain = await testGateway({ store: openMemoryStore() })
-  const { management } = await createTestKeys(plain)
-  const own = createApi(plain, management)
-  const { id } = (await own('POST', '/alerts', { body: NEAR })).json.data
-  await own('PATCH', `/alerts/${id}`, { body: { disabled: true } })
-  expect((await plain.store.alerts.all())[0]).toEqual(plain.memory.alerts.get(id))
-  await plain.close()
 })

@@ -3,8 +3,14 @@ import { queryAnalytics } from '../../src/observability/analytics.ts'
 import { getGeneration, listGenerations } from '../../src/observability/generations.ts'
 import { type Actor, authenticate, getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
+import { createApi } from '../support/api.ts'
 import { createOtherWorkspace, createTestKeys, testGateway } from '../support/gateway.ts'
 import { buildGeneration } from '../support/generation.ts'
+import { openSlowStore } from '../support/slow-store.ts'
+
+const PRICES = { prompt: 1, completion: 2 }
+const ECHO = { provider: 'sandbox', model: 'echo', usd_per_million_tokens: PRICES }
+const PAID = { models: [{ id: 'acme/small', context_length: 128_000, endpoints: [ECHO] }] }
 
 async function openHistory() {
   const gateway = await testGateway()
@@ -70,4 +76,21 @@ test('a cursor that is no call is refused: an empty page would look like the end
   const gateway = await openHistory()
   const listed = listGenerations(gateway, getOperator(gateway), { cursor: 'gen-none' })
   await expect(listed).rejects.toMatchObject({ status: 404 })
+})
+
+test('a call is recorded with its charge when its answer ends, even in a slow store', async () => {
+  const gateway = await testGateway({ ...(await openSlowStore({ seed: 3 })), config: PAID })
+  const { inference } = await createTestKeys(gateway)
+  const ask = createApi(gateway, inference)
+  const body = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
+  const calls = Array.from({ length: 20 }, () => ask('POST', '/chat/completions', { body }))
+  for (const { json } of await Promise.all(calls)) {
+    const found = await ask('GET', `/generation?id=${json.id}`)
+    expect(found.json.data).toMatchObject({
+      ...{ id: json.id, total_cost: json.usage.cost, finish_reason: 'stop' },
+    })
+    expect((await gateway.store.ledger.listCharges(json.id)).map(({ step }) => step)).toEqual([1])
+  }
+  expect((await gateway.store.ledger.inspect(() => undefined)).unmatched).toEqual([])
+  await gateway.close()
 })

@@ -9,7 +9,6 @@ import { listAudit } from '../../src/resources/audit.ts'
 import { buildPaidModel } from '../support/batches.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildGeneration, buildStepCharge } from '../support/generation.ts'
-import { openMemoryStore } from '../support/memory-store.ts'
 
 let gateway: Gateway
 afterEach(() => gateway.close())
@@ -22,11 +21,11 @@ const CHANGE: Repricing = {
 /** What 10 tokens in, of which 3 are cached, and 5 out cost: 7 × 3 + 3 × 3 + 5 × 4 µ$. */
 const [WAS, IS] = [20_000n, 50_000n]
 
-async function open(parts: object = {}) {
+async function open() {
   const config = buildPaidModel('http://127.0.0.1:1')
   const local = { ...config.providers.local, name: 'Local' }
   const clock = new TestClock('2026-03-04T05:06:07.000Z')
-  gateway = await testGateway({ clock, config: { ...config, providers: { local } }, ...parts })
+  gateway = await testGateway({ clock, config: { ...config, providers: { local } } })
   const { hash } = await createTestKeys(gateway)
   const record = async (id: string, day: string, cost: bigint | null, more: object = {}) => {
     const settled_at = `${day}T10:00:00.000Z`
@@ -48,39 +47,36 @@ const sumByDay = async () =>
 
 const findWrong = async () => (await examineGateway(gateway)).data.filter(({ ok }) => !ok)
 
-test.each(Object.entries({ SQLite: {}, 'plain Maps': { store: openMemoryStore() } }))(
-  'a correction in %s is a new entry on its day, and sums follow it',
-  async (name, parts) => {
-    const { record, hash, operator } = await open(parts)
-    await record('gen-1', '2026-03-01', WAS)
-    await record('gen-2', '2026-03-01', WAS)
-    await record('gen-3', '2026-03-02', WAS)
-    await record('gen-4', '2026-03-03', WAS)
-    for (const id of ['gen-1', 'gen-2', 'gen-3', 'gen-4'])
-      gateway.ledger.charge(buildStepCharge({ id, key_hash: hash, nanos: WAS, day: 20_514 }))
-    const before = await sumByDay()
-    const plan = await planRepricing(gateway, CHANGE)
-    expect(plan.total).toEqual({
-      ...{ calls: 3, left: 0, corrections: 2, difference_usd: '0.00009', is_done: false },
-    })
-    expect(await sumByDay()).toEqual(before)
-    const done = await reprice(gateway, operator, CHANGE)
-    expect(done).toEqual({ ...plan, total: { ...plan.total, is_done: true } })
-    expect(done.data[0]).toMatchObject({
-      ...{ day: '2026-03-01', key_hash: hash, calls: 2 },
-      ...{ charged_usd: '0.00004', expected_usd: '0.0001', difference_usd: '0.00006' },
-    })
-    expect((await sumByDay()).map(([, cost]) => cost)).toEqual([0.0001, 0.00005, 0.00002])
-    const { data: counted, total } = await summarizeUsage(gateway, { by: ['day'] })
-    expect([...counted, total].map(({ calls }) => calls)).toEqual([2, 1, 1, 4])
-    expect(gateway.ledger.getSpent(`key ${hash}`, null, false)).toBe(2n * IS + IS + WAS)
-    const first = await gateway.store.generations.byId('gen-1')
-    expect(first?.total_cost).toBe(WAS)
-    if (name === 'SQLite') expect(await findWrong()).toEqual([])
-    const { data: entries } = await listAudit(gateway, operator, { action: 'ledger.reprice' })
-    expect(entries).toMatchObject([{ after: { model: 'acme/small', difference_usd: '0.00009' } }])
-  },
-)
+test('a correction is a new entry on its day, and sums follow it', async () => {
+  const { record, hash, operator } = await open()
+  await record('gen-1', '2026-03-01', WAS)
+  await record('gen-2', '2026-03-01', WAS)
+  await record('gen-3', '2026-03-02', WAS)
+  await record('gen-4', '2026-03-03', WAS)
+  for (const id of ['gen-1', 'gen-2', 'gen-3', 'gen-4'])
+    gateway.ledger.charge(buildStepCharge({ id, key_hash: hash, nanos: WAS, day: 20_514 }))
+  const before = await sumByDay()
+  const plan = await planRepricing(gateway, CHANGE)
+  expect(plan.total).toEqual({
+    ...{ calls: 3, left: 0, corrections: 2, difference_usd: '0.00009', is_done: false },
+  })
+  expect(await sumByDay()).toEqual(before)
+  const done = await reprice(gateway, operator, CHANGE)
+  expect(done).toEqual({ ...plan, total: { ...plan.total, is_done: true } })
+  expect(done.data[0]).toMatchObject({
+    ...{ day: '2026-03-01', key_hash: hash, calls: 2 },
+    ...{ charged_usd: '0.00004', expected_usd: '0.0001', difference_usd: '0.00006' },
+  })
+  expect((await sumByDay()).map(([, cost]) => cost)).toEqual([0.0001, 0.00005, 0.00002])
+  const { data: counted, total } = await summarizeUsage(gateway, { by: ['day'] })
+  expect([...counted, total].map(({ calls }) => calls)).toEqual([2, 1, 1, 4])
+  expect(gateway.ledger.getSpent(`key ${hash}`, null, false)).toBe(2n * IS + IS + WAS)
+  const first = await gateway.store.generations.byId('gen-1')
+  expect(first?.total_cost).toBe(WAS)
+  expect(await findWrong()).toEqual([])
+  const { data: entries } = await listAudit(gateway, operator, { action: 'ledger.reprice' })
+  expect(entries).toMatchObject([{ after: { model: 'acme/small', difference_usd: '0.00009' } }])
+})
 
 test('the same correction a second time does nothing, and another one counts from there', async () => {
   const { record, operator } = await open()

@@ -10,7 +10,6 @@ import { addWorkspaceMembers } from '../../src/resources/workspace-members.ts'
 import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
-import { openMemoryStore } from '../support/memory-store.ts'
 
 // The example of RFC 7636, appendix B.
 const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk'
@@ -20,9 +19,9 @@ const CALLBACK = 'https://app.example/callback?from=here'
 const MINUTE = 60_000
 
 /** Opens a gateway with a member, and a browser that keeps its cookie. */
-async function openHouse(config: Record<string, unknown> = {}, parts: object = {}) {
+async function openHouse(config: Record<string, unknown> = {}) {
   const clock = new TestClock()
-  const gateway = await testGateway({ clock, config, ...parts })
+  const gateway = await testGateway({ clock, config })
   const keys = await createTestKeys(gateway)
   const app = createApp(gateway)
   const operator = getOperator(gateway)
@@ -100,30 +99,24 @@ const readForm = (html: string): Record<string, string> =>
 const toQuery = (fields: Record<string, string>) => `/auth?${new URLSearchParams(fields)}`
 
 describe('a code of a key', () => {
-  test.each([{}, { store: openMemoryStore() }])(
-    'is exchanged once for a key of the same user and workspace',
-    async parts => {
-      await using house = await openHouse({}, parts)
-      const limits = { limit: 2.5, usage_limit_type: 'daily', expires_at: '2027-01-01T00:00:00Z' }
-      const { status, json } = await house.make({ ...S256, ...limits, key_label: 'My app' })
-      expect([status, typeof json.data.app_id]).toEqual([200, 'number'])
-      expect(json.data.created_at).toBe(house.clock.now().toISOString())
-      const code = json.data.id
-      const exchanged = await house.exchange(code, { code_verifier: VERIFIER })
-      expect(exchanged.status).toBe(200)
-      const key = await house.ask('/key', undefined, exchanged.json.key)
-      expect(key.json.data).toMatchObject({
-        ...{ limit: 2.5, limit_reset: 'daily', is_management_key: false },
-        expires_at: limits.expires_at,
-        creator_user_id: exchanged.json.user_id,
-      })
-      const again = await house.exchange(code, { code_verifier: VERIFIER })
-      expect([again.status, again.json.error.message]).toEqual([
-        403,
-        'Invalid code or code_verifier',
-      ])
-    },
-  )
+  test('is exchanged once for a key of the same user and workspace', async () => {
+    await using house = await openHouse()
+    const limits = { limit: 2.5, usage_limit_type: 'daily', expires_at: '2027-01-01T00:00:00Z' }
+    const { status, json } = await house.make({ ...S256, ...limits, key_label: 'My app' })
+    expect([status, typeof json.data.app_id]).toEqual([200, 'number'])
+    expect(json.data.created_at).toBe(house.clock.now().toISOString())
+    const code = json.data.id
+    const exchanged = await house.exchange(code, { code_verifier: VERIFIER })
+    expect(exchanged.status).toBe(200)
+    const key = await house.ask('/key', undefined, exchanged.json.key)
+    expect(key.json.data).toMatchObject({
+      ...{ limit: 2.5, limit_reset: 'daily', is_management_key: false },
+      expires_at: limits.expires_at,
+      creator_user_id: exchanged.json.user_id,
+    })
+    const again = await house.exchange(code, { code_verifier: VERIFIER })
+    expect([again.status, again.json.error.message]).toEqual([403, 'Invalid code or code_verifier'])
+  })
 
   test('of two apps that come at once, one gets the key', async () => {
     await using house = await openHouse()

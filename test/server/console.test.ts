@@ -9,7 +9,6 @@ import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import { waitUntil } from '../support/chat.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
-import { openMemoryStore } from '../support/memory-store.ts'
 import { makeGeneration } from '../support/operations.ts'
 
 const MARKED = { 'x-gateway-console': '1', 'sec-fetch-site': 'same-origin' }
@@ -23,9 +22,9 @@ interface Asked {
 }
 
 /** Opens a gateway, and what asks it as the console's page in a browser does. */
-async function openHouse(config: Record<string, unknown> = {}, parts: object = {}) {
+async function openHouse(config: Record<string, unknown> = {}) {
   const clock = new TestClock()
-  const gateway = await testGateway({ clock, config, ...parts })
+  const gateway = await testGateway({ clock, config })
   const keys = await createTestKeys(gateway)
   const app = createApp(gateway)
   const operator = getOperator(gateway)
@@ -115,29 +114,26 @@ describe('the page', () => {
 })
 
 describe('a session of a management key', () => {
-  test.each([{}, { store: openMemoryStore() }])(
-    'asks what the key may, until it ends',
-    async parts => {
-      await using house = await openHouse({}, parts)
-      const begun = await house.begin(house.keys.management)
-      expect(begun.status).toBe(200)
-      const cookie = begun.headers.get('set-cookie') ?? ''
-      expect(cookie).toMatch(
-        /^gateway_console=gw-session-v1-\w+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
-      )
-      expect(cookie).not.toContain(house.keys.management)
-      const ask = house.as(readSecret(begun))
-      const { json } = await ask('/console/session')
-      expect(json.data.session).toMatchObject({ role: 'manager', name: 'management' })
-      expect((await ask('/api/v1/keys')).json.data).toHaveLength(2)
-      const made = await ask('/api/v1/keys', { body: { name: 'made' } })
-      expect(made.status).toBe(201)
-      const { data: audit } = (await ask('/api/v1/audit')).json
-      expect(audit[0]).toMatchObject({ action: 'keys.create', actor: 'management' })
-      house.clock.pass(12 * 3_600_000)
-      expect((await ask('/api/v1/keys')).status).toBe(401)
-    },
-  )
+  test('asks what the key may, until it ends', async () => {
+    await using house = await openHouse()
+    const begun = await house.begin(house.keys.management)
+    expect(begun.status).toBe(200)
+    const cookie = begun.headers.get('set-cookie') ?? ''
+    expect(cookie).toMatch(
+      /^gateway_console=gw-session-v1-\w+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+    )
+    expect(cookie).not.toContain(house.keys.management)
+    const ask = house.as(readSecret(begun))
+    const { json } = await ask('/console/session')
+    expect(json.data.session).toMatchObject({ role: 'manager', name: 'management' })
+    expect((await ask('/api/v1/keys')).json.data).toHaveLength(2)
+    const made = await ask('/api/v1/keys', { body: { name: 'made' } })
+    expect(made.status).toBe(201)
+    const { data: audit } = (await ask('/api/v1/audit')).json
+    expect(audit[0]).toMatchObject({ action: 'keys.create', actor: 'management' })
+    house.clock.pass(12 * 3_600_000)
+    expect((await ask('/api/v1/keys')).status).toBe(401)
+  })
 
   test('over https has a cookie that only this host gets', async () => {
     await using house = await openHouse({ server: { site_url: 'https://gateway.example' } })

@@ -9,7 +9,6 @@ import { getApp } from '../support/app.ts'
 import { createLimitedKey, sendChat, waitUntil } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
-import { openMemoryStore } from '../support/memory-store.ts'
 import { buildLocalConfig, type Server, startServer } from '../support/server.ts'
 
 let server: Server
@@ -95,12 +94,9 @@ describe('a refused call is found by the request id that its caller saw', () => 
   })
 })
 
-describe.each([
-  ['SQLite', () => ({})],
-  ['plain Maps', () => ({ store: openMemoryStore() })],
-])('a flood, in %s', (_, openParts) => {
+describe('a flood', () => {
   test('O-06 is bounded in rate and in number', async () => {
-    const gateway = await testGateway({ ...openParts(), config: { storage: { refusals: 60 } } })
+    const gateway = await testGateway({ config: { storage: { refusals: 60 } } })
     const { inference } = await createTestKeys(gateway)
     const skipped: number[] = []
     gateway.events.on('refusals.skipped', ({ count }) => skipped.push(count))
@@ -127,7 +123,6 @@ describe.each([
   test('of unknown keys leaves the refusals of others where they are, and is counted', async () => {
     const clock = new TestClock()
     const gateway = await testGateway({
-      ...openParts(),
       clock,
       config: { storage: { refusals: 60 } },
     })
@@ -166,7 +161,7 @@ describe.each([
   })
 
   test('can be paged, and chosen by key and status', async () => {
-    const gateway = await testGateway(openParts())
+    const gateway = await testGateway()
     const refusal = (id: number) => ({
       id: `r-${id}`,
       created_at: new Date(id * 1_000).toISOString(),
@@ -197,7 +192,7 @@ describe.each([
   })
 
   test('is not noted at all where none are kept', async () => {
-    const gateway = await testGateway({ ...openParts(), config: { storage: { refusals: 0 } } })
+    const gateway = await testGateway({ config: { storage: { refusals: 0 } } })
     const before = await gateway.store.refusals.list(1_000)
     await getApp(gateway).handle(new Request('http://localhost/api/v1/nothing'))
     await gateway.refusals.flush()

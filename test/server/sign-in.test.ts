@@ -5,16 +5,12 @@ import { addMember, deactivateMember } from '../../src/resources/members.ts'
 import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
 import { CONFIGURATION, JWKS } from '../support/issuer.ts'
-import { openMemoryStore } from '../support/memory-store.ts'
 import { askApi, Browser, openHouse, QUERY } from '../support/sign-in.ts'
 
 const MINUTE = 60_000
 
-test.each([
-  ['SQLite', () => ({})],
-  ['a store in memory', () => ({ store: openMemoryStore() })],
-])('a member signs in at the provider, is led back, and signs out, with %s', async (_, open) => {
-  await using house = await openHouse({}, open())
+test('a member signs in at the provider, is led back, and signs out', async () => {
+  await using house = await openHouse()
   const { browser, issuer } = house
   const first = await browser.visit(`/auth${QUERY}`)
   expect(first.text).toContain('href="/auth/start?callback_url=https%3A%2F%2Fapp.example')

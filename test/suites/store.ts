@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { openMac } from '../../src/base/mac.ts'
 import type { Assignment } from '../../src/limits/assignments/store.ts'
 import type { Guardrail } from '../../src/limits/guardrails/store.ts'
 import type { GenerationListQuery } from '../../src/observability/generations/filter.ts'
@@ -12,6 +13,7 @@ import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 import type { Store } from '../../src/store/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildRecordEntry, PAYER } from '../support/generation.ts'
+import { TEST_MAC } from '../support/ledger.ts'
 import { testAlerts } from './store/alerts.ts'
 import { testBatches } from './store/batches.ts'
 import { testBudgets } from './store/budgets.ts'
@@ -27,6 +29,7 @@ import { testResponses } from './store/responses.ts'
 import { testRollups } from './store/rollups.ts'
 import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
 import { testScim } from './store/scim.ts'
+import { testSignIns } from './store/sign-ins.ts'
 import { testTranscripts } from './store/transcripts.ts'
 import { testVideos } from './store/videos.ts'
 import { testWorkspaces } from './store/workspaces.ts'
@@ -160,6 +163,28 @@ export function testStore(
       const first = { user_id: 'user_a', workspace_id: 'w-a' }
       expect(await store.owner(first)).toEqual(first)
       expect(await store.owner({ user_id: 'user_b', workspace_id: 'w-b' })).toEqual(first)
+    })
+
+    test('a log that nobody reads is not held', async () => {
+      expect((await store.writeLog.shorten()).isHeld).toBe(false)
+    })
+
+    test('the tables are named whose rows nothing proves', async () => {
+      const tables = await store.seals.listUnsealed()
+      for (const unproven of ['alerts', 'call_spend', 'files', 'refusals', 'videos'])
+        expect(tables).toContain(unproven)
+      for (const proven of ['audit', 'generations', 'keys', 'ledger', 'seal_log', 'usage_days'])
+        expect(tables).not.toContain(proven)
+    })
+
+    test('seals are none under the key of another secret', async () => {
+      const [own, other] = [TEST_MAC, openMac(Buffer.from('another secret'), 'records')]
+      expect(await store.seals.under(own).readOpening()).toEqual(await store.seals.readOpening())
+      expect(await store.seals.readOpening()).not.toBeNull()
+      expect(await store.seals.under(other).readOpening()).toBeNull()
+      const { rules, seals } = await store.seals.under(other).inspect()
+      expect(rules).toContain(`workspaces ${WORKSPACE} was changed by another program`)
+      expect(seals[0]).toBe('the opening is missing, or was made with another secret')
     })
 
     test('a workspace is read as inserted, and the first of a slug stays', async () => {
@@ -872,5 +897,6 @@ export function testStore(
     testDestinations(opened)
     testAlerts(opened)
     testMcpLogins(opened)
+    testSignIns(opened)
   })
 }

@@ -13,16 +13,19 @@ import type {
 } from '../../src/limits/ledger.ts'
 import type { TestClock } from './gateway.ts'
 
+/** A gateway that has this secret reads and verifies the stores of tests. */
+export const TEST_SECRET = 'the secret of tests'
+
 /** The key that seals the ledgers of tests. */
-export const TEST_MAC = openMac(Buffer.from('the secret of tests'), 'records')
+export const TEST_MAC = openMac(Buffer.from(TEST_SECRET), 'records')
 
 /** What seals the records of tests. */
 export const TEST_SECRETS = {
   mac: TEST_MAC,
-  seal: () => openSeal(Buffer.from('the secret of tests'), 'byok'),
-  presetSeal: () => openSeal(Buffer.from('the secret of tests'), 'presets'),
-  contentSeal: () => openSeal(Buffer.from('the secret of tests'), 'content'),
-  destinationSeal: () => openSeal(Buffer.from('the secret of tests'), 'destinations'),
+  seal: () => openSeal(Buffer.from(TEST_SECRET), 'byok'),
+  presetSeal: () => openSeal(Buffer.from(TEST_SECRET), 'presets'),
+  contentSeal: () => openSeal(Buffer.from(TEST_SECRET), 'content'),
+  destinationSeal: () => openSeal(Buffer.from(TEST_SECRET), 'destinations'),
 }
 
 /** Creates a ledger store with these days. */

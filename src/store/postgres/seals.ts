@@ -2,7 +2,13 @@ import type { SQL } from 'bun'
 import type { Mac } from '../../base/mac.ts'
 import type { SealHead, SealOpening, SealReport } from '../../limits/seals.ts'
 import { add, isGenuine, type LogEntry, renderSum, sealRow, writeEntry } from '../sql/seals/log.ts'
-import { type Column, renderRow, SEALED_TABLES, type SelectedRow } from '../sql/seals/tables.ts'
+import {
+  type Column,
+  isUnproven,
+  renderRow,
+  SEALED_TABLES,
+  type SelectedRow,
+} from '../sql/seals/tables.ts'
 import type { Statement } from '../sql/write.ts'
 import { explainFaults, type Runner, run } from './connection.ts'
 
@@ -18,6 +24,10 @@ export const createSealReader = (pool: SQL, mac: Mac, columns: Map<string, Colum
   async has({ n, seal }: SealHead): Promise<boolean> {
     const [entry] = await explainFaults(() => run<LogEntry>(pool, FIND, [n]))
     return entry?.seal === seal
+  },
+  async listUnsealed(): Promise<string[]> {
+    const tables = await explainFaults(() => run<{ name: string }>(pool, LIST_TABLES))
+    return tables.map(({ name }) => name).filter(isUnproven)
   },
   readOpening: () => explainFaults(() => readOpening(pool, mac)),
   /** Verifies every seal, in one snapshot. */
@@ -59,6 +69,9 @@ const LIST_COLUMNS = `select c.relname as table, a.attname as name,
   where c.relnamespace = current_schema()::regnamespace and a.attnum > 0 and not a.attisdropped
     and a.attname <> 'rowid' and c.relname in (select value from json_each(?)) and c.relkind = 'r'
   order by a.attnum`
+
+const LIST_TABLES =
+  'select tablename as name from pg_tables where schemaname = current_schema() order by name'
 
 const NEWEST = 'select * from seal_log order by n desc limit 1'
 const NEWEST_OPENING = 'select * from seal_log where opening is not null order by n desc limit 1'

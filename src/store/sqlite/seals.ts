@@ -9,7 +9,7 @@ import { buildEntryInsert } from '../sql/audit.ts'
 import { BlockReader } from '../sql/outbox/blocks.ts'
 import type { BundleRow } from '../sql/outbox/bundles.ts'
 import { add } from '../sql/seals/log.ts'
-import { SEALED_TABLES } from '../sql/seals/tables.ts'
+import { isUnproven, SEALED_TABLES } from '../sql/seals/tables.ts'
 import type { Tables } from '../sql/tables.ts'
 import { type Messages, moveIntoRow, renderPayload } from './outbox/messages.ts'
 import { resealVersions } from './presets.ts'
@@ -90,10 +90,6 @@ export function inspectRows(db: Database, log: SealLog): Omit<SealReport, 'schem
   return report
 }
 
-/** Tables that prove themselves, are computed from others that do, or hold the proofs. */
-const PROVEN =
-  /^(ledger|generations|spend|outbox|rollup_cursor|usage_.*|transcripts|responses|response_items|seals|seal_log|record_seals|sqlite_.*)$/
-
 /** Lists the tables whose rows nothing proves. */
 const listUnsealed = (db: Database): string[] =>
   db
@@ -102,7 +98,7 @@ const listUnsealed = (db: Database): string[] =>
     )
     .all()
     .map(({ name }) => name)
-    .filter(name => !PROVEN.test(name) && !SEALED_TABLES.includes(name))
+    .filter(isUnproven)
 
 const listStraySeals = (db: Database): string[] =>
   db

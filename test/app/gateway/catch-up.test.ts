@@ -1,11 +1,23 @@
-import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { createRandomIds } from '../../../src/base/ids.ts'
 import { addCredit } from '../../../src/limits/credits.ts'
 import { getOperator, identify } from '../../../src/resources/actor.ts'
 import { createKey, deleteKey } from '../../../src/resources/keys.ts'
 import { testGateway } from '../../support/gateway.ts'
-import { Memory, openMemoryStore } from '../../support/memory-store.ts'
+import { openSlowStore } from '../../support/slow-store.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-catch-up-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+let files = 0
+const newPath = () => join(directory, `${++files}.db`)
+
+/** Opens a process over the slow store at a path. */
+const open = async (path: string, seed: number) =>
+  testGateway({ ...(await openSlowStore({ path, seed })), ids: createRandomIds() })
 
 let server: Gateway
 let terminal: Gateway
@@ -13,15 +25,9 @@ let reads: number
 
 /** Two processes over one slow store, and how to make each of them slow. */
 beforeEach(async () => {
-  const memory = new Memory()
-  server = await testGateway({
-    store: openMemoryStore({ memory, seed: 5 }),
-    ids: createRandomIds(),
-  })
-  terminal = await testGateway({
-    store: openMemoryStore({ memory, seed: 6 }),
-    ids: createRandomIds(),
-  })
+  const path = newPath()
+  server = await open(path, 5)
+  terminal = await open(path, 6)
   reads = 0
   const { version } = server.store
   server.store.version = () => {
@@ -59,10 +65,9 @@ test('a key created a moment ago is accepted, even with simultaneous requests', 
 })
 
 test('what another process writes during startup is picked up', async () => {
-  const memory = new Memory()
-  const parts = { ids: createRandomIds() }
-  const other = await testGateway({ store: openMemoryStore({ memory, seed: 1 }), ...parts })
-  const store = openMemoryStore({ memory, seed: 2 })
+  const path = newPath()
+  const other = await open(path, 1)
+  const { store, secret } = await openSlowStore({ path, seed: 2 })
   const made: string[] = []
   for (const noun of [store.keys, store.workspaces, store.assignments]) {
     const all = noun.all as () => Promise<never>
@@ -72,7 +77,7 @@ test('what another process writes during startup is picked up', async () => {
       return read
     }
   }
-  const late = await testGateway({ store, ...parts })
+  const late = await testGateway({ store, secret, ids: createRandomIds() })
   expect(made).toHaveLength(3)
   await late.catchUp()
   for (const hash of made.slice(0, 3)) expect(late.memory.keys.has(hash)).toBe(true)

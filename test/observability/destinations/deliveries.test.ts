@@ -26,8 +26,8 @@ import {
 } from '../../support/broadcast.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { expectAtRest } from '../../support/invariants.ts'
-import { openMemoryStore } from '../../support/memory-store.ts'
 import type { ReceiverAnswer } from '../../support/receiver.ts'
+import { openSlowStore } from '../../support/slow-store.ts'
 
 let house: BroadcastHouse
 afterEach(() => house.close())
@@ -45,11 +45,11 @@ const answerWith = (...answers: ReceiverAnswer[]) => {
 const OK = { status: 200 }
 
 describe.each([
-  ['SQLite', () => ({})],
-  ['plain Maps', () => ({ store: openMemoryStore() })],
-])('the queue in %s', (_, parts) => {
+  ['SQLite', async () => ({})],
+  ['a slow store', openSlowStore],
+])('the queue in %s', (_, openParts) => {
   test('sends what was recorded, in batches and in order, each call once', async () => {
-    const { gateway, call, addWebhook, readAllIds, countAll } = await open(parts())
+    const { gateway, call, addWebhook, readAllIds, countAll } = await open(await openParts())
     await addWebhook()
     const ids = await call(120)
     const { waitForCalls } = watchDeliveries(gateway)
@@ -71,7 +71,7 @@ describe.each([
     ['408', { status: 408 }],
     ['a reset connection', 'reset'],
   ])('D-03 tries again after %s, with the same calls', async (_, failure) => {
-    const { gateway, call, addWebhook, readIds, countAll } = await open(parts())
+    const { gateway, call, addWebhook, readIds, countAll } = await open(await openParts())
     await addWebhook()
     answerWith(failure, OK)
     const ids = await call(3)
@@ -86,7 +86,9 @@ describe.each([
   test.each([401, 404, 301])(
     'D-03 D-11 keeps apart what is refused with %d, until it is replayed',
     async status => {
-      const { gateway, operator, call, addWebhook, readAllIds, countAll } = await open(parts())
+      const { gateway, operator, call, addWebhook, readAllIds, countAll } = await open(
+        await openParts(),
+      )
       const { id } = await addWebhook()
       answerWith({ status, headers: { location: 'http://169.254.169.254/' } }, OK)
       const ids = await call(3)
@@ -109,7 +111,7 @@ describe.each([
   test.each([413, 400])(
     'D-03 cuts a batch that is answered %d, and finds the one that is at fault',
     async status => {
-      const { gateway, operator, call, addWebhook, countAll } = await open(parts())
+      const { gateway, operator, call, addWebhook, countAll } = await open(await openParts())
       const { id } = await addWebhook()
       const ids = await call(7)
       house.receiver.answer = ({ body }) => (body.includes(ids[4] ?? '') ? { status } : OK)
@@ -124,7 +126,7 @@ describe.each([
   )
 
   test('D-04 isolates a call that its receiver always stumbles over, and the rest flows', async () => {
-    const { gateway, call, addWebhook, countAll } = await open(parts())
+    const { gateway, call, addWebhook, countAll } = await open(await openParts())
     await addWebhook()
     const ids = await call(5)
     house.receiver.answer = ({ body }) => (body.includes(ids[2] ?? '') ? { status: 500 } : OK)
@@ -145,7 +147,7 @@ describe.each([
 
   test('D-06 O-06 drops the oldest beyond its bound, and counts each', async () => {
     const { gateway, call, addWebhook, countAll } = await open({
-      ...parts(),
+      ...(await openParts()),
       config: { telemetry: { queue_rows: 10 } },
     })
     const { id } = await addWebhook()
@@ -177,7 +179,9 @@ describe.each([
   })
 
   test('D-09 holds what waits while it is paused, and drops it where it is switched off', async () => {
-    const { gateway, operator, call, addWebhook, readAllIds, countAll } = await open(parts())
+    const { gateway, operator, call, addWebhook, readAllIds, countAll } = await open(
+      await openParts(),
+    )
     const { id } = await addWebhook()
     await pauseDestination(gateway, operator, id)
     await gateway.deliveries.start()
@@ -203,7 +207,9 @@ describe.each([
   })
 
   test('D-09 forgets what waits for a workspace that is deleted or no longer tells', async () => {
-    const { gateway, operator, workspace_id, call, addWebhook, countAll } = await open(parts())
+    const { gateway, operator, workspace_id, call, addWebhook, countAll } = await open(
+      await openParts(),
+    )
     await addWebhook()
     await call(2)
     await updateWorkspace(gateway, operator, workspace_id, {
@@ -222,7 +228,7 @@ describe.each([
   })
 
   test('continues after a restart with what was not settled', async () => {
-    const { gateway, call, addWebhook } = await open(parts())
+    const { gateway, call, addWebhook } = await open(await openParts())
     await addWebhook()
     answerWith('hang')
     const ids = await call(4)

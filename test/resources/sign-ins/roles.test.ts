@@ -5,15 +5,14 @@ import { getMember, updateMember } from '../../../src/resources/members.ts'
 import { createScimGroup, deleteScimGroup } from '../../../src/resources/scim/groups.ts'
 import { createScimUser } from '../../../src/resources/scim/users.ts'
 import { createSignInLink, signIn } from '../../../src/resources/sign-ins.ts'
-import { openMemoryStore } from '../../support/memory-store.ts'
 import { askApi, Browser, openHouse } from '../../support/sign-in.ts'
 
 const GROUPS = { operators: 'org:admin', 'staff.all': 'org:member' }
 const NAMED = { sub: 'ada', email: 'ada@acme.example' }
 
 /** Opens a gateway whose provider says the groups, and what signs Ada in with some. */
-async function openGrouped(roles: Record<string, unknown> = {}, parts: object = {}) {
-  const house = await openHouse({ roles: { groups: GROUPS, ...roles } }, parts)
+async function openGrouped(roles: Record<string, unknown> = {}) {
+  const house = await openHouse({ roles: { groups: GROUPS, ...roles } })
   const { gateway, member } = house
   /** Signs in, in another browser. */
   const enter = async (claims: Record<string, unknown>) => {
@@ -73,11 +72,8 @@ describe('the groups of a member who signs in', () => {
     expect((await getMember(house.gateway, house.member.id)).role).toBe('org:member')
   })
 
-  test.each([
-    ['SQLite', () => ({})],
-    ['a store in memory', () => ({ store: openMemoryStore() })],
-  ])('are lost with the role and the sessions that had it, with %s', async (_, open) => {
-    const { house, enter, getRole, manage } = await openGrouped({}, open())
+  test('are lost with the role and the sessions that had it', async () => {
+    const { house, enter, getRole, manage } = await openGrouped()
     await using _house = house
     const { gateway, member } = house
     const manager = await enter({ groups: ['operators'] })
@@ -130,11 +126,8 @@ describe('the groups of a member who signs in', () => {
     }
   })
 
-  test.each([
-    ['SQLite', () => ({})],
-    ['a store in memory', () => ({ store: openMemoryStore() })],
-  ])('are those that SCIM lists, of a member whom it provides, with %s', async (_, open) => {
-    const { house, enter, getRole, manage } = await openGrouped({}, open())
+  test('are those that SCIM lists, of a member whom it provides', async () => {
+    const { house, enter, getRole, manage } = await openGrouped()
     await using _house = house
     const { gateway } = house
     const operator = getOperator(gateway)

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { StoredTranscript } from '../../../src/observability/generations/store.ts'
+import type { RefusalFilter } from '../../../src/observability/refusals.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { buildGeneration, buildRecordEntry, buildStepCharge } from '../../support/generation.ts'
 import { type GetStore, readErrorType, WORKSPACE } from './rows.ts'
@@ -127,12 +128,13 @@ export function testTranscripts(store: GetStore): void {
     expect(await feedback.list('c')).toEqual([ada, bob])
   })
 
+  const refusal = {
+    ...{ id: 'r', path: '/', status: 401, error_type: 'authentication', message: 'no' },
+    ...{ key: null, key_hash: null, workspace_id: null, model: null },
+  }
+
   test('old refusals are removed', async () => {
     const { refusals } = store()
-    const refusal = {
-      ...{ id: 'r', path: '/', status: 401, error_type: 'authentication', message: 'no' },
-      ...{ key: null, key_hash: null, workspace_id: null, model: null },
-    }
     const times = ['2026-03-01T00:00:00.000Z', '2026-03-02T00:00:00.000Z']
     await refusals.add(
       times.map((created_at, i) => ({ ...refusal, id: `r${i}`, created_at })),
@@ -141,5 +143,34 @@ export function testTranscripts(store: GetStore): void {
     )
     expect(await refusals.removeBefore('2026-03-02T00:00:00.000Z', NOW)).toBe(1)
     expect((await refusals.list(9)).map(({ id }) => id)).toEqual(['r1'])
+  })
+
+  test('the newest refusals stay, are found by what they have, and count those like them', async () => {
+    const { refusals } = store()
+    const added = ['a', 'b', 'c', 'd', 'e'].map((id, i) => ({
+      ...{ ...refusal, id, created_at: NOW, status: i < 3 ? 404 : 502 },
+      key_hash: i % 2 === 0 ? 'k' : null,
+    }))
+    await refusals.add(added.slice(0, 2), [], 4)
+    await refusals.add(added.slice(2), [], 4)
+    const count = { left_out: 7, left_out_until: '2026-03-09T00:00:00.000Z' }
+    await refusals.add([], [{ id: 'c', created_at: NOW, ...count }], 4)
+    const find = async (filter?: RefusalFilter, limit = 9) =>
+      (await refusals.list(limit, filter)).map(({ id }) => id).join('')
+    expect([await find(), await find({}, 2)]).toEqual(['edcb', 'ed'])
+    const [, second] = await refusals.list(2)
+    const sequence = second?.sequence ?? 0
+    const found: [RefusalFilter, string][] = [
+      [{ id: 'c' }, 'c'],
+      [{ key_hash: 'k' }, 'ec'],
+      [{ status: 502 }, 'ed'],
+      [{ status: '4xx' }, 'cb'],
+      [{ status: '5xx', key_hash: 'k' }, 'e'],
+      [{ before: sequence }, 'cb'],
+      [{ after: sequence }, 'e'],
+    ]
+    for (const [filter, ids] of found) expect([filter, await find(filter)]).toEqual([filter, ids])
+    expect((await refusals.list(9, { id: 'c' }))[0]).toMatchObject(count)
+    expect((await refusals.list(9, { id: 'd' }))[0]?.left_out).toBe(0)
   })
 }

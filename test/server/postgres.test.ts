@@ -1,11 +1,15 @@
-import { expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import type { GatewayParts } from '../../src/app/gateway.ts'
 import { addCredit } from '../../src/limits/credits.ts'
+import { rollUp } from '../../src/observability/rollups.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { addMember } from '../../src/resources/members.ts'
 import { createApp } from '../../src/server/app.ts'
-import { createTestKeys, testGateway } from '../support/gateway.ts'
-import { openMemoryStore } from '../support/memory-store.ts'
+import { openPostgres } from '../../src/store/postgres.ts'
+import type { Store } from '../../src/store/store.ts'
+import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
+import { TEST_SECRET, TEST_SECRETS } from '../support/ledger.ts'
+import { hasPostgres, startPostgres } from '../support/postgres.ts'
 import { openIdentityProvider } from '../support/scim.ts'
 
 const MODEL = {
@@ -15,6 +19,8 @@ const MODEL = {
     { provider: 'sandbox', model: 'echo', usd_per_million_tokens: { prompt: 1, completion: 2 } },
   ],
 }
+
+const DAY = 86_400_000
 
 /** One answer of the API, as a client receives it. */
 interface Answer {
@@ -26,10 +32,12 @@ interface Answer {
 
 /** A gateway's API over a store, and all of its answers. */
 async function serve(parts: Partial<Omit<GatewayParts, 'config'>> = {}) {
+  const clock = new TestClock()
   const gateway = await testGateway({
-    secret: 's'.repeat(32),
+    clock,
+    secret: TEST_SECRET,
     ...parts,
-    config: { models: [MODEL] },
+    config: { models: [MODEL], responses: { store: true } },
   })
   const app = createApp(gateway)
   const keys = await createTestKeys(gateway)
@@ -50,11 +58,16 @@ async function serve(parts: Partial<Omit<GatewayParts, 'config'>> = {}) {
     return answers.at(-1) as Answer
   }
 
-  return { gateway, keys, answers, ask }
+  return { gateway, clock, keys, answers, ask }
 }
 
 /** Uses everything that the API needs of a store, refusals included. */
-async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): Promise<void> {
+async function walk({
+  gateway,
+  clock,
+  keys,
+  ask,
+}: Awaited<ReturnType<typeof serve>>): Promise<void> {
   const made = async (path: string, json: object) => (await ask('POST', path, json)).body
   const messages = [{ role: 'user', content: 'Hello “𝄞”' }]
   const chat = (key: string, json: object = {}) =>
@@ -156,6 +169,40 @@ async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): 
   await ask('DELETE', `/scim/group-mappings/${mapping.data.id}?keep_members=true`)
   await ask('GET', '/workspaces/team/members')
 
+  const config = { url: 'https://hooks.example.com/a' }
+  const to = { type: 'webhook', ...config, secret: 'whsec_Y2FuYXJ5LTUxZDctMDEyMzQ1Njc4OQ==' }
+  const near = (await made('/alerts', { name: 'near', cause: 'limit_near', to })).data
+  await ask('PATCH', `/alerts/${near.id}`, { disabled: true })
+  await ask('GET', '/alerts')
+  await ask('DELETE', `/alerts/${near.id}`)
+  const place = '/observability/destinations'
+  const hook = (await made(place, { type: 'webhook', name: 'hook', config })).data
+  await made(place, { type: 'webhook', name: 'other', api_key_hashes: ['none'], config })
+  await ask('PATCH', `${place}/${hook.id}`, { name: 'renamed' })
+  await ask('DELETE', `${place}/${hook.id}`)
+  await ask('GET', place)
+
+  const requests = [{ custom_id: 'a', body: { messages } }]
+  const lines = { endpoint: '/v1/chat/completions', model: 'acme/small', requests }
+  const { body: batch } = await ask('POST', '/batches', lines, keys.inference)
+  await ask('GET', '/batches?status=validating', undefined, keys.inference)
+  await ask('POST', `/batches/${batch.id}/cancel`, undefined, keys.inference)
+  await ask('GET', '/files', undefined, keys.inference)
+  const question = { model: 'acme/small', input: 'Hello', store: true }
+  const { body: response } = await ask('POST', '/responses', question, keys.inference)
+  const next = { ...question, previous_response_id: response.id }
+  await ask('POST', '/responses', next, keys.inference)
+  await ask('GET', `/responses/${response.id}/input_items`, undefined, keys.inference)
+  await ask('DELETE', `/responses/${response.id}`, undefined, keys.inference)
+  await ask('POST', '/responses', next, keys.inference)
+
+  await rollUp(gateway)
+  clock.pass(DAY)
+  await ask('GET', '/activity')
+  await made('/analytics/query', {
+    ...{ metrics: ['request_count', 'tokens_total', 'total_usage'] },
+    ...{ granularity: 'hour', dimensions: ['model', 'api_key_id'] },
+  })
   await ask('DELETE', '/workspaces/team')
   await ask('DELETE', `/keys/${team.data.hash}`)
   await ask('DELETE', '/workspaces/team')
@@ -165,39 +212,29 @@ async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): 
   await ask('GET', `/keys/${keys.hash}`)
 }
 
-test('every flow of the API gives the same answers over a store that is not SQLite', async () => {
-  const [sqlite, memory] = [await serve(), await serve({ store: openMemoryStore({ seed: 7 }) })]
-  await walk(sqlite)
-  await walk(memory)
-  expect(memory.answers).toEqual(sqlite.answers)
-  const statuses = (path: string) =>
-    memory.answers.filter(({ asked }) => asked.includes(path)).map(({ status }) => status)
-  expect(statuses('/chat/completions')).toEqual([200, 200, 402, 401, 200, 404, 200, 200, 200, 200])
-  expect(statuses('GET /generation')).toEqual([200])
-  expect(statuses('/byok')).toEqual([201, 200, 200, 200, 404])
-  expect(statuses('DELETE /workspaces/team')).toEqual([200, 400, 200])
-  const audit = memory.answers.find(({ asked }) => asked.startsWith('GET /audit'))
-  expect(audit?.body.total_count).toBeGreaterThan(25)
-  await Promise.all([sqlite.gateway.close(), memory.gateway.close()])
-})
+if (await hasPostgres()) {
+  const server = await startPostgres()
+  afterAll(() => server[Symbol.asyncDispose]())
 
-test('a call is recorded with its charge when its answer ends, even in a slow store', async () => {
-  const store = openMemoryStore({ seed: 3 })
-  const { gateway, keys, ask } = await serve({ store })
-  const messages = [{ role: 'user', content: 'Hi' }]
-  const calls = Array.from({ length: 20 }, () =>
-    ask('POST', '/chat/completions', { model: 'acme/small', messages }, keys.inference),
-  )
-  const answers = await Promise.all(calls)
-  for (const { body } of answers) {
-    const { body: found } = await ask('GET', `/generation?id=${body.id}`, undefined, keys.inference)
-    expect(found.data).toMatchObject({
-      id: body.id,
-      total_cost: body.usage.cost,
-      finish_reason: 'stop',
-    })
-    expect((await store.ledger.listCharges(body.id)).map(({ step }) => step)).toEqual([1])
-  }
-  expect((await store.ledger.inspect(() => undefined)).unmatched).toEqual([])
-  await gateway.close()
-})
+  test('every flow of the API gives the same answers over Postgres as over SQLite', async () => {
+    const store = await openPostgres({ url: server.url, secrets: TEST_SECRETS })
+    const sqlite = await serve()
+    const postgres = await serve({ store: store as unknown as Store })
+    await walk(sqlite)
+    await walk(postgres)
+    expect(postgres.answers).toEqual(sqlite.answers)
+    const statuses = (path: string) =>
+      postgres.answers.filter(({ asked }) => asked.includes(path)).map(({ status }) => status)
+    expect(statuses('/chat/completions')).toEqual([
+      ...[200, 200, 402, 401, 200, 404, 200, 200, 200, 200],
+    ])
+    expect(statuses('GET /generation')).toEqual([200])
+    expect(statuses('/byok')).toEqual([201, 200, 200, 200, 404])
+    expect(statuses('/responses')).toEqual([200, 200, 200, 200, 400])
+    expect(statuses('POST /analytics')).toEqual([200])
+    expect(statuses('DELETE /workspaces/team')).toEqual([200, 400, 200])
+    const audit = postgres.answers.find(({ asked }) => asked.startsWith('GET /audit'))
+    expect(audit?.body.total_count).toBeGreaterThan(25)
+    await Promise.all([sqlite.gateway.close(), postgres.gateway.close()])
+  })
+} else test.skip('every flow over Postgres, which is not installed and cannot be', () => undefined)
