@@ -169,6 +169,8 @@ export async function openSqlite({
  */
 const UNFLUSHED = new Set([
   ...['generations.record', 'generations.keep', 'generations.flush', 'writeLog.shorten'],
+  // It answers at once, and its readers are of what records do not change.
+  'seals.under',
   ...['listWaiting', 'finish', 'skip', 'fail', 'noteError'].map(name => `deliveries.${name}`),
 ])
 
