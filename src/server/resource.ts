@@ -118,10 +118,9 @@ function createHandler(gateway: Gateway, row: Row): (context: never) => unknown 
   if (version) {
     const reader = { run: version.changes.run, names: row.names }
     return async ({ actor, params, request }: GuardedContext) => {
-      const input = await readInput(row, { params, request })
       const read = () => runRoute(reader, gateway, { actor, params, request })
-      const bound = await bindVersion(gateway, request, actor, read)
-      return row.run(gateway, bound as never, ...input)
+      const bind = () => bindVersion(gateway, request, actor, read)
+      return runRoute(row, gateway, { actor, params, request }, bind)
     }
   }
   if (status === 200) {
@@ -170,20 +169,18 @@ async function bindVersion(
   return { ...actor, requires: { id: readId(await read()), ifMatch } }
 }
 
-const runRoute = async (
-  route: Pick<Row, 'run' | 'names'> & Input,
+/** Runs a route. `bind` is what makes its actor once all that it takes is there. */
+async function runRoute(
+  { run, names, body, query }: Pick<Row, 'run' | 'names'> & Input,
   gateway: Gateway,
-  { actor, ...asked }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
-): Promise<unknown> => route.run(gateway, actor, ...(await readInput(route, asked)))
-
-async function readInput(
-  { names, body, query }: Pick<Row, 'names'> & Input,
-  { params, request }: Pick<GuardedContext, 'params' | 'request'>,
-): Promise<never[]> {
+  { actor, params, request }: Pick<GuardedContext, 'actor' | 'params' | 'request'>,
+  bind?: () => Promise<Actor>,
+): Promise<unknown> {
   const input: unknown[] = names.map(name => lowerUuid(params[name] ?? ''))
   if (body) input.push(lowerUuids(body, await readBody(request, body)))
   if (query) input.push(readQuery(request, query))
-  return input as never[]
+  const bound = bind ? await bind() : actor
+  return run(gateway, bound as never, ...(input as never[]))
 }
 
 /** Writes the ids of other nouns as they are stored. */

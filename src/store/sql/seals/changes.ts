@@ -1,5 +1,4 @@
 import type {
-  AliasNode,
   Compilable,
   DeleteQueryBuilder,
   DeleteQueryNode,
@@ -7,7 +6,6 @@ import type {
   InsertQueryBuilder,
   InsertQueryNode,
   Kysely,
-  OperationNode,
   SelectQueryNode,
   TableNode,
   UpdateQueryBuilder,
@@ -113,8 +111,9 @@ type Change = InsertQueryNode | UpdateQueryNode | DeleteQueryNode
 
 /** Finds the sealed table that a statement changes, and what Kysely has made the statement of. */
 function findChanged(statement: Compilable): { table: string; node: Change | null } | null {
-  const node = 'toOperationNode' in statement ? readNode(statement) : null
-  const table = node ? findTable(node) : readTable(statement)
+  const isText = !('toOperationNode' in statement)
+  const node = isText ? null : readNode(statement)
+  const table = isText ? readTable(statement) : node && findTable(node)
   return table && SEALED_TABLES.includes(table) ? { table, node } : null
 }
 
@@ -137,31 +136,28 @@ const PARTS: Record<Change['kind'], string[]> = {
 }
 
 /** Whether no part of a change decides about rows but its condition, or about a row that is there. */
-const isPlain = (node: Change): boolean =>
-  findTarget(node)?.kind === 'TableNode' &&
-  !('onConflict' in node && node.onConflict?.updates) &&
-  Object.entries(node).every(
-    ([name, part]) => part === undefined || PARTS[node.kind].includes(name),
-  )
+function isPlain(node: Change): boolean {
+  for (const [name, part] of Object.entries(node))
+    if (part !== undefined && !PARTS[node.kind].includes(name)) return false
+  return !('onConflict' in node && node.onConflict?.updates)
+}
 
-const findTarget = (node: Change): OperationNode | undefined =>
-  node.kind === 'InsertQueryNode'
-    ? node.into
-    : node.kind === 'UpdateQueryNode'
-      ? node.table
-      : node.from.froms[0]
-
-function findTable(node: Change): string | undefined {
-  const target = findTarget(node) as AliasNode | TableNode | undefined
-  const table = target?.kind === 'AliasNode' ? (target.node as TableNode) : target
-  return table?.table?.identifier.name
+/** Throws for a table that has another name there. */
+function findTable(node: Change): string {
+  const target =
+    node.kind === 'InsertQueryNode'
+      ? node.into
+      : node.kind === 'UpdateQueryNode'
+        ? node.table
+        : node.from.froms[0]
+  if (target?.kind !== 'TableNode') throw notNoted('a table under another name')
+  return (target as TableNode).table.identifier.name
 }
 
 const CHANGE = /^\s*(?:(?:insert (?:or \w+ )?|replace )into|update|delete from)\s+"?(\w+)/i
 
-// What Kysely builds otherwise only reads.
 const readTable = (statement: Compilable): string | undefined =>
-  'toOperationNode' in statement ? undefined : CHANGE.exec(statement.compile().sql)?.[1]
+  CHANGE.exec(statement.compile().sql)?.[1]
 
 function noteInsert(noting: Noting, table: string, statement: Compilable): Statement[] {
   const insert = statement as InsertQueryBuilder<Tables, keyof Tables, object>
@@ -244,10 +240,8 @@ function selectChanged(
   } as Compilable<SelectedRow>
 }
 
-const listColumns = ({ columns }: Noting, table: string): Column[] => columns.get(table) ?? []
-
 function select(noting: Noting, table: string): never {
-  const selection = noting.selections.get(table) ?? selectColumns(listColumns(noting, table))
+  const selection = noting.selections.get(table) ?? selectColumns(noting.columns.get(table) ?? [])
   noting.selections.set(table, selection)
   return selection as never
 }
@@ -258,6 +252,6 @@ function note(
   before: SelectedRow | null,
   after: SelectedRow | null,
 ): void {
-  const { id, text } = renderRow(listColumns(noting, noun), (before ?? after) as SelectedRow)
+  const { id, text } = renderRow(noting.columns.get(noun) ?? [], (before ?? after) as SelectedRow)
   noting.note({ noun, id, before: before && text, after: after && text })
 }
