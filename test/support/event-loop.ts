@@ -43,7 +43,7 @@ async function watchLoop<Result>(work: () => Promise<Result>): Promise<LoopUse<R
 }
 
 /** How often work is done at most, to tell its own waits from what others cause. */
-const MOST_RUNS = 3
+const MOST_RUNS = 12
 
 /**
  * Does work again while others had to wait for it as long as this, in milliseconds, and returns its
