@@ -61,7 +61,7 @@ function refuseOthers(values: unknown[]): void {
       throw new TypeError('A value fits no column')
 }
 
-/** How many numbers of a table are taken. Whoever takes some holds them until the transaction ends. */
+/** Takes the next numbers of a table: others that want some wait until the transaction ends. */
 const TAKE_NUMBERS = `insert into numbers values (?1, ?2)
   on conflict (name) do update set last = numbers.last + excluded.last returning last`
 

@@ -51,7 +51,7 @@ const createTrim =
   (kysely: Kysely<Tables>, write: Write): TranscriptStore['trim'] =>
   async (bytes, now) => {
     let rows = 0
-    const removeUpTo = (last: number) =>
+    const removeOldest = (last: number) =>
       kysely.deleteFrom('transcripts').where('sequence', '<=', last).returning('sequence')
     await write(
       follow(kysely.selectFrom('transcript_use').select('bytes'), ([use]) => {
@@ -59,7 +59,7 @@ const createTrim =
         if (excess <= 0) return []
         return [
           follow<Sized>(prepare(LIST_OLDEST), oldest => [
-            follow(removeUpTo(findLast(oldest, excess)), removed => {
+            follow(removeOldest(findLast(oldest, excess)), removed => {
               rows = removed.length
               return countEvicted({ kind: 'content', reason: 'size', rows }, now)
             }),

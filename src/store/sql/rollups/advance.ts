@@ -146,15 +146,17 @@ const writeSessions = ({ sessions }: Slice, names: Names): Statement[] =>
     return app === 0 ? [] : [prepare(ADD_SESSION, week, app, model, ...values)]
   })
 
-const addTo = (table: string) => `insert into ${table} (start, group_id, ${SUM_COLUMNS.join(', ')})
+const renderAddition = (
+  table: string,
+) => `insert into ${table} (start, group_id, ${SUM_COLUMNS.join(', ')})
   values (?, ?, ${SUM_COLUMNS.map(() => '?').join(', ')})
   on conflict (start, group_id) do update set
   ${SUM_COLUMNS.map(name => `${name} = ${table}.${name} + excluded.${name}`).join(', ')}`
 
 const ADD = {
-  usage_hours: addTo('usage_hours'),
-  usage_days: addTo('usage_days'),
-  usage_endpoint_days: addTo('usage_endpoint_days'),
+  usage_hours: renderAddition('usage_hours'),
+  usage_days: renderAddition('usage_days'),
+  usage_endpoint_days: renderAddition('usage_endpoint_days'),
 }
 
 const writeSums = (table: keyof typeof ADD, rows: Sums): Statement[] =>
@@ -215,11 +217,11 @@ class Names {
   }
 
   getGroup(shared: HourSums): number {
-    return this.#get('groups', nameOf(this.#listValues(shared)))
+    return this.#get('groups', nameGroup(this.#listValues(shared)))
   }
 
   getEndpointGroup(shared: HourSums): number {
-    return this.#get('groups', nameOf(listEndpointValues(shared)))
+    return this.#get('groups', nameGroup(listEndpointValues(shared)))
   }
 
   /** Returns 0 for a call that names no app. */
@@ -245,7 +247,7 @@ class Names {
     return {
       later: () => {
         const values = list()
-        const name = nameOf(values)
+        const name = nameGroup(values)
         if (this.#has('groups', name)) return []
         return this.#findOrAdd('groups', name, prepare(FIND_GROUP, ...values), () => [
           this.#note('groups', name, prepare(ADD_GROUP, ...values)),
@@ -303,7 +305,7 @@ interface Identified {
 const nameApp = ({ http_referer, title }: SummedCall): string =>
   JSON.stringify([http_referer, title])
 
-const nameOf = (values: (string | number)[]): string => JSON.stringify(values)
+const nameGroup = (values: (string | number)[]): string => JSON.stringify(values)
 
 const listEndpointValues = (shared: HourSums) =>
   listValues(shared, { key_hash: '', user_id: '', app_id: 0 })
