@@ -8,7 +8,7 @@ import { MailConfig } from './config/mail.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import { SignInConfig } from './config/sign-in.ts'
-import { BucketConfig } from './config/storage.ts'
+import { BucketConfig, PostgresConfig } from './config/storage.ts'
 import { OtlpConfig } from './config/telemetry.ts'
 import {
   AgreedDataPolicy,
@@ -998,6 +998,7 @@ export const Config = Type.Object(
             's3: in the bucket storage.s3',
         }),
         s3: Type.Optional(BucketConfig),
+        postgres: Type.Optional(PostgresConfig),
       },
       { ...closed, default: {} },
     ),

@@ -1,7 +1,8 @@
 import { hkdfSync } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, systemClock, toMidnight, yieldToEventLoop } from '../base/clock.ts'
+import { conflict } from '../base/errors.ts'
 import { type Events, openEvents } from '../base/events.ts'
 import { type Fingerprint, openFingerprint } from '../base/fingerprint.ts'
 import { createRandomIds, type Ids } from '../base/ids.ts'
@@ -11,6 +12,7 @@ import { Mirror } from '../base/mirror.ts'
 import { PackedMirror } from '../base/packed-mirror.ts'
 import { openSeal, type Seal } from '../base/seal.ts'
 import { shareRuns } from '../base/share-runs.ts'
+import type { PostgresConfig } from '../config/storage.ts'
 import { type Config, createDefaultConfig, getSiteUrl } from '../config.ts'
 import { endLoopsOfGoneKeys } from '../engine/admit.ts'
 import { Health } from '../engine/health.ts'
@@ -93,22 +95,30 @@ import { openDiskBlobs } from '../store/blobs/disk.ts'
 import { createMemoryBlobs } from '../store/blobs/memory.ts'
 import { openS3Blobs } from '../store/blobs/s3.ts'
 import { openDamagedLogs } from '../store/checked-lines.ts'
-import { openDataDirectory } from '../store/data-directory.ts'
+import { makeDataDirectory, nameNode, openDataDirectory } from '../store/data-directory.ts'
 import { openFreeCalls } from '../store/free-calls.ts'
 import { openHoldJournal } from '../store/hold-journal.ts'
 import { openHeadFile } from '../store/ledger-head.ts'
 import { LOG, Log, type LogMacs, type LogOptions, openLogMacs } from '../store/log.ts'
 import { guardMigration, type Migration, refuseMigration } from '../store/migration-guard.ts'
+import { type GivenSecret, refuseShortSecret } from '../store/own-secret.ts'
+import type { Claim } from '../store/postgres/nodes.ts'
 import { takeRecordLog } from '../store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from '../store/secret.ts'
 import { openSpool } from '../store/spool.ts'
 import { lockData } from '../store/sqlite/lock.ts'
-import { type GivenSecret, refuseShortSecret } from '../store/sqlite/seals/own-secret.ts'
 import { openSqlite, type SqliteOptions } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'
 import { protocolNames } from '../translation/protocols/registry.ts'
 import { openTokenizers, type Tokenizers } from '../translation/tokenizers.ts'
 import type { ConfigStatus } from './reconfigure.ts'
+
+declare module '../base/events.ts' {
+  interface EventMap {
+    /** Another server has this one's database. */
+    'node.lost': object
+  }
+}
 
 /**
  * The gateway: all parts of one process. A core function takes only the parts that it uses; each
@@ -178,10 +188,10 @@ export interface Gateway {
   /** Reloads everything in memory, whichever process has changed it. Simultaneous callers share the work. */
   refresh(): Promise<boolean>
   /**
-   * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
-   * while a server runs.
+   * Locks the data directory and its database against servers. Resolves with the function that
+   * unlocks them. Throws 409 while a server runs.
    */
-  lock(): () => void
+  lock(): Promise<() => Promise<void>>
   /** Writes pending records and closes the store. */
   close(): Promise<void>
 }
@@ -326,23 +336,33 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   let garbledRecords = 0
   const store =
     overrides.store ??
-    (await openStore(data, overrides.access, log, {
-      durability: config.storage.durability,
-      busyTimeout,
-      secrets,
-      macs,
-      ticks: clock.ticks,
-      onFault: error => events.publish('store.failing', { error }),
-      onUntold: (id, error) => events.publish('broadcast.failed', { id, error }),
-      onGarbled(lines) {
-        garbledRecords = lines
+    (await openStore(
+      data,
+      overrides.access,
+      log,
+      {
+        durability: config.storage.durability,
+        busyTimeout,
+        secrets,
+        macs,
+        ticks: clock.ticks,
+        onFault: error => events.publish('store.failing', { error }),
+        onUntold: (id, error) => events.publish('broadcast.failed', { id, error }),
+        onGarbled(lines) {
+          garbledRecords = lines
+        },
+        ownSecret: overrides.requiresOwnSecret ? describeSecret(data, overrides.secret) : undefined,
+        ...guardStore(data, secrets.destinationSeal, overrides),
       },
-      ownSecret: overrides.requiresOwnSecret ? describeSecret(data, overrides.secret) : undefined,
-      ...guardStore(data, secrets.destinationSeal, overrides),
-    }))
+      config.storage.postgres,
+    ))
+  const claim = await claimStore(store, data, overrides.access, clock, () =>
+    events.publish('node.lost', {}),
+  )
   const journal = openJournal(data, log, secrets.mac, garbledRecords)
   await markOpening({ store, journal })
-  const recorder = openRecorder(store.generations, events, clock.ticks, () => journal.holds.keepsUp)
+  const keepsUp = () => journal.holds.keepsUp && !claim?.isCutOff
+  const recorder = openRecorder(store.generations, events, clock.ticks, keepsUp)
   const owner = await ensureOwner(store, ids, clock)
   // Read before everything else: what another process writes meanwhile is picked up later.
   let version = await store.version()
@@ -455,7 +475,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       await reload(gateway)
       return true
     }),
-    lock: () => (data === undefined ? () => undefined : lockData(data)),
+    lock: () => lockStore(store, data, clock),
     async close() {
       await gateway.deliveries.stop()
       await gateway.videos.stop()
@@ -468,11 +488,14 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       // Calls that waited for a token count settle now, and are recorded with the others.
       await yieldToEventLoop()
       await recorder.flush()
+      // What is kept for the next start is not tried again in a store that is closed.
+      recorder.pause()
       await gateway.refusals.flush()
       await gateway.rollups.close()
       // Who only looks moves no end: what was added behind our back would count as ours.
       if (overrides.migrates !== false) await markEnds(gateway).catch(() => undefined)
       await blobs.close()
+      await claim?.release()
       await store.close()
     },
   }
@@ -646,8 +669,10 @@ async function openStore(
   access: GatewayParts['access'] = 'command',
   log: Log | null,
   { macs, ...options }: Omit<SqliteOptions, 'path'> & { macs: LogMacs },
+  postgres?: PostgresConfig,
 ): Promise<Store> {
   if (data === undefined || log === null) return openSqlite({ path: ':memory:', ...options })
+  if (postgres) return openShared(data, access, postgres, { ...options, log, macs })
   // Before the first file: what is refused leaves no empty database.
   if (options.ownSecret && !existsSync(join(data, 'gateway.db')))
     refuseShortSecret(options.ownSecret)
@@ -659,6 +684,72 @@ async function openStore(
     return await openSqlite({ path, recordLog: recordLog.log, spool, ...options })
   } finally {
     recordLog.unlock()
+  }
+}
+
+/** Opens a store in Postgres. The data directory keeps what is this node's alone. */
+async function openShared(
+  data: string,
+  access: GatewayParts['access'],
+  postgres: PostgresConfig,
+  { log, macs, ...options }: Omit<SqliteOptions, 'path'> & { log: Log; macs: LogMacs },
+): Promise<Store> {
+  makeDataDirectory(data)
+  const { openPostgres } = await import('../store/postgres.ts')
+  const recordLog = await takeRecordLog(data, access, { log, macs, durability: 'normal' })
+  try {
+    return (await openPostgres({
+      ...{ ...postgres, ...options },
+      recordLog: recordLog.log,
+      refuseNew: () => refuseForgotten(data),
+    })) as unknown as Store
+  } finally {
+    recordLog.unlock()
+  }
+}
+
+/** Throws where a directory has a store of its own that would be forgotten for an empty one. */
+function refuseForgotten(data: string): void {
+  if ((statSync(join(data, 'gateway.db'), { throwIfNoEntry: false })?.size ?? 0) > 0)
+    throw conflict(
+      `${data} has data of a gateway, and the database of storage.postgres has none: copy it there ` +
+        `(gateway store copy), or move ${join(data, 'gateway.db')} away`,
+    )
+}
+
+/** Claims a store that several machines reach for this server; null for others, and other stores. */
+async function claimStore(
+  { nodes, close }: Store,
+  data: string | undefined,
+  access: GatewayParts['access'] | undefined,
+  { ticks }: Clock,
+  onLost: () => void,
+): Promise<Claim | null> {
+  if (!nodes || data === undefined || access !== 'server') return null
+  try {
+    return await nodes.claim(nameNode(data), ticks, onLost)
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function lockStore(
+  { nodes }: Store,
+  data: string | undefined,
+  { ticks }: Clock,
+): Promise<() => Promise<void>> {
+  if (data === undefined) return async () => undefined
+  const unlock = lockData(data)
+  try {
+    const claim = await nodes?.claim(nameNode(data), ticks, () => undefined)
+    return async () => {
+      await claim?.release()
+      unlock()
+    }
+  } catch (error) {
+    unlock()
+    throw error
   }
 }
 

@@ -45,9 +45,16 @@ FormatRegistry.Set('origin', isOrigin)
 FormatRegistry.Set('address-range', isAddressRange)
 FormatRegistry.Set('host:port', isHostAndPort)
 FormatRegistry.Set('host[:port]', isHost)
+FormatRegistry.Set('postgres-url', isPostgresUrl)
 // Characters that every server accepts in a header. This also refuses the line break that may end
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
+
+function isPostgresUrl(text: string): boolean {
+  const url = URL.parse(text)
+  const hasForm = url !== null && /^postgres(ql)?:$/.test(url.protocol)
+  return hasForm && url.host !== '' && url.pathname.length > 1
+}
 
 // As browsers send it: in lower case, without a port that goes without saying, and without a path.
 function isOrigin(text: string): boolean {
@@ -122,6 +129,8 @@ export function describeSchema(schema: TSchema): string {
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.format === 'utc-time') return 'time in ISO 8601, in UTC and with seconds'
   if (schema.format === 'url') return 'address with http:// or https://, without user and query'
+  if (schema.format === 'postgres-url')
+    return 'address of a database as postgres://user:password@host:5432/database'
   if (schema.format) return `${schema.type} in the form ${schema.format}`
   if (schema.type === 'number' || schema.type === 'integer')
     return `${schema.type}${describeRange(schema)}`

@@ -44,17 +44,19 @@ export async function withGateway<Result>(
   const data = getDataDirectory(options)
   const isNamed = (options.data ?? process.env.GATEWAY_DATA) !== undefined
   const isMade = makes && !isNamed
-  if ((isNamed && !existsSync(data)) || (needsData && !hasData(data) && !isMade))
-    throw notFound(
-      `There is no data of a gateway in ${resolve(data)}: ` +
-        'gateway init makes it, --data names another directory',
-    )
   const parts = toGatewayParts(
     options,
     await loadServedConfig(options, { withoutSecrets: !secrets }),
   )
+  const { config } = parts
+  const isThere = hasData(data, config)
+  if ((isNamed && !isThere && !existsSync(data)) || (needsData && !isThere && !isMade))
+    throw notFound(
+      `There is no data of a gateway in ${resolve(data)}: ` +
+        'gateway init makes it, --data names another directory',
+    )
   const access = { requiresOwnSecret: !anySecret, migrates: !looks }
-  return runTask(hasData(data) || isMade ? { ...parts, ...access } : { config: parts.config }, task)
+  return runTask(isThere || isMade ? { ...parts, ...access } : { config }, task)
 }
 
 /**

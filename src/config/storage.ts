@@ -33,3 +33,29 @@ export const BucketConfig = Type.Object(
   { ...closed, description: 'The bucket of files' },
 )
 export type BucketConfig = Static<typeof BucketConfig>
+
+/** The database in which everything is but the bytes of files. */
+export const PostgresConfig = Type.Object(
+  {
+    url: Type.String({
+      format: 'postgres-url',
+      description:
+        'The database, as postgres://user:password@host:5432/database; ?sslmode=verify-full has its ' +
+        'certificate verified',
+    }),
+    schema: Type.String({
+      default: 'gateway',
+      pattern: '^[a-z_][a-z0-9_]{0,62}$',
+      title: 'a name of small letters, digits and _',
+      description: 'The schema of the database that is the gateway’s alone',
+    }),
+    connections: Type.Integer({
+      default: 8,
+      minimum: 2,
+      maximum: 100,
+      description: 'How many connections are used at once at most',
+    }),
+  },
+  { ...closed, description: 'The database in Postgres that has what else is in gateway.db' },
+)
+export type PostgresConfig = Static<typeof PostgresConfig>

@@ -85,7 +85,7 @@ export function removeMissingSecrets(settings: unknown, sources: VariableSources
     ...(isMapping(plugins) && isMapping(plugins.mistral_ocr)
       ? { plugins: { ...plugins, mistral_ocr: keepValues(plugins.mistral_ocr, sources) } }
       : {}),
-    ...replaceMembers('storage', storage, sources, removeBucketSecrets),
+    ...replaceBucket(storage, sources),
     ...removeCollector(telemetry, sources),
     ...(isMapping(mail) ? { mail: { ...NO_MAIL, ...keepValues(mail, sources) } } : {}),
   }
@@ -137,11 +137,12 @@ function removeServerSecrets(server: Mapping, sources: VariableSources): Mapping
   return { url: NOWHERE, ...others }
 }
 
-// What is asked of the bucket is refused there.
-const removeBucketSecrets = (bucket: Mapping, sources: VariableSources): Mapping => ({
-  ...{ bucket: 'missing', access_key_id: 'missing', secret_access_key: 'missing' },
-  ...keepValues(bucket, sources),
-})
+// What is asked of the bucket is refused there. The database is asked by every command.
+function replaceBucket(storage: unknown, sources: VariableSources): Mapping {
+  if (!isMapping(storage) || !isMapping(storage.s3) || hasValue(storage.s3, sources)) return {}
+  const missing = { bucket: 'missing', access_key_id: 'missing', secret_access_key: 'missing' }
+  return { storage: { ...storage, s3: { ...missing, ...keepValues(storage.s3, sources) } } }
+}
 
 const CREDENTIALS = ['api_key', 'credentials', 'aws', 'service_account', 'auth']
 

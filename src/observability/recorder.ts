@@ -28,6 +28,8 @@ export interface Recorder {
   record(entry: RecorderEntry): Promise<void>
   /** Whether new work can be recorded. */
   readonly healthy: boolean
+  /** Whether the store takes none now: what it can keep is answered all the same. */
+  readonly isFailing: boolean
   /** Waits until everything pending is written, or where the store's next start finds it. */
   flush(): Promise<void>
   /** Lists what is not written yet, oldest first. */
@@ -80,11 +82,14 @@ export function openRecorder(
   /** Since when the store has not accepted the oldest entries; null while it is not asked. */
   let askedAt: number | null = null
   let running: Promise<void> | undefined
+  let isKeeping = false
+  /** Told when everything that waits is kept. */
+  const awaitKept: (() => void)[] = []
   let timer: ReturnType<typeof setInterval> | undefined
 
   async function drain(): Promise<void> {
     // Kept while calls come: starting a timer for each batch costs more than the batch.
-    timer ??= setInterval(checkWaiting, LONGEST_PAUSE)
+    timer ??= setInterval(checkWaiting, LONGEST_PAUSE).unref()
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
       // Everything that ends in these turns of the event loop is written together, and streams
@@ -118,7 +123,7 @@ export function openRecorder(
       if (!failing) events.publish('store.failing', { error })
       failing = true
       if (isRefusal(error)) return writeSeparately(batch)
-      await keepBatch(batch)
+      await keepWaiting()
       return false
     }
     failing = false
@@ -130,13 +135,26 @@ export function openRecorder(
   }
 
   /** Answers those whose record outlives the process though the store has not taken it. */
-  async function keepBatch(batch: PendingEntry[]): Promise<void> {
-    const open = batch.filter(({ isKept }) => !isKept)
+  async function keepWaiting(): Promise<void> {
+    const open = waiting.filter(({ isKept }) => !isKept)
     const kept = new Set(await store.keep(open.map(({ entry }) => entry)).catch(() => []))
     for (const pending of open) {
       pending.isKept = kept.has(pending.entry)
       if (pending.isKept) pending.resolve()
     }
+    if (kept.size < open.length) return
+    askedAt = null
+    for (const resolve of awaitKept.splice(0)) resolve()
+  }
+
+  /** Keeps what comes while the store takes nothing, all of a turn of the event loop together. */
+  function keepSoon(): void {
+    if (isKeeping) return
+    isKeeping = true
+    setImmediate(async () => {
+      isKeeping = false
+      await keepWaiting()
+    })
   }
 
   /** Writes one entry after the other, up to the first that the store cannot take now. */
@@ -185,6 +203,7 @@ export function openRecorder(
       const { promise, resolve, reject } = Promise.withResolvers<void>()
       waiting.push({ entry, resolve, reject, since: ticks(), isKept: false })
       running ??= drain()
+      if (failing) keepSoon()
       return promise
     },
     // Not since an entry waits: on a busy event loop, that is no fault of the store.
@@ -195,8 +214,12 @@ export function openRecorder(
         (paused !== null || isPatient || askedAt === null || ticks() - askedAt < ALARM)
       )
     },
+    get isFailing() {
+      return failing
+    },
     async flush() {
-      await running
+      if (running)
+        await Promise.race([running, new Promise<void>(resolve => awaitKept.push(resolve))])
       await store.flush().catch(() => undefined)
     },
     listPending: () => waiting.map(({ entry }) => entry),

@@ -47,7 +47,7 @@ export interface RepricingWorld extends IdentityWorld {
   ledger: Ledger
   store: IdentityWorld['store'] & { generations: GenerationStore }
   /** Locks the data directory against servers. Throws 409 while a server runs. */
-  lock(): () => void
+  lock(): Promise<() => Promise<void>>
 }
 
 /** How calls of one kind are recorded whose cost follows from their tokens. */
@@ -92,13 +92,13 @@ export async function planRepricing(world: RepricingWorld, input: Repricing) {
  * correction cannot count twice. Throws what `planRepricing` does, and 409 while a server runs.
  */
 export async function reprice(world: RepricingWorld, actor: Actor, input: Repricing) {
-  const unlock = world.lock()
+  const unlock = await world.lock()
   try {
     const plan = await buildPlan(world, input)
     if (plan.groups.length > 0) await correct(world, actor, input, plan)
     return showPlan(plan, plan.groups.length > 0)
   } finally {
-    unlock()
+    await unlock()
   }
 }
 

@@ -38,5 +38,9 @@ export function renderReadiness(gateway: Gateway, connection: Connection | undef
   if (reason) return Response.json({ status: reason }, { status: 503 })
   // A saturated gateway serves as much as it can: to take it out of rotation would lose that.
   const overload = gateway.traffic.admission.findSaturation()
-  return Response.json({ status: 'ready', ...(overload ? { overloaded: overload } : {}) })
+  return Response.json({
+    status: 'ready',
+    ...(overload ? { overloaded: overload } : {}),
+    ...(gateway.recorder.isFailing ? { degraded: 'store' } : {}),
+  })
 }

@@ -1,7 +1,10 @@
 import { closeSync, existsSync, lstatSync, mkdirSync, type Stats, statSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { conflict, denied } from '../base/errors.ts'
-import { hasCode, openDataFile } from './data-files.ts'
+import { VERSION } from '../base/version.ts'
+import { hasCode, openDataFile, readDataFile, writeDataFile } from './data-files.ts'
+import type { NodeName } from './postgres/nodes.ts'
 
 /** What only the owner may read. */
 const SECRETS = ['secret.key', 'secret.key.previous']
@@ -76,4 +79,13 @@ function refuseForeignReaders(path: string, { mode, uid, gid }: Stats): void {
   const group = mode & GROUP_USES && gid !== uid
   if (group || mode & OTHERS_USE)
     throw denied(`${path}: other users may read this secret (chmod 600 ${path})`)
+}
+
+/** Names this process as a node of a store that several machines reach: its directory has the id. */
+export function nameNode(data: string): NodeName {
+  const path = join(data, 'node.id')
+  const found = readDataFile(path)?.toString().trim()
+  const id = found && /^[0-9a-f-]{36}$/.test(found) ? found : crypto.randomUUID()
+  if (id !== found) writeDataFile(path, `${id}\n`)
+  return { id, incarnation: crypto.randomUUID(), name: hostname(), version: VERSION }
 }

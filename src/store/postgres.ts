@@ -1,13 +1,15 @@
-import type { SQL } from 'bun'
 import type { Mac } from '../base/mac.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
+import type { GivenSecret } from './own-secret.ts'
 import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
+import { createNodeStore } from './postgres/nodes.ts'
+import { nameDatabase, openSchema } from './postgres/opening.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
-import { anchorRecords, createRecording } from './postgres/recording.ts'
-import schema from './postgres/schema.sql' with { type: 'text' }
-import { createSealReader, openSeals, readColumns } from './postgres/seals.ts'
-import { createWriter, runStep } from './postgres/write.ts'
+import { PostgresRecording } from './postgres/recording.ts'
+import { createSealReader, type readColumns } from './postgres/seals.ts'
+import { createWriter } from './postgres/write.ts'
+import type { RecordLog } from './record-log.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
 import { createInspector } from './sql/inspection.ts'
 import { BlockReader } from './sql/outbox/blocks.ts'
@@ -21,6 +23,14 @@ export interface PostgresOptions {
   schema?: string
   connections?: number
   secrets: RecordSecrets
+  /** The secret that has to be that of the data. Without it, any may be. */
+  ownSecret?: GivenSecret | undefined
+  /** Where records are kept while the database is away. Without it, they are not. */
+  recordLog?: RecordLog | undefined
+  /** Is told how many lines of what a dead process has left are not as they were written. */
+  onGarbled?: (lines: number) => void
+  /** Throws where the store may not be made, as there is none yet. */
+  refuseNew?: () => void
   /** Is told of a call that its destinations are not told, and why. */
   onUntold?: (id: string, error: unknown) => void
 }
@@ -28,18 +38,31 @@ export interface PostgresOptions {
 /** The endpoint that answered, in SQL. */
 const ENDPOINT_ID = 'find_endpoint(provider_responses)'
 
-/** Opens a store in Postgres, and makes its tables where there are none. */
+/**
+ * Opens a store in Postgres, and makes its tables where there are none. Throws 400 for a database
+ * that cannot have them, 409 for what is there of something else, of a newer program or under
+ * another secret, and 503 where it cannot be reached.
+ */
 export async function openPostgres({
   url,
   schema: name = 'gateway',
   connections = 4,
   secrets,
+  recordLog,
   onUntold,
+  onGarbled,
+  ...given
 }: PostgresOptions) {
   const pool = connect(url, name, connections)
+  const seal = secrets.destinationSeal
+  const recording = new PostgresRecording({
+    ...{ pool, mac: secrets.mac, seal, onUntold },
+    log: recordLog,
+  })
   let columns: Awaited<ReturnType<typeof readColumns>>
   try {
-    columns = await explainFaults(() => prepareSchema(pool, name, secrets))
+    columns = await openSchema(pool, { name, secrets, place: nameDatabase(url), ...given })
+    onGarbled?.(await recording.restore())
   } catch (error) {
     await pool.close()
     throw error
@@ -48,12 +71,11 @@ export async function openPostgres({
   const sealer = createSealer({ kysely, mac: secrets.mac, getColumns: () => columns })
   const writer = createWriter(pool, sealer)
   const { write } = writer
-  const seal = secrets.destinationSeal
   const nouns = openNouns(
     {
       ...{ kysely, write, writeDurably: write, writeFreeing: write, keepReserve: () => undefined },
       openReader: createReader(kysely),
-      recording: createRecording({ pool, mac: secrets.mac, seal, onUntold }),
+      recording,
       messages: {
         openReader: () => new BlockReader(null, seal),
         renderPayload: row => row.payload,
@@ -89,25 +111,10 @@ export async function openPostgres({
       const [row] = await explainFaults(() => pool.unsafe('select changes from gate'))
       return Number(row.changes) - writer.changes
     },
-    close: () => pool.close(),
+    nodes: createNodeStore(pool),
+    async close() {
+      await recordLog?.settle()
+      await pool.close()
+    },
   }
-}
-
-/** Makes the tables where there are none, and returns the columns of those that are sealed. */
-const prepareSchema = (pool: SQL, name: string, { mac }: RecordSecrets) =>
-  pool.begin(async connection => {
-    await connection.unsafe(`create schema if not exists "${name}"`)
-    const found = await connection.unsafe('select to_regclass($1) as gate', [`"${name}".gate`])
-    if (found[0]?.gate === null) await connection.unsafe(schema)
-    const opened = await connection.unsafe('select 1 from seal_log limit 1')
-    if (opened.length === 0)
-      for (const step of openSeals(mac, new Date())) await runStep(connection, step)
-    await anchorRecords(connection, mac)
-    return readColumns(connection)
-  }) as ReturnType<typeof readColumns>
-
-/** Names a database in messages, without who opens it. */
-function nameDatabase(url: string): string {
-  const { host, pathname } = new URL(url)
-  return `${host}${pathname}`
 }

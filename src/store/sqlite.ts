@@ -5,6 +5,7 @@ import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import { nameDatabase } from './data-files.ts'
 import { replaceMethods } from './methods.ts'
+import { type GivenSecret, requireOwnSecret } from './own-secret.ts'
 import type { RecordLog } from './record-log.ts'
 import type { Spool } from './spool.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
@@ -25,7 +26,7 @@ import {
 } from './sqlite/migrations.ts'
 import { Messages } from './sqlite/outbox/messages.ts'
 import { createRead, createReader, ENDPOINT_ID } from './sqlite/reader.ts'
-import { type GivenSecret, requireOwnSecret } from './sqlite/seals/own-secret.ts'
+import { readSealedData } from './sqlite/seals/own-secret.ts'
 import { readSealedColumns } from './sqlite/seals/tables.ts'
 import { createSealStore } from './sqlite/seals.ts'
 import { createWriters } from './sqlite/write.ts'
@@ -95,7 +96,7 @@ export async function openSqlite({
       db.run('pragma busy_timeout = 5000')
       refuseForeign(db)
       refuseNewer(db)
-      if (ownSecret) requireOwnSecret(db, ownSecret)
+      if (ownSecret) requireOwnSecret(readSealedData(db), ownSecret)
       applyPragmas(db, durability)
     })
     const migrateDatabase = () => nameDatabase(path, () => migrate(db, secrets))

@@ -3,6 +3,7 @@ import type { SealStore } from '../limits/seals.ts'
 import type { RollupStore } from '../observability/rollups.ts'
 import type { WriteLogStore } from '../observability/write-log.ts'
 import type { Owner } from '../resources/workspaces/store.ts'
+import type { NodeStore } from './postgres/nodes.ts'
 import type { openNouns } from './sql/contents.ts'
 
 /**
@@ -17,6 +18,8 @@ export interface Store extends Omit<ReturnType<typeof openNouns>, 'ledger'> {
   rollups: RollupStore
   writeLog: WriteLogStore
   seals: SealStore
+  /** The servers of a store that several machines reach. */
+  nodes?: NodeStore
   /** Returns the owner of this store. The candidate becomes the owner if there is none yet. */
   owner(candidate: Owner): Promise<Owner>
   /** Returns a number that changes exactly when another process has written. */

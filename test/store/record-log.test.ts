@@ -117,12 +117,12 @@ describe('records that come fast', () => {
   test('are seen by a command beside the server, which waits', async () => {
     const gateway = await open()
     await record(gateway, 'a', 'b')
-    const unlock = gateway.lock()
+    const unlock = await gateway.lock()
     try {
       const command = await open({ access: 'command' })
       expect(await command.store.generations.byId('b')).toBeDefined()
     } finally {
-      unlock()
+      await unlock()
     }
   })
 
@@ -249,7 +249,7 @@ describe('records of a killed process', () => {
     const approve = (problems: string[]) => problems.includes(found)
     const accepter = { system_user: 'ops', approve }
     await acceptEnd(
-      { ...next, lock: () => () => undefined },
+      { ...next, lock: async () => async () => undefined },
       getOperator(next),
       { reason: 'r' },
       accepter,

@@ -41,6 +41,10 @@ export interface PostgresServer extends AsyncDisposable {
   run(statement: string): Promise<unknown[]>
   /** Ends every connection but its own, as an operator does. */
   cut(): Promise<void>
+  /** Ends the server at once, as a kill of its machine would. */
+  stop(): Promise<void>
+  /** Starts it again, at the same place. */
+  start(): Promise<void>
 }
 
 /** Starts a server of Postgres: as an ordinary user, since it refuses to run as root. */
@@ -65,14 +69,22 @@ export async function startPostgres(): Promise<PostgresServer> {
     unix_socket_directories: '',
     fsync: 'off',
   }
-  const server = Bun.spawn(
-    [
-      ...[...asUser, join(programs, 'postgres'), '-D', data],
-      ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
-    ],
-    { stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
-  )
-  await untilReady(server.stderr)
+  const launch = async () => {
+    const server = Bun.spawn(
+      [
+        ...[...asUser, join(programs, 'postgres'), '-D', data],
+        ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+      ],
+      { stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
+    )
+    await untilReady(server.stderr)
+    return server
+  }
+  let server = await launch()
+  const stop = async () => {
+    server.kill('SIGQUIT')
+    await server.exited
+  }
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
   const operator = new SQL(url, { max: 1 })
   return {
@@ -87,10 +99,13 @@ export async function startPostgres(): Promise<PostgresServer> {
           "where pid <> pg_backend_pid() and backend_type = 'client backend'",
       )
     },
+    stop,
+    async start() {
+      server = await launch()
+    },
     async [Symbol.asyncDispose]() {
       await operator.close()
-      server.kill('SIGQUIT')
-      await server.exited
+      await stop()
       rmSync(directory, { recursive: true, force: true })
     },
   }
@@ -105,7 +120,7 @@ begin
     execute format('delete from gateway.%I', one.name);
   end loop;
   if to_regclass('gateway.gate') is not null then
-    insert into gateway.gate values (0);
+    insert into gateway.gate values (0, 1);
     insert into gateway.transcript_use values (0);
   end if;
 end $$`

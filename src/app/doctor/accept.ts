@@ -24,12 +24,12 @@ export interface Accepter {
  * where there is nothing to accept, and where it is not approved.
  */
 export async function acceptEnd(
-  world: InferenceWorld & { lock(): () => void },
+  world: InferenceWorld & { lock(): Promise<() => Promise<void>> },
   actor: Actor,
   { reason }: Acceptance,
   accepter: Accepter,
 ): Promise<void> {
-  const unlock = world.lock()
+  const unlock = await world.lock()
   try {
     const { damaged } = world.journal
     const accepted = [...(await listEndProblems(world)), ...damaged.list()]
@@ -45,6 +45,6 @@ export async function acceptEnd(
     await rewriteEnds(world)
     damaged.accept()
   } finally {
-    unlock()
+    await unlock()
   }
 }

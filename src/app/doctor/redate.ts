@@ -43,12 +43,12 @@ export const describeSpend = ({ key_hash, day, nanos, byok }: DaySpend): string 
  * a server runs, where there is no such spending, and where it is not approved.
  */
 export async function redateSpend(
-  world: InferenceWorld & { lock(): () => void },
+  world: InferenceWorld & { lock(): Promise<() => Promise<void>> },
   actor: Actor,
   { reason }: Redating,
   redater: Redater,
 ): Promise<void> {
-  const unlock = world.lock()
+  const unlock = await world.lock()
   try {
     const future = await listFutureSpend(world)
     if (future.length === 0) throw conflict('There is no spending on a day after today')
@@ -60,7 +60,7 @@ export async function redateSpend(
     await world.store.audit.append(entry)
     for (const spending of future) await moveSpend(world, spending)
   } finally {
-    unlock()
+    await unlock()
   }
 }
 

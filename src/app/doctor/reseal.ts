@@ -13,10 +13,10 @@ export interface ResealWorld extends InferenceWorld {
   memory: InferenceWorld['memory'] & AlertReader['memory']
   secrets: InferenceWorld['secrets'] & { previous(): RecordSecrets | null }
   /**
-   * Locks the data directory against servers. Returns the function that unlocks it. Throws 409
-   * while a server runs.
+   * Locks the data directory and its database against servers. Resolves with the function that
+   * unlocks them. Throws 409 while a server runs.
    */
-  lock(): () => void
+  lock(): Promise<() => Promise<void>>
 }
 
 /** The input of `gateway doctor --reseal`, which is the only way to seal rows as they stand. */
@@ -114,7 +114,7 @@ export async function resealRecords(
   input: Reseal,
   resealer: Resealer,
 ): Promise<void> {
-  const unlock = world.lock()
+  const unlock = await world.lock()
   try {
     const plan = await planReseal(world)
     if (!plan.rotates && plan.accepted.length === 0)
@@ -122,7 +122,7 @@ export async function resealRecords(
     if (!(await resealer.approve(plan))) throw conflict('Nothing was resealed')
     await writeSeals(world, actor, plan, { ...input, system_user: resealer.system_user })
   } finally {
-    unlock()
+    await unlock()
   }
 }
 

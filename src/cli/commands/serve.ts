@@ -1,10 +1,10 @@
 import { closeSync, openSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import type { Gateway } from '../../app/gateway.ts'
+import type { Gateway, GatewayParts } from '../../app/gateway.ts'
 import type { Handed } from '../../app/handover/predecessor.ts'
 import type { Successor } from '../../app/handover/successor.ts'
-import { GatewayError } from '../../base/errors.ts'
+import { GatewayError, invalid } from '../../base/errors.ts'
 import { toPrintableJson } from '../../base/printable.ts'
 import type { Migration } from '../../store/migration-guard.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
@@ -79,11 +79,12 @@ async function serve(options: ServeOptions): Promise<void> {
   const configFile = await loadConfig(options)
   const place = readPlace(options, configFile)
   const parts = toGatewayParts(options, configFile)
+  refuseTakeover(options, parts)
   const { takeSystemdSocket } = await import('./serve/systemd.ts')
   const given = await takeSystemdSocket(findAddressFlag(options))
   const taken = await takeOverServer(options, parts.data, place)
   const { lockData } = await import('../../store/sqlite/lock.ts')
-  const isNew = !hasData(parts.data)
+  const isNew = !hasData(parts.data, parts.config)
   const handed = (await taken?.takeData()) ?? null
   const unlock = explainLock(parts.data, () => lockData(parts.data))
   const { openGateway } = await import('../../app/gateway.ts')
@@ -96,6 +97,8 @@ async function serve(options: ServeOptions): Promise<void> {
   const { Predecessor } = await import('../../app/handover/predecessor.ts')
   const predecessor = new Predecessor(gateway, parts.data, unlock)
   const log = createServerLog(options, gateway)
+  // What two servers allowed at once, no limit would have allowed.
+  gateway.events.on('node.lost', () => process.exit(1))
   for (const migration of migrations) log('info', 'store.migrated', { ...migration })
   const socket = taken?.main ?? given
   const serving = { gateway, options, configFile, isNew, log, predecessor, given: socket, taken }
@@ -104,6 +107,17 @@ async function serve(options: ServeOptions): Promise<void> {
   await gateway.close()
   await predecessor.end().catch(() => process.exit(1))
   process.exit(0)
+}
+
+// Its books would be in two places.
+function refuseTakeover(
+  { takeover }: ServeOptions,
+  { config: { storage } }: Pick<GatewayParts, 'config'>,
+): void {
+  if (takeover && storage.postgres)
+    throw invalid(
+      '--takeover: not with storage.postgres: stop the server that runs, and start this one',
+    )
 }
 
 /** Asks the server that runs to hand over, if that is wanted. Null if there is none. */

@@ -29,7 +29,7 @@ async function withData(
   const { getOperator } = await import('../../resources/actor.ts')
   const parts = toGatewayParts(options, await loadConfig(options, { withoutSecrets: true }))
   const { config } = parts
-  const isThere = hasData(getDataDirectory(options))
+  const isThere = hasData(getDataDirectory(options), config)
   const gateway = await openGateway(isThere ? { ...parts, busyTimeout: LONGEST_WAIT } : { config })
   try {
     const operator = getOperator(gateway)

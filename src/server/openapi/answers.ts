@@ -376,8 +376,9 @@ const OWN: Answers['operations'] = {
       {
         status: { ...text, examples: ['ready'] },
         overloaded: { ...text, examples: ['in_flight'] },
+        degraded: { ...text, examples: ['store'] },
       },
-      ['overloaded'],
+      ['overloaded', 'degraded'],
     ),
   ),
   metrics: { 'text/plain': text },

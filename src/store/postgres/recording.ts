@@ -1,7 +1,10 @@
 import type { SQL } from 'bun'
-import { GatewayError } from '../../base/errors.ts'
+import { GatewayError, unavailable } from '../../base/errors.ts'
 import type { Mac } from '../../base/mac.ts'
 import type { Seal } from '../../base/seal.ts'
+import type { RecorderEntry } from '../../observability/generations/store.ts'
+import type { WrittenMessages } from '../../observability/outbox.ts'
+import type { RecordLog } from '../record-log.ts'
 import {
   addParts,
   areTold,
@@ -13,7 +16,7 @@ import {
 } from '../sql/generations/rows.ts'
 import type { Recording } from '../sql/generations.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
-import { BundledBatch } from '../sql/outbox/bundling.ts'
+import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import { runStep } from './write.ts'
 
@@ -23,35 +26,211 @@ interface RecordingOptions {
   mac: Mac
   /** Throws when the secret cannot be read. */
   seal: () => Seal
+  /** Where entries are kept while the database is away. Without one, they are not. */
+  log?: RecordLog | undefined
   /** Is told of a call that its destinations are not told, and why. */
   onUntold?: ((id: string, error: unknown) => void) | undefined
 }
 
+/** A batch on its way. */
+interface LateBatch {
+  batch: RecorderEntry[]
+  ended: Promise<WrittenMessages[]>
+  isOver: boolean
+}
+
+/** In milliseconds: how long a batch is waited for. It goes on, and the next one waits for it. */
+const PATIENCE = 500
+
 /**
- * Creates the recording of calls in Postgres: a batch is one transaction. Throws 409 where the store
- * can never take it, and 503 where it cannot be reached.
+ * The recording of calls in Postgres: a batch is one transaction. What the database does not take
+ * can be kept in the log of this node, sealed, until it is there again.
  */
-export function createRecording({ pool, mac, ...bundling }: RecordingOptions): Recording {
-  const options = { ...bundling, spool: null, blocks: new BlockWriter() }
-  return {
-    async record(batch) {
-      try {
-        const bundled = areTold(batch) ? new BundledBatch(batch, options) : null
-        const entries = batch.map((entry, i) => toRows(entry, bundled?.messages[i]))
-        for (const { record } of entries) refuseOthers(record?.values ?? [])
-        await explainFaults(() => pool.begin(connection => writeEntries(connection, mac, entries)))
-        return bundled?.listWritten() ?? []
-      } catch (error) {
-        throw isConstraint(error)
-          ? new GatewayError('conflict', 'The call cannot be recorded', { cause: error })
-          : error
-      }
-    },
-    // What is recorded is in the database, so nothing waits for it.
-    keep: async () => [],
-    flush: async () => undefined,
-    isWaiting: false,
+export class PostgresRecording implements Recording {
+  /** What is recorded is in the database, so nothing waits for it. */
+  readonly isWaiting = false
+  readonly #options: RecordingOptions
+  readonly #bundling: BundlingOptions
+  readonly #recorded = new WeakSet<RecorderEntry>()
+  /** What is in the log and not known to be on record. */
+  readonly #kept = new Set<RecorderEntry>()
+  /** What was on its way when its connection broke: it may be on record. */
+  #doubtful: RecorderEntry[] = []
+  /** The batch that takes longer than it is waited for. */
+  #late: LateBatch | null = null
+
+  constructor({ onUntold, ...options }: RecordingOptions) {
+    this.#options = options
+    const { seal } = options
+    this.#bundling = { seal, onUntold, spool: null, blocks: new BlockWriter() }
   }
+
+  /**
+   * Records a batch, and returns what destinations are told. Throws 409 where the store can never
+   * take it, and 503 where it cannot be reached or is slow: then it is asked again with the same.
+   */
+  async record(batch: RecorderEntry[]): Promise<WrittenMessages[]> {
+    const before = this.#late ? await this.#awaitLate() : []
+    const done = new Set([...(await this.#findRecorded()), ...before.flatMap(({ batch }) => batch)])
+    const open = batch.filter(entry => !done.has(entry))
+    // All of it was on its way before.
+    if (open.length > 0 || batch.length === 0) this.#begin(open)
+    const own = await this.#awaitLate()
+    await this.#forget(batch)
+    return [...before, ...own].flatMap(({ written }) => written)
+  }
+
+  /** Keeps entries in the log, and returns them. They are still to be recorded. */
+  async keep(batch: RecorderEntry[]): Promise<RecorderEntry[]> {
+    const { log, seal } = this.#options
+    if (!log?.isOpen) return []
+    const open = batch.filter(entry => !this.#recorded.has(entry))
+    if (open.length === 0) return batch
+    const key = seal()
+    const lines = open.map(entry => renderKept(entry, key))
+    for (const entry of open) this.#kept.add(entry)
+    try {
+      await log.append(lines)
+      return batch
+    } catch {
+      for (const entry of open) this.#kept.delete(entry)
+      return []
+    }
+  }
+
+  async flush(): Promise<void> {}
+
+  /**
+   * Records what an earlier process has left in the log, and returns how many of its lines are not as
+   * they were written. They stay in a copy of it.
+   */
+  async restore(): Promise<number> {
+    const { log, seal } = this.#options
+    if (!log) return 0
+    const { records, garbled } = log.restore()
+    const read = records.map(line => parseKept(line, seal()))
+    const entries = read.filter(entry => entry !== null)
+    this.#doubtful = entries
+    const recorded = await this.#findRecorded()
+    for (const entry of entries) if (!recorded.has(entry)) await this.#write([entry])
+    if (records.length + garbled > 0) await log.clear()
+    return garbled + read.length - entries.length
+  }
+
+  #begin(batch: RecorderEntry[]): void {
+    const late: LateBatch = { batch, ended: this.#write(batch), isOver: false }
+    const end = () => {
+      late.isOver = true
+    }
+    late.ended.then(end, end)
+    this.#late = late
+  }
+
+  async #write(batch: RecorderEntry[]): Promise<WrittenMessages[]> {
+    const { pool, mac } = this.#options
+    try {
+      const bundled = areTold(batch) ? new BundledBatch(batch, this.#bundling) : null
+      const entries = batch.map((entry, i) => toRows(entry, bundled?.messages[i]))
+      for (const { record } of entries) refuseOthers(record?.values ?? [])
+      await explainFaults(() => pool.begin(connection => writeEntries(connection, mac, entries)))
+      return bundled?.listWritten() ?? []
+    } catch (error) {
+      if (!isConstraint(error)) {
+        this.#doubtful = batch
+        throw error
+      }
+      if (batch.length === 1) this.#refuse(batch[0] as RecorderEntry)
+      throw new GatewayError('conflict', 'The call cannot be recorded', { cause: error })
+    }
+  }
+
+  /** Waits for the batch on its way, but not for long. */
+  async #awaitLate(): Promise<{ batch: RecorderEntry[]; written: WrittenMessages[] }[]> {
+    const late = this.#late
+    if (!late) return []
+    const { promise: overdue, resolve } = Promise.withResolvers<null>()
+    const timer = setTimeout(() => resolve(null), PATIENCE)
+    try {
+      const written = await Promise.race([late.ended, overdue])
+      if (written === null) throw unavailable('The database is slow')
+      this.#late = null
+      return [{ batch: late.batch, written }]
+    } catch (error) {
+      if (late.isOver) this.#late = null
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Finds out what is on record of what may be. */
+  async #findRecorded(): Promise<Set<RecorderEntry>> {
+    const found = new Set<RecorderEntry>()
+    if (this.#doubtful.length === 0) return found
+    const steps = this.#doubtful.map(nameEntry)
+    const rows = await explainFaults(() =>
+      run<{ place: number }>(this.#options.pool, LIST_RECORDED, [JSON.stringify(steps)]),
+    )
+    for (const { place } of rows) found.add(this.#doubtful[place - 1] as RecorderEntry)
+    this.#doubtful = []
+    return found
+  }
+
+  /** Notes what is on record, and clears the log when all of it is. */
+  async #forget(batch: RecorderEntry[]): Promise<void> {
+    for (const entry of batch) this.#recorded.add(entry)
+    if (this.#kept.size === 0) return
+    for (const entry of batch) this.#kept.delete(entry)
+    // What stays is not recorded twice.
+    if (this.#kept.size === 0) await this.#options.log?.clear().catch(() => undefined)
+  }
+
+  #refuse(entry: RecorderEntry): void {
+    const { log, seal } = this.#options
+    if (this.#kept.delete(entry)) log?.keepCopy(renderKept(entry, seal()))
+  }
+}
+
+/** What an entry is on record as: a call, or a step of one. */
+const nameEntry = ({ generation, charge }: RecorderEntry) =>
+  generation ? [generation.id, null] : [charge?.id ?? null, charge?.step ?? null]
+
+const LIST_RECORDED = `select place from jsonb_array_elements(?::text::jsonb)
+    with ordinality as listed (named, place)
+  where case when named->>1 is null
+    then exists (select 1 from generations where id = named->>0)
+    else exists (select 1 from ledger where id = named->>0 and step = (named->>1)::bigint) end`
+
+/** Binds a kept entry to its place. */
+const CONTEXT = 'record'
+
+/** Renders an entry as a line of the log that only the owner of the secret can read. */
+const renderKept = (entry: RecorderEntry, seal: Seal): string =>
+  JSON.stringify({
+    record: seal.seal(
+      JSON.stringify(entry, replaceAmount),
+      CONTEXT,
+      crypto.getRandomValues(new Uint8Array(12)),
+    ),
+  })
+
+/** Reads a line as an entry; null for one that this engine has not written. */
+function parseKept(line: unknown, seal: Seal): RecorderEntry | null {
+  const { record } = line as { record?: unknown }
+  const text = typeof record === 'string' ? seal.open(record, CONTEXT) : undefined
+  return text === undefined ? null : JSON.parse(text, reviveAmount)
+}
+
+/** The name under which JSON has an amount of money. */
+const AMOUNT = '$nanos'
+
+const replaceAmount = (_: string, value: unknown) =>
+  typeof value === 'bigint' ? { [AMOUNT]: String(value) } : value
+
+function reviveAmount(_: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || !(AMOUNT in value)) return value
+  const text = (value as Record<string, unknown>)[AMOUNT]
+  return typeof text === 'string' && Object.keys(value).length === 1 ? BigInt(text) : value
 }
 
 // JSON would leave out what is none of these.

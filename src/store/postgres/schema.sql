@@ -4,10 +4,23 @@
 -- The one row that changes of administrators lock first, so that each sees what the one before has
 -- done. How many there were says whether another process has changed something.
 create table gate (
-  changes bigint not null
+  changes bigint not null,
+  -- Which of these tables there are.
+  version bigint not null
 );
 
-insert into gate values (0);
+insert into gate values (0, 1);
+
+-- The servers, each of one data directory. The incarnation is that of the process.
+create table nodes (
+  id text collate "C" primary key,
+  incarnation text collate "C" not null,
+  name text collate "C" not null,
+  version text collate "C" not null,
+  claimed_at timestamptz not null,
+  seen_at timestamptz not null,
+  left_at timestamptz
+);
 
 -- The last number that the rows of a table got: numbers have no gaps, and none is given twice.
 create table numbers (

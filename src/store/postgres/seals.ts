@@ -70,15 +70,17 @@ const LIST_COLUMNS = `select c.relname as table, a.attname as name,
     and a.attname <> 'rowid' and c.relname in (select value from json_each(?)) and c.relkind = 'r'
   order by a.attnum`
 
-const LIST_TABLES =
-  'select tablename as name from pg_tables where schemaname = current_schema() order by name'
+// What keeps the engine going says nothing that counts.
+const LIST_TABLES = `select tablename as name from pg_tables
+  where schemaname = current_schema() and tablename not in ('gate', 'numbers', 'nodes')
+  order by name`
 
 const NEWEST = 'select * from seal_log order by n desc limit 1'
 const NEWEST_OPENING = 'select * from seal_log where opening is not null order by n desc limit 1'
 const FIND = 'select * from seal_log where n = ?'
 const LIST_FROM = 'select * from seal_log where n >= ? order by n'
 
-async function readOpening(on: Runner, mac: Mac): Promise<SealOpening | null> {
+export async function readOpening(on: Runner, mac: Mac): Promise<SealOpening | null> {
   const [entry] = await run<LogEntry>(on, NEWEST_OPENING)
   if (!entry?.opening) return null
   const [before] = await run<LogEntry>(on, FIND, [entry.n - 1])

@@ -71,6 +71,11 @@ export function createServerLog(
       consequence: 'what cannot be written is refused until it can',
     }),
   )
+  gateway.events.on('node.lost', () =>
+    log('error', 'node.lost', {
+      consequence: 'another server has claimed this database: this one ends',
+    }),
+  )
   gateway.events.on('store.slow', ({ milliseconds }) =>
     log('warn', 'store.slow', {
       milliseconds: Math.round(milliseconds),

@@ -56,11 +56,11 @@ export async function openAsker(
 }
 
 async function withLock(gateway: Gateway, task: () => Promise<void>): Promise<void> {
-  const unlock = gateway.lock()
+  const unlock = await gateway.lock()
   try {
     await task()
   } finally {
-    unlock()
+    await unlock()
   }
 }
 

@@ -1,0 +1,140 @@
+import type { SQL } from 'bun'
+import { conflict } from '../../base/errors.ts'
+import { explainFaults, type Runner, run } from './connection.ts'
+
+/** A process that may write to a store as its server does. */
+export interface NodeName {
+  /** That of its data directory. */
+  id: string
+  /** That of the process. */
+  incarnation: string
+  /** What people know it by: that of its machine. */
+  name: string
+  version: string
+}
+
+/** One of the servers of a store, as the others see it. */
+export interface StoredNode extends NodeName {
+  claimed_at: string
+  /** When it was last heard of, by the clock of the database. */
+  seen_at: string
+  left_at: string | null
+  /** For how many seconds nothing was heard of it. */
+  silent_seconds: number
+}
+
+/** That this process alone serves a store. */
+export interface Claim {
+  /** Whether it was heard for too long: another one may serve by now. */
+  readonly isCutOff: boolean
+  /** Gives the store to whoever claims it next. */
+  release(): Promise<void>
+}
+
+/** The servers of a store. */
+export interface NodeStore {
+  /**
+   * Claims the store for a server, or for a command that must be alone. Throws 409 while another one
+   * is there. `onLost` is told once when another process has claimed it all the same.
+   */
+  claim(node: NodeName, ticks: () => number, onLost: () => void): Promise<Claim>
+  list(): Promise<StoredNode[]>
+  /** Lets others serve though this one is silent: it must have ended. Returns whether there was one. */
+  forget(id: string): Promise<boolean>
+}
+
+/** In milliseconds, between two heartbeats. */
+const BEAT = 1_000
+/** In milliseconds: how long a server goes on that the database does not hear. */
+const ALONE = 60_000
+/** In seconds: after so much silence another server may be there. More than `ALONE`. */
+const LOST = 90
+
+/**
+ * Creates the store of servers. Only the clock of the database says how long one was silent, and
+ * each counts for itself since it was heard: it stops before any other may begin.
+ */
+export const createNodeStore = (pool: SQL): NodeStore => ({
+  async claim(node, ticks, onLost) {
+    let heardAt = ticks()
+    await explainFaults(() => pool.begin(connection => takeStore(connection, node)))
+    const { id, incarnation } = node
+    let isAsking = false
+    const beat = async () => {
+      if (isAsking) return
+      isAsking = true
+      const askedAt = ticks()
+      try {
+        const seen = await run(pool, HEARTBEAT, [id, incarnation])
+        if (seen.length > 0) heardAt = askedAt
+        else stop(onLost)
+      } catch {
+        // Counted as silence.
+      }
+      isAsking = false
+    }
+    const timer = setInterval(() => void beat(), BEAT)
+    let isLost = false
+    const stop = (tell: () => void) => {
+      clearInterval(timer)
+      if (!isLost) tell()
+      isLost = true
+    }
+    return {
+      get isCutOff() {
+        return isLost || ticks() - heardAt > ALONE
+      },
+      async release() {
+        stop(() => undefined)
+        // Another one waits for the silence of this one where it cannot be told.
+        await run(pool, LEAVE, [id, incarnation]).catch(() => undefined)
+      },
+    }
+  },
+  list: () => explainFaults(() => run<StoredNode>(pool, LIST)),
+  async forget(id) {
+    const forgotten = await explainFaults(() => run(pool, FORGET, [id]))
+    return forgotten.length > 0
+  },
+})
+
+/** Notes a node as the one that serves. One of the same directory has ended: that is locked. */
+async function takeStore(connection: Runner, node: NodeName): Promise<void> {
+  const { id, incarnation, name, version } = node
+  await run(connection, 'select changes from gate for update')
+  const [other] = await run<StoredNode>(connection, FIND_OTHER, [id, name, LOST])
+  if (other)
+    throw conflict(
+      `Another gateway serves from this database: ${other.name} (${other.id}), heard of ` +
+        `${Math.round(other.silent_seconds)} s ago. If it has ended: gateway nodes forget ${other.id}`,
+    )
+  await run(connection, CLAIM, [id, incarnation, name, version])
+}
+
+const COLUMNS = `id, incarnation, name, version, ${['claimed_at', 'seen_at', 'left_at']
+  .map(
+    column => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`,
+  )
+  .join(', ')}, extract(epoch from clock_timestamp() - seen_at)::float8 as silent_seconds`
+
+// A copy of a data directory on another machine is another node, though its id is the same.
+const FIND_OTHER = `select ${COLUMNS} from nodes
+  where left_at is null and (id <> ?1 or name <> ?2)
+    and seen_at > clock_timestamp() - ?3::float8 * interval '1 second'
+  order by seen_at desc limit 1`
+
+const CLAIM = `insert into nodes values (?, ?, ?, ?, clock_timestamp(), clock_timestamp(), null)
+  on conflict (id) do update set incarnation = excluded.incarnation, name = excluded.name,
+    version = excluded.version, claimed_at = excluded.claimed_at, seen_at = excluded.seen_at,
+    left_at = null`
+
+const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
+  where id = ? and incarnation = ? and left_at is null returning id`
+
+const LEAVE = `update nodes set left_at = clock_timestamp()
+  where id = ? and incarnation = ? and left_at is null`
+
+const FORGET = `update nodes set left_at = clock_timestamp()
+  where id = ? and left_at is null returning id`
+
+const LIST = `select ${COLUMNS} from nodes order by left_at is not null, seen_at desc`

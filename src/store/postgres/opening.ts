@@ -1,0 +1,158 @@
+import type { SQL } from 'bun'
+import { conflict, GatewayError, invalid } from '../../base/errors.ts'
+import type { Mac } from '../../base/mac.ts'
+import type { RecordSecrets } from '../../limits/seals.ts'
+import { type GivenSecret, requireOwnSecret } from '../own-secret.ts'
+import { renderAnchor } from '../sql/generations/rows.ts'
+import { explainFaults, type Runner, readCode, run } from './connection.ts'
+import { anchorRecords } from './recording.ts'
+import schema from './schema.sql' with { type: 'text' }
+import { openSeals, readColumns, readOpening } from './seals.ts'
+import { runStep } from './write.ts'
+
+/** Which tables `schema.sql` makes. */
+const VERSION = 1
+
+/** The oldest Postgres that is taken: those before are no longer maintained. */
+const OLDEST = 14
+
+/** How the schema of a store is opened. */
+interface Opening {
+  /** The name of the schema. */
+  name: string
+  /** The database in messages. */
+  place: string
+  secrets: RecordSecrets
+  ownSecret?: GivenSecret | undefined
+  refuseNew?: (() => void) | undefined
+}
+
+/** Makes the tables where there are none, and returns the columns of those that are sealed. */
+export async function openSchema(pool: SQL, opening: Opening): ReturnType<typeof readColumns> {
+  const { name, place } = opening
+  try {
+    await explainFaults(() => refuseUnfit(pool, place))
+    return await explainFaults(
+      () =>
+        pool.begin(connection => prepareSchema(connection, opening)) as ReturnType<
+          typeof readColumns
+        >,
+    )
+  } catch (thrown) {
+    throw explainRefusal(thrown, place, name)
+  }
+}
+
+async function prepareSchema(
+  connection: Runner,
+  { name, place, secrets: { mac }, ownSecret, refuseNew }: Opening,
+): ReturnType<typeof readColumns> {
+  const isNew = !(await hasTable(connection, name, 'gate'))
+  if (isNew) {
+    await refuseForeign(connection, name, place)
+    refuseNew?.()
+    if (ownSecret) requireOwnSecret({ isNew, isSealed: false, isOf: () => false }, ownSecret)
+    await connection.unsafe(`create schema if not exists "${name}"`)
+    await connection.unsafe(schema)
+  } else {
+    await refuseOtherVersion(connection, place)
+    if (ownSecret) requireOwnSecret(await readSealedData(connection, ownSecret), ownSecret)
+  }
+  const opened = await connection.unsafe('select 1 from seal_log limit 1')
+  if (opened.length === 0)
+    for (const step of openSeals(mac, new Date())) await runStep(connection, step)
+  await anchorRecords(connection, mac)
+  return readColumns(connection)
+}
+
+/** Two that open a new database at once take turns: a schema that is there has its tables. */
+const hasTable = async (on: Runner, schema: string, table: string): Promise<boolean> => {
+  await run(on, "select pg_advisory_xact_lock(hashtext('gateway:' || ?))", [schema])
+  const [found] = await run<{ place: string | null }>(on, 'select to_regclass(?)::text as place', [
+    `"${schema}".${table}`,
+  ])
+  return found?.place !== null && found?.place !== undefined
+}
+
+async function refuseForeign(on: Runner, schema: string, place: string): Promise<void> {
+  const [table] = await run<{ name: string }>(
+    on,
+    'select tablename as name from pg_tables where schemaname = ? limit 1',
+    [schema],
+  )
+  if (table)
+    throw conflict(
+      `The schema ${schema} of ${place} is of something else: it has the table ${table.name}. ` +
+        'Name one of its own (storage.postgres.schema)',
+    )
+}
+
+async function refuseOtherVersion(on: Runner, place: string): Promise<void> {
+  const [row] = await run<{ version: number }>(on, 'select * from gate').catch(() => [])
+  if (row?.version !== VERSION)
+    throw conflict(
+      `${place} has the tables of another version of gateway (${row?.version ?? 'unknown'}; ` +
+        `this one has ${VERSION}): use the program that wrote them, or a newer one`,
+    )
+}
+
+/** What is sealed there, as the owner of the given secret sees it. */
+async function readSealedData(on: Runner, { readMac }: GivenSecret) {
+  const mac = readMac()
+  const [sealed] = await run(on, 'select 1 from seal_log where opening is not null limit 1')
+  const isOwn = mac !== null && ((await readOpening(on, mac)) !== null || (await isAnchor(on, mac)))
+  return { isNew: false, isSealed: sealed !== undefined, isOf: () => isOwn }
+}
+
+async function isAnchor(on: Runner, mac: Mac): Promise<boolean> {
+  const [anchor] = await run<{ last_row: number; seal: string }>(
+    on,
+    'select last_row, seal from record_seals where columns = 0 order by n limit 1',
+  )
+  return anchor !== undefined && anchor.seal === mac(renderAnchor(anchor.last_row))
+}
+
+/** Throws for a server that is too old, and for one that only follows another. */
+async function refuseUnfit(on: Runner, place: string): Promise<void> {
+  const [server] = await run<{ version: string; number: number; follows: boolean }>(
+    on,
+    `select current_setting('server_version') as version,
+      current_setting('server_version_num')::integer as number, pg_is_in_recovery() as follows`,
+  )
+  if (!server) return
+  if (server.number < OLDEST * 10_000)
+    throw invalid(`${place} is Postgres ${server.version}: expected ${OLDEST} or newer`)
+  if (server.follows)
+    throw invalid(`${place} is a replica, which takes no changes: expected the primary`)
+}
+
+/** What Postgres refuses at the start, in the words of the operator who can mend it. */
+const REFUSALS: Record<string, (place: string, schema: string) => string> = {
+  '3D000': place => `There is no database ${place}: make it (createdb), or name another`,
+  '28P01': place => `${place} refuses the password`,
+  '28000': place => `${place} refuses the user`,
+  '42501': (place, schema) =>
+    `The user may not make what a store needs in ${place}: grant it the creation of schemas, or ` +
+    `make the schema ${schema} for it`,
+}
+
+function explainRefusal(thrown: unknown, place: string, schema: string): unknown {
+  const explain = REFUSALS[readCode(thrown)]
+  if (explain)
+    return invalid(`storage.postgres: ${explain(place, schema)}`).with({ cause: thrown } as never)
+  if (thrown instanceof GatewayError && thrown.type === 'unavailable')
+    return thrown.with({ message: `${thrown.message}: ${place}${describeCause(thrown)}` })
+  return thrown
+}
+
+/** The reason that the connection gave, which names nothing but itself. */
+function describeCause({ cause }: GatewayError & { cause?: unknown }): string {
+  const { message, code } = (cause ?? {}) as { message?: string; code?: string }
+  return message ? ` (${message})` : code ? ` (${code})` : ''
+}
+
+/** Names a database in messages, without who opens it. */
+export function nameDatabase(url: string): string {
+  const { host, pathname } = new URL(url)
+  return `${host}${pathname}`
+}

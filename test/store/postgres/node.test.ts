@@ -1,0 +1,264 @@
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SQL } from 'bun'
+import { type Gateway, type GatewayParts, openGateway } from '../../../src/app/gateway.ts'
+import { createDefaultConfig } from '../../../src/config.ts'
+import { TestClock } from '../../support/gateway.ts'
+import { buildGeneration, buildStepCharge } from '../../support/generation.ts'
+import { listLogFiles } from '../../support/log.ts'
+import { hasPostgres, startPostgres } from '../../support/postgres.ts'
+
+/** A secret that is long enough for a new store. */
+const SECRET = 'a secret of tests that is long enough'
+
+if (await hasPostgres()) {
+  const postgres = await startPostgres()
+  const root = mkdtempSync(join(tmpdir(), 'gateway-nodes-'))
+  afterAll(async () => {
+    await postgres[Symbol.asyncDispose]()
+    rmSync(root, { recursive: true, force: true })
+  })
+
+  const opened: Gateway[] = []
+  let data: string
+  beforeEach(async () => {
+    data = mkdtempSync(join(root, 'data-'))
+    await postgres.run('drop schema if exists gateway cascade')
+  })
+  afterEach(async () => {
+    for (const gateway of opened.splice(0)) await gateway.close()
+  })
+
+  /** Opens a gateway over the database. Every one has a clock of its own that stands. */
+  async function open({
+    url = postgres.url,
+    ...more
+  }: Partial<GatewayParts> & { url?: string } = {}): Promise<Gateway> {
+    const config = createDefaultConfig()
+    const storage = { ...config.storage, postgres: { url, schema: 'gateway', connections: 3 } }
+    const gateway = await openGateway({
+      ...{
+        data,
+        access: 'server',
+        secret: SECRET,
+        clock: new TestClock(),
+        requiresOwnSecret: true,
+      },
+      ...more,
+      config: { ...config, storage },
+    })
+    opened.push(gateway)
+    return gateway
+  }
+
+  const buildEntry = (id: string) => ({
+    generation: buildGeneration({ id }),
+    charge: buildStepCharge({ id }),
+  })
+  const listIds = async () =>
+    (await postgres.run('select id from gateway.generations order by rowid')).map(
+      row => (row as { id: string }).id,
+    )
+
+  /** Locks the records, as a program that holds the table does. Returns what ends that. */
+  async function holdRecords(): Promise<() => Promise<void>> {
+    const holder = new SQL(postgres.url, { max: 1 })
+    await holder.unsafe('begin; lock table gateway.generations in access exclusive mode')
+    return async () => {
+      await holder.unsafe('commit')
+      await holder.close()
+    }
+  }
+
+  describe('while the database is away', () => {
+    test('calls are answered, and are on record once when it is back', async () => {
+      const gateway = await open()
+      await gateway.recorder.record(buildEntry('before'))
+      await postgres.stop()
+      await Promise.all(['a', 'b', 'c'].map(id => gateway.recorder.record(buildEntry(id))))
+      await gateway.recorder.record(buildEntry('d'))
+      expect(gateway.recorder).toMatchObject({ healthy: true, isFailing: true })
+      await postgres.start()
+      await gateway.recorder.flush()
+      expect(gateway.recorder).toMatchObject({ healthy: true, isFailing: false })
+      expect(await listIds()).toEqual(['before', 'a', 'b', 'c', 'd'])
+    })
+
+    test('what a killed server has kept, its next start records once', async () => {
+      const gateway = await open()
+      await postgres.stop()
+      const outbox = [{ topic: 'trace' as const, payload: '{"a":"𝄞"}', receivers: ['dest'] }]
+      await gateway.recorder.record({ ...buildEntry('told'), outbox })
+      const charge = buildStepCharge({ id: 'runs', step: 1 })
+      await gateway.recorder.record({ generation: null, charge })
+      const copy = mkdtempSync(join(root, 'killed-'))
+      cpSync(data, copy, { recursive: true })
+      await postgres.start()
+      await gateway.recorder.flush()
+      data = copy
+      // They are on record by now, which the next start cannot know.
+      await open()
+      expect(await listIds()).toEqual(['told'])
+      expect(await postgres.run('select id, step::int from gateway.ledger order by seq')).toEqual([
+        { id: 'told', step: 1 },
+        { id: 'runs', step: 1 },
+      ])
+    })
+
+    test('nobody but the owner of the secret reads or writes what is kept', async () => {
+      const gateway = await open()
+      await postgres.stop()
+      const payload = '{"prompt":"Nobody reads this"}'
+      const outbox = [{ topic: 'trace' as const, payload, receivers: ['dest'] }]
+      await gateway.recorder.record({ ...buildEntry('told'), outbox })
+      const log = listLogFiles(data).map(file => readFileSync(file, 'utf8'))
+      expect(log.join('')).toContain('{"record":"')
+      expect(log.join('')).not.toMatch(/Nobody reads|gen-|told/)
+      await postgres.start()
+    })
+  })
+
+  test('a database that is slow has its batch answered from the log, and written once', async () => {
+    const gateway = await open()
+    const free = await holdRecords()
+    await Promise.all(['a', 'b'].map(id => gateway.recorder.record(buildEntry(id))))
+    await gateway.recorder.record(buildEntry('c'))
+    expect(gateway.recorder).toMatchObject({ healthy: true, isFailing: true })
+    await free()
+    await gateway.recorder.flush()
+    expect(await listIds()).toEqual(['a', 'b', 'c'])
+    expect(await postgres.run('select count(*)::int as rows from gateway.ledger')).toEqual([
+      { rows: 3 },
+    ])
+  })
+
+  test('a record that the database never takes is refused alone', async () => {
+    const gateway = await open()
+    await gateway.recorder.record(buildEntry('a'))
+    const entries = [buildEntry('a'), buildEntry('b')]
+    const results = await Promise.allSettled(entries.map(entry => gateway.recorder.record(entry)))
+    expect(results.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect(await listIds()).toEqual(['a', 'b'])
+  })
+
+  describe('one server at a time:', () => {
+    const elsewhere = () => ({ data: mkdtempSync(join(root, 'other-')) })
+
+    test('another is refused, by name, until the first has ended', async () => {
+      const gateway = await open()
+      const [first] = (await gateway.store.nodes?.list()) ?? []
+      expect(first).toMatchObject({ name: hostname(), left_at: null })
+      await expect(open(elsewhere())).rejects.toThrow(
+        `Another gateway serves from this database: ${hostname()} (${first?.id}), heard of 0 s ago`,
+      )
+      const command = await open({ ...elsewhere(), access: 'command' })
+      await expect(command.lock()).rejects.toThrow('Another gateway serves from this database')
+      await gateway.close()
+      expect((await open(elsewhere())).recorder.healthy).toBe(true)
+    })
+
+    test('one that is silent for long is followed by another', async () => {
+      await open()
+      const silence = "update gateway.nodes set seen_at = now() - interval '89 seconds'"
+      await postgres.run(silence)
+      await expect(open(elsewhere())).rejects.toThrow('Another gateway serves')
+      await postgres.run(silence.replace('89', '91'))
+      await open(elsewhere())
+    })
+
+    test('one that another has followed is told, and takes no call', async () => {
+      const gateway = await open()
+      const lost = Promise.withResolvers<object>()
+      gateway.events.on('node.lost', lost.resolve)
+      const [first] = (await gateway.store.nodes?.list()) ?? []
+      expect(await gateway.store.nodes?.forget(first?.id ?? '')).toBe(true)
+      expect(await gateway.store.nodes?.forget('no such node')).toBe(false)
+      await lost.promise
+      expect(gateway.recorder.healthy).toBe(false)
+    })
+
+    test('one that the database has not heard for a minute takes no call, by its own clock', async () => {
+      const clock = new TestClock()
+      const gateway = await open({ clock })
+      await postgres.stop()
+      clock.pass(60_000)
+      expect(gateway.recorder.healthy).toBe(true)
+      clock.pass(1)
+      expect(gateway.recorder.healthy).toBe(false)
+      await postgres.start()
+    })
+
+    test('the same directory takes over at once, but a copy of it elsewhere does not', async () => {
+      const gateway = await open()
+      const copy = mkdtempSync(join(root, 'copy-'))
+      cpSync(data, copy, { recursive: true })
+      await postgres.run("update gateway.nodes set name = 'elsewhere'")
+      await expect(open({ data: copy })).rejects.toThrow('serves from this database: elsewhere')
+      await postgres.run(`update gateway.nodes set name = '${hostname()}'`)
+      const lost = Promise.withResolvers<object>()
+      gateway.events.on('node.lost', lost.resolve)
+      await open({ data: copy })
+      await lost.promise
+    })
+  })
+
+  describe('what cannot be a store is refused:', () => {
+    const refusal = async (url = postgres.url, more: Partial<GatewayParts> = {}) =>
+      open({ url, ...more }).then(
+        () => 'opened',
+        (thrown: Error) => thrown.message,
+      )
+    const host = new URL(postgres.url).host
+
+    test('a database that is not there', async () => {
+      expect(await refusal(postgres.url.replace(/postgres$/, 'nothing'))).toBe(
+        `storage.postgres: There is no database ${host}/nothing: make it (createdb), or name another`,
+      )
+    })
+
+    test('one that nobody answers for', async () => {
+      expect(await refusal('postgres://ops:secret@127.0.0.1:1/gateway')).toMatch(
+        /^The database cannot be reached: 127\.0\.0\.1:1\/gateway \(.+\)$/,
+      )
+    })
+
+    test('a user without rights', async () => {
+      await postgres.run("create role reader login password 'secret'")
+      await postgres.run('revoke create on database postgres from public')
+      const message = await refusal(postgres.url.replace('postgres@', 'reader:secret@'))
+      expect(message).toStartWith('storage.postgres: The user may not make what a store needs in')
+      expect(message).not.toContain('secret')
+    })
+
+    test('a schema of something else', async () => {
+      await postgres.run('create schema gateway')
+      await postgres.run('create table gateway.orders (id int)')
+      expect(await refusal()).toContain('is of something else: it has the table orders')
+    })
+
+    test('tables of another version', async () => {
+      await (await open()).close()
+      await postgres.run('update gateway.gate set version = 99')
+      expect(await refusal()).toContain('has the tables of another version of gateway (99;')
+    })
+
+    test('another secret, and one that is too short for a new store', async () => {
+      expect(await refusal(postgres.url, { secret: 'short' })).toContain('at least 32 characters')
+      expect(await postgres.run("select 1 from pg_namespace where nspname = 'gateway'")).toEqual([])
+      await (await open()).close()
+      expect(await refusal(postgres.url, { secret: `${SECRET}!` })).toContain(
+        'This data was sealed with another secret than GATEWAY_SECRET',
+      )
+    })
+
+    test('a new database beside a directory that has data', async () => {
+      writeFileSync(join(data, 'gateway.db'), 'something', { mode: 0o600 })
+      expect(await refusal()).toContain('copy it there (gateway store copy)')
+    })
+  })
+} else
+  describe('nodes of Postgres', () => {
+    test.skip('Postgres is not installed, and cannot be', () => undefined)
+  })
