@@ -89,7 +89,8 @@ export function openRecorder(
 
   async function drain(): Promise<void> {
     // Kept while calls come: starting a timer for each batch costs more than the batch.
-    timer ??= setInterval(checkWaiting, LONGEST_PAUSE).unref()
+    timer ??= setInterval(checkWaiting, LONGEST_PAUSE)
+    timer.unref()
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
       // Everything that ends in these turns of the event loop is written together, and streams

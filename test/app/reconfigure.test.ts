@@ -1996,6 +1996,7 @@ const AT_START = [
   'server.console_host',
   'storage.durability',
   'storage.files',
+  'storage.postgres',
   'storage.s3',
 ]
 
