@@ -1,12 +1,11 @@
 import type { SQL } from 'bun'
-import type { Mac } from '../base/mac.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
 import { anchorRecords, createRecording } from './postgres/recording.ts'
-import schema from './postgres/schema.sql' with { type: 'text' }
-import { createSealReader, openSeals, readColumns } from './postgres/seals.ts'
+import { createTables } from './postgres/schema.ts'
+import { createSealStore, openSeals, readColumns } from './postgres/seals.ts'
 import { createWriter, runStep } from './postgres/write.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
 import { createInspector } from './sql/inspection.ts'
@@ -14,6 +13,7 @@ import { BlockReader } from './sql/outbox/blocks.ts'
 import { createVerifier } from './sql/rollups/verify.ts'
 import { createRollupStore } from './sql/rollups.ts'
 import { createSealer } from './sql/seals/changes.ts'
+import type { Store } from './store.ts'
 
 export interface PostgresOptions {
   url: string
@@ -35,7 +35,7 @@ export async function openPostgres({
   connections = 4,
   secrets,
   onUntold,
-}: PostgresOptions) {
+}: PostgresOptions): Promise<Store> {
   const pool = connect(url, name, connections)
   let columns: Awaited<ReturnType<typeof readColumns>>
   try {
@@ -80,10 +80,7 @@ export async function openPostgres({
     },
     // The engine keeps its own log short.
     writeLog: { shorten: async () => ({ bytes: 0, isHeld: false }) },
-    seals: {
-      ...createSealReader(pool, secrets.mac, columns),
-      under: (mac: Mac) => createSealReader(pool, mac, columns),
-    },
+    seals: createSealStore(pool, { kysely, writer, secrets, columns }),
     owner: (candidate: Parameters<typeof claimOwner>[2]) => claimOwner(kysely, write, candidate),
     async version() {
       const [row] = await explainFaults(() => pool.unsafe('select changes from gate'))
@@ -98,7 +95,7 @@ const prepareSchema = (pool: SQL, name: string, { mac }: RecordSecrets) =>
   pool.begin(async connection => {
     await connection.unsafe(`create schema if not exists "${name}"`)
     const found = await connection.unsafe('select to_regclass($1) as gate', [`"${name}".gate`])
-    if (found[0]?.gate === null) await connection.unsafe(schema)
+    if (found[0]?.gate === null) await createTables(connection)
     const opened = await connection.unsafe('select 1 from seal_log limit 1')
     if (opened.length === 0)
       for (const step of openSeals(mac, new Date())) await runStep(connection, step)

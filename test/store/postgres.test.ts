@@ -17,8 +17,7 @@ if (await hasPostgres()) {
   const server = await startPostgres()
   afterAll(() => server[Symbol.asyncDispose]())
 
-  const open = async () =>
-    (await openPostgres({ url: server.url, secrets: TEST_SECRETS })) as unknown as Store
+  const open = () => openPostgres({ url: server.url, secrets: TEST_SECRETS })
 
   async function openEmpty(): Promise<Store> {
     await server.empty()
