@@ -258,8 +258,7 @@ const ENCRYPTED: Encrypted[] = [
   },
   {
     ...{ table: 'videos', column: 'callback_url', context: 'job-1', choose: chooseDestination },
-    columns: callback_url => ({
-      ...{ ...buildVideoJob({ id: 'job-1', callback_url }), is_byok: 0 },
-    }),
+    columns: callback_url =>
+      ({ ...buildVideoJob({ id: 'job-1', callback_url }), is_byok: 0 }) as never,
   },
 ]

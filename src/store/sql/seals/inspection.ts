@@ -1,5 +1,6 @@
 import type { Mac } from '../../../base/mac.ts'
 import type { SealReport } from '../../../limits/seals.ts'
+import { renderAnchor } from '../generations/rows.ts'
 import { list, type Reading } from '../reading.ts'
 import { add, isGenuine, type LogEntry, renderSum, sealRow } from './log.ts'
 import { type Column, readRows, SEALED_TABLES } from './tables.ts'
@@ -76,3 +77,17 @@ const FIND = 'select * from seal_log where n = ?'
 const LIST_ENTRIES = 'select * from seal_log where n > ? order by n limit 1000'
 const LIST_STRAY = `select distinct noun from seals
   where noun not in (select value from json_each(?)) order by noun`
+
+/**
+ * Whether the owner of this secret has sealed the store. One seal that is altered is for `doctor` to
+ * tell: records have a seal of their own that says where they begin.
+ */
+export function* isSealedWith(mac: Mac): Reading<boolean> {
+  const [opening] = yield* list<LogEntry>(NEWEST_OPENING)
+  const [before] = yield* list<LogEntry>(FIND, (opening?.n ?? 0) - 1)
+  if (opening && isGenuine(mac, before?.seal ?? '', opening)) return true
+  const [anchor] = yield* list<{ last_row: number; seal: string }>(FIND_ANCHOR)
+  return anchor !== undefined && anchor.seal === mac(renderAnchor(anchor.last_row))
+}
+
+const FIND_ANCHOR = 'select last_row, seal from record_seals where columns = 0 order by n limit 1'
