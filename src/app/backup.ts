@@ -148,7 +148,8 @@ export async function backUp(input: BackupInput): Promise<{ data: BackupSummary 
 // What a file of the copy throws when it cannot grow: its log, its database or its parts.
 const FULL = ['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL']
 
-function explainFullDisk(thrown: unknown): unknown {
+/** Says in a sentence that a file could not grow; what is thrown for anything else stays as it is. */
+export function explainFullDisk(thrown: unknown): unknown {
   if (!(thrown instanceof Error) || !FULL.some(code => hasCode(thrown, code))) return thrown
   const said = `The copy could not be written: ${thrown.message}. Is the disk full?`
   return unavailable(said, undefined, thrown)

@@ -698,11 +698,11 @@ async function openShared(
   const { openPostgres } = await import('../store/postgres.ts')
   const recordLog = await takeRecordLog(data, access, { log, macs, durability: 'normal' })
   try {
-    return (await openPostgres({
+    return await openPostgres({
       ...{ ...postgres, ...options },
       recordLog: recordLog.log,
       refuseNew: () => refuseForgotten(data),
-    })) as unknown as Store
+    })
   } finally {
     recordLog.unlock()
   }

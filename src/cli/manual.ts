@@ -106,6 +106,7 @@ export const VARIABLES: Entry[] = [
   { term: 'GATEWAY_HOST, GATEWAY_PORT', meaning: 'Where gateway serve listens' },
   { term: 'GATEWAY_SECRET', meaning: 'The secret that seals, in place of secret.key' },
   { term: 'GATEWAY_PREVIOUS_SECRET', meaning: 'The secret before it, while it is replaced' },
+  { term: 'GATEWAY_POSTGRES_URL', meaning: 'The database that gateway store copy calls postgres:' },
   { term: 'GATEWAY_KEY', meaning: 'The management key for a gateway elsewhere (--url)' },
   { term: 'NO_COLOR', meaning: 'No colours' },
 ]

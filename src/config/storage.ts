@@ -43,12 +43,6 @@ export const PostgresConfig = Type.Object(
         'The database, as postgres://user:password@host:5432/database; ?sslmode=verify-full has its ' +
         'certificate verified',
     }),
-    schema: Type.String({
-      default: 'gateway',
-      pattern: '^[a-z_][a-z0-9_]{0,62}$',
-      title: 'a name of small letters, digits and _',
-      description: 'The schema of the database that is the gateway’s alone',
-    }),
     connections: Type.Integer({
       default: 8,
       minimum: 2,

@@ -1,4 +1,3 @@
-import type { Mac } from '../base/mac.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import type { GivenSecret } from './own-secret.ts'
@@ -7,7 +6,7 @@ import { createNodeStore } from './postgres/nodes.ts'
 import { nameDatabase, openSchema } from './postgres/opening.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
 import { PostgresRecording } from './postgres/recording.ts'
-import { createSealReader, type readColumns } from './postgres/seals.ts'
+import { createSealStore, type readColumns } from './postgres/seals.ts'
 import { createWriter } from './postgres/write.ts'
 import type { RecordLog } from './record-log.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
@@ -16,6 +15,7 @@ import { BlockReader } from './sql/outbox/blocks.ts'
 import { createVerifier } from './sql/rollups/verify.ts'
 import { createRollupStore } from './sql/rollups.ts'
 import { createSealer } from './sql/seals/changes.ts'
+import type { Store } from './store.ts'
 
 export interface PostgresOptions {
   url: string
@@ -52,7 +52,7 @@ export async function openPostgres({
   onUntold,
   onGarbled,
   ...given
-}: PostgresOptions) {
+}: PostgresOptions): Promise<Store> {
   const pool = connect(url, name, connections)
   const seal = secrets.destinationSeal
   const recording = new PostgresRecording({
@@ -102,10 +102,7 @@ export async function openPostgres({
     },
     // The engine keeps its own log short.
     writeLog: { shorten: async () => ({ bytes: 0, isHeld: false }) },
-    seals: {
-      ...createSealReader(pool, secrets.mac, columns),
-      under: (mac: Mac) => createSealReader(pool, mac, columns),
-    },
+    seals: createSealStore(pool, { kysely, writer, secrets, columns }),
     owner: (candidate: Parameters<typeof claimOwner>[2]) => claimOwner(kysely, write, candidate),
     async version() {
       const [row] = await explainFaults(() => pool.unsafe('select changes from gate'))

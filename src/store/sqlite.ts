@@ -146,7 +146,7 @@ export async function openSqlite({
       verify: () => runCheck(db, 'roll-ups'),
     },
     writeLog: createWriteLogStore(db, { copier, keepReserve: writers.keepReserve }),
-    seals: createSealStore(kysely, db, { secrets, messages, schema: SCHEMA }),
+    seals: createSealStore(kysely, db, { secrets, messages, schema: SCHEMA, getColumns }),
   }
   flushFirst(stores, recording)
   return {

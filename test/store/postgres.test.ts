@@ -6,6 +6,7 @@ import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 import { openPostgres } from '../../src/store/postgres.ts'
 import type { Store } from '../../src/store/store.ts'
 import { buildKey, CREATED, countAudit, readErrorType, WORKSPACE } from '../suites/store/rows.ts'
+import { testSeals } from '../suites/store/seals.ts'
 import { testStore } from '../suites/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
 import { buildGeneration, buildStepCharge } from '../support/generation.ts'
@@ -17,8 +18,7 @@ if (await hasPostgres()) {
   const server = await startPostgres()
   afterAll(() => server[Symbol.asyncDispose]())
 
-  const open = async () =>
-    (await openPostgres({ url: server.url, secrets: TEST_SECRETS })) as unknown as Store
+  const open = () => openPostgres({ url: server.url, secrets: TEST_SECRETS })
 
   async function openEmpty(): Promise<Store> {
     await server.empty()
@@ -70,28 +70,24 @@ if (await hasPostgres()) {
     await store.close()
   })
 
-  test.each([
-    ['changes', 'update gateway.keys set disabled = 1', 'keys h1 was changed by another program'],
-    ['removes', 'delete from gateway.keys', 'keys h1 was removed'],
-    ['adds', "insert into gateway.meta values ('a', 'b')", 'meta a was added by another program'],
-  ])('what another program %s is found by its seal', async (_, change, problem) => {
-    const store = await openWithKey()
-    await server.run(change)
-    expect((await store.seals.inspect()).rules).toEqual([problem])
-    await store.close()
-  })
-
-  test('a log of seals whose end is gone is found', async () => {
-    const store = await openWithKey()
-    const [row] = (await server.run('select max(n) as last from gateway.seal_log')) as [
-      { last: string },
-    ]
-    await server.run(`delete from gateway.seal_log where n = ${row.last}`)
-    expect((await store.seals.inspect()).seals).toEqual([
-      'rows were removed together with their seals',
-    ])
-    await store.close()
-  })
+  testSeals(
+    'Postgres',
+    async () => {
+      // The suite changes the schema, too.
+      await server.run('drop schema if exists gateway cascade')
+      return {
+        open: secrets => openPostgres({ url: server.url, secrets }),
+        run: async statement => {
+          const results = await server.run(`set search_path to gateway; ${statement}`)
+          return results.at(-1) as unknown[]
+        },
+      }
+    },
+    {
+      trigger: 'trigger credits_stay on credits',
+      dropTrigger: 'drop trigger credits_stay on credits',
+    },
+  )
 
   test('what stays on record is neither changed nor removed, by any program', async () => {
     const store = await openWithKey()

@@ -10,6 +10,7 @@ import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
 import { RECORD_COLUMNS, toValues } from '../../src/store/sql/generations/rows.ts'
 import { lockData } from '../../src/store/sqlite/lock.ts'
 import { openSqlite } from '../../src/store/sqlite.ts'
+import { testSeals } from '../suites/store/seals.ts'
 import { testStore } from '../suites/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
 import {
@@ -382,3 +383,21 @@ test('no statement sorts what grows with calls to read a part of it', () => {
   expect(plans.filter(({ plan }) => plan.some(isSort)).map(({ text }) => text)).toEqual([])
   db.close()
 })
+
+testSeals(
+  'SQLite',
+  async () => {
+    const path = await copyNew()
+    return {
+      open: secrets => openSqlite({ path, durability: 'normal', busyTimeout: 1_000, secrets }),
+      async run(statement) {
+        using db = new Database(path)
+        return db.query(statement).all()
+      },
+    }
+  },
+  {
+    trigger: 'trigger credits_are_not_changed',
+    dropTrigger: 'drop trigger credits_are_not_changed',
+  },
+)

@@ -11,22 +11,29 @@ import type {
   LedgerStore,
   Payer,
 } from '../../src/limits/ledger.ts'
+import type { RecordSecrets } from '../../src/limits/seals.ts'
 import type { TestClock } from './gateway.ts'
 
 /** A gateway that has this secret reads and verifies the stores of tests. */
 export const TEST_SECRET = 'the secret of tests'
 
-/** The key that seals the ledgers of tests. */
-export const TEST_MAC = openMac(Buffer.from(TEST_SECRET), 'records')
+/** Creates what seals and encrypts the records of a secret. */
+export const createSecrets = (secret: string): RecordSecrets => {
+  const open = (purpose: string) => () => openSeal(Buffer.from(secret), purpose)
+  return {
+    mac: openMac(Buffer.from(secret), 'records'),
+    seal: open('byok'),
+    presetSeal: open('presets'),
+    contentSeal: open('content'),
+    destinationSeal: open('destinations'),
+  }
+}
 
 /** What seals the records of tests. */
-export const TEST_SECRETS = {
-  mac: TEST_MAC,
-  seal: () => openSeal(Buffer.from(TEST_SECRET), 'byok'),
-  presetSeal: () => openSeal(Buffer.from(TEST_SECRET), 'presets'),
-  contentSeal: () => openSeal(Buffer.from(TEST_SECRET), 'content'),
-  destinationSeal: () => openSeal(Buffer.from(TEST_SECRET), 'destinations'),
-}
+export const TEST_SECRETS = createSecrets(TEST_SECRET)
+
+/** The key that seals the ledgers of tests. */
+export const TEST_MAC = TEST_SECRETS.mac
 
 /** Creates a ledger store with these days. */
 export const createLedgerStore = (days: DaySpend[] = []): LedgerStore => ({

@@ -56,7 +56,7 @@ export interface RestoreInput {
 }
 
 /** What may be in a directory that counts as empty. */
-const HARMLESS =
+export const HARMLESS =
   /^(serve\.lock.*|serve\.sock|gateway\.reserve|files|[a-z0-9][a-z0-9._-]*\.key|gateway\.yaml|gateway\.schema\.json|lost\+found|before-restore-.*)$/
 
 /**

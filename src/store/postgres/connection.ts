@@ -128,7 +128,8 @@ const AWAY = /^(ERR_POSTGRES_CONNECTION|ERR_POSTGRES_IDLE|ERR_POSTGRES_LIFETIME|
 /** Classes of Postgres' own codes: connections, resources, operators who intervene. */
 const AWAY_CLASSES = /^(08|53|57P)/
 
-const isAway = (thrown: unknown): boolean => {
+/** Whether this says that the database cannot be reached. */
+export const isAway = (thrown: unknown): boolean => {
   const { code, errno } = thrown as { code?: unknown; errno?: unknown }
   return AWAY.test(String(code)) || AWAY_CLASSES.test(String(errno))
 }

@@ -6,7 +6,7 @@ import { type GivenSecret, requireOwnSecret } from '../own-secret.ts'
 import { renderAnchor } from '../sql/generations/rows.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import { anchorRecords } from './recording.ts'
-import schema from './schema.sql' with { type: 'text' }
+import { createTables } from './schema.ts'
 import { openSeals, readColumns, readOpening } from './seals.ts'
 import { runStep } from './write.ts'
 
@@ -53,7 +53,7 @@ async function prepareSchema(
     refuseNew?.()
     if (ownSecret) requireOwnSecret({ isNew, isSealed: false, isOf: () => false }, ownSecret)
     await connection.unsafe(`create schema if not exists "${name}"`)
-    await connection.unsafe(schema)
+    await createTables(connection)
   } else {
     await refuseOtherVersion(connection, place)
     if (ownSecret) requireOwnSecret(await readSealedData(connection, ownSecret), ownSecret)
@@ -83,7 +83,7 @@ async function refuseForeign(on: Runner, schema: string, place: string): Promise
   if (table)
     throw conflict(
       `The schema ${schema} of ${place} is of something else: it has the table ${table.name}. ` +
-        'Name one of its own (storage.postgres.schema)',
+        'give the gateway a database of its own',
     )
 }
 

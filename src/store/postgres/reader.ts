@@ -31,7 +31,8 @@ export const createReader =
     }
   }
 
-const SNAPSHOT = 'isolation level repeatable read read only'
+/** How a transaction begins that sees the store at one moment. */
+export const SNAPSHOT = 'isolation level repeatable read read only'
 
 /** Creates the reader that takes all steps on one snapshot. It goes on after no query that failed. */
 export const createStepper = (pool: SQL): Reader => ({
@@ -40,7 +41,11 @@ export const createStepper = (pool: SQL): Reader => ({
   readDamage: () => null,
 })
 
-async function takeSteps<Result>(connection: Runner, reading: Reading<Result>): Promise<Result> {
+/** Takes all steps on one connection. */
+export async function takeSteps<Result>(
+  connection: Runner,
+  reading: Reading<Result>,
+): Promise<Result> {
   let step = reading.next()
   while (!step.done) step = reading.next(await run(connection, step.value.text, step.value.values))
   return step.value

@@ -12,6 +12,8 @@ const DEADLOCK = '40P01'
 /** How a store is written, and how often this process has done so. */
 export interface PostgresWriter {
   write: Write
+  /** Does something in a transaction of its own, as `write` does. */
+  transact(work: (connection: Runner) => Promise<unknown>): Promise<void>
   /** How many of its changes are in the database. */
   readonly changes: number
 }
@@ -23,19 +25,24 @@ export interface PostgresWriter {
  */
 export function createWriter(pool: SQL, seal: Seal): PostgresWriter {
   let changes = 0
+  const transact: PostgresWriter['transact'] = async work => {
+    await retryDeadlocks(() =>
+      pool.begin(async connection => {
+        await run(connection, 'update gate set changes = changes + 1')
+        await work(connection)
+      }),
+    )
+    changes += 1
+  }
   return {
     get changes() {
       return changes
     },
-    async write(...statements) {
-      await retryDeadlocks(() =>
-        pool.begin(async connection => {
-          await run(connection, 'update gate set changes = changes + 1')
-          for (const statement of seal(statements)) await runStep(connection, statement)
-        }),
-      )
-      changes += 1
-    },
+    transact,
+    write: (...statements) =>
+      transact(async connection => {
+        for (const statement of seal(statements)) await runStep(connection, statement)
+      }),
   }
 }
 

@@ -125,6 +125,9 @@ export const selectLedger = (condition = ''): string =>
 /** A row as SQL returns it: flags are 0 and 1, money is text. */
 export type RawRow = { byok: number; nanos: string }
 
+/** A row of the ledger as `selectLedger` returns it. */
+export type RawLedgerRow = Omit<LedgerRow, 'byok' | 'nanos'> & RawRow
+
 /** Returns the row with its flag and its money. */
 export const parseRow = <Row extends { byok: number | boolean; nanos: string }>(row: Row) => ({
   ...row,
@@ -142,7 +145,7 @@ export const followHead = (then: (hash: string) => Statement[]): Statement =>
   follow<{ hash: string | null }>(prepare(NEWEST_HASH), ([newest]) => {
     if (!newest || newest.hash) return then(newest?.hash ?? '')
     return [
-      follow<Omit<LedgerRow, 'byok' | 'nanos'> & RawRow>(prepare(selectLedger()), rows =>
+      follow<RawLedgerRow>(prepare(selectLedger()), rows =>
         then(rows.map(parseRow).reduce(hashLedgerRow, '')),
       ),
     ]

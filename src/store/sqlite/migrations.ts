@@ -150,6 +150,13 @@ function createImage(): Uint8Array {
   return db.serialize()
 }
 
+/** Makes the tables of this program's version in a new database. */
+export function createEmpty(db: Database): void {
+  for (const statement of SCHEMA) db.run(statement)
+  db.run(`pragma user_version = ${MIGRATIONS.length}`)
+  db.run(`pragma application_id = ${APPLICATION_ID}`)
+}
+
 /** Reads the schema version of a database: how many migrations have been applied. */
 export const readVersion = (db: Database): number =>
   (db.query('pragma user_version').get() as { user_version: number }).user_version

@@ -63,7 +63,8 @@ export const createStepper = (db: Database): Reader => ({
   readDamage,
 })
 
-function takeSteps<Result>(db: Database, reading: Reading<Result>): Result {
+/** Takes all steps in one turn, in the transaction that is open, if any is. */
+export function takeSteps<Result>(db: Database, reading: Reading<Result>): Result {
   let step = reading.next()
   while (!step.done) {
     let rows: unknown[]

@@ -37,7 +37,7 @@ if (await hasPostgres()) {
     ...more
   }: Partial<GatewayParts> & { url?: string } = {}): Promise<Gateway> {
     const config = createDefaultConfig()
-    const storage = { ...config.storage, postgres: { url, schema: 'gateway', connections: 3 } }
+    const storage = { ...config.storage, postgres: { url, connections: 3 } }
     const gateway = await openGateway({
       ...{
         data,

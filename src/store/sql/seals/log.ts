@@ -1,6 +1,6 @@
 import type { Mac } from '../../../base/mac.ts'
 import type { SealHead } from '../../../limits/seals.ts'
-import { follow, prepare, type Statement } from '../write.ts'
+import { follow, type Prepared, prepare, type Statement } from '../write.ts'
 import type { RowChange, SealedRow } from './tables.ts'
 
 /*
@@ -73,7 +73,7 @@ export function writeEntry(
   previous: SealHead,
   sum: bigint,
   opening: string | null,
-): Statement {
+): Prepared {
   const entry = { n: previous.n + 1, sum: renderSum(sum), opening }
   return prepare(INSERT_ENTRY, entry.n, entry.sum, sealEntry(mac, previous.seal, entry), opening)
 }

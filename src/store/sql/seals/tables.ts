@@ -1,4 +1,5 @@
 import { type Expression, sql } from 'kysely'
+import { list, type Reading } from '../reading.ts'
 
 /**
  * The tables whose rows are sealed, with the schema version that began to seal them: who owns the
@@ -81,6 +82,40 @@ export const selectColumns = (columns: Column[]) =>
       : (sql.ref(name) as Expression<unknown> as ReturnType<typeof sql<unknown>>)
     ).as(name),
   )
+
+/** How many rows of a table are read at once. */
+const AT_ONCE = 500
+
+/**
+ * Reads every row of a sealed table in the order of its key, and has `use` take one page after the
+ * other. There are none of a table that a later migration creates.
+ */
+export function* readRows(
+  noun: string,
+  columns: Column[],
+  use: (rows: SealedRow[]) => Reading<void> | void,
+): Reading<void> {
+  if (columns.length === 0) return
+  const keys = columns.filter(({ pk }) => pk > 0)
+  const names = keys.map(({ name }) => `r."${name}"`).join(', ')
+  const select = `select ${columns.map(selectText).join(', ')} from ${noun} r`
+  const end = `order by ${names} limit ${AT_ONCE}`
+  const places = keys.map(() => '?').join(', ')
+  let page = yield* list<SelectedRow>(`${select} ${end}`)
+  for (let last = page.at(-1); last; last = page.at(-1)) {
+    const more = use(page.map(row => ({ noun, ...renderRow(columns, row) })))
+    if (more) yield* more
+    if (page.length < AT_ONCE) return
+    const values = keys.map(({ name, type }) => parseKey(type, last?.[name] ?? null))
+    page = yield* list(`${select} where (${names}) > (${places}) ${end}`, ...values)
+  }
+}
+
+const selectText = ({ name, type }: Column): string =>
+  type === 'INTEGER' ? `cast(r."${name}" as text) as "${name}"` : `r."${name}"`
+
+const parseKey = (type: string, value: string | number | null) =>
+  type === 'INTEGER' ? Number(value) : value
 
 /** A row as `selectColumns` selects it. */
 export type SelectedRow = Record<string, string | number | null>

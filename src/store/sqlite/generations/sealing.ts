@@ -27,12 +27,6 @@ export function anchorRecords(db: Database, mac: Mac): void {
   db.query(INSERT).run(0, last, 0, mac(renderAnchor(last)))
 }
 
-/** Seals the records from now on: those that are there are from before. */
-export function anchorAgain(db: Database, mac: Mac): void {
-  db.run('delete from record_seals')
-  anchorRecords(db, mac)
-}
-
 // A database that is migrated in part has none.
 const hasSeals = (db: Database): boolean =>
   db.query("select 1 from sqlite_schema where name = 'record_seals'").get() !== null

@@ -7,9 +7,7 @@ import {
   continueLog,
   isGenuine,
   type LogEntry,
-  renderSum,
   replaceSeal,
-  sealEntry,
   sealRow,
   toNumber,
   writeEntry,
@@ -28,7 +26,6 @@ export class SealLog {
   readonly #newest
   readonly #newestOpening
   readonly #entry
-  readonly #listEntries
   readonly #run: (statement: Statement) => void
   readonly #writeSeal
   readonly #removeSeal
@@ -40,9 +37,6 @@ export class SealLog {
       'select * from seal_log where opening is not null order by n desc limit 1',
     )
     this.#entry = db.query<LogEntry, [number]>('select * from seal_log where n = ?')
-    this.#listEntries = db.query<LogEntry, [number]>(
-      'select * from seal_log where n >= ? order by n',
-    )
     this.#run = createRunner(db)
     this.#writeSeal = db.query('insert or replace into seals (noun, id, seal) values (?, ?, ?)')
     this.#removeSeal = db.query('delete from seals where noun = ? and id = ?')
@@ -79,12 +73,6 @@ export class SealLog {
     return sealRow(this.#mac, row)
   }
 
-  /** Whether the newest entry is genuine and has this sum. */
-  isClosedWith(sum: bigint): boolean {
-    const last = this.#newest.get()
-    return last !== null && this.isGenuine(last) && last.sum === renderSum(sum)
-  }
-
   /** Whether an entry was sealed by the owner of the secret, after the entry before it. */
   isGenuine(entry: LogEntry): boolean {
     const previous = this.#entry.get(entry.n - 1)?.seal ?? ''
@@ -96,18 +84,6 @@ export class SealLog {
     const entry = this.#newestOpening.get()
     if (!entry?.opening || !this.isGenuine(entry)) return null
     return (parseObject(entry.opening) as unknown as SealOpening | undefined) ?? null
-  }
-
-  /** Lists the numbers of entries that are not genuine, from the newest opening on. */
-  listForged(): number[] {
-    let previous: string | null = null
-    const forged: number[] = []
-    for (const entry of this.#listEntries.iterate(this.#newestOpening.get()?.n ?? 0)) {
-      previous ??= this.#entry.get(entry.n - 1)?.seal ?? ''
-      if (entry.seal !== sealEntry(this.#mac, previous, entry)) forged.push(entry.n)
-      previous = entry.seal
-    }
-    return forged
   }
 
   readHead(): SealHead | null {

@@ -1,9 +1,8 @@
 import type { Database } from 'bun:sqlite'
 import type { Mac } from '../../../base/mac.ts'
-import { digestLedgerRow, hashLedgerRow } from '../../../limits/chain.ts'
+import { hashLedgerRow } from '../../../limits/chain.ts'
 import type { SealOpening } from '../../../limits/seals.ts'
 import { SEALED_TABLES, type SealedRow } from '../../sql/seals/tables.ts'
-import { anchorAgain } from '../generations/sealing.ts'
 import { readLedger } from '../ledger.ts'
 import { SealLog } from './log.ts'
 import { readRows } from './tables.ts'
@@ -14,22 +13,8 @@ import { readRows } from './tables.ts'
  * are sealed.
  */
 export function writeOpening(db: Database, mac: Mac): void {
-  const { digest: _, ...ledger } = readLedgerEnd(db)
-  openSeals(db, mac, ledger)
-}
-
-/**
- * Seals every row as it stands once more, with an opening that covers the ledger as it stands.
- * Earlier openings no longer count. Records of calls are sealed from then on.
- */
-export function writeNewOpening(db: Database, mac: Mac): void {
-  db.run('delete from seals')
-  openSeals(db, mac, readLedgerEnd(db))
-  anchorAgain(db, mac)
-}
-
-function openSeals(db: Database, mac: Mac, ledger: SealOpening['ledger']): void {
-  new SealLog(db, mac).open(readSealedRows(db), { sealed_at: new Date().toISOString(), ledger })
+  const opening = { sealed_at: new Date().toISOString(), ledger: readLedgerEnd(db) }
+  new SealLog(db, mac).open(readSealedRows(db), opening)
 }
 
 function* readSealedRows(db: Database): Generator<SealedRow> {
@@ -50,12 +35,11 @@ function listFilledTables(db: Database): string[] {
     .map(({ noun }) => noun)
 }
 
-function readLedgerEnd(db: Database): Required<SealOpening['ledger']> {
-  const end = { seq: 0, hash: '', digest: '' }
+function readLedgerEnd(db: Database): SealOpening['ledger'] {
+  const end = { seq: 0, hash: '' }
   for (const row of readLedger(db)) {
     end.seq = row.seq
     end.hash = row.hash ?? hashLedgerRow(end.hash, row)
-    end.digest = digestLedgerRow(end.digest, row)
   }
   return end
 }

@@ -1,8 +1,9 @@
 import { expect, test } from 'bun:test'
 import { openSeal } from '../../../../src/base/seal.ts'
 import type { RecordSecrets } from '../../../../src/limits/seals.ts'
+import { encryptAgain } from '../../../../src/store/sql/seals/resealing.ts'
 import { openInMemory } from '../../../../src/store/sqlite/migrations.ts'
-import { encryptAgain } from '../../../../src/store/sqlite/seals.ts'
+import { takeSteps } from '../../../../src/store/sqlite/reader.ts'
 import { TEST_SECRETS } from '../../../support/ledger.ts'
 
 const withSeal = (byte: number): RecordSecrets => {
@@ -22,7 +23,7 @@ test('messages that wait are sealed with the new secret, those in bundles each b
   insert.run('a', seal(previous, 'a'), 1)
   insert.run('b', '{"of":"b"}', 1)
   insert.run('c\nd\ne\nf', ['{"of":"c"}', lost, seal(previous, 'e'), '{"of":"f"}'].join('\n'), 4)
-  encryptAgain(db, current, previous)
+  takeSteps(db, encryptAgain(current, previous))
   const rows = db.query('select payload from outbox order by sequence').all() as {
     payload: string
   }[]
