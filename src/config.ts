@@ -983,7 +983,8 @@ export const Config = Type.Object(
           default: 'normal',
           description:
             'normal: answered calls survive a killed process; full: they survive a power loss ' +
-            'too, at the cost of one sync per batch',
+            'too, at the cost of one sync per batch; with storage.postgres its synchronous_commit ' +
+            'decides',
         }),
         refusals: Type.Integer({
           default: 10_000,
@@ -1163,12 +1164,19 @@ function listConsoleContradictions(server: Config['server']): Contradiction[] {
 const LARGEST_OBJECT_MIB = 5_120
 
 function listStorageContradictions({ storage, sandbox }: Config): Contradiction[] {
-  const { files, s3 } = storage
+  const { files, s3, durability, postgres } = storage
   const beside = ['storage']
   const say = (names: string[], text: string) => ({
     ...{ names, beside },
     message: `${names.join('.')}: ${text}`,
   })
+  if (postgres && durability === 'full')
+    return [
+      say(
+        ['storage', 'durability'],
+        'expected normal, as synchronous_commit decides in storage.postgres, found full',
+      ),
+    ]
   if (files === 'disk')
     return s3 ? [say(['storage', 'files'], 'expected s3, as there is storage.s3, found disk')] : []
   if (!s3) return [say(['storage', 's3'], 'expected a bucket, as storage.files is s3')]

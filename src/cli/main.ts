@@ -41,6 +41,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   bench: async () => (await import('./commands/bench.ts')).createBenchCommand(),
   backup: async () => (await import('./commands/backup.ts')).createBackupCommand(),
   restore: async () => (await import('./commands/backup.ts')).createRestoreCommand(),
+  nodes: async () => (await import('./commands/nodes.ts')).createNodesCommand(),
   store: async () => (await import('./commands/store.ts')).createStoreCommand(),
   usage: async () => (await import('./commands/usage.ts')).createUsageCommand(),
   datasets: async () => (await import('./commands/datasets.ts')).createDatasetsCommand(),

@@ -53,3 +53,9 @@ export const PostgresConfig = Type.Object(
   { ...closed, description: 'The database in Postgres that has what else is in gateway.db' },
 )
 export type PostgresConfig = Static<typeof PostgresConfig>
+
+/** Names a database of Postgres by its URL, without who opens it. */
+export function describeDatabase(url: string): string {
+  const { host, pathname } = new URL(url)
+  return `${host}${pathname}`
+}

@@ -1,9 +1,10 @@
+import { describeDatabase } from '../config/storage.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import type { GivenSecret } from './own-secret.ts'
 import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
 import { createNodeStore } from './postgres/nodes.ts'
-import { nameDatabase, openSchema } from './postgres/opening.ts'
+import { openSchema } from './postgres/opening.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
 import { PostgresRecording } from './postgres/recording.ts'
 import { createSealStore, type readColumns } from './postgres/seals.ts'
@@ -61,7 +62,7 @@ export async function openPostgres({
   })
   let columns: Awaited<ReturnType<typeof readColumns>>
   try {
-    columns = await openSchema(pool, { name, secrets, place: nameDatabase(url), ...given })
+    columns = await openSchema(pool, { name, secrets, place: describeDatabase(url), ...given })
     onGarbled?.(await recording.restore())
   } catch (error) {
     await pool.close()
@@ -87,7 +88,7 @@ export async function openPostgres({
   )
   const stepper = createStepper(pool)
   const inspected = {
-    ...{ ...stepper, name: nameDatabase(url) },
+    ...{ ...stepper, name: describeDatabase(url) },
     ...{ checkStructure: async () => [], prepare: async () => undefined },
   }
   return {

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { Command } from 'commander'
 import type { BackupSummary } from '../../app/backup.ts'
-import { notFound } from '../../base/errors.ts'
+import { invalid, notFound } from '../../base/errors.ts'
 import type { Config } from '../../config.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import {
@@ -57,6 +57,12 @@ const getSecret = () => process.env.GATEWAY_SECRET || undefined
 
 async function backUp(file: string, options: BackupOptions): Promise<void> {
   const core = await import('../../app/backup.ts')
+  const config = await readServedConfig(options)
+  if (config.storage.postgres)
+    throw invalid(
+      'storage.postgres has the data: back it up as any database of Postgres (pg_dump), or copy it ' +
+        'into a data directory (gateway store copy)',
+    )
   const progress = openRowProgress(options)
   const answer = await core
     .backUp({
@@ -67,7 +73,7 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
       force: options.force === true,
       withSecret: options.withSecret === true,
       config: options.withConfig ? await findConfig(options) : undefined,
-      withFiles: options.withFiles ? await readServedConfig(options) : undefined,
+      withFiles: options.withFiles ? config : undefined,
     })
     .finally(() => progress.end())
   await printResult(options, answer, ({ data }) => {

@@ -150,9 +150,3 @@ function describeCause({ cause }: GatewayError & { cause?: unknown }): string {
   const { message, code } = (cause ?? {}) as { message?: string; code?: string }
   return message ? ` (${message})` : code ? ` (${code})` : ''
 }
-
-/** Names a database in messages, without who opens it. */
-export function nameDatabase(url: string): string {
-  const { host, pathname } = new URL(url)
-  return `${host}${pathname}`
-}

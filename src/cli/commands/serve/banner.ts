@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Gateway } from '../../../app/gateway.ts'
 import { toPrintable } from '../../../base/printable.ts'
 import { VERSION } from '../../../base/version.ts'
+import { describeDatabase } from '../../../config/storage.ts'
 import { getConsoleUrl } from '../../../config.ts'
 import type { EnvironmentProvider } from '../../../resources/providers/environment.ts'
 import type { ConfigFile } from '../../config-file.ts'
@@ -32,6 +33,9 @@ interface FirstKeys {
 export const listStartFacts = (gateway: Gateway, { configFile, url, data }: Start) => ({
   version: VERSION,
   data: resolve(data),
+  ...(gateway.config.storage.postgres
+    ? { database: describeDatabase(gateway.config.storage.postgres.url) }
+    : {}),
   config: configFile.file === null ? null : resolve(configFile.file),
   providers: listCallable(gateway),
   environment: Object.fromEntries(configFile.environment.providers.map(toNames)),
@@ -58,8 +62,10 @@ export async function printBanner(gateway: Gateway, start: Start): Promise<void>
 function describeStart(gateway: Gateway, start: Start): [string, string][] {
   const { configFile, skipped } = start
   const { environment, file } = configFile
+  const { postgres } = gateway.config.storage
   return [
     ['data', `${resolve(start.data)}${start.isNew ? ' (new)' : ''}`],
+    ...(postgres ? ([['database', describeDatabase(postgres.url)]] as [string, string][]) : []),
     ['config', file === null ? 'none: the defaults' : resolve(file)],
     ...(skipped === undefined ? [] : ([['not read', skipped]] as [string, string][])),
     ['providers', describeProviders(gateway, environment.providers)],

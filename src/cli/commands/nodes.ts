@@ -1,0 +1,29 @@
+import { defineNoun, defineVerbs } from '../noun.ts'
+import { print } from '../output.ts'
+
+const verb = defineVerbs(() => import('../../app/nodes.ts'), {
+  args: { id: 'its id, as gateway nodes list shows it' },
+})
+
+/** `gateway nodes`: the servers of a database that several machines reach. */
+export const createNodesCommand = () =>
+  defineNoun('nodes', 'the servers of storage.postgres', [
+    verb(
+      'list',
+      'list the servers of the database, and which of them serves',
+      [],
+      core => core.listNodes,
+    ).printAs({
+      ID: ({ id }) => id,
+      NAME: ({ name }) => name,
+      VERSION: ({ version }) => version,
+      STATE: ({ state }) => state,
+      SEEN: ({ seen_at }) => seen_at,
+    }),
+    verb(
+      'forget <id>',
+      'let another server follow at once on one that has ended without a word',
+      [],
+      core => core.forgetNode,
+    ).printAs(({ data }) => print(`Forgot ${data.id}: another server may start`)),
+  ])
