@@ -28,6 +28,7 @@ import { runCommand } from '../support/commands.ts'
 import { openDatabase } from '../support/database.ts'
 import { buildGeneration, buildStepCharge, PAYER } from '../support/generation.ts'
 import { createSecrets } from '../support/ledger.ts'
+import { hasMounts, NAMESPACE } from '../support/mounts.ts'
 import { hasPostgres, type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { PROGRAM } from '../support/server.ts'
 
@@ -243,6 +244,22 @@ describe('store copy refuses', () => {
     earlier.close()
     expect(await readRefusal(copy(old, newPlace()))).toMatch(/^conflict: This data has schema 40/)
   })
+})
+
+test.skipIf(!hasMounts)('store copy onto a disk that is full leaves nothing', async () => {
+  const [from, to] = [await makeData(), newPlace()]
+  mkdirSync(to, { mode: 0o700 })
+  const script =
+    'mount -t tmpfs -o size=200k,mode=0700 small "$0" && "$@"; code=$?; ls -A "$0" >&2; exit $code'
+  const child = Bun.spawn(
+    [...NAMESPACE, 'sh', '-c', script, to, ...PROGRAM, 'store', 'copy', from, to],
+    { env: { ...process.env, GATEWAY_SECRET: SECRET }, stdout: 'ignore', stderr: 'pipe' },
+  )
+  const stderr = await new Response(child.stderr).text()
+  expect(stderr).toContain('Is the disk full?')
+  expect([await child.exited, stderr.includes('copy.part'), stderr.includes('gateway.db')]).toEqual(
+    [...[1, false, false]],
+  )
 })
 
 if (await hasPostgres())
