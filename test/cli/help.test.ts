@@ -103,6 +103,7 @@ describe('of the commands', () => {
     try: ['--json'],
     selftest: ['--data', '--config'],
     bench: ['--data', '--config'],
+    'store copy': ['--data', '--config'],
     tui: ['--json'],
     version: ['--data', '--config'],
     completions: common,

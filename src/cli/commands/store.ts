@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import type { StoreCopySummary } from '../../app/store-copy.ts'
+import type { StoreCopySummary } from '../../app/backup/store-copy.ts'
 import { invalid } from '../../base/errors.ts'
 import { defineNoun } from '../noun.ts'
 import { addShapeOptions, type CommonOptions } from '../options.ts'
@@ -25,7 +25,7 @@ export const createStoreCommand = () =>
   ])
 
 async function copy(from: string, to: string, options: CommonOptions): Promise<void> {
-  const core = await import('../../app/store-copy.ts')
+  const core = await import('../../app/backup/store-copy.ts')
   const progress = openRowProgress(options)
   const answer = await core
     .copyStore({

@@ -192,4 +192,5 @@ export const EXAMPLES: Record<string, string[]> = {
   ],
   backup: ['backup gateway.backup', 'backup gateway.backup --with-secret --with-config'],
   restore: ['restore gateway.backup --data ./gateway-data'],
+  'store copy': ['store copy ./gateway-data postgres:', 'store copy postgres: ./copied'],
 }

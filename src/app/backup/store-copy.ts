@@ -1,28 +1,28 @@
 import { existsSync, readdirSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { conflict, invalid, notFound } from '../base/errors.ts'
-import { type Mac, openMac } from '../base/mac.ts'
-import { makeOwnDirectory } from '../base/owner.ts'
-import { openSeal, type Seal } from '../base/seal.ts'
-import { listEndProblems } from '../engine/recover.ts'
-import { type CopyCounts, type CopySource, type CopyTarget, copyRows } from '../store/copy.ts'
-import { syncPath } from '../store/data-files.ts'
-import { openHeadFile } from '../store/ledger-head.ts'
+import { conflict, invalid, notFound } from '../../base/errors.ts'
+import { type Mac, openMac } from '../../base/mac.ts'
+import { makeOwnDirectory } from '../../base/owner.ts'
+import { openSeal, type Seal } from '../../base/seal.ts'
+import { listEndProblems } from '../../engine/recover.ts'
+import { type CopyCounts, type CopySource, type CopyTarget, copyRows } from '../../store/copy.ts'
+import { syncPath } from '../../store/data-files.ts'
+import { openHeadFile } from '../../store/ledger-head.ts'
 import {
   fillPostgres,
   type PostgresPlace,
   parsePlace,
   readPostgres,
-} from '../store/postgres/copy.ts'
-import { findWaiting } from '../store/record-log.ts'
-import { hasDataSecret, loadDataSecret } from '../store/secret.ts'
-import { Spool } from '../store/spool.ts'
-import { isSealedWith } from '../store/sql/seals/inspection.ts'
-import { fillSqlite, listCopiedTables, readSqlite } from '../store/sqlite/copy.ts'
-import { lockData } from '../store/sqlite/lock.ts'
-import { HARMLESS } from './backup/restore.ts'
-import { explainFullDisk } from './backup.ts'
-import { openGateway } from './gateway.ts'
+} from '../../store/postgres/copy.ts'
+import { findWaiting } from '../../store/record-log.ts'
+import { hasDataSecret, loadDataSecret } from '../../store/secret.ts'
+import { Spool } from '../../store/spool.ts'
+import { isSealedWith } from '../../store/sql/seals/inspection.ts'
+import { fillSqlite, listCopiedTables, readSqlite } from '../../store/sqlite/copy.ts'
+import { lockData } from '../../store/sqlite/lock.ts'
+import { explainFullDisk } from '../backup.ts'
+import { openGateway } from '../gateway.ts'
+import { HARMLESS } from './restore.ts'
 
 /** What is copied, and to where. */
 export interface StoreCopyInput {
