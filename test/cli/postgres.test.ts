@@ -20,7 +20,7 @@ if (await hasPostgres()) {
       endpoints: [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: dollar }],
     },
   ]
-  const config = { models, storage: { postgres: { url: '${GATEWAY_POSTGRES_URL}' } } }
+  const config = { models, storage: { postgres: { url: '$'.concat('{GATEWAY_POSTGRES_URL}') } } }
   const env = { GATEWAY_POSTGRES_URL: postgres.url }
 
   const call = async (server: Server, key: string): Promise<number> => {
@@ -72,7 +72,7 @@ if (await hasPostgres()) {
     const [node] = JSON.parse(nodes).data
     expect(node.state).toBe('serving')
     expect(await runGateway(['nodes', 'forget', node.id, '--data', data], { env })).toMatchObject({
-      code: 1,
+      code: 4,
       stderr: expect.stringContaining('serves: stop it there'),
     })
     await next.stop()

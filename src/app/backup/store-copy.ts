@@ -4,7 +4,7 @@ import { conflict, invalid, notFound } from '../../base/errors.ts'
 import { type Mac, openMac } from '../../base/mac.ts'
 import { makeOwnDirectory } from '../../base/owner.ts'
 import { openSeal, type Seal } from '../../base/seal.ts'
-import { listEndProblems } from '../../engine/recover.ts'
+import { listDeadCalls, listEndProblems } from '../../engine/recover.ts'
 import { type CopyCounts, type CopySource, type CopyTarget, copyRows } from '../../store/copy.ts'
 import { syncPath } from '../../store/data-files.ts'
 import { openHeadFile } from '../../store/ledger-head.ts'
@@ -190,7 +190,7 @@ async function writeWaiting(data: string, { configured }: Secrets): Promise<void
     const [problem] = await listEndProblems(gateway)
     if (problem !== undefined)
       throw conflict(`The store is not in order (gateway doctor): ${problem}`)
-    const { length } = gateway.journal.holds.listCalls()
+    const { length } = await listDeadCalls(gateway)
     if (length > 0)
       throw conflict(
         `A server that ended in the middle has left ${length} calls to settle: start and stop ` +
