@@ -220,7 +220,10 @@ describe('settings', () => {
   test.each(listBlocksIn('yaml').map(({ document, code }) => [document, code]))(
     '%s shows a config that is taken',
     (_, code) => {
-      const variables = [...code.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => [name, 'secret'])
+      const variables = [...code.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => [
+        name,
+        name === 'GATEWAY_POSTGRES_URL' ? 'postgres://gateway:secret@db.example/gateway' : 'secret',
+      ])
       const text = code.replace(/"\$\{GOOGLE_SERVICE_ACCOUNT\}"/, SERVICE_ACCOUNT)
       const readSecretFile = () => 'secret'
       expect(parseConfig(text, Object.fromEntries(variables), { readSecretFile })).toBeObject()

@@ -192,5 +192,7 @@ export const EXAMPLES: Record<string, string[]> = {
   ],
   backup: ['backup gateway.backup', 'backup gateway.backup --with-secret --with-config'],
   restore: ['restore gateway.backup --data ./gateway-data'],
+  'nodes list': ['nodes list'],
+  'nodes forget': ['nodes forget 7c773790-d2d3-4770-a122-72ff9c653eb9'],
   'store copy': ['store copy ./gateway-data postgres:', 'store copy postgres: ./copied'],
 }
