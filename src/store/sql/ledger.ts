@@ -129,7 +129,9 @@ export type RawRow = { byok: number; nanos: string }
 export type RawLedgerRow = Omit<LedgerRow, 'byok' | 'nanos'> & RawRow
 
 /** Returns the row with its flag and its money. */
-export const parseRow = <Row extends { byok: number | boolean; nanos: string }>(row: Row) => ({
+export const parseRow = <Row extends { byok: number | boolean; nanos: string }>(
+  row: Row,
+): Omit<Row, 'byok' | 'nanos'> & { byok: boolean; nanos: bigint } => ({
   ...row,
   byok: row.byok === 1,
   nanos: BigInt(row.nanos),

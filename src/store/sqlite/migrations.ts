@@ -1,7 +1,10 @@
 import { Database } from 'bun:sqlite'
+import { parseObject } from '../../base/json.ts'
 import type { Mac } from '../../base/mac.ts'
+import type { Seal } from '../../base/seal.ts'
 import { VERSION } from '../../base/version.ts'
 import type { RecordSecrets } from '../../limits/seals.ts'
+import { type Content, sealVersion } from '../sql/presets/sealing.ts'
 import { FIRST_SEALED, listSealedTables } from '../sql/seals/tables.ts'
 import { anchorRecords } from './generations/sealing.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
@@ -53,12 +56,11 @@ import consoleSessions from './migrations/047-console-sessions.sql' with { type:
 import callBudgets from './migrations/048-call-budgets.sql' with { type: 'text' }
 import providerSessions from './migrations/049-provider-sessions.sql' with { type: 'text' }
 import feedbackOfUsers from './migrations/050-feedback-of-users.sql' with { type: 'text' }
-import { sealStoredVersions } from './presets.ts'
 import schema from './schema.sql' with { type: 'text' }
-import { compareRows } from './seals/compare.ts'
 import { SealLog } from './seals/log.ts'
 import { writeOpening } from './seals/opening.ts'
 import { openCreated } from './seals/schema.ts'
+import { readRows, readSeals } from './seals/tables.ts'
 
 /** Marks a database as a gateway's in its header: `gate` in ASCII. */
 const APPLICATION_ID = 0x67617465
@@ -180,13 +182,42 @@ function moveSeals(db: Database, mac: Mac, applied: number, runMigrations: () =>
   const log = new SealLog(db, mac)
   const foreign = new Set<string>()
   for (const noun of listSealedTables(applied))
-    for (const { id, state } of compareRows(db, log, noun))
-      if (state !== 'genuine') foreign.add(buildName(noun, id))
+    for (const id of findForeign(db, log, noun)) foreign.add(buildName(noun, id))
   runMigrations()
   log.move(db, (noun, id) => foreign.has(buildName(noun, id)))
 }
 
+/** Finds the rows of a table that are not as their seals say, also where only the seal is left. */
+function* findForeign(db: Database, log: SealLog, noun: string): Generator<string> {
+  const seals = readSeals(db, noun)
+  for (const row of readRows(db, noun)) {
+    if (seals.get(row.id) !== log.sealRow(row)) yield row.id
+    seals.delete(row.id)
+  }
+  yield* seals.keys()
+}
+
 const buildName = (noun: string, id: string) => `${noun}\0${id}`
+
+/** Seals the versions that an earlier program has stored. */
+function sealStoredVersions(db: Database, seal: () => Seal): void {
+  for (const row of listVersions(db)) {
+    const version = sealVersion({ ...row, config: parseObject(row.config) ?? {} }, seal)
+    if (JSON.stringify(version.config) !== row.config) writeVersion(db, version)
+  }
+}
+
+const listVersions = (db: Database) =>
+  db
+    .query<Omit<Content, 'config'> & { config: string }, []>(
+      'select id, system_prompt, config from preset_versions',
+    )
+    .all()
+
+const writeVersion = (db: Database, { id, system_prompt, config }: Content): void =>
+  void db
+    .query('update preset_versions set system_prompt = ?, config = ? where id = ?')
+    .run(system_prompt, JSON.stringify(config), id)
 
 /** What all migrations lead to, at once: a new database begins here. */
 export const SCHEMA: string[] = [schema]

@@ -3,7 +3,7 @@ import { isObject, isRawJson, type Json, parseObject } from '../../../base/json.
 import type { Mac } from '../../../base/mac.ts'
 import type { Seal } from '../../../base/seal.ts'
 import { type JobDetails, parseDetails, renderDetails } from '../../../extensions/videos/details.ts'
-import { digestLedgerRow, hashLedgerRow, type LedgerRow } from '../../../limits/chain.ts'
+import { digestLedgerRow, hashLedgerRow } from '../../../limits/chain.ts'
 import type { RecordSecrets, SealOpening } from '../../../limits/seals.ts'
 import { renderAnchor } from '../generations/rows.ts'
 import { parseRow, type RawLedgerRow, selectLedger } from '../ledger.ts'
@@ -64,7 +64,8 @@ function* readLedgerEnd(): Reading<Required<SealOpening['ledger']>> {
   for (;;) {
     const where = `where seq > ${end.seq}`
     const rows = yield* list<RawLedgerRow>(`${selectLedger(where)} limit ${LEDGER_ROWS}`)
-    for (const row of rows.map(parseRow) as LedgerRow[]) {
+    for (const raw of rows) {
+      const row = parseRow(raw)
       end.seq = row.seq
       end.hash = row.hash ?? hashLedgerRow(end.hash, row)
       end.digest = digestLedgerRow(end.digest, row)

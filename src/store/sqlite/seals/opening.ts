@@ -2,8 +2,8 @@ import type { Database } from 'bun:sqlite'
 import type { Mac } from '../../../base/mac.ts'
 import { hashLedgerRow } from '../../../limits/chain.ts'
 import type { SealOpening } from '../../../limits/seals.ts'
+import { parseRow, type RawLedgerRow, selectLedger } from '../../sql/ledger.ts'
 import { SEALED_TABLES, type SealedRow } from '../../sql/seals/tables.ts'
-import { readLedger } from '../ledger.ts'
 import { SealLog } from './log.ts'
 import { readRows } from './tables.ts'
 
@@ -37,7 +37,8 @@ function listFilledTables(db: Database): string[] {
 
 function readLedgerEnd(db: Database): SealOpening['ledger'] {
   const end = { seq: 0, hash: '' }
-  for (const row of readLedger(db)) {
+  for (const raw of db.query<RawLedgerRow, []>(selectLedger()).iterate()) {
+    const row = parseRow(raw)
     end.seq = row.seq
     end.hash = row.hash ?? hashLedgerRow(end.hash, row)
   }
