@@ -2,7 +2,7 @@ import { describeDatabase } from '../config/storage.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import type { GivenSecret } from './own-secret.ts'
-import { connect, explainFaults, openKysely, run } from './postgres/connection.ts'
+import { answerWithin, connect, openKysely, PATIENCE, run } from './postgres/connection.ts'
 import { createNodeStore } from './postgres/nodes.ts'
 import { openSchema } from './postgres/opening.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
@@ -97,7 +97,7 @@ export async function openPostgres({
     rollups: {
       ...createRollupStore({
         ...{ write, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
-        read: (text, values) => explainFaults(() => run(pool, text, values)),
+        read: (text, values) => answerWithin(PATIENCE.read, () => run(pool, text, values)),
       }),
       verify: createVerifier(stepper, ENDPOINT_ID),
     },
@@ -106,7 +106,9 @@ export async function openPostgres({
     seals: createSealStore(pool, { kysely, writer, secrets, columns }),
     owner: (candidate: Parameters<typeof claimOwner>[2]) => claimOwner(kysely, write, candidate),
     async version() {
-      const [row] = await explainFaults(() => pool.unsafe('select changes from gate'))
+      const [row] = await answerWithin(PATIENCE.version, () =>
+        pool.unsafe('select changes from gate'),
+      )
       return Number(row.changes) - writer.changes
     },
     nodes: createNodeStore(pool),

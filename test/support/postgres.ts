@@ -41,6 +41,8 @@ export interface PostgresServer extends AsyncDisposable {
   run(statement: string): Promise<unknown[]>
   /** Ends every connection but its own, as an operator does. */
   cut(): Promise<void>
+  /** Has no process of the server run, or go on: its connections stay. */
+  freeze(isFrozen: boolean): Promise<void>
   /** Ends the server at once, as a kill of its machine would. */
   stop(): Promise<void>
   /** Starts it again, at the same place. */
@@ -98,6 +100,12 @@ export async function startPostgres(): Promise<PostgresServer> {
         'select pg_terminate_backend(pid) from pg_stat_activity ' +
           "where pid <> pg_backend_pid() and backend_type = 'client backend'",
       )
+    },
+    async freeze(isFrozen) {
+      const listed = Bun.spawn(['pgrep', '-P', String(server.pid)], { stdout: 'pipe' })
+      const children = (await new Response(listed.stdout).text()).trim().split('\n').map(Number)
+      for (const pid of [server.pid, ...children])
+        process.kill(pid, isFrozen ? 'SIGSTOP' : 'SIGCONT')
     },
     stop,
     async start() {

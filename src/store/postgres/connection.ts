@@ -95,7 +95,7 @@ class PoolDriver implements Driver {
   constructor(pool: SQL) {
     this.#connection = {
       executeQuery: async <Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> => ({
-        rows: await explainFaults(() => run<Row>(pool, sql, parameters)),
+        rows: await answerWithin(PATIENCE.read, () => run<Row>(pool, sql, parameters)),
       }),
       streamQuery: refuse,
     }
@@ -121,6 +121,26 @@ export async function explainFaults<Result>(use: () => Promise<Result>): Promise
   } catch (thrown) {
     if (thrown instanceof GatewayError || !isAway(thrown)) throw thrown
     throw unavailable('The database cannot be reached').with({ cause: thrown } as never)
+  }
+}
+
+/** In milliseconds: how long a database that has stopped is waited for. */
+export const PATIENCE = { version: 2_000, write: 10_000, read: 30_000 }
+
+/**
+ * Runs what needs the database, as `explainFaults` does, and throws 503 where it does not answer in
+ * time: a machine that has stopped breaks no connection. What it was told it may still do.
+ */
+export async function answerWithin<Result>(
+  milliseconds: number,
+  use: () => Promise<Result>,
+): Promise<Result> {
+  const { promise: overdue, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(unavailable('The database does not answer')), milliseconds)
+  try {
+    return await Promise.race([explainFaults(use), overdue])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

@@ -2,7 +2,7 @@ import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import type { Seal } from '../sql/seals/changes.ts'
 import type { Statement, Write } from '../sql/write.ts'
-import { explainFaults, type Runner, readCode, run } from './connection.ts'
+import { answerWithin, explainFaults, PATIENCE, type Runner, readCode, run } from './connection.ts'
 
 /** A unique index, or a row that refers to another. */
 const CONFLICTS = new Set(['23505', '23503'])
@@ -40,9 +40,11 @@ export function createWriter(pool: SQL, seal: Seal): PostgresWriter {
     },
     transact,
     write: (...statements) =>
-      transact(async connection => {
-        for (const statement of seal(statements)) await runStep(connection, statement)
-      }),
+      answerWithin(PATIENCE.write, () =>
+        transact(async connection => {
+          for (const statement of seal(statements)) await runStep(connection, statement)
+        }),
+      ),
   }
 }
 

@@ -134,6 +134,20 @@ if (await hasPostgres()) {
     ])
   })
 
+  test('a database that has stopped, with its connections open, is said to be unavailable', async () => {
+    const gateway = await open()
+    await postgres.freeze(true)
+    try {
+      await expect(gateway.catchUp()).rejects.toThrow('The database does not answer')
+      await gateway.recorder.record(buildEntry('a'))
+    } finally {
+      await postgres.freeze(false)
+    }
+    await gateway.recorder.flush()
+    expect(await listIds()).toEqual(['a'])
+    expect(await gateway.catchUp()).toBe(false)
+  })
+
   test('a record that the database never takes is refused alone', async () => {
     const gateway = await open()
     await gateway.recorder.record(buildEntry('a'))
