@@ -322,6 +322,21 @@ describe('an invalid setting is named with what was expected and found', () => {
       'storage: { durability: some }',
       'storage.durability: expected "normal" or "full", found a string',
     ],
+    [
+      'storage: { postgres: { url: "postgres://db.example" } }',
+      'storage.postgres.url: expected address of a database as ' +
+        'postgres://user:password@host:5432/database, found a string',
+    ],
+    [
+      'storage: { postgres: { url: "postgres://db.example/gateway?sslmode=some" } }',
+      'storage.postgres.url: expected address of a database as ' +
+        'postgres://user:password@host:5432/database, found a string',
+    ],
+    [
+      'storage: { durability: full, postgres: { url: "postgres://db.example/gateway" } }',
+      'storage.durability: expected normal, as synchronous_commit decides in storage.postgres, ' +
+        'found full',
+    ],
     ['storage: { files: s3 }', 'storage.s3: expected a bucket, as storage.files is s3'],
     [
       'storage: { s3: { bucket: abc, access_key_id: a, secret_access_key: b } }',

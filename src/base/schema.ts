@@ -50,10 +50,14 @@ FormatRegistry.Set('postgres-url', isPostgresUrl)
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
 
+/** What the client of Postgres takes (libpq's names). */
+const SSL_MODES = new Set(['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'])
+
 function isPostgresUrl(text: string): boolean {
   const url = URL.parse(text)
-  const hasForm = url !== null && /^postgres(ql)?:$/.test(url.protocol)
-  return hasForm && url.host !== '' && url.pathname.length > 1
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) return false
+  const mode = url.searchParams.get('sslmode') ?? 'prefer'
+  return url.host !== '' && url.pathname.length > 1 && SSL_MODES.has(mode)
 }
 
 // As browsers send it: in lower case, without a port that goes without saying, and without a path.

@@ -131,15 +131,25 @@ const REFUSALS: Record<string, (place: string, schema: string) => string> = {
   '3D000': place => `There is no database ${place}: make it (createdb), or name another`,
   '28P01': place => `${place} refuses the password`,
   '28000': place => `${place} refuses the user`,
+  '42704': place => `${place} does not know a parameter of the URL`,
   '42501': (place, schema) =>
     `The user may not make what a store needs in ${place}: grant it the creation of schemas, or ` +
     `make the schema ${schema} for it`,
 }
 
+/** What a certificate lacks, in the codes of TLS. */
+const UNTRUSTED = /CERT|ISSUER|SIGNATURE|HOSTNAME_MISMATCH|ALTNAME/
+
 function explainRefusal(thrown: unknown, place: string, schema: string): unknown {
   const explain = REFUSALS[readCode(thrown)]
   if (explain)
     return invalid(`storage.postgres: ${explain(place, schema)}`).with({ cause: thrown } as never)
+  const { code, message } = thrown as { code?: string; message?: string }
+  if (UNTRUSTED.test(String(code)))
+    return invalid(
+      `storage.postgres: the certificate of ${place} is not trusted (${message}): ` +
+        'NODE_EXTRA_CA_CERTS names a file of authorities that are',
+    )
   if (thrown instanceof GatewayError && thrown.type === 'unavailable')
     return thrown.with({ message: `${thrown.message}: ${place}${describeCause(thrown)}` })
   return thrown

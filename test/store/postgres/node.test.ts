@@ -238,6 +238,12 @@ if (await hasPostgres()) {
       )
     })
 
+    test('a parameter that nobody knows', async () => {
+      expect(await refusal(`${postgres.url}?foo=bar`)).toBe(
+        `storage.postgres: ${host}/postgres does not know a parameter of the URL`,
+      )
+    })
+
     test('a user without rights', async () => {
       await postgres.run("create role reader login password 'secret'")
       await postgres.run('revoke create on database postgres from public')
