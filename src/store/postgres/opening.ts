@@ -8,7 +8,7 @@ import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import { anchorRecords } from './recording.ts'
 import { createTables } from './schema.ts'
 import { openSeals, readColumns, readOpening } from './seals.ts'
-import { runStep } from './write.ts'
+import { runSteps } from './write.ts'
 
 /** Which tables `schema.sql` makes. */
 const VERSION = 1
@@ -59,8 +59,7 @@ async function prepareSchema(
     if (ownSecret) requireOwnSecret(await readSealedData(connection, ownSecret), ownSecret)
   }
   const opened = await connection.unsafe('select 1 from seal_log limit 1')
-  if (opened.length === 0)
-    for (const step of openSeals(mac, new Date())) await runStep(connection, step)
+  if (opened.length === 0) await runSteps(connection, openSeals(mac, new Date()))
   await anchorRecords(connection, mac)
   return readColumns(connection)
 }

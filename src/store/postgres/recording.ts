@@ -18,7 +18,7 @@ import type { Recording } from '../sql/generations.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
-import { runStep } from './write.ts'
+import { runSteps } from './write.ts'
 
 /** What recording needs. */
 interface RecordingOptions {
@@ -263,7 +263,7 @@ async function writeEntries(connection: Runner, mac: Mac, entries: EntryRows[]):
   }
   const messages = entries.reduce((sum, entry) => sum + entry.messages.length, 0)
   const newest = messages === 0 ? 0 : await takeNumbers(connection, 'outbox', messages)
-  for (const step of addParts(mac, newest - messages, entries)) await runStep(connection, step)
+  await runSteps(connection, addParts(mac, newest - messages, entries))
 }
 
 async function takeNumbers(connection: Runner, name: string, count: number): Promise<number> {

@@ -1,7 +1,7 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import type { Seal } from '../sql/seals/changes.ts'
-import type { Statement, Write } from '../sql/write.ts'
+import { Prepared, prepare, type Statement, type Write } from '../sql/write.ts'
 import { answerWithin, explainFaults, PATIENCE, type Runner, readCode, run } from './connection.ts'
 
 /** A unique index, or a row that refers to another. */
@@ -41,24 +41,57 @@ export function createWriter(pool: SQL, seal: Seal): PostgresWriter {
     transact,
     write: (...statements) =>
       answerWithin(PATIENCE.write, () =>
-        transact(async connection => {
-          for (const statement of seal(statements)) await runStep(connection, statement)
-        }),
+        transact(connection => runSteps(connection, seal(statements))),
       ),
   }
 }
 
+/** Runs steps of a transaction one after the other, each with those that its rows ask for. */
+export async function runSteps(connection: Runner, steps: Statement[]): Promise<void> {
+  for (const step of joinInserts(steps)) await runStep(connection, step)
+}
+
+/** As many rows are inserted at once: a number of its own for each list would be a text for each. */
+const AT_ONCE = [64, 8]
+/** The end of an insert of one row. */
+const ROW = / values (\([?, ]+\))$/
+
+/** Joins inserts of the same text that follow one another: each alone is a trip to the database. */
+function* joinInserts(steps: Statement[]): Generator<Statement> {
+  for (let at = 0; at < steps.length; ) {
+    const count = AT_ONCE.find(size => areAlike(steps, at, size)) ?? 1
+    const first = steps[at] as Statement
+    yield count === 1 ? first : joinRows(steps.slice(at, at + count) as Prepared[])
+    at += count
+  }
+}
+
+function areAlike(steps: Statement[], at: number, count: number): boolean {
+  const first = steps[at]
+  if (!(first instanceof Prepared) || !ROW.test(first.sql)) return false
+  for (let i = at + 1; i < at + count; i++) {
+    const step = steps[i]
+    if (!(step instanceof Prepared) || step.sql !== first.sql) return false
+  }
+  return true
+}
+
+function joinRows(inserts: Prepared[]): Prepared {
+  const { sql = '' } = inserts[0] ?? {}
+  const row = `, ${ROW.exec(sql)?.[1]}`
+  return prepare(
+    sql + row.repeat(inserts.length - 1),
+    ...inserts.flatMap(({ parameters }) => parameters),
+  )
+}
+
 /** Runs a step of a transaction, and those that its rows ask for. */
 export async function runStep(connection: Runner, statement: Statement): Promise<void> {
-  if ('later' in statement) {
-    for (const next of statement.later()) await runStep(connection, next)
-    return
-  }
+  if ('later' in statement) return runSteps(connection, statement.later())
   const { sql, parameters } = ('query' in statement ? statement.query : statement).compile()
   const rows = await run(connection, sql, parameters)
   if ('judge' in statement) statement.judge(rows)
-  else if ('follow' in statement)
-    for (const next of statement.follow(rows)) await runStep(connection, next)
+  else if ('follow' in statement) await runSteps(connection, statement.follow(rows))
 }
 
 async function retryDeadlocks(transact: () => Promise<unknown>): Promise<void> {
