@@ -17,6 +17,7 @@ import {
 import type { Recording } from '../sql/generations.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
+import { prepare } from '../sql/write.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import { runSteps } from './write.ts'
 
@@ -252,18 +253,22 @@ async function writeEntries(connection: Runner, mac: Mac, entries: EntryRows[]):
   const records = entries.flatMap(({ record }) => (record ? [record] : []))
   const last = await takeNumbers(connection, 'generations', records.length)
   await refuseEnded(connection, entries)
-  if (records.length > 0) {
-    const first = last - records.length + 1
-    const texts = records.map(({ json }) => json)
-    await run(connection, INSERT_RECORDS, [first, `[${texts.join(',')}]`])
-    await run(connection, SEAL_RECORDS, [
-      ...[first, last, RECORD_COLUMNS.length],
-      mac(renderRecords(first, texts)),
-    ])
-  }
+  const first = last - records.length + 1
+  const texts = records.map(({ json }) => json)
+  const added =
+    records.length === 0
+      ? []
+      : [
+          prepare(INSERT_RECORDS, first, `[${texts.join(',')}]`),
+          prepare(
+            SEAL_RECORDS,
+            ...[first, last, RECORD_COLUMNS.length],
+            mac(renderRecords(first, texts)),
+          ),
+        ]
   const messages = entries.reduce((sum, entry) => sum + entry.messages.length, 0)
   const newest = messages === 0 ? 0 : await takeNumbers(connection, 'outbox', messages)
-  await runSteps(connection, addParts(mac, newest - messages, entries))
+  await runSteps(connection, [...added, ...addParts(mac, newest - messages, entries)])
 }
 
 async function takeNumbers(connection: Runner, name: string, count: number): Promise<number> {

@@ -46,10 +46,25 @@ export function createWriter(pool: SQL, seal: Seal): PostgresWriter {
   }
 }
 
-/** Runs steps of a transaction one after the other, each with those that its rows ask for. */
+/**
+ * Runs steps of a transaction one after the other, each with those that its rows ask for. Those whose
+ * rows nobody asks for are sent together: the connection keeps their order.
+ */
 export async function runSteps(connection: Runner, steps: Statement[]): Promise<void> {
-  for (const step of joinInserts(steps)) await runStep(connection, step)
+  let sent: Promise<void>[] = []
+  for (const step of joinInserts(steps)) {
+    const isAsked = 'later' in step || 'judge' in step || 'follow' in step
+    if (isAsked) await Promise.all(sent.splice(0))
+    const run = runStep(connection, step)
+    if (isAsked) await run
+    else sent.push(run)
+    if (sent.length === MOST_SENT) sent = await Promise.all(sent).then(() => [])
+  }
+  await Promise.all(sent)
 }
+
+/** As many steps are sent before what came of them is read. */
+const MOST_SENT = 64
 
 /** As many rows are inserted at once: a number of its own for each list would be a text for each. */
 const AT_ONCE = [64, 8]
