@@ -13,6 +13,8 @@ import {
   type CopiedValue,
   type CopySource,
   type CopyTarget,
+  parseCopied,
+  selectCopied,
 } from '../copy.ts'
 import { connect, isAway, type Runner, readCode, run } from './connection.ts'
 import { SNAPSHOT, takeSteps } from './reader.ts'
@@ -216,7 +218,8 @@ async function* readRows(
       connection.unsafe(`fetch ${count} from copied`).values(),
     )
     const rows = fetched as unknown as Fetched[]
-    if (rows.length > 0) yield rows.map(row => toValues(table.columns, row))
+    if (rows.length > 0)
+      yield rows.map(row => table.columns.map((one, i) => parseCopied(one, row[i] ?? null)))
     isOver = rows.length < count
   }
   if (count > 0) await explain(place, () => connection.unsafe('close copied'))
@@ -233,24 +236,15 @@ async function openCursor(
     `select max(${sizes}) as size from ${name}`,
   )
   if (!largest?.size) return 0
-  const texts = columns.map(({ type, name: column }) =>
-    type === 'INTEGER' ? `"${column}"::text` : `"${column}"`,
-  )
-  const ordered = order.length === 0 ? '' : `order by ${order.map(one => `"${one}"`).join(', ')}`
+  const ordered = order.length === 0 ? '' : `order by ${order.map(one => `t."${one}"`).join(', ')}`
   await connection.unsafe(
-    `declare copied no scroll cursor for select ${texts.join(', ')} from ${name} ${ordered}`,
+    `declare copied no scroll cursor for
+      select ${columns.map(selectCopied).join(', ')} from ${name} t ${ordered}`,
   )
   return Math.max(1, Math.min(MOST_ROWS, Math.floor(BATCH_BYTES / largest.size)))
 }
 
 type Fetched = (string | number | null)[]
-
-const toValues = (columns: CopiedTable['columns'], row: Fetched): CopiedValue[] =>
-  columns.map(({ type }, i) => {
-    const value = row[i] ?? null
-    if (value === null || type === 'TEXT') return value
-    return type === 'INTEGER' ? BigInt(value) : Number(value)
-  })
 
 const createTarget = ({ name }: PostgresPlace, connection: Runner): CopyTarget => ({
   async writeRows(table, rows) {

@@ -191,6 +191,23 @@ test('a copy of a data directory is equal to it', async () => {
   expect(readdirSync(to).filter(name => name.endsWith('.part'))).toEqual([])
 })
 
+test('a copy is of one moment, whatever a command writes meanwhile', async () => {
+  const [from, to] = [await makeData(), newPlace()]
+  const before = dump(from)
+  let isWritten = false
+  const onProgress = () => {
+    if (isWritten) return
+    isWritten = true
+    using db = openDatabase(from)
+    db.run("insert into seal_log values (999, '', '', null)")
+  }
+  await copyStore({ from, to, secret: SECRET, onProgress })
+  expect([isWritten, dump(to)]).toEqual([true, before])
+  const gateway = await openData(to)
+  expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+  await gateway.close()
+})
+
 /** What a killed server has left: records in its log, and messages in its spool. */
 async function makeKilled(): Promise<string> {
   const [data, killed] = [await makeData(), newPlace()]
