@@ -96,6 +96,12 @@ function* readEnds(): Reading<Ends> {
 const LAST_CHARGE = 'select seq, hash from ledger where hash is not null order by seq desc limit 1'
 const LAST_SEAL = 'select n, seal from seal_log order by n desc limit 1'
 
-/** In bytes: what a value takes, about. */
-export const measureValue = (value: CopiedValue): number =>
-  typeof value === 'string' ? value.length + 3 : 12
+/** Selects a column so that whole numbers of 64 bits come as they are: as texts. */
+export const selectCopied = ({ name, type }: Column): string =>
+  type === 'INTEGER' ? `cast("${name}" as text) as "${name}"` : `"${name}"`
+
+/** Returns the value of a column that was selected so. */
+export const parseCopied = ({ type }: Column, value: string | number | null): CopiedValue => {
+  if (value === null || type === 'TEXT') return value
+  return type === 'INTEGER' ? BigInt(value) : Number(value)
+}

@@ -142,7 +142,10 @@ function openSecrets({ secret }: StoreCopyInput, sides: Place[]): Secrets {
   const [first, other] = secret
     ? [{ name: 'GATEWAY_SECRET', bytes: new Uint8Array(Buffer.from(secret)) }]
     : kept
-  if (!first) throw conflict('The secret of this data is missing: set GATEWAY_SECRET')
+  if (!first)
+    throw conflict(
+      'The secret of this data is missing: set GATEWAY_SECRET, or put secret.key into a directory of the two',
+    )
   if (other && !Buffer.from(first.bytes).equals(other.bytes))
     throw conflict(`${other.name} is another secret than ${first.name}: both sides need the same`)
   return {

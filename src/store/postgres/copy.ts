@@ -13,6 +13,8 @@ import {
   type CopiedValue,
   type CopySource,
   type CopyTarget,
+  parseCopied,
+  selectCopied,
 } from '../copy.ts'
 import { connect, isAway, type Runner, readCode, run } from './connection.ts'
 import { SNAPSHOT, takeSteps } from './reader.ts'
@@ -98,11 +100,20 @@ async function withPool<Result>(
 ): Promise<Result> {
   const pool = connect(place.url, SCHEMA, 1)
   try {
-    return await use(pool)
-  } catch (thrown) {
-    throw explainRefusal(place, thrown)
+    return await explain(place, () => use(pool))
   } finally {
     await pool.close()
+  }
+}
+
+async function explain<Result>(
+  place: PostgresPlace,
+  use: () => Result | Promise<Result>,
+): Promise<Result> {
+  try {
+    return await use()
+  } catch (thrown) {
+    throw explainRefusal(place, thrown)
   }
 }
 
@@ -173,61 +184,67 @@ const LIST_TRIGGERED = `select distinct tgrelid::regclass::text as name from pg_
   join pg_class c on c.oid = tgrelid
   where not tgisinternal and relnamespace = current_schema()::regnamespace order by name`
 
-const createSource = ({ name }: PostgresPlace, connection: Runner): CopySource => ({
-  name,
-  read: reading => takeSteps(connection, reading),
-  async countRows(table) {
-    const [row] = await run<{ n: number }>(connection, `select count(*) as n from ${table.name}`)
-    return row?.n ?? 0
-  },
-  readRows: table => readRows(connection, table),
-  async readLastNumbers() {
-    const rows = await run<{ name: string; last: string }>(
-      connection,
-      'select name, last::text as last from numbers',
-    )
-    return new Map(rows.map(row => [row.name, BigInt(row.last)]))
-  },
+// What it throws is explained here: it may be read for a target in another place.
+const createSource = (place: PostgresPlace, connection: Runner): CopySource => ({
+  name: place.name,
+  read: reading => explain(place, () => takeSteps(connection, reading)),
+  countRows: table =>
+    explain(place, async () => {
+      const [row] = await run<{ n: number }>(connection, `select count(*) as n from ${table.name}`)
+      return row?.n ?? 0
+    }),
+  readRows: table => readRows(place, connection, table),
+  readLastNumbers: () =>
+    explain(place, async () => {
+      const rows = await run<{ name: string; last: string }>(connection, LIST_NUMBERS)
+      return new Map(rows.map(row => [row.name, BigInt(row.last)]))
+    }),
 })
+
+const LIST_NUMBERS = 'select name, last::text as last from numbers'
 
 /** How many rows are fetched at once, at most. */
 const MOST_ROWS = 2_000
 
 /** Reads rows by a cursor, so many at once that even if each is the largest, they are a batch. */
 async function* readRows(
+  place: PostgresPlace,
+  connection: Runner,
+  table: CopiedTable,
+): AsyncGenerator<CopiedValue[][]> {
+  const count = await explain(place, () => openCursor(connection, table))
+  for (let isOver = count === 0; !isOver; ) {
+    const fetched = await explain(place, () =>
+      connection.unsafe(`fetch ${count} from copied`).values(),
+    )
+    const rows = fetched as unknown as Fetched[]
+    if (rows.length > 0)
+      yield rows.map(row => table.columns.map((one, i) => parseCopied(one, row[i] ?? null)))
+    isOver = rows.length < count
+  }
+  if (count > 0) await explain(place, () => connection.unsafe('close copied'))
+}
+
+/** Returns how many rows to fetch at once; 0 for an empty table, which needs no cursor. */
+async function openCursor(
   connection: Runner,
   { name, columns, order }: CopiedTable,
-): AsyncGenerator<CopiedValue[][]> {
+): Promise<number> {
   const sizes = columns.map(column => `coalesce(pg_column_size("${column.name}"), 0)`).join(' + ')
   const [largest] = await run<{ size: number | null }>(
     connection,
     `select max(${sizes}) as size from ${name}`,
   )
-  if (!largest?.size) return
-  const count = Math.max(1, Math.min(MOST_ROWS, Math.floor(BATCH_BYTES / largest.size)))
-  const texts = columns.map(({ type, name: column }) =>
-    type === 'INTEGER' ? `"${column}"::text` : `"${column}"`,
-  )
-  const ordered = order.length === 0 ? '' : `order by ${order.map(one => `"${one}"`).join(', ')}`
+  if (!largest?.size) return 0
+  const ordered = order.length === 0 ? '' : `order by ${order.map(one => `t."${one}"`).join(', ')}`
   await connection.unsafe(
-    `declare copied no scroll cursor for select ${texts.join(', ')} from ${name} ${ordered}`,
+    `declare copied no scroll cursor for
+      select ${columns.map(selectCopied).join(', ')} from ${name} t ${ordered}`,
   )
-  for (;;) {
-    const rows = (await connection.unsafe(`fetch ${count} from copied`).values()) as Fetched[]
-    if (rows.length > 0) yield rows.map(row => toValues(columns, row))
-    if (rows.length < count) break
-  }
-  await connection.unsafe('close copied')
+  return Math.max(1, Math.min(MOST_ROWS, Math.floor(BATCH_BYTES / largest.size)))
 }
 
 type Fetched = (string | number | null)[]
-
-const toValues = (columns: CopiedTable['columns'], row: Fetched): CopiedValue[] =>
-  columns.map(({ type }, i) => {
-    const value = row[i] ?? null
-    if (value === null || type === 'TEXT') return value
-    return type === 'INTEGER' ? BigInt(value) : Number(value)
-  })
 
 const createTarget = ({ name }: PostgresPlace, connection: Runner): CopyTarget => ({
   async writeRows(table, rows) {

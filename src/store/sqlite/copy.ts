@@ -8,8 +8,9 @@ import {
   type CopySource,
   type CopyTarget,
   type LastNumbers,
-  measureValue,
   NUMBERED,
+  parseCopied,
+  selectCopied,
   WITH_ROWID,
 } from '../copy.ts'
 import { nameDatabase, openDataFile } from '../data-files.ts'
@@ -34,19 +35,16 @@ export function listCopiedTables(): CopiedTable[] {
     .all()
   return [...Map.groupBy(columns, ({ table }) => table)].map(([name, own]) => {
     const described = own.map(({ table: _, ...column }) => column)
-    if (!WITH_ROWID.has(name)) return { name, columns: described, order: listKey(described) }
+    if (!WITH_ROWID.has(name)) {
+      const key = described.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk)
+      return { name, columns: described, order: key.map(column => column.name) }
+    }
     return {
       ...{ name, order: ['rowid'] },
       columns: [{ name: 'rowid', type: 'INTEGER', pk: 0 }, ...described],
     }
   })
 }
-
-const listKey = (columns: Column[]): string[] =>
-  columns
-    .filter(({ pk }) => pk > 0)
-    .sort((a, b) => a.pk - b.pk)
-    .map(({ name }) => name)
 
 const listNames = ({ columns }: CopiedTable): string =>
   columns.map(({ name }) => `"${name}"`).join(', ')
@@ -64,46 +62,45 @@ export async function readSqlite<Result>(
   use: (source: CopySource) => Promise<Result>,
 ): Promise<Result> {
   const db = nameDatabase(path, () => new Database(path, { readonly: true, strict: true }))
-  const exact = new Database(path, { readonly: true, strict: true, safeIntegers: true })
   try {
     db.run('pragma busy_timeout = 5000')
-    exact.run('pragma busy_timeout = 5000')
-    exact.run('begin')
+    db.run('begin')
     return await use({
       name: path,
       read: reading => createStepper(db).readAtOnce(reading),
-      countRows: async ({ name }) => Number(readNumber(exact, `select count(*) as n from ${name}`)),
-      readRows: table => readRows(exact, table, waiting),
-      readLastNumbers: async () => readLastNumbers(exact),
+      countRows: async ({ name }) =>
+        db.query<{ n: number }, []>(`select count(*) as n from ${name}`).get()?.n ?? 0,
+      readRows: table => readRows(db, table, waiting),
+      readLastNumbers: async () => readLastNumbers(db),
     })
   } finally {
-    exact.close()
     db.close()
   }
 }
 
-const readNumber = (db: Database, text: string): bigint =>
-  db.query<{ n: bigint | null }, []>(text).get()?.n ?? 0n
-
-type Row = Record<string, CopiedValue>
+type Row = Record<string, string | number | null>
 
 async function* readRows(
   db: Database,
   table: CopiedTable,
   waiting: Waiting,
 ): AsyncGenerator<CopiedValue[][]> {
-  const names = table.columns.map(({ name }) => name)
-  const order = table.order.length === 0 ? '' : `order by ${table.order.join(', ')}`
-  const rows = db.prepare<Row, []>(`select ${listNames(table)} from ${table.name} ${order}`)
+  const order = table.order.length === 0 ? '' : `order by t.${table.order.join(', t.')}`
+  const columns = table.columns.map(selectCopied).join(', ')
+  const rows = db.prepare<Row, []>(`select ${columns} from ${table.name} t ${order}`)
   const reader = new BlockReader(waiting.spool, waiting.seal)
   let batch: CopiedValue[][] = []
   let size = 0
   try {
     for (const row of rows.iterate()) {
-      const own = table.name === 'outbox' ? fetchPayload(row, reader, waiting) : row
-      const values = names.map(name => own[name] ?? null)
-      size += values.reduce<number>((sum, value) => sum + measureValue(value), 0)
-      batch.push(values)
+      const own = table.name === 'outbox' ? fetchPayload(db, row, reader, waiting) : row
+      batch.push(
+        table.columns.map(column => {
+          const value = own[column.name] ?? null
+          size += typeof value === 'string' ? value.length + 3 : 12
+          return parseCopied(column, value)
+        }),
+      )
       if (size < BATCH_BYTES) continue
       yield batch
       batch = []
@@ -116,27 +113,29 @@ async function* readRows(
 }
 
 /** Returns a row of the outbox with what waits for it in the spool. */
-function fetchPayload(row: Row, reader: BlockReader, { seal }: Waiting): Row {
+function fetchPayload(db: Database, row: Row, reader: BlockReader, { seal }: Waiting): Row {
   if (row.segment === null) return row
-  const numbers = Object.entries(row).map(([name, value]) => [
-    name,
-    typeof value === 'bigint' ? Number(value) : value,
-  ])
-  const payload = renderPayload(Object.fromEntries(numbers) as BundleRow, reader, seal()) ?? ''
-  return { ...row, payload, segment: null, start: null, length: null, first: null }
+  const find = db.query<BundleRow, [number]>('select * from outbox where sequence = ?')
+  const bundle = find.get(Number(row.sequence))
+  const payload = bundle && renderPayload(bundle, reader, seal())
+  return { ...row, payload: payload ?? '', segment: null, start: null, length: null, first: null }
 }
 
 /** Reads the last numbers: SQLite notes them where they outlive their rows. */
 function readLastNumbers(db: Database): LastNumbers {
   const noted = db
-    .query<{ name: string; seq: bigint }, []>('select name, seq from sqlite_sequence')
+    .query<{ name: string; last: string }, []>(
+      'select name, cast(seq as text) as last from sqlite_sequence',
+    )
     .all()
-  const numbers = new Map(noted.map(({ name, seq }) => [name, seq]))
-  for (const [table, column] of Object.entries(NUMBERED))
-    if (!numbers.has(table)) {
-      const last = readNumber(db, `select max(${column}) as n from ${table}`)
-      if (last > 0n) numbers.set(table, last)
-    }
+  const numbers = new Map(noted.map(({ name, last }) => [name, BigInt(last)]))
+  for (const [table, column] of Object.entries(NUMBERED)) {
+    const found = db.query<{ last: string | null }, []>(
+      `select cast(max(${column}) as text) as last from ${table}`,
+    )
+    const { last } = found.get() ?? { last: null }
+    if (!numbers.has(table) && last !== null) numbers.set(table, BigInt(last))
+  }
   return numbers
 }
 

@@ -1,6 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import {
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -22,10 +23,12 @@ import { getOperator } from '../../../src/resources/actor.ts'
 import { createKey, deleteKey } from '../../../src/resources/keys.ts'
 import { WITH_ROWID } from '../../../src/store/copy.ts'
 import { openPostgres } from '../../../src/store/postgres.ts'
+import { findWaiting } from '../../../src/store/record-log.ts'
 import { listCopiedTables } from '../../../src/store/sqlite/copy.ts'
 import { lockData } from '../../../src/store/sqlite/lock.ts'
 import { runCommand } from '../../support/commands.ts'
 import { openDatabase } from '../../support/database.ts'
+import { TestClock } from '../../support/gateway.ts'
 import { buildGeneration, buildStepCharge, PAYER } from '../../support/generation.ts'
 import { createSecrets } from '../../support/ledger.ts'
 import { hasMounts, NAMESPACE } from '../../support/mounts.ts'
@@ -178,7 +181,7 @@ const readRefusal = (work: Promise<unknown>): Promise<string> =>
     (thrown: { type?: string; message: string }) => `${thrown.type}: ${thrown.message}`,
   )
 
-test('a copy of a data directory is equal to it, and has what waits in its log', async () => {
+test('a copy of a data directory is equal to it', async () => {
   const [from, to] = [await makeData(), newPlace()]
   plantRows(from)
   const { data } = await copy(from, to)
@@ -186,6 +189,62 @@ test('a copy of a data directory is equal to it, and has what waits in its log',
   expect(dump(to)).toEqual(dump(from))
   expect(await lookInto(await openData(to))).toEqual(await lookInto(await openData(from)))
   expect(readdirSync(to).filter(name => name.endsWith('.part'))).toEqual([])
+})
+
+test('a copy is of one moment, whatever a command writes meanwhile', async () => {
+  const [from, to] = [await makeData(), newPlace()]
+  const before = dump(from)
+  let isWritten = false
+  const onProgress = () => {
+    if (isWritten) return
+    isWritten = true
+    using db = openDatabase(from)
+    db.run("insert into seal_log values (999, '', '', null)")
+  }
+  await copyStore({ from, to, secret: SECRET, onProgress })
+  expect([isWritten, dump(to)]).toEqual([true, before])
+  const gateway = await openData(to)
+  expect((await examineGateway(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+  await gateway.close()
+})
+
+/** What a killed server has left: records in its log, and messages in its spool. */
+async function makeKilled(): Promise<string> {
+  const [data, killed] = [await makeData(), newPlace()]
+  const gateway = await openGateway({
+    ...{ data, secret: SECRET, access: 'server', clock: new TestClock() },
+  })
+  for (const ids of [['w1'], ['w2', 'w3']])
+    await gateway.store.generations.record(
+      ids.map(id => ({
+        ...{ generation: buildGeneration({ id }), charge: null },
+        outbox: [{ topic: 'trace', payload: `{"of":"${id}"}`, receivers: ['a'] }],
+      })),
+    )
+  cpSync(data, killed, { recursive: true })
+  await gateway.close()
+  return killed
+}
+
+/** Lists the messages that wait, as their receiver gets them. */
+async function listMessages(gateway: Gateway): Promise<string[]> {
+  const rows = await gateway.store.outbox.listPending(9)
+  const seal = gateway.secrets.destinationSeal()
+  return rows.map(({ payload, generation_id }) =>
+    payload.startsWith('{') ? payload : (seal.open(payload, generation_id) ?? 'not readable'),
+  )
+}
+
+test('what a killed server has left in its log and its spool is in the copy', async () => {
+  const [killed, to] = [await makeKilled(), newPlace()]
+  expect(findWaiting(killed)).not.toBeNull()
+  expect((await copy(killed, to)).data.generations).toBe(6)
+  using db = openDatabase(to)
+  expect(db.query('select 1 from outbox where segment is not null').all()).toEqual([])
+  const gateway = await openData(to)
+  expect(await listMessages(gateway)).toEqual(['{"of":"w1"}', '{"of":"w2"}', '{"of":"w3"}'])
+  expect((await examine(gateway)).filter(({ ok }) => !ok)).toEqual([])
+  await gateway.close()
 })
 
 describe('store copy refuses', () => {
@@ -321,6 +380,17 @@ if (await hasPostgres())
       expect(expected.doctor.filter(({ ok }) => !ok)).toEqual([])
       await copy(server.url, back)
       expect(await lookInto(await openData(back))).toEqual(expected)
+    })
+
+    test('has what a killed server has left, and is copied into another database', async () => {
+      await server.run('create database two')
+      await copy(await makeKilled(), server.url)
+      const two = nameUrl('two')
+      expect((await copy(server.url, two)).data.generations).toBe(6)
+      const [first, second] = [await openUrl(), await openUrl(two)]
+      expect(await listMessages(first)).toEqual(['{"of":"w1"}', '{"of":"w2"}', '{"of":"w3"}'])
+      expect(await listMessages(second)).toEqual(await listMessages(first))
+      expect(await lookInto(second)).toEqual(await lookInto(first))
     })
 
     test('is nothing where the process is killed in the middle, and made by another try', async () => {

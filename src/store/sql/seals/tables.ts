@@ -106,16 +106,16 @@ export function* readRows(
     const more = use(page.map(row => ({ noun, ...renderRow(columns, row) })))
     if (more) yield* more
     if (page.length < AT_ONCE) return
-    const values = keys.map(({ name, type }) => parseKey(type, last?.[name] ?? null))
+    const values = keys.map(({ name, type }) => {
+      const value = last?.[name] ?? null
+      return type === 'INTEGER' ? Number(value) : value
+    })
     page = yield* list(`${select} where (${names}) > (${places}) ${end}`, ...values)
   }
 }
 
 const selectText = ({ name, type }: Column): string =>
   type === 'INTEGER' ? `cast(r."${name}" as text) as "${name}"` : `r."${name}"`
-
-const parseKey = (type: string, value: string | number | null) =>
-  type === 'INTEGER' ? Number(value) : value
 
 /** A row as `selectColumns` selects it. */
 export type SelectedRow = Record<string, string | number | null>
