@@ -57,7 +57,7 @@ import { sealStoredVersions } from './presets.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { compareRows } from './seals/compare.ts'
 import { SealLog } from './seals/log.ts'
-import { writeOpening } from './seals/opening.ts'
+import { writeFirstOpening, writeOpening } from './seals/opening.ts'
 import { openCreated } from './seals/schema.ts'
 
 /** Marks a database as a gateway's in its header: `gate` in ASCII. */
@@ -139,7 +139,7 @@ let image: Uint8Array | undefined
 export function openInMemory(secrets: RecordSecrets): Database {
   image ??= createImage()
   const db = Database.deserialize(image, { strict: true })
-  writeOpening(db, secrets.mac)
+  writeFirstOpening(db, secrets.mac)
   anchorRecords(db, secrets.mac)
   return db
 }

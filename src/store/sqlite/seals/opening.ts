@@ -28,8 +28,17 @@ export function writeNewOpening(db: Database, mac: Mac): void {
   anchorAgain(db, mac)
 }
 
-function openSeals(db: Database, mac: Mac, ledger: SealOpening['ledger']): void {
-  new SealLog(db, mac).open(readSealedRows(db), { sealed_at: new Date().toISOString(), ledger })
+/** Writes the opening of a database that is known to have no rows. */
+export const writeFirstOpening = (db: Database, mac: Mac): void =>
+  openSeals(db, mac, { seq: 0, hash: '' }, [])
+
+function openSeals(
+  db: Database,
+  mac: Mac,
+  ledger: SealOpening['ledger'],
+  rows: Iterable<SealedRow> = readSealedRows(db),
+): void {
+  new SealLog(db, mac).open(rows, { sealed_at: new Date().toISOString(), ledger })
 }
 
 function* readSealedRows(db: Database): Generator<SealedRow> {
