@@ -411,14 +411,14 @@ describe('an actor who manages one workspace', () => {
     return (await world.ask(route, world.live[who], await requestOf(id, world, whose))).status
   }
 
-  test.each(his)('%s, of their own', async (...one) => {
-    const status = await askAbout(one, 'neighbour', 'neighbour’s management key')
-    expect(status).toBe(NOT_HIS[one[0]] ?? getExpectedStatus(one[1], 'management key'))
+  test.each(his)('%s, of their own', async (id, route) => {
+    const status = await askAbout([id, route], 'neighbour', 'neighbour’s management key')
+    expect(status).toBe(NOT_HIS[id] ?? getExpectedStatus(route, 'management key'))
   })
 
-  test.each(his)('%s, by an actor who manages all', async (...one) => {
-    const status = await askAbout(one, 'third', 'management key')
-    expect(status).toBe(getExpectedStatus(one[1], 'management key'))
+  test.each(his)('%s, by an actor who manages all', async (id, route) => {
+    const status = await askAbout([id, route], 'third', 'management key')
+    expect(status).toBe(getExpectedStatus(route, 'management key'))
   })
 })
 
