@@ -16,7 +16,7 @@ export const renderTag = ({ version }: Versioned): string => `W/"${version}"`
 /** Whether the header names this version. */
 export const matchesTag = (header: string, versioned: Versioned): boolean =>
   header.trim() === '*' ||
-  header.split(',').some(tag => toWeakTag(tag.trim()) === renderTag(versioned))
+  (header.match(ONE_TAG) ?? []).some(tag => toWeakTag(tag) === renderTag(versioned))
 
 // A strong tag with the same value counts as equal, since the gateway's own tags are all weak.
 const toWeakTag = (tag: string) => (tag.startsWith('W/') ? tag : `W/${tag}`)
@@ -27,8 +27,12 @@ export function assertCurrent({ ifMatch }: Precondition, versioned: Versioned): 
     throw new GatewayError('precondition_failed', 'The resource has been changed since')
 }
 
-const TAG = String.raw`(W/)?"[\x21\x23-\x7e]{0,200}"`
-const TAGS = new RegExp(String.raw`^ *(\*|${TAG}( *, *${TAG}){0,31}) *$`)
+const TAG = String.raw`(?:W/)?"[\x21\x23-\x7e\x80-\xff]{0,200}"`
+const ONE_TAG = new RegExp(TAG, 'g')
+// A list may have empty items, and tabs for spaces (RFC 9110, 5.6.1).
+const TAGS = new RegExp(
+  String.raw`^(?:[ \t]*\*[ \t]*|[ \t,]*${TAG}(?:[ \t]*,[ \t,]*${TAG}){0,31}[ \t]*(?:,[ \t,]*)?)$`,
+)
 
 /** Reads the version that a change requires. Throws 400 for what names none. */
 export function readPrecondition({ headers }: Request): Precondition {

@@ -76,9 +76,13 @@ export async function read<Answer>(path: string): Promise<{ answer: Answer; tag:
   return { answer: await response.json(), tag: response.headers.get('etag') }
 }
 
-/** Changes a thing that has this tag still. Throws an `ApiError` of 412 where it has another. */
-export const change = async (path: string, body: unknown, tag: string | null): Promise<void> =>
-  void (await send('PATCH', `/api/v1${path}`, body, tag))
+/** Changes or deletes what has this tag still. Throws an `ApiError` of 412 where it has another. */
+export const change = async (
+  method: 'PATCH' | 'DELETE',
+  path: string,
+  tag: string | null,
+  body?: unknown,
+): Promise<void> => void (await send(method, `/api/v1${path}`, body, tag))
 
 /** Asks for what only the console has: sessions. */
 export const askConsole = async <Answer>(

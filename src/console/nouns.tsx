@@ -437,15 +437,20 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
   if (!loaded.value) return <Waiting {...loaded} />
   const { thing, tag, changing, removal } = loaded.value
   const schema = getBody(changing)
-  const update = async (body: Thing) => {
+  const changeUnlessStale = async (method: 'PATCH' | 'DELETE', next: () => void, body?: Thing) => {
     setConflict(null)
     try {
-      await change(path, body, tag)
+      await change(method, path, tag, body)
     } catch (refusal) {
       if (!(refusal instanceof ApiError && refusal.status === 412)) throw refusal
       setConflict(new Error('This was changed meanwhile, in another place. Load it again first.'))
+      setDeleting(false)
       return
     }
+    next()
+  }
+  const showAgain = () => {
+    setConflict(null)
     setSaved(saved + 1)
     loaded.reload()
   }
@@ -482,14 +487,7 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
           {conflict ? (
             <>
               <Problem error={conflict} />
-              <button
-                type="button"
-                onClick={() => {
-                  setConflict(null)
-                  setSaved(saved + 1)
-                  loaded.reload()
-                }}
-              >
+              <button type="button" onClick={showAgain}>
                 Load it again
               </button>
             </>
@@ -499,7 +497,7 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
             schema={restrict(noun, session, schema)}
             now={thing}
             action="Save"
-            onSubmit={update}
+            onSubmit={(body: Thing) => changeUnlessStale('PATCH', showAgain, body)}
           />
         </section>
       ) : null}
@@ -508,10 +506,7 @@ function OneThing({ name, noun, session, id }: NounProps & { id: string }) {
           title={`Delete this ${noun.one}?`}
           action="Delete"
           onCancel={() => setDeleting(false)}
-          onConfirm={async () => {
-            await ask('DELETE', path)
-            go(link([name]))
-          }}
+          onConfirm={() => changeUnlessStale('DELETE', () => go(link([name])))}
         >
           <p>{noun.loss} It cannot be undone.</p>
         </Confirm>

@@ -19,24 +19,41 @@ const PAGE = `<!doctype html>
 `
 
 // The requests of the page go to the address where it was opened, which is the only one that it may
-// ask, and it shows the version of the program, as the API's is in every path. Each operation shows
-// its schemas; a list of all would take long to draw. The validator's badge would be requested from
-// another site, so it is off.
+// ask, and it shows the version of the program, as the API's is in every path. Of an open group, all
+// operations are drawn at every key that is typed, so that groups begin closed; each operation shows
+// its schemas. It is resolved within the part of the description that it names: Swagger reads all that
+// it is given, which takes seconds. The validator's badge would be requested from another site, so it
+// is off.
 const SCRIPT = `const adapt = ({ info, ...description }) => ({
   ...description,
   info: { ...info, version: info['x-gateway-version'] },
   servers: [{ url: location.origin }],
 })
 const adaptSpec = original => description => original(adapt(description))
+const read = (tree, names) => names.reduce((at, name) => at?.[name], tree)
+const cut = (description, names) => {
+  const part = { ...description, paths: {}, components: {} }
+  const copy = names => {
+    const value = read(description, names)
+    if (value === undefined || read(part, names) !== undefined) return
+    names.slice(0, -1).reduce((at, name) => (at[name] ??= {}), part)[names.at(-1)] = value
+    for (const [, target] of JSON.stringify(value).matchAll(/"#[/]([^"]+)"/g)) copy(target.split('/'))
+  }
+  copy(names)
+  return part
+}
+const resolveParts = ({ fn: { resolveSubtree } }) => ({
+  fn: { resolveSubtree: (whole, names, options) => resolveSubtree(cut(whole, names), names, options) },
+})
 SwaggerUIBundle({
   url: '/openapi.json',
   dom_id: '#page',
   deepLinking: true,
-  docExpansion: 'list',
+  docExpansion: 'none',
   defaultModelsExpandDepth: -1,
   validatorUrl: null,
   persistAuthorization: false,
-  plugins: [{ statePlugins: { spec: { wrapActions: { updateJsonSpec: adaptSpec } } } }],
+  plugins: [{ statePlugins: { spec: { wrapActions: { updateJsonSpec: adaptSpec } } } }, resolveParts],
 })
 `
 

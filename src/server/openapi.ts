@@ -264,8 +264,8 @@ const toHeaderParameter = ([name, values]: [string, string[]]) => ({
 })
 
 const IF_MATCH =
-  'Changes it only if it still has this tag (`ETag` of the answer that it was read with): where ' +
-  'it was changed since, nothing is, and the answer is 412'
+  'Changes or deletes it only if it still has this tag (`ETag` of the answer that it was read ' +
+  'with): where it was changed since, nothing is, and the answer is 412'
 
 const TAG_HEADER = {
   ETag: { description: 'For `If-Match` of a change', schema: { type: 'string' } },

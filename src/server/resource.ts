@@ -88,7 +88,7 @@ const buildRows = (resource: Resource, routes: RunningRoute[]): Row[] =>
 
 /**
  * What a route has to do with versions: it reads what `PATCH` changes, and answers with its tag, or
- * is that `PATCH`, which may require one.
+ * is that `PATCH` or the `DELETE` beside it, which may require one.
  */
 type VersionRole = { reads: true } | { changes: RunningRoute } | undefined
 
@@ -96,7 +96,7 @@ function findVersionRole(routes: RunningRoute[], { method, path }: Route): Versi
   const find = (wanted: Method) => routes.find(one => one.method === wanted && one.path === path)
   const reader = find('GET')
   if (!reader || !find('PATCH')) return undefined
-  return method === 'GET' ? { reads: true } : method === 'PATCH' ? { changes: reader } : undefined
+  return method === 'GET' ? { reads: true } : { changes: reader }
 }
 
 interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
@@ -218,7 +218,7 @@ function describeRoute(
   const { status = 200, refusals = [] } = options
   const described = names.map(name => [name, describeParam(name, params)])
   const implied = [
-    body || query ? 400 : [],
+    body || query || isConditional ? 400 : [],
     ACCESS[access].refusals,
     access === 'key' && !members ? 403 : [],
     described.length > 0 ? 404 : [],

@@ -14,8 +14,10 @@ import { EXAMPLES, makeDestination } from '../support/operations.ts'
 
 // SCIM's resources have versions of their own: test/server/scim/provisioning.test.ts.
 const changing = listDescribedRoutes(createApp(await testGateway())).filter(
-  ({ method, operation }) => method === 'patch' && operation.tag !== 'SCIM provisioning',
+  ({ operation: { tag, statuses } }) => statuses.includes(412) && tag !== 'SCIM provisioning',
 )
+
+const isRefused = { status: 412, json: { error: { code: 412 } } }
 
 let gateway: Gateway
 let ask: (
@@ -41,25 +43,50 @@ beforeEach(async () => {
   }
 })
 
-describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (id, { path }) => {
-  test('with a tag changes what has it still, and nothing else', async () => {
+test('what is read with a tag is changed and deleted with it', () => {
+  const count = (wanted: string) => changing.filter(({ method }) => method === wanted).length
+  expect(count('patch')).toBeGreaterThan(6)
+  expect(count('delete')).toBe(count('patch'))
+})
+
+describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (id, route) => {
+  /** Makes a thing, and returns where it is and the valid body of a change. */
+  const make = async () => {
     const example = await EXAMPLES[id]?.(gateway, getOperator(gateway))
-    const { params = {}, body = {} } = example ?? {}
-    const at = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? 'unknown')
-    const tag = (await ask('GET', at)).etag ?? ''
-    expect(tag).toMatch(/^W\/"[^"]+"$/)
-    const isRefused = { status: 412, json: { error: { code: 412 } } }
-    expect(await ask('PATCH', at, { body, ifMatch: '"other"' })).toMatchObject(isRefused)
-    expect((await ask('GET', at)).etag).toBe(tag)
-    expect((await ask('PATCH', at, { body, ifMatch: `"other", ${tag}` })).status).toBe(200)
-    const next = (await ask('GET', at)).etag
-    expect(next).not.toBe(tag)
-    const before = (await ask('GET', at)).json
-    expect(await ask('PATCH', at, { body, ifMatch: tag })).toMatchObject(isRefused)
-    expect(await ask('GET', at)).toEqual({ status: 200, etag: next, json: before })
-    expect((await ask('PATCH', at, { body, ifMatch: '*' })).status).toBe(200)
-    expect((await ask('PATCH', at, { body })).status).toBe(200)
-  })
+    const { params = {}, body = {}, query = '' } = example ?? {}
+    const at = route.path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? 'unknown')
+    return { at, to: query ? `${at}?${query}` : at, body }
+  }
+
+  if (route.method === 'patch')
+    test('with a tag changes what has it still, and nothing else', async () => {
+      const { at, body } = await make()
+      const tag = (await ask('GET', at)).etag ?? ''
+      expect(tag).toMatch(/^W\/"[^"]+"$/)
+      expect(await ask('PATCH', at, { body, ifMatch: '"other"' })).toMatchObject(isRefused)
+      expect((await ask('GET', at)).etag).toBe(tag)
+      expect((await ask('PATCH', at, { body, ifMatch: `"other", ${tag}` })).status).toBe(200)
+      const next = (await ask('GET', at)).etag
+      expect(next).not.toBe(tag)
+      const before = (await ask('GET', at)).json
+      expect(await ask('PATCH', at, { body, ifMatch: tag })).toMatchObject(isRefused)
+      expect(await ask('GET', at)).toEqual({ status: 200, etag: next, json: before })
+      expect((await ask('PATCH', at, { body, ifMatch: '*' })).status).toBe(200)
+      expect((await ask('PATCH', at, { body })).status).toBe(200)
+    })
+  else
+    test.each(['its tag', '*'])('with %s deletes what has it still, and nothing else', async by => {
+      const { at, to } = await make()
+      const before = await ask('GET', at)
+      const trail = await gateway.store.audit.listPage({}, 0, 100)
+      expect(await ask('DELETE', to, { ifMatch: '"other"' })).toMatchObject(isRefused)
+      expect(await ask('GET', at)).toEqual(before)
+      expect(await gateway.store.audit.listPage({}, 0, 100)).toEqual(trail)
+      const ifMatch = by === '*' ? by : (before.etag ?? '')
+      expect((await ask('DELETE', to, { ifMatch })).status).toBe(200)
+      expect((await ask('GET', at)).status).toBe(404)
+      expect((await ask('DELETE', to, { ifMatch })).status).toBe(404)
+    })
 })
 
 test('of twenty changes at once with one tag exactly one is made', async () => {
@@ -86,18 +113,48 @@ test('of twenty changes at once with one tag exactly one is made', async () => {
   ])
 })
 
-test.each(['', 'x', 'W/x', '"a', '"a" "b"', '*, "a"', `"${'a'.repeat(201)}"`])(
-  'tags that are none are refused: %j',
-  async ifMatch => {
+test('of twenty deletions at once with one tag exactly one is made', async () => {
+  const { data } = await createGuardrail(gateway, getOperator(gateway), { name: 'Bound' })
+  const at = `/api/v1/guardrails/${data.id}`
+  const ifMatch = (await ask('GET', at)).etag ?? ''
+  const change = ask('PATCH', at, { body: { description: 'Changed' }, ifMatch })
+  const deletions = Array.from({ length: 20 }, () => ask('DELETE', at, { ifMatch }))
+  const statuses = (await Promise.all([change, ...deletions])).map(({ status }) => status)
+  expect(statuses.filter(status => status === 200)).toHaveLength(1)
+  expect(statuses.filter(status => status === 404 || status === 412)).toHaveLength(20)
+})
+
+describe.each(['PATCH', 'DELETE'])('the tags of a %s', method => {
+  const make = async () => {
     const { data } = await createGuardrail(gateway, getOperator(gateway), { name: 'Bound' })
-    const at = `/api/v1/guardrails/${data.id}`
-    expect(await ask('PATCH', at, { body: { name: 'Other' }, ifMatch })).toMatchObject({
-      status: 400,
-      json: { error: { message: 'If-Match: expected a tag as in ETag, such as W/"1", or *' } },
-    })
-    expect((await ask('GET', at)).json.data).toMatchObject({ name: 'Bound' })
-  },
-)
+    return `/api/v1/guardrails/${data.id}`
+  }
+  const asked = method === 'PATCH' ? { body: { name: 'Other' } } : {}
+  const many = Array(40).fill('"a"').join()
+
+  test.each(['', 'x', 'W/x', '"a', '"a" "b"', '*, "a"', ',', '\t', many, `"${'a'.repeat(201)}"`])(
+    'that are none are refused: %j',
+    async ifMatch => {
+      const at = await make()
+      expect(await ask(method, at, { ...asked, ifMatch })).toMatchObject({
+        status: 400,
+        json: { error: { message: 'If-Match: expected a tag as in ETag, such as W/"1", or *' } },
+      })
+      expect((await ask('GET', at)).json.data).toMatchObject({ name: 'Bound' })
+    },
+  )
+
+  test.each(['"a",\t,TAG', 'TAG,', ', ,TAG\t, "b"', '"a"\t,TAG', '"a,b","é"\t,\tTAG'])(
+    'are a list that may have empty items: %j',
+    async list => {
+      const at = await make()
+      const missed = list.replace('TAG', '"other"')
+      expect(await ask(method, at, { ...asked, ifMatch: missed })).toMatchObject(isRefused)
+      const ifMatch = list.replace('TAG', (await ask('GET', at)).etag ?? '')
+      expect((await ask(method, at, { ...asked, ifMatch })).status).toBe(200)
+    },
+  )
+})
 
 test('what has the name by the time the body is there is not changed by another’s tag', async () => {
   const operator = getOperator(gateway)
@@ -160,4 +217,5 @@ test('a change with a tag is made of what another process has written', async ()
 test('what does not exist has no version', async () => {
   const asked = { body: { name: 'Other' }, ifMatch: '*' }
   expect((await ask('PATCH', '/api/v1/guardrails/none', asked)).status).toBe(404)
+  expect((await ask('DELETE', '/api/v1/guardrails/none', { ifMatch: '*' })).status).toBe(404)
 })

@@ -113,12 +113,16 @@ async function goodRequest({ method, operation: { id } }: DescribedRoute): Promi
 }
 
 /** Makes a valid request invalid: by its body, its page, its path or its query. */
-function badRequest({ operation: { id, body, query } }: DescribedRoute, good: Asking): Asking {
+function badRequest(
+  { method, operation: { id, body, query } }: DescribedRoute,
+  good: Asking,
+): Asking {
   if (id === 'deleteWorkspace') return { params: { id: 'default' } }
   if (id === 'deleteScimGroupMapping') return { ...good, query: 'keep_members=perhaps' }
   if (id.endsWith('WorkspaceBudget'))
     return { ...good, params: { ...good.params, interval: 'yearly' } }
   if (body) return { ...good, body: '{"' }
+  if (method === 'delete') return { ...good, ifMatch: 'none' }
   return query ? { ...good, query: 'offset=-1' } : good
 }
 

@@ -170,15 +170,18 @@ export async function readMetric(server: Listener, line: string): Promise<number
   return Number(found?.slice(line.length + 1) ?? 0)
 }
 
+/** In milliseconds: what takes long is asked for less often, since to ask may be work. */
+const [FIRST_PAUSE, LONGEST_PAUSE] = [5, 40]
+
 /** Polls until the condition is true. Throws after `seconds`, which no machine should need. */
 export async function waitUntil(
   isSo: () => boolean | Promise<boolean>,
   seconds = 45,
 ): Promise<void> {
   const limit = performance.now() + seconds * 1000
-  while (!(await isSo())) {
+  for (let pause = FIRST_PAUSE; !(await isSo()); pause = Math.min(pause * 1.2, LONGEST_PAUSE)) {
     if (performance.now() > limit) throw new Error(`Not so after ${seconds} seconds: ${isSo}`)
-    await Bun.sleep(5)
+    await Bun.sleep(pause)
   }
 }
 

@@ -50,6 +50,8 @@ export function openTerminal(
   } = {},
 ) {
   let written = ''
+  /** Ends with the next bytes. */
+  let more = Promise.withResolvers<void>()
   let from = 0
   const screen = new TerminalScreen(cols, rows)
   const decoder = new TextDecoder()
@@ -63,6 +65,8 @@ export function openTerminal(
         const text = decoder.decode(bytes, { stream: true })
         written += text
         screen.write(text)
+        more.resolve()
+        more = Promise.withResolvers()
       },
     },
   })
@@ -72,7 +76,7 @@ export function openTerminal(
     screen,
     /** Waits until its screen matches all of these at once. */
     async seeScreen(...patterns: RegExp[]): Promise<string> {
-      while (!patterns.every(pattern => pattern.test(screen.text))) await Bun.sleep(5)
+      while (!patterns.every(pattern => pattern.test(screen.text))) await more.promise
       return screen.text
     },
     /** All that was written, with its escapes. */
@@ -87,7 +91,7 @@ export function openTerminal(
     },
     /** Waits until a text was written since `forget` or a change of the size. */
     async see(text: string): Promise<void> {
-      while (!Bun.stripANSI(written.slice(from)).includes(text)) await Bun.sleep(5)
+      while (!Bun.stripANSI(written.slice(from)).includes(text)) await more.promise
     },
     /** Forgets what was written so far. */
     forget(): void {

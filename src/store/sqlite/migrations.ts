@@ -58,7 +58,7 @@ import providerSessions from './migrations/049-provider-sessions.sql' with { typ
 import feedbackOfUsers from './migrations/050-feedback-of-users.sql' with { type: 'text' }
 import schema from './schema.sql' with { type: 'text' }
 import { SealLog } from './seals/log.ts'
-import { writeOpening } from './seals/opening.ts'
+import { writeFirstOpening, writeOpening } from './seals/opening.ts'
 import { openCreated } from './seals/schema.ts'
 import { readRows, readSeals } from './seals/tables.ts'
 
@@ -141,7 +141,7 @@ let image: Uint8Array | undefined
 export function openInMemory(secrets: RecordSecrets): Database {
   image ??= createImage()
   const db = Database.deserialize(image, { strict: true })
-  writeOpening(db, secrets.mac)
+  writeFirstOpening(db, secrets.mac)
   anchorRecords(db, secrets.mac)
   return db
 }

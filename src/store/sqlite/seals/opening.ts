@@ -17,6 +17,12 @@ export function writeOpening(db: Database, mac: Mac): void {
   new SealLog(db, mac).open(readSealedRows(db), opening)
 }
 
+/** Writes the opening of a database that is known to have no rows. */
+export function writeFirstOpening(db: Database, mac: Mac): void {
+  const opening = { sealed_at: new Date().toISOString(), ledger: { seq: 0, hash: '' } }
+  new SealLog(db, mac).open([], opening)
+}
+
 function* readSealedRows(db: Database): Generator<SealedRow> {
   for (const noun of listFilledTables(db)) yield* readRows(db, noun)
 }

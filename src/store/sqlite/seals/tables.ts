@@ -56,14 +56,14 @@ export const readSeals = (db: Database, noun: string): Map<string, string> =>
       .map(({ id, seal }) => [id, seal]),
   )
 
-/** Lists the columns of all sealed tables: one statement, where each of its own takes as long. */
+/** Lists the columns of all sealed tables: in one statement, which is quicker than one for each. */
 export function readSealedColumns(db: Database): Map<string, Column[]> {
   const columns = db
-    .query<Column & { table: string }, []>(
-      `select s.name as "table", c.name, c.type, c.pk from main.sqlite_schema s ` +
-        `join pragma_table_info(s.name, 'main') c where s.type = 'table' order by c.cid`,
+    .query<Column & { table: string }, [string]>(
+      `select t.value as "table", c.name, c.type, c.pk from json_each(?) t ` +
+        `join pragma_table_info(t.value, 'main') c order by c.cid`,
     )
-    .all()
+    .all(JSON.stringify(SEALED_TABLES))
   const byTable = Map.groupBy(columns, ({ table }) => table)
   return new Map(SEALED_TABLES.map(table => [table, byTable.get(table) ?? []]))
 }
